@@ -1,1 +1,13 @@
-//! x
+//! The map of the crate. Each module says what it owns and what it refuses; ARCHITECTURE.md shows how they meet.
+//!
+//! Direction of knowledge: `domain` ← `ports` ← { `store`, `engine`, `llm`, `tools`, `http` } ← `config` ← `app` ← `cli`.
+//! Siblings never import each other; a style test in `tests/` holds this.
+
+pub mod config;
+pub mod domain;
+pub mod engine;
+pub mod http;
+pub mod llm;
+pub mod ports;
+pub mod store;
+pub mod tools;

@@ -1,0 +1,236 @@
+//! The event log's vocabulary (DESIGN §4). Owns what is recorded of a job; refuses to number it (the store does)
+//! and to render it (HTTP does).
+//!
+//! A job's log holds two kinds of record. *Events* are what clients see: they carry a `seq` that starts at 1 and has
+//! no gap. *Marks* are what only the engine needs to go on after a crash: they stand between events and have no `seq`,
+//! so that a client which counts ids misses nothing.
+
+use super::tool::ToolCall;
+use super::usage::Usage;
+use serde::{Deserialize, Serialize};
+
+/// One record of a job's log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Record {
+    /// Seen by clients, numbered.
+    Event(Event),
+    /// For the engine alone, not numbered.
+    Mark(Mark),
+}
+
+impl From<Event> for Record {
+    fn from(event: Event) -> Self {
+        Self::Event(event)
+    }
+}
+
+impl From<Mark> for Record {
+    fn from(mark: Mark) -> Self {
+        Self::Mark(mark)
+    }
+}
+
+/// The kinds of streamed step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StepKind {
+    /// The model's reasoning.
+    Thinking,
+    /// The model's answer.
+    Text,
+}
+
+/// What a `status` event tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Accepted, waiting for a worker.
+    Queued,
+    /// A worker has begun, or has gone on.
+    Running,
+    /// A call to the model failed and will be made again.
+    Retrying,
+}
+
+/// Why the model stopped, and so how a finished job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    /// It had said all.
+    Stop,
+    /// It ran into `max_tokens`.
+    Length,
+    /// It wants tools run first.
+    ToolCalls,
+    /// The provider withheld the rest.
+    ContentFilter,
+    /// The answer is the closing one after `max_steps` model calls.
+    MaxSteps,
+}
+
+/// Why a job ended without an answer; also the `code` of its `error` event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureCode {
+    /// Somebody asked for it.
+    Cancelled,
+    /// `timeout_s` was up.
+    Timeout,
+    /// The provider refused, or failed more often than the retry budget allows.
+    ProviderError,
+    /// The job names a model that the configuration no longer has.
+    ModelNotFound,
+    /// `max_total_tokens` were spent.
+    MaxTotalTokens,
+    /// The answer passed `limits.output_bytes`.
+    OutputTooLarge,
+    /// The job was running at three crashes in a row.
+    Poison,
+    /// A fault of this server; the log has details.
+    Internal,
+}
+
+/// What clients see.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The job went into another phase.
+    Status {
+        /// Which.
+        status: Phase,
+        /// Counted from 1 at the first run; 0 while it has never run.
+        attempt: u32,
+        /// Why, when it is not the ordinary way.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// A piece of a thinking or text step.
+    Delta {
+        /// The step's index within the job.
+        index: u32,
+        /// Thinking or text.
+        kind: StepKind,
+        /// UTF-8 bytes of the step before this piece.
+        offset: u64,
+        /// The `seq` of the step's first piece; the store fills it in, so that readers find the start at once.
+        #[serde(default)]
+        first_seq: u64,
+        /// The piece, never empty.
+        text: String,
+    },
+    /// The model asked for a tool.
+    ToolCall {
+        /// The step's index.
+        index: u32,
+        /// The call.
+        #[serde(flatten)]
+        call: ToolCall,
+    },
+    /// A tool answered.
+    ToolResult {
+        /// The step's index.
+        index: u32,
+        /// The call that it answers.
+        id_ref: String,
+        /// The tool.
+        name: String,
+        /// The result, a JSON text: `{"success","data","error","execution_time"}`.
+        content: String,
+        /// The call was not run (a duplicate, or interrupted with unknown outcome).
+        skipped: bool,
+    },
+    /// The step of this index was cut off; drop it.
+    StepDiscarded {
+        /// The step's index.
+        index: u32,
+    },
+    /// The job has its answer. Terminal.
+    Done {
+        /// The stored answer, `msg_…`.
+        message_id: super::id::MessageId,
+        /// Completion tokens of the whole job.
+        token_count: u64,
+        /// A title for the conversation, when it has none yet.
+        suggested_title: Option<String>,
+        /// Tokens of the whole job.
+        usage: Usage,
+        /// How the answer ended.
+        finish_reason: FinishReason,
+    },
+    /// The job ended without an answer. Terminal.
+    Error {
+        /// For people.
+        content: String,
+        /// For programs.
+        code: FailureCode,
+    },
+}
+
+impl Event {
+    /// Whether no event may follow (P4).
+    pub fn is_terminal(&self) -> bool {
+        matches!(self, Self::Done { .. } | Self::Error { .. })
+    }
+}
+
+/// What only the engine needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "mark", rename_all = "snake_case")]
+pub enum Mark {
+    /// A call to the model ended well: the steps since the last such mark are complete.
+    ModelFinished {
+        /// How it stopped.
+        finish_reason: FinishReason,
+        /// What it cost.
+        usage: Usage,
+    },
+    /// A call to the model failed: the steps since the last such mark are to be discarded.
+    ModelFailed {
+        /// What the client may be told.
+        message: String,
+        /// Whether another try can help.
+        retryable: bool,
+    },
+    /// The tool is about to run; recorded only for tools that are not idempotent.
+    ToolStarted {
+        /// Which call.
+        id_ref: String,
+    },
+    /// The tool has answered, before its turn in call order.
+    ToolFinished {
+        /// Which call.
+        id_ref: String,
+        /// The result, a JSON text.
+        content: String,
+        /// See [`Event::ToolResult`].
+        skipped: bool,
+    },
+}
+
+/// An event with the number under which clients know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Numbered {
+    /// 1, 2, 3 … within the job.
+    pub seq: u64,
+    /// The event.
+    pub event: Event,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_round_trip_through_json() {
+        let records: Vec<Record> = vec![
+            Event::Delta { index: 2, kind: StepKind::Text, offset: 3, first_seq: 4, text: "é\u{0}".into() }.into(),
+            Mark::ToolStarted { id_ref: "call_1".into() }.into(),
+            Event::Error { content: "x".into(), code: FailureCode::MaxTotalTokens }.into(),
+        ];
+        for record in records {
+            let text = serde_json::to_string(&record).expect("serialises");
+            assert_eq!(serde_json::from_str::<Record>(&text).expect("parses"), record, "{text}");
+        }
+    }
+}

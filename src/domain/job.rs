@@ -1,0 +1,231 @@
+//! Jobs: what was asked (`JobSpec`, immutable), how it stands (`Job`, a cached fold of its log) and which states follow
+//! which. Refuses to know who stores or runs them.
+
+use super::event::{Event, FailureCode};
+use super::id::{ConversationId, JobId, UserId};
+use super::message::Message;
+use super::tool::{Strictness, ToolChoice};
+use super::usage::Usage;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Where a job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JobStatus {
+    /// Accepted; not running.
+    Queued,
+    /// A worker holds its lease.
+    Running,
+    /// Ended with an answer.
+    Succeeded,
+    /// Ended without one.
+    Failed,
+    /// Ended because somebody asked for it.
+    Cancelled,
+}
+
+impl JobStatus {
+    /// Whether nothing follows.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
+    }
+
+    /// The state machine: whether `next` may follow. `Running → Queued` is a lease given back or lost.
+    pub fn may_become(self, next: Self) -> bool {
+        match self {
+            Self::Queued => matches!(next, Self::Running | Self::Cancelled | Self::Failed),
+            Self::Running => next != Self::Running,
+            Self::Succeeded | Self::Failed | Self::Cancelled => false,
+        }
+    }
+
+    /// The word that clients read and write.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// 0 (first) to 9 (last).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Priority(u8);
+
+impl Priority {
+    /// What a job gets that names none.
+    pub const DEFAULT: Self = Self(5);
+
+    /// The priority, if it is one.
+    pub fn new(level: u64) -> Option<Self> {
+        u8::try_from(level).ok().filter(|l| *l <= 9).map(Self)
+    }
+
+    /// 0 to 9.
+    pub fn level(self) -> u8 {
+        self.0
+    }
+}
+
+/// What happens to a job when the client that streams its submission goes away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnDisconnect {
+    /// It goes on.
+    #[default]
+    Continue,
+    /// It is cancelled.
+    Cancel,
+}
+
+/// What was asked: validated, complete (no default is looked up later), never changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobSpec {
+    /// At least one message.
+    pub input: Vec<Message>,
+    /// A configured model's id.
+    pub model: String,
+    /// Jobs that share it run one after the other and see each other's messages.
+    pub conversation_id: Option<ConversationId>,
+    /// Put before the history.
+    pub system_prompt: Option<String>,
+    /// 0.0 to 2.0.
+    pub temperature: Option<f64>,
+    /// Bound of one answer.
+    pub max_tokens: Option<u32>,
+    /// Whether the model is asked to think first.
+    pub thinking: bool,
+    /// What the model may call.
+    pub tools: ToolChoice,
+    /// The level for code when the call names none.
+    pub strictness: Option<Strictness>,
+    /// Model calls before the closing one.
+    pub max_steps: u32,
+    /// Wall time from the first claim to the end.
+    pub timeout_s: u64,
+    /// Bound over all calls, prompt and completion.
+    pub max_total_tokens: Option<u64>,
+    /// Order among other jobs.
+    pub priority: Priority,
+    /// Not before this time, unix milliseconds.
+    pub run_at_ms: Option<u64>,
+    /// What a vanished client means.
+    pub on_disconnect: OnDisconnect,
+    /// The client's own labels, handed back unread.
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// Why a job has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobError {
+    /// For programs.
+    pub code: FailureCode,
+    /// For people.
+    pub message: String,
+}
+
+/// How a job stands: what `GET /v1/jobs/{id}` shows, less the answer's text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// Its id.
+    pub id: JobId,
+    /// Whose it is.
+    pub user: UserId,
+    /// Where it stands.
+    pub status: JobStatus,
+    /// Runs begun, 0 before the first.
+    pub attempt: u32,
+    /// Runs that a crash cut off, in a row; three make it poison.
+    pub crashes: u32,
+    /// Rises with every claim; fences out a worker that lost its lease.
+    pub epoch: u64,
+    /// Unix milliseconds.
+    pub created_at_ms: u64,
+    /// First claim, unix milliseconds.
+    pub started_at_ms: Option<u64>,
+    /// End, unix milliseconds.
+    pub finished_at_ms: Option<u64>,
+    /// From the spec.
+    pub model: String,
+    /// From the spec.
+    pub conversation_id: Option<ConversationId>,
+    /// From the spec.
+    pub priority: Priority,
+    /// From the spec.
+    pub run_at_ms: Option<u64>,
+    /// From the spec.
+    pub metadata: BTreeMap<String, String>,
+    /// Tokens spent so far.
+    pub usage: Usage,
+    /// Set when it ended without an answer.
+    pub error: Option<JobError>,
+    /// Cancellation was asked for and is under way.
+    pub cancel_requested: bool,
+    /// The newest event's `seq` as of the last state change; exact once ended.
+    pub last_event_id: u64,
+}
+
+/// How a job ends: the terminal event and everything that is written with it, in one transaction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ending {
+    /// `done` or `error`, nothing else.
+    pub event: Event,
+    /// Tokens of the whole job.
+    pub usage: Usage,
+    /// The answer's text; what there is of it when the job failed.
+    pub output_text: String,
+    /// What the conversation gains: the model's messages and the tools' results, in order.
+    pub messages: Vec<Message>,
+}
+
+impl Ending {
+    /// The state that the terminal event means.
+    pub fn status(&self) -> JobStatus {
+        match &self.event {
+            Event::Error { code: FailureCode::Cancelled, .. } => JobStatus::Cancelled,
+            Event::Error { .. } => JobStatus::Failed,
+            _ => JobStatus::Succeeded,
+        }
+    }
+
+    /// The error object that the terminal event means.
+    pub fn error(&self) -> Option<JobError> {
+        match &self.event {
+            Event::Error { content, code } => Some(JobError { code: *code, message: content.clone() }),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::JobStatus::{Cancelled, Failed, Queued, Running, Succeeded};
+    use super::*;
+
+    #[test]
+    fn p4_nothing_follows_an_end() {
+        for end in [Succeeded, Failed, Cancelled] {
+            for next in [Queued, Running, Succeeded, Failed, Cancelled] {
+                assert!(!end.may_become(next), "{end:?} -> {next:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_queued_job_never_succeeds_without_running() {
+        assert!(!Queued.may_become(Succeeded));
+        assert!(Queued.may_become(Running) && Queued.may_become(Cancelled));
+        assert!(Running.may_become(Queued), "a lost lease");
+    }
+
+    #[test]
+    fn priorities_end_at_nine() {
+        assert_eq!(Priority::new(9).map(Priority::level), Some(9));
+        assert_eq!(Priority::new(10), None);
+    }
+}

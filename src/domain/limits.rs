@@ -1,0 +1,103 @@
+//! Every bound of P8, each with its unit in its name. Owns the defaults; refuses to enforce them (whoever is bounded does).
+
+use serde::{Deserialize, Serialize};
+
+/// The bounds; `limits:` in the configuration. A test holds `config/default.yml` against these defaults.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Request body, bytes; more is a 413.
+    pub body_bytes: usize,
+    /// Request line and headers together, bytes; more is a 431.
+    pub header_bytes: usize,
+    /// Header lines of a request.
+    pub headers: usize,
+    /// Time for a request's head to arrive, seconds.
+    pub header_timeout_s: u64,
+    /// Time for a request's body to arrive, seconds; more is a 408.
+    pub body_timeout_s: u64,
+    /// A write to a client that makes no progress for so long closes the connection, seconds.
+    pub write_stall_s: u64,
+    /// Connections at once; more wait in the kernel's backlog.
+    pub connections: usize,
+    /// Longest `?wait=`, seconds.
+    pub wait_s: u64,
+    /// A job's messages together, bytes.
+    pub input_bytes: usize,
+    /// Messages in a job's `input`.
+    pub input_messages: usize,
+    /// A job's pairs of metadata.
+    pub metadata_pairs: usize,
+    /// A metadata key, characters.
+    pub metadata_key_chars: usize,
+    /// A metadata value, characters.
+    pub metadata_value_chars: usize,
+    /// Unfinished jobs in the store; more is a 429.
+    pub queue_jobs: u64,
+    /// What a job gets that names no `timeout_s`, seconds.
+    pub job_timeout_s: u64,
+    /// Longest `timeout_s`, seconds.
+    pub job_timeout_max_s: u64,
+    /// One answer of a model with its thinking, bytes; more ends the job.
+    pub output_bytes: usize,
+    /// Tool calls in one answer; the rest is refused.
+    pub tool_calls: usize,
+    /// Arguments of one tool call, bytes; more is refused.
+    pub tool_arguments_bytes: usize,
+    /// A tool's result as the model sees it, characters.
+    pub tool_result_chars: usize,
+    /// Longest run of one tool call, seconds.
+    pub tool_timeout_s: u64,
+    /// Failed calls to a model in a row before the job fails.
+    pub model_failures: u32,
+    /// Time between two chunks of a model's answer, seconds.
+    pub model_idle_timeout_s: u64,
+    /// Time to connect to a model's provider, seconds.
+    pub model_connect_timeout_s: u64,
+    /// Messages of earlier jobs that a conversation hands to the next one.
+    pub history_messages: usize,
+    /// Crashes in a row that make a job poison.
+    pub crashes: u32,
+    /// Time that running jobs get to reach a step boundary at shutdown, seconds.
+    pub drain_s: u64,
+    /// Page size of lists when none is asked for.
+    pub page: usize,
+    /// Largest page size.
+    pub page_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes: 10 * 1024 * 1024,
+            header_bytes: 32 * 1024,
+            headers: 100,
+            header_timeout_s: 10,
+            body_timeout_s: 60,
+            write_stall_s: 60,
+            connections: 12_000,
+            wait_s: 600,
+            input_bytes: 4 * 1024 * 1024,
+            input_messages: 1_000,
+            metadata_pairs: 16,
+            metadata_key_chars: 64,
+            metadata_value_chars: 512,
+            queue_jobs: 1_000_000,
+            job_timeout_s: 3_600,
+            job_timeout_max_s: 86_400,
+            output_bytes: 4 * 1024 * 1024,
+            tool_calls: 64,
+            tool_arguments_bytes: 2 * 1024 * 1024,
+            tool_result_chars: 16_000,
+            tool_timeout_s: 60,
+            model_failures: 4,
+            model_idle_timeout_s: 120,
+            model_connect_timeout_s: 10,
+            history_messages: 200,
+            crashes: 3,
+            drain_s: 25,
+            page: 20,
+            page_max: 100,
+        }
+    }
+}

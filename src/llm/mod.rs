@@ -1,0 +1,3 @@
+//! Models: one file per wire dialect. In the making.
+
+pub mod options;

@@ -1,0 +1,3 @@
+//! Where jobs and events live. Owns the embedded store behind [`crate::ports::Store`]; refuses to know who reads it.
+
+pub mod options;

@@ -1,0 +1,1 @@
+//! tools: in the making.
