@@ -49,6 +49,7 @@ pub(crate) fn judge(subject: Subject<'_>, seen: Seen) -> Record {
     let (mut stderr, stderr_truncated) = text(seen.stderr);
     if let (false, Some(error)) = (ran, &verdict.error) {
         stderr.push_str(error);
+        stderr.push('\n');
     }
     Record {
         status: verdict.status,
