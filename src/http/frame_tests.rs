@@ -185,6 +185,14 @@ fn the_held_text_saves_reading_and_a_long_one_is_not_held() {
 }
 
 #[test]
+fn held_text_that_does_not_meet_the_page_is_read_again() {
+    let mut renderer = Renderer::new(Wire::Ndjson, Text::Cumulative);
+    renderer.render(&[delta(1, 0, 0, 1, "ab")], &|_, _| unreachable!("a whole step")).expect("renders");
+    let out = renderer.render(&[delta(3, 0, 4, 1, "e")], &|_, _| Ok("abcde".to_owned())).expect("renders");
+    assert!(String::from_utf8(out).expect("UTF-8").contains("abcde"));
+}
+
+#[test]
 fn text_that_does_not_fit_is_an_error_not_a_lie() {
     let mut renderer = Renderer::new(Wire::Sse, Text::Cumulative);
     let torn = renderer.render(&[delta(9, 0, 5, 3, "x")], &|_, _| Ok("short".to_owned()));

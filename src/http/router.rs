@@ -59,18 +59,12 @@ impl Route {
 
 /// Answers a request, whatever it is.
 pub(crate) async fn answer(door: &Arc<Door>, request: Request<Incoming>) -> Reply {
-    let ambiguous = request.headers().contains_key(header::TRANSFER_ENCODING);
     let mut reply = match take(door, request).await {
         Ok(reply) => reply,
         Err(error) => error.into_reply(),
     };
     let headers = reply.headers_mut();
     headers.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
-    if ambiguous {
-        // hyper drops a Content-Length beside Transfer-Encoding. Should anybody before us have believed it, what
-        // follows is a smuggled request: nothing follows.
-        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
     reply
 }
 

@@ -80,6 +80,21 @@ async fn a_held_reply_is_sent_as_it_stands_when_the_server_closes() {
 }
 
 #[tokio::test]
+async fn a_refusal_is_not_lost_in_a_reset() {
+    let store = Arc::new(MemoryStore::default());
+    let listener = Listener::tcp("127.0.0.1:0".parse().expect("an address")).await.expect("binds");
+    let Bound::Tcp(address) = *listener.bound() else { panic!("TCP") };
+    let (_stages, shutdown) = Stages::new();
+    let mut room = room(&store);
+    room.limits.body_bytes = 1_000;
+    drop(tokio::spawn(serve(listener, Arc::new(room), shutdown)));
+    let mut io = TcpStream::connect(address).await.expect("connects");
+    let whole = request("POST /v1/jobs", &[], &"x".repeat(300_000));
+    io.write_all(&whole).await.expect("a client that sends all before it listens");
+    assert!(text(&mut io).await.starts_with("HTTP/1.1 413"));
+}
+
+#[tokio::test]
 async fn no_more_connections_than_allowed() {
     let store = Arc::new(MemoryStore::default());
     let listener = Listener::tcp("127.0.0.1:0".parse().expect("an address")).await.expect("binds");

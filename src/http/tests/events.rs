@@ -151,6 +151,36 @@ async fn follow_false_returns_what_there_is() {
 }
 
 #[tokio::test]
+async fn the_log_is_the_truth_and_wake_ups_are_hints() {
+    let server = Server::new();
+    *server.store.mute.lock().expect("lock") = Some(tokio::sync::watch::channel(0).0);
+    let id = server.job().await;
+    for n in 0..700 {
+        server.store.say(id, n, "x");
+    }
+    server.store.end(id, "");
+    let target = path(id);
+    let reading = tokio::time::timeout(Duration::from_secs(10), ndjson(&server, &target));
+    let seen = reading.await.expect("all of it, at once");
+    assert_eq!(seen.len(), 702, "three pages without a single hint");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_wake_up_costs_a_delay_and_no_more() {
+    let server = Server::new();
+    *server.store.mute.lock().expect("lock") = Some(tokio::sync::watch::channel(0).0);
+    let id = server.job().await;
+    let mut io = server.connect();
+    io.write_all(&request(&format!("GET {}", path(id)), &[], "")).await.expect("sends");
+    read_until(&mut io, "queued").await;
+    server.store.end(id, "");
+    let mut rest = String::new();
+    let reading = tokio::time::timeout(Duration::from_secs(20), io.read_to_string(&mut rest));
+    reading.await.expect("found at the next heartbeat").expect("reads");
+    assert!(rest.contains("event: done"), "{rest}");
+}
+
+#[tokio::test]
 async fn a_reader_that_does_not_read_costs_no_pages() {
     let server = Server::new();
     let id = server.job().await;
