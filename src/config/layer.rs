@@ -4,7 +4,7 @@ use super::error::{ConfigError, meant};
 use super::expand::{Variables, below, expand};
 use super::raw::RawConfig;
 use super::yaml::Yaml;
-use figment::error::Kind;
+use figment::error::{Actual, Kind};
 use figment::providers::{Format, Toml};
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
@@ -130,12 +130,38 @@ fn translate(error: figment::Error) -> ConfigError {
         }
         // The value could be a key that slipped into the wrong place: only its type is told.
         Kind::InvalidType(_, expected) if is_secret(&error.path) => {
-            ConfigError::Type { key, reason: format!("must be {expected}"), origin }
+            ConfigError::Type { key, reason: format!("must be {}", plain(&expected)), origin }
         }
-        Kind::InvalidType(found, expected) | Kind::InvalidValue(found, expected) => {
-            ConfigError::Type { key, reason: format!("must be {expected}, not {found}"), origin }
-        }
+        Kind::InvalidType(found, expected) | Kind::InvalidValue(found, expected) => ConfigError::Type {
+            key,
+            reason: format!("must be {}, not {}", plain(&expected), shown(&found)),
+            origin,
+        },
         other => ConfigError::Type { key, reason: other.to_string(), origin },
+    }
+}
+
+/// serde names Rust's types; operators know other words.
+fn plain(expected: &str) -> String {
+    match expected {
+        "usize" | "u64" | "u32" | "u16" | "u8" => "a whole number, 0 or more".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        other if other.starts_with("struct ") => "a mapping of keys".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+fn shown(found: &Actual) -> String {
+    match found {
+        Actual::Str(text) => format!("'{text}'"),
+        Actual::Unsigned(number) => format!("'{number}'"),
+        Actual::Signed(number) => format!("'{number}'"),
+        Actual::Float(number) => format!("'{number}'"),
+        Actual::Bool(flag) => format!("'{flag}'"),
+        Actual::Seq => "a list".to_owned(),
+        Actual::Map => "a mapping".to_owned(),
+        Actual::Unit => "nothing".to_owned(),
+        other => other.to_string(),
     }
 }
 

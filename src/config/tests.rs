@@ -140,7 +140,9 @@ fn unknown_keys_name_themselves_and_their_neighbour() {
 #[test]
 fn wrong_types_and_values_say_what_is_allowed() {
     for (text, words) in [
-        ("workers: many", ["workers", "many"]),
+        ("workers: many", ["workers: must be a whole number", "'many'"]),
+        ("models: 5", ["models: must be a list", "'5'"]),
+        ("limits: 5", ["limits: must be a mapping of keys", "'5'"]),
         ("workers: 0", ["workers: '0'", "from 1 to 1024"]),
         ("limits: {page: -1}", ["limits.page", "-1"]),
         ("limits: {header_bytes: 100}", ["limits.header_bytes: '100'", "8192"]),
