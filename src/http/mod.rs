@@ -1,1 +1,36 @@
-//! http: in the making.
+//! The HTTP door. Owns connections, requests, their limits and their answers; refuses to know who runs a job or how:
+//! it meets workers in the store alone.
+//!
+//! The way of a request: `server` accepts → `connection` speaks HTTP → `guard` (Host, Origin) → `router` → one file of
+//! `v1` → `reply` or `error`. Event streams are pulled: `stream` reads a page, `frame` renders it, the socket asks for
+//! the next one.
+
+mod accept;
+mod body;
+mod connection;
+mod cursor;
+mod door;
+mod error;
+mod frame;
+mod guard;
+mod health;
+mod listener;
+mod nearest;
+mod path;
+mod query;
+mod reply;
+mod room;
+mod router;
+mod server;
+mod shutdown;
+mod stall;
+mod stream;
+mod v1;
+
+pub use listener::{Bound, Listener};
+pub use room::Room;
+pub use server::serve;
+pub use shutdown::{Shutdown, Stage, Stages};
+
+#[cfg(test)]
+mod testing;

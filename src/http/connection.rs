@@ -1,0 +1,94 @@
+//! One connection. Owns how HTTP/1 is spoken on it: buffers, header limits, keep-alive, and a close that lets the client
+//! read the last answer; refuses to know resources.
+
+use super::door::Door;
+use super::reply::Reply;
+use super::router;
+use super::shutdown::Stage;
+use super::stall::Stall;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// The least buffer that hyper takes, bytes.
+const LEAST_BUFFER: usize = 8 * 1024;
+/// How many header lines hyper parses without an allocation for each request.
+const HYPER_HEADERS: usize = 100;
+/// A client that still sends while it is refused is listened to for so long, so that the refusal is not lost in a reset.
+const LINGER: Duration = Duration::from_secs(1);
+/// The same, in bytes.
+const LINGER_BYTES: usize = 1024 * 1024;
+
+type Answering = Pin<Box<dyn Future<Output = Result<Reply, Infallible>> + Send>>;
+
+/// Speaks HTTP on `io` until the client leaves, a limit is passed, or the shutdown demands the end.
+pub(crate) async fn run<IO>(io: IO, door: Arc<Door>)
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut shutdown = door.shutdown.clone();
+    let mut abort = door.shutdown.clone();
+    let io = TokioIo::new(Stall::new(io, Duration::from_secs(door.room.limits.write_stall_s)));
+    let http = speaker(&door);
+    // Boxed: the state of a request is freed with its answer, an idle stream keeps none of it.
+    let service = service_fn(move |request: hyper::Request<Incoming>| -> Answering {
+        let door = Arc::clone(&door);
+        Box::pin(async move { Ok(router::answer(&door, request).await) })
+    });
+    let mut speaking = http.serve_connection(io, service);
+    let ended = tokio::select! {
+        ended = poll_fn(|cx| speaking.poll_without_shutdown(cx)) => ended,
+        () = shutdown.reached(Stage::Draining) => {
+            Pin::new(&mut speaking).graceful_shutdown();
+            tokio::select! {
+                ended = poll_fn(|cx| speaking.poll_without_shutdown(cx)) => ended,
+                () = abort.reached(Stage::Aborting) => return,
+            }
+        }
+    };
+    match ended {
+        Ok(()) => {}
+        Err(error) if error.is_parse() || error.is_timeout() => tracing::debug!(%error, "bad request"),
+        Err(error) => return tracing::debug!(%error, "connection broke off"),
+    }
+    linger(speaking.into_parts().io.into_inner()).await;
+}
+
+fn speaker(door: &Door) -> http1::Builder {
+    let limits = &door.room.limits;
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(Duration::from_secs(limits.header_timeout_s))
+        .max_header_size(limits.header_bytes)
+        .max_buf_size(limits.header_bytes.max(LEAST_BUFFER));
+    if limits.headers != HYPER_HEADERS {
+        http.max_headers(limits.headers);
+    }
+    http
+}
+
+/// Says that nothing more will come, and reads what the client had under way: closing on unread data would reset the
+/// connection and take the answer with it.
+async fn linger<IO: AsyncRead + AsyncWrite + Unpin>(mut io: IO) {
+    if io.shutdown().await.is_err() {
+        return;
+    }
+    let rest = async {
+        let mut sink = vec![0_u8; LEAST_BUFFER];
+        let mut seen = 0;
+        while let Ok(n @ 1..) = io.read(&mut sink).await {
+            seen += n;
+            if seen > LINGER_BYTES {
+                break;
+            }
+        }
+    };
+    drop(tokio::time::timeout(LINGER, rest).await);
+}

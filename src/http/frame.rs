@@ -1,0 +1,312 @@
+//! Events as clients read them (DESIGN §4). Owns both wire forms and both text modes; pure: refuses stores, sockets and
+//! clocks. The log holds deltas; a cumulative frame is made here, for one reader, when it is about to be sent.
+
+use crate::domain::event::{Event, FailureCode, FinishReason, Numbered, Phase, StepKind};
+use crate::domain::id::MessageId;
+use crate::domain::usage::Usage;
+use crate::ports::StoreError;
+use serde::{Serialize, Serializer};
+use std::collections::HashMap;
+
+/// A step's text is kept between pages up to this size; a longer one is read again from the store, so that memory per
+/// reader stays within one page.
+const HELD_BYTES: usize = 64 * 1024;
+
+/// How frames are laid on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wire {
+    /// `id:`, `event:`, `data:`.
+    Sse,
+    /// `{"id","event","data"}`, one per line.
+    Ndjson,
+}
+
+/// How the text of a step is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Text {
+    /// All of the step so far; the newest frame of a page stands for the older ones.
+    Cumulative,
+    /// Each piece with its offset.
+    Delta,
+}
+
+/// Why a page has no frames.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The text before the page could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The text before the page does not meet the page: showing it would be a lie.
+    #[error("step {index} has {found} bytes where {expected} were expected")]
+    Torn {
+        /// The step.
+        index: u32,
+        /// What the newest piece says.
+        expected: u64,
+        /// What there is.
+        found: u64,
+    },
+    /// A frame could not be written as JSON.
+    #[error("a frame is not JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// Reads the text of a step: `(first_seq, up_to)` as [`crate::ports::Store::step_text`] takes them.
+pub(crate) type Earlier<'a> = &'a dyn Fn(u64, u64) -> Result<String, StoreError>;
+
+/// Renders one reader's pages, in order.
+#[derive(Debug)]
+pub(crate) struct Renderer {
+    wire: Wire,
+    text: Text,
+    held: Option<Held>,
+}
+
+/// The step that the reader is in the middle of.
+#[derive(Debug)]
+struct Held {
+    index: u32,
+    text: String,
+}
+
+/// A piece of text as the log holds it.
+#[derive(Clone, Copy)]
+struct Piece<'a> {
+    index: u32,
+    kind: StepKind,
+    offset: u64,
+    first_seq: u64,
+    text: &'a str,
+}
+
+impl Renderer {
+    pub(crate) fn new(wire: Wire, text: Text) -> Self {
+        Self { wire, text, held: None }
+    }
+
+    /// Whether the next page can be rendered without reading earlier text, which may be long.
+    pub(crate) fn is_light(&self) -> bool {
+        self.text == Text::Delta || self.held.is_some()
+    }
+
+    /// The frames of a page, one after the other.
+    pub(crate) fn render(&mut self, page: &[Numbered], earlier: Earlier<'_>) -> Result<Vec<u8>, Error> {
+        let mut out = Vec::new();
+        let newest = newest_pieces(page);
+        for (position, numbered) in page.iter().enumerate() {
+            match piece(&numbered.event) {
+                Some(piece) if self.text == Text::Cumulative => {
+                    let last = newest.get(&piece.index) == Some(&position);
+                    self.gather(numbered.seq, piece, last, earlier)?;
+                    if last {
+                        self.cumulative(&mut out, numbered.seq, piece)?;
+                    }
+                }
+                _ => {
+                    self.held = None;
+                    write_event(&mut out, self.wire, numbered)?;
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// Adds the piece to the step's text. Text that is not held is fetched when the page's last piece is reached.
+    fn gather(&mut self, seq: u64, piece: Piece<'_>, last: bool, earlier: Earlier<'_>) -> Result<(), Error> {
+        match &mut self.held {
+            Some(held) if held.index == piece.index && held.text.len() as u64 == piece.offset => {
+                held.text.push_str(piece.text);
+            }
+            _ if piece.offset == 0 => {
+                self.held = Some(Held { index: piece.index, text: piece.text.to_owned() });
+            }
+            _ if last => {
+                let text = earlier(piece.first_seq, seq)?;
+                let expected = piece.offset + piece.text.len() as u64;
+                if text.len() as u64 != expected {
+                    return Err(Error::Torn { index: piece.index, expected, found: text.len() as u64 });
+                }
+                self.held = Some(Held { index: piece.index, text });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn cumulative(&mut self, out: &mut Vec<u8>, seq: u64, piece: Piece<'_>) -> Result<(), Error> {
+        let content = self.held.as_ref().map_or("", |held| held.text.as_str());
+        let step = Step { id: StepId(piece.index), index: piece.index, kind: piece.kind, content };
+        write(out, self.wire, seq, "process_step", &step)?;
+        if self.held.as_ref().is_some_and(|held| held.text.len() > HELD_BYTES) {
+            self.held = None;
+        }
+        Ok(())
+    }
+}
+
+/// For each step with text in the page, the position of its newest piece.
+fn newest_pieces(page: &[Numbered]) -> HashMap<u32, usize> {
+    let positions = page.iter().enumerate();
+    positions.filter_map(|(at, numbered)| piece(&numbered.event).map(|piece| (piece.index, at))).collect()
+}
+
+fn piece(event: &Event) -> Option<Piece<'_>> {
+    match event {
+        Event::Delta { index, kind, offset, first_seq, text } => {
+            Some(Piece { index: *index, kind: *kind, offset: *offset, first_seq: *first_seq, text })
+        }
+        _ => None,
+    }
+}
+
+/// An event that is told as it is stored.
+fn write_event(out: &mut Vec<u8>, wire: Wire, numbered: &Numbered) -> Result<(), Error> {
+    let seq = numbered.seq;
+    match &numbered.event {
+        Event::Status { status, attempt, reason } => {
+            let reason = reason.as_deref();
+            write(out, wire, seq, "status", &Status { status: *status, attempt: *attempt, reason })
+        }
+        Event::Delta { index, kind, offset, text, .. } => {
+            let delta =
+                Delta { id: StepId(*index), index: *index, kind: *kind, delta: text, offset: *offset };
+            write(out, wire, seq, "process_step", &delta)
+        }
+        Event::ToolCall { index, call } => {
+            let (id_ref, name, arguments) = (&*call.id_ref, &*call.name, &*call.arguments);
+            let kind = "tool_call";
+            let step = ToolCall { id: StepId(*index), index: *index, kind, id_ref, name, arguments };
+            write(out, wire, seq, "process_step", &step)
+        }
+        Event::ToolResult { index, id_ref, name, content, skipped } => {
+            let (id, kind, skipped) = (StepId(*index), "tool_result", *skipped);
+            let step = ToolResult { id, index: *index, kind, id_ref, name, content, skipped };
+            write(out, wire, seq, "process_step", &step)
+        }
+        Event::StepDiscarded { index } => {
+            write(out, wire, seq, "step_discarded", &Discarded { id: StepId(*index) })
+        }
+        Event::Done { message_id, token_count, suggested_title, usage, finish_reason } => {
+            let done = Done {
+                message_id: *message_id,
+                token_count: *token_count,
+                suggested_title: suggested_title.as_deref(),
+                usage: *usage,
+                finish_reason: *finish_reason,
+            };
+            write(out, wire, seq, "done", &done)
+        }
+        Event::Error { content, code } => write(out, wire, seq, "error", &Failure { content, code: *code }),
+    }
+}
+
+/// One frame. JSON escapes every line break inside, so `data` is one line.
+fn write(
+    out: &mut Vec<u8>,
+    wire: Wire,
+    seq: u64,
+    name: &'static str,
+    data: &impl Serialize,
+) -> Result<(), Error> {
+    match wire {
+        Wire::Sse => {
+            out.extend_from_slice(format!("id: {seq}\nevent: {name}\ndata: ").as_bytes());
+            serde_json::to_writer(&mut *out, data)?;
+            out.extend_from_slice(b"\n\n");
+        }
+        Wire::Ndjson => {
+            serde_json::to_writer(&mut *out, &Line { id: seq, event: name, data })?;
+            out.push(b'\n');
+        }
+    }
+    Ok(())
+}
+
+struct StepId(u32);
+
+impl Serialize for StepId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("step-{}", self.0))
+    }
+}
+
+#[derive(Serialize)]
+struct Line<'a, T> {
+    id: u64,
+    event: &'static str,
+    data: &'a T,
+}
+
+#[derive(Serialize)]
+struct Status<'a> {
+    status: Phase,
+    attempt: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Step<'a> {
+    id: StepId,
+    index: u32,
+    #[serde(rename = "type")]
+    kind: StepKind,
+    content: &'a str,
+}
+
+#[derive(Serialize)]
+struct Delta<'a> {
+    id: StepId,
+    index: u32,
+    #[serde(rename = "type")]
+    kind: StepKind,
+    delta: &'a str,
+    offset: u64,
+}
+
+#[derive(Serialize)]
+struct ToolCall<'a> {
+    id: StepId,
+    index: u32,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    id_ref: &'a str,
+    name: &'a str,
+    arguments: &'a str,
+}
+
+#[derive(Serialize)]
+struct ToolResult<'a> {
+    id: StepId,
+    index: u32,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    id_ref: &'a str,
+    name: &'a str,
+    content: &'a str,
+    skipped: bool,
+}
+
+#[derive(Serialize)]
+struct Discarded {
+    id: StepId,
+}
+
+#[derive(Serialize)]
+struct Done<'a> {
+    message_id: MessageId,
+    token_count: u64,
+    suggested_title: Option<&'a str>,
+    usage: Usage,
+    finish_reason: FinishReason,
+}
+
+#[derive(Serialize)]
+struct Failure<'a> {
+    content: &'a str,
+    code: FailureCode,
+}
+
+#[cfg(test)]
+#[path = "frame_tests.rs"]
+mod tests;

@@ -1,0 +1,228 @@
+//! Who may knock (P9). Owns the Host and Origin checks that keep web pages from driving a loopback server, DNS
+//! rebinding included; refuses to know users (authentication comes later).
+
+use super::error::Error;
+use super::listener::Bound;
+use super::nearest::quoted;
+use hyper::header::{self, HeaderName};
+use hyper::{HeaderMap, Request, Version};
+
+/// What a browser says about where a request comes from.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// The names under which a loopback server is always known; any port, for tunnels and port mappings.
+const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+/// The scheme that this server speaks; TLS ends at a proxy, whose origin belongs into `allowed_origins`.
+const SCHEME: &str = "http";
+
+/// The names and origins that are let in.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    /// `None`: a unix socket, which no browser reaches; its clients put anything into Host.
+    hosts: Option<Vec<Authority>>,
+    origins: Vec<String>,
+}
+
+/// `name[:port]`, in lower case; no port stands for every port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Authority {
+    name: String,
+    port: Option<u16>,
+}
+
+impl Guard {
+    /// The guard of a server that is bound there and lets these in beyond its own names.
+    pub(crate) fn new(bound: &Bound, allowed_hosts: &[String], allowed_origins: &[String]) -> Self {
+        let hosts = match bound {
+            Bound::Unix(_) => None,
+            Bound::Tcp(address) => {
+                let own = match address.ip() {
+                    std::net::IpAddr::V4(ip) => ip.to_string(),
+                    std::net::IpAddr::V6(ip) => format!("[{ip}]"),
+                };
+                let names = LOOPBACK_NAMES.iter().copied().chain([own.as_str()]);
+                Some(names.chain(allowed_hosts.iter().map(String::as_str)).filter_map(authority).collect())
+            }
+        };
+        let origins = allowed_origins.iter().map(|o| o.trim_end_matches('/').to_ascii_lowercase()).collect();
+        Self { hosts, origins }
+    }
+
+    /// Lets the request in, or says why not.
+    pub(crate) fn check<B>(&self, request: &Request<B>) -> Result<(), Error> {
+        let host = self.host(request)?;
+        self.origin(request.headers(), host.as_ref())
+    }
+
+    /// The checked Host. An absolute request target must be allowed as well: it would win over the header.
+    fn host<B>(&self, request: &Request<B>) -> Result<Option<Authority>, Error> {
+        if let Some(target) = request.uri().authority() {
+            self.known(target.as_str())?;
+        }
+        match single(request.headers(), &header::HOST)? {
+            Some(text) => self.known(text),
+            None if request.version() < Version::HTTP_11 => Ok(None),
+            None => Err(Error::value("Host", "the Host header is missing")),
+        }
+    }
+
+    fn known(&self, text: &str) -> Result<Option<Authority>, Error> {
+        let host = authority(text);
+        let Some(hosts) = &self.hosts else { return Ok(host) };
+        let fits = |host: &Authority| {
+            hosts
+                .iter()
+                .any(|known| known.name == host.name && (known.port.is_none() || known.port == host.port))
+        };
+        if host.as_ref().is_some_and(fits) { Ok(host) } else { Err(Error::Host(quoted(text))) }
+    }
+
+    fn origin(&self, headers: &HeaderMap, host: Option<&Authority>) -> Result<(), Error> {
+        let Some(origin) = single(headers, &header::ORIGIN)? else {
+            // A browser that hides the origin still says that the page is foreign.
+            let site = single(headers, &SEC_FETCH_SITE)?;
+            let foreign = site.is_some_and(|site| site.eq_ignore_ascii_case("cross-site"));
+            return if foreign { Err(Error::Origin("of a cross-site request".to_owned())) } else { Ok(()) };
+        };
+        let own = origin
+            .split_once("://")
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case(SCHEME))
+            .and_then(|(_, rest)| authority(rest))
+            .is_some_and(|origin| host.is_some_and(|host| same(host, &origin)));
+        if own || self.origins.contains(&origin.to_ascii_lowercase()) {
+            Ok(())
+        } else {
+            Err(Error::Origin(quoted(origin)))
+        }
+    }
+}
+
+/// Whether both mean the same server; a missing port is the scheme's.
+fn same(a: &Authority, b: &Authority) -> bool {
+    a.name == b.name && a.port.unwrap_or(80) == b.port.unwrap_or(80)
+}
+
+/// The header's value; two lines of it mean that somebody plays games.
+fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Error> {
+    let mut lines = headers.get_all(name).iter();
+    let Some(first) = lines.next() else { return Ok(None) };
+    if lines.next().is_some() {
+        return Err(Error::value(name.as_str(), format!("the header '{name}' is given twice")));
+    }
+    let text = first
+        .to_str()
+        .map_err(|_| Error::value(name.as_str(), format!("the header '{name}' is not ASCII")))?;
+    Ok(Some(text))
+}
+
+/// Parses `name`, `name:port` or `[v6]:port`; nothing else, so no user part and no path.
+fn authority(text: &str) -> Option<Authority> {
+    let (name, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (inside, after) = rest.split_once(']')?;
+            let ip: std::net::Ipv6Addr = inside.parse().ok()?;
+            (format!("[{ip}]"), after)
+        }
+        None => {
+            let end = text.find(':').unwrap_or(text.len());
+            let (name, after) = text.split_at(end);
+            (name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase(), after)
+        }
+    };
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+    if name.is_empty() || !(name.starts_with('[') || name.bytes().all(plain)) {
+        return None;
+    }
+    let port = match port.strip_prefix(':') {
+        None if port.is_empty() => None,
+        None => return None,
+        Some(digits) => Some(super::query::digits(digits).and_then(|port| u16::try_from(port).ok())?),
+    };
+    Some(Authority { name, port })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard() -> Guard {
+        let bound = Bound::Tcp("127.0.0.5:8787".parse().expect("an address"));
+        Guard::new(&bound, &["nano.example".into(), "box:99".into()], &["https://ui.example".into()])
+    }
+
+    fn status(guard: &Guard, headers: &[(&str, &str)]) -> &'static str {
+        let mut request = Request::builder().uri("/healthz");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        match guard.check(&request.body(()).expect("a request")) {
+            Ok(()) => "in",
+            Err(Error::Host(_)) => "host",
+            Err(Error::Origin(_)) => "origin",
+            Err(_) => "bad",
+        }
+    }
+
+    #[test]
+    fn p9_only_known_hosts_come_in() {
+        let good = [
+            "localhost",
+            "LOCALHOST:1",
+            "127.0.0.1:8787",
+            "[::1]:8787",
+            "[0:0::1]",
+            "127.0.0.5",
+            "localhost.",
+        ];
+        for host in good.into_iter().chain(["nano.example:443", "box:99"]) {
+            assert_eq!(status(&guard(), &[("host", host)]), "in", "{host}");
+        }
+        let bad =
+            ["evil.example", "localhost.evil.example", "box:98", "box", "127.0.0.1.nip.io", "user@localhost"];
+        for host in
+            bad.into_iter().chain(["localhost:x", "localhost:99999", "", "[::2]", "localhost/..", "[::1]x"])
+        {
+            assert_eq!(status(&guard(), &[("host", host)]), "host", "{host}");
+        }
+        assert_eq!(status(&guard(), &[]), "bad", "HTTP/1.1 demands a Host");
+        assert_eq!(status(&guard(), &[("host", "localhost"), ("host", "localhost")]), "bad");
+    }
+
+    #[test]
+    fn p9_a_foreign_target_does_not_hide_behind_a_good_host() {
+        let request = Request::builder().uri("http://evil.example/").header("host", "localhost");
+        assert!(guard().check(&request.body(()).expect("a request")).is_err());
+    }
+
+    #[test]
+    fn p9_only_the_own_and_the_allowed_origins_come_in() {
+        for origin in ["http://localhost:8787", "HTTP://LOCALHOST:8787", "https://ui.example"] {
+            assert_eq!(status(&guard(), &[("host", "localhost:8787"), ("origin", origin)]), "in", "{origin}");
+        }
+        let foreign =
+            ["null", "http://evil.example", "http://localhost:3000", "https://localhost:8787", "", "http://"];
+        for origin in foreign.into_iter().chain(["https://ui.example.evil", "http://localhost:8787@evil"]) {
+            assert_eq!(
+                status(&guard(), &[("host", "localhost:8787"), ("origin", origin)]),
+                "origin",
+                "{origin}"
+            );
+        }
+        assert_eq!(status(&guard(), &[("host", "localhost:80"), ("origin", "http://localhost")]), "in");
+    }
+
+    #[test]
+    fn p9_a_cross_site_request_without_origin_stays_out() {
+        let site = |site| status(&guard(), &[("host", "localhost"), ("sec-fetch-site", site)]);
+        assert_eq!((site("cross-site"), site("same-origin"), site("none")), ("origin", "in", "in"));
+        let allowed =
+            [("host", "localhost"), ("sec-fetch-site", "cross-site"), ("origin", "https://ui.example")];
+        assert_eq!(status(&guard(), &allowed), "in");
+    }
+
+    #[test]
+    fn a_unix_socket_takes_any_host_but_no_foreign_origin() {
+        let guard = Guard::new(&Bound::Unix("/s".into()), &[], &[]);
+        assert_eq!(status(&guard, &[("host", "whatever.example")]), "in");
+        assert_eq!(status(&guard, &[("host", "localhost"), ("origin", "http://evil.example")]), "origin");
+    }
+}

@@ -1,0 +1,128 @@
+//! Where clients come in: a TCP port or a unix socket. Owns binding and the socket file; refuses to judge whether an
+//! address is safe (config does, P9).
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use tokio::net::{TcpListener, UnixListener};
+
+/// Who may connect to a unix socket: its owner and its group, so that a reverse proxy can be let in.
+const SOCKET_MODE: u32 = 0o660;
+
+/// A bound address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Bound {
+    /// A TCP address; the port is the real one.
+    Tcp(SocketAddr),
+    /// A unix socket.
+    Unix(PathBuf),
+}
+
+impl std::fmt::Display for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "http://{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// A bound listener. Dropping it closes the door, and takes the socket file away.
+#[derive(Debug)]
+pub struct Listener {
+    pub(crate) socket: Socket,
+    bound: Bound,
+    _file: Option<SocketFile>,
+}
+
+/// What is listened on.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    /// Listens on a TCP address; port 0 picks one.
+    pub async fn tcp(address: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let bound = Bound::Tcp(listener.local_addr()?);
+        Ok(Self { socket: Socket::Tcp(listener), bound, _file: None })
+    }
+
+    /// Listens on a unix socket. A socket file that nobody answers behind is replaced.
+    pub fn unix(path: &Path) -> io::Result<Self> {
+        remove_stale(path)?;
+        let listener = UnixListener::bind(path)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(SOCKET_MODE))?;
+        let meta = std::fs::symlink_metadata(path)?;
+        let file = SocketFile { path: path.to_owned(), inode: (meta.dev(), meta.ino()) };
+        Ok(Self { socket: Socket::Unix(listener), bound: Bound::Unix(path.to_owned()), _file: Some(file) })
+    }
+
+    /// The address as bound.
+    pub fn bound(&self) -> &Bound {
+        &self.bound
+    }
+}
+
+fn remove_stale(path: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+        Ok(meta) if !meta.file_type().is_socket() => {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file exists and is not a socket"));
+        }
+        Ok(_) => {}
+    }
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another server answers on this socket")),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
+        Err(error) => Err(error),
+    }
+}
+
+/// The file of a unix socket, with the inode that says whether it is still ours.
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    inode: (u64, u64),
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let ours =
+            std::fs::symlink_metadata(&self.path).is_ok_and(|meta| (meta.dev(), meta.ino()) == self.inode);
+        if ours && let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "the socket file stays behind");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stale_socket_is_replaced_a_living_one_is_not() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("s");
+        drop(std::os::unix::net::UnixListener::bind(&path).expect("binds"));
+        let living = Listener::unix(&path).expect("replaces the stale file");
+        assert_eq!(Listener::unix(&path).expect_err("in use").kind(), io::ErrorKind::AddrInUse);
+        let mode = std::fs::metadata(&path).expect("exists").permissions().mode();
+        assert_eq!(mode & 0o777, SOCKET_MODE);
+        drop(living);
+        assert!(!path.exists(), "the socket file goes with its listener");
+    }
+
+    #[tokio::test]
+    async fn other_files_are_never_removed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("precious");
+        std::fs::write(&path, "data").expect("writes");
+        assert!(Listener::unix(&path).is_err());
+        assert!(path.exists());
+    }
+}

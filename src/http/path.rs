@@ -1,0 +1,59 @@
+//! Percent-encoding, strictly. Owns decoding of path segments and query parts; refuses what is half encoded or not UTF-8.
+
+/// The text that `%XX` escapes stand for; `None` when an escape is broken or the bytes are not UTF-8.
+pub(crate) fn decode(text: &str, plus_is_space: bool) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => hex(rest.next()?)? << 4 | hex(rest.next()?)?,
+            b'+' if plus_is_space => b' ',
+            other => other,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// The decoded segments of an absolute path. An escaped slash stays inside its segment.
+pub(crate) fn segments(path: &str) -> Option<Vec<String>> {
+    path.strip_prefix('/')?.split('/').map(|segment| decode(segment, false)).collect()
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn broken_escapes_and_broken_utf8_are_refused() {
+        for bad in ["%", "%4", "%zz", "%+1", "%ff", "a%c3", "%%41"] {
+            assert_eq!(decode(bad, false), None, "{bad}");
+        }
+        assert_eq!(decode("%41%2fb+c", false).as_deref(), Some("A/b+c"));
+        assert_eq!(decode("b+c", true).as_deref(), Some("b c"));
+    }
+
+    #[test]
+    fn an_escaped_slash_does_not_split() {
+        assert_eq!(segments("/v1/a%2Fb/"), Some(vec!["v1".into(), "a/b".into(), String::new()]));
+        assert_eq!(segments("*"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn every_text_survives_being_escaped(text in any::<String>()) {
+            let escaped: String = text.bytes().map(|b| format!("%{b:02X}")).collect();
+            prop_assert_eq!(decode(&escaped, true), Some(text));
+        }
+
+        #[test]
+        fn nothing_panics(text in any::<String>()) {
+            decode(&text, true);
+            segments(&text);
+        }
+    }
+}

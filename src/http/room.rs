@@ -1,0 +1,41 @@
+//! What the handlers see of the world: seams and numbers, handed over by the composition root. Owns nothing that runs.
+
+use crate::domain::id::{IdMint, JobId};
+use crate::domain::limits::Limits;
+use crate::ports::{Clock, Entropy, Model, Probe, Store, Toolbox};
+use std::sync::Arc;
+
+/// Everything that a request may need.
+pub struct Room {
+    /// The durable truth.
+    pub store: Arc<dyn Store>,
+    /// When a job was accepted.
+    pub clock: Arc<dyn Clock>,
+    /// What makes ids unguessable.
+    pub entropy: Arc<dyn Entropy>,
+    /// Makes ids rise.
+    pub mint: IdMint,
+    /// Knows the names that `tools` may list.
+    pub toolbox: Arc<dyn Toolbox>,
+    /// Knows the names that `model` may be.
+    pub model: Arc<dyn Model>,
+    /// What `/readyz` asks.
+    pub probes: Vec<Box<dyn Probe>>,
+    /// The bounds of P8.
+    pub limits: Limits,
+    /// What a job gets that names no model.
+    pub default_model: String,
+    /// Default and upper bound of `max_steps`.
+    pub max_iterations: u32,
+    /// Host names beyond the loopback ones; `name` for any port, `name:port` for one.
+    pub allowed_hosts: Vec<String>,
+    /// Origins of web pages that may call, `scheme://host[:port]`.
+    pub allowed_origins: Vec<String>,
+}
+
+impl Room {
+    /// An id for a job accepted at `now_ms`.
+    pub(crate) fn job_id(&self, now_ms: u64) -> JobId {
+        JobId::from_bits(self.mint.mint(now_ms, self.entropy.random()))
+    }
+}

@@ -1,0 +1,141 @@
+//! From a request to the file that answers it. Owns the map of paths and methods; refuses to read bodies and queries.
+
+use super::door::Door;
+use super::error::Error;
+use super::reply::{self, Reply};
+use super::{health, path, v1};
+use crate::domain::id::UserId;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method, Request, StatusCode};
+use std::sync::Arc;
+
+/// The longest path and query together, bytes.
+const TARGET_BYTES: usize = 4 * 1024;
+
+/// Who asks, and for what; the body goes apart.
+pub(crate) struct Call {
+    pub(crate) user: UserId,
+    pub(crate) headers: HeaderMap,
+    pub(crate) query: Option<String>,
+}
+
+/// What there is.
+#[derive(Debug, PartialEq, Eq)]
+enum Route {
+    Alive,
+    Ready,
+    Jobs,
+    Job(String),
+    Output(String),
+    Events(String),
+    Cancel(String),
+}
+
+impl Route {
+    fn find(path: &str) -> Option<Self> {
+        let segments = path::segments(path)?;
+        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        match *segments.as_slice() {
+            ["healthz"] => Some(Self::Alive),
+            ["readyz"] => Some(Self::Ready),
+            ["v1", "jobs"] => Some(Self::Jobs),
+            ["v1", "jobs", id] if !id.is_empty() => Some(Self::Job(id.to_owned())),
+            ["v1", "jobs", id, "output"] => Some(Self::Output(id.to_owned())),
+            ["v1", "jobs", id, "events"] => Some(Self::Events(id.to_owned())),
+            ["v1", "jobs", id, "cancel"] => Some(Self::Cancel(id.to_owned())),
+            _ => None,
+        }
+    }
+
+    fn allow(&self) -> &'static str {
+        match self {
+            Self::Jobs => "GET, HEAD, POST, OPTIONS",
+            Self::Cancel(_) => "POST, OPTIONS",
+            _ => "GET, HEAD, OPTIONS",
+        }
+    }
+}
+
+/// Answers a request, whatever it is.
+pub(crate) async fn answer(door: &Arc<Door>, request: Request<Incoming>) -> Reply {
+    let ambiguous = request.headers().contains_key(header::TRANSFER_ENCODING);
+    let mut reply = match take(door, request).await {
+        Ok(reply) => reply,
+        Err(error) => error.into_reply(),
+    };
+    let headers = reply.headers_mut();
+    headers.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
+    if ambiguous {
+        // hyper drops a Content-Length beside Transfer-Encoding. Should anybody before us have believed it, what
+        // follows is a smuggled request: nothing follows.
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    reply
+}
+
+async fn take(door: &Arc<Door>, request: Request<Incoming>) -> Result<Reply, Error> {
+    door.guard.check(&request)?;
+    let target = request.uri();
+    if target.path_and_query().is_some_and(|target| target.as_str().len() > TARGET_BYTES) {
+        return Err(Error::TargetTooLong(TARGET_BYTES));
+    }
+    let route = Route::find(target.path()).ok_or(Error::NotFound("resource"))?;
+    let (head, body) = request.into_parts();
+    // One user until there is authentication; handlers take it from here alone.
+    let query = head.uri.query().map(str::to_owned);
+    let call = Call { user: UserId::SINGLE, headers: head.headers, query };
+    match (&head.method, &route) {
+        (&Method::OPTIONS, route) => Ok(options(route)),
+        (&Method::POST, Route::Jobs) => v1::submit::submit(door, call, body).await,
+        (&Method::POST, Route::Cancel(id)) => v1::cancel::cancel(door, &call, id).await,
+        (&Method::GET | &Method::HEAD, route) => get(door, &call, route)
+            .await
+            .unwrap_or_else(|| Err(Error::Method { method: head.method.clone(), allow: route.allow() })),
+        (_, route) => Err(Error::Method { method: head.method.clone(), allow: route.allow() }),
+    }
+}
+
+/// Reading. hyper leaves the body of a HEAD's answer away. `None`: there is nothing to read here.
+async fn get(door: &Arc<Door>, call: &Call, route: &Route) -> Option<Result<Reply, Error>> {
+    Some(match route {
+        Route::Alive => Ok(health::alive()),
+        Route::Ready => health::ready(door).await,
+        Route::Jobs => v1::list::list(door, call).await,
+        Route::Job(id) => v1::show::show(door, call, id).await,
+        Route::Output(id) => v1::output::output(door, call, id).await,
+        Route::Events(id) => v1::events::events(door, call, id).await,
+        Route::Cancel(_) => return None,
+    })
+}
+
+/// What is possible here. No CORS header: a browser's preflight fails, as it should.
+fn options(route: &Route) -> Reply {
+    let mut reply = reply::empty(StatusCode::NO_CONTENT);
+    reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static(route.allow()));
+    reply
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_exact_paths_lead_somewhere() {
+        assert_eq!(Route::find("/v1/jobs"), Some(Route::Jobs));
+        assert_eq!(Route::find("/v1/j%6Fbs/x/events"), Some(Route::Events("x".into())));
+        for path in [
+            "/",
+            "/v1/jobs/",
+            "/v1/jobs/x/",
+            "/v1/jobs/x/events/",
+            "//v1/jobs",
+            "/v1/jobs/x/retry",
+            "/V1/jobs",
+        ] {
+            assert_eq!(Route::find(path), None, "{path}");
+        }
+        assert_eq!(Route::find("/v1/jobs%2Fx"), None, "an escaped slash separates nothing");
+        assert_eq!(Route::find("/v1/jobs/%"), None);
+    }
+}

@@ -1,0 +1,274 @@
+//! A job's events as a body that the socket pulls. Owns the loop read → render → send → wait and the end of it; refuses
+//! to queue: a slow reader costs one page, and what it has not asked for stays in the store.
+//!
+//! Nothing is lost or doubled when a replay meets the live log, because there is no meeting: every page is read from the
+//! log after the cursor, and the watch, which was subscribed before the first read, only says when to look again.
+
+use super::cursor::beyond;
+use super::door::Door;
+use super::error::Error;
+use super::frame::{self, Renderer, Text, Wire};
+use super::shutdown::{Shutdown, Stage};
+use crate::domain::event::Event;
+use crate::domain::id::JobId;
+use crate::ports::{EventPage, Store};
+use bytes::Bytes;
+use futures_util::Stream;
+use futures_util::stream::try_unfold;
+use hyper::body::Frame;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Events read at once.
+const PAGE_EVENTS: usize = 256;
+/// A page of at most so many events right behind a reader that is up to date was committed a moment ago: it lies in the
+/// store's cache, and reading it here is quicker than handing it to another thread.
+const HOT_EVENTS: u64 = 32;
+/// Silence after which a comment shows that both ends live; each one also looks into the log, so that a lost wake-up
+/// costs a delay and no more.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// How long to wait before asking for a new watch, when the store has let go of one.
+const REWATCH: Duration = Duration::from_millis(200);
+/// After a shutdown, clients come back after this time plus a share of the same, milliseconds.
+const RETRY_MS: u32 = 1_000;
+
+/// What a reader asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) job: JobId,
+    pub(crate) after: u64,
+    pub(crate) wire: Wire,
+    pub(crate) text: Text,
+    /// Wait for more, or return what there is.
+    pub(crate) follow: bool,
+}
+
+/// The body broke off; the client sees a cut connection, never a clean end that is none.
+#[derive(Debug, thiserror::Error)]
+#[error("the event stream was cut off: {0}")]
+pub(crate) struct Cut(String);
+
+/// What to do when the reader goes away before the job's end; disarmed by the end and by a shutdown.
+pub(crate) trait Farewell: Send {
+    /// The stream ended as it should.
+    fn disarm(&mut self);
+}
+
+/// The body of an event stream.
+pub(crate) struct EventBody(Pin<Box<dyn Stream<Item = Result<Bytes, Cut>> + Send>>);
+
+impl EventBody {
+    pub(crate) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        self.0.as_mut().poll_next(cx).map_ok(Frame::data)
+    }
+}
+
+/// A stream whose first page has been read: its cursor is good.
+pub(crate) struct Opened(Box<Reader>);
+
+impl Opened {
+    /// Whether there was nothing after the cursor.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.seen_nothing
+    }
+
+    /// The body. `farewell` is told when the stream comes to its proper end, and dropped with it.
+    pub(crate) fn into_body(self, farewell: Option<Box<dyn Farewell>>) -> EventBody {
+        let mut reader = self.0;
+        reader.farewell = farewell;
+        if reader.ended {
+            reader.say_farewell();
+        }
+        EventBody(Box::pin(try_unfold(reader, Reader::next)))
+    }
+}
+
+/// Reads the first page. A cursor beyond the log is refused here, before a status is sent.
+pub(crate) async fn open(door: &Arc<Door>, asked: Asked) -> Result<Opened, Error> {
+    let newest = door.room.store.watch(asked.job); // before the first read
+    let mut reader = Box::new(Reader {
+        door: Arc::clone(door),
+        shutdown: door.shutdown.clone(),
+        newest,
+        renderer: Renderer::new(asked.wire, asked.text),
+        cursor: asked.after,
+        last_seq: u64::MAX,
+        opening: None,
+        look: true,
+        seen_nothing: true,
+        ended: false,
+        farewell: None,
+        asked,
+    });
+    let frames = reader.page(false).await.map_err(|cut| match cut {
+        PageError::Frame(frame::Error::Store(error)) => Error::Store(error),
+        other => {
+            tracing::error!(job = %asked.job, error = %other, "the first page of a stream cannot be read");
+            Error::Internal
+        }
+    })?;
+    if asked.after > reader.last_seq {
+        return Err(beyond(asked.after, reader.last_seq));
+    }
+    reader.seen_nothing = frames.is_empty();
+    let mut opening = match asked.wire {
+        Wire::Sse => format!("retry: {RETRY_MS}\n\n").into_bytes(),
+        Wire::Ndjson => Vec::new(),
+    };
+    opening.extend(frames);
+    reader.opening = Some(opening);
+    Ok(Opened(reader))
+}
+
+/// One client's place in one job's log.
+struct Reader {
+    door: Arc<Door>,
+    shutdown: Shutdown,
+    newest: watch::Receiver<u64>,
+    renderer: Renderer,
+    asked: Asked,
+    /// The last `seq` that was rendered.
+    cursor: u64,
+    /// The newest `seq` of the log as of the last read.
+    last_seq: u64,
+    opening: Option<Vec<u8>>,
+    /// The log is to be read even without a hint.
+    look: bool,
+    seen_nothing: bool,
+    ended: bool,
+    farewell: Option<Box<dyn Farewell>>,
+}
+
+/// Why a page could not be had.
+#[derive(Debug, thiserror::Error)]
+enum PageError {
+    #[error(transparent)]
+    Frame(#[from] frame::Error),
+    #[error("the reading thread died")]
+    Thread,
+}
+
+/// What ended a wait.
+enum Woken {
+    Hint,
+    Silence,
+    WatchLost,
+    Closing,
+}
+
+impl Reader {
+    /// The next piece of the body: a page's frames, a heartbeat, or nothing more.
+    async fn next(mut self: Box<Self>) -> Result<Option<(Bytes, Box<Self>)>, Cut> {
+        if let Some(opening) = self.opening.take().filter(|opening| !opening.is_empty()) {
+            return Ok(Some((opening.into(), self)));
+        }
+        while !self.ended {
+            let hint = *self.newest.borrow_and_update();
+            let mut frames = Vec::new();
+            if self.look || hint > self.cursor || self.last_seq > self.cursor {
+                let hot = self.last_seq <= self.cursor && hint.saturating_sub(self.cursor) <= HOT_EVENTS;
+                frames = self.page(hot).await.map_err(|error| self.cut(&error))?;
+            }
+            if !self.asked.follow && self.cursor >= self.last_seq {
+                self.ended = true;
+            }
+            if self.ended {
+                self.say_farewell();
+            }
+            if !frames.is_empty() {
+                return Ok(Some((frames.into(), self)));
+            }
+            if self.ended {
+                break;
+            }
+            match self.wait().await {
+                Woken::Hint => {}
+                Woken::WatchLost => {
+                    tokio::time::sleep(REWATCH).await;
+                    self.newest = self.door.room.store.watch(self.asked.job);
+                    self.look = true;
+                }
+                Woken::Silence => {
+                    self.look = true;
+                    if self.asked.wire == Wire::Sse {
+                        return Ok(Some((Bytes::from_static(b": \n\n"), self)));
+                    }
+                }
+                Woken::Closing => {
+                    self.ended = true;
+                    self.say_farewell();
+                    if self.asked.wire == Wire::Sse {
+                        return Ok(Some((self.come_back(), self)));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    async fn wait(&mut self) -> Woken {
+        tokio::select! {
+            changed = self.newest.changed() => if changed.is_ok() { Woken::Hint } else { Woken::WatchLost },
+            () = self.shutdown.reached(Stage::Closing) => Woken::Closing,
+            () = tokio::time::sleep(HEARTBEAT) => Woken::Silence,
+        }
+    }
+
+    /// Reads and renders one page, here if it is hot, else on a thread that may block.
+    async fn page(&mut self, hot: bool) -> Result<Vec<u8>, PageError> {
+        let (job, after) = (self.asked.job, self.cursor);
+        let (page, frames) = if hot && self.renderer.is_light() {
+            read(&*self.door.room.store, job, after, &mut self.renderer)?
+        } else {
+            let store = Arc::clone(&self.door.room.store);
+            let blank = Renderer::new(self.asked.wire, self.asked.text);
+            let mut renderer = std::mem::replace(&mut self.renderer, blank);
+            let reading = tokio::task::spawn_blocking(move || {
+                let read = read(&*store, job, after, &mut renderer);
+                (read, renderer)
+            });
+            let (read, renderer) = reading.await.map_err(|_| PageError::Thread)?;
+            self.renderer = renderer;
+            read?
+        };
+        self.look = false;
+        self.last_seq = page.last_seq;
+        if let Some(last) = page.events.last() {
+            self.cursor = last.seq;
+            self.ended = Event::is_terminal(&last.event);
+        }
+        Ok(frames)
+    }
+
+    fn say_farewell(&mut self) {
+        if let Some(mut farewell) = self.farewell.take() {
+            farewell.disarm();
+        }
+    }
+
+    /// Sent at shutdown: when to come back, spread so that not all do at once.
+    fn come_back(&self) -> Bytes {
+        let share = u32::try_from(self.door.room.entropy.random() % u128::from(RETRY_MS)).unwrap_or_default();
+        format!("retry: {}\n\n", RETRY_MS + share).into()
+    }
+
+    fn cut(&self, error: &PageError) -> Cut {
+        tracing::error!(job = %self.asked.job, cursor = self.cursor, %error, "an event stream was cut off");
+        Cut(error.to_string())
+    }
+}
+
+/// One page after the cursor, and its frames. The store's transaction is over when this returns.
+fn read(
+    store: &dyn Store,
+    job: JobId,
+    after: u64,
+    renderer: &mut Renderer,
+) -> Result<(EventPage, Vec<u8>), frame::Error> {
+    let page = store.events(job, after, PAGE_EVENTS)?;
+    let frames = renderer.render(&page.events, &|first, up_to| store.step_text(job, first, up_to))?;
+    Ok((page, frames))
+}

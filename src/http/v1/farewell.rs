@@ -1,0 +1,60 @@
+//! `on_disconnect: cancel`. Owns the promise that a job whose client went away is cancelled; refuses to mistake the job's
+//! own end, or the server's, for the client's.
+
+use crate::domain::id::{JobId, UserId};
+use crate::http::room::Room;
+use crate::http::stream::Farewell;
+use crate::ports::StoreError;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Tries to cancel while the store is busy.
+const TRIES: u32 = 50;
+/// Between two of them.
+const BETWEEN: Duration = Duration::from_millis(100);
+
+/// Cancels the job when it is dropped armed.
+pub(crate) struct CancelOnDrop {
+    room: Arc<Room>,
+    user: UserId,
+    job: JobId,
+    armed: bool,
+}
+
+impl CancelOnDrop {
+    pub(crate) fn new(room: &Arc<Room>, user: UserId, job: JobId) -> Self {
+        Self { room: Arc::clone(room), user, job, armed: true }
+    }
+}
+
+impl Farewell for CancelOnDrop {
+    fn disarm(&mut self) {
+        self.armed = false;
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        if !self.armed {
+            return;
+        }
+        let (room, user, job) = (Arc::clone(&self.room), self.user, self.job);
+        // Without a runtime the process is ending; the job goes on after the restart.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            drop(runtime.spawn(cancel(room, user, job)));
+        }
+    }
+}
+
+async fn cancel(room: Arc<Room>, user: UserId, job: JobId) {
+    for _ in 0..TRIES {
+        match room.store.cancel(user, job).await {
+            Err(StoreError::Busy) => tokio::time::sleep(BETWEEN).await,
+            Err(error) => {
+                return tracing::warn!(%job, %error, "the job of a vanished client was not cancelled");
+            }
+            Ok(_) => return tracing::debug!(%job, "its client went away: cancelled"),
+        }
+    }
+    tracing::warn!(%job, "the store stayed busy: the job of a vanished client goes on");
+}

@@ -1,0 +1,197 @@
+//! From a request's JSON to a `JobSpec`, once. Owns every field's type, range and default (DESIGN §3); whatever passes
+//! here is believed ever after. Refuses fields that this version does not serve.
+
+use super::field::{Fields, wrong};
+use super::input;
+use crate::domain::id::ConversationId;
+use crate::domain::job::{JobSpec, OnDisconnect, Priority};
+use crate::domain::message::Message;
+use crate::domain::tool::ToolChoice;
+use crate::http::error::Error;
+use crate::http::nearest::{hint, quoted};
+use crate::http::room::Room;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// The fields of a job, as clients write them.
+const KNOWN: &[&str] = &[
+    "input",
+    "model",
+    "conversation_id",
+    "project_id",
+    "system_prompt",
+    "temperature",
+    "max_tokens",
+    "thinking",
+    "tools",
+    "strictness",
+    "max_steps",
+    "timeout_s",
+    "max_total_tokens",
+    "priority",
+    "run_at",
+    "on_disconnect",
+    "metadata",
+];
+/// 31 December 9999, 23:59:59 UTC: the last time that RFC 3339 can write, unix seconds.
+const LAST_SECOND: u64 = 253_402_300_799;
+
+/// A job that is its prompt and nothing else.
+pub(crate) fn from_prompt(text: String, room: &Room) -> Result<JobSpec, Error> {
+    let mut map = Map::new();
+    map.insert("input".to_owned(), Value::String(text));
+    from_json(map, room)
+}
+
+/// A job from its JSON object.
+pub(crate) fn from_json(map: Map<String, Value>, room: &Room) -> Result<JobSpec, Error> {
+    let limits = &room.limits;
+    let mut fields = Fields::new(map, KNOWN)?;
+    let input = input::messages(fields.take("input"), limits)?;
+    let system_prompt = fields.text("system_prompt")?;
+    input::check_size(&input, system_prompt.as_deref(), limits)?;
+    if fields.take("project_id").is_some() {
+        return Err(Error::NotFound("project"));
+    }
+    let max_steps = fields.whole("max_steps", 1..=u64::from(room.max_iterations))?;
+    let timeout_s = fields.whole("timeout_s", 1..=limits.job_timeout_max_s)?;
+    Ok(JobSpec {
+        model: model(fields.text("model")?, room)?,
+        conversation_id: conversation(fields.text("conversation_id")?)?,
+        temperature: fields.number("temperature", 0.0..=2.0)?,
+        max_tokens: narrow(fields.whole("max_tokens", 1..=u64::from(u32::MAX))?),
+        thinking: fields.flag("thinking")?.unwrap_or(false),
+        tools: tools(fields.take("tools"), room)?,
+        strictness: fields.word("strictness", &["strict", "standard", "lenient"])?,
+        max_steps: narrow(max_steps).unwrap_or(room.max_iterations),
+        timeout_s: timeout_s.unwrap_or(limits.job_timeout_s),
+        max_total_tokens: fields.whole("max_total_tokens", 1..=u64::MAX)?,
+        priority: fields.whole("priority", 0..=9)?.and_then(Priority::new).unwrap_or(Priority::DEFAULT),
+        run_at_ms: run_at(fields.take("run_at"))?,
+        on_disconnect: on_disconnect(&mut fields)?,
+        metadata: metadata(fields.take("metadata"), room)?,
+        input: whole_input(input)?,
+        system_prompt,
+    })
+}
+
+fn on_disconnect(fields: &mut Fields) -> Result<OnDisconnect, Error> {
+    Ok(fields.word("on_disconnect", &["continue", "cancel"])?.unwrap_or_default())
+}
+
+/// Somebody other than the system has to have said something.
+fn whole_input(input: Vec<Message>) -> Result<Vec<Message>, Error> {
+    let spoken = input.iter().any(|message| match message {
+        Message::User { content } => !content.trim().is_empty(),
+        _ => false,
+    });
+    if spoken {
+        Ok(input)
+    } else {
+        Err(Error::value("input", "'input' has no message of the user with content"))
+    }
+}
+
+fn narrow(number: Option<u64>) -> Option<u32> {
+    number.and_then(|number| u32::try_from(number).ok())
+}
+
+fn model(name: Option<String>, room: &Room) -> Result<String, Error> {
+    let Some(name) = name else { return Ok(room.default_model.clone()) };
+    let known = room.model.models();
+    if known.iter().any(|model| model.id == name) {
+        return Ok(name);
+    }
+    let known: Vec<String> = known.into_iter().map(|model| model.id).collect();
+    Err(Error::ModelNotFound { name: quoted(&name), known: known.join(", ") })
+}
+
+fn conversation(name: Option<String>) -> Result<Option<ConversationId>, Error> {
+    let Some(name) = name else { return Ok(None) };
+    let id = ConversationId::try_from(name);
+    id.map(Some).map_err(|rule| Error::value("conversation_id", format!("'conversation_id' {rule}")))
+}
+
+fn tools(value: Option<Value>, room: &Room) -> Result<ToolChoice, Error> {
+    let list = match value {
+        None => return Ok(ToolChoice::All(true)),
+        Some(Value::Bool(all)) => return Ok(ToolChoice::All(all)),
+        Some(Value::Array(list)) => list,
+        Some(other) => return Err(wrong("tools", "true, false or a list of names", &other)),
+    };
+    let offered = room.toolbox.offered(&ToolChoice::All(true));
+    let mut named: Vec<String> = Vec::new();
+    for (at, value) in list.into_iter().enumerate() {
+        let place = format!("tools[{at}]");
+        let Value::String(name) = value else { return Err(wrong(&place, "a tool's name", &value)) };
+        if !offered.iter().any(|tool| tool.name == name) {
+            let meant = hint(&name, offered.iter().map(|tool| tool.name));
+            return Err(Error::Invalid {
+                message: format!("there is no tool {}{meant}", quoted(&name)),
+                param: Some(place),
+                code: "tool_not_found",
+            });
+        }
+        if !named.contains(&name) {
+            named.push(name);
+        }
+    }
+    Ok(ToolChoice::Named(named))
+}
+
+fn run_at(value: Option<Value>) -> Result<Option<u64>, Error> {
+    let Some(value) = value else { return Ok(None) };
+    let seconds = value.as_u64().filter(|seconds| *seconds <= LAST_SECOND);
+    let millis = match &value {
+        Value::String(text) => {
+            text.parse::<jiff::Timestamp>().ok().and_then(|at| at.as_millisecond().try_into().ok())
+        }
+        _ => seconds.map(|seconds| seconds * 1_000),
+    };
+    match millis {
+        Some(millis) => Ok(Some(millis)),
+        None => Err(wrong("run_at", "unix seconds or an RFC 3339 time since 1970, with its offset", &value)),
+    }
+}
+
+fn metadata(value: Option<Value>, room: &Room) -> Result<BTreeMap<String, String>, Error> {
+    let limits = &room.limits;
+    let map = match value {
+        None => return Ok(BTreeMap::new()),
+        Some(Value::Object(map)) => map,
+        Some(other) => return Err(wrong("metadata", "an object of strings", &other)),
+    };
+    if map.len() > limits.metadata_pairs {
+        let most = limits.metadata_pairs;
+        return Err(Error::value("metadata", format!("'metadata' has more than {most} pairs")));
+    }
+    let mut pairs = BTreeMap::new();
+    for (key, value) in map {
+        let place = format!("metadata.{}", key.chars().take(64).collect::<String>());
+        if key.is_empty() || key.chars().count() > limits.metadata_key_chars {
+            let most = limits.metadata_key_chars;
+            return Err(Error::value(
+                &place,
+                format!("a key of 'metadata' must have 1 to {most} characters"),
+            ));
+        }
+        match value {
+            Value::String(text) if text.chars().count() <= limits.metadata_value_chars => {
+                pairs.insert(key, text)
+            }
+            Value::String(_) => {
+                let most = limits.metadata_value_chars;
+                return Err(Error::value(
+                    &place,
+                    format!("a value of 'metadata' may have {most} characters"),
+                ));
+            }
+            other => return Err(wrong(&place, "a string", &other)),
+        };
+    }
+    Ok(pairs)
+}
+
+#[cfg(test)]
+#[path = "spec_tests.rs"]
+mod tests;

@@ -1,0 +1,141 @@
+//! `POST /v1/jobs`. Owns the three ways to hand a job over (JSON, text, either unannounced) and the three ways to answer
+//! (at once, after `?wait=`, as a stream). An answer means that the job is on the disk (P1).
+
+use super::farewell::CancelOnDrop;
+use super::job_view::{self, JobView};
+use super::{events, spec, wait};
+use crate::domain::id::{JobId, UserId};
+use crate::domain::job::{Job, JobSpec, OnDisconnect};
+use crate::http::body;
+use crate::http::door::Door;
+use crate::http::error::Error;
+use crate::http::frame::{Text, Wire};
+use crate::http::query::Query;
+use crate::http::reply::{self, Reply, X_JOB_ID};
+use crate::http::room::Room;
+use crate::http::router::Call;
+use crate::http::stream::{self, Asked, Farewell};
+use crate::ports::NewJob;
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, LOCATION};
+use hyper::{HeaderMap, StatusCode};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// How the client wants to be answered.
+#[derive(Debug, Clone, Copy)]
+enum Manner {
+    Held { wait_s: u64 },
+    Stream { wire: Wire, text: Text },
+}
+
+/// Stores a job and answers with it, or with its events.
+pub(crate) async fn submit(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
+    let manner = manner(&call, &door.room)?;
+    let body = body::read(&call.headers, body, &door.room.limits).await?;
+    let spec = parse(&call.headers, body, &door.room)?;
+    let user = call.user;
+    drop(call); // nothing of the request outlives its reading
+    let created_at_ms = door.room.clock.now_ms();
+    let id = door.room.job_id(created_at_ms);
+    let job = NewJob { id, user, created_at_ms, spec };
+    match manner {
+        Manner::Held { wait_s } => held(door, job, wait_s).await,
+        Manner::Stream { wire, text } => streamed(door, job, wire, text).await,
+    }
+}
+
+async fn held(door: &Arc<Door>, job: NewJob, wait_s: u64) -> Result<Reply, Error> {
+    let (id, user) = (job.id, job.user);
+    let job = store(door, job).await?;
+    let view = if wait_s == 0 {
+        JobView::fresh(job)
+    } else {
+        wait::until_ended(door, user, id, wait_s).await?;
+        job_view::look(door, user, id).await?
+    };
+    let status = if view.status.is_terminal() { StatusCode::OK } else { StatusCode::ACCEPTED };
+    let mut reply = reply::json(status, &view);
+    name(&mut reply, id);
+    Ok(reply)
+}
+
+async fn streamed(door: &Arc<Door>, job: NewJob, wire: Wire, text: Text) -> Result<Reply, Error> {
+    let id = job.id;
+    // Made before the job is stored: a client that leaves during the commit has gone away as well.
+    let farewell = farewell(&door.room, job.user, &job);
+    store(door, job).await?;
+    let opened = stream::open(door, Asked { job: id, after: 0, wire, text, follow: true }).await?;
+    let mut reply = events::answer(id, wire, opened.into_body(farewell));
+    name(&mut reply, id);
+    Ok(reply)
+}
+
+fn farewell(room: &Arc<Room>, user: UserId, job: &NewJob) -> Option<Box<dyn Farewell>> {
+    match job.spec.on_disconnect {
+        OnDisconnect::Continue => None,
+        OnDisconnect::Cancel => Some(Box::new(CancelOnDrop::new(room, user, job.id))),
+    }
+}
+
+async fn store(door: &Arc<Door>, job: NewJob) -> Result<Job, Error> {
+    let stored = door.room.store.submit(vec![job]).await?;
+    stored.into_iter().next().ok_or(Error::Internal)
+}
+
+fn name(reply: &mut Reply, id: JobId) {
+    reply::set(reply, LOCATION, &format!("/v1/jobs/{id}"));
+    reply::set(reply, X_JOB_ID, &id.to_string());
+}
+
+fn manner(call: &Call, room: &Room) -> Result<Manner, Error> {
+    let query = Query::parse(call.query.as_deref(), &["wait", "stream", "format"])?;
+    let wait_s = query.whole("wait", 0..=room.limits.wait_s)?;
+    let text = events::text(&query)?;
+    let stream = match (query.flag("stream")?, wait_s) {
+        (Some(true), Some(_)) => {
+            return Err(Error::value(
+                "wait",
+                "'wait' and 'stream=true' exclude each other: a stream shows the end itself",
+            ));
+        }
+        (Some(said), _) => said,
+        (None, wait_s) => wait_s.is_none() && events::wants_sse(&call.headers),
+    };
+    Ok(match stream {
+        true => Manner::Stream { wire: events::wire(&call.headers), text },
+        false => Manner::Held { wait_s: wait_s.unwrap_or(0) },
+    })
+}
+
+/// Announced JSON must be a JSON object. Anything else is read as one if it is one, and is the prompt itself if not.
+fn parse(headers: &HeaderMap, body: Vec<u8>, room: &Room) -> Result<JobSpec, Error> {
+    if is_json(headers) {
+        return match serde_json::from_slice::<Value>(&body) {
+            Ok(Value::Object(map)) => spec::from_json(map, room),
+            Ok(_) => Err(Error::malformed("the request body must be a JSON object")),
+            Err(error) => Err(Error::malformed(format!("the request body is not JSON: {error}"))),
+        };
+    }
+    if let Some(map) = object(&body) {
+        return spec::from_json(map, room);
+    }
+    match String::from_utf8(body) {
+        Ok(text) => spec::from_prompt(text, room),
+        Err(_) => Err(Error::malformed("the request body is neither a JSON object nor UTF-8 text")),
+    }
+}
+
+fn object(body: &[u8]) -> Option<Map<String, Value>> {
+    let starts = body.iter().find(|byte| !byte.is_ascii_whitespace());
+    if starts != Some(&b'{') {
+        return None;
+    }
+    serde_json::from_slice(body).ok()
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let announced = headers.get(CONTENT_TYPE).and_then(|line| line.to_str().ok()).unwrap_or_default();
+    let essence = announced.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+}
