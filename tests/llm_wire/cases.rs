@@ -1,4 +1,4 @@
-//! The models' wire against real sockets: providers that answer, hang, drip, refuse, and calls that are cut short.
+//! The cases, each with a provider of its own.
 
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
