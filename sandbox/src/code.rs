@@ -1,0 +1,42 @@
+//! The checks on a program's text that need no language: they answer before any process starts.
+
+use crate::program::Program;
+use crate::record::{Record, Status};
+
+/// The longest program.
+pub(crate) const MAX_CODE_BYTES: usize = 1024 * 1024;
+
+/// The record of a program whose text cannot be run, if so.
+pub(crate) fn refuse(program: &Program) -> Option<Record> {
+    let code = &program.code;
+    let (limit, message) = if code.trim().is_empty() {
+        (None, "the program is empty".to_owned())
+    } else if let Some(line) = code.lines().position(|line| line.contains('\0')) {
+        (None, format!("line {}: the program holds a NUL byte", line + 1))
+    } else if code.len() > MAX_CODE_BYTES {
+        let length = code.len();
+        (Some("code_bytes"), format!("the program has {length} bytes; the limit is {MAX_CODE_BYTES}"))
+    } else {
+        return None;
+    };
+    let mut record = Record::unrun(Status::SyntaxError, program.level, program.language, message);
+    record.limit = limit.map(str::to_owned);
+    Some(record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::level::{Language, Level};
+
+    #[test]
+    fn text_that_cannot_run_is_refused_with_a_reason() {
+        let refused = |code: &str| refuse(&Program::new(Language::Python, Level::Strict, code));
+        assert!(refused("print(1)").is_none());
+        assert!(refused(" \n\t").unwrap().error.unwrap().contains("empty"));
+        assert!(refused("a\nb\0").unwrap().error.unwrap().contains("line 2"));
+        let long = refused(&"#".repeat(MAX_CODE_BYTES + 1)).unwrap();
+        assert_eq!(long.limit.as_deref(), Some("code_bytes"));
+        assert_eq!(long.status, Status::SyntaxError);
+    }
+}

@@ -1,0 +1,94 @@
+//! Parses a program before any of it runs, so that a syntax error is known rather than said.
+//!
+//! Owns: the trick. The engine's safe interface cannot compile without running; but a program behind `throw 0;`
+//! is parsed whole and then throws 0 before its first statement. It does so in a realm that is thrown away.
+
+use std::borrow::Cow;
+
+use rquickjs::context::EvalOptions;
+use rquickjs::{Context, Ctx, Runtime, Value};
+
+use super::FILE_NAME;
+use crate::frame::Frame;
+use crate::record::Status;
+
+/// How a program wants to be evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// As a sloppy script.
+    Script,
+    /// As a script with top-level `await`.
+    Awaiting,
+}
+
+impl Mode {
+    /// The engine's options: global, sloppy, and with the guest's file name.
+    pub(super) fn options(self) -> EvalOptions {
+        let mut options = EvalOptions::default();
+        options.global = true;
+        options.strict = false;
+        options.promise = self == Self::Awaiting;
+        options.filename = Some(FILE_NAME.to_owned());
+        options
+    }
+}
+
+/// `#!` is a comment only at the very start of a program, where the check puts its own words.
+pub(super) fn without_hashbang(code: &str) -> Cow<'_, str> {
+    code.strip_prefix("#!").map_or(Cow::Borrowed(code), |rest| Cow::Owned(format!("//{rest}")))
+}
+
+/// How the program parses, or the frame that refuses it.
+pub(super) fn parse(runtime: &Runtime, code: &str, language_check: bool) -> Result<Mode, Frame> {
+    let realm = Context::full(runtime).map_err(|error| Frame::Failed { message: format!("QuickJS: {error}") })?;
+    realm.with(|ctx| {
+        let Some(error) = syntax_error(&ctx, code, Mode::Script) else { return Ok(Mode::Script) };
+        if code.contains("await") && syntax_error(&ctx, code, Mode::Awaiting).is_none() {
+            return Ok(Mode::Awaiting);
+        }
+        Err(refusal(code, error, language_check))
+    })
+}
+
+fn syntax_error(ctx: &Ctx<'_>, code: &str, mode: Mode) -> Option<String> {
+    // A directive counts only in front of every statement.
+    let trimmed = code.trim_start();
+    let strict = trimmed.starts_with("'use strict'") || trimmed.starts_with("\"use strict\"");
+    let prefix = if strict { "'use strict';throw 0;" } else { "throw 0;" };
+    let outcome = ctx.eval_with_options::<Value<'_>, _>(format!("{prefix}{code}"), mode.options());
+    if outcome.is_ok() {
+        return None; // an awaiting program's throw is inside its promise
+    }
+    let thrown = ctx.catch();
+    if thrown.as_int() == Some(0) {
+        return None;
+    }
+    Some(describe(&thrown))
+}
+
+fn describe(thrown: &Value<'_>) -> String {
+    let Some(error) = thrown.as_object() else { return "the program does not compile: out of memory".to_owned() };
+    let field = |name: &str| error.get::<_, Option<String>>(name).ok().flatten().unwrap_or_default();
+    let (name, message, stack) = (field("name"), field("message"), field("stack"));
+    let line = stack.split_once("<code>:").and_then(|(_, at)| at.split(':').next()).unwrap_or("1").trim().to_owned();
+    format!("line {}: {name}: {message}", line.split(|c: char| !c.is_ascii_digit()).next().unwrap_or("1"))
+}
+
+fn refusal(code: &str, error: String, language_check: bool) -> Frame {
+    let module_line = code.lines().position(|line| {
+        let line = line.trim_start();
+        let starts = |word: &str| line.strip_prefix(word).is_some_and(|rest| rest.starts_with([' ', '{', '"', '\'', '*']));
+        starts("import") || starts("export")
+    });
+    match module_line {
+        Some(line) if language_check => Frame::Refused {
+            status: Status::ModuleNotAllowed,
+            message: format!(
+                "line {}: `import` and `export` are not available in JavaScript at any level: there are no modules. \
+                 Allowed: the language itself, console, timers. Way out: write the function you need, or use Python.",
+                line + 1
+            ),
+        },
+        _ => Frame::Refused { status: Status::SyntaxError, message: error },
+    }
+}

@@ -1,0 +1,141 @@
+//! One program's life in its realm: prelude, evaluation, pending jobs, timers, last value.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use rquickjs::context::EvalOptions;
+use rquickjs::promise::PromiseState;
+use rquickjs::{Context, Ctx, Function, Object, Persistent, Promise, Runtime, Value};
+
+use super::End;
+use super::check::Mode;
+use crate::clock::now;
+
+const PRELUDE: &str = include_str!("prelude.js");
+
+/// Promises that were rejected while nobody listened, with their reasons.
+type Rejections = Rc<RefCell<Vec<(Persistent<Value<'static>>, Persistent<Value<'static>>)>>>;
+
+/// What the prelude answers.
+struct Host<'js> {
+    result: Function<'js>,
+    next: Function<'js>,
+    crash: Function<'js>,
+}
+
+/// Runs a parsed program to its end.
+pub(super) fn run(runtime: &Runtime, context: &Context, code: &str, mode: Mode) -> End {
+    let rejections: Rejections = Rc::default();
+    track_rejections(runtime, &rejections);
+    context.with(|ctx| {
+        let Ok(host) = prepare(&ctx) else { return End::Error("out of memory before the first statement".to_owned()) };
+        let outcome = evaluate(&ctx, &host, code, mode, &rejections);
+        outcome.unwrap_or_else(|thrown| End::Error(host.words(&ctx, thrown)))
+    })
+}
+
+fn prepare<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Host<'js>> {
+    let mut options = EvalOptions::default();
+    options.strict = false;
+    options.filename = Some("<prelude>".to_owned());
+    let prelude: Function<'js> = ctx.eval_with_options(PRELUDE, options)?;
+    let start = now();
+    let print = Function::new(ctx.clone(), |stream: i32, text: String| write(stream, &text))?;
+    let clock = Function::new(ctx.clone(), move || start.elapsed().as_secs_f64() * 1000.0)?;
+    let host: Object<'js> = prelude.call((print, clock))?;
+    Ok(Host { result: host.get("result")?, next: host.get("next")?, crash: host.get("crash")? })
+}
+
+/// Writes to one of the two output pipes. A parent that reads no more kills; there is nobody to tell.
+pub(super) fn write(stream: i32, text: &str) {
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        let written = if stream == 1 {
+            rustix::io::write(rustix::stdio::stdout(), rest)
+        } else {
+            rustix::io::write(rustix::stdio::stderr(), rest)
+        };
+        match written {
+            Ok(length) => rest = rest.get(length..).unwrap_or_default(),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn track_rejections(runtime: &Runtime, rejections: &Rejections) {
+    let rejections = Rc::clone(rejections);
+    runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, promise, reason, is_handled| {
+        let mut open = rejections.borrow_mut();
+        if is_handled {
+            open.retain(|(other, _)| other.clone().restore(&ctx).is_ok_and(|other| other != promise));
+        } else {
+            open.push((Persistent::save(&ctx, promise), Persistent::save(&ctx, reason)));
+        }
+    })));
+}
+
+/// Evaluates, then runs jobs and timers until there are none. `Err` holds what was thrown.
+fn evaluate<'js>(
+    ctx: &Ctx<'js>,
+    host: &Host<'js>,
+    code: &str,
+    mode: Mode,
+    rejections: &Rejections,
+) -> Result<End, Value<'js>> {
+    let value: Value<'js> = ctx.eval_with_options(code, mode.options()).map_err(|_| ctx.catch())?;
+    let awaited = value.as_object().and_then(|object| object.as_promise()).cloned();
+    loop {
+        while ctx.execute_pending_job() {}
+        let unheard = rejections.borrow_mut().pop();
+        if let Some((_, reason)) = unheard {
+            return Err(reason.restore(ctx).map_err(|_| ctx.catch())?);
+        }
+        let wait: f64 = host.next.call(()).map_err(|_| ctx.catch())?;
+        if wait < 0.0 && !ctx.execute_pending_job() {
+            break;
+        }
+        if wait > 0.0 {
+            sleep(wait);
+        }
+    }
+    let value = match awaited {
+        Some(promise) => settled(ctx, &promise, mode)?,
+        None => value,
+    };
+    let result: Option<String> = host.result.call((value,)).map_err(|_| ctx.catch())?;
+    Ok(End::Fine(result))
+}
+
+/// The value of a promise, undefined while it is pending.
+fn settled<'js>(ctx: &Ctx<'js>, promise: &Promise<'js>, mode: Mode) -> Result<Value<'js>, Value<'js>> {
+    if promise.state() == PromiseState::Pending {
+        return Ok(Value::new_undefined(ctx.clone()));
+    }
+    let Some(outcome) = promise.result::<Value<'js>>() else { return Ok(Value::new_undefined(ctx.clone())) };
+    let value = outcome.map_err(|_| ctx.catch())?;
+    // The engine wraps the completion value of an awaiting script.
+    match (mode, value.as_object()) {
+        (Mode::Awaiting, Some(wrapper)) => wrapper.get("value").map_err(|_| ctx.catch()),
+        _ => Ok(value),
+    }
+}
+
+fn sleep(milliseconds: f64) {
+    let Ok(duration) = std::time::Duration::try_from_secs_f64(milliseconds / 1000.0) else { return };
+    if let Ok(duration) = rustix::thread::Timespec::try_from(duration) {
+        // Interrupted or not, the timers are looked at again.
+        drop(rustix::thread::nanosleep(&duration));
+    }
+}
+
+impl<'js> Host<'js> {
+    /// A thrown value in words. Its own conversions may throw again: then there is only a name for it.
+    fn words(&self, ctx: &Ctx<'js>, thrown: Value<'js>) -> String {
+        let is_null = thrown.is_null();
+        self.crash.call((thrown,)).unwrap_or_else(|_| {
+            ctx.catch();
+            if is_null { "Uncaught null: out of memory".to_owned() } else { "Uncaught error".to_owned() }
+        })
+    }
+}

@@ -1,0 +1,73 @@
+//! The two choices that a caller makes for a run: how strict, and in which language.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// How much a program may do. SANDBOX.md's table is the contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Pure computation on a short module list.
+    Strict,
+    /// The default: the common, harmless part of the standard library, no files.
+    Standard,
+    /// The full standard library, threads, and a private directory.
+    Lenient,
+}
+
+impl Level {
+    /// Every level, from the tightest on.
+    pub const ALL: [Self; 3] = [Self::Strict, Self::Standard, Self::Lenient];
+
+    /// The name used in configuration, messages and records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Standard => "standard",
+            Self::Lenient => "lenient",
+        }
+    }
+
+    /// The oldest landlock ABI on which this level is provably tight.
+    ///
+    /// Below ABI 3 landlock does not mediate truncation, so a writable directory would leak: lenient is refused there.
+    pub const fn minimum_landlock_abi(self) -> u32 {
+        match self {
+            Self::Strict | Self::Standard => 1,
+            Self::Lenient => 3,
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// The languages that the sandbox runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Language {
+    /// The host's `CPython`, 3.9 or newer.
+    Python,
+    /// The built-in `QuickJS`.
+    JavaScript,
+}
+
+impl Language {
+    /// The name used in messages and records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Python => "python",
+            Self::JavaScript => "javascript",
+        }
+    }
+}
+
+impl fmt::Display for Language {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}

@@ -1,0 +1,171 @@
+//! The numbers of a level, each with its unit in the name, and the table of their defaults.
+
+use serde::{Deserialize, Serialize};
+
+use crate::level::Level;
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+const GIB: u64 = 1024 * MIB;
+
+/// What one run may use at most.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Wall clock, from the start of the child.
+    pub timeout_ms: u64,
+    /// Processor time (`RLIMIT_CPU`); a second above the wall clock, so that the wall clock speaks first.
+    pub cpu_s: u64,
+    /// Address space (`RLIMIT_AS`).
+    pub address_space_bytes: u64,
+    /// The largest file (`RLIMIT_FSIZE`).
+    pub file_size_bytes: u64,
+    /// Open descriptors (`RLIMIT_NOFILE`).
+    pub open_files: u64,
+    /// Threads and processes (`RLIMIT_NPROC`); under root counted through a private real user id.
+    pub processes: u64,
+    /// Standard output kept; one byte more ends the run as `output_limit`.
+    pub stdout_bytes: u64,
+    /// Standard error kept; one byte more ends the run as `output_limit`.
+    pub stderr_bytes: u64,
+}
+
+impl Limits {
+    /// SANDBOX.md's numbers of a level.
+    pub const fn of(level: Level) -> Self {
+        match level {
+            Level::Strict => Self {
+                timeout_ms: 5_000,
+                cpu_s: 6,
+                address_space_bytes: 256 * MIB,
+                file_size_bytes: 0,
+                open_files: 16,
+                processes: 0,
+                stdout_bytes: 64 * KIB,
+                stderr_bytes: 16 * KIB,
+            },
+            Level::Standard => Self {
+                timeout_ms: 10_000,
+                cpu_s: 11,
+                address_space_bytes: 512 * MIB,
+                file_size_bytes: 0,
+                open_files: 32,
+                processes: 0,
+                stdout_bytes: 256 * KIB,
+                stderr_bytes: 64 * KIB,
+            },
+            Level::Lenient => Self {
+                timeout_ms: 30_000,
+                cpu_s: 31,
+                address_space_bytes: GIB,
+                file_size_bytes: 64 * MIB,
+                open_files: 64,
+                processes: 64,
+                stdout_bytes: MIB,
+                stderr_bytes: 256 * KIB,
+            },
+        }
+    }
+}
+
+/// The limits of every level; a key left out keeps that level's default.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, from = "LevelPatches")]
+pub struct Levels {
+    /// Limits of `strict`.
+    pub strict: Limits,
+    /// Limits of `standard`.
+    pub standard: Limits,
+    /// Limits of `lenient`.
+    pub lenient: Limits,
+}
+
+impl Levels {
+    /// The limits of one level.
+    pub const fn of(&self, level: Level) -> &Limits {
+        match level {
+            Level::Strict => &self.strict,
+            Level::Standard => &self.standard,
+            Level::Lenient => &self.lenient,
+        }
+    }
+}
+
+impl Default for Levels {
+    fn default() -> Self {
+        LevelPatches::default().into()
+    }
+}
+
+/// What a configuration says about the levels, before the defaults are filled in.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct LevelPatches {
+    strict: Patch,
+    standard: Patch,
+    lenient: Patch,
+}
+
+impl From<LevelPatches> for Levels {
+    fn from(patches: LevelPatches) -> Self {
+        Self {
+            strict: patches.strict.over(Limits::of(Level::Strict)),
+            standard: patches.standard.over(Limits::of(Level::Standard)),
+            lenient: patches.lenient.over(Limits::of(Level::Lenient)),
+        }
+    }
+}
+
+/// Some of a level's limits: serde's own defaults cannot know which level they stand for.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Patch {
+    timeout_ms: Option<u64>,
+    cpu_s: Option<u64>,
+    address_space_bytes: Option<u64>,
+    file_size_bytes: Option<u64>,
+    open_files: Option<u64>,
+    processes: Option<u64>,
+    stdout_bytes: Option<u64>,
+    stderr_bytes: Option<u64>,
+}
+
+impl Patch {
+    fn over(self, base: Limits) -> Limits {
+        Limits {
+            timeout_ms: self.timeout_ms.unwrap_or(base.timeout_ms),
+            cpu_s: self.cpu_s.unwrap_or(base.cpu_s),
+            address_space_bytes: self.address_space_bytes.unwrap_or(base.address_space_bytes),
+            file_size_bytes: self.file_size_bytes.unwrap_or(base.file_size_bytes),
+            open_files: self.open_files.unwrap_or(base.open_files),
+            processes: self.processes.unwrap_or(base.processes),
+            stdout_bytes: self.stdout_bytes.unwrap_or(base.stdout_bytes),
+            stderr_bytes: self.stderr_bytes.unwrap_or(base.stderr_bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partial_level_keeps_its_own_defaults() {
+        let levels: Levels = serde_json::from_str(r#"{"strict":{"timeout_ms":100}}"#).unwrap();
+        assert_eq!(levels.strict.timeout_ms, 100);
+        assert_eq!(levels.strict.address_space_bytes, 256 * MIB);
+        assert_eq!(levels.lenient, Limits::of(Level::Lenient));
+    }
+
+    #[test]
+    fn an_unknown_limit_is_refused() {
+        let parsed = serde_json::from_str::<Levels>(r#"{"strict":{"timeout_s":1}}"#);
+        assert!(parsed.unwrap_err().to_string().contains("timeout_s"));
+    }
+
+    #[test]
+    fn levels_survive_a_round_trip() {
+        let text = serde_json::to_string(&Levels::default()).unwrap();
+        assert_eq!(serde_json::from_str::<Levels>(&text).unwrap(), Levels::default());
+    }
+}

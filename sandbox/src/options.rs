@@ -1,0 +1,66 @@
+//! What the composition root decides about the sandbox; the configuration nests this struct.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::level::Level;
+use crate::limits::Levels;
+
+/// The sandbox's own options.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Options {
+    /// The level of a call that names none.
+    pub default_strictness: Level,
+    /// Limits per level.
+    pub levels: Levels,
+    /// Python modules allowed beyond the built-in lists (`numpy`, say); the host's site-packages must have them.
+    pub extra_allowed_modules: ExtraModules,
+    /// The Python interpreter; none means the first fitting `python3` of `$PATH` and the usual directories.
+    pub python: Option<PathBuf>,
+    /// Programs running at once; more wait for their turn, and waiting does not count as running time.
+    pub max_parallel: usize,
+    /// The longest wall clock that a single call may ask for.
+    pub max_timeout_ms: u64,
+    /// Where private directories of lenient runs are made.
+    pub scratch_dir: PathBuf,
+    /// The binary that becomes the child: it must call [`child_hook`](crate::child_hook) first thing in `main`.
+    pub child_exe: PathBuf,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            default_strictness: Level::Standard,
+            levels: Levels::default(),
+            extra_allowed_modules: ExtraModules::default(),
+            python: None,
+            max_parallel: 8,
+            max_timeout_ms: 600_000,
+            scratch_dir: PathBuf::from("/tmp"),
+            child_exe: PathBuf::from("/proc/self/exe"),
+        }
+    }
+}
+
+/// Additions to the module lists. Lenient has none: it allows the whole standard library.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ExtraModules {
+    /// Additions at `standard`.
+    pub standard: Vec<String>,
+    /// Additions at `strict`.
+    pub strict: Vec<String>,
+}
+
+impl ExtraModules {
+    /// The additions of one level.
+    pub fn of(&self, level: Level) -> &[String] {
+        match level {
+            Level::Strict => &self.strict,
+            Level::Standard => &self.standard,
+            Level::Lenient => &[],
+        }
+    }
+}

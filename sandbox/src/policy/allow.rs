@@ -1,0 +1,128 @@
+//! Calls that a guest may make once its interpreter is warm. What no row names answers EPERM.
+
+use super::rule::{Outcome, Rule, Test, rows};
+
+/// `PROT_EXEC` must be absent from the third argument.
+const NOT_EXECUTABLE: Outcome = Outcome::AllowIf(&[&[Test { argument: 2, mask: PROT_EXEC, value: 0 }]]);
+/// `openat` with flags that neither write, create, truncate nor open a bare path.
+const READ_ONLY: Outcome = Outcome::AllowIf(&[&[Test { argument: 2, mask: WRITING | O_PATH, value: 0 }]]);
+/// `openat` in a writable directory: landlock decides, but a bare path is no file of anyone's.
+const NOT_BARE: Outcome = Outcome::AllowIf(&[&[Test { argument: 2, mask: O_PATH, value: 0 }]]);
+/// `ioctl(TCGETS)`: what `isatty` asks.
+const IS_TERMINAL: &[Test] = &[Test { argument: 1, mask: LOW, value: 0x5401 }];
+/// `ioctl(FIONBIO)`: what Python's `setblocking` does to its own socket pair; asyncio cannot start without.
+const NON_BLOCKING: &[Test] = &[Test { argument: 1, mask: LOW, value: 0x5421 }];
+/// A thread of the same process and no new namespace.
+const THREAD: Outcome =
+    Outcome::AllowIf(&[&[Test { argument: 0, mask: CLONE_THREAD | CLONE_ANY_NAMESPACE, value: CLONE_THREAD }]]);
+/// `socketpair(AF_UNIX, SOCK_STREAM | flags, 0)`.
+const UNIX_STREAM: Outcome = Outcome::AllowIf(&[&[
+    Test { argument: 0, mask: LOW, value: 1 },
+    Test { argument: 1, mask: LOW & !SOCK_FLAGS, value: 1 },
+    Test { argument: 2, mask: LOW, value: 0 },
+]]);
+/// `sendto` on a connected socket: no address.
+const NO_ADDRESS: Outcome = Outcome::AllowIf(&[&[Test { argument: 4, mask: u64::MAX, value: 0 }]]);
+/// `prlimit64` that only reads, of the caller itself.
+const ONLY_READS: Outcome = Outcome::AllowIf(&[&[
+    Test { argument: 0, mask: LOW, value: 0 },
+    Test { argument: 2, mask: u64::MAX, value: 0 },
+]]);
+/// `fcntl` that looks at a descriptor, copies it, or sets its flags.
+const DESCRIPTOR_FLAGS: Outcome = Outcome::AllowIf(&[
+    &[command(libc::F_DUPFD)],
+    &[command(libc::F_DUPFD_CLOEXEC)],
+    &[command(libc::F_GETFD)],
+    &[command(libc::F_SETFD)],
+    &[command(libc::F_GETFL)],
+]);
+/// The same, and non-blocking mode and advisory locks (sqlite).
+const DESCRIPTOR_FLAGS_AND_LOCKS: Outcome = Outcome::AllowIf(&[
+    &[command(libc::F_DUPFD)],
+    &[command(libc::F_DUPFD_CLOEXEC)],
+    &[command(libc::F_GETFD)],
+    &[command(libc::F_SETFD)],
+    &[command(libc::F_GETFL)],
+    &[command(libc::F_SETFL)],
+    &[command(libc::F_GETLK)],
+    &[command(libc::F_SETLK)],
+    &[command(libc::F_SETLKW)],
+]);
+
+/// Signals that a program may send itself. Those by which the parent knows a limit or a forbidden call are absent.
+const HARMLESS_SIGNALS: Outcome = Outcome::AllowIf(&[
+    &[signal(libc::SIGINT)],
+    &[signal(libc::SIGABRT)],
+    &[signal(libc::SIGUSR1)],
+    &[signal(libc::SIGUSR2)],
+    &[signal(libc::SIGSEGV)],
+    &[signal(libc::SIGALRM)],
+    &[signal(libc::SIGTERM)],
+]);
+
+const LOW: u64 = 0xffff_ffff;
+const PROT_EXEC: u64 = 4;
+const O_PATH: u64 = 0o10_000_000;
+/// `O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | __O_TMPFILE`.
+const WRITING: u64 = 0o3 | 0o100 | 0o1_000 | 0o2_000 | 0o20_000_000;
+const CLONE_THREAD: u64 = 0x0001_0000;
+/// Every `CLONE_NEW*` flag: time, mount, cgroup, uts, ipc, user, pid, net.
+const CLONE_ANY_NAMESPACE: u64 = 0x0000_0080 | 0x0002_0000 | 0x7e00_0000;
+/// `SOCK_CLOEXEC | SOCK_NONBLOCK`.
+const SOCK_FLAGS: u64 = 0o2_000_000 | 0o4_000;
+
+const fn command(value: i32) -> Test {
+    Test { argument: 1, mask: LOW, value: value.unsigned_abs() as u64 }
+}
+
+const fn signal(value: i32) -> Test {
+    Test { argument: 2, mask: LOW, value: value.unsigned_abs() as u64 }
+}
+
+/// The allow list.
+pub(super) const ALLOWED: &[Rule] = rows! {
+    All Outcome::Allow, "descriptors that it already has": read readv pread64 write writev lseek close;
+    All Outcome::Allow, "what a file is; landlock does not mediate it, contents stay closed": fstat newfstatat statx;
+    All Outcome::Allow, "memory": munmap mremap madvise brk;
+    All NOT_EXECUTABLE, "memory, but no code that was not there at warm-up": mmap mprotect;
+    All Outcome::Allow, "its own end": exit exit_group;
+    All Outcome::Allow, "its own signals": rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack restart_syscall;
+    All Outcome::Allow, "locks inside the process": futex sched_yield;
+    All Outcome::Allow, "the clock": clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday;
+    All Outcome::Allow, "randomness": getrandom;
+    All Outcome::Allow, "who it is": getpid gettid getppid getuid geteuid getgid getegid;
+    All Outcome::Allow, "imports list library directories": getcwd getdents64;
+    Confined READ_ONLY, "imports read library files": openat;
+    Confined Outcome::AllowIf(&[IS_TERMINAL]), "isatty": ioctl;
+    Confined DESCRIPTOR_FLAGS, "descriptor flags": fcntl;
+    All Outcome::Answer(libc::ENOSYS), "its flags lie in memory, out of a filter's sight: the C library falls back to clone": clone3;
+
+    Roomy NOT_BARE, "files of its own directory; landlock says which": openat;
+    Roomy Outcome::AllowIf(&[IS_TERMINAL, NON_BLOCKING]), "isatty, and asyncio's own socket pair": ioctl;
+    Roomy DESCRIPTOR_FLAGS_AND_LOCKS, "descriptor flags, locks on its own files": fcntl;
+    Roomy THREAD, "threads, never processes": clone;
+    Roomy Outcome::Allow, "a thread's start": set_robust_list rseq set_tid_address;
+    Roomy Outcome::Allow, "facts about the machine that the library asks for":
+        sched_getaffinity sched_getscheduler sched_getparam getrusage times sysinfo uname getpgid getsid getpriority getgroups;
+    Roomy ONLY_READS, "limits can be read, never set": prlimit64;
+    Roomy Outcome::Allow, "its own directory; landlock says where":
+        mkdirat unlinkat renameat renameat2 linkat symlinkat ftruncate truncate fsync fdatasync flock umask chdir fchdir;
+    Roomy Outcome::Allow, "names and sizes, no contents": readlinkat faccessat faccessat2 statfs fstatfs;
+    Roomy Outcome::Allow, "copies between descriptors that it already has":
+        dup dup3 pipe2 pwrite64 preadv pwritev sendfile copy_file_range;
+    Roomy Outcome::Allow, "waiting on its own descriptors": ppoll pselect6 epoll_create1 epoll_ctl epoll_pwait eventfd2;
+    Roomy UNIX_STREAM, "asyncio wakes itself through a socket pair": socketpair;
+    Roomy NO_ADDRESS, "bytes into that pair": sendto;
+    Roomy Outcome::Allow, "bytes out of that pair": recvfrom shutdown;
+    Roomy Outcome::Allow, "its own timers and signals": setitimer getitimer rt_sigpending rt_sigtimedwait;
+    Roomy Outcome::Answer(0), "landlock does not mediate it, and shutil insists on it: pretended":
+        fchmod fchmodat fchown fchownat utimensat setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr;
+};
+
+/// Rules that hold only where landlock scopes signals.
+pub(super) const ALLOWED_WITH_SIGNAL_SCOPE: &[Rule] = rows! {
+    Roomy HARMLESS_SIGNALS, "abort and raise_signal; the landlock scope keeps it inside the process": tgkill;
+};
+
+/// The ABI that scopes signals.
+pub(super) const SIGNAL_SCOPE_ABI: u32 = 6;

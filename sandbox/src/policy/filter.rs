@@ -1,0 +1,165 @@
+//! Turns the tables into BPF programs.
+//!
+//! Owns: the order of the filters and what seccompiler cannot say. It checks the architecture but not x32, and has
+//! one action per filter; so x32 numbers and single answers (`ENOSYS`, pretended success) stand in a short
+//! hand-written prefix that falls through into its program. BPF jumps are relative: the two join without changes.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
+    sock_filter,
+};
+use thiserror::Error;
+
+use super::allow::{ALLOWED, ALLOWED_WITH_SIGNAL_SCOPE, SIGNAL_SCOPE_ABI};
+use super::kill::{KILLED, NEEDED_FOR_SET_UP};
+use super::legacy;
+use super::rule::{Outcome, Profile, Rule, Test};
+
+/// The audit architecture, as data.
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: TargetArch = TargetArch::x86_64;
+/// The audit architecture, as data.
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: TargetArch = TargetArch::aarch64;
+
+/// The first system call number of the x32 ABI.
+const FIRST_X32_NUMBER: u32 = 0x4000_0000;
+
+const LOAD_NUMBER: sock_filter = sock_filter { code: 0x20, jt: 0, jf: 0, k: 0 };
+const JUMP_IF_EQUAL: u16 = 0x15;
+const JUMP_IF_AT_LEAST: u16 = 0x35;
+const RETURN: u16 = 0x06;
+
+/// A table does not compile: a mistake of ours, found by the first run of any test.
+#[derive(Debug, Error)]
+#[error("cannot compile the system call filter: {0}")]
+pub(crate) struct FilterError(#[from] seccompiler::BackendError);
+
+/// The filters of one profile, in the order of their installation.
+#[derive(Debug)]
+pub(crate) struct Filters {
+    /// The kill list without what the set-up of CPython still needs. Holds from before its exec.
+    pub set_up: BpfProgram,
+    /// The whole kill list.
+    pub kill: BpfProgram,
+    /// The allow list.
+    pub allow: BpfProgram,
+}
+
+/// Compiles the tables for a profile under a kernel's landlock ABI.
+pub(crate) fn compile(profile: Profile, landlock_abi: u32) -> Result<Filters, FilterError> {
+    let killed: Vec<&Rule> = KILLED.iter().chain(legacy::KILLED).collect();
+    let early: Vec<&Rule> = killed.iter().copied().filter(|rule| !NEEDED_FOR_SET_UP.contains(&rule.name)).collect();
+    Ok(Filters {
+        set_up: kill_program(&early)?,
+        kill: kill_program(&killed)?,
+        allow: allow_program(&allowed_rules(profile, landlock_abi))?,
+    })
+}
+
+/// The rows of the allow list that hold for a profile.
+fn allowed_rules(profile: Profile, landlock_abi: u32) -> Vec<&'static Rule> {
+    let scoped: &[Rule] = if landlock_abi >= SIGNAL_SCOPE_ABI { ALLOWED_WITH_SIGNAL_SCOPE } else { &[] };
+    ALLOWED.iter().chain(legacy::ALLOWED).chain(scoped).filter(|rule| rule.whom.covers(profile)).collect()
+}
+
+fn kill_program(rules: &[&Rule]) -> Result<BpfProgram, FilterError> {
+    let deadly = rules.iter().map(|rule| (rule.number, Vec::new())).collect();
+    let filter = SeccompFilter::new(deadly, SeccompAction::Allow, SeccompAction::KillProcess, ARCHITECTURE)?;
+    let mut program = vec![
+        LOAD_NUMBER,
+        sock_filter { code: JUMP_IF_AT_LEAST, jt: 0, jf: 1, k: FIRST_X32_NUMBER },
+        answer(SeccompAction::KillProcess),
+    ];
+    program.extend(BpfProgram::try_from(filter)?);
+    Ok(program)
+}
+
+fn allow_program(rules: &[&Rule]) -> Result<BpfProgram, FilterError> {
+    let mut program = vec![LOAD_NUMBER];
+    let mut allowed = BTreeMap::new();
+    for rule in rules {
+        match rule.outcome {
+            Outcome::Allow => drop(allowed.insert(rule.number, Vec::new())),
+            Outcome::AllowIf(ways) => drop(allowed.insert(rule.number, conditions(ways)?)),
+            Outcome::Answer(errno) => {
+                let number = u32::try_from(rule.number).unwrap_or(u32::MAX);
+                program.push(sock_filter { code: JUMP_IF_EQUAL, jt: 0, jf: 1, k: number });
+                program.push(answer(SeccompAction::Errno(errno.unsigned_abs())));
+            }
+        }
+    }
+    let denied = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    let filter = SeccompFilter::new(allowed, denied, SeccompAction::Allow, ARCHITECTURE)?;
+    program.extend(BpfProgram::try_from(filter)?);
+    Ok(program)
+}
+
+fn answer(action: SeccompAction) -> sock_filter {
+    sock_filter { code: RETURN, jt: 0, jf: 0, k: u32::from(action) }
+}
+
+fn conditions(ways: &[&[Test]]) -> Result<Vec<SeccompRule>, FilterError> {
+    let mut rules = Vec::with_capacity(ways.len());
+    for way in ways {
+        let tests: Result<Vec<_>, _> = way.iter().map(condition).collect();
+        rules.push(SeccompRule::new(tests?)?);
+    }
+    Ok(rules)
+}
+
+fn condition(test: &Test) -> Result<SeccompCondition, seccompiler::BackendError> {
+    if test.mask == u64::MAX {
+        SeccompCondition::new(test.argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, test.value)
+    } else {
+        let masked = SeccompCmpOp::MaskedEq(test.mask);
+        SeccompCondition::new(test.argument, SeccompCmpArgLen::Dword, masked, test.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_rule_has_a_reason_and_no_call_is_both_killed_and_allowed() {
+        let killed: BTreeSet<_> = KILLED.iter().chain(legacy::KILLED).map(|rule| rule.name).collect();
+        for profile in [Profile::Confined, Profile::Roomy] {
+            for rule in allowed_rules(profile, 7) {
+                assert!(!rule.because.is_empty(), "{} has no reason", rule.name);
+                assert!(!killed.contains(rule.name), "{} is killed and allowed", rule.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_call_stands_once_in_a_profile() {
+        for profile in [Profile::Confined, Profile::Roomy] {
+            let mut seen = BTreeSet::new();
+            for rule in allowed_rules(profile, 7) {
+                assert!(seen.insert(rule.name), "{} stands twice for {profile:?}", rule.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_filters_fit_the_kernel() {
+        for profile in [Profile::Confined, Profile::Roomy] {
+            let filters = compile(profile, 7).unwrap();
+            for program in [&filters.set_up, &filters.kill, &filters.allow] {
+                assert!(program.len() < 4096);
+            }
+            assert!(filters.set_up.len() < filters.kill.len());
+        }
+    }
+
+    #[test]
+    fn signals_need_the_scope() {
+        let has_tgkill = |abi| allowed_rules(Profile::Roomy, abi).iter().any(|rule| rule.name == "tgkill");
+        assert!(has_tgkill(6) && !has_tgkill(5));
+    }
+}

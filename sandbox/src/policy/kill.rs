@@ -1,0 +1,36 @@
+//! Calls that no guest has a reason to make: one of them ends the run as `forbidden_syscall`.
+//!
+//! Owns: the kill list. It is compiled into its own filter, installed first.
+
+use super::rule::{Outcome, Rule, rows};
+
+/// Killed in every profile. The outcome column is unused here: a row means death.
+const DEADLY: Outcome = Outcome::Answer(libc::EPERM);
+
+/// The kill list.
+pub(super) const KILLED: &[Rule] = rows! {
+    All DEADLY, "reads, writes or steers another process":
+        ptrace process_vm_readv process_vm_writev kcmp process_madvise process_mrelease pidfd_open pidfd_getfd pidfd_send_signal;
+    All DEADLY, "large kernel attack surface, and io_uring walks around seccomp":
+        bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register;
+    All DEADLY, "changes what the file tree is":
+        mount umount2 move_mount open_tree fsopen fsconfig fsmount fspick mount_setattr pivot_root chroot;
+    All DEADLY, "namespaces give back what was taken":
+        unshare setns;
+    All DEADLY, "another program image: only the set-up may exec":
+        execve execveat;
+    All DEADLY, "changes the kernel or the machine":
+        init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff acct syslog quotactl quotactl_fd
+        clock_settime clock_adjtime settimeofday adjtimex;
+    All DEADLY, "the kernel's key rings outlive a process":
+        add_key request_key keyctl;
+    All DEADLY, "opens files past every path rule":
+        open_by_handle_at name_to_handle_at fanotify_init;
+    All DEADLY, "memory that even the kernel cannot see":
+        memfd_secret;
+    All DEADLY, "the policy itself is finished":
+        seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self;
+};
+
+/// Calls that the set-up of CPython still needs after the first filter: the last filters take them away.
+pub(super) const NEEDED_FOR_SET_UP: &[&str] = &["execve", "seccomp"];

@@ -1,0 +1,14 @@
+//! The kernel policy as data: which system calls and files each profile has, with a reason beside each rule.
+//!
+//! Owns: the tables, their compilation to BPF, the landlock rules. Refuses: to apply anything (see `child`).
+
+mod allow;
+mod files;
+mod filter;
+mod kill;
+mod legacy;
+mod rule;
+
+pub(crate) use files::{Access, FileRule, restrict_files};
+pub(crate) use filter::{Filters, compile};
+pub(crate) use rule::Profile;

@@ -1,0 +1,364 @@
+# Runs inside the guest's own CPython, before and around the guest's program.
+#
+# The parts, in the order of their running: warm up (imports, BPF buffers) - close (the filters) - check (language) -
+# run. A later zygote forks between the first two. Nothing here is a boundary: the kernel policy is, and the landlock
+# half of it is in force before this file starts. The report frames before "go" are ours; later ones may be the guest's.
+import sys
+
+REPORT, PAYLOAD = 3, 4
+FILE = "<code>"
+MAX_TEXT = 15000
+
+
+def report(**frame):
+    import json, os
+    data = (json.dumps(frame) + "\n").encode()
+    while data:
+        data = data[os.write(REPORT, data):]
+
+
+def fail(message):
+    import os
+    report(frame="failed", message=message)
+    os._exit(70)
+
+
+def read_payload():
+    import json, os
+    parts = []
+    while True:
+        part = os.read(PAYLOAD, 1 << 20)
+        if not part:
+            break
+        parts.append(part)
+    os.close(PAYLOAD)
+    return json.loads(b"".join(parts))
+
+
+class Closing:
+    """The system calls that end the set-up, prepared while everything is still allowed."""
+
+    def __init__(self, filters, parent):
+        import ctypes, os
+        self.getppid, self.parent = os.getppid, parent
+        self.prctl = ctypes.CDLL(None, use_errno=True).prctl
+        self.errno = ctypes.get_errno
+        self.long = ctypes.c_ulong
+        self.buffers, self.programs = [], []
+        for text in filters:
+            code = bytes.fromhex(text)
+            self.buffers.append(ctypes.create_string_buffer(code, len(code)))
+            # struct sock_fprog: a 16-bit length, padding, a pointer.
+            header = (len(code) // 8).to_bytes(8, sys.byteorder) + ctypes.addressof(self.buffers[-1]).to_bytes(8, sys.byteorder)
+            self.programs.append(ctypes.create_string_buffer(header, len(header)))
+
+    def call(self, what, option, *arguments):
+        arguments = [a if not isinstance(a, int) else self.long(a) for a in arguments]
+        if self.prctl(option, *arguments, *[self.long(0)] * (4 - len(arguments))) != 0:
+            fail("%s failed with errno %d" % (what, self.errno()))
+
+    def close(self):
+        self.call("PR_SET_PDEATHSIG", 1, 9)  # exec of a changed real user clears it
+        self.call("PR_SET_DUMPABLE", 4, 0)  # exec sets it
+        self.call("PR_SET_NO_NEW_PRIVS", 38, 1)
+        if self.getppid() != self.parent:
+            fail("the parent is gone")
+        for number, program in enumerate(self.programs):
+            self.call("installing filter %d" % number, 22, 2, program)
+        if self.prctl(3, *[self.long(0)] * 4) != -1 or self.errno() != 1:
+            fail("the filters are installed but do not hold")
+
+
+def warm_up(task):
+    import warnings
+    sys.path.extend(task["extra_path"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in task["warm_modules"]:
+            try:
+                __import__(name)
+            except Exception:
+                pass  # this Python lacks it (uu since 3.13): the guest will be told so by its own import
+    for name in ("ast", "traceback", "linecache", "gc", "builtins", "threading", "atexit", "io"):
+        __import__(name)
+
+
+def forget_ctypes():
+    for name in [name for name in sys.modules if name.split(".")[0] in ("ctypes", "_ctypes")]:
+        del sys.modules[name]
+
+
+def is_allowed(name, allowed):
+    return any(name == a or name.startswith(a + ".") for a in allowed)
+
+
+def is_parent(name, allowed):
+    return any(a.startswith(name + ".") for a in allowed)
+
+
+class Rules:
+    """What the level allows, and how a refusal is worded."""
+
+    def __init__(self, task):
+        self.level = task["level"]
+        self.allowed = task["allowed_modules"]
+        self.refused = frozenset(task["refused_builtins"])
+
+    def module(self, line, name):
+        more = ""
+        if name.split(".")[0] == "io" or name.split(".")[0] == "StringIO":
+            more = " For csv.writer any object with a write(text) method does, and csv.reader takes text.splitlines()."
+        return (
+            "line %d: module '%s' is not allowed at level %s. Allowed: %s.%s "
+            "Way out: strictness=lenient (full standard library), or add it to extra_allowed_modules.%s."
+            % (line, name, self.level, ", ".join(sorted(self.allowed)), more, self.level)
+        )
+
+    def builtin(self, line, name):
+        return (
+            "line %d: builtin '%s' is not allowed at level %s. Not allowed: %s. "
+            "Way out: strictness=lenient allows all builtins." % (line, name, self.level, ", ".join(sorted(self.refused)))
+        )
+
+
+class Check:
+    """Finds refused imports and builtins. Scopes count: a guest's own function or method `open` is fine."""
+
+    def __init__(self, rules, ast):
+        self.rules, self.ast, self.refusals = rules, ast, []
+        self.functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+        self.scopes = self.functions + (ast.ClassDef,)
+
+    def run(self, tree):
+        stack = [(tree, ((True, self.bound(tree)),))]
+        while stack:
+            node, scopes = stack.pop()
+            self.look(node, scopes)
+            if isinstance(node, self.scopes):
+                scopes = scopes + ((not isinstance(node, self.ast.ClassDef), self.bound(node)),)
+            stack.extend((child, scopes) for child in self.ast.iter_child_nodes(node))
+        return min(self.refusals, default=None)
+
+    def look(self, node, scopes):
+        ast = self.ast
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                self.module(node.lineno, alias.name, is_parent(alias.name, self.rules.allowed))
+        elif isinstance(node, ast.ImportFrom):
+            self.import_from(node)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in self.rules.refused:
+            last = len(scopes) - 1
+            if not any(node.id in names for at, (is_open, names) in enumerate(scopes) if is_open or at == last):
+                self.refusals.append((node.lineno, "builtin_not_allowed", self.rules.builtin(node.lineno, node.id)))
+
+    def import_from(self, node):
+        name = "." * node.level + (node.module or "")
+        if name == "__future__":
+            return
+        if not is_allowed(name, self.rules.allowed) and is_parent(name, self.rules.allowed):
+            for alias in node.names:
+                full = name + "." + alias.name
+                self.module(node.lineno, full, is_parent(full, self.rules.allowed))
+            return
+        self.module(node.lineno, name, False)
+
+    def module(self, line, name, also):
+        if not also and not is_allowed(name, self.rules.allowed):
+            self.refusals.append((line, "module_not_allowed", self.rules.module(line, name)))
+
+    def bound(self, scope):
+        """The names that a scope binds itself (comprehensions count to the scope around them)."""
+        ast, names, free = self.ast, set(), set()
+        stack = list(ast.iter_child_nodes(scope))
+        while stack:
+            node = stack.pop()
+            if isinstance(node, ast.arg):
+                names.add(node.arg)
+            elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                names.add(node.id)
+            elif isinstance(node, ast.alias):
+                names.add((node.asname or node.name).split(".")[0])
+            elif isinstance(node, (ast.Global, ast.Nonlocal)):
+                free.update(node.names)
+            else:
+                name = getattr(node, "name", None) or getattr(node, "rest", None)
+                if isinstance(name, str):
+                    names.add(name)  # def, class, except, match
+            if not isinstance(node, self.scopes):
+                stack.extend(ast.iter_child_nodes(node))
+        return names - free
+
+
+def guest_builtins(rules, builtins):
+    """A copy of the builtins for the guest alone: what the check refuses says so at run time, too."""
+    names = dict(vars(builtins))
+    real_import, loaded, frame = builtins.__import__, sys.modules, sys._getframe
+
+    def checked_import(name, globals=None, locals=None, fromlist=(), level=0):
+        private = name.startswith("_") and name in loaded  # strptime imports _strptime through the guest's frame
+        if level == 0 and not private and name != "__future__":
+            if not is_allowed(name, rules.allowed) and not is_parent(name, rules.allowed):
+                raise ImportError(rules.module(frame(1).f_lineno, name))
+        return real_import(name, globals, locals, fromlist, level)
+
+    def refusing(name):
+        def refuse(*_, **__):
+            raise NameError(rules.builtin(frame(1).f_lineno, name))
+        return refuse
+
+    for name in rules.refused:
+        if name in names and not isinstance(names[name], type):
+            names[name] = refusing(name)
+    names["__import__"] = checked_import
+    return names
+
+
+class Guest:
+    """The guest's program, parsed and checked."""
+
+    def __init__(self, task):
+        import ast, builtins, linecache
+        self.code = task["code"]
+        self.values = {"__name__": "__main__", "__builtins__": builtins, "__doc__": None, "__file__": FILE}
+        lines = self.code.splitlines(True)
+        linecache.cache[FILE] = (len(self.code), None, lines, FILE)
+        tree = ast.parse(self.code, FILE)
+        if task["language_check"]:
+            rules = Rules(task)
+            refusal = Check(rules, ast).run(tree)
+            if refusal:
+                self.refuse(refusal[1], refusal[2])
+            self.values["__builtins__"] = guest_builtins(rules, builtins)
+        elif task["level"] == "lenient":
+            builtins.exit = builtins.quit = sys.exit
+        last = tree.body[-1] if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        if last is not None:
+            del tree.body[-1]
+        flags = 0x1000000 if any(isinstance(n, ast.ImportFrom) and n.module == "__future__" for n in tree.body) else 0
+        flags = flags and sum(getattr(__import__("__future__"), a.name).compiler_flag for n in tree.body
+                              if isinstance(n, ast.ImportFrom) and n.module == "__future__" for a in n.names)
+        self.body = compile(tree, FILE, "exec", dont_inherit=True)
+        self.last = last and compile(ast.Expression(last.value), FILE, "eval", flags, dont_inherit=True)
+
+    @staticmethod
+    def refuse(status, message):
+        import os
+        report(frame="refused", status=status, message=message)
+        os._exit(1)
+
+    def run(self):
+        exec(self.body, self.values)
+        value = eval(self.last, self.values) if self.last else None
+        return None if value is None else repr(value)
+
+
+def words(error):
+    """The traceback, cut to the guest's own frames."""
+    import traceback
+    top = traceback.TracebackException(type(error), error, error.__traceback__)
+    todo, seen = [top], set()
+    while todo:
+        one = todo.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        one.stack = traceback.StackSummary.from_list([f for f in one.stack if f.filename == FILE])
+        todo += [one.__cause__, one.__context__]
+    return "".join(top.format()).rstrip()
+
+
+def cut(text):
+    return text if text is None or len(text) <= MAX_TEXT else text[:MAX_TEXT] + "..."
+
+
+def parse(task):
+    try:
+        return Guest(task)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as error:
+        import traceback
+        text = "".join(traceback.format_exception_only(type(error), error)).rstrip()
+        if not isinstance(error, SyntaxError):
+            text = "the program does not compile: " + text
+        elif error.lineno:
+            text = "line %d: %s\n%s" % (error.lineno, error.msg, text)
+        Guest.refuse("syntax_error", cut(text))
+
+
+def exit_code(leaving):
+    code = leaving.code
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    sys.stderr.write(str(code) + "\n")
+    return 1
+
+
+def finish():
+    """What the interpreter itself would do at its end: threads, exit functions, buffers."""
+    import atexit, threading
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass
+
+
+def run(guest):
+    import os
+    leave, tell, finish_up = os._exit, report, finish
+    code, result, error, out_of_memory = 0, None, None, False
+    tell(frame="go")
+    try:
+        result = guest.run()
+    except SystemExit as leaving:
+        code = exit_code(leaving)
+    except BaseException as caught:
+        code, out_of_memory = 1, isinstance(caught, MemoryError)
+        try:
+            error = words(caught)
+        except BaseException:
+            error = type(caught).__name__
+        caught = None
+        guest.values.clear() if out_of_memory else None
+        sys.stderr.write(error + "\n")
+    try:
+        finish_up()
+    except BaseException:
+        pass
+    try:
+        tell(frame="end", result=cut(result), error=cut(error), out_of_memory=out_of_memory)
+    finally:
+        leave(code)
+
+
+def enter_own_directory(task):
+    import os
+    os.environ.update(HOME=task["directory"], TMPDIR=task["directory"])
+    sys.path.insert(0, task["directory"])
+
+
+def main():
+    task = read_payload()
+    try:
+        warm_up(task)
+        closing = Closing(task["filters"], task["parent_pid"])
+        if task["level"] == "lenient":
+            enter_own_directory(task)
+        sys.stdout.reconfigure(line_buffering=True)
+        sys.argv = [FILE]
+        import gc
+        gc.freeze()
+    except Exception as error:
+        fail("warm-up: %s: %s" % (type(error).__name__, error))
+    closing.close()
+    del closing
+    if task["level"] != "lenient":
+        forget_ctypes()
+    report(frame="ready")
+    run(parse(task))
+
+
+main()

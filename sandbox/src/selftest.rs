@@ -1,0 +1,158 @@
+//! The start-up self-test: real children of each level try to get out. One success, and the level is off.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::frame::{self, Stage};
+use crate::level::Level;
+use crate::limits::Limits;
+use crate::options::Options;
+use crate::policy::{Access, FileRule};
+use crate::request::{Request, Task};
+use crate::scratch::Scratch;
+use crate::spawn;
+use crate::sys;
+use crate::watch::{self, Bounds, Seen};
+
+/// What a probe child does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Probe {
+    /// Everything that must fail with an error, one after the other.
+    Quiet {
+        /// A file outside that must stay unread and unwritten.
+        canary: PathBuf,
+    },
+    /// `ptrace`: must kill.
+    Ptrace,
+    /// `execve`: must kill.
+    Execve,
+    /// `io_uring_setup`: must kill.
+    IoUring,
+    /// A system call by its x32 number: must kill.
+    X32,
+}
+
+/// The exit code of a quiet probe that got nowhere.
+const HELD: i32 = 0;
+/// Exit codes from here on name the quiet attempt that succeeded.
+const FIRST_ESCAPE: i32 = 100;
+
+/// The quiet attempts, by name; each must fail.
+const QUIET: &[&str] =
+    &["read the canary", "write the canary", "open a socket", "fork", "signal the parent", "read /proc of the parent", "map executable memory", "write below /tmp"];
+
+/// How long a probe child may take on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// In the child: makes the attempts; the code says how they went.
+pub(crate) fn attempt(probe: &Probe, parent: i32) -> i32 {
+    let outcome = match probe {
+        Probe::Quiet { canary } => return quiet(canary, parent),
+        Probe::Ptrace => sys::attempt::ptrace(),
+        Probe::Execve => sys::attempt::execve(),
+        Probe::IoUring => sys::attempt::io_uring(),
+        Probe::X32 => sys::attempt::x32_call(),
+    };
+    // Still alive: whatever the call answered, it did not kill.
+    if outcome.is_ok() { FIRST_ESCAPE } else { FIRST_ESCAPE + 1 }
+}
+
+fn quiet(canary: &Path, parent: i32) -> i32 {
+    let elsewhere = canary.with_extension("made");
+    let attempts: [bool; 8] = [
+        std::fs::read(canary).is_ok(),
+        std::fs::OpenOptions::new().append(true).open(canary).is_ok(),
+        sys::attempt::socket().is_ok(),
+        sys::attempt::fork().is_ok(),
+        sys::attempt::signal_parent(parent).is_ok(),
+        std::fs::read(format!("/proc/{parent}/status")).is_ok(),
+        sys::attempt::executable_memory().is_ok(),
+        std::fs::write(elsewhere, "x").is_ok(),
+    ];
+    match attempts.iter().position(|escaped| *escaped) {
+        None => HELD,
+        Some(which) => FIRST_ESCAPE + i32::try_from(which).unwrap_or(0),
+    }
+}
+
+/// In the parent: tests a level, or says what is wrong.
+pub(crate) fn test(options: &Options, landlock_abi: u32, level: Level) -> Result<(), String> {
+    let outside = Scratch::make(&options.scratch_dir).map_err(|error| error.to_string())?;
+    let own = Scratch::make(&options.scratch_dir).map_err(|error| error.to_string())?;
+    let canary = outside.path().join("canary");
+    std::fs::write(&canary, "canary").map_err(|error| format!("cannot write the canary: {error}"))?;
+    let tester = Tester { options, landlock_abi, level, own: own.path() };
+    tester.must_hold(Probe::Quiet { canary })?;
+    for (name, probe) in
+        [("ptrace", Probe::Ptrace), ("execve", Probe::Execve), ("io_uring", Probe::IoUring), ("an x32 call", Probe::X32)]
+    {
+        tester.must_kill(name, probe)?;
+    }
+    own.remove().and_then(|()| outside.remove()).map_err(|error| error.to_string())
+}
+
+struct Tester<'a> {
+    options: &'a Options,
+    landlock_abi: u32,
+    level: Level,
+    own: &'a Path,
+}
+
+impl Tester<'_> {
+    fn must_hold(&self, probe: Probe) -> Result<(), String> {
+        let seen = self.run(probe)?;
+        match seen.ended.exit_code {
+            Some(HELD) => Ok(()),
+            Some(code) if code >= FIRST_ESCAPE => {
+                let which = usize::try_from(code - FIRST_ESCAPE).ok().and_then(|which| QUIET.get(which));
+                Err(format!("self-test: a child could {}", which.unwrap_or(&"escape")))
+            }
+            other => Err(format!("self-test: the child ended with {other:?}, signal {:?}", seen.ended.signal)),
+        }
+    }
+
+    fn must_kill(&self, name: &str, probe: Probe) -> Result<(), String> {
+        let seen = self.run(probe)?;
+        if seen.ended.signal == Some(libc::SIGSYS) {
+            return Ok(());
+        }
+        Err(format!("self-test: {name} did not kill the child"))
+    }
+
+    /// Runs a probe; an error unless it came as far as its attempts.
+    fn run(&self, probe: Probe) -> Result<Seen, String> {
+        let files = match self.level {
+            Level::Lenient => vec![FileRule { path: self.own.to_owned(), access: Access::OwnTree }],
+            Level::Strict | Level::Standard => Vec::new(),
+        };
+        let request = Request {
+            parent_pid: i32::try_from(std::process::id()).unwrap_or(0),
+            level: self.level,
+            limits: Limits::of(self.level),
+            landlock_abi: self.landlock_abi,
+            directory: PathBuf::from("/"),
+            files,
+            task: Task::Probe(probe),
+        };
+        let child = spawn::spawn(&self.options.child_exe, &request).map_err(|error| error.to_string())?;
+        let bounds = Bounds {
+            timeout: TIMEOUT,
+            stdout_bytes: frame::MAX_TEXT_BYTES,
+            stderr_bytes: frame::MAX_TEXT_BYTES,
+            report_bytes: frame::MAX_REPORT_BYTES,
+            cancel: &|| false,
+        };
+        let seen = watch::watch(child, &bounds).map_err(|error| error.to_string())?;
+        match frame::read(&seen.report.bytes).stage {
+            Stage::Ran => Ok(seen),
+            Stage::Failed(message) => Err(message),
+            other => Err(format!(
+                "the child of '{}' did not get to its test ({other:?}): does its main call child_hook first?",
+                self.options.child_exe.display()
+            )),
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The crate's only unsafe code: one system call (or one foreign contract) per block.
+//!
+//! Owns: what neither the standard library nor rustix, landlock or seccompiler offer safely.
+//! Refuses: policy. Nothing here decides anything.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+use seccompiler::sock_filter;
+
+/// What the kernel counted for a child that has ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// The exit code, if it exited.
+    pub exit_code: Option<i32>,
+    /// The signal, if one ended it.
+    pub signal: Option<i32>,
+    /// User and system time.
+    pub cpu: Duration,
+    /// Peak resident memory.
+    pub max_rss_kb: u64,
+}
+
+fn checked(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Reaps a child and returns what it used.
+pub(crate) fn reap(pid: i32) -> io::Result<Ended> {
+    let mut status = 0;
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    loop {
+        // SAFETY: both pointers are to live, writable memory of the right types.
+        let reaped = unsafe { libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) };
+        if reaped == pid {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    // SAFETY: zeroed at first and filled by wait4: every field is a plain number.
+    let usage = unsafe { usage.assume_init() };
+    let exited = libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
+    let signal = libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
+    Ok(Ended {
+        exit_code: exited,
+        signal,
+        cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
+        max_rss_kb: u64::try_from(usage.ru_maxrss).unwrap_or(0),
+    })
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::from_secs(seconds) + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
+}
+
+/// Makes `command` start with a copy of `descriptor` under the number `number`.
+///
+/// `descriptor` must not have that number itself and must stay open until the command has been started.
+pub(crate) fn pass_descriptor(command: &mut Command, descriptor: BorrowedFd<'_>, number: RawFd) {
+    let source = descriptor.as_raw_fd();
+    let copy = move || {
+        // SAFETY: dup2 touches no memory and is async-signal-safe, as code between fork and exec must be.
+        checked(unsafe { libc::dup2(source, number) }.into()).map(drop)
+    };
+    // SAFETY: the closure makes one async-signal-safe call, allocates nothing and takes no lock.
+    unsafe { command.pre_exec(copy) };
+}
+
+/// Makes a descriptor survive exec under a number of our choice; what else had that number is closed.
+pub(crate) fn copy_descriptor(descriptor: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
+    if descriptor.as_raw_fd() == number {
+        // SAFETY: F_SETFD touches no memory.
+        return checked(unsafe { libc::fcntl(number, libc::F_SETFD, 0) }.into()).map(drop);
+    }
+    // SAFETY: dup2 touches no memory; the caller is the child's single thread and owns the number.
+    checked(unsafe { libc::dup2(descriptor.as_raw_fd(), number) }.into()).map(drop)
+}
+
+/// Takes over a descriptor that the parent passed under an agreed number.
+pub(crate) fn inherited(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: F_GETFD touches no memory; it fails if the number is not open.
+    checked(unsafe { libc::fcntl(number, libc::F_GETFD) }.into())?;
+    // SAFETY: the number is open, and only the child's start takes it over, once.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Closes every descriptor from `first` on.
+pub(crate) fn close_from(first: u32) -> io::Result<()> {
+    // SAFETY: close_range touches no memory; the caller holds no descriptor from `first` on.
+    checked(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) }).map(drop)
+}
+
+/// The kernel's landlock ABI; an error where there is no landlock.
+pub(crate) fn landlock_abi() -> io::Result<u32> {
+    const VERSION: u32 = 1;
+    // SAFETY: with the version flag and a null attribute of length 0 the kernel only answers a number.
+    let abi = checked(unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0usize, VERSION)
+    })?;
+    Ok(u32::try_from(abi).unwrap_or(0))
+}
+
+/// Installs a seccomp filter for good. No-new-privs must be set.
+///
+/// By prctl, because the kill list, which is installed first, already forbids seccomp(2).
+pub(crate) fn install_filter(program: &[sock_filter]) -> io::Result<()> {
+    let header = libc::sock_fprog {
+        len: u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?,
+        filter: program.as_ptr().cast::<libc::sock_filter>().cast_mut(),
+    };
+    // SAFETY: the kernel copies `len` instructions of the same layout and writes nothing.
+    let result = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const header) };
+    checked(result.into()).map(drop)
+}
+
+/// The bytes of a filter, as the kernel reads them.
+pub(crate) fn filter_bytes(program: &[sock_filter]) -> &[u8] {
+    // SAFETY: sock_filter is repr(C) of plain integers without padding; the slice covers exactly the program.
+    unsafe { std::slice::from_raw_parts(program.as_ptr().cast::<u8>(), size_of_val(program)) }
+}
+
+/// Whether the kernel has seccomp filters at all.
+pub(crate) fn has_seccomp_filters() -> bool {
+    // SAFETY: a null program makes the kernel answer EFAULT where filters exist, EINVAL where not; nothing is set.
+    let result = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, std::ptr::null::<u8>()) };
+    result < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT)
+}
+
+/// Ends the process at once, without any clean-up.
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: _exit does not return and touches no memory.
+    unsafe { libc::_exit(code) }
+}
+
+/// Attempts of the self-test: each is one call that the policy must not let through.
+pub(crate) mod attempt {
+    use std::io;
+
+    use super::checked;
+
+    /// Opens an internet socket.
+    pub(crate) fn socket() -> io::Result<()> {
+        // SAFETY: socket touches no memory.
+        checked(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) }.into()).map(drop)
+    }
+
+    /// Forks; a child that comes to be ends at once.
+    pub(crate) fn fork() -> io::Result<()> {
+        // SAFETY: a raw fork in the self-test's single-threaded child.
+        let pid = checked(unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0usize, 0usize, 0usize, 0usize) })?;
+        if pid == 0 {
+            super::exit_now(0);
+        }
+        Ok(())
+    }
+
+    /// Asks whether the parent may be signalled.
+    pub(crate) fn signal_parent(parent: i32) -> io::Result<()> {
+        // SAFETY: signal 0 sends nothing.
+        checked(unsafe { libc::kill(parent, 0) }.into()).map(drop)
+    }
+
+    /// Maps memory that can be written and executed.
+    pub(crate) fn executable_memory() -> io::Result<()> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: an anonymous mapping at an address of the kernel's choice; nothing uses it.
+        let address = unsafe { libc::mmap(std::ptr::null_mut(), 4096, protection, flags, -1, 0) };
+        if address == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Asks to be traced. Must kill.
+    pub(crate) fn ptrace() -> io::Result<()> {
+        // SAFETY: PTRACE_TRACEME touches no memory.
+        checked(unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) }).map(drop)
+    }
+
+    /// Executes this very program's file. Must kill.
+    pub(crate) fn execve() -> io::Result<()> {
+        let path = c"/proc/self/exe";
+        let none: [*const libc::c_char; 1] = [std::ptr::null()];
+        // SAFETY: path and both lists are null-terminated and live.
+        checked(unsafe { libc::execve(path.as_ptr(), none.as_ptr(), none.as_ptr()) }.into()).map(drop)
+    }
+
+    /// Sets up an `io_uring` with a null parameter block. Must kill.
+    pub(crate) fn io_uring() -> io::Result<()> {
+        // SAFETY: the kernel refuses a null block with EFAULT before anything else.
+        let result = unsafe { libc::syscall(libc::SYS_io_uring_setup, 8, std::ptr::null::<u8>()) };
+        match checked(result) {
+            // EFAULT means that the call was served: the policy did not hold.
+            Err(error) if error.raw_os_error() == Some(libc::EFAULT) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Makes a system call by its x32 number. Must kill.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn x32_call() -> io::Result<()> {
+        // SAFETY: getpid touches no memory.
+        checked(unsafe { libc::syscall(0x4000_0000 + libc::SYS_getpid) }).map(drop)
+    }
+
+    /// There is no second number range on other architectures: a kill-listed call stands in.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(crate) fn x32_call() -> io::Result<()> {
+        ptrace()
+    }
+}
+
+/// The allocator of `QuickJS`: bounded, and it remembers that the bound was met, which no guest can forge.
+pub(crate) struct MeteredAllocator {
+    used: usize,
+    limit: usize,
+    refused: std::rc::Rc<std::cell::Cell<bool>>,
+}
+
+impl MeteredAllocator {
+    /// An allocator for at most `limit` bytes that raises `refused` when more is asked for.
+    pub(crate) fn new(limit: usize, refused: std::rc::Rc<std::cell::Cell<bool>>) -> Self {
+        Self { used: 0, limit, refused }
+    }
+
+    fn fits(&self, more: usize) -> bool {
+        let fits = self.used.checked_add(more).is_some_and(|total| total <= self.limit);
+        if !fits {
+            self.refused.set(true);
+        }
+        fits
+    }
+
+    fn count(&mut self, block: *mut libc::c_void) -> *mut u8 {
+        if block.is_null() {
+            self.refused.set(true);
+        } else {
+            // SAFETY: the block was just allocated by malloc, calloc or realloc.
+            self.used = self.used.saturating_add(unsafe { libc::malloc_usable_size(block) });
+        }
+        block.cast()
+    }
+}
+
+// SAFETY: every block comes from the C library's allocator, which aligns to 16 bytes; failures are null pointers.
+unsafe impl rquickjs::allocator::Allocator for MeteredAllocator {
+    fn alloc(&mut self, size: usize) -> *mut u8 {
+        if !self.fits(size) {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: malloc takes any size.
+        self.count(unsafe { libc::malloc(size) })
+    }
+
+    fn calloc(&mut self, count: usize, size: usize) -> *mut u8 {
+        if !self.fits(count.saturating_mul(size)) {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: calloc takes any sizes and checks their product.
+        self.count(unsafe { libc::calloc(count, size) })
+    }
+
+    unsafe fn dealloc(&mut self, block: *mut u8) {
+        // SAFETY: the caller hands back a block of this allocator.
+        self.used = self.used.saturating_sub(unsafe { Self::usable_size(block) });
+        // SAFETY: likewise, and it is not used afterwards.
+        unsafe { libc::free(block.cast()) }
+    }
+
+    unsafe fn realloc(&mut self, block: *mut u8, size: usize) -> *mut u8 {
+        // SAFETY: null or a block of this allocator.
+        let old = unsafe { Self::usable_size(block) };
+        if !self.fits(size.saturating_sub(old)) {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: null or a block of this allocator; the old pointer is dead if this succeeds.
+        let moved = unsafe { libc::realloc(block.cast(), size) };
+        if !moved.is_null() {
+            self.used = self.used.saturating_sub(old);
+        }
+        self.count(moved)
+    }
+
+    unsafe fn usable_size(block: *mut u8) -> usize {
+        // SAFETY: null or a block of this allocator.
+        unsafe { libc::malloc_usable_size(block.cast()) }
+    }
+}

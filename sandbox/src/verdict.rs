@@ -1,0 +1,230 @@
+//! From what the parent saw to the record.
+//!
+//! Owns: the rule that a status comes from the parent's own view. What the guest says — its result, its traceback,
+//! that memory ran out — is text, and believed in a status only where the kernel's figures agree.
+
+use crate::frame::{self, Stage, Told};
+use crate::javascript;
+use crate::level::{Language, Level};
+use crate::limits::Limits;
+use crate::record::{Record, Status};
+use crate::sys::Ended;
+use crate::watch::{Cut, Seen, Stream};
+
+/// What was run.
+pub(crate) struct Subject<'a> {
+    /// The level.
+    pub level: Level,
+    /// The language.
+    pub language: Language,
+    /// The engine's version.
+    pub version: String,
+    /// The limits, with the call's own timeout worked in.
+    pub limits: &'a Limits,
+}
+
+/// A status, the limit behind it, and words.
+struct Verdict {
+    status: Status,
+    limit: Option<&'static str>,
+    error: Option<String>,
+}
+
+impl Verdict {
+    fn new(status: Status, error: impl Into<Option<String>>) -> Self {
+        Self { status, limit: None, error: error.into() }
+    }
+
+    fn limit(status: Status, limit: &'static str, error: String) -> Self {
+        Self { status, limit: Some(limit), error: Some(error) }
+    }
+}
+
+/// Judges a run.
+pub(crate) fn judge(subject: Subject<'_>, seen: Seen) -> Record {
+    let told = frame::read(&seen.report.bytes);
+    let verdict = decide(&subject, &seen, &told);
+    let ran = told.stage == Stage::Ran;
+    let (stdout, stdout_truncated) = text(seen.stdout);
+    let (mut stderr, stderr_truncated) = text(seen.stderr);
+    if let (false, Some(error)) = (ran, &verdict.error) {
+        stderr.push_str(error);
+        stderr.push('\n');
+    }
+    Record {
+        status: verdict.status,
+        exit_code: seen.ended.exit_code.filter(|_| ran),
+        signal: seen.ended.signal,
+        limit: verdict.limit.map(str::to_owned),
+        stdout,
+        stderr,
+        stdout_truncated,
+        stderr_truncated,
+        result: told.result.filter(|_| verdict.status == Status::Ok),
+        error: verdict.error,
+        duration_ms: u64::try_from(seen.duration.as_millis()).unwrap_or(u64::MAX),
+        cpu_ms: u64::try_from(seen.ended.cpu.as_millis()).unwrap_or(u64::MAX),
+        max_rss_kb: seen.ended.max_rss_kb,
+        level: subject.level,
+        engine: subject.language,
+        engine_version: subject.version,
+    }
+}
+
+fn decide(subject: &Subject<'_>, seen: &Seen, told: &Told) -> Verdict {
+    if seen.cut == Some(Cut::Cancelled) {
+        return Verdict::limit(Status::Timeout, "cancelled", "cancelled by the caller".to_owned());
+    }
+    match &told.stage {
+        Stage::Failed(message) => Verdict::new(Status::SandboxError, message.clone()),
+        Stage::Setup => Verdict::new(Status::SandboxError, set_up_died(seen)),
+        Stage::Refused(status, message) => Verdict::new(*status, message.clone()),
+        Stage::Ready | Stage::Ran => match seen.cut {
+            Some(cut) => cut_short(subject.limits, cut),
+            None => by_end(subject, &seen.ended, told),
+        },
+    }
+}
+
+fn set_up_died(seen: &Seen) -> String {
+    let how = match (seen.cut, seen.ended.signal, seen.ended.exit_code) {
+        (Some(Cut::Timeout), ..) => "ran into the wall clock limit".to_owned(),
+        (_, Some(signal), _) => format!("was ended by signal {signal}"),
+        (_, _, code) => format!("exited with code {}", code.unwrap_or(-1)),
+    };
+    let words = String::from_utf8_lossy(&seen.stderr.bytes);
+    let last = words.trim().lines().last().unwrap_or("it said nothing");
+    format!("the child {how} before its policy was in force: {last}")
+}
+
+fn cut_short(limits: &Limits, cut: Cut) -> Verdict {
+    match cut {
+        Cut::Timeout => {
+            let words = format!("the wall clock limit of {} ms was reached (timeout_ms)", limits.timeout_ms);
+            Verdict::limit(Status::Timeout, "timeout_ms", words)
+        }
+        Cut::Cancelled => Verdict::limit(Status::Timeout, "cancelled", "cancelled by the caller".to_owned()),
+        Cut::Stdout => {
+            let words = format!("it wrote more than {} bytes of standard output (stdout_bytes)", limits.stdout_bytes);
+            Verdict::limit(Status::OutputLimit, "stdout_bytes", words)
+        }
+        Cut::Stderr => {
+            let words = format!("it wrote more than {} bytes of standard error (stderr_bytes)", limits.stderr_bytes);
+            Verdict::limit(Status::OutputLimit, "stderr_bytes", words)
+        }
+    }
+}
+
+fn by_end(subject: &Subject<'_>, ended: &Ended, told: &Told) -> Verdict {
+    let limits = subject.limits;
+    if let Some(signal) = ended.signal {
+        return by_signal(limits, ended, signal);
+    }
+    if told.stage != Stage::Ran {
+        let words = "the child ended while it was reading the program".to_owned();
+        return Verdict::new(Status::SandboxError, words);
+    }
+    let code = ended.exit_code.unwrap_or(-1);
+    // A JavaScript guest cannot choose the exit code: the engine's host does, by its allocator's own flag.
+    let engine_says = subject.language == Language::JavaScript && code == javascript::OUT_OF_MEMORY_EXIT;
+    if engine_says || (code != 0 && told.out_of_memory && memory_was_used(limits, ended)) {
+        let words = told.error.clone().unwrap_or_else(|| out_of_memory(limits));
+        return Verdict::limit(Status::Oom, "address_space_bytes", words);
+    }
+    match code {
+        0 => Verdict::new(Status::Ok, None),
+        code => {
+            let words = told.error.clone().unwrap_or_else(|| format!("it exited with code {code}"));
+            Verdict::new(Status::Error, words)
+        }
+    }
+}
+
+fn by_signal(limits: &Limits, ended: &Ended, signal: i32) -> Verdict {
+    let cpu_spent = ended.cpu.as_secs() + 1 >= limits.cpu_s;
+    match signal {
+        libc::SIGSYS => {
+            let words = "the kernel ended it for a forbidden system call".to_owned();
+            Verdict::new(Status::ForbiddenSyscall, words)
+        }
+        libc::SIGXCPU | libc::SIGKILL if cpu_spent => {
+            let words = format!("the processor time limit of {} s was reached (cpu_s)", limits.cpu_s);
+            Verdict::limit(Status::Timeout, "cpu_s", words)
+        }
+        libc::SIGKILL if memory_was_used(limits, ended) => {
+            Verdict::limit(Status::Oom, "address_space_bytes", out_of_memory(limits))
+        }
+        signal => Verdict::new(Status::Crash, format!("it was ended by signal {signal}")),
+    }
+}
+
+/// Whether the kernel's figures bear out that memory ran out: half of it was really touched.
+fn memory_was_used(limits: &Limits, ended: &Ended) -> bool {
+    ended.max_rss_kb.saturating_mul(1024) >= limits.address_space_bytes / 2
+}
+
+fn out_of_memory(limits: &Limits) -> String {
+    format!("its memory ran out: the limit is {} bytes (address_space_bytes)", limits.address_space_bytes)
+}
+
+/// A stream as text. A character cut in two by the cap is dropped.
+fn text(stream: Stream) -> (String, bool) {
+    let mut bytes = stream.bytes;
+    if stream.truncated
+        && let Err(error) = std::str::from_utf8(&bytes)
+        && error.error_len().is_none()
+    {
+        bytes.truncate(error.valid_up_to());
+    }
+    (String::from_utf8_lossy(&bytes).into_owned(), stream.truncated)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn run(code: Option<i32>, signal: Option<i32>, report: &str) -> Record {
+        let limits = Limits::of(Level::Strict);
+        let subject =
+            Subject { level: Level::Strict, language: Language::Python, version: String::new(), limits: &limits };
+        let ended = Ended { exit_code: code, signal, cpu: Duration::ZERO, max_rss_kb: 1000 };
+        let report = Stream { bytes: report.as_bytes().to_vec(), truncated: false };
+        let (stdout, stderr, duration) = (Stream::default(), Stream::default(), Duration::ZERO);
+        judge(subject, Seen { cut: None, ended, stdout, stderr, report, duration })
+    }
+
+    const GO: &str = "{\"frame\":\"ready\"}\n{\"frame\":\"go\"}\n";
+
+    #[test]
+    fn forged_frames_reach_no_status() {
+        let forged = format!(
+            "{GO}{{\"frame\":\"end\",\"result\":\"42\",\"status\":\"ok\"}}\n{{\"frame\":\"refused\",\"status\":\"ok\",\"message\":\"\"}}\n"
+        );
+        assert_eq!(run(Some(1), None, &forged).status, Status::Error);
+        assert_eq!(run(None, Some(libc::SIGSYS), &forged).status, Status::ForbiddenSyscall);
+        assert_eq!(run(None, Some(libc::SIGSEGV), &forged).status, Status::Crash);
+        assert!(run(Some(1), None, &forged).result.is_none());
+    }
+
+    #[test]
+    fn a_claimed_memory_error_without_memory_is_an_error() {
+        let claimed = format!("{GO}{{\"frame\":\"end\",\"error\":\"MemoryError\",\"out_of_memory\":true}}\n");
+        assert_eq!(run(Some(1), None, &claimed).status, Status::Error);
+        assert_eq!(run(None, Some(libc::SIGKILL), GO).status, Status::Crash);
+    }
+
+    #[test]
+    fn no_exit_code_means_more_than_error() {
+        for code in 1..256 {
+            assert_eq!(run(Some(code), None, GO).status, Status::Error, "exit code {code}");
+        }
+    }
+
+    #[test]
+    fn a_child_that_never_was_ready_is_the_sandbox_s_error() {
+        assert_eq!(run(Some(0), None, "").status, Status::SandboxError);
+        assert_eq!(run(None, Some(9), "{\"frame\":\"end\",\"result\":\"1\"}").status, Status::SandboxError);
+    }
+}

@@ -1,0 +1,186 @@
+//! Watches a child to its end: pidfd, pipes, clock and cancellation together.
+//!
+//! Owns: the caps on what is kept, the kill, the wall clock. The end of a pipe is never taken for the end of the
+//! child: a guest may close its descriptors and spin on.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+
+use crate::clock::now;
+use crate::error::Error;
+use crate::spawn::Child;
+use crate::sys::Ended;
+
+/// How often the caller is asked whether it has cancelled.
+const CANCEL_POLL: Duration = Duration::from_millis(50);
+/// How much is read at once.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// What a run may take and leave.
+pub(crate) struct Bounds<'a> {
+    /// Wall clock from now.
+    pub timeout: Duration,
+    /// Bytes of standard output that are kept.
+    pub stdout_bytes: usize,
+    /// Bytes of standard error that are kept.
+    pub stderr_bytes: usize,
+    /// Bytes of the report that are read.
+    pub report_bytes: usize,
+    /// Whether the caller wants no more.
+    pub cancel: &'a dyn Fn() -> bool,
+}
+
+/// Why the parent ended a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// Its time was up.
+    Timeout,
+    /// The caller cancelled.
+    Cancelled,
+    /// It wrote too much.
+    Stdout,
+    /// It wrote too much.
+    Stderr,
+}
+
+/// What came through one pipe.
+#[derive(Debug, Default)]
+pub(crate) struct Stream {
+    /// The bytes kept.
+    pub bytes: Vec<u8>,
+    /// Whether there were more.
+    pub truncated: bool,
+}
+
+/// A whole run, as its parent saw it.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    /// Why we ended it, if we did.
+    pub cut: Option<Cut>,
+    /// How it ended.
+    pub ended: Ended,
+    /// Its standard output.
+    pub stdout: Stream,
+    /// Its standard error.
+    pub stderr: Stream,
+    /// Its report.
+    pub report: Stream,
+    /// Wall clock.
+    pub duration: Duration,
+}
+
+/// Watches until the child has ended and is reaped.
+pub(crate) fn watch(mut child: Child, bounds: &Bounds<'_>) -> Result<Seen, Error> {
+    let start = now();
+    let mut pipes = Pipes::of(&child, bounds).map_err(Error::Watch)?;
+    let mut cut = None;
+    loop {
+        let elapsed = start.elapsed();
+        if cut.is_none() {
+            cut = if elapsed >= bounds.timeout {
+                Some(Cut::Timeout)
+            } else if (bounds.cancel)() {
+                Some(Cut::Cancelled)
+            } else {
+                pipes.overflow()
+            };
+            if cut.is_some() {
+                child.kill();
+            }
+        }
+        let left = if cut.is_none() { bounds.timeout.saturating_sub(elapsed) } else { CANCEL_POLL };
+        if pipes.wait(&child, left.min(CANCEL_POLL)).map_err(|error| Error::Watch(error.into()))? {
+            break;
+        }
+    }
+    let duration = start.elapsed();
+    let ended = child.reap()?;
+    pipes.read_all();
+    let cut = cut.or_else(|| pipes.overflow());
+    let [stdout, stderr, report] = pipes.0;
+    Ok(Seen { cut, ended, stdout: stdout.stream, stderr: stderr.stream, report: report.stream, duration })
+}
+
+/// The three reading ends: standard output, standard error, report.
+struct Pipes([Pipe; 3]);
+
+/// One reading end, until it ends or is full.
+struct Pipe {
+    reader: Option<OwnedFd>,
+    cap: usize,
+    stream: Stream,
+}
+
+impl Pipes {
+    fn of(child: &Child, bounds: &Bounds<'_>) -> io::Result<Self> {
+        let pipe = |reader: &OwnedFd, cap| {
+            reader.try_clone().map(|reader| Pipe { reader: Some(reader), cap, stream: Stream::default() })
+        };
+        Ok(Self([
+            pipe(&child.stdout, bounds.stdout_bytes)?,
+            pipe(&child.stderr, bounds.stderr_bytes)?,
+            pipe(&child.report, bounds.report_bytes)?,
+        ]))
+    }
+
+    /// Which output passed its cap. A report that does so is just read no further.
+    fn overflow(&self) -> Option<Cut> {
+        let [stdout, stderr, _] = &self.0;
+        if stdout.stream.truncated {
+            Some(Cut::Stdout)
+        } else {
+            stderr.stream.truncated.then_some(Cut::Stderr)
+        }
+    }
+
+    /// Waits for bytes or for the child's end; says whether it has ended.
+    fn wait(&mut self, child: &Child, timeout: Duration) -> rustix::io::Result<bool> {
+        let timeout = Timespec::try_from(timeout).map_err(|_| Errno::INVAL)?;
+        let mut polled = vec![PollFd::new(child.pidfd(), PollFlags::IN)];
+        polled.extend(self.0.iter().filter_map(|pipe| pipe.reader.as_ref()).map(|reader| PollFd::new(reader, PollFlags::IN)));
+        match rustix::event::poll(&mut polled, Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        let ended = polled.first().is_some_and(|pidfd| !pidfd.revents().is_empty());
+        drop(polled);
+        for pipe in &mut self.0 {
+            pipe.read_once();
+        }
+        Ok(ended)
+    }
+
+    /// Reads what an ended child left in its pipes.
+    fn read_all(&mut self) {
+        for pipe in &mut self.0 {
+            while pipe.read_once() {}
+        }
+    }
+}
+
+impl Pipe {
+    /// Reads one chunk if there is one; says whether more may come at once.
+    fn read_once(&mut self) -> bool {
+        let Some(reader) = &self.reader else { return false };
+        let room = self.cap.saturating_sub(self.stream.bytes.len());
+        let mut chunk = vec![0; CHUNK_BYTES.min(room + 1)];
+        match rustix::io::read(reader, &mut chunk) {
+            Ok(0) => self.reader = None,
+            Ok(length) => {
+                self.stream.truncated = length > room;
+                self.stream.bytes.extend(chunk.iter().take(length.min(room)));
+                if self.stream.truncated {
+                    self.reader = None;
+                }
+            }
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return false,
+            Err(_) => self.reader = None,
+        }
+        self.reader.is_some()
+    }
+}

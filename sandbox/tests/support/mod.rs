@@ -1,0 +1,119 @@
+//! What the suites share: a sandbox on this crate's own child, the programs, a pool, and the look for leftovers.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use nanoclaw_sandbox::{Language, Levels, Options, Program, Sandbox};
+
+/// Options that start this crate's own child and keep private directories in `scratch`.
+pub(crate) fn options(scratch: &Path) -> Options {
+    Options {
+        child_exe: PathBuf::from(env!("CARGO_BIN_EXE_nanoclaw-sandbox-child")),
+        scratch_dir: scratch.to_owned(),
+        ..Options::default()
+    }
+}
+
+/// A sandbox with the default limits.
+pub(crate) fn sandbox(scratch: &Path) -> Sandbox {
+    Sandbox::new(options(scratch)).unwrap()
+}
+
+/// Limits with another wall clock at every level.
+pub(crate) fn levels_with_timeout(timeout_ms: u64) -> Levels {
+    let mut levels = Levels::default();
+    for limits in [&mut levels.strict, &mut levels.standard, &mut levels.lenient] {
+        limits.timeout_ms = timeout_ms;
+    }
+    levels
+}
+
+/// One program of a suite.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    pub(crate) name: String,
+    pub(crate) language: Language,
+    pub(crate) code: String,
+    pub(crate) path: PathBuf,
+}
+
+impl Sample {
+    /// What a header line says, `None` without it.
+    pub(crate) fn header(&self, key: &str) -> Option<&str> {
+        let lines = self.code.lines().take_while(|line| line.starts_with('#') || line.starts_with("//"));
+        lines.filter_map(|line| line.trim_start_matches(['#', '/', ' ']).strip_prefix(key)).next().map(str::trim)
+    }
+}
+
+/// The programs of a suite (`hostile`, `benign`) in one language, by name.
+pub(crate) fn samples(suite: &str, language: Language) -> Vec<Sample> {
+    let extension = match language {
+        Language::Python => "py",
+        Language::JavaScript => "js",
+    };
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(suite).join(extension);
+    let mut samples: Vec<Sample> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .map(|path| Sample {
+            name: path.file_name().unwrap().to_string_lossy().into_owned(),
+            language,
+            code: std::fs::read_to_string(&path).unwrap(),
+            path,
+        })
+        .collect();
+    samples.sort_by(|one, other| one.name.cmp(&other.name));
+    assert!(samples.len() > 10, "the {suite} programs are missing");
+    samples
+}
+
+/// Runs `work` on every item, on so many threads; gathers what it returns.
+pub(crate) fn in_parallel<T: Send, R: Send>(items: Vec<T>, threads: usize, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let queue = Mutex::new(items);
+    let results = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let Some(item) = queue.lock().unwrap().pop() else { break };
+                    let result = work(item);
+                    results.lock().unwrap().push(result);
+                }
+            });
+        }
+    });
+    results.into_inner().unwrap()
+}
+
+/// A Python program at a level.
+pub(crate) fn python(level: nanoclaw_sandbox::Level, code: &str) -> Program {
+    Program::new(Language::Python, level, code)
+}
+
+/// A JavaScript program at a level.
+pub(crate) fn javascript(level: nanoclaw_sandbox::Level, code: &str) -> Program {
+    Program::new(Language::JavaScript, level, code)
+}
+
+/// Fails if this process still has children or the private directories are not all gone.
+pub(crate) fn assert_nothing_left(scratch: &Path) {
+    let left: Vec<_> = std::fs::read_dir(scratch).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+    assert_eq!(children(), Vec::<String>::new(), "processes left behind");
+}
+
+/// The children of this process, all threads together.
+pub(crate) fn children() -> Vec<String> {
+    let mut found = Vec::new();
+    for task in std::fs::read_dir("/proc/self/task").unwrap() {
+        let list = std::fs::read_to_string(task.unwrap().path().join("children")).unwrap_or_default();
+        found.extend(list.split_whitespace().map(str::to_owned));
+    }
+    found
+}
+
+/// How many descriptors this process has open.
+pub(crate) fn open_descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
