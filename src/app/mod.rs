@@ -2,6 +2,7 @@
 //! them down in order. Owns no rule of its own.
 
 mod probes;
+mod process;
 mod signals;
 pub mod system;
 
@@ -9,14 +10,15 @@ use crate::config::{Config, Listen};
 use crate::domain::id::IdMint;
 use crate::engine::driver::{DriveLimits, Ports};
 use crate::engine::pool::{Pool, PoolError};
-use crate::http::{Bound, Listener, Room, Shutdown, Stage, Stages, serve};
+use crate::http::{Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
 use crate::ports::{Clock, Entropy, Model, Probe, Store, Toolbox};
-use crate::store::{RedbStore, StoreLimits};
-use crate::tools::{Executor, ToolDeps, ToolLimits};
+use crate::store::RedbStore;
+use crate::tools::{Executor, ToolDeps};
 use nanoclaw_sandbox::{Report, Sandbox};
 use probes::{SandboxProbe, StoreProbe};
-use std::path::{Path, PathBuf};
+use signals::StopSignals;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use system::{SystemClock, SystemEntropy};
@@ -35,6 +37,9 @@ const BLOCKING_THREADS: usize = 16;
 /// Time that streams get to end after the workers have drained.
 const CLOSING_TIME: Duration = Duration::from_secs(3);
 
+/// Time that connections get to be cut off.
+const ABORTING_TIME: Duration = Duration::from_secs(1);
+
 /// What could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
@@ -47,13 +52,8 @@ pub enum AppError {
         source: std::io::Error,
     },
     /// The store.
-    #[error("cannot open store '{path}': {source}")]
-    Store {
-        /// Where.
-        path: PathBuf,
-        /// Why.
-        source: crate::store::OpenError,
-    },
+    #[error(transparent)]
+    Store(#[from] crate::store::OpenError),
     /// The models.
     #[error(transparent)]
     Models(#[from] crate::llm::Error),
@@ -74,7 +74,7 @@ pub enum AppError {
         /// Why.
         source: std::io::Error,
     },
-    /// The runtime's threads.
+    /// The runtime's threads, or its signals.
     #[error("cannot start the server's threads: {0}")]
     Runtime(std::io::Error),
 }
@@ -82,6 +82,7 @@ pub enum AppError {
 /// A running server.
 pub struct App {
     runtime: Runtime,
+    signals: StopSignals,
     stages: Stages,
     serving: JoinHandle<()>,
     pool: Pool,
@@ -96,7 +97,7 @@ impl App {
     pub fn start(config: &Config) -> Result<Self, AppError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
-        make_private(&config.data_dir)?;
+        process::settle();
         let store = open_store(config, &clock)?;
         let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
         let report = sandbox.report();
@@ -113,18 +114,19 @@ impl App {
         };
         let pool = Pool::start(config.workers, &ports, limits)?;
         let probes: Vec<Box<dyn Probe>> = vec![
-            Box::new(StoreProbe::new(Arc::<RedbStore>::clone(&store))),
+            Box::new(StoreProbe(Arc::<RedbStore>::clone(&store))),
             Box::new(pool.probe()),
             Box::new(SandboxProbe::new(&report)),
         ];
         let runtime = start_runtime()?;
+        let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
         let listener = listen(&runtime, &config.listen)?;
         let bound = listener.bound().clone();
         let (stages, shutdown) = Stages::new();
         let room = Arc::new(room(config, &ports, probes));
         let serving = runtime.spawn(serve(listener, room, shutdown));
         let drain = Duration::from_secs(config.limits.drain_s);
-        Ok(Self { runtime, stages, serving, pool, store, bound, report, drain })
+        Ok(Self { runtime, signals, stages, serving, pool, store, bound, report, drain })
     }
 
     /// Where clients come in.
@@ -139,20 +141,69 @@ impl App {
 
     /// Serves until SIGTERM or SIGINT, then stops in order: nobody new, workers drained, streams ended, last commit.
     /// A second signal ends the process at once; the store is safe either way.
-    pub fn run(self) {
-        signals::wait_for_stop(&self.runtime);
+    pub fn run(mut self) {
+        process::notify_ready(&format!("serving {}", self.bound));
+        self.signals.wait(&self.runtime);
         tracing::info!(patience = ?self.drain, "stopping: running jobs may reach a step boundary");
-        signals::exit_on_second(&self.runtime);
-        crate::app::system::notify_stopping();
+        process::notify_stopping();
+        self.signals.exit_on_next(&self.runtime);
         self.stages.advance(Stage::Draining);
         self.pool.drain(self.drain);
         self.stages.advance(Stage::Closing);
-        let serving = self.serving;
-        if self.runtime.block_on(tokio_timeout(CLOSING_TIME, serving)).is_err() {
+        let closing = {
+            let _context = self.runtime.enter();
+            tokio::time::timeout(CLOSING_TIME, self.serving)
+        };
+        if self.runtime.block_on(closing).is_err() {
             self.stages.advance(Stage::Aborting);
         }
-        self.runtime.shutdown_timeout(Duration::from_secs(1));
+        self.runtime.shutdown_timeout(ABORTING_TIME);
         self.store.close();
         tracing::info!("stopped");
+    }
+}
+
+fn open_store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<RedbStore>, AppError> {
+    let path = config.data_dir.clone();
+    process::make_private(&path).map_err(|source| AppError::DataDir { path, source })?;
+    let file = config.data_dir.join(STORE_FILE);
+    Ok(RedbStore::open(&file, &config.store, &config.limits, Arc::clone(clock))?)
+}
+
+fn start_runtime() -> Result<Runtime, AppError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(HTTP_THREADS)
+        .max_blocking_threads(BLOCKING_THREADS)
+        .thread_name("http")
+        .enable_all()
+        .build()
+        .map_err(AppError::Runtime)
+}
+
+fn listen(runtime: &Runtime, wanted: &Listen) -> Result<Listener, AppError> {
+    let bound = match wanted {
+        Listen::Tcp(address) => runtime.block_on(Listener::tcp(*address)),
+        Listen::Unix(path) => {
+            let _context = runtime.enter();
+            Listener::unix(path)
+        }
+    };
+    bound.map_err(|source| AppError::Listen { listen: wanted.to_string(), source })
+}
+
+fn room(config: &Config, ports: &Ports, probes: Vec<Box<dyn Probe>>) -> Room {
+    Room {
+        store: Arc::clone(&ports.store),
+        clock: Arc::clone(&ports.clock),
+        entropy: Arc::clone(&ports.entropy),
+        mint: IdMint::default(),
+        toolbox: Arc::clone(&ports.tools),
+        model: Arc::clone(&ports.model),
+        probes,
+        limits: config.limits.clone(),
+        default_model: config.default_model.clone(),
+        max_iterations: config.max_iterations,
+        allowed_hosts: config.allowed_hosts.clone(),
+        allowed_origins: config.allowed_origins.clone(),
     }
 }

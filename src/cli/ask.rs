@@ -15,41 +15,41 @@ const MAX_PROMPT_BYTES: u64 = 16 * 1024 * 1024;
 
 /// What `ask` was asked.
 #[derive(Debug, clap::Args)]
-pub struct AskArgs {
+pub(super) struct AskArgs {
     /// The prompt; '-' reads it from stdin
-    pub text: String,
+    pub(super) text: String,
     /// A configured model's id
     #[arg(long)]
-    pub model: Option<String>,
+    pub(super) model: Option<String>,
     /// Level for code that the model runs: lenient, standard, strict
     #[arg(long)]
-    pub strictness: Option<String>,
+    pub(super) strictness: Option<String>,
     /// Name of a conversation to go on with
     #[arg(long)]
-    pub conversation: Option<String>,
+    pub(super) conversation: Option<String>,
     /// Ask the model to think first
     #[arg(long)]
-    pub thinking: bool,
+    pub(super) thinking: bool,
     /// Print one event a line as JSON
     #[arg(long)]
-    pub json: bool,
+    pub(super) json: bool,
 }
 
 /// What `tail` was asked.
 #[derive(Debug, clap::Args)]
-pub struct TailArgs {
+pub(super) struct TailArgs {
     /// The job's id, job_…
-    pub job: String,
+    pub(super) job: String,
     /// Show what comes after this event
     #[arg(long, default_value_t = 0)]
-    pub after: u64,
+    pub(super) after: u64,
     /// Print one event a line as JSON
     #[arg(long)]
-    pub json: bool,
+    pub(super) json: bool,
 }
 
 /// Submits a job and streams it; fails when the job does.
-pub fn ask(client: &Client, clock: &dyn Clock, args: &AskArgs, terminal: &Terminal) -> Result<(), CliError> {
+pub(super) fn ask(client: &Client, clock: &dyn Clock, args: &AskArgs, terminal: &Terminal) -> Result<(), CliError> {
     let job = client.post("/v1/jobs", Some(&body(args)?))?;
     let id = job.get("id").and_then(Value::as_str).ok_or_else(|| CliError::failed("the server named no job id"))?;
     terminal.say(id);
@@ -57,7 +57,7 @@ pub fn ask(client: &Client, clock: &dyn Clock, args: &AskArgs, terminal: &Termin
 }
 
 /// Joins a job's stream; fails when the job does.
-pub fn tail(client: &Client, clock: &dyn Clock, args: &TailArgs, terminal: &Terminal) -> Result<(), CliError> {
+pub(super) fn tail(client: &Client, clock: &dyn Clock, args: &TailArgs, terminal: &Terminal) -> Result<(), CliError> {
     let job = path_segment(&args.job)?;
     stream(Follow::new(client, clock, terminal, job, args.after), terminal, args.json)
 }

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::time::Duration;
 
 /// Where the server listens when nobody says otherwise.
-pub const DEFAULT_SERVER: &str = "http://127.0.0.1:8787";
+pub(super) const DEFAULT_SERVER: &str = "http://127.0.0.1:8787";
 
 /// Longest JSON answer that is read, bytes.
 const MAX_ANSWER_BYTES: u64 = 64 * 1024 * 1024;
@@ -15,13 +15,13 @@ const MAX_ANSWER_BYTES: u64 = 64 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A server, as the commands see it.
-pub struct Client {
+pub(super) struct Client {
     base: String,
     agent: ureq::Agent,
 }
 
 /// Why there is no stream.
-pub enum StreamError {
+pub(super) enum StreamError {
     /// Nobody answered; the server may come back.
     Unreachable(String),
     /// The server said no.
@@ -30,7 +30,7 @@ pub enum StreamError {
 
 impl Client {
     /// A client of the server at `base`, such as [`DEFAULT_SERVER`].
-    pub fn new(base: &str) -> Result<Self, CliError> {
+    pub(super) fn new(base: &str) -> Result<Self, CliError> {
         if !base.starts_with("http://") && !base.starts_with("https://") {
             return Err(CliError::usage(format!("'{base}' is not a server URL")).hint("give one like http://127.0.0.1:8787"));
         }
@@ -43,13 +43,13 @@ impl Client {
     }
 
     /// Reads a JSON resource.
-    pub fn get(&self, path: &str) -> Result<Value, CliError> {
+    pub(super) fn get(&self, path: &str) -> Result<Value, CliError> {
         let response = self.agent.get(self.url(path)).call().map_err(|e| self.unreachable(&e))?;
         self.read_json(response)
     }
 
     /// Posts a JSON object, or nothing.
-    pub fn post(&self, path: &str, body: Option<&Value>) -> Result<Value, CliError> {
+    pub(super) fn post(&self, path: &str, body: Option<&Value>) -> Result<Value, CliError> {
         let request = self.agent.post(self.url(path));
         let sent = match body {
             Some(body) => request.content_type("application/json").send(body.to_string()),
@@ -59,7 +59,7 @@ impl Client {
     }
 
     /// Opens a job's events after a cursor, in delta form. `None` when there is nothing more (204).
-    pub fn events(&self, job: &str, after: u64) -> Result<Option<Box<dyn Read>>, StreamError> {
+    pub(super) fn events(&self, job: &str, after: u64) -> Result<Option<Box<dyn Read>>, StreamError> {
         let url = self.url(&format!("/v1/jobs/{job}/events?format=delta"));
         let request = self.agent.get(url).header("accept", "text/event-stream").header("last-event-id", after.to_string());
         let response = request.call().map_err(|e| StreamError::Unreachable(describe(&e)))?;

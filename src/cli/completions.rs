@@ -7,7 +7,7 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 
 /// Prints the script for `shell`.
-pub fn completions(shell: Shell, terminal: &Terminal) -> Result<(), CliError> {
+pub(super) fn completions(shell: Shell, terminal: &Terminal) -> Result<(), CliError> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "nanoclaw", &mut script);
     Ok(terminal.data(&String::from_utf8_lossy(&script))?)

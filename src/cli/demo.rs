@@ -23,7 +23,7 @@ const STREAM_JOB: &str = "stream: 40 words, 50 ms";
 const EVENTS_BEFORE_KILL: u64 = 12;
 
 /// Runs the demonstration; fails when anything is not as promised.
-pub fn demo(clock: &dyn Clock, terminal: &Terminal) -> Result<(), CliError> {
+pub(super) fn demo(clock: &dyn Clock, terminal: &Terminal) -> Result<(), CliError> {
     let dir = TempDir::create(clock)?;
     terminal.say("1. A server starts on a free port, with a store of its own.");
     let mut server = DemoServer::start(&dir.0)?;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 /// Exit codes (DESIGN §9; 78 is `EX_CONFIG` of sysexits.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
+pub(super) enum Exit {
     /// It was tried and did not work.
     Failed = 1,
     /// The command line makes no sense.
@@ -17,7 +17,7 @@ pub enum Exit {
 
 /// A command's failure.
 #[derive(Debug)]
-pub struct CliError {
+pub(super) struct CliError {
     message: String,
     hint: Option<String>,
     exit: Exit,
@@ -25,29 +25,29 @@ pub struct CliError {
 
 impl CliError {
     /// It did not work.
-    pub fn failed(message: impl Into<String>) -> Self {
+    pub(super) fn failed(message: impl Into<String>) -> Self {
         Self { message: message.into(), hint: None, exit: Exit::Failed }
     }
 
     /// The command line makes no sense.
-    pub fn usage(message: impl Into<String>) -> Self {
+    pub(super) fn usage(message: impl Into<String>) -> Self {
         Self { message: message.into(), hint: None, exit: Exit::Usage }
     }
 
     /// The configuration makes no sense.
-    pub fn config(message: impl Into<String>) -> Self {
+    pub(super) fn config(message: impl Into<String>) -> Self {
         Self { message: message.into(), hint: None, exit: Exit::Config }
     }
 
     /// Adds what to do about it.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
     /// For the process.
-    pub fn exit_code(&self) -> ExitCode {
+    pub(super) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.exit as u8)
     }
 }

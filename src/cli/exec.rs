@@ -19,24 +19,24 @@ const MAX_CODE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// What `exec` was asked.
 #[derive(Debug, clap::Args)]
-pub struct ExecArgs {
+pub(super) struct ExecArgs {
     /// The program; '-' reads it from stdin
-    pub file: PathBuf,
+    pub(super) file: PathBuf,
     /// python or javascript; by the file's ending when absent
     #[arg(long, value_parser = parse_language)]
-    pub lang: Option<Language>,
+    pub(super) lang: Option<Language>,
     /// lenient, standard or strict; `code_execution.default_strictness` when absent
     #[arg(long, value_parser = parse_level)]
-    pub strictness: Option<Level>,
+    pub(super) strictness: Option<Level>,
     /// Wall clock, seconds; the level's own when absent
     #[arg(long)]
-    pub timeout_s: Option<u64>,
+    pub(super) timeout_s: Option<u64>,
     /// Print the result record as JSON
     #[arg(long)]
-    pub json: bool,
+    pub(super) json: bool,
     /// Leave out the language check; the kernel holds the program either way
     #[arg(long)]
-    pub no_language_check: bool,
+    pub(super) no_language_check: bool,
 }
 
 fn parse_language(text: &str) -> Result<Language, String> {
@@ -57,7 +57,7 @@ fn parse_level(text: &str) -> Result<Level, String> {
 }
 
 /// Runs the program and ends with its exit code.
-pub fn exec(options: Options, args: &ExecArgs, terminal: &Terminal) -> Result<ExitCode, CliError> {
+pub(super) fn exec(options: Options, args: &ExecArgs, terminal: &Terminal) -> Result<ExitCode, CliError> {
     let language = args.lang.map_or_else(|| guess_language(&args.file), Ok)?;
     let level = args.strictness.unwrap_or(options.default_strictness);
     let mut program = Program::new(language, level, read_code(&args.file)?);

@@ -21,25 +21,25 @@ const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 /// An event as a client knows it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ClientEvent {
+pub(super) struct ClientEvent {
     /// Its number within the job.
-    pub seq: u64,
+    pub(super) seq: u64,
     /// `status`, `process_step`, `step_discarded`, `done`, `error`.
-    pub name: String,
+    pub(super) name: String,
     /// Its payload.
-    pub data: Value,
+    pub(super) data: Value,
 }
 
 impl ClientEvent {
     /// Whether nothing follows.
-    pub fn is_terminal(&self) -> bool {
+    pub(super) fn is_terminal(&self) -> bool {
         self.name == "done" || self.name == "error"
     }
 }
 
 /// What the caller wants after an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Go {
+pub(super) enum Go {
     /// The next one.
     On,
     /// No more.
@@ -47,7 +47,7 @@ pub enum Go {
 }
 
 /// A job being followed.
-pub struct Follow<'a> {
+pub(super) struct Follow<'a> {
     client: &'a Client,
     clock: &'a dyn Clock,
     terminal: &'a Terminal,
@@ -57,12 +57,12 @@ pub struct Follow<'a> {
 
 impl<'a> Follow<'a> {
     /// Events of `job` after the cursor.
-    pub fn new(client: &'a Client, clock: &'a dyn Clock, terminal: &'a Terminal, job: &'a str, after: u64) -> Self {
+    pub(super) fn new(client: &'a Client, clock: &'a dyn Clock, terminal: &'a Terminal, job: &'a str, after: u64) -> Self {
         Self { client, clock, terminal, job, after }
     }
 
     /// Shows each event once, in order, until the terminal one or until `show` has enough.
-    pub fn run(mut self, show: &mut dyn FnMut(&ClientEvent) -> Result<Go, CliError>) -> Result<(), CliError> {
+    pub(super) fn run(mut self, show: &mut dyn FnMut(&ClientEvent) -> Result<Go, CliError>) -> Result<(), CliError> {
         let mut lost_since_ms = None;
         loop {
             match self.client.events(self.job, self.after) {

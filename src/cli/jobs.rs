@@ -10,27 +10,27 @@ const PREVIEW_CHARS: usize = 60;
 
 /// What `jobs` was asked.
 #[derive(Debug, clap::Args)]
-pub struct JobsArgs {
+pub(super) struct JobsArgs {
     /// Only jobs in this state: queued, running, succeeded, failed, cancelled
     #[arg(long)]
-    pub status: Option<String>,
+    pub(super) status: Option<String>,
     /// How many, newest first
     #[arg(long, default_value_t = 20)]
-    pub limit: usize,
+    pub(super) limit: usize,
     /// Print the server's JSON instead of a table
     #[arg(long)]
-    pub json: bool,
+    pub(super) json: bool,
 }
 
 /// What `cancel` was asked.
 #[derive(Debug, clap::Args)]
-pub struct CancelArgs {
+pub(super) struct CancelArgs {
     /// The job's id, job_…
-    pub job: String,
+    pub(super) job: String,
 }
 
 /// Prints a line for each job.
-pub fn list(client: &Client, args: &JobsArgs, terminal: &Terminal) -> Result<(), CliError> {
+pub(super) fn list(client: &Client, args: &JobsArgs, terminal: &Terminal) -> Result<(), CliError> {
     let mut path = format!("/v1/jobs?limit={}", args.limit);
     if let Some(status) = &args.status {
         path.push_str("&status=");
@@ -47,13 +47,13 @@ pub fn list(client: &Client, args: &JobsArgs, terminal: &Terminal) -> Result<(),
 }
 
 /// Asks the server to end a job and prints what became of it.
-pub fn cancel(client: &Client, args: &CancelArgs, terminal: &Terminal) -> Result<(), CliError> {
+pub(super) fn cancel(client: &Client, args: &CancelArgs, terminal: &Terminal) -> Result<(), CliError> {
     let job = client.post(&format!("/v1/jobs/{}/cancel", path_segment(&args.job)?), None)?;
     Ok(terminal.line(&describe(&job))?)
 }
 
 /// The id, if it can stand in a path as it is.
-pub fn path_segment(id: &str) -> Result<&str, CliError> {
+pub(super) fn path_segment(id: &str) -> Result<&str, CliError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if !id.is_empty() && id.chars().all(plain) {
         Ok(id)

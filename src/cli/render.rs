@@ -10,7 +10,7 @@ use serde_json::Value;
 const PREVIEW_CHARS: usize = 200;
 
 /// The state of the screen between two events.
-pub struct Render<'a> {
+pub(super) struct Render<'a> {
     terminal: &'a Terminal,
     json: bool,
     /// The step whose text ends the current line.
@@ -20,17 +20,17 @@ pub struct Render<'a> {
 
 impl<'a> Render<'a> {
     /// A renderer; `json` prints one event a line instead.
-    pub fn new(terminal: &'a Terminal, json: bool) -> Self {
+    pub(super) fn new(terminal: &'a Terminal, json: bool) -> Self {
         Self { terminal, json, open: None, failed: false }
     }
 
     /// Whether the job ended without an answer.
-    pub fn has_failed(&self) -> bool {
+    pub(super) fn has_failed(&self) -> bool {
         self.failed
     }
 
     /// Shows one event.
-    pub fn show(&mut self, event: &ClientEvent) -> Result<(), CliError> {
+    pub(super) fn show(&mut self, event: &ClientEvent) -> Result<(), CliError> {
         self.failed |= event.name == "error";
         if self.json {
             let line = serde_json::json!({"id": event.seq, "event": event.name, "data": event.data});
@@ -62,7 +62,7 @@ impl<'a> Render<'a> {
     }
 
     /// Ends a line that a step has left open.
-    pub fn end_line(&mut self) -> Result<(), CliError> {
+    pub(super) fn end_line(&mut self) -> Result<(), CliError> {
         if self.open.take().is_some() {
             self.terminal.data("\n")?;
         }
