@@ -12,7 +12,7 @@ use crate::engine::driver::{DriveLimits, Ports};
 use crate::engine::pool::{Pool, PoolError};
 use crate::http::{Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
-use crate::ports::{Clock, Entropy, Model, Probe, Store, Toolbox};
+use crate::ports::{Clock, Entropy, Probe};
 use crate::store::RedbStore;
 use crate::tools::{Executor, ToolDeps};
 use nanoclaw_sandbox::{Report, Sandbox};
@@ -103,7 +103,7 @@ impl App {
         let report = sandbox.report();
         let ports = Ports {
             store: Arc::<RedbStore>::clone(&store),
-            model: Arc::new(Router::new(config.models.clone(), &config.limits, Arc::clone(&clock))?),
+            model: Arc::new(Router::new(config.models.clone(), &config.limits)?),
             tools: Arc::new(executor(config, &sandbox)?),
             clock,
             entropy,
