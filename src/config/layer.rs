@@ -1,0 +1,155 @@
+//! The layers and their merger. Owns how a variable or a flag names a key, and how figment's complaints become ours.
+
+use super::error::{ConfigError, meant};
+use super::expand::{Variables, below, expand};
+use super::raw::RawConfig;
+use super::yaml::Yaml;
+use figment::error::Kind;
+use figment::providers::{Format, Toml};
+use figment::value::{Dict, Map, Value};
+use figment::{Figment, Metadata, Profile, Provider};
+use std::path::Path;
+
+/// What the variables that are keys start with.
+const PREFIX: &str = "NANOCLAW_";
+/// Variables of ours that are no keys.
+const NO_KEYS: [&str; 2] = ["NANOCLAW_CONFIG", "NANOCLAW_SERVER"];
+
+/// A dictionary and where it is from.
+struct Layer {
+    origin: String,
+    dict: Dict,
+}
+
+impl Provider for Layer {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.origin.clone())
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        Ok(Map::from([(Profile::Default, self.dict.clone())]))
+    }
+}
+
+/// Defaults (which the types carry) < file < environment < flags.
+pub(crate) fn merge(
+    file: Option<&Path>,
+    env: &Variables,
+    flags: &[(String, String)],
+) -> Result<RawConfig, ConfigError> {
+    let mut figment = Figment::new();
+    if let Some(path) = file {
+        figment = figment.merge(read(path, env)?);
+    }
+    let figment = figment.merge(environment(env)).merge(command_line(flags));
+    // Lossy: what variables and flags say is text, and "16" is the number where a number is wanted.
+    figment.extract_lossy().map_err(translate)
+}
+
+fn read(path: &Path, env: &Variables) -> Result<Layer, ConfigError> {
+    let unreadable = |error: std::io::Error| ConfigError::Unreadable {
+        path: path.to_owned(),
+        reason: error.kind().to_string(),
+    };
+    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    let toml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
+    let (format, parsed) = if toml {
+        ("TOML", Toml::string(&text).data().map_err(|error| error.to_string()))
+    } else {
+        ("YAML", Yaml::string(&text).data().map_err(|error| error.to_string()))
+    };
+    let syntax = |reason| ConfigError::Syntax { path: path.to_owned(), format, reason };
+    let dict = parsed.map_err(syntax)?.remove(&Profile::Default).unwrap_or_default();
+    let origin = format!("in {}", path.display());
+    let mut whole = Value::from(dict);
+    expand("", &mut whole, env, &origin)?;
+    Ok(Layer { origin, dict: whole.into_dict().unwrap_or_default() })
+}
+
+/// `NANOCLAW_LIMITS__BODY_BYTES=1000` is `limits.body_bytes`. Values are taken as they are: the shell has expanded them.
+fn environment(env: &Variables) -> Layer {
+    let ours = env.iter().filter(|(name, _)| !NO_KEYS.contains(&name.as_str()));
+    let keys = ours.filter_map(|(name, value)| {
+        let path: Vec<String> = name.strip_prefix(PREFIX)?.split("__").map(str::to_lowercase).collect();
+        Some((path, value.as_str()))
+    });
+    Layer { origin: "in the environment".to_owned(), dict: nest(keys) }
+}
+
+fn command_line(flags: &[(String, String)]) -> Layer {
+    let keys = flags.iter().map(|(key, value)| (key.split('.').map(str::to_owned).collect(), value.as_str()));
+    Layer { origin: "on the command line".to_owned(), dict: nest(keys) }
+}
+
+fn nest<'a>(keys: impl Iterator<Item = (Vec<String>, &'a str)>) -> Dict {
+    let mut dict = Dict::new();
+    for (path, text) in keys {
+        insert(&mut dict, &path, value(text));
+    }
+    dict
+}
+
+fn insert(dict: &mut Dict, path: &[String], value: Value) {
+    match path {
+        [] => {}
+        [name] => drop(dict.insert(name.clone(), value)),
+        [name, rest @ ..] => {
+            let inner = dict.entry(name.clone()).or_insert_with(|| Value::from(Dict::new()));
+            if !matches!(inner, Value::Dict(..)) {
+                *inner = Value::from(Dict::new());
+            }
+            if let Value::Dict(_, inner) = inner {
+                insert(inner, rest, value);
+            }
+        }
+    }
+}
+
+/// Lists and objects are written as YAML writes them on one line; everything else is text until a number is wanted.
+fn value(text: &str) -> Value {
+    let flow = text.starts_with('[') || text.starts_with('{');
+    let parsed = if flow { serde_norway::from_str::<Value>(text).ok() } else { None };
+    parsed.unwrap_or_else(|| Value::from(text))
+}
+
+fn translate(error: figment::Error) -> ConfigError {
+    let origin = error.metadata.as_ref().map_or_else(|| "default".to_owned(), |m| m.name.to_string());
+    let key = dotted(&error.path);
+    match error.kind {
+        Kind::UnknownField(name, known) => {
+            // figment's path ends with the field in some cases and with its parent in others.
+            let key = if error.path.last() == Some(&name) { key } else { below(&key, &name) };
+            ConfigError::UnknownKey { key, origin, meant: meant(&name, known) }
+        }
+        Kind::UnknownVariant(name, known) => {
+            let reason = format!("'{name}' must be one of {}{}", known.join(", "), meant(&name, known));
+            ConfigError::Type { key, reason, origin }
+        }
+        Kind::MissingField(name) => {
+            ConfigError::Type { key: below(&key, &name), reason: "is missing".to_owned(), origin }
+        }
+        // The value could be a key that slipped into the wrong place: only its type is told.
+        Kind::InvalidType(_, expected) if is_secret(&error.path) => {
+            ConfigError::Type { key, reason: format!("must be {expected}"), origin }
+        }
+        Kind::InvalidType(found, expected) | Kind::InvalidValue(found, expected) => {
+            ConfigError::Type { key, reason: format!("must be {expected}, not {found}"), origin }
+        }
+        other => ConfigError::Type { key, reason: other.to_string(), origin },
+    }
+}
+
+fn is_secret(path: &[String]) -> bool {
+    path.last().is_some_and(|name| name.ends_with("key") || name.ends_with("token"))
+}
+
+/// `models`, `0`, `id` as `models[0].id`.
+fn dotted(path: &[String]) -> String {
+    path.iter().fold(String::new(), |key, name| {
+        if !key.is_empty() && name.bytes().all(|b| b.is_ascii_digit()) {
+            format!("{key}[{name}]")
+        } else {
+            below(&key, name)
+        }
+    })
+}

@@ -1,0 +1,76 @@
+//! `listen:`. Owns its grammar and the rule that this version binds to nothing that strangers can reach (P9).
+
+use serde::{Serialize, Serializer};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+/// Where the server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listen {
+    /// A loopback address; port 0 picks a free one.
+    Tcp(SocketAddr),
+    /// A socket file.
+    Unix(PathBuf),
+}
+
+impl Listen {
+    /// What `text` says; else what would be right.
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            let path = PathBuf::from(path);
+            return if path.is_absolute() {
+                Ok(Self::Unix(path))
+            } else {
+                Err("unix: needs an absolute path")
+            };
+        }
+        let address = match text.strip_prefix("localhost:") {
+            Some(port) => {
+                port.parse().ok().map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port))
+            }
+            None => text.parse().ok(),
+        };
+        match address {
+            Some(address) if address.ip().is_loopback() => Ok(Self::Tcp(address)),
+            Some(_) => Err("this version has no authentication, so only loopback addresses are allowed; \
+                put a reverse proxy (Caddy, nginx) in front of 127.0.0.1 or of unix:/path"),
+            None => Err("must be ADDRESS:PORT as in 127.0.0.1:8787 or [::1]:8787, or unix:/absolute/path"),
+        }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl Serialize for Listen {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p9_only_loopback_and_unix_are_accepted() {
+        for good in ["127.0.0.1:8787", "127.9.9.9:0", "[::1]:1", "localhost:80", "unix:/run/n.sock"] {
+            assert!(Listen::parse(good).is_ok(), "{good}");
+        }
+        for public in ["0.0.0.0:8787", "[::]:8787", "192.168.1.2:80", "[::ffff:127.0.0.1]:80", "10.0.0.1:1"] {
+            assert!(Listen::parse(public).is_err_and(|why| why.contains("reverse proxy")), "{public}");
+        }
+        for bad in
+            ["8787", "127.0.0.1", "localhost:x", "127.0.0.1:99999", "unix:n.sock", "", "example.org:80"]
+        {
+            assert!(Listen::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

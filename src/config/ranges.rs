@@ -1,0 +1,118 @@
+//! The least and the most of every number. Owns the table; a number that is not in it is not checked, and a test counts.
+
+use super::raw::RawConfig;
+use super::validate::Problems;
+use crate::domain::limits::Limits;
+use serde::Serialize;
+use serde_json::Value;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const DAY_S: u64 = 86_400;
+
+/// A number's name, its least and its most.
+type Range = (&'static str, u64, u64);
+
+/// Keys at the top.
+pub(crate) const TOP: &[Range] =
+    &[("workers", 1, 1_024), ("max_iterations", 1, 1_000), ("tool_max_workers", 1, 64)];
+
+/// Keys of `limits:`.
+pub(crate) const LIMITS: &[Range] = &[
+    ("body_bytes", KIB, GIB),
+    ("header_bytes", 8 * KIB, MIB),
+    ("headers", 16, 1_000),
+    ("header_timeout_s", 1, 3_600),
+    ("body_timeout_s", 1, 3_600),
+    ("write_stall_s", 1, 3_600),
+    ("connections", 1, 1_000_000),
+    ("wait_s", 1, 3_600),
+    ("input_bytes", KIB, GIB),
+    ("input_messages", 1, 100_000),
+    ("metadata_pairs", 0, 1_000),
+    ("metadata_key_chars", 1, 1_024),
+    ("metadata_value_chars", 1, 64 * KIB),
+    ("queue_jobs", 1, 100_000_000),
+    ("job_timeout_s", 1, 30 * DAY_S),
+    ("job_timeout_max_s", 1, 30 * DAY_S),
+    ("output_bytes", KIB, GIB),
+    ("tool_calls", 1, 1_024),
+    ("tool_arguments_bytes", KIB, 64 * MIB),
+    ("tool_result_chars", 256, 10_000_000),
+    ("tool_timeout_s", 1, 3_600),
+    ("model_failures", 1, 100),
+    ("model_idle_timeout_s", 1, 3_600),
+    ("model_connect_timeout_s", 1, 600),
+    ("history_messages", 0, 100_000),
+    ("crashes", 1, 100),
+    ("drain_s", 0, 3_600),
+    ("page", 1, 1_000),
+    ("page_max", 1, 1_000),
+];
+
+/// Keys of `store:`.
+pub(crate) const STORE: &[Range] = &[
+    ("cache_bytes", MIB, 64 * GIB),
+    ("linger_ms", 0, 1_000),
+    ("channel_writes", 16, 1_000_000),
+    ("settle_ms", 1, 60_000),
+];
+
+/// Keys of each level of `code_execution.levels:`; what a level forbids is a zero.
+pub(crate) const LEVEL: &[Range] = &[
+    ("timeout_ms", 1, 3_600_000),
+    ("cpu_s", 1, 3_600),
+    ("address_space_bytes", 32 * MIB, 64 * GIB),
+    ("file_size_bytes", 0, 64 * GIB),
+    ("open_files", 8, 65_536),
+    ("processes", 0, 4_096),
+    ("stdout_bytes", 0, 64 * MIB),
+    ("stderr_bytes", 0, 64 * MIB),
+];
+
+/// Keys of `code_execution:` itself.
+pub(crate) const SANDBOX: &[Range] = &[("max_parallel", 1, 1_024), ("max_timeout_ms", 1, 3_600_000)];
+
+impl Problems {
+    /// Holds every number against its range, and those against each other that belong together.
+    pub(crate) fn numbers(&mut self, raw: &RawConfig) {
+        self.within("", raw, TOP);
+        self.within("limits.", &raw.limits, LIMITS);
+        self.within("store.", &raw.store, STORE);
+        self.within("code_execution.", &raw.code_execution, SANDBOX);
+        let levels = &raw.code_execution.levels;
+        for (name, level) in
+            [("strict", &levels.strict), ("standard", &levels.standard), ("lenient", &levels.lenient)]
+        {
+            self.within(&format!("code_execution.levels.{name}."), level, LEVEL);
+        }
+        self.pairs(&raw.limits);
+    }
+
+    fn within(&mut self, prefix: &str, part: &impl Serialize, ranges: &[Range]) {
+        let shown = serde_json::to_value(part).unwrap_or(Value::Null);
+        for (name, least, most) in ranges {
+            let Some(number) = shown.get(name).and_then(Value::as_u64) else { continue };
+            if !(*least..=*most).contains(&number) {
+                self.add(format!("{prefix}{name}"), number, format!("must be from {least} to {most}"));
+            }
+        }
+    }
+
+    fn pairs(&mut self, limits: &Limits) {
+        if limits.input_bytes > limits.body_bytes {
+            let allowed = format!("must not be more than limits.body_bytes = {}", limits.body_bytes);
+            self.add("limits.input_bytes", limits.input_bytes, allowed);
+        }
+        if limits.job_timeout_s > limits.job_timeout_max_s {
+            let allowed =
+                format!("must not be more than limits.job_timeout_max_s = {}", limits.job_timeout_max_s);
+            self.add("limits.job_timeout_s", limits.job_timeout_s, allowed);
+        }
+        if limits.page > limits.page_max {
+            let allowed = format!("must not be more than limits.page_max = {}", limits.page_max);
+            self.add("limits.page", limits.page, allowed);
+        }
+    }
+}

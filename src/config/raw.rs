@@ -1,0 +1,77 @@
+//! The configuration as written: every key, nothing checked beyond its type. Owns the names and defaults of the keys
+//! that no room owns; refuses judgement (`validate` has it).
+
+use super::log::LogOptions;
+use crate::domain::limits::Limits;
+use crate::llm::options::{ModelOptions, Provider};
+use crate::store::options::StoreOptions;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// All keys. A component's part is the component's own struct.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RawConfig {
+    /// `address:port` or `unix:/path`.
+    pub listen: String,
+    /// Where everything is kept; found in the environment when absent.
+    pub data_dir: Option<PathBuf>,
+    /// Host names beyond the loopback ones.
+    pub allowed_hosts: Vec<String>,
+    /// Origins of web pages that may call.
+    pub allowed_origins: Vec<String>,
+    /// What a job gets that names no model; `demo`, or the first of `models`, when absent.
+    pub default_model: Option<String>,
+    /// The models on offer.
+    pub models: Vec<ModelOptions>,
+    /// Jobs running at once.
+    pub workers: usize,
+    /// Model calls of one job.
+    pub max_iterations: u32,
+    /// Tool calls of one job running at once.
+    pub tool_max_workers: usize,
+    /// The sandbox's own options.
+    pub code_execution: nanoclaw_sandbox::Options,
+    /// The bounds of P8.
+    pub limits: Limits,
+    /// The store's own options.
+    pub store: StoreOptions,
+    /// What is logged.
+    pub log: LogOptions,
+}
+
+impl Default for RawConfig {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:8787".to_owned(),
+            data_dir: None,
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            default_model: None,
+            models: vec![demo()],
+            workers: 16,
+            max_iterations: 15,
+            tool_max_workers: 4,
+            code_execution: nanoclaw_sandbox::Options::default(),
+            limits: Limits::default(),
+            store: StoreOptions::default(),
+            log: LogOptions::default(),
+        }
+    }
+}
+
+/// The id of the scripted model.
+pub(crate) const DEMO: &str = "demo";
+
+/// What a fresh install talks to.
+fn demo() -> ModelOptions {
+    ModelOptions {
+        id: DEMO.to_owned(),
+        name: Some("Demo (scripted, no network)".to_owned()),
+        api_url: None,
+        api_key: None,
+        provider: Some(Provider::Demo),
+        context_window: None,
+        max_output_tokens: None,
+    }
+}

@@ -1,0 +1,52 @@
+//! Where a configuration comes from. Owns the search for the file and the one reading of the environment; everything is
+//! a value, so that tests bring their own.
+
+use super::error::ConfigError;
+use super::expand::Variables;
+use super::layer;
+use super::validate::Config;
+use std::path::PathBuf;
+
+/// Names a configuration file; not a key.
+const FILE_VARIABLE: &str = "NANOCLAW_CONFIG";
+/// Where a file is looked for when none is named.
+const SEARCHED: [&str; 2] = ["config.yml", "/etc/nanoclaw/config.yml"];
+
+/// What there is to read, from the weakest to the strongest.
+#[derive(Debug, Clone)]
+pub struct Sources {
+    /// The file that `--config` names; it has to exist.
+    pub file: Option<PathBuf>,
+    /// Where a file may be otherwise; the first one that exists is read.
+    pub searched: Vec<PathBuf>,
+    /// The environment.
+    pub env: Variables,
+    /// Settings from the command line, `("limits.body_bytes", "1000")`.
+    pub flags: Vec<(String, String)>,
+}
+
+impl Sources {
+    /// The process's own: `--config`, its environment, and the flags that were given.
+    pub fn of_process(file: Option<PathBuf>, flags: Vec<(String, String)>) -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        let env = std::env::vars_os().filter_map(text).collect();
+        Self { file, searched: SEARCHED.map(PathBuf::from).to_vec(), env, flags }
+    }
+
+    /// The file to read, if there is one.
+    pub(crate) fn found(&self) -> Option<PathBuf> {
+        let named = self.file.clone().or_else(|| self.env.get(FILE_VARIABLE).map(PathBuf::from));
+        named.or_else(|| self.searched.iter().find(|path| path.exists()).cloned())
+    }
+}
+
+impl Config {
+    /// Reads all layers and checks the whole.
+    pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
+        let file = sources.found();
+        let raw = layer::merge(file.as_deref(), &sources.env, &sources.flags)?;
+        Self::check(raw, file, &sources.env)
+    }
+}

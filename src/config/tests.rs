@@ -1,0 +1,236 @@
+//! The configuration as operators meet it: files, variables, flags, and the words of the errors.
+
+use super::ranges::{LEVEL, LIMITS, SANDBOX, STORE, TOP};
+use super::*;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+fn sources(env: &[(&str, &str)], flags: &[(&str, &str)]) -> Sources {
+    let owned = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    let mut env: super::expand::Variables = owned(env).into_iter().collect();
+    env.entry("HOME".to_owned()).or_insert_with(|| "/home/u".to_owned());
+    Sources { file: None, searched: Vec::new(), env, flags: owned(flags) }
+}
+
+/// Loads a file of this name and content.
+fn load(name: &str, text: &str, env: &[(&str, &str)]) -> Result<Config, ConfigError> {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join(name);
+    std::fs::write(&path, text).expect("writes");
+    Config::load(&Sources { file: Some(path), ..sources(env, &[]) })
+}
+
+fn complaint(text: &str) -> String {
+    let error = load("config.yml", text, &[]).expect_err(text).to_string();
+    assert!(!error.contains('\n'), "one line: {error}");
+    error
+}
+
+#[test]
+fn without_anything_the_server_has_a_configuration() {
+    let config = Config::load(&sources(&[], &[])).expect("defaults hold");
+    assert_eq!(config.listen.to_string(), "127.0.0.1:8787");
+    assert_eq!(config.default_model, "demo");
+    assert_eq!(config.data_dir, Path::new("/home/u/.local/state/nanoclaw"));
+    assert_eq!(config.file, None);
+}
+
+#[test]
+fn default_yml_is_the_code_key_by_key() {
+    let written: Value = serde_norway::from_str(DEFAULT_YML).expect("YAML");
+    let coded = serde_json::to_value(RawConfig::default()).expect("JSON");
+    assert_eq!(written, coded, "config/default.yml and the Rust defaults differ");
+}
+
+#[test]
+fn default_yml_is_a_configuration_that_changes_nothing() {
+    let loaded = load("config.yml", DEFAULT_YML, &[]).expect("loads");
+    let expected = Config::load(&sources(&[], &[])).expect("defaults hold");
+    assert_eq!(Config { file: None, ..loaded }, expected);
+}
+
+#[test]
+fn example_yml_is_a_configuration() {
+    let env = [("DEEPSEEK_API_KEY", "sk-d"), ("GLM_API_KEY", "sk-g"), ("OPENAI_API_KEY", "sk-o")];
+    let text = include_str!("../../config/example.yml");
+    let config = load("config.yml", text, &env).expect("loads");
+    assert_eq!(config.models.first().and_then(|m| m.api_key.clone()).expect("a key").reveal(), "sk-d");
+    assert_eq!(config.models.len(), 5);
+    let error = load("config.yml", text, &env[1..]).expect_err("a key is missing").to_string();
+    assert!(error.contains("models[0].api_key") && error.contains("'DEEPSEEK_API_KEY'"), "{error}");
+}
+
+#[test]
+fn stronger_layers_win_and_weaker_ones_stay_visible() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("c.yml");
+    std::fs::write(&path, "workers: 2\nlimits: {page: 7, body_bytes: 5000000}\nlog: {level: warn}")
+        .expect("writes");
+    let env = [
+        ("NANOCLAW_CONFIG", path.to_str().expect("UTF-8")),
+        ("NANOCLAW_SERVER", "not a key"),
+        ("NANOCLAW_WORKERS", "3"),
+        ("NANOCLAW_LIMITS__BODY_BYTES", "6000000"),
+        ("NANOCLAW_ALLOWED_HOSTS", "[a.example, b.example]"),
+    ];
+    let config = Config::load(&sources(&env, &[("workers", "4"), ("limits.page", "9")])).expect("loads");
+    assert_eq!((config.workers, config.limits.page, config.limits.body_bytes), (4, 9, 6_000_000));
+    assert_eq!(config.log.level, LogLevel::Warn);
+    assert_eq!(config.allowed_hosts, ["a.example", "b.example"]);
+    assert_eq!(config.limits.connections, 12_000, "untouched keys of a touched part keep their defaults");
+    assert_eq!(config.file.as_deref(), Some(path.as_path()));
+}
+
+#[test]
+fn the_search_takes_the_first_file_that_exists_but_a_named_one_must_exist() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (first, second) = (dir.path().join("no.yml"), dir.path().join("yes.yml"));
+    std::fs::write(&second, "workers: 5").expect("writes");
+    let searched = vec![first.clone(), second.clone()];
+    let config = Config::load(&Sources { searched: searched.clone(), ..sources(&[], &[]) }).expect("loads");
+    assert_eq!(config.workers, 5);
+    let named = Sources { file: Some(first), searched, ..sources(&[], &[]) };
+    assert!(matches!(Config::load(&named), Err(ConfigError::Unreadable { .. })));
+}
+
+#[test]
+fn toml_is_read_by_extension_and_expands_alike() {
+    let config = load(
+        "c.toml",
+        "default_model = \"${M}\"\n[[models]]\nid = \"m1\"\nprovider = \"demo\"\n",
+        &[("M", "m1")],
+    );
+    assert_eq!(config.expect("loads").default_model, "m1");
+}
+
+#[test]
+fn variables_fill_numbers_and_texts() {
+    let config =
+        load("c.yml", "workers: ${N}\ndata_dir: $D/x$$y", &[("N", "7"), ("D", "/d")]).expect("loads");
+    assert_eq!((config.workers, config.data_dir), (7, PathBuf::from("/d/x$y")));
+}
+
+#[test]
+fn values_of_the_environment_are_not_expanded_again() {
+    let env = [("NANOCLAW_DATA_DIR", "/a$b")];
+    assert_eq!(Config::load(&sources(&env, &[])).expect("loads").data_dir, Path::new("/a$b"));
+}
+
+#[test]
+fn unknown_keys_name_themselves_and_their_neighbour() {
+    for (text, key, meant) in [
+        ("listn: x", "'listn'", "'listen'"),
+        ("limits: {body_byte: 5}", "'limits.body_byte'", "'body_bytes'"),
+        ("models: [{id: a, api_kye: b}]", "'models[0].api_kye'", "'api_key'"),
+        ("code_execution: {levels: {strict: {timeout_s: 1}}}", "timeout_s", "'timeout_ms'"),
+        ("code_execution: {max_paralel: 1}", "'code_execution.max_paralel'", "'max_parallel'"),
+    ] {
+        let error = complaint(text);
+        assert!(error.contains(key) && error.contains(meant) && error.contains("config.yml"), "{error}");
+    }
+    let error = Config::load(&sources(&[("NANOCLAW_WORKRES", "1")], &[])).expect_err("unknown").to_string();
+    assert!(
+        error.contains("'workres'") && error.contains("'workers'") && error.contains("environment"),
+        "{error}"
+    );
+}
+
+#[test]
+fn wrong_types_and_values_say_what_is_allowed() {
+    for (text, words) in [
+        ("workers: many", ["workers", "many"]),
+        ("workers: 0", ["workers: '0'", "from 1 to 1024"]),
+        ("limits: {page: -1}", ["limits.page", "-1"]),
+        ("limits: {header_bytes: 100}", ["limits.header_bytes: '100'", "8192"]),
+        ("limits: {page: 99, page_max: 50}", ["limits.page: '99'", "limits.page_max = 50"]),
+        ("log: {level: inof}", ["log.level", "'info'"]),
+        ("listen: 0.0.0.0:80", ["listen: '0.0.0.0:80'", "reverse proxy"]),
+        ("default_model: gpt", ["default_model: 'gpt'", "demo"]),
+        ("models: []", ["models", "at least one"]),
+        ("models: [{id: a}]", ["models[0].api_url", "needed"]),
+        ("models: [{id: a, api_url: 'ftp://x'}]", ["models[0].api_url: 'ftp://x'", "https://"]),
+        ("models: [{name: x}]", ["models[0].id", "missing"]),
+        ("allowed_origins: ['null']", ["allowed_origins[0]: 'null'", "scheme"]),
+        ("allowed_hosts: ['http://x/']", ["allowed_hosts[0]", "host name"]),
+        (
+            "code_execution: {levels: {strict: {timeout_ms: 0}}}",
+            ["code_execution.levels.strict.timeout_ms", "from 1"],
+        ),
+        ("workers: 1\nworkers: 2", ["not valid YAML", "duplicate"]),
+        ("workers: [", ["not valid YAML", "line"]),
+        ("models: [{id: a, id: b}]", ["not valid YAML", "duplicate"]),
+    ] {
+        let error = complaint(text);
+        assert!(words.iter().all(|word| error.contains(word)), "{text}\n  gave: {error}");
+    }
+}
+
+#[test]
+fn all_bad_values_are_told_at_once() {
+    let error = load("c.yml", "workers: 0\nlisten: x\nmax_iterations: 0", &[]).expect_err("three faults");
+    assert_eq!(error.to_string().lines().count(), 3, "{error}");
+}
+
+#[test]
+fn without_demo_the_first_model_is_the_default() {
+    let text = "models: [{id: a, api_url: 'http://127.0.0.1:1/v1'}, {id: b, provider: demo}]";
+    assert_eq!(load("c.yml", text, &[]).expect("loads").default_model, "a");
+    assert!(complaint("models: [{id: a, provider: demo}, {id: a, provider: demo}]").contains("unique"));
+}
+
+#[test]
+fn the_data_directory_follows_systemd_then_xdg_then_home() {
+    let dir = |env: &[(&str, &str)]| Config::load(&sources(env, &[])).map(|c| c.data_dir);
+    let both = [("STATE_DIRECTORY", "/var/lib/n:/x"), ("XDG_STATE_HOME", "/s")];
+    assert_eq!(dir(&both).expect("loads"), Path::new("/var/lib/n"));
+    assert_eq!(dir(&both[1..]).expect("loads"), Path::new("/s/nanoclaw"));
+    assert_eq!(
+        dir(&[("XDG_STATE_HOME", "relative")]).expect("loads"),
+        Path::new("/home/u/.local/state/nanoclaw")
+    );
+    assert_eq!(dir(&[("NANOCLAW_DATA_DIR", "~/d")]).expect("loads"), Path::new("/home/u/d"));
+    assert!(dir(&[("HOME", "")]).expect_err("nowhere").to_string().contains("data_dir"));
+}
+
+#[test]
+fn p9_secrets_are_never_shown() {
+    let env = [("K", "sk-secret")];
+    let config =
+        load("c.yml", "models: [{id: a, api_url: 'https://x/v1', api_key: '${K}'}]", &env).expect("loads");
+    let shown = config.to_yaml();
+    assert!(shown.contains("***") && !shown.contains("sk-secret"), "{shown}");
+    assert!(!format!("{config:?}").contains("sk-secret"));
+    let error = complaint("models: [{id: a, api_key: [sk-secret]}]");
+    assert!(!error.contains("sk-secret"), "{error}");
+}
+
+#[test]
+fn what_config_show_prints_is_a_configuration() {
+    let config = Config::load(&sources(&[], &[])).expect("defaults hold");
+    let again = load("config.yml", &config.to_yaml(), &[]).expect("loads what it printed");
+    assert_eq!(Config { file: None, ..again }, config);
+}
+
+#[test]
+fn every_number_has_a_range() {
+    let shown = serde_json::to_value(RawConfig::default()).expect("JSON");
+    let numbers = |pointer: &str| -> Vec<String> {
+        let part = shown.pointer(pointer).and_then(Value::as_object).expect("an object");
+        part.iter().filter(|(_, value)| value.is_u64()).map(|(name, _)| name.clone()).collect()
+    };
+    for (pointer, table) in [
+        ("", TOP),
+        ("/limits", LIMITS),
+        ("/store", STORE),
+        ("/code_execution", SANDBOX),
+        ("/code_execution/levels/strict", LEVEL),
+    ] {
+        let mut listed: Vec<&str> = table.iter().map(|(name, _, _)| *name).collect();
+        let mut found = numbers(pointer);
+        listed.sort_unstable();
+        found.sort_unstable();
+        assert_eq!(listed, found, "numbers of '{pointer}' and their ranges");
+    }
+}

@@ -1,0 +1,192 @@
+//! From what was written to what holds, once. Owns every rule that a type cannot say; reports all breaches at once.
+
+use super::error::{ConfigError, Problem};
+use super::expand::Variables;
+use super::listen::Listen;
+use super::log::LogOptions;
+use super::raw::{DEMO, RawConfig};
+use crate::domain::limits::Limits;
+use crate::llm::options::{ModelOptions, Provider};
+use crate::store::options::StoreOptions;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// A configuration that holds. Only [`Config::load`] makes one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Config {
+    /// Where the server listens.
+    pub listen: Listen,
+    /// Where everything is kept.
+    pub data_dir: PathBuf,
+    /// Host names beyond the loopback ones.
+    pub allowed_hosts: Vec<String>,
+    /// Origins of web pages that may call.
+    pub allowed_origins: Vec<String>,
+    /// One of `models`.
+    pub default_model: String,
+    /// The models on offer.
+    pub models: Vec<ModelOptions>,
+    /// Jobs running at once.
+    pub workers: usize,
+    /// Model calls of one job.
+    pub max_iterations: u32,
+    /// Tool calls of one job running at once.
+    pub tool_max_workers: usize,
+    /// The sandbox's part.
+    pub code_execution: nanoclaw_sandbox::Options,
+    /// The bounds of P8.
+    pub limits: Limits,
+    /// The store's part.
+    pub store: StoreOptions,
+    /// The log's part.
+    pub log: LogOptions,
+    /// The file that was read, if any.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
+}
+
+impl Config {
+    /// Every key as it holds, secrets masked: `config show`.
+    pub fn to_yaml(&self) -> String {
+        serde_norway::to_string(self).unwrap_or_else(|error| format!("# cannot be shown: {error}\n"))
+    }
+
+    pub(crate) fn check(raw: RawConfig, file: Option<PathBuf>, env: &Variables) -> Result<Self, ConfigError> {
+        let mut problems = Problems(Vec::new());
+        let listen = problems.listen(&raw.listen);
+        let data_dir = problems.data_dir(raw.data_dir.as_deref(), env);
+        problems.hosts(&raw.allowed_hosts);
+        problems.origins(&raw.allowed_origins);
+        problems.models(&raw.models);
+        let default_model = problems.default_model(raw.default_model.as_deref(), &raw.models);
+        problems.numbers(&raw);
+        match (listen, data_dir, default_model) {
+            (Some(listen), Some(data_dir), Some(default_model)) if problems.0.is_empty() => Ok(Self {
+                listen,
+                data_dir,
+                allowed_hosts: raw.allowed_hosts,
+                allowed_origins: raw.allowed_origins,
+                default_model,
+                models: raw.models,
+                workers: raw.workers,
+                max_iterations: raw.max_iterations,
+                tool_max_workers: raw.tool_max_workers,
+                code_execution: raw.code_execution,
+                limits: raw.limits,
+                store: raw.store,
+                log: raw.log,
+                file,
+            }),
+            _ => Err(ConfigError::Invalid(problems.0)),
+        }
+    }
+}
+
+/// What has been found wrong so far.
+pub(crate) struct Problems(pub(crate) Vec<Problem>);
+
+impl Problems {
+    pub(crate) fn add(&mut self, key: impl Into<String>, value: impl ToString, allowed: impl Into<String>) {
+        self.0.push(Problem { key: key.into(), value: value.to_string(), allowed: allowed.into() });
+    }
+
+    fn listen(&mut self, text: &str) -> Option<Listen> {
+        Listen::parse(text).map_err(|allowed| self.add("listen", text, allowed)).ok()
+    }
+
+    /// `$STATE_DIRECTORY` (systemd), else `$XDG_STATE_HOME/nanoclaw`, else `~/.local/state/nanoclaw`.
+    fn data_dir(&mut self, given: Option<&Path>, env: &Variables) -> Option<PathBuf> {
+        let absolute = |name: &str| env.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let home = absolute("HOME");
+        if let Some(given) = given {
+            if given.as_os_str().is_empty() {
+                self.add("data_dir", "", "must be a directory; leave the key out for the default");
+                return None;
+            }
+            let below_home = given.strip_prefix("~").ok().and_then(|rest| Some(home?.join(rest)));
+            return Some(below_home.unwrap_or_else(|| given.to_owned()));
+        }
+        let state =
+            env.get("STATE_DIRECTORY").and_then(|all| all.split(':').next()).filter(|dir| !dir.is_empty());
+        let found = state
+            .map(PathBuf::from)
+            .or_else(|| absolute("XDG_STATE_HOME").map(|dir| dir.join("nanoclaw")))
+            .or_else(|| home.map(|dir| dir.join(".local/state/nanoclaw")));
+        if found.is_none() {
+            self.add("data_dir", "", "there is no $HOME to put it in; name a directory");
+        }
+        found
+    }
+
+    fn hosts(&mut self, hosts: &[String]) {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':' | b'[' | b']');
+        for (at, host) in hosts.iter().enumerate() {
+            if host.is_empty() || !host.bytes().all(plain) {
+                self.add(format!("allowed_hosts[{at}]"), host, "must be a host name, with or without a port");
+            }
+        }
+    }
+
+    fn origins(&mut self, origins: &[String]) {
+        for (at, origin) in origins.iter().enumerate() {
+            let rest = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
+            let good =
+                rest.is_some_and(|rest| !rest.is_empty() && !rest.contains(['/', '*', '?', '#', '@', ' ']));
+            if !good {
+                let allowed = "must be scheme://host[:port] without a path, as a browser sends it";
+                self.add(format!("allowed_origins[{at}]"), origin, allowed);
+            }
+        }
+    }
+
+    fn models(&mut self, models: &[ModelOptions]) {
+        if models.is_empty() {
+            self.add("models", "[]", "needs at least one model; leave the key out for the demo model");
+        }
+        for (at, model) in models.iter().enumerate() {
+            let key = format!("models[{at}]");
+            let id = model.id.as_str();
+            if id.is_empty() || id.len() > 128 || id.chars().any(|c| c.is_whitespace() || c.is_control()) {
+                self.add(format!("{key}.id"), id, "must be 1 to 128 characters without spaces");
+            }
+            if models.iter().take(at).any(|earlier| earlier.id == id) {
+                self.add(format!("{key}.id"), id, "is the id of an earlier model; ids are unique");
+            }
+            self.upstream(&key, model);
+            for (name, number) in
+                [("context_window", model.context_window), ("max_output_tokens", model.max_output_tokens)]
+            {
+                if number == Some(0) {
+                    self.add(format!("{key}.{name}"), 0, "must be at least 1");
+                }
+            }
+        }
+    }
+
+    fn upstream(&mut self, key: &str, model: &ModelOptions) {
+        let demo = model.provider == Some(Provider::Demo) || (model.provider.is_none() && model.id == DEMO);
+        match model.api_url.as_deref() {
+            None if !demo => {
+                self.add(format!("{key}.api_url"), "", "is needed: the provider's base or endpoint URL")
+            }
+            Some(url) if !(url.starts_with("https://") || url.starts_with("http://")) => {
+                self.add(format!("{key}.api_url"), url, "must start with https:// or http://");
+            }
+            _ => {}
+        }
+    }
+
+    fn default_model(&mut self, given: Option<&str>, models: &[ModelOptions]) -> Option<String> {
+        let has = |id: &str| models.iter().any(|model| model.id == id);
+        match given {
+            Some(id) if has(id) => Some(id.to_owned()),
+            Some(id) => {
+                let ids = models.iter().map(|model| model.id.as_str()).collect::<Vec<_>>().join(", ");
+                self.add("default_model", id, format!("must be the id of one of models: {ids}"));
+                None
+            }
+            None if has(DEMO) => Some(DEMO.to_owned()),
+            None => models.first().map(|model| model.id.clone()),
+        }
+    }
+}
