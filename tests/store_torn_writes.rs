@@ -5,20 +5,26 @@
 //!
 //! `STORE_TORN_IMAGES` and `STORE_TORN_SEED` choose how many images and where the seeds begin.
 
+#[cfg(test)]
 #[path = "store_torn_writes/disk.rs"]
 mod disk;
+#[cfg(test)]
 #[path = "store_kit/mod.rs"]
 mod kit;
+#[cfg(test)]
 #[path = "store_torn_writes/ledger.rs"]
 mod ledger;
+#[cfg(test)]
 #[path = "store_torn_writes/loss.rs"]
 mod loss;
+#[cfg(test)]
 #[path = "store_torn_writes/workload.rs"]
 mod workload;
 
 use disk::Syncs;
 use loss::Loss;
 
+#[cfg(test)]
 fn setting(name: &str, default: u64) -> u64 {
     std::env::vars().find(|(key, _)| key == name).map_or(default, |(_, value)| value.parse().unwrap())
 }

@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex};
 
 /// One write or sync in so many is a power loss.
 const ODDS: u64 = 40;
+/// By then every delayed job is due.
+const LATE_MS: u64 = 1_000_000;
 
 /// Strikes at random, while the workload runs.
 #[derive(Debug)]
@@ -77,17 +79,20 @@ impl Loss {
         let seed = dice.below(u64::MAX);
         drop(dice);
         // redb may panic on what a lying disk leaves; that is a failure like any other.
-        let checked = catch_unwind(AssertUnwindSafe(|| self.check(image, known, seed)));
+        let checked = catch_unwind(AssertUnwindSafe(|| self.check(image, &known, seed)));
         if let Err(what) = checked.unwrap_or_else(|_| Err("panicked".to_owned())) {
             self.failures.lock().unwrap().push(format!("round {} image {number}: {what}", self.round));
         }
     }
 
-    fn check(&self, image: Vec<u8>, known: Ledger, seed: u64) -> Result<(), String> {
+    fn check(&self, image: Vec<u8>, known: &Ledger, seed: u64) -> Result<(), String> {
         let ledger = Arc::new(Mutex::new(known.clone()));
         let again = (self.round == 1).then(|| Arc::new(Self::new(seed, ledger, 2)));
-        let store = open(Disk::with(image, Syncs::Hold, again.clone()), 1).map_err(|e| e.to_string())?;
+        let clock = HandClock::new();
+        let store =
+            open(Disk::with(image, Syncs::Hold, again.clone()), &clock, 1).map_err(|e| e.to_string())?;
         known.check(&store)?;
+        clock.advance(LATE_MS);
         drain(&store)?;
         store.close();
         let Some(again) = again else { return Ok(()) };
@@ -97,7 +102,8 @@ impl Loss {
 }
 
 /// The store on a disk.
-pub(crate) fn open(disk: Disk, settle_ms: u64) -> Result<Arc<RedbStore>, OpenError> {
+pub(crate) fn open(disk: Disk, clock: &Arc<HandClock>, settle_ms: u64) -> Result<Arc<RedbStore>, OpenError> {
+    let clock = Arc::clone(clock);
     let options = StoreOptions { settle_ms, linger_ms: 1, ..StoreOptions::default() };
-    RedbStore::open_with_backend(move || disk.clone(), &options, &Limits::default(), HandClock::new())
+    RedbStore::open_with_backend(move || disk.clone(), &options, &Limits::default(), clock)
 }

@@ -1,12 +1,12 @@
 //! What runs while the power fails: submissions, claims, deltas, ends, cancellations, in an order that the seed says.
 
 use crate::disk::{Dice, Disk, Syncs};
-use crate::kit::{ANN, BOB, delta, done, id, job, turn};
+use crate::kit::{ANN, BOB, HandClock, cancelled, delta, done, id, job, turn};
 use crate::ledger::Ledger;
 use crate::loss::{Loss, open};
 use nanoclaw::domain::event::{Mark, Record};
 use nanoclaw::domain::id::JobId;
-use nanoclaw::ports::{Lease, Store, Urgency};
+use nanoclaw::ports::{Clock, Lease, Store, Urgency};
 use nanoclaw::store::RedbStore;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,6 +15,7 @@ const STEPS: u64 = 60;
 
 struct Workload {
     store: Arc<RedbStore>,
+    clock: Arc<HandClock>,
     ledger: Arc<Mutex<Ledger>>,
     dice: Dice,
     jobs: Vec<JobId>,
@@ -27,10 +28,12 @@ pub(crate) fn run(seed: u64, syncs: Syncs) -> Loss {
     let loss = Arc::new(Loss::new(seed, Arc::clone(&ledger), 1));
     let disk = Disk::with(Vec::new(), syncs, Some(Arc::clone(&loss)));
     // Some runs settle after each write, some never.
-    let store = open(disk, if seed % 2 == 0 { 0 } else { 60_000 }).unwrap();
+    let clock = HandClock::new();
+    let store = open(disk, &clock, if seed.is_multiple_of(2) { 0 } else { 60_000 }).unwrap();
     loss.arm();
     let mut workload = Workload {
         store: Arc::clone(&store),
+        clock,
         ledger: Arc::clone(&ledger),
         dice: Dice(seed),
         jobs: Vec::new(),
@@ -62,6 +65,7 @@ pub(crate) fn run(seed: u64, syncs: Syncs) -> Loss {
 
 impl Workload {
     fn step(&mut self) {
+        self.clock.advance(1);
         match self.dice.below(12) {
             0..=2 => self.submit(),
             3 | 4 => self.claim(),
@@ -87,6 +91,9 @@ impl Workload {
                 1 => turn(number, user, "chat"),
                 _ => turn(number, user, "other"),
             });
+            if let Some(new) = new.last_mut().filter(|_| self.dice.below(4) == 0) {
+                new.spec.run_at_ms = Some(self.clock.now_ms() + self.dice.below(30));
+            }
             self.jobs.push(id(number));
         }
         // Two submissions in flight at once share a commit or follow each other.
@@ -124,7 +131,9 @@ impl Workload {
             tickets.push(self.store.append(lease.fence(), records, urgency));
         }
         let job = lease.job.id;
-        tickets.into_iter().for_each(|ticket| ticket.wait().unwrap());
+        for ticket in tickets {
+            ticket.wait().unwrap();
+        }
         self.note(job);
     }
 
@@ -136,7 +145,8 @@ impl Workload {
     fn finish(&mut self) {
         let Some(lease) = self.take() else { return };
         let text = "answer ".repeat(1 + usize::try_from(self.dice.below(200)).unwrap());
-        let ended = self.store.finish(lease.fence(), vec![delta(2, 0, "last")], done(lease.job.id, &text));
+        let ending = if lease.stop.raised().is_some() { cancelled() } else { done(lease.job.id, &text) };
+        let ended = self.store.finish(lease.fence(), vec![delta(2, 0, "last")], ending);
         ended.wait().unwrap();
         self.note(lease.job.id);
     }
