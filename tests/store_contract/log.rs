@@ -68,7 +68,9 @@ fn deltas_that_linger_together_become_one_event() {
         soon(vec![delta(0, 2, "b"), delta(0, 3, "c")]),
         soon(vec![delta(1, 0, "d")]),
     ];
-    tickets.into_iter().for_each(|t| t.wait().unwrap());
+    for ticket in tickets {
+        ticket.wait().unwrap();
+    }
     rig.store.append(fence, vec![delta(1, 1, "e")], Urgency::Soon).wait().unwrap();
     let events = rig.store.events(id(1), 2, 9).unwrap().events;
     let seen: Vec<_> = events

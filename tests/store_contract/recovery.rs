@@ -98,6 +98,7 @@ fn a_second_process_is_kept_out_and_garbage_is_no_store() {
 fn p9_the_file_is_its_owners_alone() {
     use std::os::unix::fs::PermissionsExt;
     let rig = Rig::new();
+    assert!(!rig.path().with_extension("new").exists(), "made under another name, then renamed");
     assert_eq!(std::fs::metadata(rig.path()).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
@@ -131,4 +132,15 @@ fn work_is_hinted_after_a_commit_and_after_an_open() {
         });
         assert!(receiver.recv_timeout(Duration::from_secs(1)).is_ok());
     }
+}
+
+#[test]
+fn a_first_start_that_was_cut_off_is_begun_again() {
+    let rig = Rig::new();
+    let path = rig.dir.path().join("other.redb");
+    std::fs::write(path.with_extension("new"), b"half a header").unwrap();
+    let store = open(&path, &Limits::default(), HandClock::new()).unwrap();
+    store.submit(vec![job(1, ANN)]).wait().unwrap();
+    store.close();
+    assert!(open(&path, &Limits::default(), HandClock::new()).unwrap().job(ANN, id(1)).unwrap().is_some());
 }

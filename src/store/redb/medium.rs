@@ -4,14 +4,17 @@
 use crate::ports::StoreError;
 use redb::{Database, DatabaseError, ReadTransaction, ReadableDatabase, StorageBackend, WriteTransaction};
 use std::fs::{self, File, OpenOptions};
-use std::io;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
 /// Something that a database can be opened on, again and again.
 pub(super) trait Medium: Send + Sync {
-    /// Opens what is there, or starts empty.
+    /// Makes it, if it is not there yet.
+    fn provide(&self) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+    /// Opens what is there.
     fn open(&self, cache_bytes: usize) -> Result<Database, DatabaseError>;
     /// How large it is, bytes; 0 where nobody knows.
     fn bytes(&self) -> u64;
@@ -21,34 +24,27 @@ pub(super) trait Medium: Send + Sync {
 pub(super) struct InFile(pub(super) PathBuf);
 
 impl Medium for InFile {
-    fn open(&self, cache_bytes: usize) -> Result<Database, DatabaseError> {
-        let fresh = !self.0.exists();
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&self.0)?;
-        let database = redb::Builder::new().set_cache_size(cache_bytes).create_file(file)?;
-        if fresh {
-            self.sync_directory()?;
+    /// A power loss while redb writes its first header would leave a file that never opens again: so the file is made
+    /// under another name and gets its own once it is whole and safe, directory included (P1).
+    fn provide(&self) -> Result<(), DatabaseError> {
+        if self.0.exists() {
+            return Ok(());
         }
-        Ok(database)
+        let draft = self.0.with_extension("new");
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+        drop(redb::Builder::new().create_file(file)?);
+        fs::rename(&draft, &self.0)?;
+        let parent = self.0.parent().filter(|p| !p.as_os_str().is_empty());
+        Ok(File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?)
+    }
+
+    fn open(&self, cache_bytes: usize) -> Result<Database, DatabaseError> {
+        let file = OpenOptions::new().read(true).write(true).open(&self.0)?;
+        redb::Builder::new().set_cache_size(cache_bytes).create_file(file)
     }
 
     fn bytes(&self) -> u64 {
         fs::metadata(&self.0).map_or(0, |m| m.len())
-    }
-}
-
-impl InFile {
-    /// A new file is durable only once its directory is (P1).
-    fn sync_directory(&self) -> io::Result<()> {
-        match self.0.parent().filter(|p| !p.as_os_str().is_empty()) {
-            Some(parent) => File::open(parent)?.sync_all(),
-            None => File::open(".")?.sync_all(),
-        }
     }
 }
 

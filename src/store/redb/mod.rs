@@ -103,6 +103,7 @@ impl RedbStore {
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, OpenError> {
         let unusable = |e: StoreError| OpenError::Unusable { path: path.to_owned(), reason: e.to_string() };
+        medium.provide().map_err(|e| refused(path, e))?;
         let database = medium.open(options.cache_bytes).map_err(|e| refused(path, e))?;
         prepare(&database, path)?;
         let (channel, requests) = sync_channel(options.channel_writes.max(1));

@@ -123,7 +123,9 @@ mod tests {
         StopFlag::default().wait(Duration::from_millis(300));
         assert_eq!(woken.load(Ordering::SeqCst), 3);
         stop.raise(Stop::Shutdown);
-        waiters.into_iter().for_each(|w| w.join().unwrap());
+        for waiter in waiters {
+            waiter.join().unwrap();
+        }
     }
 
     #[test]
