@@ -117,6 +117,8 @@ pub(super) const ALLOWED: &[Rule] = rows! {
     Roomy Outcome::Allow, "its own timers and signals": setitimer getitimer rt_sigpending rt_sigtimedwait;
     Roomy Outcome::Answer(0), "landlock does not mediate it, and shutil insists on it: pretended":
         fchmod fchmodat fchown fchownat utimensat setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr;
+    Roomy Outcome::Answer(libc::EOPNOTSUPP), "landlock does not mediate it; shutil goes on where there are no attributes":
+        listxattr llistxattr flistxattr getxattr lgetxattr fgetxattr;
 };
 
 /// Rules that hold only where landlock scopes signals.
