@@ -106,8 +106,6 @@ import! {
     rseq = SYS_rseq,
     set_tid_address = SYS_set_tid_address,
     sched_getaffinity = SYS_sched_getaffinity,
-    sched_getscheduler = SYS_sched_getscheduler,
-    sched_getparam = SYS_sched_getparam,
     prlimit64 = SYS_prlimit64,
     getrusage = SYS_getrusage,
     times = SYS_times,
