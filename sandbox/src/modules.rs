@@ -1,4 +1,4 @@
-//! The module lists and refused builtins of the levels, and what CPython loads before the filters close.
+//! The module lists and refused builtins of the levels, and what `CPython` loads before the filters close.
 
 use crate::level::Level;
 

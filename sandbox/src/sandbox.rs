@@ -114,14 +114,12 @@ impl Sandbox {
         if (program.language, program.level) != (Language::Python, Level::Lenient) {
             return Ok((None, None));
         }
-        match &program.workdir {
-            Some(path) => scratch::check_workdir(path).map(|path| (None, Some(path))),
-            None => {
-                let own = Scratch::make(&self.options.scratch_dir)?;
-                let path = own.path().to_owned();
-                Ok((Some(own), Some(path)))
-            }
+        if let Some(path) = &program.workdir {
+            return scratch::check_workdir(path).map(|path| (None, Some(path)));
         }
+        let own = Scratch::make(&self.options.scratch_dir)?;
+        let path = own.path().to_owned();
+        Ok((Some(own), Some(path)))
     }
 
     fn request(&self, program: &Program, limits: Limits, own: Option<PathBuf>) -> Result<(Request, String), String> {

@@ -23,12 +23,7 @@ pub(crate) struct Child {
     pid: Pid,
     pidfd: OwnedFd,
     reaped: bool,
-    /// The reading end of its standard output.
-    pub stdout: OwnedFd,
-    /// The reading end of its standard error.
-    pub stderr: OwnedFd,
-    /// The reading end of its report.
-    pub report: OwnedFd,
+    pipes: Option<[OwnedFd; 3]>,
 }
 
 /// Starts a sandboxed child with its assignment.
@@ -59,7 +54,7 @@ pub(crate) fn start(mut command: Command) -> Result<Child, Error> {
     drop(report_end);
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| Error::Watch(io::ErrorKind::InvalidData.into()))?;
     match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
-        Ok(pidfd) => Ok(Child { pid, pidfd, reaped: false, stdout, stderr, report }),
+        Ok(pidfd) => Ok(Child { pid, pidfd, reaped: false, pipes: Some([stdout, stderr, report]) }),
         Err(error) => {
             rustix::process::kill_process(pid, Signal::KILL).ok();
             sys::reap(pid.as_raw_nonzero().get()).ok();
@@ -69,6 +64,11 @@ pub(crate) fn start(mut command: Command) -> Result<Child, Error> {
 }
 
 impl Child {
+    /// The reading ends of its standard output, standard error and report. Whoever closes one ends the guest's writing.
+    pub(crate) fn take_pipes(&mut self) -> Result<[OwnedFd; 3], Error> {
+        self.pipes.take().ok_or_else(|| Error::Watch(io::ErrorKind::NotConnected.into()))
+    }
+
     /// Becomes readable when the child has ended.
     pub(crate) fn pidfd(&self) -> &OwnedFd {
         &self.pidfd

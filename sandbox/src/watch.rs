@@ -3,7 +3,6 @@
 //! Owns: the caps on what is kept, the kill, the wall clock. The end of a pipe is never taken for the end of the
 //! child: a guest may close its descriptors and spin on.
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -76,7 +75,7 @@ pub(crate) struct Seen {
 /// Watches until the child has ended and is reaped.
 pub(crate) fn watch(mut child: Child, bounds: &Bounds<'_>) -> Result<Seen, Error> {
     let start = now();
-    let mut pipes = Pipes::of(&child, bounds).map_err(Error::Watch)?;
+    let mut pipes = Pipes::new(child.take_pipes()?, bounds);
     let mut cut = None;
     loop {
         let elapsed = start.elapsed();
@@ -116,15 +115,13 @@ struct Pipe {
 }
 
 impl Pipes {
-    fn of(child: &Child, bounds: &Bounds<'_>) -> io::Result<Self> {
-        let pipe = |reader: &OwnedFd, cap| {
-            reader.try_clone().map(|reader| Pipe { reader: Some(reader), cap, stream: Stream::default() })
-        };
-        Ok(Self([
-            pipe(&child.stdout, bounds.stdout_bytes)?,
-            pipe(&child.stderr, bounds.stderr_bytes)?,
-            pipe(&child.report, bounds.report_bytes)?,
-        ]))
+    fn new([stdout, stderr, report]: [OwnedFd; 3], bounds: &Bounds<'_>) -> Self {
+        let pipe = |reader, cap| Pipe { reader: Some(reader), cap, stream: Stream::default() };
+        Self([
+            pipe(stdout, bounds.stdout_bytes),
+            pipe(stderr, bounds.stderr_bytes),
+            pipe(report, bounds.report_bytes),
+        ])
     }
 
     /// Which output passed its cap. A report that does so is just read no further.

@@ -102,6 +102,7 @@ mod suite {
     #[test]
     fn nothing_gets_out_at_any_level() {
         if std::env::var_os(CANARY_VARIABLE).is_none() {
+            #[expect(clippy::disallowed_methods, reason = "the test starts itself")]
             let status = std::process::Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "suite::nothing_gets_out_at_any_level", "--nocapture"])
                 .env(CANARY_VARIABLE, "SBX_CANARY in the environment")

@@ -48,10 +48,10 @@ fn die_with(parent: i32) -> Result<(), String> {
     if now == parent { Ok(()) } else { Err("the parent is gone".to_owned()) }
 }
 
-/// Gives a child of root a real user id of its own: RLIMIT_NPROC never binds the real user root.
+/// Gives a child of root a real user id of its own: `RLIMIT_NPROC` never binds the real user root.
 ///
 /// The effective user, and with it every file right, stays. Where ids cannot be changed (a user namespace that maps
-/// only some, or root without CAP_SETUID) the limit counts as it does for any other user.
+/// only some, or root without `CAP_SETUID`) the limit counts as it does for any other user.
 fn take_private_uid() -> Result<(), String> {
     use rustix::io::Errno;
     use rustix::process::{Uid, geteuid, getpid, getuid};

@@ -83,7 +83,7 @@ fn profile_of(request: &Request) -> Profile {
     }
 }
 
-/// The kill list, then the allow list: for children that stay this program. CPython's driver does the same.
+/// The kill list, then the allow list: for children that stay this program. Python's driver does the same.
 fn install_final(filters: &Filters) -> Result<(), String> {
     install("kill list", &filters.kill)?;
     install("allow list", &filters.allow)
@@ -122,7 +122,9 @@ fn payload_file(request: &Request, task: &PythonTask, filters: &Filters) -> std:
 }
 
 fn hex(program: &[seccompiler::sock_filter]) -> String {
-    sys::filter_bytes(program).iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| DIGITS.get(usize::from(value)).map_or('?', |digit| char::from(*digit));
+    sys::filter_bytes(program).iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 fn read_request() -> Result<Request, String> {

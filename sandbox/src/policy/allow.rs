@@ -12,6 +12,17 @@ const NOT_BARE: Outcome = Outcome::AllowIf(&[&[Test { argument: 2, mask: O_PATH,
 const IS_TERMINAL: &[Test] = &[Test { argument: 1, mask: LOW, value: 0x5401 }];
 /// `ioctl(FIONBIO)`: what Python's `setblocking` does to its own socket pair; asyncio cannot start without.
 const NON_BLOCKING: &[Test] = &[Test { argument: 1, mask: LOW, value: 0x5421 }];
+/// `ioctl(FIOCLEX)` and back: how Python marks a descriptor of an opener (tempfile); it takes no EPERM for an answer.
+const CLOSE_ON_EXEC: &[Test] = &[Test { argument: 1, mask: LOW, value: 0x5451 }];
+/// Its opposite.
+const KEEP_ON_EXEC: &[Test] = &[Test { argument: 1, mask: LOW, value: 0x5450 }];
+/// The first argument names the caller itself.
+const OF_ITSELF: Outcome = Outcome::AllowIf(&[&[Test { argument: 0, mask: LOW, value: 0 }]]);
+/// `getpriority(PRIO_PROCESS, self)`.
+const OWN_PRIORITY: Outcome = Outcome::AllowIf(&[&[
+    Test { argument: 0, mask: LOW, value: 0 },
+    Test { argument: 1, mask: LOW, value: 0 },
+]]);
 /// A thread of the same process and no new namespace.
 const THREAD: Outcome =
     Outcome::AllowIf(&[&[Test { argument: 0, mask: CLONE_THREAD | CLONE_ANY_NAMESPACE, value: CLONE_THREAD }]]);
@@ -98,12 +109,15 @@ pub(super) const ALLOWED: &[Rule] = rows! {
     All Outcome::Answer(libc::ENOSYS), "its flags lie in memory, out of a filter's sight: the C library falls back to clone": clone3;
 
     Roomy NOT_BARE, "files of its own directory; landlock says which": openat;
-    Roomy Outcome::AllowIf(&[IS_TERMINAL, NON_BLOCKING]), "isatty, and asyncio's own socket pair": ioctl;
+    Roomy Outcome::AllowIf(&[IS_TERMINAL, NON_BLOCKING, CLOSE_ON_EXEC, KEEP_ON_EXEC]), "isatty, asyncio, tempfile": ioctl;
     Roomy DESCRIPTOR_FLAGS_AND_LOCKS, "descriptor flags, locks on its own files": fcntl;
     Roomy THREAD, "threads, never processes": clone;
     Roomy Outcome::Allow, "a thread's start": set_robust_list rseq set_tid_address;
     Roomy Outcome::Allow, "facts about the machine that the library asks for":
-        sched_getaffinity sched_getscheduler sched_getparam getrusage times sysinfo uname getpgid getsid getpriority getgroups;
+        getrusage times sysinfo uname getgroups;
+    Roomy OF_ITSELF, "likewise, of itself alone: another number would tell which processes there are":
+        sched_getaffinity getpgid getsid;
+    Roomy OWN_PRIORITY, "likewise": getpriority;
     Roomy ONLY_READS, "limits can be read, never set": prlimit64;
     Roomy Outcome::Allow, "its own directory; landlock says where":
         mkdirat unlinkat renameat renameat2 linkat symlinkat ftruncate truncate fsync fdatasync flock umask chdir fchdir;
@@ -117,6 +131,8 @@ pub(super) const ALLOWED: &[Rule] = rows! {
     Roomy Outcome::Allow, "its own timers and signals": setitimer getitimer rt_sigpending rt_sigtimedwait;
     Roomy Outcome::Answer(0), "landlock does not mediate it, and shutil insists on it: pretended":
         fchmod fchmodat fchown fchownat utimensat setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr;
+    Roomy Outcome::Answer(libc::EOPNOTSUPP), "landlock does not mediate it; shutil goes on where there are no attributes":
+        listxattr llistxattr flistxattr getxattr lgetxattr fgetxattr;
 };
 
 /// Rules that hold only where landlock scopes signals.

@@ -40,7 +40,7 @@ pub(crate) struct FilterError(#[from] seccompiler::BackendError);
 /// The filters of one profile, in the order of their installation.
 #[derive(Debug)]
 pub(crate) struct Filters {
-    /// The kill list without what the set-up of CPython still needs. Holds from before its exec.
+    /// The kill list without what the set-up of `CPython` still needs. Holds from before its exec.
     pub set_up: BpfProgram,
     /// The whole kill list.
     pub kill: BpfProgram,

@@ -32,5 +32,5 @@ pub(super) const KILLED: &[Rule] = rows! {
         seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self;
 };
 
-/// Calls that the set-up of CPython still needs after the first filter: the last filters take them away.
+/// Calls that the set-up of `CPython` still needs after the first filter: the last filters take them away.
 pub(super) const NEEDED_FOR_SET_UP: &[&str] = &["execve", "seccomp"];

@@ -130,7 +130,8 @@ class Check:
         self.scopes = self.functions + (ast.ClassDef,)
 
     def run(self, tree):
-        stack = [(tree, ((True, self.bound(tree)),))]
+        everywhere = {name for node in self.ast.walk(tree) if isinstance(node, self.ast.Global) for name in node.names}
+        stack = [(tree, ((True, self.bound(tree) | everywhere),))]
         while stack:
             node, scopes = stack.pop()
             self.look(node, scopes)

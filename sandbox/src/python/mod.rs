@@ -41,7 +41,7 @@ const ZONES: &str = "/usr/share/zoneinfo";
 pub(crate) struct Interpreter {
     version: (u32, u32, u32),
     implementation: String,
-    interpreter: PathBuf,
+    path: PathBuf,
     library_trees: Vec<PathBuf>,
     site_trees: Vec<PathBuf>,
     shared_libraries: Vec<PathBuf>,
@@ -92,7 +92,7 @@ impl Interpreter {
 
     /// Its path, with every link and shim resolved.
     pub(crate) fn path(&self) -> &Path {
-        &self.interpreter
+        &self.path
     }
 
     /// Its version, `3.11.7`.
@@ -104,7 +104,7 @@ impl Interpreter {
     /// The paths that stay open for a run.
     pub(crate) fn files(&self, level: Level, own: Option<&Path>, with_site: bool) -> Vec<FileRule> {
         let rule = |path: &Path, access| FileRule { path: path.to_owned(), access };
-        let mut files = vec![rule(&self.interpreter, Access::ExecuteFile), rule(&self.loader, Access::ExecuteFile)];
+        let mut files = vec![rule(&self.path, Access::ExecuteFile), rule(&self.loader, Access::ExecuteFile)];
         let libraries = self.shared_libraries.iter().filter(|path| **path != self.loader);
         files.extend(libraries.map(|path| rule(path, Access::ReadFile)));
         files.extend(self.library_trees.iter().map(|path| rule(path, Access::ReadTree)));
@@ -133,7 +133,7 @@ impl Interpreter {
         warm.extend(extra.iter().cloned());
         let allowed = modules::allowed(level).iter().map(|&name| name.to_owned());
         PythonTask {
-            interpreter: self.interpreter.clone(),
+            interpreter: self.path.clone(),
             code: program.code.clone(),
             language_check: program.language_check && level != Level::Lenient,
             allowed_modules: allowed.chain(extra.iter().cloned()).collect(),
