@@ -142,10 +142,10 @@ fn p8_bad_input_is_told_which_field_and_why() {
 
 #[test]
 fn p8_a_body_over_the_limit_is_a_413() {
-    let server = Server::start_with("limits: {body_bytes: 1000}");
+    let server = Server::start_with("limits: {body_bytes: 2000}");
     let reply = server.post_text("/v1/jobs", &"x".repeat(5000));
     assert_eq!(reply.status, 413, "{}", reply.body);
-    assert_eq!(server.post_text("/v1/jobs", &"x".repeat(900)).status, 202);
+    assert_eq!(server.post_text("/v1/jobs", &"x".repeat(1900)).status, 202);
 }
 
 #[test]
