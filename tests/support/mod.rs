@@ -42,10 +42,15 @@ impl Server {
 
     /// A server over an existing directory.
     pub fn start_in(dir: &Path, config: &str) -> Self {
+        Self::start_binary(Path::new(BINARY), dir, config)
+    }
+
+    /// Another build's server.
+    pub fn start_binary(binary: &Path, dir: &Path, config: &str) -> Self {
         let file = dir.join("config.yml");
         std::fs::write(&file, config).expect("write the configuration");
-        let mut child = command(&["serve", "--listen", "127.0.0.1:0"])
-            .arg("--config")
+        let mut child = bare(binary)
+            .args(["serve", "--listen", "127.0.0.1:0", "--config"])
             .arg(&file)
             .arg("--data-dir")
             .arg(dir.join("data"))
@@ -167,9 +172,14 @@ pub fn against(upstream: &upstream::Upstream, extra: &str) -> String {
 
 /// The binary with arguments and nothing of this process's environment but `PATH`.
 pub fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(BINARY);
-    command.args(arguments).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
-    command.env("HOME", "/nonexistent");
+    let mut command = bare(Path::new(BINARY));
+    command.args(arguments);
+    command
+}
+
+fn bare(binary: &Path) -> Command {
+    let mut command = Command::new(binary);
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", "/nonexistent");
     command
 }
 
