@@ -1,1 +1,252 @@
+//! Rendering against a reader who believes every frame: whatever the pages and wherever it resumes, it ends with the
+//! text that the log holds.
 
+use super::*;
+use crate::domain::tool::ToolCall as Call;
+use crate::http::testing::step_text;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// A log with steps of text, each in pieces, and a tool call between some of them.
+fn log(steps: &[(bool, Vec<String>, bool)]) -> Vec<Numbered> {
+    let mut events = Vec::new();
+    let mut push = |event| {
+        let seq = events.len() as u64 + 1;
+        events.push(Numbered { seq, event });
+        seq
+    };
+    push(Event::Status { status: Phase::Running, attempt: 1, reason: None });
+    let mut index = 0;
+    for (thinking, pieces, tool) in steps {
+        let kind = if *thinking { StepKind::Thinking } else { StepKind::Text };
+        let (mut offset, mut first_seq) = (0, 0);
+        for text in pieces.iter().filter(|text| !text.is_empty()) {
+            let event = Event::Delta { index, kind, offset, first_seq, text: text.clone() };
+            offset += text.len() as u64;
+            let seq = push(event);
+            first_seq = if first_seq == 0 { seq } else { first_seq };
+        }
+        index += 1;
+        if *tool {
+            let call =
+                Call { id_ref: format!("call_{index}"), name: "calculator".into(), arguments: "{}".into() };
+            push(Event::ToolCall { index, call });
+            index += 1;
+        }
+    }
+    push(Event::Error { content: "over\n".into(), code: FailureCode::Cancelled });
+    for at in 0..events.len() {
+        if let Event::Delta { first_seq: 0, .. } = events[at].event {
+            let seq = events[at].seq;
+            let Event::Delta { first_seq, .. } = &mut events[at].event else { unreachable!() };
+            *first_seq = seq;
+        }
+    }
+    events
+}
+
+fn steps() -> impl Strategy<Value = Vec<(bool, Vec<String>, bool)>> {
+    let piece = prop_oneof!["\\PC{1,6}", Just("é\n\r\u{2028}".to_owned()), Just("\u{0}\"\\".to_owned())];
+    prop::collection::vec((any::<bool>(), prop::collection::vec(piece, 0..7), any::<bool>()), 0..5)
+}
+
+/// Renders the log after `after`, in pages of the given sizes, taken in turn.
+fn frames(events: &[Numbered], after: u64, sizes: &[usize], wire: Wire, text: Text) -> String {
+    let mut renderer = Renderer::new(wire, text);
+    let earlier = |first, up_to| Ok(step_text(events, first, up_to));
+    let mut rest = &events[usize::try_from(after).expect("small")..];
+    let mut out = Vec::new();
+    for size in sizes.iter().cycle() {
+        if rest.is_empty() {
+            break;
+        }
+        let (page, next) = rest.split_at((*size).min(rest.len()));
+        out.extend(renderer.render(page, &earlier).expect("renders"));
+        rest = next;
+    }
+    String::from_utf8(out).expect("UTF-8")
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
+}
+
+/// The text of each step as the log has it.
+fn truth(events: &[Numbered]) -> BTreeMap<u64, String> {
+    let mut texts = BTreeMap::new();
+    for numbered in events {
+        if let Event::Delta { index, text, .. } = &numbered.event {
+            texts.entry(u64::from(*index)).or_insert_with(String::new).push_str(text);
+        }
+    }
+    texts
+}
+
+proptest! {
+    #[test]
+    fn a_reader_that_resumes_anywhere_ends_with_the_whole_text(
+        steps in steps(),
+        sizes in prop::collection::vec(1_usize..9, 1..5),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let events = log(&steps);
+        let after = cut.index(events.len()) as u64;
+        let mut seen = BTreeMap::new();
+        // The first connection saw everything up to the cut, the second one goes on after it.
+        let first = frames(&events[..usize::try_from(after).unwrap()], 0, &sizes, Wire::Ndjson, Text::Cumulative);
+        let second = frames(&events, after, &sizes, Wire::Ndjson, Text::Cumulative);
+        let mut last = 0;
+        for line in lines(&first).into_iter().chain(lines(&second)) {
+            let id = line["id"].as_u64().expect("an id");
+            prop_assert!(id > last, "ids rise: {} after {}", id, last);
+            last = id;
+            if let Some(content) = line["data"]["content"].as_str().filter(|_| line["event"] == "process_step") {
+                seen.insert(line["data"]["index"].as_u64().expect("an index"), content.to_owned());
+            }
+        }
+        prop_assert_eq!(seen, truth(&events));
+        prop_assert_eq!(last, events.len() as u64, "the newest id is never skipped");
+    }
+
+    #[test]
+    fn deltas_are_the_log_itself(steps in steps(), sizes in prop::collection::vec(1_usize..9, 1..5)) {
+        let events = log(&steps);
+        let mut seen: BTreeMap<u64, String> = BTreeMap::new();
+        for (at, line) in lines(&frames(&events, 0, &sizes, Wire::Ndjson, Text::Delta)).into_iter().enumerate() {
+            prop_assert_eq!(line["id"].as_u64(), Some(at as u64 + 1), "one frame per event, no gap");
+            if let Some(delta) = line["data"]["delta"].as_str() {
+                let text = seen.entry(line["data"]["index"].as_u64().expect("an index")).or_default();
+                prop_assert_eq!(line["data"]["offset"].as_u64(), Some(text.len() as u64), "offsets count bytes");
+                text.push_str(delta);
+            }
+        }
+        prop_assert_eq!(seen, truth(&events));
+    }
+
+    #[test]
+    fn both_wires_say_the_same_and_sse_data_is_one_line(steps in steps(), delta: bool) {
+        let events = log(&steps);
+        let text = if delta { Text::Delta } else { Text::Cumulative };
+        let sse = frames(&events, 0, &[3], Wire::Sse, text);
+        let ndjson = lines(&frames(&events, 0, &[3], Wire::Ndjson, text));
+        prop_assert!(sse.ends_with("\n\n") && !sse.contains('\r') && !sse.contains('\0'));
+        let blocks: Vec<&str> = sse.split_terminator("\n\n").collect();
+        prop_assert_eq!(blocks.len(), ndjson.len());
+        for (block, line) in blocks.iter().zip(&ndjson) {
+            let parts: Vec<&str> = block.split('\n').collect();
+            prop_assert_eq!(parts.len(), 3);
+            prop_assert_eq!(parts[0].strip_prefix("id: ").map(str::to_owned), Some(line["id"].to_string()));
+            prop_assert_eq!(parts[1].strip_prefix("event: "), line["event"].as_str());
+            let data: Value = serde_json::from_str(parts[2].strip_prefix("data: ").expect("data")).expect("JSON");
+            prop_assert_eq!(&data, &line["data"]);
+        }
+    }
+}
+
+fn delta(seq: u64, index: u32, offset: u64, first_seq: u64, text: &str) -> Numbered {
+    Numbered {
+        seq,
+        event: Event::Delta { index, kind: StepKind::Text, offset, first_seq, text: text.into() },
+    }
+}
+
+#[test]
+fn a_page_has_one_frame_per_step_with_the_newest_id() {
+    let page =
+        [delta(1, 0, 0, 1, "a"), delta(2, 0, 1, 1, "b"), delta(3, 1, 0, 3, "c"), delta(4, 1, 1, 3, "d")];
+    let out = Renderer::new(Wire::Ndjson, Text::Cumulative)
+        .render(&page, &|_, _| unreachable!("all is in the page"));
+    let lines = lines(&String::from_utf8(out.expect("renders")).expect("UTF-8"));
+    assert_eq!(
+        lines,
+        [
+            json!({"id":2,"event":"process_step","data":{"id":"step-0","index":0,"type":"text","content":"ab"}}),
+            json!({"id":4,"event":"process_step","data":{"id":"step-1","index":1,"type":"text","content":"cd"}}),
+        ]
+    );
+}
+
+#[test]
+fn the_held_text_saves_reading_and_a_long_one_is_not_held() {
+    let long = "x".repeat(HELD_BYTES + 1);
+    let mut renderer = Renderer::new(Wire::Sse, Text::Cumulative);
+    let never = |_, _| unreachable!("held");
+    renderer.render(&[delta(1, 0, 0, 1, "ab")], &never).expect("renders");
+    renderer.render(&[delta(2, 0, 2, 1, "cd")], &never).expect("renders");
+    assert!(renderer.is_light());
+    renderer.render(&[delta(3, 0, 4, 1, &long)], &never).expect("renders");
+    assert!(!renderer.is_light() && renderer.held.is_none());
+    let asked = std::cell::Cell::new((0, 0));
+    let earlier = |first, up_to| {
+        asked.set((first, up_to));
+        Ok(format!("abcd{long}e"))
+    };
+    renderer.render(&[delta(4, 0, 5 + HELD_BYTES as u64, 1, "e")], &earlier).expect("renders");
+    assert_eq!(asked.get(), (1, 4));
+}
+
+#[test]
+fn text_that_does_not_fit_is_an_error_not_a_lie() {
+    let mut renderer = Renderer::new(Wire::Sse, Text::Cumulative);
+    let torn = renderer.render(&[delta(9, 0, 5, 3, "x")], &|_, _| Ok("short".to_owned()));
+    assert!(matches!(torn, Err(Error::Torn { index: 0, expected: 6, found: 5 })), "{torn:?}");
+}
+
+#[test]
+fn every_event_has_the_fields_of_the_contract() {
+    let id = crate::domain::id::JobId::from_bits(5).message_id();
+    let call = Call { id_ref: "c1".into(), name: "n".into(), arguments: "{\"a\":1}".into() };
+    let result = Event::ToolResult {
+        index: 2,
+        id_ref: "c1".into(),
+        name: "n".into(),
+        content: "{}".into(),
+        skipped: false,
+    };
+    let done = Event::Done {
+        message_id: id,
+        token_count: 2,
+        suggested_title: None,
+        usage: Usage::new(1, 2),
+        finish_reason: FinishReason::Stop,
+    };
+    let usage = json!({"prompt_tokens":1,"completion_tokens":2,"total_tokens":3});
+    let retrying = Event::Status { status: Phase::Retrying, attempt: 1, reason: Some("busy".into()) };
+    for (event, name, data) in [
+        (
+            Event::Status { status: Phase::Queued, attempt: 0, reason: None },
+            "status",
+            json!({"status":"queued","attempt":0}),
+        ),
+        (retrying, "status", json!({"status":"retrying","attempt":1,"reason":"busy"})),
+        (
+            Event::ToolCall { index: 1, call },
+            "process_step",
+            json!({"id":"step-1","index":1,"type":"tool_call","id_ref":"c1","name":"n","arguments":"{\"a\":1}"}),
+        ),
+        (
+            result,
+            "process_step",
+            json!({"id":"step-2","index":2,"type":"tool_result","id_ref":"c1","name":"n","content":"{}","skipped":false}),
+        ),
+        (Event::StepDiscarded { index: 3 }, "step_discarded", json!({"id":"step-3"})),
+        (
+            done,
+            "done",
+            json!({"message_id":id.to_string(),"token_count":2,"suggested_title":null,"usage":usage,"finish_reason":"stop"}),
+        ),
+        (
+            Event::Error { content: "c".into(), code: FailureCode::Timeout },
+            "error",
+            json!({"content":"c","code":"timeout"}),
+        ),
+    ] {
+        let page = [Numbered { seq: 7, event }];
+        let out = Renderer::new(Wire::Ndjson, Text::Delta)
+            .render(&page, &|_, _| Ok(String::new()))
+            .expect("renders");
+        let line = lines(&String::from_utf8(out).expect("UTF-8"));
+        assert_eq!(line, [json!({"id":7,"event":name,"data":data})]);
+    }
+}

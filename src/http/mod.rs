@@ -34,3 +34,5 @@ pub use shutdown::{Shutdown, Stage, Stages};
 
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;

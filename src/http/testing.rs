@@ -1,1 +1,484 @@
-//! placeholder
+//! A store in memory, a room around it and a client on a pipe, for the tests of this module. Owns no rule of its own:
+//! what the real store promises is repeated here as simply as it can be.
+
+use super::connection;
+use super::door::Door;
+use super::guard::Guard;
+use super::listener::Bound;
+use super::room::Room;
+use super::shutdown::{Stage, Stages};
+use crate::domain::event::{Event, Numbered, Phase, Record, StepKind};
+use crate::domain::id::{IdMint, JobId, UserId};
+use crate::domain::job::{Ending, Job, JobStatus};
+use crate::domain::limits::Limits;
+use crate::domain::message::Message;
+use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
+use crate::domain::usage::Usage;
+use crate::ports::{
+    Clock, Completion, Entropy, EventPage, Fence, JobPage, JobQuery, Journal, Lease, Leash, Model,
+    ModelError, ModelInfo, ModelRequest, NewJob, Probe, Sink, StopFlag, Store, StoreError, Ticket,
+    ToolContext, Toolbox, Urgency,
+};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::sync::watch;
+
+/// One stored job.
+struct Entry {
+    job: Job,
+    new: NewJob,
+    events: Vec<Numbered>,
+    output: Option<String>,
+    newest: watch::Sender<u64>,
+}
+
+/// The store.
+#[derive(Default)]
+pub(crate) struct MemoryStore {
+    jobs: Mutex<BTreeMap<JobId, Entry>>,
+    /// What the next writes answer with.
+    pub(crate) refuse: Mutex<Option<StoreError>>,
+    /// Calls of `step_text`.
+    pub(crate) step_texts: Mutex<u32>,
+    /// Calls of `events`.
+    pub(crate) pages: Mutex<u32>,
+}
+
+fn ready<T>(value: Result<T, StoreError>) -> Ticket<T> {
+    let (sender, ticket) = Ticket::new();
+    drop(sender.send(value));
+    ticket
+}
+
+impl MemoryStore {
+    /// Appends an event, filling in `first_seq` as the real store does.
+    pub(crate) fn push(&self, id: JobId, mut event: Event) {
+        let mut jobs = self.jobs.lock().expect("lock");
+        let entry = jobs.get_mut(&id).expect("the job");
+        let seq = entry.events.len() as u64 + 1;
+        if let Event::Delta { index, first_seq, .. } = &mut event {
+            let same = |n: &&Numbered| matches!(&n.event, Event::Delta { index: i, .. } if i == index);
+            *first_seq = entry.events.iter().find(same).map_or(seq, |n| n.seq);
+        }
+        entry.events.push(Numbered { seq, event });
+        entry.newest.send_replace(seq);
+    }
+
+    /// A piece of text at the end of a step.
+    pub(crate) fn say(&self, id: JobId, index: u32, text: &str) {
+        let offset = self.text_of(id, index).len() as u64;
+        let (kind, text) = (StepKind::Text, text.to_owned());
+        self.push(id, Event::Delta { index, kind, offset, first_seq: 0, text });
+    }
+
+    /// Everything that a step has said.
+    pub(crate) fn text_of(&self, id: JobId, wanted: u32) -> String {
+        let jobs = self.jobs.lock().expect("lock");
+        let pieces = jobs[&id].events.iter().filter_map(|n| match &n.event {
+            Event::Delta { index, text, .. } if *index == wanted => Some(text.as_str()),
+            _ => None,
+        });
+        pieces.collect()
+    }
+
+    /// Ends a job.
+    pub(crate) fn end(&self, id: JobId, output: &str) {
+        let usage = Usage::new(3, 4);
+        let ending = Ending {
+            event: Event::Done {
+                message_id: id.message_id(),
+                token_count: 4,
+                suggested_title: None,
+                usage,
+                finish_reason: crate::domain::event::FinishReason::Stop,
+            },
+            usage,
+            output_text: output.to_owned(),
+            messages: Vec::new(),
+        };
+        self.settle(id, ending);
+    }
+
+    /// Ends a job in any way.
+    pub(crate) fn settle(&self, id: JobId, ending: Ending) {
+        let mut jobs = self.jobs.lock().expect("lock");
+        let entry = jobs.get_mut(&id).expect("the job");
+        let seq = entry.events.len() as u64 + 1;
+        entry.job.status = ending.status();
+        entry.job.error = ending.error();
+        entry.job.usage = ending.usage;
+        entry.job.finished_at_ms = Some(9_000);
+        entry.job.last_event_id = seq;
+        entry.output = Some(ending.output_text);
+        entry.events.push(Numbered { seq, event: ending.event });
+        entry.newest.send_replace(seq);
+    }
+
+    /// The newest job.
+    pub(crate) fn newest_id(&self) -> JobId {
+        *self.jobs.lock().expect("lock").keys().next_back().expect("a job")
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.jobs.lock().expect("lock").len()
+    }
+
+    pub(crate) fn new_job(&self, id: JobId) -> NewJob {
+        self.jobs.lock().expect("lock")[&id].new.clone()
+    }
+
+    pub(crate) fn status(&self, id: JobId) -> JobStatus {
+        self.jobs.lock().expect("lock")[&id].job.status
+    }
+
+    /// Makes the job another user's.
+    pub(crate) fn give_away(&self, id: JobId) {
+        self.jobs.lock().expect("lock").get_mut(&id).expect("the job").job.user = UserId(2);
+    }
+
+    fn entry(new: NewJob) -> Entry {
+        let spec = new.spec.clone();
+        let job = Job {
+            id: new.id,
+            user: new.user,
+            status: JobStatus::Queued,
+            attempt: 0,
+            crashes: 0,
+            epoch: 0,
+            created_at_ms: new.created_at_ms,
+            started_at_ms: None,
+            finished_at_ms: None,
+            model: spec.model,
+            conversation_id: spec.conversation_id,
+            priority: spec.priority,
+            run_at_ms: spec.run_at_ms,
+            metadata: spec.metadata,
+            usage: Usage::default(),
+            error: None,
+            cancel_requested: false,
+            last_event_id: 1,
+        };
+        let event = Event::Status { status: Phase::Queued, attempt: 0, reason: None };
+        Entry {
+            job,
+            new,
+            events: vec![Numbered { seq: 1, event }],
+            output: None,
+            newest: watch::channel(1).0,
+        }
+    }
+}
+
+impl Store for MemoryStore {
+    fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>> {
+        if let Some(error) = self.refuse.lock().expect("lock").clone() {
+            return ready(Err(error));
+        }
+        let mut stored = self.jobs.lock().expect("lock");
+        let entries = jobs.into_iter().map(|new| {
+            let entry = Self::entry(new);
+            let job = entry.job.clone();
+            stored.insert(job.id, entry);
+            job
+        });
+        ready(Ok(entries.collect()))
+    }
+
+    fn cancel(&self, user: UserId, id: JobId) -> Ticket<Option<Job>> {
+        let Ok(Some(job)) = self.job(user, id) else { return ready(Ok(None)) };
+        if !job.status.is_terminal() {
+            let code = crate::domain::event::FailureCode::Cancelled;
+            let event = Event::Error { content: "cancelled".into(), code };
+            let (usage, output_text) = (job.usage, String::new());
+            self.settle(id, Ending { event, usage, output_text, messages: Vec::new() });
+        }
+        ready(self.job(user, id))
+    }
+
+    fn job(&self, user: UserId, id: JobId) -> Result<Option<Job>, StoreError> {
+        let jobs = self.jobs.lock().expect("lock");
+        Ok(jobs.get(&id).map(|entry| entry.job.clone()).filter(|job| job.user == user))
+    }
+
+    fn output(&self, id: JobId) -> Result<Option<String>, StoreError> {
+        Ok(self.jobs.lock().expect("lock").get(&id).and_then(|entry| entry.output.clone()))
+    }
+
+    fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError> {
+        let jobs = self.jobs.lock().expect("lock");
+        let fits = |job: &&Job| {
+            job.user == query.user
+                && query.status.is_none_or(|status| job.status == status)
+                && query.before.is_none_or(|before| job.id < before)
+        };
+        let mut found: Vec<Job> = jobs.values().rev().map(|e| &e.job).filter(fits).cloned().collect();
+        let has_more = found.len() > query.limit;
+        found.truncate(query.limit);
+        Ok(JobPage { jobs: found, has_more })
+    }
+
+    fn events(&self, id: JobId, after: u64, max: usize) -> Result<EventPage, StoreError> {
+        *self.pages.lock().expect("lock") += 1;
+        let jobs = self.jobs.lock().expect("lock");
+        let all = &jobs[&id].events;
+        let seen = usize::try_from(after).expect("small").min(all.len());
+        let events = all[seen..].iter().take(max).cloned().collect();
+        Ok(EventPage { events, last_seq: all.len() as u64 })
+    }
+
+    fn step_text(&self, id: JobId, first_seq: u64, up_to: u64) -> Result<String, StoreError> {
+        *self.step_texts.lock().expect("lock") += 1;
+        let jobs = self.jobs.lock().expect("lock");
+        Ok(step_text(&jobs[&id].events, first_seq, up_to))
+    }
+
+    fn watch(&self, id: JobId) -> watch::Receiver<u64> {
+        let jobs = self.jobs.lock().expect("lock");
+        jobs.get(&id).map_or_else(|| watch::channel(0).1, |entry| entry.newest.subscribe())
+    }
+
+    fn probe(&self) -> Ticket<()> {
+        ready(Ok(()))
+    }
+
+    fn claim(&self, _max: usize) -> Ticket<Vec<Lease>> {
+        unreachable!("HTTP runs no job")
+    }
+    fn append(&self, _: Fence, _: Vec<Record>, _: Urgency) -> Ticket<()> {
+        unreachable!("HTTP writes no event")
+    }
+    fn finish(&self, _: Fence, _: Vec<Record>, _: Ending) -> Ticket<()> {
+        unreachable!("HTTP ends no job")
+    }
+    fn release(&self, _: Fence) -> Ticket<()> {
+        unreachable!("HTTP holds no lease")
+    }
+    fn log(&self, _: JobId) -> Result<Vec<Record>, StoreError> {
+        unreachable!("HTTP reads no marks")
+    }
+    fn history(&self, _: &Job, _: usize) -> Result<Vec<Message>, StoreError> {
+        unreachable!("HTTP reads no history")
+    }
+    fn wait_for_work(&self, _: &StopFlag, _: Duration) {
+        unreachable!("HTTP does no work")
+    }
+}
+
+/// The text of the step that starts at `first_seq`, as the real store reads it.
+pub(crate) fn step_text(events: &[Numbered], first_seq: u64, up_to: u64) -> String {
+    let index_of = |n: &Numbered| match &n.event {
+        Event::Delta { index, .. } => Some(*index),
+        _ => None,
+    };
+    let step = events.iter().find(|n| n.seq == first_seq).and_then(index_of);
+    let pieces = events.iter().filter(|n| n.seq >= first_seq && n.seq <= up_to && index_of(n) == step);
+    let texts = pieces.filter_map(|n| match &n.event {
+        Event::Delta { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+/// The other seams, as small as they can be.
+struct Rest;
+
+impl Clock for Rest {
+    fn now_ms(&self) -> u64 {
+        1_700_000_000_123
+    }
+    fn monotonic_ms(&self) -> u64 {
+        0
+    }
+    fn pause(&self, _: &StopFlag, _: Duration) {}
+}
+
+impl Entropy for Rest {
+    fn random(&self) -> u128 {
+        77
+    }
+}
+
+impl Model for Rest {
+    fn ask(&self, _: &ModelRequest, _: &Leash, _: Sink<'_>) -> Result<Completion, ModelError> {
+        unreachable!("HTTP asks no model")
+    }
+    fn models(&self) -> Vec<ModelInfo> {
+        vec![
+            ModelInfo { id: "demo".into(), name: "Demo".into() },
+            ModelInfo { id: "other".into(), name: "Other".into() },
+        ]
+    }
+}
+
+impl Toolbox for Rest {
+    fn offered(&self, _: &ToolChoice) -> Vec<ToolSpec> {
+        let tool = |name| ToolSpec { name, description: "", parameters: serde_json::Value::Null };
+        vec![tool("calculator"), tool("execute_python")]
+    }
+    fn is_idempotent(&self, _: &str) -> bool {
+        true
+    }
+    fn run(&self, _: &[ToolCall], _: &ToolContext, _: &dyn Journal) {
+        unreachable!("HTTP runs no tool")
+    }
+}
+
+/// A probe that says what it was told to.
+pub(crate) struct Told(pub(crate) Result<(), String>);
+
+impl Probe for Told {
+    fn name(&self) -> &'static str {
+        "told"
+    }
+    fn check(&self) -> Result<(), String> {
+        self.0.clone()
+    }
+}
+
+/// A room around the store.
+pub(crate) fn room(store: &Arc<MemoryStore>) -> Room {
+    Room {
+        store: Arc::clone(store) as Arc<dyn Store>,
+        clock: Arc::new(Rest),
+        entropy: Arc::new(Rest),
+        mint: IdMint::default(),
+        toolbox: Arc::new(Rest),
+        model: Arc::new(Rest),
+        probes: Vec::new(),
+        limits: Limits::default(),
+        default_model: "demo".into(),
+        max_iterations: 15,
+        allowed_hosts: Vec::new(),
+        allowed_origins: Vec::new(),
+    }
+}
+
+/// A running server without a socket.
+pub(crate) struct Server {
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) stages: Stages,
+    door: Arc<Door>,
+}
+
+impl Server {
+    pub(crate) fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// A server whose room was changed before it started.
+    pub(crate) fn with(change: impl FnOnce(&mut Room)) -> Self {
+        let store = Arc::new(MemoryStore::default());
+        let mut room = room(&store);
+        change(&mut room);
+        let (stages, shutdown) = Stages::new();
+        let bound = Bound::Tcp("127.0.0.1:8787".parse().expect("an address"));
+        let guard = Guard::new(&bound, &room.allowed_hosts, &room.allowed_origins);
+        let door = Arc::new(Door::new(Arc::new(room), guard, shutdown));
+        Self { store, stages, door }
+    }
+
+    /// A fresh connection.
+    pub(crate) fn connect(&self) -> DuplexStream {
+        let (near, far) = tokio::io::duplex(64 * 1024);
+        tokio::spawn(connection::run(far, Arc::clone(&self.door)));
+        near
+    }
+
+    /// Sends the bytes and reads all that comes back until the server closes.
+    pub(crate) async fn raw(&self, request: impl AsRef<[u8]>) -> Answer {
+        let mut io = self.connect();
+        io.write_all(request.as_ref()).await.expect("sends");
+        read_all(io).await
+    }
+
+    /// `METHOD target`, with more header lines and a body, on a connection of its own.
+    pub(crate) async fn ask(&self, line: &str, headers: &[&str], body: &str) -> Answer {
+        self.raw(request(line, headers, body)).await
+    }
+
+    pub(crate) async fn get(&self, target: &str) -> Answer {
+        self.ask(&format!("GET {target}"), &[], "").await
+    }
+
+    /// Submits a job.
+    pub(crate) async fn submit(&self, body: &str) -> Answer {
+        self.ask("POST /v1/jobs", &["content-type: application/json"], body).await
+    }
+
+    /// A stored job.
+    pub(crate) async fn job(&self) -> JobId {
+        let answer = self.submit(r#"{"input":"hello"}"#).await;
+        assert_eq!(answer.status, 202, "{}", answer.body);
+        self.store.newest_id()
+    }
+
+    pub(crate) fn advance(&self, stage: Stage) {
+        self.stages.advance(stage);
+    }
+}
+
+/// A request's bytes.
+pub(crate) fn request(line: &str, headers: &[&str], body: &str) -> Vec<u8> {
+    let mut text = format!("{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
+    for header in headers {
+        text.push_str(header);
+        text.push_str("\r\n");
+    }
+    if !body.is_empty() {
+        text.push_str(&format!("content-length: {}\r\n", body.len()));
+    }
+    text.push_str("\r\n");
+    text.push_str(body);
+    text.into_bytes()
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {:?}", self.body))
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    pub(crate) fn code(&self) -> String {
+        self.json()["error"]["code"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+/// Reads until the peer closes, and takes a chunked body apart.
+pub(crate) async fn read_all(mut io: DuplexStream) -> Answer {
+    let mut bytes = Vec::new();
+    let reading = io.read_to_end(&mut bytes);
+    tokio::time::timeout(Duration::from_secs(20), reading).await.expect("an end").expect("reads");
+    parse(&String::from_utf8(bytes).expect("UTF-8"))
+}
+
+pub(crate) fn parse(text: &str) -> Answer {
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {text:?}"));
+    let status = head.split(' ').nth(1).and_then(|s| s.parse().ok()).expect("a status");
+    let chunked = head.to_lowercase().contains("transfer-encoding: chunked");
+    let body = if chunked { dechunk(body) } else { body.to_owned() };
+    Answer { status, head: head.to_owned(), body }
+}
+
+fn dechunk(mut rest: &str) -> String {
+    let mut body = String::new();
+    while let Some((size, after)) = rest.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).expect("a chunk's size");
+        body.push_str(&after[..size.min(after.len())]);
+        rest = after.get(size + 2..).unwrap_or_default();
+    }
+    body
+}

@@ -1,0 +1,99 @@
+//! The end of the server, over real sockets.
+
+use crate::domain::job::JobStatus;
+use crate::http::testing::{MemoryStore, Server, request, room};
+use crate::http::{Bound, Listener, Stage, Stages, serve};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+
+async fn text(io: &mut (impl AsyncReadExt + Unpin)) -> String {
+    let mut text = String::new();
+    let reading = io.read_to_string(&mut text);
+    tokio::time::timeout(Duration::from_secs(10), reading).await.expect("an end").expect("reads");
+    text
+}
+
+#[tokio::test]
+async fn drain_lets_streams_go_on_and_closing_ends_them_with_retry() {
+    let store = Arc::new(MemoryStore::default());
+    let listener = Listener::tcp("127.0.0.1:0".parse().expect("an address")).await.expect("binds");
+    let Bound::Tcp(address) = *listener.bound() else { panic!("TCP") };
+    let (stages, shutdown) = Stages::new();
+    let serving = tokio::spawn(serve(listener, Arc::new(room(&store)), shutdown));
+
+    let mut idle = TcpStream::connect(address).await.expect("connects");
+    let mut streaming = TcpStream::connect(address).await.expect("connects");
+    let body = r#"{"input":"x","on_disconnect":"cancel"}"#;
+    streaming.write_all(&request("POST /v1/jobs?stream=true", &[], body)).await.expect("sends");
+    let mut begin = [0; 1024];
+    assert!(streaming.read(&mut begin).await.expect("reads") > 0);
+
+    stages.advance(Stage::Draining);
+    assert_eq!(text(&mut idle).await, "", "an idle connection is closed");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(TcpStream::connect(address).await.is_err(), "nobody new is let in");
+    let id = store.newest_id();
+    store.say(id, 0, "still here");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(!serving.is_finished());
+
+    stages.advance(Stage::Closing);
+    let rest = text(&mut streaming).await;
+    assert!(rest.contains("still here") && rest.contains("retry: 1"), "{rest}");
+    assert!(rest.ends_with("0\r\n\r\n"), "a clean end: {rest}");
+    tokio::time::timeout(Duration::from_secs(5), serving).await.expect("returns").expect("runs");
+    assert_eq!(store.status(id), JobStatus::Queued, "the server's end is not the client's");
+}
+
+#[tokio::test]
+async fn aborting_cuts_off_what_is_left() {
+    let store = Arc::new(MemoryStore::default());
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("s");
+    let (stages, shutdown) = Stages::new();
+    let listener = Listener::unix(&path).expect("binds");
+    let serving = tokio::spawn(serve(listener, Arc::new(room(&store)), shutdown));
+    let mut slow = UnixStream::connect(&path).await.expect("connects");
+    let head = "POST /v1/jobs HTTP/1.1\r\nhost: any.host\r\ncontent-length: 5\r\n\r\nhi";
+    slow.write_all(head.as_bytes()).await.expect("sends");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    stages.advance(Stage::Closing);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(!serving.is_finished(), "a request under way keeps its place");
+    stages.advance(Stage::Aborting);
+    tokio::time::timeout(Duration::from_secs(5), serving).await.expect("returns").expect("runs");
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn a_held_reply_is_sent_as_it_stands_when_the_server_closes() {
+    let server = Server::new();
+    let (answer, ()) = tokio::join!(server.ask("POST /v1/jobs?wait=600", &[], "hi"), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        server.advance(Stage::Draining);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        server.advance(Stage::Closing);
+    });
+    assert_eq!((answer.status, answer.json()["status"].as_str()), (202, Some("queued")));
+}
+
+#[tokio::test]
+async fn no_more_connections_than_allowed() {
+    let store = Arc::new(MemoryStore::default());
+    let listener = Listener::tcp("127.0.0.1:0".parse().expect("an address")).await.expect("binds");
+    let Bound::Tcp(address) = *listener.bound() else { panic!("TCP") };
+    let (_stages, shutdown) = Stages::new();
+    let mut room = room(&store);
+    room.limits.connections = 1;
+    drop(tokio::spawn(serve(listener, Arc::new(room), shutdown)));
+    let first = TcpStream::connect(address).await.expect("connects");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let mut second = TcpStream::connect(address).await.expect("waits in the backlog");
+    second.write_all(&request("GET /healthz", &[], "")).await.expect("sends");
+    let early = tokio::time::timeout(Duration::from_millis(300), second.read(&mut [0; 16])).await;
+    assert!(early.is_err(), "the place is taken");
+    drop(first);
+    assert!(text(&mut second).await.starts_with("HTTP/1.1 200"), "and free again");
+}

@@ -1,0 +1,217 @@
+//! `GET /v1/jobs/{id}/events`.
+
+use crate::domain::event::{Event, Phase};
+use crate::domain::id::JobId;
+use crate::http::testing::{Server, request};
+use proptest::prelude::*;
+use serde_json::Value;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+fn path(id: JobId) -> String {
+    format!("/v1/jobs/{id}/events")
+}
+
+fn lines(body: &str) -> Vec<Value> {
+    body.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
+}
+
+async fn ndjson(server: &Server, target: &str) -> Vec<Value> {
+    let answer = server.ask(&format!("GET {target}"), &["accept: application/x-ndjson"], "").await;
+    assert_eq!(answer.status, 200, "{target}: {}", answer.body);
+    lines(&answer.body)
+}
+
+/// Reads until `text` has come by.
+async fn read_until(io: &mut DuplexStream, text: &str) -> String {
+    let mut seen = String::new();
+    let mut buffer = [0; 4096];
+    while !seen.contains(text) {
+        let reading = tokio::time::timeout(Duration::from_secs(10), io.read(&mut buffer));
+        let n = reading.await.unwrap_or_else(|_| panic!("no {text:?} in {seen:?}")).expect("reads");
+        assert!(n > 0, "closed before {text:?}: {seen:?}");
+        seen.push_str(&String::from_utf8_lossy(&buffer[..n]));
+    }
+    seen
+}
+
+#[tokio::test]
+async fn an_ended_job_is_replayed_in_the_frames_of_the_contract() {
+    let server = Server::new();
+    let id = server.job().await;
+    server.store.say(id, 0, "one ");
+    server.store.say(id, 0, "two");
+    server.store.end(id, "one two");
+    let answer = server.get(&path(id)).await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/event-stream")));
+    assert_eq!(answer.header("cache-control"), Some("no-cache, no-store"));
+    assert_eq!(answer.header("x-accel-buffering"), Some("no"));
+    assert_eq!(answer.header("x-job-id"), Some(id.to_string().as_str()));
+    let blocks: Vec<&str> = answer.body.split_terminator("\n\n").collect();
+    assert_eq!(
+        blocks[..3],
+        [
+            "retry: 1000",
+            "id: 1\nevent: status\ndata: {\"status\":\"queued\",\"attempt\":0}",
+            "id: 3\nevent: process_step\ndata: {\"id\":\"step-0\",\"index\":0,\"type\":\"text\",\"content\":\"one two\"}",
+        ]
+    );
+    assert!(blocks[3].starts_with("id: 4\nevent: done\ndata: {\"message_id\":\"msg_"), "{}", blocks[3]);
+    assert_eq!(blocks.len(), 4);
+}
+
+#[tokio::test]
+async fn a_live_stream_forwards_what_is_committed_and_ends_with_the_job() {
+    let server = Server::new();
+    let id = server.job().await;
+    let mut io = server.connect();
+    io.write_all(&request(&format!("GET {}", path(id)), &[], "")).await.expect("sends");
+    read_until(&mut io, "queued").await;
+    server.store.say(id, 0, "a");
+    read_until(&mut io, r#""content":"a"}"#).await;
+    server.store.say(id, 0, "b");
+    read_until(&mut io, r#""content":"ab"}"#).await;
+    assert_eq!(*server.store.step_texts.lock().expect("lock"), 0, "the reader holds the step's text");
+    server.store.end(id, "ab");
+    read_until(&mut io, "event: done").await;
+    let mut rest = String::new();
+    io.read_to_string(&mut rest).await.expect("the server closes");
+}
+
+#[tokio::test]
+async fn resuming_in_mid_step_starts_with_the_whole_step() {
+    let server = Server::new();
+    let id = server.job().await;
+    for piece in ["é", "b", "c", "d"] {
+        server.store.say(id, 0, piece);
+    }
+    server.store.end(id, "");
+    let target = format!("{}?after=3&follow=false", path(id));
+    let seen = ndjson(&server, &target).await;
+    assert_eq!(
+        (seen.len(), seen[0]["id"].as_u64(), seen[0]["data"]["content"].as_str()),
+        (2, Some(5), Some("ébcd"))
+    );
+    let deltas = ndjson(&server, &format!("{target}&format=delta")).await;
+    assert_eq!(
+        (deltas[0]["data"]["delta"].as_str(), deltas[0]["data"]["offset"].as_u64()),
+        (Some("c"), Some(3))
+    );
+}
+
+#[tokio::test]
+async fn the_header_wins_over_the_query_and_the_end_answers_204() {
+    let server = Server::new();
+    let id = server.job().await;
+    server.store.end(id, "");
+    let target = format!("GET {}?after=0", path(id));
+    let answer = server.ask(&target, &["last-event-id: 1", "accept: application/x-ndjson"], "").await;
+    assert_eq!(lines(&answer.body).len(), 1);
+    let answer = server.ask(&target, &["Last-Event-ID: 2"], "").await;
+    assert_eq!((answer.status, answer.body.as_str()), (204, ""), "an EventSource stops");
+}
+
+#[tokio::test]
+async fn bad_cursors_are_400() {
+    let server = Server::new();
+    let id = server.job().await;
+    for query in [
+        "after=-1",
+        "after=2",
+        "after=x",
+        "after=99999999999999999999",
+        "after=1&starting_after=1",
+        "follow=1",
+        "format=sse",
+        "aftr=1",
+    ] {
+        let answer = server.get(&format!("{}?{query}", path(id))).await;
+        assert_eq!(answer.status, 400, "{query}");
+    }
+    let answer = server.ask(&format!("GET {}", path(id)), &["last-event-id: 7"], "").await;
+    assert_eq!((answer.status, answer.json()["error"]["param"].as_str()), (400, Some("after")));
+}
+
+#[tokio::test]
+async fn follow_false_returns_what_there_is() {
+    let server = Server::new();
+    let id = server.job().await;
+    for n in 0..700 {
+        server.store.say(id, n, "x");
+    }
+    let seen = ndjson(&server, &format!("{}?follow=false", path(id))).await;
+    assert_eq!(seen.len(), 701, "more than two pages, every step its own frame");
+    let seen = ndjson(&server, &format!("{}?follow=false&after=701", path(id))).await;
+    assert!(seen.is_empty(), "nothing yet, and no waiting");
+}
+
+#[tokio::test]
+async fn a_reader_that_does_not_read_costs_no_pages() {
+    let server = Server::new();
+    let id = server.job().await;
+    let mut io = server.connect();
+    io.write_all(&request(&format!("GET {}?format=delta", path(id)), &[], "")).await.expect("sends");
+    read_until(&mut io, "queued").await;
+    for attempt in 0..40_000 {
+        let reason = Some("some words, so that all of it is more than sockets hold".to_owned());
+        server.store.push(id, Event::Status { status: Phase::Retrying, attempt, reason });
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let pages = *server.store.pages.lock().expect("lock");
+    assert!(pages < 40, "{pages} pages were read for somebody who reads nothing");
+    server.store.end(id, "");
+    let rest = read_until(&mut io, "event: done").await;
+    assert_eq!(rest.matches("event: status").count(), 40_000, "and nothing is lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_stream_shows_that_it_lives() {
+    let server = Server::new();
+    let id = server.job().await;
+    let mut io = server.connect();
+    io.write_all(&request(&format!("GET {}", path(id)), &[], "")).await.expect("sends");
+    read_until(&mut io, "queued").await;
+    let mut buffer = [0; 64];
+    let n = io.read(&mut buffer).await.expect("reads");
+    assert_eq!(&buffer[..n], b"4\r\n: \n\n\r\n", "a comment and a blank line");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// P2: cut at any byte, resumed at the last id, a client ends with exactly the log.
+    #[test]
+    fn p2_whatever_is_cut_is_resumed_without_loss(pieces in prop::collection::vec("[a-zé]{1,5}", 1..30), cuts in prop::collection::vec(1_usize..900, 0..6)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let server = Server::new();
+            let id = server.job().await;
+            for piece in &pieces {
+                server.store.say(id, 0, piece);
+            }
+            server.store.end(id, "");
+            let (mut last, mut text, mut ended) = (0, String::new(), false);
+            for cut in cuts.into_iter().chain([usize::MAX]) {
+                let target = format!("{}?format=delta&after={last}", path(id));
+                let answer = server.ask(&format!("GET {target}"), &["accept: application/x-ndjson"], "").await;
+                if answer.status == 204 {
+                    ended = true;
+                    break;
+                }
+                let cut = (0..=cut.min(answer.body.len())).rev().find(|at| answer.body.is_char_boundary(*at));
+                let whole = answer.body[..cut.unwrap_or(0)].rsplit_once('\n').map_or("", |(whole, _)| whole);
+                for line in lines(whole) {
+                    assert_eq!(line["id"].as_u64(), Some(last + 1), "no gap, no repetition");
+                    last += 1;
+                    if let Some(delta) = line["data"]["delta"].as_str() {
+                        assert_eq!(line["data"]["offset"].as_u64(), Some(text.len() as u64));
+                        text.push_str(delta);
+                    }
+                    ended = line["event"] == "done";
+                }
+            }
+            assert!(ended);
+            assert_eq!(text, pieces.concat());
+        });
+    }
+}

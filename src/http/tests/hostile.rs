@@ -1,0 +1,125 @@
+//! Clients that mean ill, or do not know better.
+
+use crate::http::testing::{Server, read_all, request};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+#[tokio::test]
+async fn p9_web_pages_do_not_drive_the_server() {
+    let server = Server::new();
+    let host = "GET /healthz HTTP/1.1\r\nconnection: close\r\n";
+    let evil = server.raw(format!("{host}host: evil.example\r\n\r\n")).await;
+    assert_eq!((evil.status, evil.code().as_str()), (403, "host_not_allowed"));
+    assert!(evil.body.contains("allowed_hosts"));
+    assert_eq!(server.raw(format!("{host}\r\n")).await.status, 400, "no Host at all");
+    let answer = server.ask("POST /v1/jobs", &["origin: http://evil.example"], "hi").await;
+    assert_eq!((answer.status, answer.code().as_str()), (403, "origin_not_allowed"));
+    assert!(answer.body.contains("allowed_origins"));
+    let answer = server.ask("GET /nothing", &["sec-fetch-site: cross-site"], "").await;
+    assert_eq!(answer.status, 403, "before anything else");
+    assert_eq!(server.ask("POST /v1/jobs", &["origin: http://localhost"], "hi").await.status, 202);
+    assert_eq!(server.store.count(), 1);
+}
+
+#[tokio::test]
+async fn p8_large_bodies_are_refused_before_they_are_sent() {
+    let server = Server::with(|room| room.limits.body_bytes = 1_000);
+    let head =
+        "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: 1001\r\n\r\n";
+    let answer = server.raw(head).await;
+    assert_eq!(
+        (answer.status, answer.code().as_str()),
+        (413, "body_too_large"),
+        "no 100 Continue, no waiting"
+    );
+    let chunk = format!("{:x}\r\n{}\r\n", 600, "x".repeat(600));
+    let chunked = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n";
+    assert_eq!(server.raw(format!("{chunked}{chunk}{chunk}")).await.status, 413);
+    assert_eq!(server.ask("POST /v1/jobs", &[], &"x".repeat(1_000)).await.status, 202);
+}
+
+#[tokio::test]
+async fn p8_heads_are_bounded() {
+    let server = Server::new();
+    let long = format!("x-long: {}", "x".repeat(40_000));
+    assert_eq!(server.ask("GET /healthz", &[&long], "").await.status, 431);
+    let many = vec!["a: b"; 120];
+    assert_eq!(server.ask("GET /healthz", &many, "").await.status, 431);
+    let answer = server.ask(&format!("GET /{}", "x".repeat(5_000)), &[], "").await;
+    assert_eq!((answer.status, answer.code().as_str()), (414, "target_too_long"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn p8_slow_heads_and_slow_bodies_end() {
+    let server = Server::new();
+    let mut io = server.connect();
+    io.write_all(b"GET /healthz HTTP/1.1\r\nhost: loc").await.expect("sends");
+    let mut rest = Vec::new();
+    let closing = tokio::time::timeout(Duration::from_secs(15), io.read_to_end(&mut rest));
+    closing.await.expect("closed after limits.header_timeout_s").expect("reads");
+    let mut io = server.connect();
+    io.write_all(&request("POST /v1/jobs", &["content-length: 9"], "")).await.expect("sends");
+    let mut rest = String::new();
+    let answer = tokio::time::timeout(Duration::from_secs(70), io.read_to_string(&mut rest));
+    answer.await.expect("answered after limits.body_timeout_s").expect("reads");
+    assert!(rest.starts_with("HTTP/1.1 408") && rest.contains("body_timeout"), "{rest}");
+}
+
+#[tokio::test]
+async fn smuggled_requests_are_not_read() {
+    let server = Server::new();
+    let hidden = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\nhi";
+    for lengths in [
+        "content-length: 100\r\ntransfer-encoding: chunked",
+        "transfer-encoding: chunked\r\ncontent-length: 5",
+    ] {
+        let first =
+            format!("POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\n{lengths}\r\n\r\n2\r\nhi\r\n0\r\n\r\n");
+        let answer = server.raw(format!("{first}{hidden}")).await;
+        assert_eq!(answer.body.matches("HTTP/1.1").count(), 0, "one answer only: {}", answer.body);
+        assert_eq!(answer.header("connection"), Some("close"));
+    }
+    assert!(server.store.count() <= 2, "the hidden ones were not run");
+    for bad in [
+        "content-length: 2\r\ncontent-length: 3",
+        "content-length: +2",
+        "transfer-encoding: chunked, identity",
+        "content-length: 2, 2",
+    ] {
+        let answer =
+            server.raw(format!("POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\n{bad}\r\n\r\nhi")).await;
+        assert_eq!(answer.status, 400, "{bad}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_http_is_answered_and_closed() {
+    let server = Server::new();
+    for bytes in [
+        "\x16\x03\x01\x02\x00\x01\x00\x01\r\n\r\n",
+        "GET / HTTP/9.9\r\n\r\n",
+        "GET / HTTP/1.1\r\nbad header\r\n\r\n",
+    ] {
+        let answer = server.raw(bytes).await;
+        assert_eq!(answer.status, 400, "{bytes:?}");
+    }
+}
+
+#[tokio::test]
+async fn compressed_bodies_are_refused_with_words() {
+    let server = Server::new();
+    let answer = server.ask("POST /v1/jobs", &["content-encoding: gzip"], "hi").await;
+    assert_eq!((answer.status, answer.code().as_str()), (415, "unsupported_encoding"));
+}
+
+#[tokio::test]
+async fn a_connection_serves_many_requests() {
+    let server = Server::new();
+    let mut io = server.connect();
+    let first = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\nhi";
+    io.write_all(first.as_bytes()).await.expect("sends");
+    io.write_all(&request("GET /healthz", &[], "")).await.expect("sends");
+    let answer = read_all(io).await;
+    assert_eq!(answer.status, 202);
+    assert!(answer.body.contains("HTTP/1.1 200 OK") && answer.body.contains(r#"{"status":"ok"}"#));
+}

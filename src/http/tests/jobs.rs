@@ -1,0 +1,191 @@
+//! Reading, listing and cancelling jobs; health; methods and paths.
+
+use crate::domain::event::{Event, FailureCode};
+use crate::domain::job::Ending;
+use crate::domain::usage::Usage;
+use crate::http::testing::{Server, Told};
+use serde_json::json;
+use std::time::Duration;
+
+fn failed(output: &str) -> Ending {
+    let event = Event::Error { content: "the provider is gone".into(), code: FailureCode::ProviderError };
+    Ending { event, usage: Usage::default(), output_text: output.into(), messages: Vec::new() }
+}
+
+#[tokio::test]
+async fn a_job_is_shown_as_it_stands() {
+    let server = Server::new();
+    let id = server.job().await;
+    server.store.say(id, 0, "a");
+    let job = server.get(&format!("/v1/jobs/{id}")).await.json();
+    assert_eq!(
+        (job["last_event_id"].as_u64(), &job["output_text"]),
+        (Some(2), &json!(null)),
+        "exact while running"
+    );
+    server.store.settle(id, failed("half"));
+    let job = server.get(&format!("/v1/jobs/{id}?wait=20")).await.json();
+    assert_eq!(job["error"], json!({"code":"provider_error","message":"the provider is gone"}));
+    assert_eq!((job["status"].as_str(), job["output_text"].as_str()), (Some("failed"), Some("half")));
+}
+
+#[tokio::test]
+async fn waiting_for_a_job_ends_with_it() {
+    let server = Server::new();
+    let id = server.job().await;
+    let target = format!("/v1/jobs/{id}?wait=20");
+    let (answer, ()) = tokio::join!(server.get(&target), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        server.store.end(id, "x");
+    });
+    assert_eq!((answer.status, answer.json()["status"].as_str()), (200, Some("succeeded")));
+}
+
+#[tokio::test]
+async fn p7_foreign_and_unknown_ids_are_equally_absent() {
+    let server = Server::new();
+    let foreign = server.job().await;
+    server.store.end(foreign, "secret");
+    server.store.give_away(foreign);
+    let unknown = "job_7ZZZZZZZZZZZZZZZZZZZZZZZZZ";
+    for id in [foreign.to_string().as_str(), unknown, "x", "job_", "%00", "job_%0d%0a"] {
+        for target in ["", "?wait=5", "/output", "/events"] {
+            let answer = server.get(&format!("/v1/jobs/{id}{target}")).await;
+            assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"), "{id}{target}");
+            assert!(!answer.body.contains("secret"));
+        }
+        let answer = server.ask(&format!("POST /v1/jobs/{id}/cancel"), &[], "").await;
+        assert_eq!(answer.status, 404, "{id}");
+    }
+    assert_eq!(server.get("/v1/jobs").await.json()["data"], json!([]));
+}
+
+#[tokio::test]
+async fn the_output_is_plain_text_and_409_while_there_is_none() {
+    let server = Server::new();
+    let id = server.job().await;
+    let output = format!("/v1/jobs/{id}/output");
+    let answer = server.get(&output).await;
+    assert_eq!((answer.status, answer.code().as_str()), (409, "job_not_finished"));
+    server.store.end(id, "the\nanswer\n");
+    let answer = server.get(&output).await;
+    assert_eq!((answer.status, answer.body.as_str()), (200, "the\nanswer\n"));
+    assert_eq!(answer.header("content-type"), Some("text/plain; charset=utf-8"));
+
+    let id = server.job().await;
+    server.store.settle(id, failed(""));
+    let answer = server.get(&format!("/v1/jobs/{id}/output")).await;
+    assert_eq!((answer.status, answer.code().as_str()), (409, "no_output"));
+    assert!(answer.body.contains("the provider is gone"));
+    let id = server.job().await;
+    server.store.settle(id, failed("half"));
+    let answer = server.get(&format!("/v1/jobs/{id}/output")).await;
+    assert_eq!(
+        (answer.status, answer.body.as_str(), answer.header("x-job-status")),
+        (200, "half", Some("failed"))
+    );
+}
+
+#[tokio::test]
+async fn lists_go_page_by_page_without_gap_or_repetition() {
+    let server = Server::new();
+    let mut ids = Vec::new();
+    for _ in 0..5 {
+        ids.push(server.job().await.to_string());
+    }
+    server.store.end(ids[1].parse().expect("an id"), "x");
+    ids.reverse();
+    let (mut seen, mut cursor) = (Vec::new(), String::new());
+    for _ in 0..3 {
+        let page = server.get(&format!("/v1/jobs?limit=2{cursor}")).await.json();
+        assert_eq!(page["object"], "list");
+        seen.extend(
+            page["data"]
+                .as_array()
+                .expect("a list")
+                .iter()
+                .map(|job| job["id"].as_str().expect("an id").to_owned()),
+        );
+        assert_eq!(page["has_more"].as_bool(), Some(seen.len() < 5));
+        assert_eq!(page["next_cursor"].is_null(), seen.len() == 5);
+        cursor = format!("&cursor={}", page["next_cursor"].as_str().unwrap_or_default());
+    }
+    assert_eq!(seen, ids);
+    let page = server.get("/v1/jobs?status=succeeded").await.json();
+    assert_eq!((page["data"].as_array().map(Vec::len), &page["data"][0]["id"]), (Some(1), &json!(ids[3])));
+    for bad in [
+        "limit=0",
+        "limit=101",
+        "limit=x",
+        "status=done",
+        "cursor=x",
+        "cursor=",
+        "status=queued&status=queued",
+        "page=2",
+    ] {
+        assert_eq!(server.get(&format!("/v1/jobs?{bad}")).await.status, 400, "{bad}");
+    }
+}
+
+#[tokio::test]
+async fn cancelling_twice_is_cancelling_once() {
+    let server = Server::new();
+    let id = server.job().await;
+    let cancel = format!("POST /v1/jobs/{id}/cancel");
+    let (first, second) = (server.ask(&cancel, &[], "").await, server.ask(&cancel, &[], "ignored").await);
+    assert_eq!((first.status, second.status), (200, 200));
+    assert_eq!(first.json()["status"], "cancelled");
+    assert_eq!(first.json(), second.json());
+}
+
+#[tokio::test]
+async fn methods_and_paths_are_told_apart() {
+    let server = Server::new();
+    let id = server.job().await;
+    for (line, status, allow) in [
+        ("DELETE /v1/jobs".to_owned(), 405, Some("GET, HEAD, POST, OPTIONS")),
+        (format!("DELETE /v1/jobs/{id}"), 405, Some("GET, HEAD, OPTIONS")),
+        (format!("GET /v1/jobs/{id}/cancel"), 405, Some("POST, OPTIONS")),
+        (format!("POST /v1/jobs/{id}/events"), 405, Some("GET, HEAD, OPTIONS")),
+        ("POST /healthz".to_owned(), 405, Some("GET, HEAD, OPTIONS")),
+        ("OPTIONS /v1/jobs".to_owned(), 204, Some("GET, HEAD, POST, OPTIONS")),
+        ("GET /".to_owned(), 404, None),
+        ("GET /v1/jobs/".to_owned(), 404, None),
+        ("GET /v1/batches".to_owned(), 404, None),
+        (format!("POST /v1/jobs/{id}/retry"), 404, None),
+        (format!("GET /v1/jobs/{id}/output/x"), 404, None),
+        ("OPTIONS *".to_owned(), 404, None),
+    ] {
+        let answer = server.ask(&line, &[], "").await;
+        assert_eq!((answer.status, answer.header("allow")), (status, allow), "{line}");
+        if status != 204 {
+            assert!(answer.json()["error"]["message"].is_string(), "{line}");
+        }
+        assert_eq!(answer.header("access-control-allow-origin"), None);
+    }
+}
+
+#[tokio::test]
+async fn head_is_get_without_the_body() {
+    let server = Server::new();
+    let id = server.job().await;
+    for target in ["/healthz".to_owned(), format!("/v1/jobs/{id}"), format!("/v1/jobs/{id}/events")] {
+        let answer = server.ask(&format!("HEAD {target}"), &[], "").await;
+        assert_eq!((answer.status, answer.body.as_str()), (200, ""), "{target}");
+    }
+}
+
+#[tokio::test]
+async fn readiness_names_what_is_wrong() {
+    let server = Server::with(|room| room.probes = vec![Box::new(Told(Ok(())))]);
+    let answer = server.get("/readyz").await;
+    assert_eq!(
+        (answer.status, answer.json()),
+        (200, json!({"status":"ok","checks":[{"name":"told","ok":true}]}))
+    );
+    let server = Server::with(|room| room.probes = vec![Box::new(Told(Err("no python3".into())))]);
+    let answer = server.get("/readyz").await;
+    let check = json!({"name":"told","ok":false,"reason":"no python3"});
+    assert_eq!((answer.status, answer.json()), (503, json!({"status":"unavailable","checks":[check]})));
+    assert_eq!(server.get("/healthz").await.json(), json!({"status":"ok"}));
+}

@@ -1,0 +1,7 @@
+//! The door from outside: bytes in, bytes out, over real hyper.
+
+mod drain;
+mod events;
+mod hostile;
+mod jobs;
+mod submit;

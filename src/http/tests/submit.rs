@@ -1,0 +1,200 @@
+//! `POST /v1/jobs`.
+
+use crate::domain::job::JobStatus;
+use crate::domain::message::Message;
+use crate::http::testing::{Server, request};
+use crate::ports::StoreError;
+use serde_json::json;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+#[tokio::test]
+async fn a_json_job_is_stored_and_shown_as_the_contract_says() {
+    let server = Server::new();
+    let answer = server.submit(r#"{"input":"hello","metadata":{"k":"v"},"conversation_id":"c"}"#).await;
+    let id = server.store.newest_id();
+    assert_eq!(answer.status, 202);
+    assert_eq!(answer.header("location"), Some(format!("/v1/jobs/{id}").as_str()));
+    assert_eq!(answer.header("x-job-id"), Some(id.to_string().as_str()));
+    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    let usage = json!({"prompt_tokens":0,"completion_tokens":0,"total_tokens":0});
+    assert_eq!(
+        answer.json(),
+        json!({"id":id.to_string(),"object":"job","status":"queued","attempt":0,"created_at":1_700_000_000,
+            "started_at":null,"finished_at":null,"model":"demo","conversation_id":"c","project_id":null,
+            "output_text":null,"usage":usage,"error":null,"metadata":{"k":"v"},"last_event_id":1})
+    );
+}
+
+#[tokio::test]
+async fn any_other_body_is_json_if_it_is_an_object_and_else_the_prompt_itself() {
+    let server = Server::new();
+    let form = "content-type: application/x-www-form-urlencoded";
+    for (headers, body, prompt) in [
+        (vec![form], "What is 2+2?", "What is 2+2?"),
+        (vec![], "{broken", "{broken"),
+        (vec!["content-type: text/plain"], "[1,2]", "[1,2]"),
+        (vec![form], r#" {"input":"from json"}"#, "from json"),
+        (vec![], "line\n", "line\n"),
+    ] {
+        let answer = server.ask("POST /v1/jobs", &headers, body).await;
+        assert_eq!(answer.status, 202, "{body}: {}", answer.body);
+        let job = server.store.new_job(server.store.newest_id());
+        assert_eq!(job.spec.input, [Message::user(prompt)]);
+    }
+    let answer = server.ask("POST /v1/jobs", &[form], r#"{"inptu":"x"}"#).await;
+    assert_eq!((answer.status, answer.code().as_str()), (400, "unknown_field"), "an object is read as a job");
+}
+
+#[tokio::test]
+async fn what_is_announced_as_json_must_be_an_object() {
+    let server = Server::new();
+    let deep = format!("{}1{}", "[".repeat(500), "]".repeat(500));
+    for body in [
+        "hello",
+        "[]",
+        "1",
+        "null",
+        r#"{"input":"\ud800"}"#,
+        r#"{"input":1e999}"#,
+        &deep,
+        "{\"input\":\"a\u{1}\"}",
+        &format!(r#"{{"input":{deep}}}"#),
+        r#"{"input":"x"} trailing"#,
+        r#"{"input":"x",}"#,
+    ] {
+        let json = ["content-type: Application/JSON; charset=utf-8"];
+        let answer = server.ask("POST /v1/jobs", &json, body).await;
+        assert_eq!(
+            (answer.status, answer.json()["error"]["type"].as_str()),
+            (400, Some("invalid_request_error")),
+            "{body}"
+        );
+    }
+    assert_eq!(server.store.count(), 0);
+}
+
+#[tokio::test]
+async fn empty_and_non_utf8_bodies_are_refused() {
+    let server = Server::new();
+    assert_eq!(server.ask("POST /v1/jobs", &[], "").await.status, 400);
+    assert_eq!(server.ask("POST /v1/jobs", &[], " \n").await.status, 400);
+    let mut bytes = request("POST /v1/jobs", &["content-length: 2"], "");
+    bytes.extend([0xff, 0xfe]);
+    assert_eq!(server.raw(bytes).await.status, 400);
+    assert_eq!(server.store.count(), 0);
+}
+
+#[tokio::test]
+async fn bad_queries_store_nothing() {
+    let server = Server::new();
+    for query in [
+        "wait=601",
+        "wait=-1",
+        "wait=1.5",
+        "wait=",
+        "wait=1&wait=1",
+        "stream=yes",
+        "stream=true&wait=1",
+        "wiat=1",
+        "format=x",
+        "wait=%zz",
+    ] {
+        let answer = server.ask(&format!("POST /v1/jobs?{query}"), &[], "hi").await;
+        assert_eq!(answer.status, 400, "{query}");
+        assert!(answer.json()["error"]["message"].is_string());
+    }
+    assert_eq!(server.store.count(), 0);
+}
+
+#[tokio::test]
+async fn wait_answers_200_when_the_job_ended_and_202_when_the_time_is_up() {
+    let server = Server::new();
+    let (answer, ()) = tokio::join!(server.ask("POST /v1/jobs?wait=20", &[], "hi"), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let id = server.store.newest_id();
+        server.store.say(id, 0, "not yet the end");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        server.store.end(id, "the answer");
+    });
+    assert_eq!(answer.status, 200);
+    let job = answer.json();
+    assert_eq!(
+        (job["status"].as_str(), job["output_text"].as_str()),
+        (Some("succeeded"), Some("the answer"))
+    );
+    assert_eq!(job["last_event_id"], 3);
+    let answer = server.ask("POST /v1/jobs?wait=1", &[], "hi").await;
+    assert_eq!((answer.status, answer.json()["status"].as_str()), (202, Some("queued")));
+}
+
+#[tokio::test]
+async fn the_stores_refusals_have_their_status() {
+    let server = Server::new();
+    for (error, status, code, retry) in [
+        (StoreError::Busy, 503, "busy", true),
+        (StoreError::QueueFull { limit: 5 }, 429, "queue_full", true),
+        (StoreError::Closed, 503, "shutting_down", true),
+        (StoreError::Io("No space left on device".into()), 507, "disk_full", false),
+        (StoreError::Corrupt("page 7".into()), 500, "internal", false),
+    ] {
+        *server.store.refuse.lock().expect("lock") = Some(error);
+        let answer = server.ask("POST /v1/jobs", &[], "hi").await;
+        assert_eq!((answer.status, answer.code().as_str()), (status, code));
+        assert_eq!(answer.header("retry-after").is_some(), retry, "{code}");
+        assert!(!answer.body.contains("page 7"));
+    }
+}
+
+#[tokio::test]
+async fn a_streamed_submission_is_the_jobs_stream_with_its_id() {
+    let server = Server::new();
+    let ((answer, by_accept), ()) = tokio::join!(
+        async {
+            let asked =
+                server.ask("POST /v1/jobs?stream=true", &["accept: application/x-ndjson"], "hi").await;
+            (asked, server.ask("POST /v1/jobs", &["accept: text/event-stream"], "ho").await)
+        },
+        async {
+            for _ in 0..2 {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                server.store.end(server.store.newest_id(), "");
+            }
+        }
+    );
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/x-ndjson")));
+    assert!(answer.header("x-job-id").is_some_and(|id| id.starts_with("job_")));
+    assert_eq!(answer.body.lines().count(), 2);
+    assert_eq!(by_accept.header("content-type"), Some("text/event-stream"));
+    assert!(by_accept.body.starts_with("retry: 1000\n\nid: 1\nevent: status\n"), "{}", by_accept.body);
+}
+
+/// Streams a submission, leaves after the first bytes, and returns how the job stands a moment later.
+async fn left_alone(server: &Server, on_disconnect: &str) -> JobStatus {
+    let mut io = server.connect();
+    let body = format!(r#"{{"input":"x","on_disconnect":"{on_disconnect}"}}"#);
+    io.write_all(&request("POST /v1/jobs?stream=true", &[], &body)).await.expect("sends");
+    io.read_exact(&mut [0; 16]).await.expect("the stream begins");
+    drop(io);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    server.store.status(server.store.newest_id())
+}
+
+#[tokio::test]
+async fn a_vanished_client_cancels_only_if_it_said_so() {
+    let server = Server::new();
+    assert_eq!(left_alone(&server, "cancel").await, JobStatus::Cancelled);
+    assert_eq!(left_alone(&server, "continue").await, JobStatus::Queued);
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_well_cancels_nothing() {
+    let server = Server::new();
+    let body = r#"{"input":"x","on_disconnect":"cancel"}"#;
+    let (_, ()) = tokio::join!(server.ask("POST /v1/jobs?stream=true", &[], body), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        server.store.end(server.store.newest_id(), "fine");
+    });
+    assert_eq!(server.store.status(server.store.newest_id()), JobStatus::Succeeded);
+}
