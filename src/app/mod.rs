@@ -14,7 +14,7 @@ use crate::http::{Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
 use crate::ports::{Clock, Entropy, Probe};
 use crate::store::RedbStore;
-use crate::tools::{Executor, ToolDeps};
+use crate::tools::{Bounds, Executor, ToolDeps, registered};
 use nanoclaw_sandbox::{Report, Sandbox};
 use probes::{SandboxProbe, StoreProbe};
 use signals::StopSignals;
@@ -206,4 +206,9 @@ fn room(config: &Config, ports: &Ports, probes: Vec<Box<dyn Probe>>) -> Room {
         allowed_hosts: config.allowed_hosts.clone(),
         allowed_origins: config.allowed_origins.clone(),
     }
+}
+
+fn executor(config: &Config, sandbox: &Arc<Sandbox>) -> Result<Executor, AppError> {
+    let deps = ToolDeps { code: Arc::<Sandbox>::clone(sandbox) };
+    Ok(Executor::new(registered(&deps), Bounds::new(&config.limits, config.tool_max_workers))?)
 }
