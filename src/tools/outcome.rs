@@ -1,0 +1,180 @@
+//! A result in the form that models get: `{"success","data","error","execution_time"}`. Owns that form and the cut
+//! of what is too long for it; refuses to wrap a failure in a success.
+
+use crate::ports::{ToolError, ToolOutcome};
+use serde_json::{Map, Value, json};
+
+/// Texts shorter than this are not cut.
+const CUT_MIN_CHARS: usize = 200;
+/// Rounds of cutting before the data is given as one text.
+const ROUNDS: usize = 24;
+/// Characters that the marker of a cut may take.
+const MARKER_CHARS: usize = 64;
+
+/// What one run, or its refusal, came to.
+#[derive(Debug, Clone)]
+pub(super) struct Outcome {
+    result: Result<Value, ToolError>,
+    millis: u64,
+    skipped: bool,
+    duplicate: bool,
+}
+
+impl Outcome {
+    /// A run that took so long.
+    pub(super) fn ran(result: Result<Value, ToolError>, millis: u64) -> Self {
+        Self { result, millis, skipped: false, duplicate: false }
+    }
+
+    /// A call that was refused before it ran.
+    pub(super) fn refused(message: String) -> Self {
+        Self { result: Err(ToolError::Invalid(message)), millis: 0, skipped: false, duplicate: false }
+    }
+
+    /// A call that was not run because the job has to end.
+    pub(super) fn cancelled() -> Self {
+        let message = "(cancelled) the call was not run".to_owned();
+        Self { result: Err(ToolError::Invalid(message)), millis: 0, skipped: true, duplicate: false }
+    }
+
+    /// The same for the twin of a call.
+    pub(super) fn for_twin(&self) -> Self {
+        Self { duplicate: true, skipped: true, ..self.clone() }
+    }
+
+    /// The text for the model, at most `limit` characters of it.
+    pub(super) fn into_tool_outcome(self, limit: usize) -> ToolOutcome {
+        let skipped = self.skipped;
+        let mut value = self.into_value();
+        shorten(&mut value, limit);
+        ToolOutcome { content: value.to_string(), skipped }
+    }
+
+    fn into_value(self) -> Value {
+        let (success, data, error) = match self.result {
+            Ok(data) => (true, data, Value::Null),
+            Err(ToolError::Invalid(message)) => (false, Value::Null, Value::String(message)),
+            Err(ToolError::Failed { message, data }) => (false, data, Value::String(message)),
+        };
+        let mut result = Map::new();
+        result.insert("success".to_owned(), Value::Bool(success));
+        result.insert("data".to_owned(), data);
+        result.insert("error".to_owned(), error);
+        result.insert(
+            "execution_time".to_owned(),
+            json!(std::time::Duration::from_millis(self.millis).as_secs_f64()),
+        );
+        if self.duplicate {
+            result.insert("duplicate".to_owned(), Value::Bool(true));
+        }
+        Value::Object(result)
+    }
+}
+
+/// Cuts the longest texts of the result to head and tail until it fits; data without long texts becomes its own
+/// JSON text, cut likewise. The JSON stays valid and says what is missing.
+fn shorten(result: &mut Value, limit: usize) {
+    for round in 0..ROUNDS {
+        let length = written_chars(result);
+        if length <= limit {
+            return;
+        }
+        let over = length.saturating_sub(limit);
+        match longest_text(result) {
+            // Many middling texts would take many rounds: then the data is cut as a whole.
+            Some(text) if text.chars().count() > over.min(CUT_MIN_CHARS) && round < ROUNDS / 2 => {
+                cut(text, over);
+            }
+            Some(text) if round >= ROUNDS / 2 => cut(text, over),
+            _ => flatten(result),
+        }
+        if round == ROUNDS / 2 {
+            flatten(result);
+        }
+    }
+}
+
+fn flatten(result: &mut Value) {
+    if let Some(data) = result.get_mut("data").filter(|data| !data.is_null() && !data.is_string()) {
+        *data = Value::String(data.to_string());
+    }
+}
+
+fn written_chars(value: &Value) -> usize {
+    value.to_string().chars().count()
+}
+
+fn longest_text(value: &mut Value) -> Option<&mut String> {
+    match value {
+        Value::String(text) if text.chars().count() >= CUT_MIN_CHARS => Some(text),
+        Value::Array(items) => items.iter_mut().filter_map(longest_text).max_by_key(|text| text.len()),
+        Value::Object(map) => map.values_mut().filter_map(longest_text).max_by_key(|text| text.len()),
+        _ => None,
+    }
+}
+
+/// Takes about `over` written characters, and room for the marker, out of the middle.
+fn cut(text: &mut String, over: usize) {
+    let length = text.chars().count();
+    let written = written_chars(&Value::String(text.clone())).max(1);
+    // Escapes make the written text longer than the text: take out in proportion.
+    let share = over.saturating_add(MARKER_CHARS).saturating_mul(length).div_ceil(written);
+    let kept = length.saturating_sub(share).max(CUT_MIN_CHARS / 2).min(length.saturating_sub(1));
+    let (head, tail) = (kept.div_ceil(2), kept / 2);
+    let missing = length.saturating_sub(kept);
+    let first: String = text.chars().take(head).collect();
+    let last: String = text.chars().skip(length.saturating_sub(tail)).collect();
+    *text = format!("{first}\n… [{missing} of {length} characters cut] …\n{last}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(data: Value, limit: usize) -> (String, Value) {
+        let text = Outcome::ran(Ok(data), 1_500).into_tool_outcome(limit).content;
+        let value = serde_json::from_str(&text).expect("valid JSON");
+        (text, value)
+    }
+
+    #[test]
+    fn the_form_is_fixed() {
+        let (text, _) = content(json!({"a": 1}), 1_000);
+        assert_eq!(text, r#"{"success":true,"data":{"a":1},"error":null,"execution_time":1.5}"#);
+        let failed = ToolError::Failed { message: "no".into(), data: json!({"output": "x"}) };
+        let twin = Outcome::ran(Err(failed), 0).for_twin().into_tool_outcome(1_000);
+        let expected =
+            r#"{"success":false,"data":{"output":"x"},"error":"no","execution_time":0.0,"duplicate":true}"#;
+        assert_eq!((twin.content.as_str(), twin.skipped), (expected, true));
+    }
+
+    #[test]
+    fn p8_long_texts_keep_head_and_tail() {
+        let (text, value) =
+            content(json!({"output": format!("HEAD{}TAIL", "x".repeat(50_000)), "status": "ok"}), 16_000);
+        assert!(text.chars().count() <= 16_000, "{}", text.len());
+        let output = value["data"]["output"].as_str().expect("a text");
+        assert!(output.starts_with("HEADxx") && output.ends_with("xxTAIL"));
+        assert!(output.contains("of 50008 characters cut] …"), "it says what was cut");
+        assert!(text.chars().count() > 15_000, "no more is cut than must be");
+        assert_eq!(value["data"]["status"], "ok");
+    }
+
+    #[test]
+    fn p8_whatever_is_long_is_cut() {
+        for data in [
+            json!("\u{0}".repeat(50_000)),
+            json!("ü\n\"".repeat(20_000)),
+            json!(vec![123_456; 20_000]),
+            json!(vec!["y".repeat(150); 1_000]),
+            json!(vec!["y".repeat(300); 1_000]),
+            json!({"a": "x".repeat(20_000), "b": "y".repeat(20_000), "c": vec![1; 100]}),
+        ] {
+            let (text, value) = content(data, 16_000);
+            assert!(text.chars().count() <= 16_000, "{}", text.chars().count());
+            assert!(value.to_string().contains("characters cut"), "{text}");
+        }
+        let error = ToolError::Invalid("z".repeat(100_000));
+        assert!(Outcome::ran(Err(error), 0).into_tool_outcome(16_000).content.len() <= 16_100);
+    }
+}
