@@ -9,6 +9,7 @@ use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
 use crate::store::options::StoreOptions;
 use serde::Serialize;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// A configuration that holds. Only [`Config::load`] makes one.
@@ -86,7 +87,7 @@ impl Config {
 pub(crate) struct Problems(pub(crate) Vec<Problem>);
 
 impl Problems {
-    pub(crate) fn add(&mut self, key: impl Into<String>, value: impl ToString, allowed: impl Into<String>) {
+    pub(crate) fn add(&mut self, key: impl Into<String>, value: impl Display, allowed: impl Into<String>) {
         self.0.push(Problem { key: key.into(), value: value.to_string(), allowed: allowed.into() });
     }
 
@@ -167,7 +168,7 @@ impl Problems {
         let demo = model.provider == Some(Provider::Demo) || (model.provider.is_none() && model.id == DEMO);
         match model.api_url.as_deref() {
             None if !demo => {
-                self.add(format!("{key}.api_url"), "", "is needed: the provider's base or endpoint URL")
+                self.add(format!("{key}.api_url"), "", "is needed: the provider's base or endpoint URL");
             }
             Some(url) if !(url.starts_with("https://") || url.starts_with("http://")) => {
                 self.add(format!("{key}.api_url"), url, "must start with https:// or http://");

@@ -165,11 +165,11 @@ fn write_event(out: &mut Vec<u8>, wire: Wire, numbered: &Numbered) -> Result<(),
     match &numbered.event {
         Event::Status { status, attempt, reason } => {
             let reason = reason.as_deref();
-            write(out, wire, seq, "status", &Status { status: *status, attempt: *attempt, reason })
+            write(out, wire, seq, "status", &Phased { status: *status, attempt: *attempt, reason })
         }
         Event::Delta { index, kind, offset, text, .. } => {
             let delta =
-                Delta { id: StepId(*index), index: *index, kind: *kind, delta: text, offset: *offset };
+                Appended { id: StepId(*index), index: *index, kind: *kind, delta: text, offset: *offset };
             write(out, wire, seq, "process_step", &delta)
         }
         Event::ToolCall { index, call } => {
@@ -238,7 +238,7 @@ struct Line<'a, T> {
 }
 
 #[derive(Serialize)]
-struct Status<'a> {
+struct Phased<'a> {
     status: Phase,
     attempt: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -255,7 +255,7 @@ struct Step<'a> {
 }
 
 #[derive(Serialize)]
-struct Delta<'a> {
+struct Appended<'a> {
     id: StepId,
     index: u32,
     #[serde(rename = "type")]

@@ -36,11 +36,9 @@ fn log(steps: &[(bool, Vec<String>, bool)]) -> Vec<Numbered> {
         }
     }
     push(Event::Error { content: "over\n".into(), code: FailureCode::Cancelled });
-    for at in 0..events.len() {
-        if let Event::Delta { first_seq: 0, .. } = events[at].event {
-            let seq = events[at].seq;
-            let Event::Delta { first_seq, .. } = &mut events[at].event else { unreachable!() };
-            *first_seq = seq;
+    for Numbered { seq, event } in &mut events {
+        if let Event::Delta { first_seq: first_seq @ 0, .. } = event {
+            *first_seq = *seq;
         }
     }
     events

@@ -116,17 +116,13 @@ fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a st
 
 /// Parses `name`, `name:port` or `[v6]:port`; nothing else, so no user part and no path.
 fn authority(text: &str) -> Option<Authority> {
-    let (name, port) = match text.strip_prefix('[') {
-        Some(rest) => {
-            let (inside, after) = rest.split_once(']')?;
-            let ip: std::net::Ipv6Addr = inside.parse().ok()?;
-            (format!("[{ip}]"), after)
-        }
-        None => {
-            let end = text.find(':').unwrap_or(text.len());
-            let (name, after) = text.split_at(end);
-            (name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase(), after)
-        }
+    let (name, port) = if let Some(rest) = text.strip_prefix('[') {
+        let (inside, after) = rest.split_once(']')?;
+        let ip: std::net::Ipv6Addr = inside.parse().ok()?;
+        (format!("[{ip}]"), after)
+    } else {
+        let (name, after) = text.split_at(text.find(':').unwrap_or(text.len()));
+        (name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase(), after)
     };
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
     if name.is_empty() || !(name.starts_with('[') || name.bytes().all(plain)) {

@@ -62,13 +62,11 @@ async fn probe(door: &Arc<Door>) -> Vec<Check> {
         });
         asking.await.unwrap_or_else(|_| vec![check("probes", Err("a probe panicked".to_owned()))])
     };
-    match tokio::time::timeout(PROBE_TIMEOUT, asked).await {
-        Ok(checks) => checks,
-        Err(_) => {
-            let reason = format!("no answer within {} seconds", PROBE_TIMEOUT.as_secs());
-            vec![check("probes", Err(reason))]
-        }
-    }
+    let late = |_| {
+        let reason = format!("no answer within {} seconds", PROBE_TIMEOUT.as_secs());
+        vec![check("probes", Err(reason))]
+    };
+    tokio::time::timeout(PROBE_TIMEOUT, asked).await.unwrap_or_else(late)
 }
 
 fn check(name: &'static str, found: Result<(), String>) -> Check {

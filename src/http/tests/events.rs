@@ -26,7 +26,12 @@ async fn ndjson(server: &Server, target: &str) -> Vec<Value> {
 async fn read_until(io: &mut DuplexStream, text: &str) -> String {
     let mut seen = String::new();
     let mut buffer = [0; 4096];
-    while !seen.contains(text) {
+    let mut checked = 0; // what has been looked through already
+    while !seen[checked..].contains(text) {
+        checked = (0..=seen.len().saturating_sub(text.len()))
+            .rev()
+            .find(|at| seen.is_char_boundary(*at))
+            .unwrap_or(0);
         let reading = tokio::time::timeout(Duration::from_secs(10), io.read(&mut buffer));
         let n = reading.await.unwrap_or_else(|_| panic!("no {text:?} in {seen:?}")).expect("reads");
         assert!(n > 0, "closed before {text:?}: {seen:?}");

@@ -1,5 +1,6 @@
 //! The door from outside: bytes in, bytes out, over real hyper.
 
+mod cost;
 mod drain;
 mod events;
 mod hostile;

@@ -45,24 +45,19 @@ impl Fields {
     /// A whole number within `range`.
     pub(crate) fn whole(&mut self, name: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, Error> {
         let Some(value) = self.take(name) else { return Ok(None) };
-        match value.as_u64().filter(|number| range.contains(number)) {
-            Some(number) => Ok(Some(number)),
-            None => {
-                let wanted = format_args!("a whole number from {} to {}", range.start(), range.end());
-                Err(wrong(name, wanted, &value))
-            }
+        if let Some(number) = value.as_u64().filter(|number| range.contains(number)) {
+            return Ok(Some(number));
         }
+        Err(wrong(name, format_args!("a whole number from {} to {}", range.start(), range.end()), &value))
     }
 
     /// A number within `range`.
     pub(crate) fn number(&mut self, name: &str, range: RangeInclusive<f64>) -> Result<Option<f64>, Error> {
         let Some(value) = self.take(name) else { return Ok(None) };
-        match value.as_f64().filter(|number| range.contains(number)) {
-            Some(number) => Ok(Some(number)),
-            None => {
-                Err(wrong(name, format_args!("a number from {} to {}", range.start(), range.end()), &value))
-            }
+        if let Some(number) = value.as_f64().filter(|number| range.contains(number)) {
+            return Ok(Some(number));
         }
+        Err(wrong(name, format_args!("a number from {} to {}", range.start(), range.end()), &value))
     }
 
     /// One of the `words` that `T` is written as.

@@ -10,6 +10,22 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// The answer's text, or its absence.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Output {
+    /// In lists: twenty answers can be large, and each job has its own address.
+    LeftOut,
+    /// `null` until the job has ended.
+    Told(Option<String>),
+}
+
+impl Output {
+    fn is_left_out(&self) -> bool {
+        matches!(self, Self::LeftOut)
+    }
+}
+
 /// The job object.
 #[derive(Debug, Serialize)]
 pub(crate) struct JobView {
@@ -23,9 +39,8 @@ pub(crate) struct JobView {
     model: String,
     conversation_id: Option<ConversationId>,
     project_id: Option<String>,
-    /// Lists leave it out: twenty answers can be large, and each job has its own address.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    output_text: Option<Option<String>>,
+    #[serde(skip_serializing_if = "Output::is_left_out")]
+    output_text: Output,
     usage: Usage,
     error: Option<JobError>,
     metadata: BTreeMap<String, String>,
@@ -46,7 +61,7 @@ impl JobView {
             model: job.model,
             conversation_id: job.conversation_id,
             project_id: None,
-            output_text: None,
+            output_text: Output::LeftOut,
             usage: job.usage,
             error: job.error,
             metadata: job.metadata,
@@ -59,9 +74,9 @@ impl JobView {
         let (id, ended) = (job.id, job.status.is_terminal());
         let mut view = Self::brief(job);
         if ended {
-            view.output_text = Some(store.output(id)?);
+            view.output_text = Output::Told(store.output(id)?);
         } else {
-            view.output_text = Some(None);
+            view.output_text = Output::Told(None);
             view.last_event_id = store.events(id, view.last_event_id, 1)?.last_seq.max(view.last_event_id);
         }
         Ok(view)
@@ -70,7 +85,7 @@ impl JobView {
     /// A job that was stored a moment ago: there is nothing to look up.
     pub(crate) fn fresh(job: Job) -> Self {
         let mut view = Self::brief(job);
-        view.output_text = Some(None);
+        view.output_text = Output::Told(None);
         view
     }
 }

@@ -9,6 +9,6 @@ mod job_view;
 pub(crate) mod list;
 pub(crate) mod output;
 pub(crate) mod show;
-mod spec;
+pub(crate) mod spec;
 pub(crate) mod submit;
 mod wait;

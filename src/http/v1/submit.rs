@@ -102,10 +102,10 @@ fn manner(call: &Call, room: &Room) -> Result<Manner, Error> {
         (Some(said), _) => said,
         (None, wait_s) => wait_s.is_none() && events::wants_sse(&call.headers),
     };
-    Ok(match stream {
-        true => Manner::Stream { wire: events::wire(&call.headers), text },
-        false => Manner::Held { wait_s: wait_s.unwrap_or(0) },
-    })
+    if stream {
+        return Ok(Manner::Stream { wire: events::wire(&call.headers), text });
+    }
+    Ok(Manner::Held { wait_s: wait_s.unwrap_or(0) })
 }
 
 /// Announced JSON must be a JSON object. Anything else is read as one if it is one, and is the prompt itself if not.

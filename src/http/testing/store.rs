@@ -1,28 +1,16 @@
-//! A store in memory, a room around it and a client on a pipe, for the tests of this module. Owns no rule of its own:
-//! what the real store promises is repeated here as simply as it can be.
+//! A store in memory. Owns no rule of its own: what the real store promises is repeated here as simply as it can be.
 
-use super::connection;
-use super::door::Door;
-use super::guard::Guard;
-use super::listener::Bound;
-use super::room::Room;
-use super::shutdown::{Stage, Stages};
-use crate::domain::event::{Event, Numbered, Phase, Record, StepKind};
-use crate::domain::id::{IdMint, JobId, UserId};
+use crate::domain::event::{Event, FailureCode, FinishReason, Numbered, Phase, Record, StepKind};
+use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Ending, Job, JobStatus};
-use crate::domain::limits::Limits;
 use crate::domain::message::Message;
-use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
 use crate::domain::usage::Usage;
 use crate::ports::{
-    Clock, Completion, Entropy, EventPage, Fence, JobPage, JobQuery, Journal, Lease, Leash, Model,
-    ModelError, ModelInfo, ModelRequest, NewJob, Probe, Sink, StopFlag, Store, StoreError, Ticket,
-    ToolContext, Toolbox, Urgency,
+    EventPage, Fence, JobPage, JobQuery, Lease, NewJob, StopFlag, Store, StoreError, Ticket, Urgency,
 };
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::watch;
 
 /// One stored job.
@@ -92,7 +80,7 @@ impl MemoryStore {
                 token_count: 4,
                 suggested_title: None,
                 usage,
-                finish_reason: crate::domain::event::FinishReason::Stop,
+                finish_reason: FinishReason::Stop,
             },
             usage,
             output_text: output.to_owned(),
@@ -189,7 +177,7 @@ impl Store for MemoryStore {
     fn cancel(&self, user: UserId, id: JobId) -> Ticket<Option<Job>> {
         let Ok(Some(job)) = self.job(user, id) else { return ready(Ok(None)) };
         if !job.status.is_terminal() {
-            let code = crate::domain::event::FailureCode::Cancelled;
+            let code = FailureCode::Cancelled;
             let event = Event::Error { content: "cancelled".into(), code };
             let (usage, output_text) = (job.usage, String::new());
             self.settle(id, Ending { event, usage, output_text, messages: Vec::new() });
@@ -279,206 +267,4 @@ pub(crate) fn step_text(events: &[Numbered], first_seq: u64, up_to: u64) -> Stri
         _ => None,
     });
     texts.collect()
-}
-
-/// The other seams, as small as they can be.
-struct Rest;
-
-impl Clock for Rest {
-    fn now_ms(&self) -> u64 {
-        1_700_000_000_123
-    }
-    fn monotonic_ms(&self) -> u64 {
-        0
-    }
-    fn pause(&self, _: &StopFlag, _: Duration) {}
-}
-
-impl Entropy for Rest {
-    fn random(&self) -> u128 {
-        77
-    }
-}
-
-impl Model for Rest {
-    fn ask(&self, _: &ModelRequest, _: &Leash, _: Sink<'_>) -> Result<Completion, ModelError> {
-        unreachable!("HTTP asks no model")
-    }
-    fn models(&self) -> Vec<ModelInfo> {
-        vec![
-            ModelInfo { id: "demo".into(), name: "Demo".into() },
-            ModelInfo { id: "other".into(), name: "Other".into() },
-        ]
-    }
-}
-
-impl Toolbox for Rest {
-    fn offered(&self, _: &ToolChoice) -> Vec<ToolSpec> {
-        let tool = |name| ToolSpec { name, description: "", parameters: serde_json::Value::Null };
-        vec![tool("calculator"), tool("execute_python")]
-    }
-    fn is_idempotent(&self, _: &str) -> bool {
-        true
-    }
-    fn run(&self, _: &[ToolCall], _: &ToolContext, _: &dyn Journal) {
-        unreachable!("HTTP runs no tool")
-    }
-}
-
-/// A probe that says what it was told to.
-pub(crate) struct Told(pub(crate) Result<(), String>);
-
-impl Probe for Told {
-    fn name(&self) -> &'static str {
-        "told"
-    }
-    fn check(&self) -> Result<(), String> {
-        self.0.clone()
-    }
-}
-
-/// A room around the store.
-pub(crate) fn room(store: &Arc<MemoryStore>) -> Room {
-    Room {
-        store: Arc::clone(store) as Arc<dyn Store>,
-        clock: Arc::new(Rest),
-        entropy: Arc::new(Rest),
-        mint: IdMint::default(),
-        toolbox: Arc::new(Rest),
-        model: Arc::new(Rest),
-        probes: Vec::new(),
-        limits: Limits::default(),
-        default_model: "demo".into(),
-        max_iterations: 15,
-        allowed_hosts: Vec::new(),
-        allowed_origins: Vec::new(),
-    }
-}
-
-/// A running server without a socket.
-pub(crate) struct Server {
-    pub(crate) store: Arc<MemoryStore>,
-    pub(crate) stages: Stages,
-    door: Arc<Door>,
-}
-
-impl Server {
-    pub(crate) fn new() -> Self {
-        Self::with(|_| {})
-    }
-
-    /// A server whose room was changed before it started.
-    pub(crate) fn with(change: impl FnOnce(&mut Room)) -> Self {
-        let store = Arc::new(MemoryStore::default());
-        let mut room = room(&store);
-        change(&mut room);
-        let (stages, shutdown) = Stages::new();
-        let bound = Bound::Tcp("127.0.0.1:8787".parse().expect("an address"));
-        let guard = Guard::new(&bound, &room.allowed_hosts, &room.allowed_origins);
-        let door = Arc::new(Door::new(Arc::new(room), guard, shutdown));
-        Self { store, stages, door }
-    }
-
-    /// A fresh connection.
-    pub(crate) fn connect(&self) -> DuplexStream {
-        let (near, far) = tokio::io::duplex(64 * 1024);
-        tokio::spawn(connection::run(far, Arc::clone(&self.door)));
-        near
-    }
-
-    /// Sends the bytes and reads all that comes back until the server closes.
-    pub(crate) async fn raw(&self, request: impl AsRef<[u8]>) -> Answer {
-        let mut io = self.connect();
-        io.write_all(request.as_ref()).await.expect("sends");
-        read_all(io).await
-    }
-
-    /// `METHOD target`, with more header lines and a body, on a connection of its own.
-    pub(crate) async fn ask(&self, line: &str, headers: &[&str], body: &str) -> Answer {
-        self.raw(request(line, headers, body)).await
-    }
-
-    pub(crate) async fn get(&self, target: &str) -> Answer {
-        self.ask(&format!("GET {target}"), &[], "").await
-    }
-
-    /// Submits a job.
-    pub(crate) async fn submit(&self, body: &str) -> Answer {
-        self.ask("POST /v1/jobs", &["content-type: application/json"], body).await
-    }
-
-    /// A stored job.
-    pub(crate) async fn job(&self) -> JobId {
-        let answer = self.submit(r#"{"input":"hello"}"#).await;
-        assert_eq!(answer.status, 202, "{}", answer.body);
-        self.store.newest_id()
-    }
-
-    pub(crate) fn advance(&self, stage: Stage) {
-        self.stages.advance(stage);
-    }
-}
-
-/// A request's bytes.
-pub(crate) fn request(line: &str, headers: &[&str], body: &str) -> Vec<u8> {
-    let mut text = format!("{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
-    for header in headers {
-        text.push_str(header);
-        text.push_str("\r\n");
-    }
-    if !body.is_empty() {
-        text.push_str(&format!("content-length: {}\r\n", body.len()));
-    }
-    text.push_str("\r\n");
-    text.push_str(body);
-    text.into_bytes()
-}
-
-/// What came back.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) head: String,
-    pub(crate) body: String,
-}
-
-impl Answer {
-    pub(crate) fn json(&self) -> serde_json::Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {:?}", self.body))
-    }
-
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
-        lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
-    }
-
-    pub(crate) fn code(&self) -> String {
-        self.json()["error"]["code"].as_str().unwrap_or_default().to_owned()
-    }
-}
-
-/// Reads until the peer closes, and takes a chunked body apart.
-pub(crate) async fn read_all(mut io: DuplexStream) -> Answer {
-    let mut bytes = Vec::new();
-    let reading = io.read_to_end(&mut bytes);
-    tokio::time::timeout(Duration::from_secs(20), reading).await.expect("an end").expect("reads");
-    parse(&String::from_utf8(bytes).expect("UTF-8"))
-}
-
-pub(crate) fn parse(text: &str) -> Answer {
-    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {text:?}"));
-    let status = head.split(' ').nth(1).and_then(|s| s.parse().ok()).expect("a status");
-    let chunked = head.to_lowercase().contains("transfer-encoding: chunked");
-    let body = if chunked { dechunk(body) } else { body.to_owned() };
-    Answer { status, head: head.to_owned(), body }
-}
-
-fn dechunk(mut rest: &str) -> String {
-    let mut body = String::new();
-    while let Some((size, after)) = rest.split_once("\r\n") {
-        let size = usize::from_str_radix(size, 16).expect("a chunk's size");
-        body.push_str(&after[..size.min(after.len())]);
-        rest = after.get(size + 2..).unwrap_or_default();
-    }
-    body
 }

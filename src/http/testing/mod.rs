@@ -1,0 +1,9 @@
+//! A store in memory, a room around it and a client on a pipe, for the tests of this module.
+
+mod client;
+mod seams;
+mod store;
+
+pub(crate) use client::{Server, read_all, request};
+pub(crate) use seams::{Told, room};
+pub(crate) use store::{MemoryStore, step_text};

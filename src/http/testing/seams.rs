@@ -1,0 +1,87 @@
+//! The seams beside the store, as small as they can be, and the room that they make.
+
+use super::store::MemoryStore;
+use crate::domain::id::IdMint;
+use crate::domain::limits::Limits;
+use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
+use crate::http::room::Room;
+use crate::ports::{
+    Clock, Completion, Entropy, Journal, Leash, Model, ModelError, ModelInfo, ModelRequest, Probe, Sink,
+    StopFlag, Store, ToolContext, Toolbox,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The other seams, as small as they can be.
+struct Rest;
+
+impl Clock for Rest {
+    fn now_ms(&self) -> u64 {
+        1_700_000_000_123
+    }
+    fn monotonic_ms(&self) -> u64 {
+        0
+    }
+    fn pause(&self, _: &StopFlag, _: Duration) {}
+}
+
+impl Entropy for Rest {
+    fn random(&self) -> u128 {
+        77
+    }
+}
+
+impl Model for Rest {
+    fn ask(&self, _: &ModelRequest, _: &Leash, _: Sink<'_>) -> Result<Completion, ModelError> {
+        unreachable!("HTTP asks no model")
+    }
+    fn models(&self) -> Vec<ModelInfo> {
+        vec![
+            ModelInfo { id: "demo".into(), name: "Demo".into() },
+            ModelInfo { id: "other".into(), name: "Other".into() },
+        ]
+    }
+}
+
+impl Toolbox for Rest {
+    fn offered(&self, _: &ToolChoice) -> Vec<ToolSpec> {
+        let tool = |name| ToolSpec { name, description: "", parameters: serde_json::Value::Null };
+        vec![tool("calculator"), tool("execute_python")]
+    }
+    fn is_idempotent(&self, _: &str) -> bool {
+        true
+    }
+    fn run(&self, _: &[ToolCall], _: &ToolContext, _: &dyn Journal) {
+        unreachable!("HTTP runs no tool")
+    }
+}
+
+/// A probe that says what it was told to.
+pub(crate) struct Told(pub(crate) Result<(), String>);
+
+impl Probe for Told {
+    fn name(&self) -> &'static str {
+        "told"
+    }
+    fn check(&self) -> Result<(), String> {
+        self.0.clone()
+    }
+}
+
+/// A room around the store.
+pub(crate) fn room(store: &Arc<MemoryStore>) -> Room {
+    Room {
+        store: Arc::clone(store) as Arc<dyn Store>,
+        clock: Arc::new(Rest),
+        entropy: Arc::new(Rest),
+        mint: IdMint::default(),
+        toolbox: Arc::new(Rest),
+        model: Arc::new(Rest),
+        probes: Vec::new(),
+        limits: Limits::default(),
+        default_model: "demo".into(),
+        max_iterations: 15,
+        allowed_hosts: Vec::new(),
+        allowed_origins: Vec::new(),
+    }
+}
