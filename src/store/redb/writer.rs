@@ -3,7 +3,7 @@
 
 use super::RedbStore;
 use super::act::{Pending, pend};
-use super::batch::{Batch, Request};
+use super::batch::{Backlog, Batch, Request};
 use super::lease::Leases;
 use super::medium::{Handle, Medium};
 use super::probe::Probe;
@@ -35,6 +35,7 @@ pub(super) struct Shared {
     pub(super) options: StoreOptions,
     pub(super) bounds: Bounds,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) backlog: Backlog,
     pub(super) watches: Watches,
     pub(super) work: Work,
 }
@@ -65,8 +66,7 @@ impl Writer {
         loop {
             match self.next(channel) {
                 Ok(Request::Write(first)) => {
-                    let linger = Duration::from_millis(self.shared.options.linger_ms);
-                    let batch = Batch::gather(first, channel, linger, self.shared.clock.as_ref());
+                    let batch = Batch::gather(first, channel, &self.shared);
                     let closes = batch.closes;
                     let quick = self.wants_quick_repair(&batch);
                     self.write(batch.writes, quick);
