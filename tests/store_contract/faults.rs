@@ -143,14 +143,19 @@ fn reads_go_on_while_writes_fail() {
 fn a_disk_that_stays_broken_is_tried_again_and_again() {
     let disk = Flaky::default();
     let store = store_on(&disk);
-    store.submit(vec![job(1, ANN)]).wait().unwrap();
+    store.submit(vec![job(1, ANN), job(2, ANN)]).wait().unwrap();
+    let lease = claim(&store);
     disk.0.writes_fail.store(true, Ordering::SeqCst);
+    assert!(matches!(store.probe().wait(), Err(StoreError::Io(_))));
     for _ in 0..5 {
-        assert!(matches!(store.probe().wait(), Err(StoreError::Io(_))));
+        let tried = store.append(lease.fence(), vec![delta(0, 0, "x")], Urgency::Now).wait();
+        assert!(matches!(tried, Err(StoreError::Io(_))));
     }
     disk.0.writes_fail.store(false, Ordering::SeqCst);
-    store.probe().wait().unwrap();
-    assert_eq!(claim(&store).job.id, id(1));
+    store.append(lease.fence(), vec![delta(0, 0, "x")], Urgency::Now).wait().unwrap();
+    assert_eq!(lease.stop.raised(), None, "what was never tried is not in doubt");
+    assert_eq!(seqs(&store, 1), [1, 2, 3]);
+    assert_eq!(claim(&store).job.id, id(2));
 }
 
 #[test]

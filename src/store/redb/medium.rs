@@ -50,7 +50,7 @@ impl Medium for InFile {
     /// Tried on a scratch file beside it.
     fn takes_writes(&self) -> Result<(), io::Error> {
         let path = self.0.with_extension("probe");
-        let written = fs::write(&path, [0; PROBE_BYTES]).and_then(|()| File::open(&path)?.sync_all());
+        let written = fs::write(&path, vec![0; PROBE_BYTES]).and_then(|()| File::open(&path)?.sync_all());
         let removed = fs::remove_file(&path);
         written.and(removed)
     }

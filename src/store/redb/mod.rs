@@ -153,6 +153,12 @@ impl RedbStore {
     }
 }
 
+impl Drop for RedbStore {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
 impl From<&Limits> for Bounds {
     fn from(limits: &Limits) -> Self {
         Self { queue_jobs: limits.queue_jobs, crashes: limits.crashes }
