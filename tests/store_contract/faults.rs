@@ -3,14 +3,16 @@
 use crate::kit::{ANN, HandClock, delta, done, id, job};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
-use nanoclaw::ports::{Lease, Stop, Store, StoreError, Urgency};
+use nanoclaw::domain::message::Message;
+use nanoclaw::ports::{Lease, Stop, StopFlag, Store, StoreError, Ticket, Urgency};
 use nanoclaw::store::RedbStore;
 use nanoclaw::store::options::StoreOptions;
 use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Memory that outlives its database, with a switch for each way to fail.
 #[derive(Debug, Default, Clone)]
@@ -19,8 +21,11 @@ struct Flaky(Arc<Disk>);
 #[derive(Debug, Default)]
 struct Disk {
     memory: InMemoryBackend,
+    syncs: AtomicU64,
     syncs_fail: AtomicBool,
     writes_fail: AtomicBool,
+    /// While somebody holds it, syncs take their time.
+    gate: Mutex<()>,
 }
 
 fn refuse(switch: &AtomicBool) -> io::Result<()> {
@@ -39,6 +44,8 @@ impl StorageBackend for Flaky {
         self.0.memory.set_len(len)
     }
     fn sync_data(&self) -> io::Result<()> {
+        self.0.syncs.fetch_add(1, Ordering::SeqCst);
+        drop(self.0.gate.lock().unwrap());
         refuse(&self.0.syncs_fail)
     }
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -48,7 +55,12 @@ impl StorageBackend for Flaky {
 }
 
 fn store_on(disk: &Flaky) -> Arc<RedbStore> {
-    let (disk, options) = (disk.clone(), StoreOptions { settle_ms: 60_000, ..StoreOptions::default() });
+    store_with(disk, StoreOptions::default().channel_writes)
+}
+
+fn store_with(disk: &Flaky, channel_writes: usize) -> Arc<RedbStore> {
+    let options = StoreOptions { settle_ms: 60_000, channel_writes, ..StoreOptions::default() };
+    let disk = disk.clone();
     RedbStore::open_with_backend(move || disk.clone(), &options, &Limits::default(), HandClock::new())
         .unwrap()
 }
@@ -125,4 +137,90 @@ fn reads_go_on_while_writes_fail() {
     assert!(store.probe().wait().is_err());
     assert_eq!(seqs(&store, 1), [1]);
     assert!(store.job(ANN, id(1)).unwrap().is_some());
+}
+
+#[test]
+fn a_disk_that_stays_broken_is_tried_again_and_again() {
+    let disk = Flaky::default();
+    let store = store_on(&disk);
+    store.submit(vec![job(1, ANN), job(2, ANN)]).wait().unwrap();
+    let lease = claim(&store);
+    disk.0.writes_fail.store(true, Ordering::SeqCst);
+    assert!(matches!(store.probe().wait(), Err(StoreError::Io(_))));
+    for _ in 0..5 {
+        let tried = store.append(lease.fence(), vec![delta(0, 0, "x")], Urgency::Now).wait();
+        assert!(matches!(tried, Err(StoreError::Io(_))));
+    }
+    disk.0.writes_fail.store(false, Ordering::SeqCst);
+    store.append(lease.fence(), vec![delta(0, 0, "x")], Urgency::Now).wait().unwrap();
+    assert_eq!(lease.stop.raised(), None, "what was never tried is not in doubt");
+    assert_eq!(seqs(&store, 1), [1, 2, 3]);
+    assert_eq!(claim(&store).job.id, id(2));
+}
+
+#[test]
+fn a_store_that_broke_while_nobody_writes_heals_by_itself() {
+    let disk = Flaky::default();
+    let store = store_on(&disk);
+    store.submit(vec![job(1, ANN)]).wait().unwrap();
+    let lease = claim(&store);
+    disk.0.syncs_fail.store(true, Ordering::SeqCst);
+    assert!(store.append(lease.fence(), vec![delta(0, 0, "x")], Urgency::Now).wait().is_err());
+    disk.0.syncs_fail.store(false, Ordering::SeqCst);
+    store.wait_for_work(&StopFlag::default(), Duration::from_secs(5));
+    assert_eq!(claim(&store).job.id, id(1), "the job that lost its lease is ready again");
+}
+
+#[test]
+fn writes_that_wait_together_share_one_commit() {
+    let disk = Flaky::default();
+    let store = store_on(&disk);
+    store.probe().wait().unwrap();
+    let gate = disk.0.gate.lock().unwrap();
+    let before = disk.0.syncs.load(Ordering::SeqCst);
+    let first = store.submit(vec![job(1, ANN)]);
+    while disk.0.syncs.load(Ordering::SeqCst) == before {
+        std::thread::yield_now();
+    }
+    let rest: Vec<_> = (2..=200).map(|n| store.submit(vec![job(n, ANN)])).collect();
+    drop(gate);
+    first.wait().unwrap();
+    for ticket in rest {
+        ticket.wait().unwrap();
+    }
+    let syncs = disk.0.syncs.load(Ordering::SeqCst) - before;
+    assert_eq!(syncs, 2, "one for the first, one for all the others");
+}
+
+#[test]
+fn p8_a_full_channel_answers_busy_and_the_rest_is_written() {
+    let disk = Flaky::default();
+    let store = store_with(&disk, 4);
+    let gate = disk.0.gate.lock().unwrap();
+    let tickets: Vec<_> = (1..=20).map(|n| store.submit(vec![job(n, ANN)])).collect();
+    drop(gate);
+    let results: Vec<_> = tickets.into_iter().map(Ticket::wait).collect();
+    let busy = results.iter().filter(|result| **result == Err(StoreError::Busy)).count();
+    let stored = results.iter().flatten().flatten().count();
+    assert!(busy >= 1 && stored >= 4, "{busy} busy, {stored} stored");
+    assert_eq!(busy + stored, 20);
+    assert_eq!(store.claim(100).wait().unwrap().len(), stored);
+}
+
+#[test]
+fn p8_large_writes_fill_the_channel_by_weight() {
+    let disk = Flaky::default();
+    let store = store_on(&disk);
+    let gate = disk.0.gate.lock().unwrap();
+    let large = |n| {
+        let mut new = job(n, ANN);
+        new.spec.input = vec![Message::user("x".repeat(4_000_000))];
+        store.submit(vec![new])
+    };
+    let tickets: Vec<_> = (1..=40).map(large).collect();
+    drop(gate);
+    let results = tickets.into_iter().map(Ticket::wait);
+    let busy = results.filter(|result| *result == Err(StoreError::Busy)).count();
+    assert!((10..=30).contains(&busy), "{busy} of 40 writes of 4 MB were refused");
+    store.submit(vec![job(100, ANN)]).wait().unwrap();
 }

@@ -2,8 +2,10 @@
 //! a write.
 
 use super::act::Pending;
-use crate::ports::{Clock, Urgency};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use super::writer::Shared;
+use crate::ports::Urgency;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 /// Writes that do not hurry wait no longer once they weigh so much, bytes.
@@ -12,6 +14,31 @@ const LINGER_BYTES: usize = 64 * 1024;
 const GROUP_BYTES: usize = 8 * 1024 * 1024;
 /// A group grows no longer.
 const GROUP_WRITES: usize = 1_024;
+
+/// Writes of clients that wait for the writer weigh no more together, bytes.
+const BACKLOG_BYTES: usize = 64 * 1024 * 1024;
+
+/// What waits for the writer, by weight: the channel bounds only its number.
+#[derive(Debug, Default)]
+pub(super) struct Backlog(AtomicUsize);
+
+impl Backlog {
+    /// Whether a client's write has room. A single one always has.
+    pub(super) fn has_room(&self, weight: usize) -> bool {
+        let waiting = self.0.load(Ordering::Relaxed);
+        waiting == 0 || waiting.saturating_add(weight) <= BACKLOG_BYTES
+    }
+
+    /// A write goes into the channel.
+    pub(super) fn enter(&self, weight: usize) {
+        self.0.fetch_add(weight, Ordering::Relaxed);
+    }
+
+    /// A write has come out of the channel, or did not get in.
+    pub(super) fn leave(&self, weight: usize) {
+        self.0.fetch_sub(weight, Ordering::Relaxed);
+    }
+}
 
 /// What comes through the channel.
 pub(super) enum Request {
@@ -34,38 +61,18 @@ pub(super) struct Batch {
 
 impl Batch {
     /// Starts with one write, takes in what waits in the channel, and lingers if nothing hurries.
-    pub(super) fn gather(
-        first: Box<dyn Pending>,
-        channel: &Receiver<Request>,
-        linger: Duration,
-        clock: &dyn Clock,
-    ) -> Self {
+    pub(super) fn gather(first: Box<dyn Pending>, channel: &Receiver<Request>, shared: &Shared) -> Self {
         let mut batch = Self { writes: Vec::new(), is_last: false, closes: false, weight: 0, hurries: false };
-        batch.push(first);
-        let deadline =
-            clock.monotonic_ms().saturating_add(u64::try_from(linger.as_millis()).unwrap_or(u64::MAX));
+        batch.push(first, shared);
+        let clock = shared.clock.as_ref();
+        let deadline = clock.monotonic_ms().saturating_add(shared.options.linger_ms);
         while !batch.is_full() {
-            let next = match channel.try_recv() {
-                Ok(next) => next,
-                Err(_) if batch.is_ripe() => {
+            let left = || Duration::from_millis(deadline.saturating_sub(clock.monotonic_ms()));
+            match batch.next(channel, left) {
+                Some(Request::Write(write)) => batch.push(write, shared),
+                Some(Request::Close) => batch.closes = true,
+                None => {
                     batch.is_last = true;
-                    break;
-                }
-                Err(_) => {
-                    let left = deadline.saturating_sub(clock.monotonic_ms());
-                    match channel.recv_timeout(Duration::from_millis(left)) {
-                        Ok(next) => next,
-                        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                            batch.is_last = true;
-                            break;
-                        }
-                    }
-                }
-            };
-            match next {
-                Request::Write(write) => batch.push(write),
-                Request::Close => {
-                    batch.closes = true;
                     break;
                 }
             }
@@ -73,7 +80,16 @@ impl Batch {
         batch
     }
 
-    fn push(&mut self, write: Box<dyn Pending>) {
+    fn next(&self, channel: &Receiver<Request>, left: impl FnOnce() -> Duration) -> Option<Request> {
+        match channel.try_recv() {
+            Ok(next) => Some(next),
+            Err(_) if self.is_ripe() => None,
+            Err(_) => channel.recv_timeout(left()).ok(),
+        }
+    }
+
+    fn push(&mut self, write: Box<dyn Pending>, shared: &Shared) {
+        shared.backlog.leave(write.weight());
         self.weight = self.weight.saturating_add(write.weight());
         self.hurries |= write.urgency() == Urgency::Now;
         self.writes.push(write);

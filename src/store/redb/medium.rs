@@ -4,14 +4,22 @@
 use crate::ports::StoreError;
 use redb::{Database, DatabaseError, ReadTransaction, ReadableDatabase, StorageBackend, WriteTransaction};
 use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
+
+/// What a disk has to take before the database is reopened for writing.
+const PROBE_BYTES: usize = 64 * 1024;
 
 /// Something that a database can be opened on, again and again.
 pub(super) trait Medium: Send + Sync {
     /// Makes it, if it is not there yet.
     fn provide(&self) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+    /// Whether it takes writes, as far as can be told without touching the database.
+    fn takes_writes(&self) -> Result<(), io::Error> {
         Ok(())
     }
     /// Opens what is there.
@@ -31,11 +39,20 @@ impl Medium for InFile {
             return Ok(());
         }
         let draft = self.0.with_extension("new");
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
         drop(redb::Builder::new().create_file(file)?);
         fs::rename(&draft, &self.0)?;
         let parent = self.0.parent().filter(|p| !p.as_os_str().is_empty());
         Ok(File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?)
+    }
+
+    /// Tried on a scratch file beside it.
+    fn takes_writes(&self) -> Result<(), io::Error> {
+        let path = self.0.with_extension("probe");
+        let written = fs::write(&path, vec![0; PROBE_BYTES]).and_then(|()| File::open(&path)?.sync_all());
+        let removed = fs::remove_file(&path);
+        written.and(removed)
     }
 
     fn open(&self, cache_bytes: usize) -> Result<Database, DatabaseError> {
@@ -102,7 +119,9 @@ impl Handle {
     }
 
     /// Puts the database away and opens the medium again: redb refuses writes after an I/O error until then.
+    /// While the medium takes no writes the old one stays, so that reads go on.
     pub(super) fn reopen(&self, medium: &dyn Medium, cache_bytes: usize) -> Result<(), StoreError> {
+        medium.takes_writes().map_err(|e| StoreError::Io(e.to_string()))?;
         let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
         // The old one has to go first: it holds the file's lock.
         *state = State::Broken("the store is being reopened".to_owned());

@@ -113,6 +113,7 @@ impl RedbStore {
             options,
             bounds,
             clock,
+            backlog: batch::Backlog::default(),
             watches: watches::Watches::default(),
             work: work::Work::default(),
         });
@@ -125,21 +126,36 @@ impl RedbStore {
 
     /// For requests of clients: they hear that the store is busy rather than wait.
     fn offer<A: Act>(&self, act: A) -> Ticket<A::Out> {
+        let weight = act.weight();
+        if !self.shared.backlog.has_room(weight) {
+            return Ticket::refused(StoreError::Busy);
+        }
         let (pending, ticket) = pend(act);
-        match self.channel.try_send(Request::Write(pending)) {
-            Ok(()) => ticket,
-            Err(TrySendError::Full(_)) => Ticket::refused(StoreError::Busy),
-            Err(TrySendError::Disconnected(_)) => Ticket::refused(StoreError::Closed),
+        self.shared.backlog.enter(weight);
+        let Err(refusal) = self.channel.try_send(Request::Write(pending)) else { return ticket };
+        self.shared.backlog.leave(weight);
+        match refusal {
+            TrySendError::Full(_) => Ticket::refused(StoreError::Busy),
+            TrySendError::Disconnected(_) => Ticket::refused(StoreError::Closed),
         }
     }
 
     /// For workers: a full channel slows them down.
     fn push<A: Act>(&self, act: A) -> Ticket<A::Out> {
+        let weight = act.weight();
         let (pending, ticket) = pend(act);
-        match self.channel.send(Request::Write(pending)) {
-            Ok(()) => ticket,
-            Err(_) => Ticket::refused(StoreError::Closed),
+        self.shared.backlog.enter(weight);
+        if self.channel.send(Request::Write(pending)).is_ok() {
+            return ticket;
         }
+        self.shared.backlog.leave(weight);
+        Ticket::refused(StoreError::Closed)
+    }
+}
+
+impl Drop for RedbStore {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

@@ -1,9 +1,8 @@
 //! The one thread that writes. Owns the commit: group, fsync, then acknowledge, then wake readers and workers; and the
 //! way back after a disk error. Refuses to acknowledge anything before its fsync (P1, P2).
 
-use super::RedbStore;
 use super::act::{Pending, pend};
-use super::batch::{Batch, Request};
+use super::batch::{Backlog, Batch, Request};
 use super::lease::Leases;
 use super::medium::{Handle, Medium};
 use super::probe::Probe;
@@ -35,6 +34,7 @@ pub(super) struct Shared {
     pub(super) options: StoreOptions,
     pub(super) bounds: Bounds,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) backlog: Backlog,
     pub(super) watches: Watches,
     pub(super) work: Work,
 }
@@ -65,8 +65,7 @@ impl Writer {
         loop {
             match self.next(channel) {
                 Ok(Request::Write(first)) => {
-                    let linger = Duration::from_millis(self.shared.options.linger_ms);
-                    let batch = Batch::gather(first, channel, linger, self.shared.clock.as_ref());
+                    let batch = Batch::gather(first, channel, &self.shared);
                     let closes = batch.closes;
                     let quick = self.wants_quick_repair(&batch);
                     self.write(batch.writes, quick);
@@ -105,22 +104,29 @@ impl Writer {
     /// One commit for the group; if one of its values cannot be written, one commit for each write, so that only that
     /// one fails.
     fn write(&mut self, mut writes: Vec<Box<dyn Pending>>, quick: bool) {
-        let healed = if self.is_broken { self.heal() } else { Ok(()) };
-        match healed.and_then(|()| self.commit(&mut writes, quick)) {
+        if let Err(error) = self.ensure_whole() {
+            // Nothing was tried, so nothing is in doubt: leases stay.
+            settle_all(writes, &Err(error));
+            return;
+        }
+        match self.commit(&mut writes, quick) {
             Err(StoreError::Corrupt(_)) if writes.len() > 1 => {
                 for write in writes {
                     self.write(vec![write], quick);
                 }
             }
             verdict => {
-                if let Err(StoreError::Io(_)) = &verdict {
+                if let Err(StoreError::Io(reason)) = &verdict {
+                    tracing::error!(reason, "a commit failed; the store reopens before the next one");
                     self.break_off(&writes);
                 }
-                for write in writes {
-                    write.settle(verdict.clone());
-                }
+                settle_all(writes, &verdict);
             }
         }
+    }
+
+    fn ensure_whole(&mut self) -> Result<(), StoreError> {
+        if self.is_broken { self.heal() } else { Ok(()) }
     }
 
     fn commit(&mut self, writes: &mut [Box<dyn Pending>], quick: bool) -> Result<(), StoreError> {
@@ -176,6 +182,7 @@ impl Writer {
         self.is_settled = false;
         self.recover(Cause::Disk)?;
         self.is_broken = false;
+        tracing::info!("the store takes writes again");
         for job in std::mem::take(&mut self.unsure) {
             // Readers of a job whose news cannot be read now are woken by its next event.
             if let Ok(seq) = self.shared.handle.read(|reading| super::read::last_seq(reading, job)) {
@@ -207,8 +214,8 @@ impl Writer {
     }
 }
 
-impl Drop for RedbStore {
-    fn drop(&mut self) {
-        self.close();
+fn settle_all(writes: Vec<Box<dyn Pending>>, verdict: &Result<(), StoreError>) {
+    for write in writes {
+        write.settle(verdict.clone());
     }
 }
