@@ -83,10 +83,11 @@ fn profile_of(request: &Request) -> Profile {
     }
 }
 
-/// The kill list, then the allow list: for children that stay this program. Python's driver does the same.
+/// All filters, in order: for children that stay this program. Python's driver installs the last two.
 fn install_final(filters: &Filters) -> Result<(), String> {
-    install("kill list", &filters.kill)?;
-    install("allow list", &filters.allow)
+    install("early kill list", &filters.set_up)?;
+    install("allow list", &filters.allow)?;
+    install("kill list", &filters.kill)
 }
 
 fn install(what: &str, program: &[seccompiler::sock_filter]) -> Result<(), String> {
@@ -112,7 +113,8 @@ fn payload_file(request: &Request, task: &PythonTask, filters: &Filters) -> std:
         fields.insert("level".to_owned(), request.level.name().into());
         fields.insert("parent_pid".to_owned(), request.parent_pid.into());
         fields.insert("directory".to_owned(), request.directory.to_string_lossy().into());
-        fields.insert("filters".to_owned(), vec![hex(&filters.kill), hex(&filters.allow)].into());
+        fields.insert("filters".to_owned(), vec![hex(&filters.allow), hex(&filters.kill)].into());
+        fields.insert("seccomp_number".to_owned(), libc::SYS_seccomp.into());
     }
     let descriptor = rustix::fs::memfd_create("nanoclaw-payload", rustix::fs::MemfdFlags::CLOEXEC)?;
     let mut file = std::fs::File::from(descriptor);

@@ -38,10 +38,12 @@ def read_payload():
 class Closing:
     """The system calls that end the set-up, prepared while everything is still allowed."""
 
-    def __init__(self, filters, parent):
+    def __init__(self, filters, seccomp_number, parent):
         import ctypes, os
-        self.getppid, self.parent = os.getppid, parent
-        self.prctl = ctypes.CDLL(None, use_errno=True).prctl
+        self.getppid, self.parent, self.seccomp_number = os.getppid, parent, seccomp_number
+        library = ctypes.CDLL(None, use_errno=True)
+        self.prctl, self.syscall = library.prctl, library.syscall
+        self.syscall.restype = ctypes.c_long
         self.errno = ctypes.get_errno
         self.long = ctypes.c_ulong
         self.buffers, self.programs = [], []
@@ -52,19 +54,20 @@ class Closing:
             header = (len(code) // 8).to_bytes(8, sys.byteorder) + ctypes.addressof(self.buffers[-1]).to_bytes(8, sys.byteorder)
             self.programs.append(ctypes.create_string_buffer(header, len(header)))
 
-    def call(self, what, option, *arguments):
-        arguments = [a if not isinstance(a, int) else self.long(a) for a in arguments]
-        if self.prctl(option, *arguments, *[self.long(0)] * (4 - len(arguments))) != 0:
+    def set(self, what, option, value):
+        if self.prctl(option, self.long(value), *[self.long(0)] * 3) != 0:
             fail("%s failed with errno %d" % (what, self.errno()))
 
     def close(self):
-        self.call("PR_SET_PDEATHSIG", 1, 9)  # exec of a changed real user clears it
-        self.call("PR_SET_DUMPABLE", 4, 0)  # exec sets it
-        self.call("PR_SET_NO_NEW_PRIVS", 38, 1)
+        self.set("PR_SET_PDEATHSIG", 1, 9)  # exec of a changed real user clears it
+        self.set("PR_SET_DUMPABLE", 4, 0)  # exec sets it
+        self.set("PR_SET_NO_NEW_PRIVS", 38, 1)
         if self.getppid() != self.parent:
             fail("the parent is gone")
         for number, program in enumerate(self.programs):
-            self.call("installing filter %d" % number, 22, 2, program)
+            # SECCOMP_SET_MODE_FILTER with TSYNC: threads that an extra module started are held, too.
+            if self.syscall(self.long(self.seccomp_number), self.long(1), self.long(1), program) != 0:
+                fail("installing filter %d failed with errno %d" % (number, self.errno()))
         if self.prctl(3, *[self.long(0)] * 4) != -1 or self.errno() != 1:
             fail("the filters are installed but do not hold")
 
@@ -345,7 +348,7 @@ def main():
     task = read_payload()
     try:
         warm_up(task)
-        closing = Closing(task["filters"], task["parent_pid"])
+        closing = Closing(task["filters"], task["seccomp_number"], task["parent_pid"])
         if task["level"] == "lenient":
             enter_own_directory(task)
         sys.stdout.reconfigure(line_buffering=True)
