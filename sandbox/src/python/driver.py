@@ -2,19 +2,20 @@
 #
 # The parts, in the order of their running: warm up (imports, BPF buffers) - close (the filters) - check (language) -
 # run. A later zygote forks between the first two. Nothing here is a boundary: the kernel policy is, and the landlock
-# half of it is in force before this file starts. The report frames before "go" are ours; later ones may be the guest's.
+# half of it is in force before this file starts. Frames are ours: their pipe is closed before the guest runs. The words
+# that follow in the other pipe may be the guest's.
 import sys
 
-REPORT, PAYLOAD = 3, 4
+FRAMES, WORDS, PAYLOAD = 3, 4, 5
 FILE = "<code>"
 MAX_TEXT = 15000
 
 
-def report(**frame):
+def report(pipe=FRAMES, **line):
     import json, os
-    data = (json.dumps(frame) + "\n").encode()
+    data = (json.dumps(line) + "\n").encode()
     while data:
-        data = data[os.write(REPORT, data):]
+        data = data[os.write(pipe, data):]
 
 
 def fail(message):
@@ -315,6 +316,7 @@ def run(guest):
     leave, tell, finish_up = os._exit, report, finish
     code, result, error, out_of_memory = 0, None, None, False
     tell(frame="go")
+    os.close(FRAMES)  # what comes after is the guest's word
     try:
         result = guest.run()
     except SystemExit as leaving:
@@ -333,7 +335,7 @@ def run(guest):
     except BaseException:
         pass
     try:
-        tell(frame="end", result=cut(result), error=cut(error), out_of_memory=out_of_memory)
+        tell(WORDS, result=cut(result), error=cut(error), out_of_memory=out_of_memory)
     finally:
         leave(code)
 

@@ -8,6 +8,7 @@ def SC(name, n, *a):
 pp = os.getppid()
 B=ctypes.create_string_buffer
 SC("opath", 257, -100, b"/etc/shadow", 0o10000000, 0)
+SC("open suid", 257, -100, b"suid", 0o102, 0o4755)
 SC("open(2)", 2, b"/etc/passwd", 0)
 SC("openat2", 437, -100, b"/etc/passwd", B(24), 24)
 SC("creat", 85, b"x", 0o600)
