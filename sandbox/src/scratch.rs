@@ -67,6 +67,20 @@ impl Drop for Scratch {
     }
 }
 
+/// Removes what runs of dead servers left below `parent` (a `kill -9` leaves no time to clean up).
+pub(crate) fn sweep(parent: &Path) {
+    let Ok(entries) = std::fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|rest| rest.split('-').next());
+        let Some(owner) = owner.and_then(|pid| pid.parse().ok()).and_then(rustix::process::Pid::from_raw) else { continue };
+        if rustix::process::test_kill_process(owner) == Err(Errno::SRCH) {
+            // Another user's, or being swept by another server: not ours to worry about.
+            remove_tree(&entry.path()).ok();
+        }
+    }
+}
+
 fn remove_tree(path: &Path) -> rustix::io::Result<()> {
     let root = open_directory(rustix::fs::CWD, &to_cstring(path)?)?;
     let mut moved = 0;
@@ -231,6 +245,16 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = Scratch::make(home.path()).unwrap().path().to_owned();
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_dead_server_s_directory_is_swept_and_a_live_one_s_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let live = Scratch::make(home.path()).unwrap();
+        let dead = home.path().join(format!("{PREFIX}{}-0", i32::MAX));
+        std::fs::create_dir_all(dead.join("x")).unwrap();
+        sweep(home.path());
+        assert!(live.path().exists() && !dead.exists());
     }
 
     #[test]

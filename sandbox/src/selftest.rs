@@ -146,7 +146,7 @@ impl Tester<'_> {
             cancel: &|| false,
         };
         let seen = watch::watch(child, &bounds).map_err(|error| error.to_string())?;
-        match frame::read(&seen.report.bytes).stage {
+        match frame::stage(&seen.frames.bytes) {
             Stage::Ran => Ok(seen),
             Stage::Failed(message) => Err(message),
             other => Err(format!(

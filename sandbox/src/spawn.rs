@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use crate::child::{CHILD_MARKER, REPORT_DESCRIPTOR};
+use crate::child::{CHILD_MARKER, FRAMES_DESCRIPTOR, WORDS_DESCRIPTOR};
 use crate::error::Error;
 use crate::request::Request;
 use crate::sys::{self, Ended};
@@ -23,7 +23,7 @@ pub(crate) struct Child {
     pid: Pid,
     pidfd: OwnedFd,
     reaped: bool,
-    pipes: Option<[OwnedFd; 3]>,
+    pipes: Option<[OwnedFd; 4]>,
 }
 
 /// Starts a sandboxed child with its assignment.
@@ -40,21 +40,23 @@ pub(crate) fn new_command(exe: &Path) -> Command {
     Command::new(exe)
 }
 
-/// Starts a command with its own output and report pipes.
+/// Starts a command with its own pipes.
 pub(crate) fn start(mut command: Command) -> Result<Child, Error> {
     let (stdout, stdout_end) = pipe("standard output")?;
     let (stderr, stderr_end) = pipe("standard error")?;
-    let (report, report_end) = pipe("report")?;
+    let (frames, frames_end) = pipe("report")?;
+    let (words, words_end) = pipe("report")?;
     command.stdout(Stdio::from(stdout_end)).stderr(Stdio::from(stderr_end));
-    sys::pass_descriptor(&mut command, report_end.as_fd(), REPORT_DESCRIPTOR);
+    sys::pass_descriptor(&mut command, frames_end.as_fd(), FRAMES_DESCRIPTOR);
+    sys::pass_descriptor(&mut command, words_end.as_fd(), WORDS_DESCRIPTOR);
     let path = command.get_program().to_owned();
     let child = command.spawn().map_err(|source| Error::Spawn { path: path.into(), source })?;
     // The command holds our copies of the writing ends: with them open, no pipe would ever end.
     drop(command);
-    drop(report_end);
+    drop((frames_end, words_end));
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| Error::Watch(io::ErrorKind::InvalidData.into()))?;
     match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
-        Ok(pidfd) => Ok(Child { pid, pidfd, reaped: false, pipes: Some([stdout, stderr, report]) }),
+        Ok(pidfd) => Ok(Child { pid, pidfd, reaped: false, pipes: Some([stdout, stderr, frames, words]) }),
         Err(error) => {
             rustix::process::kill_process(pid, Signal::KILL).ok();
             sys::reap(pid.as_raw_nonzero().get()).ok();
@@ -64,8 +66,8 @@ pub(crate) fn start(mut command: Command) -> Result<Child, Error> {
 }
 
 impl Child {
-    /// The reading ends of its standard output, standard error and report. Whoever closes one ends the guest's writing.
-    pub(crate) fn take_pipes(&mut self) -> Result<[OwnedFd; 3], Error> {
+    /// The reading ends of its standard output, standard error, frames and words. Whoever closes one ends the guest's writing.
+    pub(crate) fn take_pipes(&mut self) -> Result<[OwnedFd; 4], Error> {
         self.pipes.take().ok_or_else(|| Error::Watch(io::ErrorKind::NotConnected.into()))
     }
 

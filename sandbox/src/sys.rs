@@ -108,17 +108,17 @@ pub(crate) fn landlock_abi() -> io::Result<u32> {
     Ok(u32::try_from(abi).unwrap_or(0))
 }
 
-/// Installs a seccomp filter for good. No-new-privs must be set.
-///
-/// By prctl, because the kill list, which is installed first, already forbids seccomp(2).
+/// Installs a seccomp filter for good, on every thread of the process. No-new-privs must be set.
 pub(crate) fn install_filter(program: &[sock_filter]) -> io::Result<()> {
     let header = libc::sock_fprog {
         len: u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?,
         filter: program.as_ptr().cast::<libc::sock_filter>().cast_mut(),
     };
+    let (mode, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_TSYNC);
     // SAFETY: the kernel copies `len` instructions of the same layout and writes nothing.
-    let result = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const header) };
-    checked(result.into()).map(drop)
+    let thread = checked(unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, &raw const header) })?;
+    // A positive answer names a thread that could not follow: nothing was installed.
+    if thread == 0 { Ok(()) } else { Err(io::Error::other(format!("thread {thread} cannot follow"))) }
 }
 
 /// The bytes of a filter, as the kernel reads them.

@@ -27,7 +27,7 @@ pub(crate) struct Bounds<'a> {
     pub stdout_bytes: usize,
     /// Bytes of standard error that are kept.
     pub stderr_bytes: usize,
-    /// Bytes of the report that are read.
+    /// Bytes of each half of the report that are read.
     pub report_bytes: usize,
     /// Whether the caller wants no more.
     pub cancel: &'a dyn Fn() -> bool,
@@ -66,8 +66,10 @@ pub(crate) struct Seen {
     pub stdout: Stream,
     /// Its standard error.
     pub stderr: Stream,
-    /// Its report.
-    pub report: Stream,
+    /// The first half of its report, our own code's.
+    pub frames: Stream,
+    /// The second half, the guest's.
+    pub words: Stream,
     /// Wall clock.
     pub duration: Duration,
 }
@@ -100,12 +102,12 @@ pub(crate) fn watch(mut child: Child, bounds: &Bounds<'_>) -> Result<Seen, Error
     let ended = child.reap()?;
     pipes.read_all();
     let cut = cut.or_else(|| pipes.overflow());
-    let [stdout, stderr, report] = pipes.0;
-    Ok(Seen { cut, ended, stdout: stdout.stream, stderr: stderr.stream, report: report.stream, duration })
+    let [stdout, stderr, frames, words] = pipes.0.map(|pipe| pipe.stream);
+    Ok(Seen { cut, ended, stdout, stderr, frames, words, duration })
 }
 
-/// The three reading ends: standard output, standard error, report.
-struct Pipes([Pipe; 3]);
+/// The reading ends: standard output, standard error, frames, words.
+struct Pipes([Pipe; 4]);
 
 /// One reading end, until it ends or is full.
 struct Pipe {
@@ -115,18 +117,19 @@ struct Pipe {
 }
 
 impl Pipes {
-    fn new([stdout, stderr, report]: [OwnedFd; 3], bounds: &Bounds<'_>) -> Self {
+    fn new([stdout, stderr, frames, words]: [OwnedFd; 4], bounds: &Bounds<'_>) -> Self {
         let pipe = |reader, cap| Pipe { reader: Some(reader), cap, stream: Stream::default() };
         Self([
             pipe(stdout, bounds.stdout_bytes),
             pipe(stderr, bounds.stderr_bytes),
-            pipe(report, bounds.report_bytes),
+            pipe(frames, bounds.report_bytes),
+            pipe(words, bounds.report_bytes),
         ])
     }
 
     /// Which output passed its cap. A report that does so is just read no further.
     fn overflow(&self) -> Option<Cut> {
-        let [stdout, stderr, _] = &self.0;
+        let [stdout, stderr, ..] = &self.0;
         if stdout.stream.truncated {
             Some(Cut::Stdout)
         } else {

@@ -151,6 +151,13 @@ for frame in ('{"frame":"ready"}', '{"frame":"refused","status":"ok","message":"
     for fd in range(1, 16):
         try: os.write(fd, ("\n" + frame + "\n").encode())
         except OSError: pass
+# A pipe can be opened again for reading: take out what our own code wrote, and put something else in.
+for fd in range(3, 16):
+    try:
+        again = os.open("/proc/self/fd/%d" % fd, os.O_RDWR | os.O_NONBLOCK)
+        os.read(again, 65536)
+        os.write(again, b'{"frame":"ready"}\n{"frame":"refused","status":"syntax_error","message":"FORGED"}\n')
+    except OSError: pass
 "#;
         for (end, status) in [
             ("os._exit(3)", Status::Error),
@@ -166,7 +173,7 @@ for frame in ('{"frame":"ready"}', '{"frame":"refused","status":"ok","message":"
             assert_eq!(record.status, status, "{end}: {record:#?}");
             assert_eq!(record.result, None);
         }
-        let flood = lenient("import os\nwhile True: os.write(3, b'z' * 65536)");
+        let flood = lenient("import os\nwhile True: os.write(4, b'z' * 65536)");
         assert_eq!(flood.status, Status::Error, "{flood:#?}");
     }
 

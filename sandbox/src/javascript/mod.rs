@@ -14,7 +14,7 @@ use rquickjs::{Context, Runtime};
 
 use crate::child::Report;
 use crate::clock::now;
-use crate::frame::{Frame, cut};
+use crate::frame::{Frame, Words, cut};
 use crate::limits::Limits;
 use crate::sys::MeteredAllocator;
 
@@ -50,7 +50,7 @@ pub(crate) fn run(report: &mut Report, limits: &Limits, code: &str, language_che
             let code = check::without_hashbang(code);
             match check::parse(&runtime, &code, language_check) {
                 Ok(mode) => {
-                    report.tell(&Frame::Go);
+                    report.go();
                     session::run(&runtime, &context, &code, mode)
                 }
                 Err(refusal) => {
@@ -72,7 +72,8 @@ pub(crate) fn run(report: &mut Report, limits: &Limits, code: &str, language_che
     if let Some(error) = &error {
         session::write(2, &format!("{error}\n"));
     }
-    report.tell(&Frame::End { result: result.map(cut), error: error.map(cut), out_of_memory: exit == OUT_OF_MEMORY_EXIT });
+    let out_of_memory = exit == OUT_OF_MEMORY_EXIT;
+    report.end(&Words { result: result.map(cut), error: error.map(cut), out_of_memory });
     exit
 }
 

@@ -6,8 +6,11 @@ use super::rule::{Outcome, Rule, Test, rows};
 const NOT_EXECUTABLE: Outcome = Outcome::AllowIf(&[&[Test { argument: 2, mask: PROT_EXEC, value: 0 }]]);
 /// `openat` with flags that neither write, create, truncate nor open a bare path.
 const READ_ONLY: Outcome = Outcome::AllowIf(&[&[Test { argument: 2, mask: WRITING | O_PATH, value: 0 }]]);
-/// `openat` in a writable directory: landlock decides, but a bare path is no file of anyone's.
-const NOT_BARE: Outcome = Outcome::AllowIf(&[&[Test { argument: 2, mask: O_PATH, value: 0 }]]);
+/// `openat` in a writable directory: landlock decides, but no bare path, and no set-id bits on what it makes.
+const NOT_BARE: Outcome = Outcome::AllowIf(&[&[
+    Test { argument: 2, mask: O_PATH, value: 0 },
+    Test { argument: 3, mask: SET_ID, value: 0 },
+]]);
 /// `ioctl(TCGETS)`: what `isatty` asks.
 const IS_TERMINAL: &[Test] = &[Test { argument: 1, mask: LOW, value: 0x5401 }];
 /// `ioctl(FIONBIO)`: what Python's `setblocking` does to its own socket pair; asyncio cannot start without.
@@ -74,6 +77,8 @@ const HARMLESS_SIGNALS: Outcome = Outcome::AllowIf(&[
 const LOW: u64 = 0xffff_ffff;
 const PROT_EXEC: u64 = 4;
 const O_PATH: u64 = 0o10_000_000;
+/// `S_ISUID | S_ISGID`.
+const SET_ID: u64 = 0o6_000;
 /// `O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | __O_TMPFILE`.
 const WRITING: u64 = 0o3 | 0o100 | 0o1_000 | 0o2_000 | 0o20_000_000;
 const CLONE_THREAD: u64 = 0x0001_0000;

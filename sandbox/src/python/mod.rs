@@ -32,6 +32,15 @@ const PROBE_OUTPUT_BYTES: usize = 1024 * 1024;
 const USUAL_DIRECTORIES: &[&str] = &["/usr/local/bin", "/usr/bin", "/bin"];
 /// Their names, the plain one first.
 const NAMES: &[&str] = &["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python3.10", "python3.9"];
+/// A guest's whole environment. One thread: number libraries would start a pool while they warm up.
+const ENVIRONMENT: [(&str, &str); 6] = [
+    ("LANG", "C.UTF-8"),
+    ("PATH", "/usr/bin:/bin"),
+    ("TZ", "UTC"),
+    ("OPENBLAS_NUM_THREADS", "1"),
+    ("OMP_NUM_THREADS", "1"),
+    ("MKL_NUM_THREADS", "1"),
+];
 /// What the loader reads at every start.
 const LOADER_CACHE: &str = "/etc/ld.so.cache";
 const ZONES: &str = "/usr/share/zoneinfo";
@@ -186,6 +195,6 @@ pub(crate) fn become_interpreter(task: &PythonTask) -> std::io::Error {
     spawn::new_command(&task.interpreter)
         .args(["-I", "-S", "-B", "-X", "utf8", "-c", DRIVER])
         .env_clear()
-        .envs([("LANG", "C.UTF-8"), ("PATH", "/usr/bin:/bin"), ("TZ", "UTC")])
+        .envs(ENVIRONMENT)
         .exec()
 }
