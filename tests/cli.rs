@@ -1,4 +1,11 @@
 //! The command line from outside: streams, exit codes, hints, and the demonstration itself.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, and starts processes and waits for them"
+)]
 
 mod support;
 
@@ -18,7 +25,11 @@ struct Ran {
 impl From<Output> for Ran {
     fn from(output: Output) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-        Self { code: output.status.code().expect("an exit code"), out: text(output.stdout), err: text(output.stderr) }
+        Self {
+            code: output.status.code().expect("an exit code"),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
     }
 }
 
@@ -43,17 +54,22 @@ fn the_demonstration_shows_a_crash_and_a_resume_and_leaves_nothing() {
     assert_eq!(ran.code, 0, "{}\n{}", ran.out, ran.err);
     assert!(ran.out.contains("391") && ran.out.contains("2432902008176640000"), "{}", ran.out);
     assert!(ran.err.contains("kill -9") && ran.err.contains("without a gap"), "{}", ran.err);
-    let dir = ran.err.split("data in ").nth(1).and_then(|t| t.split(')').next()).expect("it names its directory");
+    let dir =
+        ran.err.split("data in ").nth(1).and_then(|t| t.split(')').next()).expect("it names its directory");
     assert!(!std::path::Path::new(dir).exists(), "{dir} is left behind");
 }
 
 #[test]
 fn exec_gives_the_programs_streams_and_exit_code() {
-    let ran = feed(&["exec", "--lang", "python", "-"], "import sys\nprint('out')\nprint('err', file=sys.stderr)");
+    let ran =
+        feed(&["exec", "--lang", "python", "-"], "import sys\nprint('out')\nprint('err', file=sys.stderr)");
     // `sys` is no module of the standard level: the message says what is, and the way out.
     assert_ne!(ran.code, 0);
     assert!(ran.err.contains("sys") && ran.err.contains("lenient"), "{}", ran.err);
-    let ran = feed(&["exec", "--lang", "python", "--strictness", "lenient", "-"], "import sys\nprint('out')\nprint('err', file=sys.stderr)\nsys.exit(3)");
+    let ran = feed(
+        &["exec", "--lang", "python", "--strictness", "lenient", "-"],
+        "import sys\nprint('out')\nprint('err', file=sys.stderr)\nsys.exit(3)",
+    );
     assert_eq!((ran.code, ran.out.as_str()), (3, "out\n"), "{}", ran.err);
     assert!(ran.err.contains("err"));
     let ran = feed(&["exec", "--lang", "javascript", "-"], "console.log([1,2,3].map(x => x * 2).join())");
@@ -64,8 +80,24 @@ fn exec_gives_the_programs_streams_and_exit_code() {
 fn exec_json_is_the_result_record() {
     let ran = feed(&["exec", "--lang", "python", "--json", "-"], "print('hi')\n6*7");
     let record: Value = serde_json::from_str(&ran.out).expect("one JSON object");
-    assert_eq!((&record["status"], &record["stdout"], &record["result"]), (&json!("ok"), &json!("hi\n"), &json!("42")));
-    for key in ["exit_code", "signal", "limit", "stderr", "stdout_truncated", "stderr_truncated", "duration_ms", "cpu_ms", "max_rss_kb", "level", "engine", "engine_version"] {
+    assert_eq!(
+        (&record["status"], &record["stdout"], &record["result"]),
+        (&json!("ok"), &json!("hi\n"), &json!("42"))
+    );
+    for key in [
+        "exit_code",
+        "signal",
+        "limit",
+        "stderr",
+        "stdout_truncated",
+        "stderr_truncated",
+        "duration_ms",
+        "cpu_ms",
+        "max_rss_kb",
+        "level",
+        "engine",
+        "engine_version",
+    ] {
         assert!(record.get(key).is_some(), "{key} is missing: {record}");
     }
     let ran = feed(&["exec", "--lang", "python", "--json", "--timeout-s", "1", "-"], "while True: pass");
@@ -92,7 +124,11 @@ fn ask_streams_thinking_calls_results_and_the_answer() {
     let server = Server::start();
     let ran = run(&["ask", "--server", &server.url, "tool: calculator {\"expression\": \"17*23\"}"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.out.contains("→ calculator") && ran.out.contains("← calculator") && ran.out.contains("391"), "{}", ran.out);
+    assert!(
+        ran.out.contains("→ calculator") && ran.out.contains("← calculator") && ran.out.contains("391"),
+        "{}",
+        ran.out
+    );
     let ran = run(&["ask", "--server", &server.url, "--json", "--thinking", "hello"]);
     let lines: Vec<Value> = ran.out.lines().map(|l| serde_json::from_str(l).expect("JSON lines")).collect();
     assert!(lines.iter().any(|l| l["data"]["type"] == "thinking"));
@@ -110,7 +146,8 @@ fn ask_streams_thinking_calls_results_and_the_answer() {
 fn p2_tail_survives_a_server_that_is_killed_and_comes_back() {
     let upstream = Upstream::start(|_, _| Answer::paced_text(&"word ".repeat(40), Duration::from_millis(25)));
     let dir = tempfile::tempdir().expect("a directory");
-    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
     let config = against(&upstream, "");
     std::fs::write(dir.path().join("config.yml"), &config).expect("written");
     let serve = || {
@@ -166,7 +203,11 @@ fn a_failed_job_is_a_failed_command() {
 fn an_absent_server_is_named_with_a_hint() {
     let ran = run(&["jobs", "--server", "http://127.0.0.1:9"]);
     assert_eq!(ran.code, 1);
-    assert!(ran.err.starts_with("nanoclaw: cannot reach the server") && ran.err.contains("\nhint: "), "{}", ran.err);
+    assert!(
+        ran.err.starts_with("nanoclaw: cannot reach the server") && ran.err.contains("\nhint: "),
+        "{}",
+        ran.err
+    );
     assert_eq!(run(&["jobs", "--server", "nonsense"]).code, 2);
 }
 
@@ -178,7 +219,10 @@ fn p9_a_bad_configuration_exits_78_and_a_secret_is_never_shown() {
     for (text, word) in [
         ("lisen: 127.0.0.1:1", "listen"),
         ("listen: 0.0.0.0:80", "reverse proxy"),
-        ("models: [{id: a, api_url: \"http://127.0.0.1:1/v1\", api_key: \"${NOT_SET_ANYWHERE}\"}]", "NOT_SET_ANYWHERE"),
+        (
+            "models: [{id: a, api_url: \"http://127.0.0.1:1/v1\", api_key: \"${NOT_SET_ANYWHERE}\"}]",
+            "NOT_SET_ANYWHERE",
+        ),
         ("workers: many", "workers"),
         ("default_model: nope", "nope"),
     ] {
@@ -188,7 +232,8 @@ fn p9_a_bad_configuration_exits_78_and_a_secret_is_never_shown() {
         assert!(ran.err.contains(word) && ran.err.contains("\nhint: "), "{text}: {}", ran.err);
         assert_eq!(run(&["serve", "--config", path]).code, 78, "{text}");
     }
-    std::fs::write(&file, "models: [{id: a, api_url: \"http://127.0.0.1:1/v1\", api_key: sk-very-secret}]").expect("written");
+    std::fs::write(&file, "models: [{id: a, api_url: \"http://127.0.0.1:1/v1\", api_key: sk-very-secret}]")
+        .expect("written");
     let ran = run(&["config", "show", "--config", path]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(!ran.out.contains("very-secret") && ran.out.contains("***"), "{}", ran.out);
@@ -229,6 +274,8 @@ fn p10_the_server_is_small_and_its_files_are_private() {
         .expect("its memory");
     // A debug build is larger than the release, whose figure scripts/bench measures.
     assert!(kb < 60 * 1024, "{kb} KiB resident");
-    let mode = |path: &str| std::fs::metadata(server.dir.join(path)).expect("it is there").permissions().mode() & 0o777;
+    let mode = |path: &str| {
+        std::fs::metadata(server.dir.join(path)).expect("it is there").permissions().mode() & 0o777
+    };
     assert_eq!((mode("data"), mode("data/nanoclaw.redb")), (0o700, 0o600));
 }

@@ -1,4 +1,11 @@
 //! `kill -9` at awkward moments, from outside: what was accepted ends, what was seen stays, what was done is not redone.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, and starts processes and waits for them"
+)]
 
 mod support;
 
@@ -31,7 +38,10 @@ fn p1_p2_p3_a_server_killed_in_mid_stream_finishes_after_restart() {
         let results: Vec<_> = seen.iter().filter(|e| e.data["type"] == "tool_result").collect();
         assert_eq!(results.len(), 1, "the tool ran once: {results:?}");
         let again = upstream.requests();
-        assert!(again[asked..].iter().all(|r| tool_results(r).len() == 1), "the recorded result is handed on");
+        assert!(
+            again[asked..].iter().all(|r| tool_results(r).len() == 1),
+            "the recorded result is handed on"
+        );
         assert!(seen.iter().any(|e| e.name == "step_discarded"), "the cut step is dropped");
         assert_eq!(server.wait(&id)["attempt"], 2);
     }

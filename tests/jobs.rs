@@ -1,4 +1,11 @@
 //! `/v1/jobs` from outside: submit in every form, wait, read, list, cancel, and what bad input is told.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, and starts processes and waits for them"
+)]
 
 mod support;
 
@@ -36,7 +43,10 @@ fn a_body_that_is_no_json_object_is_the_prompt() {
         "/v1/jobs/{}/output",
         server.get("/v1/jobs").json()["data"][0]["id"].as_str().expect("an id")
     ));
-    assert!(output.body.contains("from json") && output.header("content-type").is_some_and(|t| t.starts_with("text/plain")));
+    assert!(
+        output.body.contains("from json")
+            && output.header("content-type").is_some_and(|t| t.starts_with("text/plain"))
+    );
 }
 
 #[test]
@@ -75,7 +85,8 @@ fn a_tool_call_and_sandboxed_programs_run_in_one_job() {
     assert!(results.iter().all(|r| r["success"] == true), "{results:?}");
     assert_eq!(results[0]["data"]["result"], 391);
     assert!(results[1].to_string().contains("42") && results[2].to_string().contains("42"), "{results:?}");
-    let kinds: Vec<&str> = events.iter().filter_map(|e| e.data["type"].as_str()).filter(|t| t.starts_with("tool")).collect();
+    let kinds: Vec<&str> =
+        events.iter().filter_map(|e| e.data["type"].as_str()).filter(|t| t.starts_with("tool")).collect();
     assert_eq!(kinds, ["tool_call", "tool_call", "tool_call", "tool_result", "tool_result", "tool_result"]);
     assert_whole(&events);
 }
@@ -90,7 +101,8 @@ fn p5_a_fenced_program_runs_at_the_jobs_level_and_cannot_read_files() {
         assert!(!job.to_string().contains("root:"), "{level}: {job}");
         let events = server.events(&id);
         let result = events.iter().find(|e| e.data["type"] == "tool_result").expect("a result");
-        let content: Value = serde_json::from_str(result.data["content"].as_str().expect("text")).expect("JSON");
+        let content: Value =
+            serde_json::from_str(result.data["content"].as_str().expect("text")).expect("JSON");
         assert_eq!(content["success"], false, "{level}: {content}");
     }
 }
@@ -98,7 +110,8 @@ fn p5_a_fenced_program_runs_at_the_jobs_level_and_cannot_read_files() {
 #[test]
 fn p7_ids_that_are_not_there_are_404_whatever_they_look_like() {
     let server = Server::start();
-    for id in ["job_01ARZ3NDEKTSV4RRFFQ69G5FAV", "job_x", "x", "%2e%2e", "job_01ARZ3NDEKTSV4RRFFQ69G5FAV%00"] {
+    for id in ["job_01ARZ3NDEKTSV4RRFFQ69G5FAV", "job_x", "x", "%2e%2e", "job_01ARZ3NDEKTSV4RRFFQ69G5FAV%00"]
+    {
         for tail in ["", "/events", "/output"] {
             let reply = server.get(&format!("/v1/jobs/{id}{tail}"));
             assert_eq!(reply.status, 404, "{id}{tail}: {}", reply.body);
@@ -177,7 +190,8 @@ fn p9_a_web_page_cannot_drive_the_server() {
 
 #[test]
 fn a_queued_job_is_cancelled_without_running_and_a_running_one_within_a_second() {
-    let upstream = Upstream::start(|_, _| Answer::stream(vec![Act::Data(content("so it begins")), Act::Hang]));
+    let upstream =
+        Upstream::start(|_, _| Answer::stream(vec![Act::Data(content("so it begins")), Act::Hang]));
     let server = Server::start_against(&upstream, "workers: 1");
     let running = server.submit(&json!({"input": "a"}));
     let queued = server.submit(&json!({"input": "b"}));
@@ -189,7 +203,11 @@ fn a_queued_job_is_cancelled_without_running_and_a_running_one_within_a_second()
     let job = server.wait(&running);
     assert!(began.elapsed() < Duration::from_millis(1500), "took {:?}", began.elapsed());
     assert_eq!((&job["status"], &job["error"]["code"]), (&json!("cancelled"), &json!("cancelled")), "{job}");
-    assert_eq!(server.post(&format!("/v1/jobs/{running}/cancel"), &json!({})).json()["status"], "cancelled", "idempotent");
+    assert_eq!(
+        server.post(&format!("/v1/jobs/{running}/cancel"), &json!({})).json()["status"],
+        "cancelled",
+        "idempotent"
+    );
     for id in [running, queued] {
         let events = server.events(&id);
         assert_whole(&events);
@@ -206,8 +224,9 @@ fn jobs_of_one_conversation_run_in_order_and_see_each_other() {
         Answer::paced_text(&format!("{} messages, last {last}", messages.len()), Duration::from_millis(20))
     });
     let server = Server::start_against(&upstream, "");
-    let ids: Vec<String> =
-        (1..=3).map(|n| server.submit(&json!({"input": format!("q{n}"), "conversation_id": "chat"}))).collect();
+    let ids: Vec<String> = (1..=3)
+        .map(|n| server.submit(&json!({"input": format!("q{n}"), "conversation_id": "chat"})))
+        .collect();
     let texts: Vec<Value> = ids.iter().map(|id| server.wait(id)["output_text"].clone()).collect();
     assert_eq!(texts, ["1 messages, last q1", "3 messages, last q2", "5 messages, last q3"]);
     let alone = server.wait(&server.submit(&json!({"input": "q", "conversation_id": "other"})));
@@ -221,7 +240,9 @@ fn lists_page_newest_first_without_repeats() {
     let (mut seen, mut cursor) = (Vec::new(), String::new());
     loop {
         let page = server.get(&format!("/v1/jobs?limit=3{cursor}")).json();
-        seen.extend(page["data"].as_array().expect("data").iter().map(|j| j["id"].as_str().expect("id").to_owned()));
+        seen.extend(
+            page["data"].as_array().expect("data").iter().map(|j| j["id"].as_str().expect("id").to_owned()),
+        );
         if page["has_more"] == false {
             break;
         }
@@ -258,7 +279,11 @@ fn p9_a_refusing_provider_fails_the_job_without_leaking_its_address() {
     let server = Server::start_against(&upstream, "");
     let id = server.submit(&json!({"input": "x"}));
     let job = server.wait(&id);
-    assert_eq!((&job["status"], &job["error"]["code"]), (&json!("failed"), &json!("provider_error")), "{job}");
+    assert_eq!(
+        (&job["status"], &job["error"]["code"]),
+        (&json!("failed"), &json!("provider_error")),
+        "{job}"
+    );
     let port = upstream.url.rsplit(':').next().expect("a port");
     assert!(!job.to_string().contains(port), "{job}");
     assert_eq!(upstream.requests().len(), 1, "a refusal is not retried");
@@ -297,7 +322,7 @@ fn health_and_readiness_answer() {
     assert_eq!(server.get("/healthz").status, 200);
     let ready = server.get("/readyz");
     assert_eq!(ready.status, 200, "{}", ready.body);
-    assert_eq!(server.get("/nowhere").json()["error"]["type"].is_string(), true);
+    assert!(server.get("/nowhere").json()["error"]["type"].is_string());
     assert_eq!(server.get("/nowhere").status, 404);
 }
 

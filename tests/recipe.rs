@@ -1,4 +1,11 @@
 //! Performs CONTRIBUTING.md's "add a tool" on a copy of the repository: one file, one line, and the tool answers.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, and starts processes and waits for them"
+)]
 
 mod support;
 
@@ -8,7 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the build needs of the repository.
-const PARTS: &[&str] = &["Cargo.toml", "Cargo.lock", "clippy.toml", "README.md", "src", "sandbox", "config", "scripts", "tests"];
+const PARTS: &[&str] =
+    &["Cargo.toml", "Cargo.lock", "clippy.toml", "README.md", "src", "sandbox", "config", "scripts", "tests"];
 
 /// The text between the first pair of fences of this kind after a heading.
 fn block(document: &str, heading: &str, kind: &str) -> String {
@@ -55,9 +63,9 @@ fn p6_the_recipe_adds_a_tool_with_one_file_and_one_line() {
     let list = house.path().join("src/tools/mod.rs");
     let before = fs::read_to_string(&list).expect("the list");
     let line = block(&recipe, "2. Register it", "text");
-    let last = "    text_process,\n";
-    assert!(before.contains(last) && line.lines().count() == 1);
-    fs::write(&list, before.replace(last, &format!("{line}{last}"))).expect("step 2");
+    let neighbour = "    text_process,\n";
+    assert!(before.contains(neighbour) && line.lines().count() == 1);
+    fs::write(&list, before.replace(neighbour, &format!("{line}{neighbour}"))).expect("step 2");
 
     let target = Path::new(support::BINARY).parent().and_then(Path::parent).expect("the target folder");
     lend_dependencies(&target.join("debug"), &target.join("recipe/debug"));

@@ -1,4 +1,11 @@
 //! Event streams from outside: resume at any point, in every format, and what a bad cursor is told.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, and starts processes and waits for them"
+)]
 
 mod support;
 
@@ -19,7 +26,8 @@ fn talkative() -> Upstream {
                 .iter()
                 .enumerate()
                 .map(|(n, e)| {
-                    let function = json!({"name": "calculator", "arguments": json!({"expression": e}).to_string()});
+                    let function =
+                        json!({"name": "calculator", "arguments": json!({"expression": e}).to_string()});
                     json!({"index": n, "id": format!("c{n}"), "type": "function", "function": function})
                 })
                 .collect();
@@ -100,7 +108,8 @@ fn cumulative_frames_carry_the_whole_step_wherever_the_stream_resumes() {
         let events: Vec<Event> = server.stream(&path, after).collect();
         assert!(events.iter().all(|e| e.seq > after));
         assert_eq!(events.last().expect("done").name, "done");
-        let final_text = events.iter().rev().find(|e| e.data["type"] == "text").map(|e| e.data["content"].clone());
+        let final_text =
+            events.iter().rev().find(|e| e.data["type"] == "text").map(|e| e.data["content"].clone());
         if after < last - 1 && final_text.is_some() {
             let wanted = final_text == Some(json!(answer)) || after < last / 2;
             assert!(wanted, "after {after}: {final_text:?}");
@@ -133,8 +142,10 @@ fn json_lines_are_the_same_events() {
     let server = Server::start_against(&upstream, "");
     let id = server.submit(&json!({"input": "go"}));
     server.wait(&id);
-    let reply = server.get_with(&format!("/v1/jobs/{id}/events?format=delta"), &[("accept", "application/x-ndjson")]);
-    let lines: Vec<Value> = reply.body.lines().map(|l| serde_json::from_str(l).expect("a JSON line")).collect();
+    let reply =
+        server.get_with(&format!("/v1/jobs/{id}/events?format=delta"), &[("accept", "application/x-ndjson")]);
+    let lines: Vec<Value> =
+        reply.body.lines().map(|l| serde_json::from_str(l).expect("a JSON line")).collect();
     let frames: Vec<Value> =
         server.events(&id).iter().map(|e| json!({"id": e.seq, "event": e.name, "data": e.data})).collect();
     assert_eq!(lines, frames);
@@ -149,7 +160,9 @@ fn an_ended_job_resumed_at_its_last_id_is_a_204_and_bad_cursors_are_400() {
     let last = job["last_event_id"].as_u64().expect("an id");
     assert_eq!(server.get(&format!("{path}?after={last}")).status, 204);
     assert_eq!(server.get_with(&path, &[("last-event-id", &last.to_string())]).status, 204);
-    for bad in [format!("{}", last + 1), "-1".into(), "abc".into(), "1.5".into(), "18446744073709551616".into()] {
+    for bad in
+        [format!("{}", last + 1), "-1".into(), "abc".into(), "1.5".into(), "18446744073709551616".into()]
+    {
         assert_eq!(server.get(&format!("{path}?after={bad}")).status, 400, "{bad}");
         assert_eq!(server.get_with(&path, &[("last-event-id", &bad)]).status, 400, "{bad}");
     }
@@ -176,7 +189,8 @@ fn a_client_that_goes_away_cancels_only_when_it_said_so() {
     let server = Server::start_against(&upstream, "");
     for (mode, wanted) in [("cancel", "cancelled"), ("continue", "succeeded")] {
         let body = json!({"input": "x", "on_disconnect": mode}).to_string();
-        let mut stream = std::net::TcpStream::connect(server.url.trim_start_matches("http://")).expect("connect");
+        let mut stream =
+            std::net::TcpStream::connect(server.url.trim_start_matches("http://")).expect("connect");
         let request = format!(
             "POST /v1/jobs?stream=true HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
@@ -185,7 +199,14 @@ fn a_client_that_goes_away_cancels_only_when_it_said_so() {
         let mut head = [0; 1024];
         let count = std::io::Read::read(&mut stream, &mut head).expect("its head");
         let head = String::from_utf8_lossy(&head[..count]).to_lowercase();
-        let id = head.split("x-job-id: job_").nth(1).expect("an id").lines().next().expect("a line").to_uppercase();
+        let id = head
+            .split("x-job-id: job_")
+            .nth(1)
+            .expect("an id")
+            .lines()
+            .next()
+            .expect("a line")
+            .to_uppercase();
         drop(stream);
         assert_eq!(server.wait(&format!("job_{}", id.trim()))["status"], wanted);
     }
@@ -194,7 +215,9 @@ fn a_client_that_goes_away_cancels_only_when_it_said_so() {
 #[test]
 fn text_with_every_kind_of_newline_and_control_character_survives_the_stream() {
     let nasty = "a\nb\r\nc\rd\u{0}e\u{2028}f\u{85}g\tdata: x\n\nevent: done\n\nid: 99\n\n✓\u{1F980}";
-    let upstream = Upstream::start(move |_, _| Answer::stream(vec![Act::Data(content(nasty)), Act::Data(finish("stop"))]));
+    let upstream = Upstream::start(move |_, _| {
+        Answer::stream(vec![Act::Data(content(nasty)), Act::Data(finish("stop"))])
+    });
     let server = Server::start_against(&upstream, "");
     let id = server.submit(&json!({"input": "x"}));
     assert_eq!(server.wait(&id)["output_text"], json!(nasty));

@@ -1,5 +1,14 @@
 //! The figures of DESIGN §10 that one binary can show of itself: size, start, memory, enqueue, turns, first event,
 //! sandbox. Ratios are taken within this one run; nothing here is a test.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    reason = "a benchmark that cannot measure stops, prints what it found, and rounds"
+)]
 
 #[path = "../../tests/support/upstream.rs"]
 #[allow(dead_code, reason = "the benchmark needs only some of the scripted answers")]
@@ -68,7 +77,9 @@ fn fsync() -> f64 {
 fn enqueue(clients: usize) {
     // Jobs are due tomorrow: the figure is the queue's, not the workers'.
     let server = Server::start("");
-    let tomorrow = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs() + 86_400;
+    let tomorrow =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs()
+            + 86_400;
     let body = json!({"input": "x", "run_at": tomorrow}).to_string();
     let accepted = AtomicUsize::new(0);
     let began = Instant::now();
@@ -99,10 +110,8 @@ fn turns() {
             Answer::text("391")
         }
     });
-    let config = format!(
-        "default_model: m\nworkers: 64\nmodels: [{{id: m, api_url: \"{}/v1\"}}]\n",
-        upstream.url
-    );
+    let config =
+        format!("default_model: m\nworkers: 64\nmodels: [{{id: m, api_url: \"{}/v1\"}}]\n", upstream.url);
     let server = Server::start(&config);
     let done = AtomicUsize::new(0);
     let began = Instant::now();
@@ -149,18 +158,28 @@ fn sandbox() {
                 let reply = connection.post("/v1/jobs?wait=30", &body);
                 let text: serde_json::Value = serde_json::from_str(&reply.body).ok()?;
                 let id = text["id"].as_str()?.to_owned();
-                let events = Connection::open(&server.address).get(&format!("/v1/jobs/{id}/events?follow=false")).body;
+                let events =
+                    Connection::open(&server.address).get(&format!("/v1/jobs/{id}/events?follow=false")).body;
                 let after = events.split("execution_time\\\":").nth(1)?;
                 after.split(['}', ',']).next()?.parse::<f64>().ok().map(|s| s * 1e3)
             })
             .collect();
         median(&mut times)
     };
-    show("sandboxed JavaScript, tool call p50", &format!("{:.1} ms", run("execute_javascript", "1+1")), "≤ 1 ms");
-    show("sandboxed Python, tool call p50", &format!("{:.1} ms", run("execute_python", "print(1)")), "≤ 3.5 ms");
-    for (name, program, arguments) in
-        [("python3 -I -S -c", "python3", vec!["-I", "-S", "-c", "print(1)"]), ("node -e", "node", vec!["-e", "1+1"])]
-    {
+    show(
+        "sandboxed JavaScript, tool call p50",
+        &format!("{:.1} ms", run("execute_javascript", "1+1")),
+        "≤ 1 ms",
+    );
+    show(
+        "sandboxed Python, tool call p50",
+        &format!("{:.1} ms", run("execute_python", "print(1)")),
+        "≤ 3.5 ms",
+    );
+    for (name, program, arguments) in [
+        ("python3 -I -S -c", "python3", vec!["-I", "-S", "-c", "print(1)"]),
+        ("node -e", "node", vec!["-e", "1+1"]),
+    ] {
         let mut times: Vec<f64> = (0..20)
             .filter_map(|_| {
                 let began = Instant::now();

@@ -7,26 +7,26 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 /// What is measured.
-pub const BINARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/release/nanoclaw");
+pub(crate) const BINARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/release/nanoclaw");
 
 /// A folder on the same disk as the sources: temporary folders may be memory, whose fsync costs nothing.
-pub fn scratch() -> PathBuf {
+pub(crate) fn scratch() -> PathBuf {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/target/bench"));
     std::fs::create_dir_all(&folder).expect("a folder");
     folder
 }
 
 /// A running server.
-pub struct Server {
-    pub address: String,
-    pub ready_ms: f64,
+pub(crate) struct Server {
+    pub(crate) address: String,
+    pub(crate) ready_ms: f64,
     child: Child,
     _dir: tempfile::TempDir,
 }
 
 impl Server {
     /// Starts it with these lines of YAML and waits until it answers.
-    pub fn start(config: &str) -> Self {
+    pub(crate) fn start(config: &str) -> Self {
         let dir = tempfile::tempdir_in(scratch()).expect("a directory");
         let file = dir.path().join("config.yml");
         std::fs::write(&file, config).expect("write the configuration");
@@ -48,8 +48,9 @@ impl Server {
     }
 
     /// Resident memory of the server and its children, KiB.
-    pub fn resident_kb(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("its status");
+    pub(crate) fn resident_kb(&self) -> u64 {
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("its status");
         let line = status.lines().find(|l| l.starts_with("VmRSS:")).expect("VmRSS");
         line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("a number")
     }

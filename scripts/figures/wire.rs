@@ -4,46 +4,51 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
 /// A keep-alive connection.
-pub struct Connection {
+pub(crate) struct Connection {
     reader: BufReader<TcpStream>,
     writer: TcpStream,
 }
 
 /// An answer.
-pub struct Reply {
-    pub status: u16,
-    pub body: String,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) body: String,
 }
 
 impl Connection {
-    pub fn open(address: &str) -> Self {
+    pub(crate) fn open(address: &str) -> Self {
         let writer = TcpStream::connect(address).expect("connect");
         writer.set_nodelay(true).expect("nodelay");
         Self { reader: BufReader::new(writer.try_clone().expect("clone")), writer }
     }
 
-    pub fn get(&mut self, path: &str) -> Reply {
+    pub(crate) fn get(&mut self, path: &str) -> Reply {
         self.send("GET", path, "");
         self.read()
     }
 
-    pub fn post(&mut self, path: &str, body: &str) -> Reply {
+    pub(crate) fn post(&mut self, path: &str, body: &str) -> Reply {
         self.send("POST", path, body);
         self.read()
     }
 
-    pub fn send(&mut self, method: &str, path: &str, body: &str) {
-        let request =
-            format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    pub(crate) fn send(&mut self, method: &str, path: &str, body: &str) {
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
         self.writer.write_all(request.as_bytes()).expect("send");
     }
 
     /// Reads lines until one starts with `wanted`.
-    pub fn read_until(&mut self, wanted: &str) {
+    pub(crate) fn read_until(&mut self, wanted: &str) {
         let mut line = String::new();
         while !line.starts_with(wanted) {
             line.clear();
-            assert!(self.reader.read_line(&mut line).expect("a line") > 0, "the stream ended before '{wanted}'");
+            assert!(
+                self.reader.read_line(&mut line).expect("a line") > 0,
+                "the stream ended before '{wanted}'"
+            );
         }
     }
 

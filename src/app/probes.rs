@@ -24,9 +24,15 @@ impl SandboxProbe {
     pub(super) fn new(report: &Report) -> Self {
         let failed = report.levels.iter().filter(|level| !level.able);
         let reasons: Vec<String> = failed
-            .map(|level| format!("{}: {}", level.level, level.reason.as_deref().unwrap_or("cannot be enforced")))
+            .map(|level| {
+                format!("{}: {}", level.level, level.reason.as_deref().unwrap_or("cannot be enforced"))
+            })
             .collect();
-        Self(if reasons.is_empty() { Ok(()) } else { Err(format!("{}; run 'nanoclaw doctor'", reasons.join("; "))) })
+        Self(if reasons.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{}; run 'nanoclaw doctor'", reasons.join("; ")))
+        })
     }
 }
 

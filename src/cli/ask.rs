@@ -49,15 +49,28 @@ pub(super) struct TailArgs {
 }
 
 /// Submits a job and streams it; fails when the job does.
-pub(super) fn ask(client: &Client, clock: &dyn Clock, args: &AskArgs, terminal: &Terminal) -> Result<(), CliError> {
+pub(super) fn ask(
+    client: &Client,
+    clock: &dyn Clock,
+    args: &AskArgs,
+    terminal: &Terminal,
+) -> Result<(), CliError> {
     let job = client.post("/v1/jobs", Some(&body(args)?))?;
-    let id = job.get("id").and_then(Value::as_str).ok_or_else(|| CliError::failed("the server named no job id"))?;
+    let id = job
+        .get("id")
+        .and_then(Value::as_str)
+        .ok_or_else(|| CliError::failed("the server named no job id"))?;
     terminal.say(id);
     stream(Follow::new(client, clock, terminal, id, 0), terminal, args.json)
 }
 
 /// Joins a job's stream; fails when the job does.
-pub(super) fn tail(client: &Client, clock: &dyn Clock, args: &TailArgs, terminal: &Terminal) -> Result<(), CliError> {
+pub(super) fn tail(
+    client: &Client,
+    clock: &dyn Clock,
+    args: &TailArgs,
+    terminal: &Terminal,
+) -> Result<(), CliError> {
     let job = path_segment(&args.job)?;
     stream(Follow::new(client, clock, terminal, job, args.after), terminal, args.json)
 }

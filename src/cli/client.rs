@@ -32,7 +32,8 @@ impl Client {
     /// A client of the server at `base`, such as [`DEFAULT_SERVER`].
     pub(super) fn new(base: &str) -> Result<Self, CliError> {
         if !base.starts_with("http://") && !base.starts_with("https://") {
-            return Err(CliError::usage(format!("'{base}' is not a server URL")).hint("give one like http://127.0.0.1:8787"));
+            return Err(CliError::usage(format!("'{base}' is not a server URL"))
+                .hint("give one like http://127.0.0.1:8787"));
         }
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
@@ -61,7 +62,11 @@ impl Client {
     /// Opens a job's events after a cursor, in delta form. `None` when there is nothing more (204).
     pub(super) fn events(&self, job: &str, after: u64) -> Result<Option<Box<dyn Read>>, StreamError> {
         let url = self.url(&format!("/v1/jobs/{job}/events?format=delta"));
-        let request = self.agent.get(url).header("accept", "text/event-stream").header("last-event-id", after.to_string());
+        let request = self
+            .agent
+            .get(url)
+            .header("accept", "text/event-stream")
+            .header("last-event-id", after.to_string());
         let response = request.call().map_err(|e| StreamError::Unreachable(describe(&e)))?;
         match response.status().as_u16() {
             200 => Ok(Some(Box::new(response.into_body().into_reader()))),
@@ -91,7 +96,10 @@ impl Client {
             .read_to_string()
             .map_err(|e| CliError::failed(format!("the answer of {} broke off: {e}", self.base)))?;
         let value: Value = serde_json::from_str(&text).map_err(|_| {
-            CliError::failed(format!("{} answered {status} without JSON; is it a NanoClaw server?", self.base))
+            CliError::failed(format!(
+                "{} answered {status} without JSON; is it a NanoClaw server?",
+                self.base
+            ))
         })?;
         if status.is_success() {
             return Ok(value);

@@ -34,7 +34,7 @@ pub(super) fn demo(clock: &dyn Clock, terminal: &Terminal) -> Result<(), CliErro
     let client = Client::new(&server.url)?;
     let id = stage.submit(&client, TOOL_JOB)?;
     let shown = stage.watch(&client, &id, 0, u64::MAX)?;
-    stage.check_answer(&client, &id, &shown)?;
+    Stage::check_answer(&client, &id, &shown)?;
 
     terminal.say("\n3. A job streams; in mid-stream the server is killed with kill -9.");
     let id = stage.submit(&client, STREAM_JOB)?;
@@ -43,11 +43,13 @@ pub(super) fn demo(clock: &dyn Clock, terminal: &Terminal) -> Result<(), CliErro
     let last = shown.last().map_or(0, |event| event.seq);
     terminal.say(&format!("\n   killed after event {last}."));
 
-    terminal.say("\n4. It starts again over the same file; the stream resumes after the last event that was seen.");
+    terminal.say(
+        "\n4. It starts again over the same file; the stream resumes after the last event that was seen.",
+    );
     let server = DemoServer::start(&dir.0)?;
     let client = Client::new(&server.url)?;
     shown.extend(stage.watch(&client, &id, last, u64::MAX)?);
-    stage.check_answer(&client, &id, &shown)?;
+    Stage::check_answer(&client, &id, &shown)?;
     terminal.say(&format!(
         "\nDone: {} events, numbered 1 to {} without a gap, across a crash. Nothing was lost, nothing came twice.",
         shown.len(),
@@ -65,7 +67,10 @@ struct Stage<'a> {
 impl Stage<'_> {
     fn submit(&self, client: &Client, prompt: &str) -> Result<String, CliError> {
         let job = client.post("/v1/jobs", Some(&json!({"input": prompt})))?;
-        let id = job.get("id").and_then(Value::as_str).ok_or_else(|| CliError::failed("the server named no job id"))?;
+        let id = job
+            .get("id")
+            .and_then(Value::as_str)
+            .ok_or_else(|| CliError::failed("the server named no job id"))?;
         self.terminal.say(&format!("   {id}"));
         Ok(id.to_owned())
     }
@@ -83,18 +88,20 @@ impl Stage<'_> {
     }
 
     /// Holds what was seen against what was promised.
-    fn check_answer(&self, client: &Client, id: &str, shown: &[ClientEvent]) -> Result<(), CliError> {
+    fn check_answer(client: &Client, id: &str, shown: &[ClientEvent]) -> Result<(), CliError> {
         let gapless = shown.iter().zip(1..).all(|(event, seq)| event.seq == seq);
         let failed = |call: &ClientEvent| {
             let content = call.data.get("content").and_then(Value::as_str).unwrap_or_default();
-            call.data.get("type").is_some_and(|t| t == "tool_result") && !content.starts_with("{\"success\":true")
+            call.data.get("type").is_some_and(|t| t == "tool_result")
+                && !content.starts_with("{\"success\":true")
         };
         let job = client.get(&format!("/v1/jobs/{id}"))?;
         let succeeded = job.get("status").is_some_and(|status| status == "succeeded");
         if gapless && succeeded && !shown.iter().any(failed) {
             return Ok(());
         }
-        Err(CliError::failed(format!("the demonstration went wrong: {job}")).hint("run 'nanoclaw doctor' to see what this machine lacks"))
+        Err(CliError::failed(format!("the demonstration went wrong: {job}"))
+            .hint("run 'nanoclaw doctor' to see what this machine lacks"))
     }
 }
 

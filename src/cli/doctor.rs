@@ -37,26 +37,35 @@ impl Finding {
 
 /// Prints the findings; the exit code is 1 when something does not work.
 pub(super) fn doctor(
-    config: Result<Config, CliError>,
+    config: &Result<Config, CliError>,
     args: &DoctorArgs,
     terminal: &Terminal,
 ) -> Result<ExitCode, CliError> {
     let mut findings = Vec::new();
-    let options = match &config {
+    let options = match config {
         Ok(config) => {
-            let file = config.file.as_ref().map_or("built-in defaults".to_owned(), |f| f.display().to_string());
+            let file =
+                config.file.as_ref().map_or("built-in defaults".to_owned(), |f| f.display().to_string());
             findings.push(Finding::good("config", file));
             findings.push(check_data_dir(&config.data_dir));
             config.code_execution.clone()
         }
         Err(error) => {
-            findings.push(Finding::bad("config", error.to_string(), "mend the file, or run with --config another"));
+            findings.push(Finding::bad(
+                "config",
+                error.to_string(),
+                "mend the file, or run with --config another",
+            ));
             nanoclaw_sandbox::Options::default()
         }
     };
     match Sandbox::new(options) {
         Ok(sandbox) => findings.extend(check_sandbox(&sandbox.report())),
-        Err(error) => findings.push(Finding::bad("sandbox", error.to_string(), "mend code_execution in the configuration")),
+        Err(error) => findings.push(Finding::bad(
+            "sandbox",
+            error.to_string(),
+            "mend code_execution in the configuration",
+        )),
     }
     let healthy = findings.iter().all(|finding| finding.ok);
     print(&findings, args.json, terminal)?;
@@ -80,7 +89,9 @@ fn check_sandbox(report: &Report) -> Vec<Finding> {
     let mut findings = vec![Finding::good("kernel", report.kernel.clone())];
     findings.push(match report.landlock_abi {
         Some(abi) => Finding::good("landlock", format!("ABI {abi}")),
-        None => Finding::bad("landlock", "not there", "use a kernel of 5.15 or later with 'landlock' in lsm="),
+        None => {
+            Finding::bad("landlock", "not there", "use a kernel of 5.15 or later with 'landlock' in lsm=")
+        }
     });
     findings.push(if report.seccomp {
         Finding::good("seccomp", "filters")
@@ -101,7 +112,11 @@ fn check_sandbox(report: &Report) -> Vec<Finding> {
             Finding::good(level.level.name(), "holds: every probe of the self-test was refused by the kernel")
         } else {
             let reason = level.reason.clone().unwrap_or_else(|| "cannot be enforced".to_owned());
-            Finding::bad(level.level.name(), reason, "code does not run at this level until the layer above is there")
+            Finding::bad(
+                level.level.name(),
+                reason,
+                "code does not run at this level until the layer above is there",
+            )
         });
     }
     findings

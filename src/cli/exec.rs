@@ -64,7 +64,8 @@ pub(super) fn exec(options: Options, args: &ExecArgs, terminal: &Terminal) -> Re
     program.language_check = !args.no_language_check;
     program.timeout_ms = args.timeout_s.map(|s| s.saturating_mul(1000));
     let sandbox = Sandbox::new(options).map_err(|e| {
-        CliError::failed(format!("the sandbox cannot start: {e}")).hint("run 'nanoclaw doctor' to see what is missing")
+        CliError::failed(format!("the sandbox cannot start: {e}"))
+            .hint("run 'nanoclaw doctor' to see what is missing")
     })?;
     let record = sandbox.run(&program, &|| false);
     if args.json {

@@ -57,12 +57,21 @@ pub(super) struct Follow<'a> {
 
 impl<'a> Follow<'a> {
     /// Events of `job` after the cursor.
-    pub(super) fn new(client: &'a Client, clock: &'a dyn Clock, terminal: &'a Terminal, job: &'a str, after: u64) -> Self {
+    pub(super) fn new(
+        client: &'a Client,
+        clock: &'a dyn Clock,
+        terminal: &'a Terminal,
+        job: &'a str,
+        after: u64,
+    ) -> Self {
         Self { client, clock, terminal, job, after }
     }
 
     /// Shows each event once, in order, until the terminal one or until `show` has enough.
-    pub(super) fn run(mut self, show: &mut dyn FnMut(&ClientEvent) -> Result<Go, CliError>) -> Result<(), CliError> {
+    pub(super) fn run(
+        mut self,
+        show: &mut dyn FnMut(&ClientEvent) -> Result<Go, CliError>,
+    ) -> Result<(), CliError> {
         let mut lost_since_ms = None;
         loop {
             match self.client.events(self.job, self.after) {
@@ -81,8 +90,10 @@ impl<'a> Follow<'a> {
             }
             let now_ms = self.clock.monotonic_ms();
             if now_ms.saturating_sub(*lost_since_ms.get_or_insert(now_ms)) > PATIENCE_MS {
-                return Err(CliError::failed("the server did not come back")
-                    .hint(format!("the job goes on there; see it with: nanoclaw tail {} --after {}", self.job, self.after)));
+                return Err(CliError::failed("the server did not come back").hint(format!(
+                    "the job goes on there; see it with: nanoclaw tail {} --after {}",
+                    self.job, self.after
+                )));
             }
             self.clock.pause(&StopFlag::default(), RETRY_PAUSE);
         }

@@ -58,14 +58,16 @@ pub(super) fn path_segment(id: &str) -> Result<&str, CliError> {
     if !id.is_empty() && id.chars().all(plain) {
         Ok(id)
     } else {
-        Err(CliError::usage(format!("'{id}' is not a job id")).hint("ids look like job_01ARZ3NDEKTSV4RRFFQ69G5FAV"))
+        Err(CliError::usage(format!("'{id}' is not a job id"))
+            .hint("ids look like job_01ARZ3NDEKTSV4RRFFQ69G5FAV"))
     }
 }
 
 fn describe(job: &Value) -> String {
     let text = |key: &str| job.get(key).and_then(Value::as_str).unwrap_or_default();
     let said = job.pointer("/error/message").and_then(Value::as_str).unwrap_or_else(|| text("output_text"));
-    let preview: String = said.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(PREVIEW_CHARS).collect();
+    let preview: String =
+        said.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(PREVIEW_CHARS).collect();
     format!("{}  {:<9}  {:<16}  {preview}", text("id"), text("status"), text("model"))
 }
 
@@ -82,6 +84,8 @@ mod tests {
 
     #[test]
     fn ids_that_would_leave_the_path_are_refused() {
-        assert!(path_segment("job_1/../x").is_err() && path_segment("").is_err() && path_segment("job_1").is_ok());
+        assert!(
+            path_segment("job_1/../x").is_err() && path_segment("").is_err() && path_segment("job_1").is_ok()
+        );
     }
 }

@@ -25,6 +25,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use terminal::Terminal;
 
+/// Where the file is looked for.
+const CONFIG_HELP: &str =
+    "Configuration file [default: $NANOCLAW_CONFIG, ./config.yml, /etc/nanoclaw/config.yml]";
+
 /// A durable AI-agent server in one file.
 #[derive(Debug, Parser)]
 #[command(name = "nanoclaw", version, about, max_term_width = 100, disable_help_subcommand = true)]
@@ -38,8 +42,8 @@ pub(crate) struct Cli {
 /// What every command takes.
 #[derive(Debug, Args)]
 struct Everywhere {
-    /// Configuration file [default: $NANOCLAW_CONFIG, ./config.yml, /etc/nanoclaw/config.yml]
-    #[arg(long, global = true, value_name = "FILE")]
+    /// Configuration file
+    #[arg(long, global = true, value_name = "FILE", help = CONFIG_HELP)]
     config: Option<PathBuf>,
     /// Where the store lies; `data_dir` of the configuration
     #[arg(long, global = true, value_name = "DIR")]
@@ -113,8 +117,10 @@ impl Command {
             Self::Jobs(args) => jobs::list(&client()?, args, terminal).map(done),
             Self::Cancel(args) => jobs::cancel(&client()?, args, terminal).map(done),
             Self::Exec(args) => exec::exec(common.load(Vec::new())?.code_execution, args, terminal),
-            Self::Doctor(args) => doctor::doctor(common.load(Vec::new()), args, terminal),
-            Self::Config(command) => configuration::configuration(command, || common.load(Vec::new()), terminal).map(done),
+            Self::Doctor(args) => doctor::doctor(&common.load(Vec::new()), args, terminal),
+            Self::Config(command) => {
+                configuration::configuration(command, || common.load(Vec::new()), terminal).map(done)
+            }
             Self::Completions { shell } => completions::completions(*shell, terminal).map(done),
         }
     }

@@ -40,8 +40,12 @@ impl<'a> Render<'a> {
         match (event.name.as_str(), text("type")) {
             ("process_step", "thinking") => self.piece(text("id"), text("delta"), true),
             ("process_step", "text") => self.piece(text("id"), text("delta"), false),
-            ("process_step", "tool_call") => self.tool(&format!("→ {} {}", text("name"), preview(text("arguments")))),
-            ("process_step", "tool_result") => self.tool(&format!("← {} {}", text("name"), preview(text("content")))),
+            ("process_step", "tool_call") => {
+                self.tool(&format!("→ {} {}", text("name"), preview(text("arguments"))))
+            }
+            ("process_step", "tool_result") => {
+                self.tool(&format!("← {} {}", text("name"), preview(text("content"))))
+            }
             ("step_discarded", _) => {
                 self.end_line()?;
                 self.terminal.say("(the step above was cut off and is made again)");
@@ -54,7 +58,9 @@ impl<'a> Render<'a> {
             }
             ("error", _) => {
                 self.end_line()?;
-                Ok(self.terminal.styled(ERROR, &format!("error: {} ({})\n", text("content"), text("code")))?)
+                Ok(self
+                    .terminal
+                    .styled(ERROR, &format!("error: {} ({})\n", text("content"), text("code")))?)
             }
             ("done", _) => self.end_line(),
             _ => Ok(()),
@@ -74,8 +80,7 @@ impl<'a> Render<'a> {
             self.end_line()?;
             self.open = Some(step.to_owned());
         }
-        if thinking { self.terminal.styled(THINKING, delta)? } else { self.terminal.data(delta)? }
-        Ok(())
+        Ok(if thinking { self.terminal.styled(THINKING, delta) } else { self.terminal.data(delta) }?)
     }
 
     fn tool(&mut self, line: &str) -> Result<(), CliError> {

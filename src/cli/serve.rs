@@ -9,7 +9,7 @@ use crate::config::Config;
 /// What `serve` was asked.
 #[derive(Debug, clap::Args)]
 pub(super) struct ServeArgs {
-    /// Address and port, or unix:/path; port 0 picks a free one and prints it
+    /// Address and port, or `unix:/path`; port 0 picks a free one and prints it
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
 }

@@ -1,11 +1,13 @@
 //! Where commands write: data to stdout, talk to stderr, colour only on a terminal. Owns both streams; refuses to mix them.
 
 use anstyle::{AnsiColor, Style};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, Stderr, Stdout, Write};
 
 /// The two streams of a command.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Terminal {
+    out: Stdout,
+    err: Stderr,
     colour_out: bool,
     colour_err: bool,
 }
@@ -13,15 +15,14 @@ pub(super) struct Terminal {
 impl Terminal {
     /// Looks at the process's streams; `no_colour` is what `NO_COLOR` says.
     pub(super) fn new(no_colour: bool) -> Self {
-        Self {
-            colour_out: !no_colour && io::stdout().is_terminal(),
-            colour_err: !no_colour && io::stderr().is_terminal(),
-        }
+        let (out, err) = (io::stdout(), io::stderr());
+        let (colour_out, colour_err) = (!no_colour && out.is_terminal(), !no_colour && err.is_terminal());
+        Self { out, err, colour_out, colour_err }
     }
 
     /// Data as it is, without a newline, at once.
     pub(super) fn data(&self, text: &str) -> io::Result<()> {
-        let mut out = io::stdout().lock();
+        let mut out = self.out.lock();
         out.write_all(text.as_bytes())?;
         out.flush()
     }
@@ -39,14 +40,14 @@ impl Terminal {
     /// Lines on what went wrong.
     pub(super) fn complain(&self, text: &str) {
         let line = if self.colour_err { format!("{ERROR}{text}{ERROR:#}\n") } else { format!("{text}\n") };
-        drop(io::stderr().lock().write_all(line.as_bytes()));
+        drop(self.err.lock().write_all(line.as_bytes()));
     }
 
     /// A line of talk. Talk that cannot be heard is no failure.
     pub(super) fn say(&self, text: &str) {
         let dim = Style::new().dimmed();
         let line = if self.colour_err { format!("{dim}{text}{dim:#}\n") } else { format!("{text}\n") };
-        drop(io::stderr().lock().write_all(line.as_bytes()));
+        drop(self.err.lock().write_all(line.as_bytes()));
     }
 }
 

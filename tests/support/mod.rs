@@ -1,8 +1,12 @@
 //! What black-box tests need: the real binary on port 0, a client, and a scripted upstream. Owns the processes that it
 //! starts; nothing is left when a test ends.
-#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(
+    dead_code,
+    clippy::print_stderr,
+    reason = "each test file uses its own part, and shows the log when it fails"
+)]
 
-pub mod upstream;
+pub(crate) mod upstream;
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
@@ -11,24 +15,24 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// The binary under test.
-pub const BINARY: &str = env!("CARGO_BIN_EXE_nanoclaw");
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_nanoclaw");
 
 /// A running server with a directory of its own.
-pub struct Server {
-    pub url: String,
-    pub dir: PathBuf,
+pub(crate) struct Server {
+    pub(crate) url: String,
+    pub(crate) dir: PathBuf,
     child: Child,
     keep: Option<tempfile::TempDir>,
 }
 
 impl Server {
     /// A server with the built-in configuration: the demo model.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::start_with("")
     }
 
     /// A server with these lines of YAML.
-    pub fn start_with(config: &str) -> Self {
+    pub(crate) fn start_with(config: &str) -> Self {
         let keep = tempfile::tempdir().expect("a directory");
         let mut server = Self::start_in(keep.path(), config);
         server.keep = Some(keep);
@@ -36,17 +40,17 @@ impl Server {
     }
 
     /// A server whose models are answered by a scripted upstream under the id `scripted`.
-    pub fn start_against(upstream: &upstream::Upstream, extra: &str) -> Self {
+    pub(crate) fn start_against(upstream: &upstream::Upstream, extra: &str) -> Self {
         Self::start_with(&against(upstream, extra))
     }
 
     /// A server over an existing directory.
-    pub fn start_in(dir: &Path, config: &str) -> Self {
+    pub(crate) fn start_in(dir: &Path, config: &str) -> Self {
         Self::start_binary(Path::new(BINARY), dir, config)
     }
 
     /// Another build's server.
-    pub fn start_binary(binary: &Path, dir: &Path, config: &str) -> Self {
+    pub(crate) fn start_binary(binary: &Path, dir: &Path, config: &str) -> Self {
         let file = dir.join("config.yml");
         std::fs::write(&file, config).expect("write the configuration");
         let mut child = bare(binary)
@@ -67,12 +71,12 @@ impl Server {
     }
 
     /// What it has logged.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
     }
 
     /// `kill -9`, then another server over the same directory.
-    pub fn crash_and_restart(mut self, config: &str) -> Self {
+    pub(crate) fn crash_and_restart(mut self, config: &str) -> Self {
         self.child.kill().expect("kill -9");
         self.child.wait().expect("reap");
         let mut next = Self::start_in(&self.dir.clone(), config);
@@ -81,13 +85,13 @@ impl Server {
     }
 
     /// `kill -9`.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().expect("kill -9");
         self.child.wait().expect("reap");
     }
 
     /// SIGTERM and the wait for the end.
-    pub fn terminate(&mut self) -> ExitStatus {
+    pub(crate) fn terminate(&mut self) -> ExitStatus {
         let pid = i32::try_from(self.child.id()).expect("a pid");
         let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("SIGTERM");
@@ -95,38 +99,39 @@ impl Server {
     }
 
     /// The server's process id.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    pub fn get(&self, path: &str) -> Reply {
+    pub(crate) fn get(&self, path: &str) -> Reply {
         Reply::read(agent().get(format!("{}{path}", self.url)).call())
     }
 
-    pub fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
-        let request = headers.iter().fold(agent().get(format!("{}{path}", self.url)), |r, (n, v)| r.header(*n, *v));
+    pub(crate) fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
+        let request =
+            headers.iter().fold(agent().get(format!("{}{path}", self.url)), |r, (n, v)| r.header(*n, *v));
         Reply::read(request.call())
     }
 
-    pub fn post(&self, path: &str, body: &Value) -> Reply {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
         let request = agent().post(format!("{}{path}", self.url)).content_type("application/json");
         Reply::read(request.send(body.to_string()))
     }
 
-    pub fn post_text(&self, path: &str, body: &str) -> Reply {
+    pub(crate) fn post_text(&self, path: &str, body: &str) -> Reply {
         let request = agent().post(format!("{}{path}", self.url)).content_type("text/plain");
         Reply::read(request.send(body))
     }
 
     /// Submits a job and returns its id.
-    pub fn submit(&self, body: &Value) -> String {
+    pub(crate) fn submit(&self, body: &Value) -> String {
         let reply = self.post("/v1/jobs", body);
         assert_eq!(reply.status, 202, "{}", reply.body);
         reply.json()["id"].as_str().expect("an id").to_owned()
     }
 
     /// Waits for a job's end.
-    pub fn wait(&self, job: &str) -> Value {
+    pub(crate) fn wait(&self, job: &str) -> Value {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
             let value = self.get(&format!("/v1/jobs/{job}?wait=30")).json();
@@ -138,12 +143,12 @@ impl Server {
     }
 
     /// All events of an ended job, in delta form.
-    pub fn events(&self, job: &str) -> Vec<Event> {
+    pub(crate) fn events(&self, job: &str) -> Vec<Event> {
         self.stream(&format!("/v1/jobs/{job}/events?format=delta"), 0).collect()
     }
 
     /// Opens an event stream after a cursor.
-    pub fn stream(&self, path: &str, after: u64) -> Events {
+    pub(crate) fn stream(&self, path: &str, after: u64) -> Events {
         let request = agent().get(format!("{}{path}", self.url));
         let request = if after > 0 { request.header("last-event-id", after.to_string()) } else { request };
         let response = request.call().expect("an event stream");
@@ -163,7 +168,7 @@ impl Drop for Server {
 }
 
 /// The configuration of a server whose only model is answered by an upstream.
-pub fn against(upstream: &upstream::Upstream, extra: &str) -> String {
+pub(crate) fn against(upstream: &upstream::Upstream, extra: &str) -> String {
     format!(
         "default_model: scripted\nmodels:\n  - {{id: scripted, api_url: \"{}/v1\"}}\n  - {{id: demo, provider: demo}}\n{extra}\n",
         upstream.url
@@ -171,7 +176,7 @@ pub fn against(upstream: &upstream::Upstream, extra: &str) -> String {
 }
 
 /// The binary with arguments and nothing of this process's environment but `PATH`.
-pub fn command(arguments: &[&str]) -> Command {
+pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = bare(Path::new(BINARY));
     command.args(arguments);
     command
@@ -189,10 +194,10 @@ fn agent() -> ureq::Agent {
 
 /// A whole answer.
 #[derive(Debug)]
-pub struct Reply {
-    pub status: u16,
-    pub headers: Vec<(String, String)>,
-    pub body: String,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
 }
 
 impl Reply {
@@ -207,25 +212,25 @@ impl Reply {
         Self { status, headers, body: response.into_body().read_to_string().expect("a body") }
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {}", self.body))
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
     }
 }
 
 /// One frame of an event stream.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Event {
-    pub seq: u64,
-    pub name: String,
-    pub data: Value,
+pub(crate) struct Event {
+    pub(crate) seq: u64,
+    pub(crate) name: String,
+    pub(crate) data: Value,
 }
 
 /// The frames of an event stream as they arrive; comments and `retry:` are passed over.
-pub struct Events {
+pub(crate) struct Events {
     lines: BufReader<Box<dyn Read>>,
 }
 
@@ -243,7 +248,7 @@ impl Iterator for Events {
             if let Some(id) = line.strip_prefix("id: ") {
                 seq = id.parse().ok();
             } else if let Some(event) = line.strip_prefix("event: ") {
-                name = event.to_owned();
+                event.clone_into(&mut name);
             } else if let Some(text) = line.strip_prefix("data: ") {
                 data = serde_json::from_str(text).ok();
             } else if line.is_empty()
@@ -256,8 +261,9 @@ impl Iterator for Events {
 }
 
 /// The text of all text steps that were not discarded, from delta events.
-pub fn text_of(events: &[Event]) -> String {
-    let dropped: Vec<&Value> = events.iter().filter(|e| e.name == "step_discarded").map(|e| &e.data["id"]).collect();
+pub(crate) fn text_of(events: &[Event]) -> String {
+    let dropped: Vec<&Value> =
+        events.iter().filter(|e| e.name == "step_discarded").map(|e| &e.data["id"]).collect();
     events
         .iter()
         .filter(|e| e.data["type"] == "text" && !dropped.contains(&&e.data["id"]))
@@ -266,7 +272,7 @@ pub fn text_of(events: &[Event]) -> String {
 }
 
 /// Ids are 1, 2, 3 … without a gap, and one terminal event is the last.
-pub fn assert_whole(events: &[Event]) {
+pub(crate) fn assert_whole(events: &[Event]) {
     let ids: Vec<u64> = events.iter().map(|e| e.seq).collect();
     assert_eq!(ids, (1..=ids.len() as u64).collect::<Vec<_>>(), "ids have no gap");
     let terminal: Vec<usize> =

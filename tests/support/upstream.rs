@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// One thing that an answer does.
 #[derive(Debug, Clone)]
-pub enum Act {
+pub(crate) enum Act {
     /// Sends a chunk of this JSON as `data: …`.
     Data(Value),
     /// Sends these bytes as they are.
@@ -22,24 +22,24 @@ pub enum Act {
 
 /// What the upstream answers to one request.
 #[derive(Debug, Clone)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: Vec<(String, String)>,
-    pub acts: Vec<Act>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) acts: Vec<Act>,
 }
 
 /// Decides on the answer: the request's JSON and its number, from 0.
-pub type Script = Box<dyn Fn(&Value, usize) -> Answer + Send + Sync>;
+pub(crate) type Script = Box<dyn Fn(&Value, usize) -> Answer + Send + Sync>;
 
 /// The running upstream; it ends with the test process.
-pub struct Upstream {
-    pub url: String,
+pub(crate) struct Upstream {
+    pub(crate) url: String,
     requests: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Upstream {
     /// Starts answering.
-    pub fn start(script: impl Fn(&Value, usize) -> Answer + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(script: impl Fn(&Value, usize) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -54,7 +54,7 @@ impl Upstream {
     }
 
     /// Everything it was asked, in order.
-    pub fn requests(&self) -> Vec<Value> {
+    pub(crate) fn requests(&self) -> Vec<Value> {
         self.requests.lock().expect("no panic").clone()
     }
 }
@@ -98,7 +98,7 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> std::io::Result<Option<Val
 fn write_answer(stream: &mut TcpStream, answer: &Answer) -> std::io::Result<()> {
     let mut head = format!("HTTP/1.1 {} Scripted\r\ntransfer-encoding: chunked\r\n", answer.status);
     for (name, value) in &answer.headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
+        head.extend([name, ": ", value, "\r\n"]);
     }
     head.push_str("\r\n");
     stream.write_all(head.as_bytes())?;
@@ -121,30 +121,34 @@ fn write_chunk(stream: &mut TcpStream, text: &str) -> std::io::Result<()> {
 
 impl Answer {
     /// An event stream of these acts, ended with `[DONE]`.
-    pub fn stream(mut acts: Vec<Act>) -> Self {
+    pub(crate) fn stream(mut acts: Vec<Act>) -> Self {
         acts.push(Act::Raw("data: [DONE]\n\n".into()));
         Self { status: 200, headers: vec![("content-type".into(), "text/event-stream".into())], acts }
     }
 
     /// A JSON error.
-    pub fn error(status: u16, message: &str) -> Self {
+    pub(crate) fn error(status: u16, message: &str) -> Self {
         let body = json!({"error": {"message": message, "type": "server_error"}}).to_string();
-        Self { status, headers: vec![("content-type".into(), "application/json".into())], acts: vec![Act::Raw(body)] }
+        Self {
+            status,
+            headers: vec![("content-type".into(), "application/json".into())],
+            acts: vec![Act::Raw(body)],
+        }
     }
 
     /// Adds a header.
-    pub fn with_header(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn with_header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
     /// Plain text, word by word.
-    pub fn text(text: &str) -> Self {
+    pub(crate) fn text(text: &str) -> Self {
         Self::paced_text(text, Duration::ZERO)
     }
 
     /// Plain text, one word every `pace`.
-    pub fn paced_text(text: &str, pace: Duration) -> Self {
+    pub(crate) fn paced_text(text: &str, pace: Duration) -> Self {
         let mut acts = Vec::new();
         for word in text.split_inclusive(' ') {
             acts.push(Act::Data(content(word)));
@@ -157,7 +161,7 @@ impl Answer {
     }
 
     /// Calls of tools, by name and arguments; ids are `call_<n>`.
-    pub fn calls(calls: &[(&str, Value)]) -> Self {
+    pub(crate) fn calls(calls: &[(&str, Value)]) -> Self {
         let list: Vec<Value> = calls
             .iter()
             .enumerate()
@@ -172,23 +176,23 @@ impl Answer {
 }
 
 /// A chunk of text.
-pub fn content(text: &str) -> Value {
+pub(crate) fn content(text: &str) -> Value {
     json!({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]})
 }
 
 /// A chunk of reasoning.
-pub fn reasoning(text: &str) -> Value {
+pub(crate) fn reasoning(text: &str) -> Value {
     json!({"choices": [{"index": 0, "delta": {"reasoning_content": text}, "finish_reason": null}]})
 }
 
 /// The chunk that ends an answer, with usage.
-pub fn finish(reason: &str) -> Value {
+pub(crate) fn finish(reason: &str) -> Value {
     json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}],
            "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}})
 }
 
 /// Tool results that the request carries.
-pub fn tool_results(request: &Value) -> Vec<Value> {
+pub(crate) fn tool_results(request: &Value) -> Vec<Value> {
     let messages = request["messages"].as_array().cloned().unwrap_or_default();
     messages.into_iter().filter(|m| m["role"] == "tool").collect()
 }
