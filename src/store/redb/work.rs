@@ -120,7 +120,12 @@ mod tests {
             })
             .collect();
         work.publish(3, 3, None);
-        StopFlag::default().wait(Duration::from_millis(300));
+        while woken.load(Ordering::SeqCst) < 3 {
+            std::thread::yield_now();
+        }
+        // Claimed: nobody else has a reason to wake, however patient.
+        work.publish(0, 0, None);
+        StopFlag::default().wait(SLICE * (PATIENCE_SLICES + 2));
         assert_eq!(woken.load(Ordering::SeqCst), 3);
         stop.raise(Stop::Shutdown);
         for waiter in waiters {
