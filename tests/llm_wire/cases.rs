@@ -279,6 +279,25 @@ fn silence_beyond_the_idle_timeout_is_unavailable() {
     assert!(call.took < Duration::from_secs(2), "{:?}", call.took);
 }
 
+#[test]
+fn an_answer_with_a_finish_reason_needs_no_end() {
+    let address = provider(|stream| {
+        let mut stream = BufReader::new(stream);
+        read_request(&mut stream);
+        write(&stream, &(STREAM_HEAD.to_owned() + &event("all", Some("stop"))));
+        linger(&mut stream);
+    });
+    let call = ask(&router(&base(address), &Limits { model_idle_timeout_s: 1, ..limits() }), leash());
+    assert!(call.result.is_ok() && call.text == "all", "{:?}", call.result);
+    assert!(call.took < Duration::from_secs(2), "{:?}", call.took);
+    let address = provider(|stream| {
+        let mut stream = BufReader::new(stream);
+        read_request(&mut stream);
+        write(&stream, &(STREAM_HEAD.to_owned() + &event("all", Some("stop"))));
+    });
+    assert!(ask(&router(&base(address), &limits()), leash()).result.is_ok(), "nor a whole body");
+}
+
 /// What a client is told of an answer with this head and body.
 fn told(answer: String) -> ModelError {
     let address = provider(move |stream| {

@@ -173,8 +173,8 @@ fn every_tool_is_offered_in_stable_order_and_refuses_unknown_parameters() {
                 .contains("unexpected parameter zzz")
         );
     }
-    let named = ToolChoice::Named(vec!["get_weather".into(), "calculator".into(), "nope".into()]);
-    let some: Vec<_> = real().offered(&named).into_iter().map(|spec| spec.name).collect();
+    let choice = ToolChoice::Named(vec!["get_weather".into(), "calculator".into(), "nope".into()]);
+    let some: Vec<_> = real().offered(&choice).into_iter().map(|spec| spec.name).collect();
     assert_eq!(some, ["calculator", "get_weather"]);
     assert!(real().offered(&ToolChoice::All(false)).is_empty());
 }
