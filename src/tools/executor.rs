@@ -158,4 +158,6 @@ impl Toolbox for Executor {
 }
 
 #[cfg(test)]
+mod face_tests;
+#[cfg(test)]
 mod tests;

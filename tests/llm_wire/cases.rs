@@ -208,6 +208,14 @@ fn a_tls_handshake_that_hangs_is_left_within_a_second() {
     assert_cancels(&router(&format!("https://{address}/v1"), &limits()));
 }
 
+#[test]
+fn a_provider_that_speaks_no_tls_is_told_as_such() {
+    let address = provider(|mut stream| drop(stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")));
+    let call = ask(&router(&format!("https://{address}/v1"), &limits()), leash());
+    let message = "the secure connection to the model's provider failed".to_owned();
+    assert_eq!(call.result, Err(ModelError::Unavailable { message, retry_after_ms: None }));
+}
+
 /// A listener whose backlog is full: the kernel drops further connection attempts.
 fn deaf() -> (TcpListener, Vec<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
