@@ -97,10 +97,11 @@ impl Executor {
         } else {
             Outcome::cancelled()
         };
-        for twin in &task.twins {
-            journal.finished(twin, outcome.for_twin().into_tool_outcome(self.bounds.result_chars));
-        }
+        let twin = outcome.for_twin();
         journal.finished(task.call, outcome.into_tool_outcome(self.bounds.result_chars));
+        for call in &task.twins {
+            journal.finished(call, twin.clone().into_tool_outcome(self.bounds.result_chars));
+        }
     }
 
     fn call(&self, task: &Task<'_>, context: &ToolContext) -> Outcome {
@@ -156,5 +157,7 @@ impl Toolbox for Executor {
     }
 }
 
+#[cfg(test)]
+mod face_tests;
 #[cfg(test)]
 mod tests;

@@ -4,10 +4,8 @@
 use crate::ports::{ToolError, ToolOutcome};
 use serde_json::{Map, Value, json};
 
-/// Texts shorter than this are not cut.
-const CUT_MIN_CHARS: usize = 200;
-/// Rounds of cutting before the data is given as one text.
-const ROUNDS: usize = 24;
+/// Texts are not cut below this.
+const CAP_MIN_CHARS: usize = 100;
 /// Characters that the marker of a cut may take.
 const MARKER_CHARS: usize = 64;
 
@@ -45,8 +43,7 @@ impl Outcome {
     /// The text for the model, at most `limit` characters of it.
     pub(super) fn into_tool_outcome(self, limit: usize) -> ToolOutcome {
         let skipped = self.skipped;
-        let mut value = self.into_value();
-        shorten(&mut value, limit);
+        let value = shortened(self.into_value(), limit);
         ToolOutcome { content: value.to_string(), skipped }
     }
 
@@ -71,60 +68,64 @@ impl Outcome {
     }
 }
 
-/// Cuts the longest texts of the result to head and tail until it fits; data without long texts becomes its own
-/// JSON text, cut likewise. The JSON stays valid and says what is missing.
-fn shorten(result: &mut Value, limit: usize) {
-    for round in 0..ROUNDS {
-        let length = written_chars(result);
-        if length <= limit {
-            return;
+/// The result within the limit: its long texts keep head and tail, all down to one length; data that has too many
+/// texts for that becomes its own JSON text, cut likewise. The JSON stays valid and says what is missing.
+fn shortened(result: Value, limit: usize) -> Value {
+    if fits(&result, limit) {
+        return result;
+    }
+    longest_fit(&result, limit).unwrap_or_else(|| {
+        let flat = flattened(result);
+        longest_fit(&flat, limit).unwrap_or_else(|| capped(&flat, CAP_MIN_CHARS))
+    })
+}
+
+fn fits(value: &Value, limit: usize) -> bool {
+    value.to_string().chars().count() <= limit
+}
+
+/// The result with texts as long as the limit allows; `None` when even the shortest ones are too many.
+fn longest_fit(result: &Value, limit: usize) -> Option<Value> {
+    let mut best = Some(capped(result, CAP_MIN_CHARS)).filter(|value| fits(value, limit))?;
+    let (mut fitting, mut failing) = (CAP_MIN_CHARS, limit);
+    while failing.saturating_sub(fitting) > 1 {
+        let cap = fitting.midpoint(failing);
+        let tried = capped(result, cap);
+        if fits(&tried, limit) {
+            (fitting, best) = (cap, tried);
+        } else {
+            failing = cap;
         }
-        let over = length.saturating_sub(limit);
-        match longest_text(result) {
-            // Many middling texts would take many rounds: then the data is cut as a whole.
-            Some(text) if text.chars().count() > over.min(CUT_MIN_CHARS) && round < ROUNDS / 2 => {
-                cut(text, over);
-            }
-            Some(text) if round >= ROUNDS / 2 => cut(text, over),
-            _ => flatten(result),
-        }
-        if round == ROUNDS / 2 {
-            flatten(result);
-        }
+    }
+    Some(best)
+}
+
+/// A copy in which no text is longer than `cap` characters and the marker.
+fn capped(value: &Value, cap: usize) -> Value {
+    match value {
+        Value::String(text) => Value::String(cut(text, cap)),
+        Value::Array(items) => items.iter().map(|item| capped(item, cap)).collect(),
+        Value::Object(map) => map.iter().map(|(name, item)| (name.clone(), capped(item, cap))).collect(),
+        other => other.clone(),
     }
 }
 
-fn flatten(result: &mut Value) {
-    if let Some(data) = result.get_mut("data").filter(|data| !data.is_null() && !data.is_string()) {
+fn flattened(mut result: Value) -> Value {
+    if let Some(data) = result.get_mut("data").filter(|data| !data.is_null()) {
         *data = Value::String(data.to_string());
     }
+    result
 }
 
-fn written_chars(value: &Value) -> usize {
-    value.to_string().chars().count()
-}
-
-fn longest_text(value: &mut Value) -> Option<&mut String> {
-    match value {
-        Value::String(text) if text.chars().count() >= CUT_MIN_CHARS => Some(text),
-        Value::Array(items) => items.iter_mut().filter_map(longest_text).max_by_key(|text| text.len()),
-        Value::Object(map) => map.values_mut().filter_map(longest_text).max_by_key(|text| text.len()),
-        _ => None,
-    }
-}
-
-/// Takes about `over` written characters, and room for the marker, out of the middle.
-fn cut(text: &mut String, over: usize) {
+fn cut(text: &str, cap: usize) -> String {
     let length = text.chars().count();
-    let written = written_chars(&Value::String(text.clone())).max(1);
-    // Escapes make the written text longer than the text: take out in proportion.
-    let share = over.saturating_add(MARKER_CHARS).saturating_mul(length).div_ceil(written);
-    let kept = length.saturating_sub(share).max(CUT_MIN_CHARS / 2).min(length.saturating_sub(1));
-    let (head, tail) = (kept.div_ceil(2), kept / 2);
-    let missing = length.saturating_sub(kept);
+    if length <= cap.saturating_add(MARKER_CHARS) {
+        return text.to_owned();
+    }
+    let (head, tail) = (cap.div_ceil(2), cap / 2);
     let first: String = text.chars().take(head).collect();
     let last: String = text.chars().skip(length.saturating_sub(tail)).collect();
-    *text = format!("{first}\n… [{missing} of {length} characters cut] …\n{last}");
+    format!("{first}\n… [{} of {length} characters cut] …\n{last}", length.saturating_sub(cap))
 }
 
 #[cfg(test)]
@@ -169,6 +170,7 @@ mod tests {
             json!(vec!["y".repeat(150); 1_000]),
             json!(vec!["y".repeat(300); 1_000]),
             json!({"a": "x".repeat(20_000), "b": "y".repeat(20_000), "c": vec![1; 100]}),
+            json!({"k".repeat(50_000): 1}),
         ] {
             let (text, value) = content(data, 16_000);
             assert!(text.chars().count() <= 16_000, "{}", text.chars().count());

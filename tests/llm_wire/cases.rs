@@ -208,6 +208,14 @@ fn a_tls_handshake_that_hangs_is_left_within_a_second() {
     assert_cancels(&router(&format!("https://{address}/v1"), &limits()));
 }
 
+#[test]
+fn a_provider_that_speaks_no_tls_is_told_as_such() {
+    let address = provider(|mut stream| drop(stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")));
+    let call = ask(&router(&format!("https://{address}/v1"), &limits()), leash());
+    let message = "the secure connection to the model's provider failed".to_owned();
+    assert_eq!(call.result, Err(ModelError::Unavailable { message, retry_after_ms: None }));
+}
+
 /// A listener whose backlog is full: the kernel drops further connection attempts.
 fn deaf() -> (TcpListener, Vec<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
@@ -277,6 +285,25 @@ fn silence_beyond_the_idle_timeout_is_unavailable() {
     let message = "the model's provider was silent for 1 s".to_owned();
     assert_eq!(call.result, Err(ModelError::Unavailable { message, retry_after_ms: None }));
     assert!(call.took < Duration::from_secs(2), "{:?}", call.took);
+}
+
+#[test]
+fn an_answer_with_a_finish_reason_needs_no_end() {
+    let address = provider(|stream| {
+        let mut stream = BufReader::new(stream);
+        read_request(&mut stream);
+        write(&stream, &(STREAM_HEAD.to_owned() + &event("all", Some("stop"))));
+        linger(&mut stream);
+    });
+    let call = ask(&router(&base(address), &Limits { model_idle_timeout_s: 1, ..limits() }), leash());
+    assert!(call.result.is_ok() && call.text == "all", "{:?}", call.result);
+    assert!(call.took < Duration::from_secs(2), "{:?}", call.took);
+    let address = provider(|stream| {
+        let mut stream = BufReader::new(stream);
+        read_request(&mut stream);
+        write(&stream, &(STREAM_HEAD.to_owned() + &event("all", Some("stop"))));
+    });
+    assert!(ask(&router(&base(address), &limits()), leash()).result.is_ok(), "nor a whole body");
 }
 
 /// What a client is told of an answer with this head and body.

@@ -165,12 +165,15 @@ fn report(result: &Message) -> String {
         let separator = if output.is_empty() || output.ends_with('\n') { "" } else { "\n" };
         return format!("{name} failed:\n{output}{separator}{error}");
     }
-    match result.get("data") {
-        Some(data) if data.get("output").is_some_and(Value::is_string) => {
-            let shown = if output.is_empty() { "(no output)" } else { output };
-            format!("{name} printed:\n{shown}")
+    let value = result.pointer("/data/result").and_then(Value::as_str);
+    match (result.get("data"), value) {
+        (Some(data), Some(value)) if data.get("output").is_some() => {
+            format!("{name} printed:\n{output}=> {value}")
         }
-        data => format!("{name} answered: {}", data.unwrap_or(&Value::Null)),
+        (Some(data), None) if data.get("output").is_some() => {
+            format!("{name} printed:\n{}", if output.is_empty() { "(no output)" } else { output })
+        }
+        (data, _) => format!("{name} answered: {}", data.unwrap_or(&Value::Null)),
     }
 }
 

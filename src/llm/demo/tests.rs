@@ -111,6 +111,17 @@ fn it_reports_failures_and_data() {
 }
 
 #[test]
+fn a_program_s_last_value_is_told() {
+    let data =
+        json!({"success": true, "data": {"output": "", "result": "42", "status": "ok"}, "error": null});
+    let messages = vec![Message::user("x"), tool_result("execute_javascript", &data)];
+    assert_eq!(
+        ask_on(Fake::default(), messages, false).text,
+        format!("{LABEL}execute_javascript printed:\n=> 42")
+    );
+}
+
+#[test]
 fn a_tool_that_is_not_offered_is_not_called() {
     let heard = hear("tool: calculator {}\ntool: format_disk {}");
     assert!(heard.result.expect("answers").tool_calls.is_empty());

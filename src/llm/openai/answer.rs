@@ -8,6 +8,7 @@ use crate::domain::event::FinishReason;
 use crate::domain::usage::Usage;
 use crate::llm::wire::failure::{Teller, unavailable};
 use crate::ports::{self, Completion, ModelError, ModelRequest, Sink};
+use serde_json::Value;
 
 /// How a stream said that it is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +60,15 @@ impl<'a> Answer<'a> {
         }
         match &chunk.error {
             Some(error) if !error.is_null() => Err(self.teller.error_object(error)),
+            _ if chunk.object.as_deref() == Some("error") => Err(self.failure(json)),
             _ => Ok(()),
         }
+    }
+
+    /// What an error means that is not wrapped in `error`.
+    pub(super) fn failure(&self, json: &str) -> ModelError {
+        let value: Value = serde_json::from_str(json).unwrap_or_else(|_| Value::from(json));
+        self.teller.error_object(value.get("error").unwrap_or(&value))
     }
 
     fn absorb_choice(&mut self, choice: &Choice) -> Result<(), ModelError> {

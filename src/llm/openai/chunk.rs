@@ -12,6 +12,9 @@ pub(super) struct Chunk {
     pub(super) choices: Option<Vec<Choice>>,
     #[serde(default)]
     usage: Option<WireUsage>,
+    /// What it calls itself; `error` from some servers.
+    #[serde(default)]
+    pub(super) object: Option<String>,
     /// A failure after the 200.
     #[serde(default)]
     pub(super) error: Option<Value>,

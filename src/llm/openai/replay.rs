@@ -163,6 +163,10 @@ fn failures_after_the_200_are_failures() {
     let error = json!({"error": {"message": "no such model", "code": "model_not_found"}}).to_string();
     let told = replay(&error).result.expect_err("an error object instead of a stream");
     assert_eq!(told, ModelError::Refused("the model's provider reports an error: no such model".into()));
+    let bare = json!({"object": "error", "message": "too long", "code": 400}).to_string();
+    for body in [bare.clone(), format!("event: error\ndata: {bare}\n\n")] {
+        assert!(matches!(replay(&body).result, Err(ModelError::Refused(_))), "{body}");
+    }
     let gave_up = json!({"choices": [{"delta": {}, "finish_reason": "insufficient_system_resource"}]});
     assert!(matches!(replay(&stream_of(&[gave_up])).result, Err(ModelError::Unavailable { .. })));
     for rubbish in ["<html>login</html>", "data: {\"choices\": [\n\n", "", "data: [1]\n\n"] {

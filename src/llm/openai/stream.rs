@@ -8,12 +8,17 @@ use crate::llm::wire::failure::unavailable;
 use crate::llm::wire::tether;
 use crate::ports::{Completion, ModelError};
 use std::io::Read;
+use std::time::Duration;
 
 /// Read at once, bytes.
 const PIECE_BYTES: usize = 16 * 1024;
 /// What a chunk holds beside its text, bytes.
 const ENVELOPE_BYTES: usize = 256 * 1024;
-/// Reads after the end.
+/// Silence that is waited through once the finish reason has come; the usage may follow it.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+/// Silence that is waited through after `[DONE]`.
+const DRAIN: Duration = Duration::from_millis(150);
+/// Reads after `[DONE]`.
 const DRAIN_READS: usize = 4;
 /// What ends a stream.
 const DONE: &str = "[DONE]";
@@ -29,7 +34,12 @@ pub(super) fn read(
     let mut parser = Parser::new(limit);
     let mut begun = false;
     loop {
-        let count = body.read(&mut piece).map_err(|error| answer.teller().read(&error))?;
+        let count = match body.read(&mut piece) {
+            Ok(count) => count,
+            // Some providers neither say `[DONE]` nor end: nothing that matters is missing.
+            Err(error) if answer.has_ended() && !tether::is_pulled(&error) => 0,
+            Err(error) => return Err(answer.teller().read(&error)),
+        };
         let mut input = piece.get(..count).unwrap_or_default();
         if count == 0 {
             // Some streams forget the empty line after their last event.
@@ -47,12 +57,15 @@ pub(super) fn read(
             drain(body, &mut piece);
             return answer.finish(true);
         }
+        if answer.has_ended() {
+            tether::hurry(LAST_WORDS);
+        }
     }
 }
 
 /// A body that was read to its end gives its connection back for the next call. The answer stands in any case.
 fn drain(mut body: impl Read, piece: &mut [u8]) {
-    tether::hurry();
+    tether::hurry(DRAIN);
     for _ in 0..DRAIN_READS {
         if !matches!(body.read(piece), Ok(1..)) {
             break;
@@ -68,6 +81,7 @@ fn feed(parser: &mut Parser, mut input: &[u8], answer: &mut Answer<'_>) -> Resul
         match event.data.trim() {
             DONE => return Ok(true),
             "" => {}
+            error if event.name == "error" => return Err(answer.failure(error)),
             chunk => answer.absorb(chunk)?,
         }
     }

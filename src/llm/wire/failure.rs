@@ -51,7 +51,7 @@ impl Teller {
                 ModelError::TooLarge("the provider's headers are too long".into())
             }
             ureq::Error::Rustls(_) | ureq::Error::Tls(_) => {
-                unavailable("no secure connection to the model's provider: the TLS handshake failed")
+                unavailable("the secure connection to the model's provider failed")
             }
             ureq::Error::Protocol(_) => unavailable("the model's provider does not speak HTTP/1.1"),
             _ => unavailable("the model's provider cannot be reached"),
@@ -74,6 +74,7 @@ impl Teller {
                 io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
                     "the model's provider cannot be reached: no route to it"
                 }
+                io::ErrorKind::InvalidData => "the secure connection to the model's provider failed",
                 _ => "the connection to the model's provider broke off",
             }),
         }

@@ -84,3 +84,60 @@ impl Drop for Counted {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::llm::wire::tether::Patience;
+    use crate::ports::{Clock, Leash, Stop, StopFlag};
+    use std::time::Duration;
+
+    /// Each look at it moves it on by 100 ms.
+    #[derive(Default)]
+    struct Striding(AtomicUsize);
+
+    impl Clock for Striding {
+        fn now_ms(&self) -> u64 {
+            self.monotonic_ms()
+        }
+        fn monotonic_ms(&self) -> u64 {
+            self.0.fetch_add(100, Ordering::SeqCst) as u64
+        }
+        fn pause(&self, _: &StopFlag, _: Duration) {}
+    }
+
+    fn leash() -> Leash {
+        Leash { stop: StopFlag::default(), deadline_ms: u64::MAX, clock: Arc::new(Striding::default()) }
+    }
+
+    fn cut(error: ureq::Error) -> Option<tether::Cut> {
+        tether::cut_of(&error.into_io())
+    }
+
+    #[test]
+    fn a_lookup_that_hangs_is_left() {
+        let patience = Patience { connect: Duration::from_secs(1), idle: Duration::from_secs(9) };
+        let (_sender, receiver) = sync_channel(1);
+        let leash = leash();
+        let _held = tether::hold(&leash, patience);
+        assert_eq!(await_lookup(&receiver).map_err(cut), Err(Some(tether::Cut::Connect)));
+        leash.stop.raise(Stop::Cancelled);
+        assert_eq!(await_lookup(&receiver).map_err(cut), Err(Some(tether::Cut::Pulled)));
+    }
+
+    #[test]
+    fn a_thread_without_a_tether_gets_no_network() {
+        let (_sender, receiver) = sync_channel(1);
+        assert_eq!(await_lookup(&receiver).map_err(cut), Err(Some(tether::Cut::Pulled)));
+    }
+
+    #[test]
+    fn p8_lookups_at_once_are_bounded() {
+        let under_way = Arc::new(AtomicUsize::new(0));
+        let places: Vec<_> = (0..LOOKUPS).map_while(|_| Counted::try_new(&under_way)).collect();
+        assert_eq!(places.len(), LOOKUPS);
+        assert!(Counted::try_new(&under_way).is_none());
+        drop(places);
+        assert!(Counted::try_new(&under_way).is_some());
+    }
+}

@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 /// The longest wait for the network without asking the leash.
-pub(crate) const SLICE: Duration = Duration::from_millis(150);
+pub(super) const SLICE: Duration = Duration::from_millis(150);
 
 /// How long the phases of a call may take.
 #[derive(Debug, Clone, Copy)]
@@ -111,11 +111,11 @@ pub(crate) fn connected() {
     });
 }
 
-/// From here on, silence for a slice ends the call: what is still to come is welcome but not needed.
-pub(crate) fn hurry() {
+/// From here on, so much silence ends the call: what is still to come is welcome but not needed.
+pub(crate) fn hurry(idle: Duration) {
     TETHER.with_borrow_mut(|slot| {
         if let Some(tether) = slot.as_mut() {
-            tether.patience.idle = tether.patience.idle.min(SLICE);
+            tether.patience.idle = tether.patience.idle.min(idle);
         }
     });
 }
@@ -170,4 +170,9 @@ pub(crate) fn cut_of(error: &io::Error) -> Option<Cut> {
         Some(ureq::Error::Io(deeper)) => cut_of(deeper),
         _ => inner.downcast_ref::<Cut>().copied(),
     }
+}
+
+/// Whether the leash is what ended it.
+pub(crate) fn is_pulled(error: &io::Error) -> bool {
+    cut_of(error) == Some(Cut::Pulled)
 }
