@@ -114,7 +114,10 @@ mod tests {
 
     #[test]
     fn words_are_text_or_nothing() {
-        assert_eq!(words(b"{\"result\":\"1\",\"status\":\"ok\"}\n{\"result\":\"2\"}\n").result.as_deref(), Some("1"));
+        assert_eq!(
+            words(b"{\"result\":\"1\",\"status\":\"ok\"}\n{\"result\":\"2\"}\n").result.as_deref(),
+            Some("1")
+        );
         assert!(words(b"\xff\0 anything").result.is_none());
     }
 

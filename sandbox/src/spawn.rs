@@ -54,7 +54,10 @@ pub(crate) fn start(mut command: Command) -> Result<Child, Error> {
     // The command holds our copies of the writing ends: with them open, no pipe would ever end.
     drop(command);
     drop((frames_end, words_end));
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| Error::Watch(io::ErrorKind::InvalidData.into()))?;
+    let pid = i32::try_from(child.id())
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or_else(|| Error::Watch(io::ErrorKind::InvalidData.into()))?;
     match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
         Ok(pidfd) => Ok(Child { pid, pidfd, reaped: false, pipes: Some([stdout, stderr, frames, words]) }),
         Err(error) => {
@@ -81,6 +84,14 @@ impl Child {
         // Either may be gone already; that is what is wanted.
         rustix::process::kill_process_group(self.pid, Signal::KILL).ok();
         rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL).ok();
+    }
+
+    /// How many threads it has; none once it is gone.
+    pub(crate) fn threads(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.pid.as_raw_nonzero());
+        let status = std::fs::read_to_string(path).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("Threads:"));
+        line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
     }
 
     /// Waits for its end and returns what it used.

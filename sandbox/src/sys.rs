@@ -130,7 +130,8 @@ pub(crate) fn filter_bytes(program: &[sock_filter]) -> &[u8] {
 /// Whether the kernel has seccomp filters at all.
 pub(crate) fn has_seccomp_filters() -> bool {
     // SAFETY: a null program makes the kernel answer EFAULT where filters exist, EINVAL where not; nothing is set.
-    let result = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, std::ptr::null::<u8>()) };
+    let result =
+        unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, std::ptr::null::<u8>()) };
     result < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT)
 }
 
@@ -155,7 +156,9 @@ pub(crate) mod attempt {
     /// Forks; a child that comes to be ends at once.
     pub(crate) fn fork() -> io::Result<()> {
         // SAFETY: a raw fork in the self-test's single-threaded child.
-        let pid = checked(unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0usize, 0usize, 0usize, 0usize) })?;
+        let pid = checked(unsafe {
+            libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0usize, 0usize, 0usize, 0usize)
+        })?;
         if pid == 0 {
             super::exit_now(0);
         }

@@ -106,12 +106,18 @@ fn cut_short(limits: &Limits, cut: Cut) -> Verdict {
             Verdict::limit(Status::Timeout, "timeout_ms", words)
         }
         Cut::Cancelled => Verdict::limit(Status::Timeout, "cancelled", "cancelled by the caller".to_owned()),
+        Cut::Threads => {
+            let words = format!("it had more than {} threads (processes)", limits.processes);
+            Verdict::limit(Status::Error, "processes", words)
+        }
         Cut::Stdout => {
-            let words = format!("it wrote more than {} bytes of standard output (stdout_bytes)", limits.stdout_bytes);
+            let words =
+                format!("it wrote more than {} bytes of standard output (stdout_bytes)", limits.stdout_bytes);
             Verdict::limit(Status::OutputLimit, "stdout_bytes", words)
         }
         Cut::Stderr => {
-            let words = format!("it wrote more than {} bytes of standard error (stderr_bytes)", limits.stderr_bytes);
+            let words =
+                format!("it wrote more than {} bytes of standard error (stderr_bytes)", limits.stderr_bytes);
             Verdict::limit(Status::OutputLimit, "stderr_bytes", words)
         }
     }
@@ -185,8 +191,12 @@ mod tests {
 
     fn run(code: Option<i32>, signal: Option<i32>, frames: &str, words: &str) -> Record {
         let limits = Limits::of(Level::Strict);
-        let subject =
-            Subject { level: Level::Strict, language: Language::Python, version: String::new(), limits: &limits };
+        let subject = Subject {
+            level: Level::Strict,
+            language: Language::Python,
+            version: String::new(),
+            limits: &limits,
+        };
         let ended = Ended { exit_code: code, signal, cpu: Duration::ZERO, max_rss_kb: 1000 };
         let stream = |text: &str| Stream { bytes: text.as_bytes().to_vec(), truncated: false };
         let (stdout, stderr, duration) = (Stream::default(), Stream::default(), Duration::ZERO);

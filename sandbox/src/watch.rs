@@ -27,6 +27,9 @@ pub(crate) struct Bounds<'a> {
     pub stdout_bytes: usize,
     /// Bytes of standard error that are kept.
     pub stderr_bytes: usize,
+    /// Threads that a guest may have (0: the system call filter lets it make none). `RLIMIT_NPROC` counts them, too,
+    /// but never for the real user root: where a child of root could not be given another, this count alone binds.
+    pub threads: u64,
     /// Bytes of each half of the report that are read.
     pub report_bytes: usize,
     /// Whether the caller wants no more.
@@ -40,6 +43,8 @@ pub(crate) enum Cut {
     Timeout,
     /// The caller cancelled.
     Cancelled,
+    /// It had too many threads.
+    Threads,
     /// It wrote too much.
     Stdout,
     /// It wrote too much.
@@ -79,6 +84,7 @@ pub(crate) fn watch(mut child: Child, bounds: &Bounds<'_>) -> Result<Seen, Error
     let start = now();
     let mut pipes = Pipes::new(child.take_pipes()?, bounds);
     let mut cut = None;
+    let mut next_count = Duration::ZERO;
     loop {
         let elapsed = start.elapsed();
         if cut.is_none() {
@@ -89,6 +95,10 @@ pub(crate) fn watch(mut child: Child, bounds: &Bounds<'_>) -> Result<Seen, Error
             } else {
                 pipes.overflow()
             };
+            if cut.is_none() && bounds.threads > 0 && elapsed >= next_count {
+                next_count = elapsed + CANCEL_POLL;
+                cut = (child.threads() > bounds.threads).then_some(Cut::Threads);
+            }
             if cut.is_some() {
                 child.kill();
             }
@@ -141,7 +151,12 @@ impl Pipes {
     fn wait(&mut self, child: &Child, timeout: Duration) -> rustix::io::Result<bool> {
         let timeout = Timespec::try_from(timeout).map_err(|_| Errno::INVAL)?;
         let mut polled = vec![PollFd::new(child.pidfd(), PollFlags::IN)];
-        polled.extend(self.0.iter().filter_map(|pipe| pipe.reader.as_ref()).map(|reader| PollFd::new(reader, PollFlags::IN)));
+        polled.extend(
+            self.0
+                .iter()
+                .filter_map(|pipe| pipe.reader.as_ref())
+                .map(|reader| PollFd::new(reader, PollFlags::IN)),
+        );
         match rustix::event::poll(&mut polled, Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error),

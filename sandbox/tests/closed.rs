@@ -15,7 +15,12 @@ mod suite {
         std::io::Seek::rewind(&mut file).unwrap();
         // The shell only gives the report pipe its number, then becomes the child.
         let output = Command::new("/bin/sh")
-            .args(["-c", "exec \"$0\" \"$1\" 3>&1 4>&2 >&2", env!("CARGO_BIN_EXE_nanoclaw-sandbox-child"), nanoclaw_sandbox::CHILD_MARKER])
+            .args([
+                "-c",
+                "exec \"$0\" \"$1\" 3>&1 4>&2 >&2",
+                env!("CARGO_BIN_EXE_nanoclaw-sandbox-child"),
+                nanoclaw_sandbox::CHILD_MARKER,
+            ])
             .stdin(Stdio::from(file))
             .output()
             .unwrap();

@@ -25,10 +25,16 @@ mod suite {
     }
 
     /// What the interpreter itself prints: an older one may lack a function that a program uses.
-    #[expect(clippy::disallowed_methods, reason = "the comparison needs the interpreter outside of the sandbox")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the comparison needs the interpreter outside of the sandbox"
+    )]
     fn outside(interpreter: &Path, program: &Path) -> String {
-        let output =
-            std::process::Command::new(interpreter).args(["-I", "-S", "-X", "utf8"]).arg(program).output().unwrap();
+        let output = std::process::Command::new(interpreter)
+            .args(["-I", "-S", "-X", "utf8"])
+            .arg(program)
+            .output()
+            .unwrap();
         String::from_utf8(output.stdout).unwrap()
     }
 
@@ -42,19 +48,22 @@ mod suite {
             let report = sandbox.report().python;
             let Some(version) = report.version else {
                 let reason = report.reason.unwrap_or_default();
-                return (!reason.contains("is older than 3.9")).then(|| format!("{}: {reason}", path.display()));
+                return (!reason.contains("is older than 3.9"))
+                    .then(|| format!("{}: {reason}", path.display()));
             };
             let mut failures = Vec::new();
             for sample in support::samples("benign", Language::Python).into_iter().step_by(3) {
                 let expected = outside(&path, &sample.path);
                 for level in [Level::Standard, Level::Lenient] {
-                    let record = sandbox.run(&Program::new(Language::Python, level, sample.code.clone()), &|| false);
+                    let record =
+                        sandbox.run(&Program::new(Language::Python, level, sample.code.clone()), &|| false);
                     if record.stdout != expected || !matches!(record.status, Status::Ok | Status::Error) {
                         failures.push(format!("{version} {} at {level}: {record:#?}", sample.name));
                     }
                 }
             }
-            let traceback = sandbox.run(&support::python(Level::Standard, "def f():\n    1 / 0\nf()"), &|| false);
+            let traceback =
+                sandbox.run(&support::python(Level::Standard, "def f():\n    1 / 0\nf()"), &|| false);
             let words = traceback.error.unwrap_or_default();
             if !words.contains("line 2, in f") || words.contains("<string>") {
                 failures.push(format!("{version}: traceback {words}"));

@@ -28,8 +28,13 @@ mod suite {
     fn refusals_name_line_module_level_and_the_way_out() {
         let record = run(&python(Level::Standard, "x = 1\nfrom os import path"));
         assert_eq!(record.status, Status::ModuleNotAllowed);
-        for words in ["line 2", "'os'", "level standard", "json", "strictness=lenient", "extra_allowed_modules"] {
-            assert!(record.stderr.contains(words) && record.error.as_deref().unwrap().contains(words), "{words}: {record:#?}");
+        for words in
+            ["line 2", "'os'", "level standard", "json", "strictness=lenient", "extra_allowed_modules"]
+        {
+            assert!(
+                record.stderr.contains(words) && record.error.as_deref().unwrap().contains(words),
+                "{words}: {record:#?}"
+            );
         }
         assert_eq!(record.stdout, "");
         let record = run(&python(Level::Standard, "import csv, io\ncsv.writer(io.StringIO())"));
@@ -64,7 +69,11 @@ mod suite {
     #[test]
     fn what_is_refused_is_refused_wherever_it_stands() {
         let refused = [
-            (Level::Standard, "class F:\n    open = 1\n    def g(self): return open('x')", Status::BuiltinNotAllowed),
+            (
+                Level::Standard,
+                "class F:\n    open = 1\n    def g(self): return open('x')",
+                Status::BuiltinNotAllowed,
+            ),
             (Level::Standard, "f = eval", Status::BuiltinNotAllowed),
             (Level::Standard, "\u{ff4f}pen('x')", Status::BuiltinNotAllowed),
             (Level::Standard, "def f():\n    import socket", Status::ModuleNotAllowed),
@@ -81,7 +90,11 @@ mod suite {
         ];
         let programs = refused.iter().map(|(level, code, _)| python(*level, code)).collect();
         for (program, record) in run_all(programs) {
-            let expected = refused.iter().find(|(level, code, _)| (*level, *code) == (program.level, &*program.code)).unwrap().2;
+            let expected = refused
+                .iter()
+                .find(|(level, code, _)| (*level, *code) == (program.level, &*program.code))
+                .unwrap()
+                .2;
             assert_eq!(record.status, expected, "{} -> {record:#?}", program.code);
             assert!(record.error.is_some() && record.exit_code.is_none());
         }
@@ -91,7 +104,10 @@ mod suite {
     fn the_import_hook_says_the_same_at_run_time() {
         let code = "imp = __builtins__['__imp' + 'ort__']\ntry:\n    imp('socket')\nexcept ImportError as e:\n    print(e)";
         let record = run(&python(Level::Standard, code));
-        assert!(record.stdout.contains("line 3: module 'socket' is not allowed at level standard"), "{record:#?}");
+        assert!(
+            record.stdout.contains("line 3: module 'socket' is not allowed at level standard"),
+            "{record:#?}"
+        );
     }
 
     #[test]
@@ -99,7 +115,10 @@ mod suite {
         let code = "import json\ndef load(text):\n    return json.loads(text)\ntry:\n    load('{')\nexcept ValueError as e:\n    raise KeyError('no') from e";
         let record = run(&python(Level::Standard, code));
         let error = record.error.unwrap();
-        assert!(error.contains("File \"<code>\", line 3, in load") && error.contains("JSONDecodeError"), "{error}");
+        assert!(
+            error.contains("File \"<code>\", line 3, in load") && error.contains("JSONDecodeError"),
+            "{error}"
+        );
         assert!(error.ends_with("KeyError: 'no'"), "{error}");
         assert!(!error.contains("<string>") && !error.contains("decoder.py"), "{error}");
         assert_eq!(record.stderr.trim_end(), error);
@@ -118,7 +137,12 @@ mod suite {
             (javascript(Level::Strict, "var x = 1"), None),
         ] {
             let record = run(&program);
-            assert_eq!((record.status, record.result.as_deref()), (Status::Ok, result), "{} -> {record:#?}", program.code);
+            assert_eq!(
+                (record.status, record.result.as_deref()),
+                (Status::Ok, result),
+                "{} -> {record:#?}",
+                program.code
+            );
         }
     }
 
@@ -143,7 +167,12 @@ mod suite {
         ];
         let programs = fine.iter().map(|code| python(Level::Lenient, code)).collect();
         for (program, record) in run_all(programs) {
-            assert_eq!((record.status, &*record.stdout), (Status::Ok, "True\n"), "{} -> {record:#?}", program.code);
+            assert_eq!(
+                (record.status, &*record.stdout),
+                (Status::Ok, "True\n"),
+                "{} -> {record:#?}",
+                program.code
+            );
         }
     }
 
@@ -164,13 +193,23 @@ mod suite {
     #[test]
     fn javascript_has_console_timers_promises_and_plain_errors() {
         let cases = [
-            ("setTimeout(() => console.log(2), 20); setTimeout(console.log, 5, 1); queueMicrotask(() => console.log(0))", "0\n1\n2\n"),
-            ("let n = 0; const t = setInterval(() => { console.log(++n); if (n === 3) clearInterval(t) }, 1)", "1\n2\n3\n"),
-            ("print('a', 1, null, undefined, 2n, [1, 'x'], {k: {l: 1}}, new Map([[1, 2]]), new Set([3]))",
-             "a 1 null undefined 2n [ 1, 'x' ] { k: { l: 1 } } Map(1) { 1 => 2 } Set(1) { 3 }\n"),
+            (
+                "setTimeout(() => console.log(2), 20); setTimeout(console.log, 5, 1); queueMicrotask(() => console.log(0))",
+                "0\n1\n2\n",
+            ),
+            (
+                "let n = 0; const t = setInterval(() => { console.log(++n); if (n === 3) clearInterval(t) }, 1)",
+                "1\n2\n3\n",
+            ),
+            (
+                "print('a', 1, null, undefined, 2n, [1, 'x'], {k: {l: 1}}, new Map([[1, 2]]), new Set([3]))",
+                "a 1 null undefined 2n [ 1, 'x' ] { k: { l: 1 } } Map(1) { 1 => 2 } Set(1) { 3 }\n",
+            ),
             ("console.log('%s is %d', 'x', 3, 'more')", "x is 3 more\n"),
-            ("class A { x = 1 } console.log(new A(), function f() {}, Symbol('s'), new Date(0), /r/g)",
-             "A { x: 1 } [Function: f] Symbol(s) 1970-01-01T00:00:00.000Z /r/g\n"),
+            (
+                "class A { x = 1 } console.log(new A(), function f() {}, Symbol('s'), new Date(0), /r/g)",
+                "A { x: 1 } [Function: f] Symbol(s) 1970-01-01T00:00:00.000Z /r/g\n",
+            ),
             ("x = 010; with ({y: 1}) console.log(x + y)", "9\n"),
             ("#!/usr/bin/env node\nconsole.log(await new Promise(r => setTimeout(r, 1, 'done')))", "done\n"),
             ("console.log('\\ud800'.length, '\\ud83d\\ude00')", "1 😀\n"),
@@ -178,7 +217,12 @@ mod suite {
         let programs = cases.iter().map(|(code, _)| javascript(Level::Standard, code)).collect();
         for (program, record) in run_all(programs) {
             let expected = cases.iter().find(|(code, _)| *code == program.code).unwrap().1;
-            assert_eq!((record.status, &*record.stdout), (Status::Ok, expected), "{} -> {record:#?}", program.code);
+            assert_eq!(
+                (record.status, &*record.stdout),
+                (Status::Ok, expected),
+                "{} -> {record:#?}",
+                program.code
+            );
         }
     }
 
@@ -202,7 +246,11 @@ mod suite {
         }
         let record = run(&javascript(Level::Strict, "let a = 1;\nlet b = ;"));
         assert!(record.error.unwrap().starts_with("line 2: SyntaxError"), "{}", record.stderr);
-        let caught = run(&Program::new(Language::JavaScript, Level::Strict, "Promise.reject(1).catch(() => console.log('caught'))"));
+        let caught = run(&Program::new(
+            Language::JavaScript,
+            Level::Strict,
+            "Promise.reject(1).catch(() => console.log('caught'))",
+        ));
         assert_eq!((caught.status, &*caught.stdout), (Status::Ok, "caught\n"));
     }
 }

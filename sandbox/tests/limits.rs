@@ -90,7 +90,11 @@ mod suite {
         for (program, limit, kept) in [
             (python(Level::Standard, "print('x' * 50_000_000)"), "stdout_bytes", 256 * 1024),
             (python(Level::Strict, "while True: print('yes')"), "stdout_bytes", 64 * 1024),
-            (python(Level::Lenient, "import sys\nsys.stderr.write('e' * 50_000_000)"), "stderr_bytes", 256 * 1024),
+            (
+                python(Level::Lenient, "import sys\nsys.stderr.write('e' * 50_000_000)"),
+                "stderr_bytes",
+                256 * 1024,
+            ),
             (javascript(Level::Strict, "for (;;) console.log('x'.repeat(65536))"), "stdout_bytes", 64 * 1024),
             (javascript(Level::Lenient, "console.error('é'.repeat(1e7))"), "stderr_bytes", 256 * 1024),
         ] {
@@ -121,7 +125,10 @@ mod suite {
             (javascript(Level::Strict, "null.x"), Status::Error),
             (javascript(Level::Strict, "let a = ;"), Status::SyntaxError),
             (javascript(Level::Strict, "import fs from 'fs'"), Status::ModuleNotAllowed),
-            (javascript(Level::Strict, "const a = []; for (;;) a.push(new ArrayBuffer(1 << 20))"), Status::Oom),
+            (
+                javascript(Level::Strict, "const a = []; for (;;) a.push(new ArrayBuffer(1 << 20))"),
+                Status::Oom,
+            ),
             (javascript(Level::Standard, "let s = 'x'; for (;;) s += s"), Status::Error),
         ];
         for (program, status) in cases {
@@ -205,7 +212,8 @@ for fd in range(3, 16):
     #[test]
     fn a_deep_tree_is_cleaned_up() {
         let _turn = support::alone();
-        let record = lenient("import os\nfor i in range(5000):\n    os.mkdir('d'); os.chdir('d')\nprint('deep')");
+        let record =
+            lenient("import os\nfor i in range(5000):\n    os.mkdir('d'); os.chdir('d')\nprint('deep')");
         assert_eq!((record.status, record.stdout.as_str()), (Status::Ok, "deep\n"), "{record:#?}");
         assert_eq!(record.error, None);
     }
@@ -215,7 +223,8 @@ for fd in range(3, 16):
         let _turn = support::alone();
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("in.txt"), "from outside").unwrap();
-        let mut program = python(Level::Lenient, "print(open('in.txt').read())\nopen('out.txt', 'w').write('made')");
+        let mut program =
+            python(Level::Lenient, "print(open('in.txt').read())\nopen('out.txt', 'w').write('made')");
         program.workdir = Some(home.path().to_owned());
         let record = run(&program);
         assert_eq!((record.status, record.stdout.as_str()), (Status::Ok, "from outside\n"), "{record:#?}");

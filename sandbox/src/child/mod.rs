@@ -41,7 +41,8 @@ pub fn child_hook() {
 }
 
 fn run_child() -> ! {
-    let (Ok(frames), Ok(words)) = (sys::inherited(FRAMES_DESCRIPTOR), sys::inherited(WORDS_DESCRIPTOR)) else {
+    let (Ok(frames), Ok(words)) = (sys::inherited(FRAMES_DESCRIPTOR), sys::inherited(WORDS_DESCRIPTOR))
+    else {
         sys::exit_now(SET_UP_FAILED)
     };
     let mut report = Report { frames: Some(frames.into()), words: words.into() };
@@ -57,7 +58,8 @@ fn run_child() -> ! {
 fn set_up_and_run(report: &mut Report) -> Result<i32, String> {
     let request = read_request()?;
     let filters = compile(profile_of(&request), request.landlock_abi).map_err(|error| error.to_string())?;
-    let first_closed = hand_over_payload(&request, &filters).map_err(|error| format!("driver's assignment: {error}"))?;
+    let first_closed =
+        hand_over_payload(&request, &filters).map_err(|error| format!("driver's assignment: {error}"))?;
     confine::isolate(&request, first_closed)?;
     restrict_files(request.landlock_abi, &request.files).map_err(|error| error.to_string())?;
     match &request.task {
@@ -136,7 +138,10 @@ fn hex(program: &[seccompiler::sock_filter]) -> String {
 
 fn read_request() -> Result<Request, String> {
     let mut text = Vec::new();
-    std::io::stdin().lock().read_to_end(&mut text).map_err(|error| format!("cannot read the request: {error}"))?;
+    std::io::stdin()
+        .lock()
+        .read_to_end(&mut text)
+        .map_err(|error| format!("cannot read the request: {error}"))?;
     serde_json::from_slice(&text).map_err(|error| format!("cannot decode the request: {error}"))
 }
 

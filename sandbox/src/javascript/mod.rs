@@ -66,7 +66,9 @@ pub(crate) fn run(report: &mut Report, limits: &Limits, code: &str, language_che
     };
     let (exit, result, error) = match end {
         End::Fine(result) => (0, result, None),
-        End::Error(error) if refused.get() && is_memory_error(&error) => (OUT_OF_MEMORY_EXIT, None, Some(error)),
+        End::Error(error) if refused.get() && is_memory_error(&error) => {
+            (OUT_OF_MEMORY_EXIT, None, Some(error))
+        }
         End::Error(error) => (ERROR_EXIT, None, Some(error)),
     };
     if let Some(error) = &error {

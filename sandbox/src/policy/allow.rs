@@ -27,8 +27,11 @@ const OWN_PRIORITY: Outcome = Outcome::AllowIf(&[&[
     Test { argument: 1, mask: LOW, value: 0 },
 ]]);
 /// A thread of the same process and no new namespace.
-const THREAD: Outcome =
-    Outcome::AllowIf(&[&[Test { argument: 0, mask: CLONE_THREAD | CLONE_ANY_NAMESPACE, value: CLONE_THREAD }]]);
+const THREAD: Outcome = Outcome::AllowIf(&[&[Test {
+    argument: 0,
+    mask: CLONE_THREAD | CLONE_ANY_NAMESPACE,
+    value: CLONE_THREAD,
+}]]);
 /// `socketpair(AF_UNIX, SOCK_STREAM | flags, 0)`.
 const UNIX_STREAM: Outcome = Outcome::AllowIf(&[&[
     Test { argument: 0, mask: LOW, value: 1 },

@@ -1,15 +1,16 @@
 //! Turns the tables into BPF programs.
 //!
-//! Owns: the order of the filters — the kill list without what the set-up needs, the allow list, the whole kill list,
-//! which takes `seccomp` itself away and so comes last; the kernel heeds the most severe answer — and what seccompiler cannot say. It checks the architecture but not x32, and has
-//! one action per filter; so x32 numbers and single answers (`ENOSYS`, pretended success) stand in a short
-//! hand-written prefix that falls through into its program. BPF jumps are relative: the two join without changes.
+//! Owns: the order of the filters, and what seccompiler cannot say. First the kill list without what the set-up still
+//! needs, then the allow list, then the whole kill list: it takes `seccomp` itself away and so comes last, and the
+//! kernel heeds the most severe answer. seccompiler checks the architecture but not x32, and has one action per
+//! filter; so x32 numbers and single answers (`ENOSYS`, pretended success) stand in a short hand-written prefix that
+//! falls through into its program. BPF jumps are relative: the two join without changes.
 
 use std::collections::BTreeMap;
 
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
-    sock_filter,
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch, sock_filter,
 };
 use thiserror::Error;
 
@@ -52,7 +53,8 @@ pub(crate) struct Filters {
 /// Compiles the tables for a profile under a kernel's landlock ABI.
 pub(crate) fn compile(profile: Profile, landlock_abi: u32) -> Result<Filters, FilterError> {
     let killed: Vec<&Rule> = KILLED.iter().chain(legacy::KILLED).collect();
-    let early: Vec<&Rule> = killed.iter().copied().filter(|rule| !NEEDED_FOR_SET_UP.contains(&rule.name)).collect();
+    let early: Vec<&Rule> =
+        killed.iter().copied().filter(|rule| !NEEDED_FOR_SET_UP.contains(&rule.name)).collect();
     Ok(Filters {
         set_up: kill_program(&early)?,
         allow: allow_program(&allowed_rules(profile, landlock_abi))?,

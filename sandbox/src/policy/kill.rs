@@ -1,6 +1,6 @@
 //! Calls that no guest has a reason to make: one of them ends the run as `forbidden_syscall`.
 //!
-//! Owns: the kill list. It is compiled into its own filter, installed first.
+//! Owns: the kill list. It is compiled into filters of its own: most of it holds before `CPython` even starts.
 
 use super::rule::{Outcome, Rule, rows};
 

@@ -31,7 +31,8 @@ const PROBE_OUTPUT_BYTES: usize = 1024 * 1024;
 /// Where interpreters are beside `$PATH`.
 const USUAL_DIRECTORIES: &[&str] = &["/usr/local/bin", "/usr/bin", "/bin"];
 /// Their names, the plain one first.
-const NAMES: &[&str] = &["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python3.10", "python3.9"];
+const NAMES: &[&str] =
+    &["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python3.10", "python3.9"];
 /// A guest's whole environment. One thread: number libraries would start a pool while they warm up.
 const ENVIRONMENT: [(&str, &str); 6] = [
     ("LANG", "C.UTF-8"),
@@ -63,7 +64,10 @@ pub(crate) struct Interpreter {
 impl Interpreter {
     /// Finds one, or says why each candidate does not do.
     pub(crate) fn find(options: &Options) -> Result<Self, String> {
-        let extra = [options.extra_allowed_modules.of(Level::Standard), options.extra_allowed_modules.of(Level::Strict)];
+        let extra = [
+            options.extra_allowed_modules.of(Level::Standard),
+            options.extra_allowed_modules.of(Level::Strict),
+        ];
         let extra: Vec<&String> = extra.into_iter().flatten().collect();
         let candidates = options.python.clone().map_or_else(candidates, |path| vec![path]);
         let mut reasons = Vec::new();
@@ -156,7 +160,8 @@ impl Interpreter {
 /// Every python3 that a shell would find, and the usual ones, without duplicates.
 fn candidates() -> Vec<PathBuf> {
     let search_path = std::env::var_os("PATH").unwrap_or_default();
-    let mut directories: Vec<PathBuf> = std::env::split_paths(&search_path).filter(|path| path.is_absolute()).collect();
+    let mut directories: Vec<PathBuf> =
+        std::env::split_paths(&search_path).filter(|path| path.is_absolute()).collect();
     directories.extend(USUAL_DIRECTORIES.iter().map(PathBuf::from));
     let mut found: Vec<PathBuf> = Vec::new();
     for name in NAMES {
@@ -173,10 +178,15 @@ fn candidates() -> Vec<PathBuf> {
 /// Lets an interpreter (or the shim before it) describe itself. This is the host's own program: it runs unconfined.
 fn describe(path: &Path, extra: &[&String]) -> Result<Interpreter, String> {
     let mut command: Command = spawn::new_command(path);
-    command.args(["-I", "-S", "-B", "-X", "utf8", "-c", PROBE]).args(extra).current_dir("/").stdin(Stdio::null());
+    command
+        .args(["-I", "-S", "-B", "-X", "utf8", "-c", PROBE])
+        .args(extra)
+        .current_dir("/")
+        .stdin(Stdio::null());
     let child = spawn::start(command).map_err(|error| error.to_string())?;
     let bounds = Bounds {
         timeout: PROBE_TIMEOUT,
+        threads: 0,
         stdout_bytes: PROBE_OUTPUT_BYTES,
         stderr_bytes: PROBE_OUTPUT_BYTES,
         report_bytes: 0,
@@ -187,7 +197,8 @@ fn describe(path: &Path, extra: &[&String]) -> Result<Interpreter, String> {
         let words = String::from_utf8_lossy(&seen.stderr.bytes);
         return Err(words.trim().lines().last().unwrap_or("it failed without a word").to_owned());
     }
-    serde_json::from_slice(&seen.stdout.bytes).map_err(|error| format!("it does not describe itself: {error}"))
+    serde_json::from_slice(&seen.stdout.bytes)
+        .map_err(|error| format!("it does not describe itself: {error}"))
 }
 
 /// Becomes the interpreter with the driver. Returns only if that failed.

@@ -76,7 +76,11 @@ pub(crate) fn samples(suite: &str, language: Language) -> Vec<Sample> {
 }
 
 /// Runs `work` on every item, on so many threads; gathers what it returns.
-pub(crate) fn in_parallel<T: Send, R: Send>(items: Vec<T>, threads: usize, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+pub(crate) fn in_parallel<T: Send, R: Send>(
+    items: Vec<T>,
+    threads: usize,
+    work: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
     let queue = Mutex::new(items);
     let results = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
