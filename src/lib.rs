@@ -3,6 +3,8 @@
 //! Direction of knowledge: `domain` ← `ports` ← { `store`, `engine`, `llm`, `tools`, `http` } ← `config` ← `app` ← `cli`.
 //! Siblings never import each other; a style test in `tests/` holds this.
 
+pub mod app;
+pub mod cli;
 pub mod config;
 pub mod domain;
 pub mod engine;

@@ -120,6 +120,15 @@ impl<T> Ticket<T> {
         ticket
     }
 
+    /// The outcome, if there is one already; `None` while the write is under way.
+    pub fn poll(&mut self) -> Option<Result<T, StoreError>> {
+        match self.0.try_recv() {
+            Ok(outcome) => Some(outcome),
+            Err(oneshot::error::TryRecvError::Empty) => None,
+            Err(oneshot::error::TryRecvError::Closed) => Some(Err(StoreError::Closed)),
+        }
+    }
+
     /// Blocks until the write is durable. Not for tasks.
     pub fn wait(self) -> Result<T, StoreError> {
         self.0.blocking_recv().unwrap_or(Err(StoreError::Closed))

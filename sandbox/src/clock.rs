@@ -3,7 +3,10 @@
 use std::time::Instant;
 
 /// Now.
-#[expect(clippy::disallowed_methods, reason = "a sandboxed process is bounded by real time, not by a simulated clock")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a sandboxed process is bounded by real time, not by a simulated clock"
+)]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }

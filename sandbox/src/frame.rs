@@ -1,7 +1,9 @@
-//! The lines that a child writes on its report pipe, and how far the parent may believe them.
+//! What a child tells its parent besides output, and how far the parent may believe it.
 //!
-//! Owns: the rule that everything before [`Frame::Go`] was written by our own code, because no guest code had
-//! run yet, and that everything after it may come from the guest and is text, never a verdict.
+//! Owns: the two pipes of a report. Frames go through the first, which the child closes before guest code runs: they
+//! are our own code's and are believed. Words go through the second, which the guest inherits: text, never a verdict.
+//! One pipe would not do: a guest can open `/proc/self/fd/N` for reading (landlock lets pipes pass), take our frames
+//! out of the pipe before the parent has seen them, and put its own in.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,10 +11,10 @@ use crate::record::Status;
 
 /// The most bytes of a result or a traceback that are kept.
 pub(crate) const MAX_TEXT_BYTES: usize = 16 * 1024;
-/// The most bytes that the parent reads from a report pipe: both texts, JSON-escaped six times over.
+/// The most bytes that the parent reads from a pipe of the report: both texts, JSON-escaped six times over.
 pub(crate) const MAX_REPORT_BYTES: usize = 13 * MAX_TEXT_BYTES;
 
-/// One line of the report pipe.
+/// One line of the first pipe.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "frame", rename_all = "snake_case")]
 pub(crate) enum Frame {
@@ -30,20 +32,22 @@ pub(crate) enum Frame {
         /// The message for the model.
         message: String,
     },
-    /// The guest's code runs from here on.
+    /// The guest's code runs from here on: the last frame before the pipe is closed.
     Go,
-    /// What became of it, in words.
-    End {
-        /// The last expression's value.
-        #[serde(default)]
-        result: Option<String>,
-        /// The traceback.
-        #[serde(default)]
-        error: Option<String>,
-        /// A memory error ended it, or so it says.
-        #[serde(default)]
-        out_of_memory: bool,
-    },
+}
+
+/// The one line of the second pipe: what became of the program, as it says itself.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Words {
+    /// The last expression's value.
+    #[serde(default)]
+    pub result: Option<String>,
+    /// The traceback.
+    #[serde(default)]
+    pub error: Option<String>,
+    /// A memory error ended it, or so it says.
+    #[serde(default)]
+    pub out_of_memory: bool,
 }
 
 /// How far the child came before guest code had control.
@@ -61,42 +65,26 @@ pub(crate) enum Stage {
     Ran,
 }
 
-/// The child's report, split into what is known and what is only said.
-#[derive(Debug)]
-pub(crate) struct Told {
-    /// Known: written before the guest had control.
-    pub stage: Stage,
-    /// Said: the last expression's value.
-    pub result: Option<String>,
-    /// Said: the traceback.
-    pub error: Option<String>,
-    /// Said: memory ran out.
-    pub out_of_memory: bool,
-}
-
-/// Reads a report. Unknown lines are skipped before `Go` and after it.
-pub(crate) fn read(report: &[u8]) -> Told {
-    let mut told = Told { stage: Stage::Setup, result: None, error: None, out_of_memory: false };
-    for line in report.split(|byte| *byte == b'\n') {
+/// Reads the frames: how far the child came.
+pub(crate) fn stage(frames: &[u8]) -> Stage {
+    let mut stage = Stage::Setup;
+    for line in frames.split(|byte| *byte == b'\n') {
         let Ok(frame) = serde_json::from_slice::<Frame>(line) else { continue };
-        if told.stage == Stage::Ran {
-            if let Frame::End { result, error, out_of_memory } = frame {
-                told.result = result.map(cut);
-                told.error = error.map(cut);
-                told.out_of_memory = out_of_memory;
-                break;
-            }
-            continue;
-        }
-        told.stage = match frame {
+        stage = match frame {
             Frame::Failed { message } => Stage::Failed(message),
             Frame::Ready => Stage::Ready,
             Frame::Refused { status, message } => Stage::Refused(status, cut(message)),
             Frame::Go => Stage::Ran,
-            Frame::End { .. } => continue,
         };
     }
-    told
+    stage
+}
+
+/// Reads the words; a guest that wrote anything else into the pipe has said nothing.
+pub(crate) fn words(line: &[u8]) -> Words {
+    let first = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let words: Words = serde_json::from_slice(first).unwrap_or_default();
+    Words { result: words.result.map(cut), error: words.error.map(cut), ..words }
 }
 
 /// Cuts a text at [`MAX_TEXT_BYTES`], on a character's edge.
@@ -117,19 +105,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_after_go_are_words_only() {
-        let told = read(
-            b"{\"frame\":\"ready\"}\n{\"frame\":\"go\"}\n{\"frame\":\"refused\",\"status\":\"syntax_error\",\"message\":\"x\"}\n\
-              {\"frame\":\"failed\",\"message\":\"forged\"}\n{\"frame\":\"end\",\"result\":\"1\"}\n{\"frame\":\"end\",\"result\":\"2\"}\n",
-        );
-        assert_eq!(told.stage, Stage::Ran);
-        assert_eq!(told.result.as_deref(), Some("1"));
+    fn frames_tell_how_far_the_child_came() {
+        assert_eq!(stage(b""), Stage::Setup);
+        assert_eq!(stage(b"{\"frame\":\"ready\"}\n{\"frame\":\"go\"}\n"), Stage::Ran);
+        let refused = b"{\"frame\":\"ready\"}\n{\"frame\":\"refused\",\"status\":\"module_not_allowed\",\"message\":\"m\"}\n";
+        assert_eq!(stage(refused), Stage::Refused(Status::ModuleNotAllowed, "m".to_owned()));
     }
 
     #[test]
-    fn a_refusal_before_go_is_known() {
-        let told = read(b"{\"frame\":\"ready\"}\n{\"frame\":\"refused\",\"status\":\"module_not_allowed\",\"message\":\"m\"}\n");
-        assert_eq!(told.stage, Stage::Refused(Status::ModuleNotAllowed, "m".to_owned()));
+    fn words_are_text_or_nothing() {
+        assert_eq!(
+            words(b"{\"result\":\"1\",\"status\":\"ok\"}\n{\"result\":\"2\"}\n").result.as_deref(),
+            Some("1")
+        );
+        assert!(words(b"\xff\0 anything").result.is_none());
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! Owns: the levels and their limits, the kernel policy, the child per run, the verdict, the result record.
 //! Refuses: to run anything when a single layer that the level demands cannot be applied (fail closed).
 //!
-//! The way of a run: [`Sandbox::run`] → `spawn` (this binary again, marked) → `child` (policy, then QuickJS in
-//! itself or CPython by exec) → `watch` (pidfd, pipes, clock) → `verdict` (the parent's own view → [`Record`]).
+//! The way of a run: [`Sandbox::run`] → `spawn` (this binary again, marked) → `child` (policy, then `QuickJS` in
+//! itself or `CPython` by exec) → `watch` (pidfd, pipes, clock) → `verdict` (the parent's own view → [`Record`]).
 //!
 //! Threat model: the guest is hostile and may own its whole process. Nothing that it can write — output, report
 //! frames, exit code — reaches [`Record::status`] beyond telling a clean exit from a failed one. The language

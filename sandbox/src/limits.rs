@@ -109,9 +109,9 @@ struct LevelPatches {
 impl From<LevelPatches> for Levels {
     fn from(patches: LevelPatches) -> Self {
         Self {
-            strict: patches.strict.over(Limits::of(Level::Strict)),
-            standard: patches.standard.over(Limits::of(Level::Standard)),
-            lenient: patches.lenient.over(Limits::of(Level::Lenient)),
+            strict: patches.strict.over(&Limits::of(Level::Strict)),
+            standard: patches.standard.over(&Limits::of(Level::Standard)),
+            lenient: patches.lenient.over(&Limits::of(Level::Lenient)),
         }
     }
 }
@@ -131,7 +131,7 @@ struct Patch {
 }
 
 impl Patch {
-    fn over(self, base: Limits) -> Limits {
+    fn over(self, base: &Limits) -> Limits {
         Limits {
             timeout_ms: self.timeout_ms.unwrap_or(base.timeout_ms),
             cpu_s: self.cpu_s.unwrap_or(base.cpu_s),

@@ -12,7 +12,7 @@ use crate::level::{Language, Level};
 pub enum Status {
     /// It exited with code 0.
     Ok,
-    /// It exited with another code: an uncaught error or `sys.exit(n)`.
+    /// It exited with another code (an uncaught error, `sys.exit(n)`), or had too many threads (`limit` = `processes`).
     Error,
     /// Refused before it ran: a module that the level does not allow.
     ModuleNotAllowed,

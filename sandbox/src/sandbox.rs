@@ -86,6 +86,11 @@ impl Sandbox {
         let child = spawn::spawn(&self.options.child_exe, &request).map_err(|error| error.to_string())?;
         let bounds = Bounds {
             timeout: Duration::from_millis(limits.timeout_ms),
+            threads: if program.level == Level::Lenient && program.language == Language::Python {
+                limits.processes
+            } else {
+                0
+            },
             stdout_bytes: usize::try_from(limits.stdout_bytes).unwrap_or(usize::MAX),
             stderr_bytes: usize::try_from(limits.stderr_bytes).unwrap_or(usize::MAX),
             report_bytes: MAX_REPORT_BYTES,
@@ -114,21 +119,25 @@ impl Sandbox {
         if (program.language, program.level) != (Language::Python, Level::Lenient) {
             return Ok((None, None));
         }
-        match &program.workdir {
-            Some(path) => scratch::check_workdir(path).map(|path| (None, Some(path))),
-            None => {
-                let own = Scratch::make(&self.options.scratch_dir)?;
-                let path = own.path().to_owned();
-                Ok((Some(own), Some(path)))
-            }
+        if let Some(path) = &program.workdir {
+            return scratch::check_workdir(path).map(|path| (None, Some(path)));
         }
+        let own = Scratch::make(&self.options.scratch_dir)?;
+        let path = own.path().to_owned();
+        Ok((Some(own), Some(path)))
     }
 
-    fn request(&self, program: &Program, limits: Limits, own: Option<PathBuf>) -> Result<(Request, String), String> {
+    fn request(
+        &self,
+        program: &Program,
+        limits: Limits,
+        own: Option<PathBuf>,
+    ) -> Result<(Request, String), String> {
         let extra = self.options.extra_allowed_modules.of(program.level);
         let (files, task, version) = match program.language {
             Language::JavaScript => {
-                let task = Task::JavaScript { code: program.code.clone(), language_check: program.language_check };
+                let task =
+                    Task::JavaScript { code: program.code.clone(), language_check: program.language_check };
                 (Vec::new(), task, javascript::VERSION.to_owned())
             }
             Language::Python => {
@@ -171,15 +180,27 @@ impl Sandbox {
         if !sys::has_seccomp_filters() {
             return Err("the kernel has no seccomp filters".to_owned());
         }
+        if level == Level::Lenient {
+            scratch::sweep(&self.options.scratch_dir);
+        }
         selftest::test(&self.options, abi, level)
+    }
+
+    /// Why Python does not run although there is one, if so.
+    fn try_python(&self) -> Option<String> {
+        let record = self.run(&Program::new(Language::Python, Level::Standard, "6 * 7"), &|| false);
+        let fine = record.status == Status::Ok && record.result.as_deref() == Some("42");
+        (!fine).then(|| record.error.unwrap_or_else(|| format!("a trial run ended as {}", record.status)))
     }
 
     /// What works on this machine. The first call starts real children (tens of milliseconds); later ones are free.
     pub fn report(&self) -> Report {
         let python = match self.python() {
-            Ok(found) => {
-                PythonReport { path: Some(found.path().to_owned()), version: Some(found.version()), reason: None }
-            }
+            Ok(found) => PythonReport {
+                path: Some(found.path().to_owned()),
+                version: Some(found.version()),
+                reason: self.try_python(),
+            },
             Err(reason) => PythonReport { path: None, version: None, reason: Some(reason.clone()) },
         };
         let levels = Level::ALL.map(|level| {

@@ -34,7 +34,8 @@ impl Scratch {
     /// Makes one below `parent`, for this user alone.
     pub(crate) fn make(parent: &Path) -> Result<Self, Error> {
         let fail = |source: Errno| Error::MakeScratch { path: parent.to_owned(), source: source.into() };
-        let parent = parent.canonicalize().map_err(|source| Error::MakeScratch { path: parent.to_owned(), source })?;
+        let parent =
+            parent.canonicalize().map_err(|source| Error::MakeScratch { path: parent.to_owned(), source })?;
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
@@ -54,7 +55,8 @@ impl Scratch {
     /// Removes it with everything in it.
     pub(crate) fn remove(mut self) -> Result<(), Error> {
         self.removed = true;
-        remove_tree(&self.path).map_err(|source| Error::RemoveScratch { path: self.path.clone(), source: source.into() })
+        remove_tree(&self.path)
+            .map_err(|source| Error::RemoveScratch { path: self.path.clone(), source: source.into() })
     }
 }
 
@@ -63,6 +65,24 @@ impl Drop for Scratch {
         if !self.removed {
             // A run that failed half-way has its own error to report; the directory is the lesser matter.
             remove_tree(&self.path).ok();
+        }
+    }
+}
+
+/// Removes what runs of dead servers left below `parent` (a `kill -9` leaves no time to clean up).
+pub(crate) fn sweep(parent: &Path) {
+    let Ok(entries) = std::fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let owner =
+            name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|rest| rest.split('-').next());
+        let Some(owner) = owner.and_then(|pid| pid.parse().ok()).and_then(rustix::process::Pid::from_raw)
+        else {
+            continue;
+        };
+        if rustix::process::test_kill_process(owner) == Err(Errno::SRCH) {
+            // Another user's, or being swept by another server: not ours to worry about.
+            remove_tree(&entry.path()).ok();
         }
     }
 }
@@ -100,7 +120,12 @@ fn remove_directory(root: BorrowedFd<'_>, name: &CStr, moved: &mut u64) -> rusti
     rustix::fs::unlinkat(root, name, AtFlags::REMOVEDIR)
 }
 
-fn move_up(from: BorrowedFd<'_>, name: &CStr, root: BorrowedFd<'_>, moved: &mut u64) -> rustix::io::Result<()> {
+fn move_up(
+    from: BorrowedFd<'_>,
+    name: &CStr,
+    root: BorrowedFd<'_>,
+    moved: &mut u64,
+) -> rustix::io::Result<()> {
     for _ in 0..MAX_COLLISIONS {
         *moved += 1;
         let target = CString::new(format!(".moved-{moved}")).map_err(|_| Errno::INVAL)?;
@@ -231,6 +256,16 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = Scratch::make(home.path()).unwrap().path().to_owned();
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_dead_server_s_directory_is_swept_and_a_live_one_s_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let live = Scratch::make(home.path()).unwrap();
+        let dead = home.path().join(format!("{PREFIX}{}-0", i32::MAX));
+        std::fs::create_dir_all(dead.join("x")).unwrap();
+        sweep(home.path());
+        assert!(live.path().exists() && !dead.exists());
     }
 
     #[test]

@@ -41,8 +41,16 @@ const HELD: i32 = 0;
 const FIRST_ESCAPE: i32 = 100;
 
 /// The quiet attempts, by name; each must fail.
-const QUIET: &[&str] =
-    &["read the canary", "write the canary", "open a socket", "fork", "signal the parent", "read /proc of the parent", "map executable memory", "write below /tmp"];
+const QUIET: &[&str] = &[
+    "read the canary",
+    "write the canary",
+    "open a socket",
+    "fork",
+    "signal the parent",
+    "read /proc of the parent",
+    "map executable memory",
+    "write below /tmp",
+];
 
 /// How long a probe child may take on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -86,9 +94,12 @@ pub(crate) fn test(options: &Options, landlock_abi: u32, level: Level) -> Result
     std::fs::write(&canary, "canary").map_err(|error| format!("cannot write the canary: {error}"))?;
     let tester = Tester { options, landlock_abi, level, own: own.path() };
     tester.must_hold(Probe::Quiet { canary })?;
-    for (name, probe) in
-        [("ptrace", Probe::Ptrace), ("execve", Probe::Execve), ("io_uring", Probe::IoUring), ("an x32 call", Probe::X32)]
-    {
+    for (name, probe) in [
+        ("ptrace", Probe::Ptrace),
+        ("execve", Probe::Execve),
+        ("io_uring", Probe::IoUring),
+        ("an x32 call", Probe::X32),
+    ] {
         tester.must_kill(name, probe)?;
     }
     own.remove().and_then(|()| outside.remove()).map_err(|error| error.to_string())
@@ -110,7 +121,9 @@ impl Tester<'_> {
                 let which = usize::try_from(code - FIRST_ESCAPE).ok().and_then(|which| QUIET.get(which));
                 Err(format!("self-test: a child could {}", which.unwrap_or(&"escape")))
             }
-            other => Err(format!("self-test: the child ended with {other:?}, signal {:?}", seen.ended.signal)),
+            other => {
+                Err(format!("self-test: the child ended with {other:?}, signal {:?}", seen.ended.signal))
+            }
         }
     }
 
@@ -140,13 +153,14 @@ impl Tester<'_> {
         let child = spawn::spawn(&self.options.child_exe, &request).map_err(|error| error.to_string())?;
         let bounds = Bounds {
             timeout: TIMEOUT,
+            threads: 0,
             stdout_bytes: frame::MAX_TEXT_BYTES,
             stderr_bytes: frame::MAX_TEXT_BYTES,
             report_bytes: frame::MAX_REPORT_BYTES,
             cancel: &|| false,
         };
         let seen = watch::watch(child, &bounds).map_err(|error| error.to_string())?;
-        match frame::read(&seen.report.bytes).stage {
+        match frame::stage(&seen.frames.bytes) {
             Stage::Ran => Ok(seen),
             Stage::Failed(message) => Err(message),
             other => Err(format!(

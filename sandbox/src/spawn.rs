@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use crate::child::{CHILD_MARKER, REPORT_DESCRIPTOR};
+use crate::child::{CHILD_MARKER, FRAMES_DESCRIPTOR, WORDS_DESCRIPTOR};
 use crate::error::Error;
 use crate::request::Request;
 use crate::sys::{self, Ended};
@@ -23,12 +23,7 @@ pub(crate) struct Child {
     pid: Pid,
     pidfd: OwnedFd,
     reaped: bool,
-    /// The reading end of its standard output.
-    pub stdout: OwnedFd,
-    /// The reading end of its standard error.
-    pub stderr: OwnedFd,
-    /// The reading end of its report.
-    pub report: OwnedFd,
+    pipes: Option<[OwnedFd; 4]>,
 }
 
 /// Starts a sandboxed child with its assignment.
@@ -45,21 +40,26 @@ pub(crate) fn new_command(exe: &Path) -> Command {
     Command::new(exe)
 }
 
-/// Starts a command with its own output and report pipes.
+/// Starts a command with its own pipes.
 pub(crate) fn start(mut command: Command) -> Result<Child, Error> {
     let (stdout, stdout_end) = pipe("standard output")?;
     let (stderr, stderr_end) = pipe("standard error")?;
-    let (report, report_end) = pipe("report")?;
+    let (frames, frames_end) = pipe("report")?;
+    let (words, words_end) = pipe("report")?;
     command.stdout(Stdio::from(stdout_end)).stderr(Stdio::from(stderr_end));
-    sys::pass_descriptor(&mut command, report_end.as_fd(), REPORT_DESCRIPTOR);
+    sys::pass_descriptor(&mut command, frames_end.as_fd(), FRAMES_DESCRIPTOR);
+    sys::pass_descriptor(&mut command, words_end.as_fd(), WORDS_DESCRIPTOR);
     let path = command.get_program().to_owned();
     let child = command.spawn().map_err(|source| Error::Spawn { path: path.into(), source })?;
     // The command holds our copies of the writing ends: with them open, no pipe would ever end.
     drop(command);
-    drop(report_end);
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| Error::Watch(io::ErrorKind::InvalidData.into()))?;
+    drop((frames_end, words_end));
+    let pid = i32::try_from(child.id())
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or_else(|| Error::Watch(io::ErrorKind::InvalidData.into()))?;
     match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
-        Ok(pidfd) => Ok(Child { pid, pidfd, reaped: false, stdout, stderr, report }),
+        Ok(pidfd) => Ok(Child { pid, pidfd, reaped: false, pipes: Some([stdout, stderr, frames, words]) }),
         Err(error) => {
             rustix::process::kill_process(pid, Signal::KILL).ok();
             sys::reap(pid.as_raw_nonzero().get()).ok();
@@ -69,6 +69,11 @@ pub(crate) fn start(mut command: Command) -> Result<Child, Error> {
 }
 
 impl Child {
+    /// The reading ends of its standard output, standard error, frames and words. Whoever closes one ends the guest's writing.
+    pub(crate) fn take_pipes(&mut self) -> Result<[OwnedFd; 4], Error> {
+        self.pipes.take().ok_or_else(|| Error::Watch(io::ErrorKind::NotConnected.into()))
+    }
+
     /// Becomes readable when the child has ended.
     pub(crate) fn pidfd(&self) -> &OwnedFd {
         &self.pidfd
@@ -79,6 +84,14 @@ impl Child {
         // Either may be gone already; that is what is wanted.
         rustix::process::kill_process_group(self.pid, Signal::KILL).ok();
         rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL).ok();
+    }
+
+    /// How many threads it has; none once it is gone.
+    pub(crate) fn threads(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.pid.as_raw_nonzero());
+        let status = std::fs::read_to_string(path).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("Threads:"));
+        line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
     }
 
     /// Waits for its end and returns what it used.

@@ -108,17 +108,17 @@ pub(crate) fn landlock_abi() -> io::Result<u32> {
     Ok(u32::try_from(abi).unwrap_or(0))
 }
 
-/// Installs a seccomp filter for good. No-new-privs must be set.
-///
-/// By prctl, because the kill list, which is installed first, already forbids seccomp(2).
+/// Installs a seccomp filter for good, on every thread of the process. No-new-privs must be set.
 pub(crate) fn install_filter(program: &[sock_filter]) -> io::Result<()> {
     let header = libc::sock_fprog {
         len: u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?,
         filter: program.as_ptr().cast::<libc::sock_filter>().cast_mut(),
     };
+    let (mode, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_TSYNC);
     // SAFETY: the kernel copies `len` instructions of the same layout and writes nothing.
-    let result = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const header) };
-    checked(result.into()).map(drop)
+    let thread = checked(unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, &raw const header) })?;
+    // A positive answer names a thread that could not follow: nothing was installed.
+    if thread == 0 { Ok(()) } else { Err(io::Error::other(format!("thread {thread} cannot follow"))) }
 }
 
 /// The bytes of a filter, as the kernel reads them.
@@ -130,7 +130,8 @@ pub(crate) fn filter_bytes(program: &[sock_filter]) -> &[u8] {
 /// Whether the kernel has seccomp filters at all.
 pub(crate) fn has_seccomp_filters() -> bool {
     // SAFETY: a null program makes the kernel answer EFAULT where filters exist, EINVAL where not; nothing is set.
-    let result = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, std::ptr::null::<u8>()) };
+    let result =
+        unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, std::ptr::null::<u8>()) };
     result < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT)
 }
 
@@ -155,7 +156,9 @@ pub(crate) mod attempt {
     /// Forks; a child that comes to be ends at once.
     pub(crate) fn fork() -> io::Result<()> {
         // SAFETY: a raw fork in the self-test's single-threaded child.
-        let pid = checked(unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0usize, 0usize, 0usize, 0usize) })?;
+        let pid = checked(unsafe {
+            libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0usize, 0usize, 0usize, 0usize)
+        })?;
         if pid == 0 {
             super::exit_now(0);
         }

@@ -3,7 +3,7 @@
 //! Owns: the rule that a status comes from the parent's own view. What the guest says — its result, its traceback,
 //! that memory ran out — is text, and believed in a status only where the kernel's figures agree.
 
-use crate::frame::{self, Stage, Told};
+use crate::frame::{self, Stage, Words};
 use crate::javascript;
 use crate::level::{Language, Level};
 use crate::limits::Limits;
@@ -42,9 +42,10 @@ impl Verdict {
 
 /// Judges a run.
 pub(crate) fn judge(subject: Subject<'_>, seen: Seen) -> Record {
-    let told = frame::read(&seen.report.bytes);
-    let verdict = decide(&subject, &seen, &told);
-    let ran = told.stage == Stage::Ran;
+    let stage = frame::stage(&seen.frames.bytes);
+    let words = frame::words(&seen.words.bytes);
+    let ran = stage == Stage::Ran;
+    let verdict = decide(&subject, &seen, stage, &words);
     let (stdout, stdout_truncated) = text(seen.stdout);
     let (mut stderr, stderr_truncated) = text(seen.stderr);
     if let (false, Some(error)) = (ran, &verdict.error) {
@@ -60,7 +61,7 @@ pub(crate) fn judge(subject: Subject<'_>, seen: Seen) -> Record {
         stderr,
         stdout_truncated,
         stderr_truncated,
-        result: told.result.filter(|_| verdict.status == Status::Ok),
+        result: words.result.filter(|_| verdict.status == Status::Ok),
         error: verdict.error,
         duration_ms: u64::try_from(seen.duration.as_millis()).unwrap_or(u64::MAX),
         cpu_ms: u64::try_from(seen.ended.cpu.as_millis()).unwrap_or(u64::MAX),
@@ -71,18 +72,19 @@ pub(crate) fn judge(subject: Subject<'_>, seen: Seen) -> Record {
     }
 }
 
-fn decide(subject: &Subject<'_>, seen: &Seen, told: &Told) -> Verdict {
+fn decide(subject: &Subject<'_>, seen: &Seen, stage: Stage, words: &Words) -> Verdict {
     if seen.cut == Some(Cut::Cancelled) {
         return Verdict::limit(Status::Timeout, "cancelled", "cancelled by the caller".to_owned());
     }
-    match &told.stage {
-        Stage::Failed(message) => Verdict::new(Status::SandboxError, message.clone()),
-        Stage::Setup => Verdict::new(Status::SandboxError, set_up_died(seen)),
-        Stage::Refused(status, message) => Verdict::new(*status, message.clone()),
-        Stage::Ready | Stage::Ran => match seen.cut {
-            Some(cut) => cut_short(subject.limits, cut),
-            None => by_end(subject, &seen.ended, told),
-        },
+    match (stage, seen.cut) {
+        (Stage::Failed(message), _) => Verdict::new(Status::SandboxError, message),
+        (Stage::Setup, _) => Verdict::new(Status::SandboxError, set_up_died(seen)),
+        (Stage::Refused(status, message), _) => Verdict::new(status, message),
+        (Stage::Ready | Stage::Ran, Some(cut)) => cut_short(subject.limits, cut),
+        (Stage::Ready, None) if seen.ended.signal.is_none() => {
+            Verdict::new(Status::SandboxError, "the child ended while it was reading the program".to_owned())
+        }
+        (Stage::Ready | Stage::Ran, None) => by_end(subject, &seen.ended, words),
     }
 }
 
@@ -104,38 +106,40 @@ fn cut_short(limits: &Limits, cut: Cut) -> Verdict {
             Verdict::limit(Status::Timeout, "timeout_ms", words)
         }
         Cut::Cancelled => Verdict::limit(Status::Timeout, "cancelled", "cancelled by the caller".to_owned()),
+        Cut::Threads => {
+            let words = format!("it had more than {} threads (processes)", limits.processes);
+            Verdict::limit(Status::Error, "processes", words)
+        }
         Cut::Stdout => {
-            let words = format!("it wrote more than {} bytes of standard output (stdout_bytes)", limits.stdout_bytes);
+            let words =
+                format!("it wrote more than {} bytes of standard output (stdout_bytes)", limits.stdout_bytes);
             Verdict::limit(Status::OutputLimit, "stdout_bytes", words)
         }
         Cut::Stderr => {
-            let words = format!("it wrote more than {} bytes of standard error (stderr_bytes)", limits.stderr_bytes);
+            let words =
+                format!("it wrote more than {} bytes of standard error (stderr_bytes)", limits.stderr_bytes);
             Verdict::limit(Status::OutputLimit, "stderr_bytes", words)
         }
     }
 }
 
-fn by_end(subject: &Subject<'_>, ended: &Ended, told: &Told) -> Verdict {
+fn by_end(subject: &Subject<'_>, ended: &Ended, words: &Words) -> Verdict {
     let limits = subject.limits;
     if let Some(signal) = ended.signal {
         return by_signal(limits, ended, signal);
     }
-    if told.stage != Stage::Ran {
-        let words = "the child ended while it was reading the program".to_owned();
-        return Verdict::new(Status::SandboxError, words);
-    }
     let code = ended.exit_code.unwrap_or(-1);
     // A JavaScript guest cannot choose the exit code: the engine's host does, by its allocator's own flag.
     let engine_says = subject.language == Language::JavaScript && code == javascript::OUT_OF_MEMORY_EXIT;
-    if engine_says || (code != 0 && told.out_of_memory && memory_was_used(limits, ended)) {
-        let words = told.error.clone().unwrap_or_else(|| out_of_memory(limits));
-        return Verdict::limit(Status::Oom, "address_space_bytes", words);
+    if engine_says || (code != 0 && words.out_of_memory && memory_was_used(limits, ended)) {
+        let error = words.error.clone().unwrap_or_else(|| out_of_memory(limits));
+        return Verdict::limit(Status::Oom, "address_space_bytes", error);
     }
     match code {
         0 => Verdict::new(Status::Ok, None),
         code => {
-            let words = told.error.clone().unwrap_or_else(|| format!("it exited with code {code}"));
-            Verdict::new(Status::Error, words)
+            let error = words.error.clone().unwrap_or_else(|| format!("it exited with code {code}"));
+            Verdict::new(Status::Error, error)
         }
     }
 }
@@ -185,46 +189,50 @@ mod tests {
 
     use super::*;
 
-    fn run(code: Option<i32>, signal: Option<i32>, report: &str) -> Record {
+    fn run(code: Option<i32>, signal: Option<i32>, frames: &str, words: &str) -> Record {
         let limits = Limits::of(Level::Strict);
-        let subject =
-            Subject { level: Level::Strict, language: Language::Python, version: String::new(), limits: &limits };
+        let subject = Subject {
+            level: Level::Strict,
+            language: Language::Python,
+            version: String::new(),
+            limits: &limits,
+        };
         let ended = Ended { exit_code: code, signal, cpu: Duration::ZERO, max_rss_kb: 1000 };
-        let report = Stream { bytes: report.as_bytes().to_vec(), truncated: false };
+        let stream = |text: &str| Stream { bytes: text.as_bytes().to_vec(), truncated: false };
         let (stdout, stderr, duration) = (Stream::default(), Stream::default(), Duration::ZERO);
-        judge(subject, Seen { cut: None, ended, stdout, stderr, report, duration })
+        let (frames, words) = (stream(frames), stream(words));
+        judge(subject, Seen { cut: None, ended, stdout, stderr, frames, words, duration })
     }
 
     const GO: &str = "{\"frame\":\"ready\"}\n{\"frame\":\"go\"}\n";
 
     #[test]
-    fn forged_frames_reach_no_status() {
-        let forged = format!(
-            "{GO}{{\"frame\":\"end\",\"result\":\"42\",\"status\":\"ok\"}}\n{{\"frame\":\"refused\",\"status\":\"ok\",\"message\":\"\"}}\n"
-        );
-        assert_eq!(run(Some(1), None, &forged).status, Status::Error);
-        assert_eq!(run(None, Some(libc::SIGSYS), &forged).status, Status::ForbiddenSyscall);
-        assert_eq!(run(None, Some(libc::SIGSEGV), &forged).status, Status::Crash);
-        assert!(run(Some(1), None, &forged).result.is_none());
+    fn words_reach_no_status() {
+        let forged = "{\"result\":\"42\",\"status\":\"ok\",\"exit_code\":0,\"frame\":\"refused\"}\n";
+        assert_eq!(run(Some(1), None, GO, forged).status, Status::Error);
+        assert_eq!(run(None, Some(libc::SIGSYS), GO, forged).status, Status::ForbiddenSyscall);
+        assert_eq!(run(None, Some(libc::SIGSEGV), GO, forged).status, Status::Crash);
+        assert!(run(Some(1), None, GO, forged).result.is_none());
     }
 
     #[test]
     fn a_claimed_memory_error_without_memory_is_an_error() {
-        let claimed = format!("{GO}{{\"frame\":\"end\",\"error\":\"MemoryError\",\"out_of_memory\":true}}\n");
-        assert_eq!(run(Some(1), None, &claimed).status, Status::Error);
-        assert_eq!(run(None, Some(libc::SIGKILL), GO).status, Status::Crash);
+        let claimed = "{\"error\":\"MemoryError\",\"out_of_memory\":true}\n";
+        assert_eq!(run(Some(1), None, GO, claimed).status, Status::Error);
+        assert_eq!(run(None, Some(libc::SIGKILL), GO, "").status, Status::Crash);
     }
 
     #[test]
     fn no_exit_code_means_more_than_error() {
         for code in 1..256 {
-            assert_eq!(run(Some(code), None, GO).status, Status::Error, "exit code {code}");
+            assert_eq!(run(Some(code), None, GO, "").status, Status::Error, "exit code {code}");
         }
     }
 
     #[test]
     fn a_child_that_never_was_ready_is_the_sandbox_s_error() {
-        assert_eq!(run(Some(0), None, "").status, Status::SandboxError);
-        assert_eq!(run(None, Some(9), "{\"frame\":\"end\",\"result\":\"1\"}").status, Status::SandboxError);
+        assert_eq!(run(Some(0), None, "", "").status, Status::SandboxError);
+        assert_eq!(run(None, Some(9), "", "{\"result\":\"1\"}").status, Status::SandboxError);
+        assert_eq!(run(Some(0), None, "{\"frame\":\"ready\"}\n", "").status, Status::SandboxError);
     }
 }

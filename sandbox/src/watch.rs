@@ -3,7 +3,6 @@
 //! Owns: the caps on what is kept, the kill, the wall clock. The end of a pipe is never taken for the end of the
 //! child: a guest may close its descriptors and spin on.
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -28,7 +27,10 @@ pub(crate) struct Bounds<'a> {
     pub stdout_bytes: usize,
     /// Bytes of standard error that are kept.
     pub stderr_bytes: usize,
-    /// Bytes of the report that are read.
+    /// Threads that a guest may have (0: the system call filter lets it make none). `RLIMIT_NPROC` counts them, too,
+    /// but never for the real user root: where a child of root could not be given another, this count alone binds.
+    pub threads: u64,
+    /// Bytes of each half of the report that are read.
     pub report_bytes: usize,
     /// Whether the caller wants no more.
     pub cancel: &'a dyn Fn() -> bool,
@@ -41,6 +43,8 @@ pub(crate) enum Cut {
     Timeout,
     /// The caller cancelled.
     Cancelled,
+    /// It had too many threads.
+    Threads,
     /// It wrote too much.
     Stdout,
     /// It wrote too much.
@@ -67,8 +71,10 @@ pub(crate) struct Seen {
     pub stdout: Stream,
     /// Its standard error.
     pub stderr: Stream,
-    /// Its report.
-    pub report: Stream,
+    /// The first half of its report, our own code's.
+    pub frames: Stream,
+    /// The second half, the guest's.
+    pub words: Stream,
     /// Wall clock.
     pub duration: Duration,
 }
@@ -76,8 +82,9 @@ pub(crate) struct Seen {
 /// Watches until the child has ended and is reaped.
 pub(crate) fn watch(mut child: Child, bounds: &Bounds<'_>) -> Result<Seen, Error> {
     let start = now();
-    let mut pipes = Pipes::of(&child, bounds).map_err(Error::Watch)?;
+    let mut pipes = Pipes::new(child.take_pipes()?, bounds);
     let mut cut = None;
+    let mut next_count = Duration::ZERO;
     loop {
         let elapsed = start.elapsed();
         if cut.is_none() {
@@ -88,6 +95,10 @@ pub(crate) fn watch(mut child: Child, bounds: &Bounds<'_>) -> Result<Seen, Error
             } else {
                 pipes.overflow()
             };
+            if cut.is_none() && bounds.threads > 0 && elapsed >= next_count {
+                next_count = elapsed + CANCEL_POLL;
+                cut = (child.threads() > bounds.threads).then_some(Cut::Threads);
+            }
             if cut.is_some() {
                 child.kill();
             }
@@ -101,12 +112,12 @@ pub(crate) fn watch(mut child: Child, bounds: &Bounds<'_>) -> Result<Seen, Error
     let ended = child.reap()?;
     pipes.read_all();
     let cut = cut.or_else(|| pipes.overflow());
-    let [stdout, stderr, report] = pipes.0;
-    Ok(Seen { cut, ended, stdout: stdout.stream, stderr: stderr.stream, report: report.stream, duration })
+    let [stdout, stderr, frames, words] = pipes.0.map(|pipe| pipe.stream);
+    Ok(Seen { cut, ended, stdout, stderr, frames, words, duration })
 }
 
-/// The three reading ends: standard output, standard error, report.
-struct Pipes([Pipe; 3]);
+/// The reading ends: standard output, standard error, frames, words.
+struct Pipes([Pipe; 4]);
 
 /// One reading end, until it ends or is full.
 struct Pipe {
@@ -116,20 +127,19 @@ struct Pipe {
 }
 
 impl Pipes {
-    fn of(child: &Child, bounds: &Bounds<'_>) -> io::Result<Self> {
-        let pipe = |reader: &OwnedFd, cap| {
-            reader.try_clone().map(|reader| Pipe { reader: Some(reader), cap, stream: Stream::default() })
-        };
-        Ok(Self([
-            pipe(&child.stdout, bounds.stdout_bytes)?,
-            pipe(&child.stderr, bounds.stderr_bytes)?,
-            pipe(&child.report, bounds.report_bytes)?,
-        ]))
+    fn new([stdout, stderr, frames, words]: [OwnedFd; 4], bounds: &Bounds<'_>) -> Self {
+        let pipe = |reader, cap| Pipe { reader: Some(reader), cap, stream: Stream::default() };
+        Self([
+            pipe(stdout, bounds.stdout_bytes),
+            pipe(stderr, bounds.stderr_bytes),
+            pipe(frames, bounds.report_bytes),
+            pipe(words, bounds.report_bytes),
+        ])
     }
 
     /// Which output passed its cap. A report that does so is just read no further.
     fn overflow(&self) -> Option<Cut> {
-        let [stdout, stderr, _] = &self.0;
+        let [stdout, stderr, ..] = &self.0;
         if stdout.stream.truncated {
             Some(Cut::Stdout)
         } else {
@@ -141,7 +151,12 @@ impl Pipes {
     fn wait(&mut self, child: &Child, timeout: Duration) -> rustix::io::Result<bool> {
         let timeout = Timespec::try_from(timeout).map_err(|_| Errno::INVAL)?;
         let mut polled = vec![PollFd::new(child.pidfd(), PollFlags::IN)];
-        polled.extend(self.0.iter().filter_map(|pipe| pipe.reader.as_ref()).map(|reader| PollFd::new(reader, PollFlags::IN)));
+        polled.extend(
+            self.0
+                .iter()
+                .filter_map(|pipe| pipe.reader.as_ref())
+                .map(|reader| PollFd::new(reader, PollFlags::IN)),
+        );
         match rustix::event::poll(&mut polled, Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error),

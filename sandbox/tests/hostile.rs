@@ -35,7 +35,9 @@ mod suite {
         fn set_up() -> Self {
             drop(std::fs::remove_dir_all(CANARY));
             std::fs::create_dir_all(CANARY).unwrap();
-            for (name, text) in [("secret.txt", "SBX_CANARY secret\n"), ("server.redb", "redb"), ("x.xml", "<root/>")] {
+            for (name, text) in
+                [("secret.txt", "SBX_CANARY secret\n"), ("server.redb", "redb"), ("x.xml", "<root/>")]
+            {
                 std::fs::write(Path::new(CANARY).join(name), text).unwrap();
             }
             Self {
@@ -57,7 +59,13 @@ mod suite {
 
         fn assert_untouched(&self) {
             assert_eq!(Self::state(), self.before, "the canary was touched");
-            for path in ["/etc/sbx_pwned", "/var/tmp/sbx_pwned", "/dev/shm/sbx_pwned", "/etc/cron.d/sbx", "/root/.bashrc_sbx"] {
+            for path in [
+                "/etc/sbx_pwned",
+                "/var/tmp/sbx_pwned",
+                "/dev/shm/sbx_pwned",
+                "/etc/cron.d/sbx",
+                "/root/.bashrc_sbx",
+            ] {
                 assert!(!Path::new(path).exists(), "{path} was written");
             }
         }
@@ -102,6 +110,7 @@ mod suite {
     #[test]
     fn nothing_gets_out_at_any_level() {
         if std::env::var_os(CANARY_VARIABLE).is_none() {
+            #[expect(clippy::disallowed_methods, reason = "the test starts itself")]
             let status = std::process::Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "suite::nothing_gets_out_at_any_level", "--nocapture"])
                 .env(CANARY_VARIABLE, "SBX_CANARY in the environment")

@@ -101,10 +101,6 @@ impl Problems {
     }
 
     fn pairs(&mut self, limits: &Limits) {
-        if limits.input_bytes > limits.body_bytes {
-            let allowed = format!("must not be more than limits.body_bytes = {}", limits.body_bytes);
-            self.add("limits.input_bytes", limits.input_bytes, allowed);
-        }
         if limits.job_timeout_s > limits.job_timeout_max_s {
             let allowed =
                 format!("must not be more than limits.job_timeout_max_s = {}", limits.job_timeout_max_s);

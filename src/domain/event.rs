@@ -189,6 +189,8 @@ pub enum Mark {
     ModelFailed {
         /// What the client may be told.
         message: String,
+        /// What the job fails with when it is not tried again.
+        code: FailureCode,
         /// Whether another try can help.
         retryable: bool,
     },
@@ -224,7 +226,8 @@ mod tests {
     #[test]
     fn records_round_trip_through_json() {
         let records: Vec<Record> = vec![
-            Event::Delta { index: 2, kind: StepKind::Text, offset: 3, first_seq: 4, text: "é\u{0}".into() }.into(),
+            Event::Delta { index: 2, kind: StepKind::Text, offset: 3, first_seq: 4, text: "é\u{0}".into() }
+                .into(),
             Mark::ToolStarted { id_ref: "call_1".into() }.into(),
             Event::Error { content: "x".into(), code: FailureCode::MaxTotalTokens }.into(),
         ];

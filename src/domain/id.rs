@@ -175,7 +175,9 @@ mod tests {
 
     #[test]
     fn foreign_and_malformed_texts_are_refused() {
-        for text in ["", "job_", "msg_01ARZ3NDEKTSV4RRFFQ69G5FAV", "job_01ARZ3NDEKTSV4RRFFQ69G5FA", "job_../etc"] {
+        for text in
+            ["", "job_", "msg_01ARZ3NDEKTSV4RRFFQ69G5FAV", "job_01ARZ3NDEKTSV4RRFFQ69G5FA", "job_../etc"]
+        {
             assert!(text.parse::<JobId>().is_err(), "{text}");
         }
         let lower = JobId::from_bits(u128::MAX / 3).to_string().to_lowercase();

@@ -106,7 +106,7 @@ pub struct JobSpec {
     pub strictness: Option<Strictness>,
     /// Model calls before the closing one.
     pub max_steps: u32,
-    /// Wall time from the first claim to the end.
+    /// Wall time of one run, from its claim; time in which the server is down does not count.
     pub timeout_s: u64,
     /// Bound over all calls, prompt and completion.
     pub max_total_tokens: Option<u64>,

@@ -21,7 +21,8 @@ pub(super) fn isolate(request: &Request, first_closed: i32) -> Result<(), String
     close_descriptors(first_closed)?;
     rustix::process::setsid().map_err(|error| failed("setsid", error))?;
     die_with(request.parent_pid)?;
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|error| failed("dumpable", error))?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(|error| failed("dumpable", error))?;
     take_private_uid()?;
     // Before the new uid, exec would fail: the kernel marks a process that changes into a full user.
     limit_resources(&request.limits)?;
@@ -42,16 +43,17 @@ fn close_descriptors(first: i32) -> Result<(), String> {
 }
 
 fn die_with(parent: i32) -> Result<(), String> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| failed("parent's death", error))?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| failed("parent's death", error))?;
     // The parent may have died before the line above.
     let now = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
     if now == parent { Ok(()) } else { Err("the parent is gone".to_owned()) }
 }
 
-/// Gives a child of root a real user id of its own: RLIMIT_NPROC never binds the real user root.
+/// Gives a child of root a real user id of its own: `RLIMIT_NPROC` never binds the real user root.
 ///
 /// The effective user, and with it every file right, stays. Where ids cannot be changed (a user namespace that maps
-/// only some, or root without CAP_SETUID) the limit counts as it does for any other user.
+/// only some, or root without `CAP_SETUID`) the limit counts as it does for any other user.
 fn take_private_uid() -> Result<(), String> {
     use rustix::io::Errno;
     use rustix::process::{Uid, geteuid, getpid, getuid};
@@ -78,7 +80,8 @@ fn limit_resources(limits: &Limits) -> Result<(), String> {
         // What the server's own limits already forbid cannot be raised.
         let ceiling = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
         let limit = Rlimit { current: Some(soft.min(ceiling)), maximum: Some(hard.min(ceiling)) };
-        rustix::process::setrlimit(resource, limit).map_err(|error| failed("rlimit", format!("{resource:?}: {error}")))?;
+        rustix::process::setrlimit(resource, limit)
+            .map_err(|error| failed("rlimit", format!("{resource:?}: {error}")))?;
     }
     Ok(())
 }

@@ -40,7 +40,8 @@ pub(super) fn without_hashbang(code: &str) -> Cow<'_, str> {
 
 /// How the program parses, or the frame that refuses it.
 pub(super) fn parse(runtime: &Runtime, code: &str, language_check: bool) -> Result<Mode, Frame> {
-    let realm = Context::full(runtime).map_err(|error| Frame::Failed { message: format!("QuickJS: {error}") })?;
+    let realm =
+        Context::full(runtime).map_err(|error| Frame::Failed { message: format!("QuickJS: {error}") })?;
     realm.with(|ctx| {
         let Some(error) = syntax_error(&ctx, code, Mode::Script) else { return Ok(Mode::Script) };
         if code.contains("await") && syntax_error(&ctx, code, Mode::Awaiting).is_none() {
@@ -67,17 +68,22 @@ fn syntax_error(ctx: &Ctx<'_>, code: &str, mode: Mode) -> Option<String> {
 }
 
 fn describe(thrown: &Value<'_>) -> String {
-    let Some(error) = thrown.as_object() else { return "the program does not compile: out of memory".to_owned() };
+    let Some(error) = thrown.as_object() else {
+        return "the program does not compile: out of memory".to_owned();
+    };
     let field = |name: &str| error.get::<_, Option<String>>(name).ok().flatten().unwrap_or_default();
     let (name, message, stack) = (field("name"), field("message"), field("stack"));
-    let line = stack.split_once("<code>:").and_then(|(_, at)| at.split(':').next()).unwrap_or("1").trim().to_owned();
+    let line =
+        stack.split_once("<code>:").and_then(|(_, at)| at.split(':').next()).unwrap_or("1").trim().to_owned();
     format!("line {}: {name}: {message}", line.split(|c: char| !c.is_ascii_digit()).next().unwrap_or("1"))
 }
 
 fn refusal(code: &str, error: String, language_check: bool) -> Frame {
     let module_line = code.lines().position(|line| {
         let line = line.trim_start();
-        let starts = |word: &str| line.strip_prefix(word).is_some_and(|rest| rest.starts_with([' ', '{', '"', '\'', '*']));
+        let starts = |word: &str| {
+            line.strip_prefix(word).is_some_and(|rest| rest.starts_with([' ', '{', '"', '\'', '*']))
+        };
         starts("import") || starts("export")
     });
     match module_line {

@@ -14,7 +14,7 @@ use rquickjs::{Context, Runtime};
 
 use crate::child::Report;
 use crate::clock::now;
-use crate::frame::{Frame, cut};
+use crate::frame::{Frame, Words, cut};
 use crate::limits::Limits;
 use crate::sys::MeteredAllocator;
 
@@ -50,7 +50,7 @@ pub(crate) fn run(report: &mut Report, limits: &Limits, code: &str, language_che
             let code = check::without_hashbang(code);
             match check::parse(&runtime, &code, language_check) {
                 Ok(mode) => {
-                    report.tell(&Frame::Go);
+                    report.go();
                     session::run(&runtime, &context, &code, mode)
                 }
                 Err(refusal) => {
@@ -66,13 +66,16 @@ pub(crate) fn run(report: &mut Report, limits: &Limits, code: &str, language_che
     };
     let (exit, result, error) = match end {
         End::Fine(result) => (0, result, None),
-        End::Error(error) if refused.get() && is_memory_error(&error) => (OUT_OF_MEMORY_EXIT, None, Some(error)),
+        End::Error(error) if refused.get() && is_memory_error(&error) => {
+            (OUT_OF_MEMORY_EXIT, None, Some(error))
+        }
         End::Error(error) => (ERROR_EXIT, None, Some(error)),
     };
     if let Some(error) = &error {
         session::write(2, &format!("{error}\n"));
     }
-    report.tell(&Frame::End { result: result.map(cut), error: error.map(cut), out_of_memory: exit == OUT_OF_MEMORY_EXIT });
+    let out_of_memory = exit == OUT_OF_MEMORY_EXIT;
+    report.end(&Words { result: result.map(cut), error: error.map(cut), out_of_memory });
     exit
 }
 

@@ -28,7 +28,9 @@ pub(super) fn run(runtime: &Runtime, context: &Context, code: &str, mode: Mode) 
     let rejections: Rejections = Rc::default();
     track_rejections(runtime, &rejections);
     context.with(|ctx| {
-        let Ok(host) = prepare(&ctx) else { return End::Error("out of memory before the first statement".to_owned()) };
+        let Ok(host) = prepare(&ctx) else {
+            return End::Error("out of memory before the first statement".to_owned());
+        };
         let outcome = evaluate(&ctx, &host, code, mode, &rejections);
         outcome.unwrap_or_else(|thrown| End::Error(host.words(&ctx, thrown)))
     })

@@ -6,15 +6,32 @@ use super::rule::{Outcome, Rule, Test, rows};
 const NOT_EXECUTABLE: Outcome = Outcome::AllowIf(&[&[Test { argument: 2, mask: PROT_EXEC, value: 0 }]]);
 /// `openat` with flags that neither write, create, truncate nor open a bare path.
 const READ_ONLY: Outcome = Outcome::AllowIf(&[&[Test { argument: 2, mask: WRITING | O_PATH, value: 0 }]]);
-/// `openat` in a writable directory: landlock decides, but a bare path is no file of anyone's.
-const NOT_BARE: Outcome = Outcome::AllowIf(&[&[Test { argument: 2, mask: O_PATH, value: 0 }]]);
+/// `openat` in a writable directory: landlock decides, but no bare path, and no set-id bits on what it makes.
+const NOT_BARE: Outcome = Outcome::AllowIf(&[&[
+    Test { argument: 2, mask: O_PATH, value: 0 },
+    Test { argument: 3, mask: SET_ID, value: 0 },
+]]);
 /// `ioctl(TCGETS)`: what `isatty` asks.
 const IS_TERMINAL: &[Test] = &[Test { argument: 1, mask: LOW, value: 0x5401 }];
 /// `ioctl(FIONBIO)`: what Python's `setblocking` does to its own socket pair; asyncio cannot start without.
 const NON_BLOCKING: &[Test] = &[Test { argument: 1, mask: LOW, value: 0x5421 }];
+/// `ioctl(FIOCLEX)` and back: how Python marks a descriptor of an opener (tempfile); it takes no EPERM for an answer.
+const CLOSE_ON_EXEC: &[Test] = &[Test { argument: 1, mask: LOW, value: 0x5451 }];
+/// Its opposite.
+const KEEP_ON_EXEC: &[Test] = &[Test { argument: 1, mask: LOW, value: 0x5450 }];
+/// The first argument names the caller itself.
+const OF_ITSELF: Outcome = Outcome::AllowIf(&[&[Test { argument: 0, mask: LOW, value: 0 }]]);
+/// `getpriority(PRIO_PROCESS, self)`.
+const OWN_PRIORITY: Outcome = Outcome::AllowIf(&[&[
+    Test { argument: 0, mask: LOW, value: 0 },
+    Test { argument: 1, mask: LOW, value: 0 },
+]]);
 /// A thread of the same process and no new namespace.
-const THREAD: Outcome =
-    Outcome::AllowIf(&[&[Test { argument: 0, mask: CLONE_THREAD | CLONE_ANY_NAMESPACE, value: CLONE_THREAD }]]);
+const THREAD: Outcome = Outcome::AllowIf(&[&[Test {
+    argument: 0,
+    mask: CLONE_THREAD | CLONE_ANY_NAMESPACE,
+    value: CLONE_THREAD,
+}]]);
 /// `socketpair(AF_UNIX, SOCK_STREAM | flags, 0)`.
 const UNIX_STREAM: Outcome = Outcome::AllowIf(&[&[
     Test { argument: 0, mask: LOW, value: 1 },
@@ -63,6 +80,8 @@ const HARMLESS_SIGNALS: Outcome = Outcome::AllowIf(&[
 const LOW: u64 = 0xffff_ffff;
 const PROT_EXEC: u64 = 4;
 const O_PATH: u64 = 0o10_000_000;
+/// `S_ISUID | S_ISGID`.
+const SET_ID: u64 = 0o6_000;
 /// `O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | __O_TMPFILE`.
 const WRITING: u64 = 0o3 | 0o100 | 0o1_000 | 0o2_000 | 0o20_000_000;
 const CLONE_THREAD: u64 = 0x0001_0000;
@@ -98,12 +117,15 @@ pub(super) const ALLOWED: &[Rule] = rows! {
     All Outcome::Answer(libc::ENOSYS), "its flags lie in memory, out of a filter's sight: the C library falls back to clone": clone3;
 
     Roomy NOT_BARE, "files of its own directory; landlock says which": openat;
-    Roomy Outcome::AllowIf(&[IS_TERMINAL, NON_BLOCKING]), "isatty, and asyncio's own socket pair": ioctl;
+    Roomy Outcome::AllowIf(&[IS_TERMINAL, NON_BLOCKING, CLOSE_ON_EXEC, KEEP_ON_EXEC]), "isatty, asyncio, tempfile": ioctl;
     Roomy DESCRIPTOR_FLAGS_AND_LOCKS, "descriptor flags, locks on its own files": fcntl;
     Roomy THREAD, "threads, never processes": clone;
     Roomy Outcome::Allow, "a thread's start": set_robust_list rseq set_tid_address;
     Roomy Outcome::Allow, "facts about the machine that the library asks for":
-        sched_getaffinity sched_getscheduler sched_getparam getrusage times sysinfo uname getpgid getsid getpriority getgroups;
+        getrusage times sysinfo uname getgroups;
+    Roomy OF_ITSELF, "likewise, of itself alone: another number would tell which processes there are":
+        sched_getaffinity getpgid getsid;
+    Roomy OWN_PRIORITY, "likewise": getpriority;
     Roomy ONLY_READS, "limits can be read, never set": prlimit64;
     Roomy Outcome::Allow, "its own directory; landlock says where":
         mkdirat unlinkat renameat renameat2 linkat symlinkat ftruncate truncate fsync fdatasync flock umask chdir fchdir;
@@ -117,6 +139,8 @@ pub(super) const ALLOWED: &[Rule] = rows! {
     Roomy Outcome::Allow, "its own timers and signals": setitimer getitimer rt_sigpending rt_sigtimedwait;
     Roomy Outcome::Answer(0), "landlock does not mediate it, and shutil insists on it: pretended":
         fchmod fchmodat fchown fchownat utimensat setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr;
+    Roomy Outcome::Answer(libc::EOPNOTSUPP), "landlock does not mediate it; shutil goes on where there are no attributes":
+        listxattr llistxattr flistxattr getxattr lgetxattr fgetxattr;
 };
 
 /// Rules that hold only where landlock scopes signals.

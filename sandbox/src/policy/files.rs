@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, RulesetStatus, Ruleset,
-    RulesetAttr, RulesetCreatedAttr, RulesetError, Scope,
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
+    RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -58,7 +58,9 @@ pub(crate) enum FilesError {
 /// Restricts the calling thread for good.
 pub(crate) fn restrict_files(kernel_abi: u32, rules: &[FileRule]) -> Result<(), FilesError> {
     let abi = ABI::from(i32::try_from(kernel_abi).unwrap_or(i32::MAX));
-    let mut ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(AccessFs::from_all(abi))?;
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(abi))?;
     if kernel_abi >= TCP_ABI {
         ruleset = ruleset.handle_access(AccessNet::from_all(abi))?;
     }
@@ -70,7 +72,11 @@ pub(crate) fn restrict_files(kernel_abi: u32, rules: &[FileRule]) -> Result<(), 
         created = created.add_rule(PathBeneath::new(PathFd::new(&rule.path)?, rights(rule.access, abi)))?;
     }
     let status = created.restrict_self()?;
-    if status.ruleset == RulesetStatus::FullyEnforced && status.no_new_privs { Ok(()) } else { Err(FilesError::Partial) }
+    if status.ruleset == RulesetStatus::FullyEnforced && status.no_new_privs {
+        Ok(())
+    } else {
+        Err(FilesError::Partial)
+    }
 }
 
 fn rights(access: Access, abi: ABI) -> BitFlags<AccessFs> {
@@ -102,7 +108,13 @@ mod tests {
     #[test]
     fn an_own_tree_has_no_programs_devices_or_sockets() {
         let own = rights(Access::OwnTree, ABI::V7);
-        for right in [AccessFs::Execute, AccessFs::MakeChar, AccessFs::MakeBlock, AccessFs::MakeSock, AccessFs::MakeFifo] {
+        for right in [
+            AccessFs::Execute,
+            AccessFs::MakeChar,
+            AccessFs::MakeBlock,
+            AccessFs::MakeSock,
+            AccessFs::MakeFifo,
+        ] {
             assert!(!own.contains(right), "{right:?}");
         }
     }

@@ -1,21 +1,23 @@
 //! Turns the tables into BPF programs.
 //!
-//! Owns: the order of the filters and what seccompiler cannot say. It checks the architecture but not x32, and has
-//! one action per filter; so x32 numbers and single answers (`ENOSYS`, pretended success) stand in a short
-//! hand-written prefix that falls through into its program. BPF jumps are relative: the two join without changes.
+//! Owns: the order of the filters, and what seccompiler cannot say. First the kill list without what the set-up still
+//! needs, then the allow list, then the whole kill list: it takes `seccomp` itself away and so comes last, and the
+//! kernel heeds the most severe answer. seccompiler checks the architecture but not x32, and has one action per
+//! filter; so x32 numbers and single answers (`ENOSYS`, pretended success) stand in a short hand-written prefix that
+//! falls through into its program. BPF jumps are relative: the two join without changes.
 
 use std::collections::BTreeMap;
 
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
-    sock_filter,
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch, sock_filter,
 };
 use thiserror::Error;
 
 use super::allow::{ALLOWED, ALLOWED_WITH_SIGNAL_SCOPE, SIGNAL_SCOPE_ABI};
 use super::kill::{KILLED, NEEDED_FOR_SET_UP};
 use super::legacy;
-use super::rule::{Outcome, Profile, Rule, Test};
+use super::rule::{Outcome, Profile, Rule, Test, number};
 
 /// The audit architecture, as data.
 #[cfg(target_arch = "x86_64")]
@@ -40,22 +42,23 @@ pub(crate) struct FilterError(#[from] seccompiler::BackendError);
 /// The filters of one profile, in the order of their installation.
 #[derive(Debug)]
 pub(crate) struct Filters {
-    /// The kill list without what the set-up of CPython still needs. Holds from before its exec.
+    /// The kill list without what the set-up of `CPython` still needs. Holds from before its exec.
     pub set_up: BpfProgram,
+    /// The allow list. It lets `seccomp` through, for the last filter's sake.
+    pub allow: BpfProgram,
     /// The whole kill list.
     pub kill: BpfProgram,
-    /// The allow list.
-    pub allow: BpfProgram,
 }
 
 /// Compiles the tables for a profile under a kernel's landlock ABI.
 pub(crate) fn compile(profile: Profile, landlock_abi: u32) -> Result<Filters, FilterError> {
     let killed: Vec<&Rule> = KILLED.iter().chain(legacy::KILLED).collect();
-    let early: Vec<&Rule> = killed.iter().copied().filter(|rule| !NEEDED_FOR_SET_UP.contains(&rule.name)).collect();
+    let early: Vec<&Rule> =
+        killed.iter().copied().filter(|rule| !NEEDED_FOR_SET_UP.contains(&rule.name)).collect();
     Ok(Filters {
         set_up: kill_program(&early)?,
-        kill: kill_program(&killed)?,
         allow: allow_program(&allowed_rules(profile, landlock_abi))?,
+        kill: kill_program(&killed)?,
     })
 }
 
@@ -79,7 +82,7 @@ fn kill_program(rules: &[&Rule]) -> Result<BpfProgram, FilterError> {
 
 fn allow_program(rules: &[&Rule]) -> Result<BpfProgram, FilterError> {
     let mut program = vec![LOAD_NUMBER];
-    let mut allowed = BTreeMap::new();
+    let mut allowed = BTreeMap::from([(number!(seccomp), Vec::new())]);
     for rule in rules {
         match rule.outcome {
             Outcome::Allow => drop(allowed.insert(rule.number, Vec::new())),
@@ -161,5 +164,11 @@ mod tests {
     fn signals_need_the_scope() {
         let has_tgkill = |abi| allowed_rules(Profile::Roomy, abi).iter().any(|rule| rule.name == "tgkill");
         assert!(has_tgkill(6) && !has_tgkill(5));
+    }
+
+    #[test]
+    fn what_the_set_up_needs_is_killed_at_the_end() {
+        let killed: Vec<_> = KILLED.iter().map(|rule| rule.name).collect();
+        assert!(NEEDED_FOR_SET_UP.iter().all(|name| killed.contains(name)));
     }
 }

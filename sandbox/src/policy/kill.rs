@@ -1,6 +1,6 @@
 //! Calls that no guest has a reason to make: one of them ends the run as `forbidden_syscall`.
 //!
-//! Owns: the kill list. It is compiled into its own filter, installed first.
+//! Owns: the kill list. It is compiled into filters of its own: most of it holds before `CPython` even starts.
 
 use super::rule::{Outcome, Rule, rows};
 
@@ -32,5 +32,5 @@ pub(super) const KILLED: &[Rule] = rows! {
         seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self;
 };
 
-/// Calls that the set-up of CPython still needs after the first filter: the last filters take them away.
+/// Calls that the set-up of `CPython` still needs after the first filter: the last filters take them away.
 pub(super) const NEEDED_FOR_SET_UP: &[&str] = &["execve", "seccomp"];

@@ -1,8 +1,8 @@
 //! Rows for calls that x86-64 alone still has; newer architectures have only their `…at` forms.
 
+use super::rule::Rule;
 #[cfg(target_arch = "x86_64")]
 use super::rule::{Outcome, rows};
-use super::rule::Rule;
 
 /// Additions to the kill list.
 #[cfg(target_arch = "x86_64")]

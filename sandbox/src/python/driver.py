@@ -2,19 +2,20 @@
 #
 # The parts, in the order of their running: warm up (imports, BPF buffers) - close (the filters) - check (language) -
 # run. A later zygote forks between the first two. Nothing here is a boundary: the kernel policy is, and the landlock
-# half of it is in force before this file starts. The report frames before "go" are ours; later ones may be the guest's.
+# half of it is in force before this file starts. Frames are ours: their pipe is closed before the guest runs. The words
+# that follow in the other pipe may be the guest's.
 import sys
 
-REPORT, PAYLOAD = 3, 4
+FRAMES, WORDS, PAYLOAD = 3, 4, 5
 FILE = "<code>"
 MAX_TEXT = 15000
 
 
-def report(**frame):
+def report(pipe=FRAMES, **line):
     import json, os
-    data = (json.dumps(frame) + "\n").encode()
+    data = (json.dumps(line) + "\n").encode()
     while data:
-        data = data[os.write(REPORT, data):]
+        data = data[os.write(pipe, data):]
 
 
 def fail(message):
@@ -38,10 +39,12 @@ def read_payload():
 class Closing:
     """The system calls that end the set-up, prepared while everything is still allowed."""
 
-    def __init__(self, filters, parent):
+    def __init__(self, filters, seccomp_number, parent):
         import ctypes, os
-        self.getppid, self.parent = os.getppid, parent
-        self.prctl = ctypes.CDLL(None, use_errno=True).prctl
+        self.getppid, self.parent, self.seccomp_number = os.getppid, parent, seccomp_number
+        library = ctypes.CDLL(None, use_errno=True)
+        self.prctl, self.syscall = library.prctl, library.syscall
+        self.syscall.restype = ctypes.c_long
         self.errno = ctypes.get_errno
         self.long = ctypes.c_ulong
         self.buffers, self.programs = [], []
@@ -52,19 +55,20 @@ class Closing:
             header = (len(code) // 8).to_bytes(8, sys.byteorder) + ctypes.addressof(self.buffers[-1]).to_bytes(8, sys.byteorder)
             self.programs.append(ctypes.create_string_buffer(header, len(header)))
 
-    def call(self, what, option, *arguments):
-        arguments = [a if not isinstance(a, int) else self.long(a) for a in arguments]
-        if self.prctl(option, *arguments, *[self.long(0)] * (4 - len(arguments))) != 0:
+    def set(self, what, option, value):
+        if self.prctl(option, self.long(value), *[self.long(0)] * 3) != 0:
             fail("%s failed with errno %d" % (what, self.errno()))
 
     def close(self):
-        self.call("PR_SET_PDEATHSIG", 1, 9)  # exec of a changed real user clears it
-        self.call("PR_SET_DUMPABLE", 4, 0)  # exec sets it
-        self.call("PR_SET_NO_NEW_PRIVS", 38, 1)
+        self.set("PR_SET_PDEATHSIG", 1, 9)  # exec of a changed real user clears it
+        self.set("PR_SET_DUMPABLE", 4, 0)  # exec sets it
+        self.set("PR_SET_NO_NEW_PRIVS", 38, 1)
         if self.getppid() != self.parent:
             fail("the parent is gone")
         for number, program in enumerate(self.programs):
-            self.call("installing filter %d" % number, 22, 2, program)
+            # SECCOMP_SET_MODE_FILTER with TSYNC: threads that an extra module started are held, too.
+            if self.syscall(self.long(self.seccomp_number), self.long(1), self.long(1), program) != 0:
+                fail("installing filter %d failed with errno %d" % (number, self.errno()))
         if self.prctl(3, *[self.long(0)] * 4) != -1 or self.errno() != 1:
             fail("the filters are installed but do not hold")
 
@@ -130,7 +134,8 @@ class Check:
         self.scopes = self.functions + (ast.ClassDef,)
 
     def run(self, tree):
-        stack = [(tree, ((True, self.bound(tree)),))]
+        everywhere = {name for node in self.ast.walk(tree) if isinstance(node, self.ast.Global) for name in node.names}
+        stack = [(tree, ((True, self.bound(tree) | everywhere),))]
         while stack:
             node, scopes = stack.pop()
             self.look(node, scopes)
@@ -311,6 +316,7 @@ def run(guest):
     leave, tell, finish_up = os._exit, report, finish
     code, result, error, out_of_memory = 0, None, None, False
     tell(frame="go")
+    os.close(FRAMES)  # what comes after is the guest's word
     try:
         result = guest.run()
     except SystemExit as leaving:
@@ -329,7 +335,7 @@ def run(guest):
     except BaseException:
         pass
     try:
-        tell(frame="end", result=cut(result), error=cut(error), out_of_memory=out_of_memory)
+        tell(WORDS, result=cut(result), error=cut(error), out_of_memory=out_of_memory)
     finally:
         leave(code)
 
@@ -344,7 +350,7 @@ def main():
     task = read_payload()
     try:
         warm_up(task)
-        closing = Closing(task["filters"], task["parent_pid"])
+        closing = Closing(task["filters"], task["seccomp_number"], task["parent_pid"])
         if task["level"] == "lenient":
             enter_own_directory(task)
         sys.stdout.reconfigure(line_buffering=True)

@@ -31,7 +31,17 @@ const PROBE_OUTPUT_BYTES: usize = 1024 * 1024;
 /// Where interpreters are beside `$PATH`.
 const USUAL_DIRECTORIES: &[&str] = &["/usr/local/bin", "/usr/bin", "/bin"];
 /// Their names, the plain one first.
-const NAMES: &[&str] = &["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python3.10", "python3.9"];
+const NAMES: &[&str] =
+    &["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python3.10", "python3.9"];
+/// A guest's whole environment. One thread: number libraries would start a pool while they warm up.
+const ENVIRONMENT: [(&str, &str); 6] = [
+    ("LANG", "C.UTF-8"),
+    ("PATH", "/usr/bin:/bin"),
+    ("TZ", "UTC"),
+    ("OPENBLAS_NUM_THREADS", "1"),
+    ("OMP_NUM_THREADS", "1"),
+    ("MKL_NUM_THREADS", "1"),
+];
 /// What the loader reads at every start.
 const LOADER_CACHE: &str = "/etc/ld.so.cache";
 const ZONES: &str = "/usr/share/zoneinfo";
@@ -41,7 +51,7 @@ const ZONES: &str = "/usr/share/zoneinfo";
 pub(crate) struct Interpreter {
     version: (u32, u32, u32),
     implementation: String,
-    interpreter: PathBuf,
+    path: PathBuf,
     library_trees: Vec<PathBuf>,
     site_trees: Vec<PathBuf>,
     shared_libraries: Vec<PathBuf>,
@@ -54,7 +64,10 @@ pub(crate) struct Interpreter {
 impl Interpreter {
     /// Finds one, or says why each candidate does not do.
     pub(crate) fn find(options: &Options) -> Result<Self, String> {
-        let extra = [options.extra_allowed_modules.of(Level::Standard), options.extra_allowed_modules.of(Level::Strict)];
+        let extra = [
+            options.extra_allowed_modules.of(Level::Standard),
+            options.extra_allowed_modules.of(Level::Strict),
+        ];
         let extra: Vec<&String> = extra.into_iter().flatten().collect();
         let candidates = options.python.clone().map_or_else(candidates, |path| vec![path]);
         let mut reasons = Vec::new();
@@ -92,7 +105,7 @@ impl Interpreter {
 
     /// Its path, with every link and shim resolved.
     pub(crate) fn path(&self) -> &Path {
-        &self.interpreter
+        &self.path
     }
 
     /// Its version, `3.11.7`.
@@ -104,7 +117,7 @@ impl Interpreter {
     /// The paths that stay open for a run.
     pub(crate) fn files(&self, level: Level, own: Option<&Path>, with_site: bool) -> Vec<FileRule> {
         let rule = |path: &Path, access| FileRule { path: path.to_owned(), access };
-        let mut files = vec![rule(&self.interpreter, Access::ExecuteFile), rule(&self.loader, Access::ExecuteFile)];
+        let mut files = vec![rule(&self.path, Access::ExecuteFile), rule(&self.loader, Access::ExecuteFile)];
         let libraries = self.shared_libraries.iter().filter(|path| **path != self.loader);
         files.extend(libraries.map(|path| rule(path, Access::ReadFile)));
         files.extend(self.library_trees.iter().map(|path| rule(path, Access::ReadTree)));
@@ -133,7 +146,7 @@ impl Interpreter {
         warm.extend(extra.iter().cloned());
         let allowed = modules::allowed(level).iter().map(|&name| name.to_owned());
         PythonTask {
-            interpreter: self.interpreter.clone(),
+            interpreter: self.path.clone(),
             code: program.code.clone(),
             language_check: program.language_check && level != Level::Lenient,
             allowed_modules: allowed.chain(extra.iter().cloned()).collect(),
@@ -147,7 +160,8 @@ impl Interpreter {
 /// Every python3 that a shell would find, and the usual ones, without duplicates.
 fn candidates() -> Vec<PathBuf> {
     let search_path = std::env::var_os("PATH").unwrap_or_default();
-    let mut directories: Vec<PathBuf> = std::env::split_paths(&search_path).filter(|path| path.is_absolute()).collect();
+    let mut directories: Vec<PathBuf> =
+        std::env::split_paths(&search_path).filter(|path| path.is_absolute()).collect();
     directories.extend(USUAL_DIRECTORIES.iter().map(PathBuf::from));
     let mut found: Vec<PathBuf> = Vec::new();
     for name in NAMES {
@@ -164,10 +178,15 @@ fn candidates() -> Vec<PathBuf> {
 /// Lets an interpreter (or the shim before it) describe itself. This is the host's own program: it runs unconfined.
 fn describe(path: &Path, extra: &[&String]) -> Result<Interpreter, String> {
     let mut command: Command = spawn::new_command(path);
-    command.args(["-I", "-S", "-B", "-X", "utf8", "-c", PROBE]).args(extra).current_dir("/").stdin(Stdio::null());
+    command
+        .args(["-I", "-S", "-B", "-X", "utf8", "-c", PROBE])
+        .args(extra)
+        .current_dir("/")
+        .stdin(Stdio::null());
     let child = spawn::start(command).map_err(|error| error.to_string())?;
     let bounds = Bounds {
         timeout: PROBE_TIMEOUT,
+        threads: 0,
         stdout_bytes: PROBE_OUTPUT_BYTES,
         stderr_bytes: PROBE_OUTPUT_BYTES,
         report_bytes: 0,
@@ -178,7 +197,8 @@ fn describe(path: &Path, extra: &[&String]) -> Result<Interpreter, String> {
         let words = String::from_utf8_lossy(&seen.stderr.bytes);
         return Err(words.trim().lines().last().unwrap_or("it failed without a word").to_owned());
     }
-    serde_json::from_slice(&seen.stdout.bytes).map_err(|error| format!("it does not describe itself: {error}"))
+    serde_json::from_slice(&seen.stdout.bytes)
+        .map_err(|error| format!("it does not describe itself: {error}"))
 }
 
 /// Becomes the interpreter with the driver. Returns only if that failed.
@@ -186,6 +206,6 @@ pub(crate) fn become_interpreter(task: &PythonTask) -> std::io::Error {
     spawn::new_command(&task.interpreter)
         .args(["-I", "-S", "-B", "-X", "utf8", "-c", DRIVER])
         .env_clear()
-        .envs([("LANG", "C.UTF-8"), ("PATH", "/usr/bin:/bin"), ("TZ", "UTC")])
+        .envs(ENVIRONMENT)
         .exec()
 }

@@ -43,7 +43,7 @@ with open("/proc/self/maps") as maps:
 print(json.dumps({
     "version": list(sys.version_info[:3]),
     "implementation": sys.implementation.name,
-    "interpreter": os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable),
+    "path": os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable),
     "library_trees": sorted({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), *(
         d for d in sys.path if os.path.basename(d) == "lib-dynload" and os.path.isdir(d))}),
     "site_trees": sorted({p for p in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) if os.path.isdir(p)}),

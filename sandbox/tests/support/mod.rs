@@ -1,9 +1,15 @@
 //! What the suites share: a sandbox on this crate's own child, the programs, a pool, and the look for leftovers.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nanoclaw_sandbox::{Language, Levels, Options, Program, Sandbox};
+
+/// One test at a time: they count this process's children and descriptors, and measure time.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Options that start this crate's own child and keep private directories in `scratch`.
 pub(crate) fn options(scratch: &Path) -> Options {
@@ -40,8 +46,9 @@ pub(crate) struct Sample {
 impl Sample {
     /// What a header line says, `None` without it.
     pub(crate) fn header(&self, key: &str) -> Option<&str> {
-        let lines = self.code.lines().take_while(|line| line.starts_with('#') || line.starts_with("//"));
-        lines.filter_map(|line| line.trim_start_matches(['#', '/', ' ']).strip_prefix(key)).next().map(str::trim)
+        let mut lines = self.code.lines().take_while(|line| line.starts_with('#') || line.starts_with("//"));
+        let value = lines.find_map(|line| line.trim_start_matches(['#', '/', ' ']).strip_prefix(key));
+        value.map(str::trim)
     }
 }
 
@@ -69,7 +76,11 @@ pub(crate) fn samples(suite: &str, language: Language) -> Vec<Sample> {
 }
 
 /// Runs `work` on every item, on so many threads; gathers what it returns.
-pub(crate) fn in_parallel<T: Send, R: Send>(items: Vec<T>, threads: usize, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+pub(crate) fn in_parallel<T: Send, R: Send>(
+    items: Vec<T>,
+    threads: usize,
+    work: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
     let queue = Mutex::new(items);
     let results = Mutex::new(Vec::new());
     std::thread::scope(|scope| {

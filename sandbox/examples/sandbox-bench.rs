@@ -1,0 +1,31 @@
+//! How long a small program takes, run after run: `sandbox-bench [RUNS]` prints p50 and p99 for each engine.
+
+use std::time::Instant;
+
+use nanoclaw_sandbox::{Language, Level, Options, Program, Sandbox};
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    nanoclaw_sandbox::child_hook();
+    let runs: usize = std::env::args().nth(1).map_or(Ok(100), |text| text.parse())?;
+    let sandbox = Sandbox::new(Options::default())?;
+    let mut lines = Vec::new();
+    for (language, code) in [(Language::JavaScript, "console.log(6 * 7)"), (Language::Python, "print(6 * 7)")]
+    {
+        for level in Level::ALL {
+            let program = Program::new(language, level, code);
+            let mut times = Vec::with_capacity(runs);
+            sandbox.run(&program, &|| false);
+            for _ in 0..runs {
+                let start = Instant::now();
+                sandbox.run(&program, &|| false);
+                times.push(start.elapsed());
+            }
+            times.sort();
+            let (middle, high) = (times.get(runs / 2), times.get(runs * 99 / 100));
+            lines.push(format!("{language} at {level}: p50 {middle:.2?}, p99 {high:.2?}"));
+        }
+    }
+    std::io::Write::write_all(&mut std::io::stdout(), (lines.join("\n") + "\n").as_bytes())?;
+    Ok(())
+}

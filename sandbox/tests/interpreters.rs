@@ -1,0 +1,81 @@
+//! Every `CPython` of this machine: those from 3.9 on run programs at every level, older ones are refused by version.
+
+#[cfg(test)]
+#[allow(dead_code, reason = "each suite uses its part of the support module")]
+mod support;
+
+#[cfg(test)]
+mod suite {
+    use std::path::{Path, PathBuf};
+
+    use nanoclaw_sandbox::{Language, Level, Program, Sandbox, Status};
+
+    use super::support;
+
+    /// The interpreters that pyenv and the distribution installed, if any.
+    fn interpreters() -> Vec<PathBuf> {
+        let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+        let versions = std::fs::read_dir(home.join(".pyenv/versions")).into_iter().flatten().flatten();
+        let mut found: Vec<PathBuf> = versions.map(|entry| entry.path().join("bin/python3")).collect();
+        found.push("/usr/bin/python3".into());
+        found.push("/root/.pyenv/shims/python3".into());
+        found.retain(|path| path.is_file());
+        found.sort();
+        found
+    }
+
+    /// What the interpreter itself prints: an older one may lack a function that a program uses.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the comparison needs the interpreter outside of the sandbox"
+    )]
+    fn outside(interpreter: &Path, program: &Path) -> String {
+        let output = std::process::Command::new(interpreter)
+            .args(["-I", "-S", "-X", "utf8"])
+            .arg(program)
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[test]
+    fn each_runs_or_is_refused_by_its_version() {
+        let wrong = support::in_parallel(interpreters(), 2, |path| {
+            let scratch = tempfile::tempdir().unwrap();
+            let mut options = support::options(scratch.path());
+            options.python = Some(path.clone());
+            let sandbox = Sandbox::new(options).unwrap();
+            let report = sandbox.report().python;
+            let Some(version) = report.version else {
+                let reason = report.reason.unwrap_or_default();
+                return (!reason.contains("is older than 3.9"))
+                    .then(|| format!("{}: {reason}", path.display()));
+            };
+            let mut failures = Vec::new();
+            for sample in support::samples("benign", Language::Python).into_iter().step_by(3) {
+                let expected = outside(&path, &sample.path);
+                for level in [Level::Standard, Level::Lenient] {
+                    let record =
+                        sandbox.run(&Program::new(Language::Python, level, sample.code.clone()), &|| false);
+                    if record.stdout != expected || !matches!(record.status, Status::Ok | Status::Error) {
+                        failures.push(format!("{version} {} at {level}: {record:#?}", sample.name));
+                    }
+                }
+            }
+            let traceback =
+                sandbox.run(&support::python(Level::Standard, "def f():\n    1 / 0\nf()"), &|| false);
+            let words = traceback.error.unwrap_or_default();
+            if !words.contains("line 2, in f") || words.contains("<string>") {
+                failures.push(format!("{version}: traceback {words}"));
+            }
+            let executes = support::python(Level::Lenient, "import os\nos.execv('/bin/true', ['true'])");
+            let killed = sandbox.run(&executes, &|| false);
+            if killed.status != Status::ForbiddenSyscall {
+                failures.push(format!("{version}: {killed:#?}"));
+            }
+            (!failures.is_empty()).then(|| failures.join("\n"))
+        });
+        let wrong: Vec<_> = wrong.into_iter().flatten().collect();
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+}

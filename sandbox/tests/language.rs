@@ -1,0 +1,256 @@
+//! What the languages look like from inside: refusals that help, tracebacks, results, and a library that works.
+
+#[cfg(test)]
+#[allow(dead_code, reason = "each suite uses its part of the support module")]
+mod support;
+
+#[cfg(test)]
+mod suite {
+    use nanoclaw_sandbox::{ExtraModules, Language, Level, Program, Record, Sandbox, Status};
+
+    use super::support::{self, javascript, python};
+
+    fn run(program: &Program) -> Record {
+        let scratch = tempfile::tempdir().unwrap();
+        support::sandbox(scratch.path()).run(program, &|| false)
+    }
+
+    fn run_all(programs: Vec<Program>) -> Vec<(Program, Record)> {
+        let scratch = tempfile::tempdir().unwrap();
+        let sandbox = support::sandbox(scratch.path());
+        support::in_parallel(programs, 3, |program| {
+            let record = sandbox.run(&program, &|| false);
+            (program, record)
+        })
+    }
+
+    #[test]
+    fn refusals_name_line_module_level_and_the_way_out() {
+        let record = run(&python(Level::Standard, "x = 1\nfrom os import path"));
+        assert_eq!(record.status, Status::ModuleNotAllowed);
+        for words in
+            ["line 2", "'os'", "level standard", "json", "strictness=lenient", "extra_allowed_modules"]
+        {
+            assert!(
+                record.stderr.contains(words) && record.error.as_deref().unwrap().contains(words),
+                "{words}: {record:#?}"
+            );
+        }
+        assert_eq!(record.stdout, "");
+        let record = run(&python(Level::Standard, "import csv, io\ncsv.writer(io.StringIO())"));
+        assert!(record.stderr.contains("write(text)"), "{record:#?}");
+        let record = run(&python(Level::Standard, "print(1)\nx = open('f')"));
+        assert_eq!(record.status, Status::BuiltinNotAllowed);
+        assert!(record.stderr.contains("line 2: builtin 'open'"), "{record:#?}");
+    }
+
+    #[test]
+    fn only_the_builtins_are_meant() {
+        let fine = [
+            "import re\nprint(re.compile('a').match('a') is not None)",
+            "class F:\n    def open(self): return True\nprint(F().open())",
+            "def open(x): return x\nprint(open(True))",
+            "def f(input): return input\nprint(f(True))",
+            "exec = True\nprint(exec)",
+            "def f():\n    global vars\n    vars = True\nf()\nprint(vars)",
+            "print([eval for eval in [True]][0])",
+            "from collections import abc\nimport collections.abc, xml.etree\nfrom xml.etree import ElementTree\nprint(True)",
+            "from __future__ import annotations\nx: nothing = True\nprint(x)",
+            "from datetime import datetime\nprint(datetime.strptime('2024', '%Y').year == 2024)",
+            "import decimal, hashlib, json, statistics, random, csv, logging\nprint(random.random() < 2)",
+            "print('é'.encode('utf-16') != b'')",
+        ];
+        let programs = fine.iter().map(|code| python(Level::Standard, code)).collect();
+        for (program, record) in run_all(programs) {
+            assert_eq!(record.stdout, "True\n", "{} -> {record:#?}", program.code);
+        }
+    }
+
+    #[test]
+    fn what_is_refused_is_refused_wherever_it_stands() {
+        let refused = [
+            (
+                Level::Standard,
+                "class F:\n    open = 1\n    def g(self): return open('x')",
+                Status::BuiltinNotAllowed,
+            ),
+            (Level::Standard, "f = eval", Status::BuiltinNotAllowed),
+            (Level::Standard, "\u{ff4f}pen('x')", Status::BuiltinNotAllowed),
+            (Level::Standard, "def f():\n    import socket", Status::ModuleNotAllowed),
+            (Level::Standard, "from xml import dom", Status::ModuleNotAllowed),
+            (Level::Standard, "from . import x", Status::ModuleNotAllowed),
+            (Level::Standard, "try:\n    import numpy\nexcept ImportError: pass", Status::ModuleNotAllowed),
+            (Level::Strict, "import json", Status::ModuleNotAllowed),
+            (Level::Strict, "isinstance(1, int)", Status::BuiltinNotAllowed),
+            (Level::Standard, "x = (", Status::SyntaxError),
+            (Level::Standard, "def f():\nreturn 1", Status::SyntaxError),
+            (Level::Standard, "nonlocal x", Status::SyntaxError),
+            (Level::Standard, "", Status::SyntaxError),
+            (Level::Standard, "x = 1\0", Status::SyntaxError),
+        ];
+        let programs = refused.iter().map(|(level, code, _)| python(*level, code)).collect();
+        for (program, record) in run_all(programs) {
+            let expected = refused
+                .iter()
+                .find(|(level, code, _)| (*level, *code) == (program.level, &*program.code))
+                .unwrap()
+                .2;
+            assert_eq!(record.status, expected, "{} -> {record:#?}", program.code);
+            assert!(record.error.is_some() && record.exit_code.is_none());
+        }
+    }
+
+    #[test]
+    fn the_import_hook_says_the_same_at_run_time() {
+        let code = "imp = __builtins__['__imp' + 'ort__']\ntry:\n    imp('socket')\nexcept ImportError as e:\n    print(e)";
+        let record = run(&python(Level::Standard, code));
+        assert!(
+            record.stdout.contains("line 3: module 'socket' is not allowed at level standard"),
+            "{record:#?}"
+        );
+    }
+
+    #[test]
+    fn a_traceback_shows_the_guest_s_frames_only() {
+        let code = "import json\ndef load(text):\n    return json.loads(text)\ntry:\n    load('{')\nexcept ValueError as e:\n    raise KeyError('no') from e";
+        let record = run(&python(Level::Standard, code));
+        let error = record.error.unwrap();
+        assert!(
+            error.contains("File \"<code>\", line 3, in load") && error.contains("JSONDecodeError"),
+            "{error}"
+        );
+        assert!(error.ends_with("KeyError: 'no'"), "{error}");
+        assert!(!error.contains("<string>") && !error.contains("decoder.py"), "{error}");
+        assert_eq!(record.stderr.trim_end(), error);
+    }
+
+    #[test]
+    fn the_last_expression_is_the_result() {
+        for (program, result) in [
+            (python(Level::Strict, "x = 2\nx * 21"), Some("42")),
+            (python(Level::Strict, "'text'"), Some("'text'")),
+            (python(Level::Strict, "print(1)"), None),
+            (python(Level::Strict, "x = 5"), None),
+            (javascript(Level::Strict, "const o = {a: [1, 'b']}; o"), Some("{ a: [ 1, 'b' ] }")),
+            (javascript(Level::Strict, "Promise.resolve(6).then(x => x * 7)"), Some("42")),
+            (javascript(Level::Strict, "await Promise.resolve(42)"), Some("42")),
+            (javascript(Level::Strict, "var x = 1"), None),
+        ] {
+            let record = run(&program);
+            assert_eq!(
+                (record.status, record.result.as_deref()),
+                (Status::Ok, result),
+                "{} -> {record:#?}",
+                program.code
+            );
+        }
+    }
+
+    #[test]
+    fn lenient_has_the_library_its_directory_and_threads() {
+        let fine = [
+            "import tempfile, os\nf = tempfile.NamedTemporaryFile('w+'); f.write('x'); f.seek(0)\nprint(f.read() == 'x')",
+            "import shutil, os\nopen('a', 'w').write('x'); shutil.copy2('a', 'b'); os.makedirs('d/e'); shutil.move('b', 'd/e/b')\n\
+             shutil.rmtree('d'); print(os.listdir('.') == ['a'])",
+            "import asyncio\nasync def f():\n    await asyncio.sleep(0.01)\n    return True\nprint(asyncio.run(f()))",
+            "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(4) as p: print(sum(p.map(abs, range(-4, 0))) == 10)",
+            "import sqlite3\nc = sqlite3.connect('x.db'); c.execute('create table t(x)'); c.execute('insert into t values (1)'); c.commit()\n\
+             print(c.execute('select count(*) from t').fetchone() == (1,))",
+            "import zoneinfo, datetime\nprint(datetime.datetime(2024, 7, 1, tzinfo=zoneinfo.ZoneInfo('Europe/Berlin')).utcoffset().seconds == 7200)",
+            "import zipfile, gzip, bz2, lzma\nz = zipfile.ZipFile('a.zip', 'w'); z.writestr('x', 'y'); z.close()\nprint(zipfile.ZipFile('a.zip').read('x') == b'y')",
+            "import ctypes\nprint(ctypes.CDLL(None).abs(-3) == 3)",
+            "import signal\nsignal.signal(signal.SIGALRM, lambda *a: print(True)); signal.setitimer(signal.ITIMER_REAL, 0.01); signal.pause()",
+            "import os\nprint(open(os.devnull, 'w').write('x') == 1)",
+            "import atexit, sys\natexit.register(print, True)",
+            "import threading\nthreading.Thread(target=print, args=(True,)).start()",
+            "print(eval('1 + 1') == 2)",
+        ];
+        let programs = fine.iter().map(|code| python(Level::Lenient, code)).collect();
+        for (program, record) in run_all(programs) {
+            assert_eq!(
+                (record.status, &*record.stdout),
+                (Status::Ok, "True\n"),
+                "{} -> {record:#?}",
+                program.code
+            );
+        }
+    }
+
+    #[test]
+    fn extra_modules_extend_a_level_and_missing_ones_are_named() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mut options = support::options(scratch.path());
+        options.extra_allowed_modules = ExtraModules { standard: vec!["io".to_owned()], strict: Vec::new() };
+        let sandbox = Sandbox::new(options.clone()).unwrap();
+        let program = python(Level::Standard, "import io\nprint(io.StringIO('x').read())");
+        assert_eq!(sandbox.run(&program, &|| false).stdout, "x\n");
+        options.extra_allowed_modules.standard = vec!["no_such_module".to_owned()];
+        let record = Sandbox::new(options).unwrap().run(&program, &|| false);
+        assert_eq!(record.status, Status::SandboxError);
+        assert!(record.error.unwrap().contains("no_such_module"));
+    }
+
+    #[test]
+    fn javascript_has_console_timers_promises_and_plain_errors() {
+        let cases = [
+            (
+                "setTimeout(() => console.log(2), 20); setTimeout(console.log, 5, 1); queueMicrotask(() => console.log(0))",
+                "0\n1\n2\n",
+            ),
+            (
+                "let n = 0; const t = setInterval(() => { console.log(++n); if (n === 3) clearInterval(t) }, 1)",
+                "1\n2\n3\n",
+            ),
+            (
+                "print('a', 1, null, undefined, 2n, [1, 'x'], {k: {l: 1}}, new Map([[1, 2]]), new Set([3]))",
+                "a 1 null undefined 2n [ 1, 'x' ] { k: { l: 1 } } Map(1) { 1 => 2 } Set(1) { 3 }\n",
+            ),
+            ("console.log('%s is %d', 'x', 3, 'more')", "x is 3 more\n"),
+            (
+                "class A { x = 1 } console.log(new A(), function f() {}, Symbol('s'), new Date(0), /r/g)",
+                "A { x: 1 } [Function: f] Symbol(s) 1970-01-01T00:00:00.000Z /r/g\n",
+            ),
+            ("x = 010; with ({y: 1}) console.log(x + y)", "9\n"),
+            ("#!/usr/bin/env node\nconsole.log(await new Promise(r => setTimeout(r, 1, 'done')))", "done\n"),
+            ("console.log('\\ud800'.length, '\\ud83d\\ude00')", "1 😀\n"),
+        ];
+        let programs = cases.iter().map(|(code, _)| javascript(Level::Standard, code)).collect();
+        for (program, record) in run_all(programs) {
+            let expected = cases.iter().find(|(code, _)| *code == program.code).unwrap().1;
+            assert_eq!(
+                (record.status, &*record.stdout),
+                (Status::Ok, expected),
+                "{} -> {record:#?}",
+                program.code
+            );
+        }
+    }
+
+    #[test]
+    fn javascript_errors_are_told_with_their_place() {
+        let cases = [
+            ("function f() { null.x }\nf()", "TypeError"),
+            ("throw {code: 7}", "code: 7"),
+            ("Promise.reject(new RangeError('far'))", "RangeError: far"),
+            ("setTimeout(() => { throw new Error('late') }, 1)", "Error: late"),
+            ("(async () => { await null; throw new Error('deep') })()", "Error: deep"),
+            ("import('os').then(m => console.log('ESCAPED'))", "os"),
+            ("function f() { return f() + 1 } f()", "stack"),
+        ];
+        let programs = cases.iter().map(|(code, _)| javascript(Level::Standard, code)).collect();
+        for (program, record) in run_all(programs) {
+            let words = cases.iter().find(|(code, _)| *code == program.code).unwrap().1;
+            let error = record.error.clone().unwrap_or_default();
+            assert_eq!(record.status, Status::Error, "{} -> {record:#?}", program.code);
+            assert!(error.contains(words) && !error.contains("<prelude>"), "{} -> {record:#?}", program.code);
+        }
+        let record = run(&javascript(Level::Strict, "let a = 1;\nlet b = ;"));
+        assert!(record.error.unwrap().starts_with("line 2: SyntaxError"), "{}", record.stderr);
+        let caught = run(&Program::new(
+            Language::JavaScript,
+            Level::Strict,
+            "Promise.reject(1).catch(() => console.log('caught'))",
+        ));
+        assert_eq!((caught.status, &*caught.stdout), (Status::Ok, "caught\n"));
+    }
+}

@@ -1,0 +1,280 @@
+//! Limits, statuses and the parent's view: each way for a run to end, and nothing left after it.
+
+#[cfg(test)]
+#[allow(dead_code, reason = "each suite uses its part of the support module")]
+mod support;
+
+#[cfg(test)]
+mod suite {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+
+    use nanoclaw_sandbox::{Level, Program, Record, Sandbox, Status};
+
+    use super::support::{self, javascript, python};
+
+    /// How far past its limit a run may go on a busy two-core machine.
+    const OVERSHOOT: Duration = Duration::from_millis(700);
+
+    #[expect(clippy::disallowed_methods, reason = "the tests measure real time")]
+    fn timed(sandbox: &Sandbox, program: &Program) -> (Record, Duration) {
+        let start = Instant::now();
+        (sandbox.run(program, &|| false), start.elapsed())
+    }
+
+    fn run(program: &Program) -> Record {
+        let scratch = tempfile::tempdir().unwrap();
+        let record = support::sandbox(scratch.path()).run(program, &|| false);
+        support::assert_nothing_left(scratch.path());
+        record
+    }
+
+    fn lenient(code: &str) -> Record {
+        run(&python(Level::Lenient, code))
+    }
+
+    #[test]
+    fn the_wall_clock_ends_a_spinning_or_sleeping_guest() {
+        let _turn = support::alone();
+        let scratch = tempfile::tempdir().unwrap();
+        let sandbox = support::sandbox(scratch.path());
+        assert!(sandbox.report().able());
+        let spin = "while True: pass";
+        let sleep = "import time\nprint('here')\ntime.sleep(100)";
+        for mut program in [
+            python(Level::Strict, spin),
+            python(Level::Standard, sleep),
+            python(Level::Lenient, "import os\nos.closerange(0, 256)\nwhile True: pass"),
+            javascript(Level::Strict, "for (;;) {}"),
+            javascript(Level::Lenient, "setTimeout(() => {}, 1e6)"),
+        ] {
+            program.timeout_ms = Some(1_000);
+            let (record, took) = timed(&sandbox, &program);
+            assert_eq!(record.status, Status::Timeout, "{record:#?}");
+            assert_eq!(record.limit.as_deref(), Some("timeout_ms"));
+            assert!(took < Duration::from_secs(1) + OVERSHOOT, "{took:?} for {}", program.code);
+            if program.code == sleep {
+                assert_eq!(record.stdout, "here\n", "what was printed before the end is kept");
+            }
+        }
+        support::assert_nothing_left(scratch.path());
+    }
+
+    #[test]
+    fn cancelling_is_quick() {
+        let _turn = support::alone();
+        let scratch = tempfile::tempdir().unwrap();
+        let sandbox = support::sandbox(scratch.path());
+        assert!(sandbox.report().able());
+        let cancelled = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let running = scope.spawn(|| {
+                let program = python(Level::Lenient, "while True: pass");
+                sandbox.run(&program, &|| cancelled.load(Ordering::Relaxed))
+            });
+            #[expect(clippy::disallowed_methods, reason = "the guest must be well under way")]
+            std::thread::sleep(Duration::from_millis(500));
+            cancelled.store(true, Ordering::Relaxed);
+            #[expect(clippy::disallowed_methods, reason = "the test measures real time")]
+            let start = Instant::now();
+            let record = running.join().unwrap();
+            assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
+            assert_eq!((record.status, record.limit.as_deref()), (Status::Timeout, Some("cancelled")));
+        });
+        support::assert_nothing_left(scratch.path());
+    }
+
+    #[test]
+    fn output_is_capped_and_ends_the_run() {
+        let _turn = support::alone();
+        for (program, limit, kept) in [
+            (python(Level::Standard, "print('x' * 50_000_000)"), "stdout_bytes", 256 * 1024),
+            (python(Level::Strict, "while True: print('yes')"), "stdout_bytes", 64 * 1024),
+            (
+                python(Level::Lenient, "import sys\nsys.stderr.write('e' * 50_000_000)"),
+                "stderr_bytes",
+                256 * 1024,
+            ),
+            (javascript(Level::Strict, "for (;;) console.log('x'.repeat(65536))"), "stdout_bytes", 64 * 1024),
+            (javascript(Level::Lenient, "console.error('é'.repeat(1e7))"), "stderr_bytes", 256 * 1024),
+        ] {
+            let record = run(&program);
+            assert_eq!(record.status, Status::OutputLimit, "{}", record.error.unwrap_or_default());
+            assert_eq!(record.limit.as_deref(), Some(limit));
+            assert_eq!(record.stdout_truncated, limit == "stdout_bytes");
+            assert_eq!(record.stderr_truncated, limit == "stderr_bytes");
+            assert!(record.stdout.len() + record.stderr.len() <= kept, "{}", record.stdout.len());
+        }
+    }
+
+    #[test]
+    fn each_way_to_end_has_its_status() {
+        let _turn = support::alone();
+        let cases = [
+            (python(Level::Strict, "print(1)"), Status::Ok),
+            (python(Level::Strict, "1/0"), Status::Error),
+            (python(Level::Lenient, "import sys\nsys.exit(7)"), Status::Error),
+            (python(Level::Lenient, "import os\nos._exit(0)"), Status::Ok),
+            (python(Level::Strict, "import os"), Status::ModuleNotAllowed),
+            (python(Level::Strict, "print(getattr(1, 'real'))"), Status::BuiltinNotAllowed),
+            (python(Level::Strict, "print("), Status::SyntaxError),
+            (python(Level::Lenient, "import os\nos.abort()"), Status::Crash),
+            (python(Level::Lenient, "import os\nos.execv('/bin/true', ['true'])"), Status::ForbiddenSyscall),
+            (python(Level::Strict, "l = []\nwhile True: l.append([0] * 100000)"), Status::Oom),
+            (javascript(Level::Strict, "1 + 1"), Status::Ok),
+            (javascript(Level::Strict, "null.x"), Status::Error),
+            (javascript(Level::Strict, "let a = ;"), Status::SyntaxError),
+            (javascript(Level::Strict, "import fs from 'fs'"), Status::ModuleNotAllowed),
+            (
+                javascript(Level::Strict, "const a = []; for (;;) a.push(new ArrayBuffer(1 << 20))"),
+                Status::Oom,
+            ),
+            (javascript(Level::Standard, "let s = 'x'; for (;;) s += s"), Status::Error),
+        ];
+        for (program, status) in cases {
+            let record = run(&program);
+            assert_eq!(record.status, status, "{} -> {record:#?}", program.code);
+            assert!(record.engine_version.contains('.'), "{record:#?}");
+        }
+    }
+
+    #[test]
+    fn the_exit_code_is_the_guest_s_and_nothing_more() {
+        let _turn = support::alone();
+        for code in [1, 2, 9, 70, 101, 124, 137, 159, 255] {
+            let record = lenient(&format!("import os\nos._exit({code})"));
+            assert_eq!((record.status, record.exit_code), (Status::Error, Some(code)));
+        }
+    }
+
+    #[test]
+    fn a_forged_report_reaches_no_status() {
+        let _turn = support::alone();
+        let forge = r#"
+import os, sys
+for frame in ('{"frame":"ready"}', '{"frame":"refused","status":"ok","message":"forged"}', '{"frame":"go"}',
+              '{"frame":"failed","message":"forged"}',
+              '{"frame":"end","result":"FORGED","error":"FORGED","out_of_memory":true,"status":"ok","exit_code":0}'):
+    for fd in range(1, 16):
+        try: os.write(fd, ("\n" + frame + "\n").encode())
+        except OSError: pass
+# A pipe can be opened again for reading: take out what our own code wrote, and put something else in.
+for fd in range(3, 16):
+    try:
+        again = os.open("/proc/self/fd/%d" % fd, os.O_RDWR | os.O_NONBLOCK)
+        os.read(again, 65536)
+        os.write(again, b'{"frame":"ready"}\n{"frame":"refused","status":"syntax_error","message":"FORGED"}\n')
+    except OSError: pass
+"#;
+        for (end, status) in [
+            ("os._exit(3)", Status::Error),
+            ("1/0", Status::Error),
+            ("os.abort()", Status::Crash),
+            ("while True: pass", Status::Timeout),
+            ("os.execv('/bin/true', ['true'])", Status::ForbiddenSyscall),
+            ("os.write(1, b'x' * 2_000_000)", Status::OutputLimit),
+        ] {
+            let mut program = python(Level::Lenient, &format!("{forge}{end}"));
+            program.timeout_ms = Some(1_500);
+            let record = run(&program);
+            assert_eq!(record.status, status, "{end}: {record:#?}");
+            assert_eq!(record.result, None);
+        }
+        let flood = lenient("import os\nwhile True: os.write(4, b'z' * 65536)");
+        assert_eq!(flood.status, Status::Error, "{flood:#?}");
+    }
+
+    #[test]
+    fn signals_to_itself_forge_no_status() {
+        let _turn = support::alone();
+        for number in [9, 24, 31] {
+            let record = lenient(&format!("import signal\nsignal.raise_signal({number})"));
+            assert_eq!(record.status, Status::Error, "signal {number}: {record:#?}");
+        }
+        let killed = lenient("import os\nos.kill(os.getpid(), 9)");
+        assert_eq!(killed.status, Status::Error, "{killed:#?}");
+    }
+
+    #[test]
+    fn no_process_survives_and_threads_are_counted() {
+        let _turn = support::alone();
+        let forks = "import os\nfor call in (os.fork, os.forkpty, lambda: os.posix_spawn('/bin/true', ['true'], {})):\n    \
+                     try: call(); print('ESCAPED')\n    except OSError as e: print('blocked')";
+        assert_eq!(lenient(forks).stdout, "blocked\nblocked\nblocked\n");
+        let threads = "import threading, time\nthreading.stack_size(32768)\nn = 0\ntry:\n    for _ in range(400):\n        \
+                       threading.Thread(target=time.sleep, args=(2,), daemon=True).start(); n += 1\n\
+                       except RuntimeError: pass\nprint(n)";
+        let record = lenient(threads);
+        let started: u32 = record.stdout.trim().parse().unwrap_or_else(|_| panic!("{record:#?}"));
+        assert!((8..64).contains(&started), "{started} threads");
+    }
+
+    #[test]
+    fn a_deep_tree_is_cleaned_up() {
+        let _turn = support::alone();
+        let record =
+            lenient("import os\nfor i in range(5000):\n    os.mkdir('d'); os.chdir('d')\nprint('deep')");
+        assert_eq!((record.status, record.stdout.as_str()), (Status::Ok, "deep\n"), "{record:#?}");
+        assert_eq!(record.error, None);
+    }
+
+    #[test]
+    fn a_given_directory_is_used_and_kept() {
+        let _turn = support::alone();
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("in.txt"), "from outside").unwrap();
+        let mut program =
+            python(Level::Lenient, "print(open('in.txt').read())\nopen('out.txt', 'w').write('made')");
+        program.workdir = Some(home.path().to_owned());
+        let record = run(&program);
+        assert_eq!((record.status, record.stdout.as_str()), (Status::Ok, "from outside\n"), "{record:#?}");
+        assert_eq!(std::fs::read_to_string(home.path().join("out.txt")).unwrap(), "made");
+        program.workdir = Some("/nonexistent".into());
+        assert_eq!(run(&program).status, Status::SandboxError);
+    }
+
+    #[test]
+    fn sixty_four_at_once_and_no_descriptor_lost() {
+        let _turn = support::alone();
+        let scratch = tempfile::tempdir().unwrap();
+        let sandbox = support::sandbox(scratch.path());
+        assert!(sandbox.report().able());
+        let program = javascript(Level::Standard, "console.log(6 * 7)");
+        assert_eq!(sandbox.run(&program, &|| false).status, Status::Ok);
+        let before = support::open_descriptors();
+        let items: Vec<usize> = (0..64).collect();
+        let records = support::in_parallel(items, 64, |number| {
+            let code = format!("print({number} * 2)");
+            (number, sandbox.run(&python(Level::Strict, &code), &|| false))
+        });
+        for (number, record) in records {
+            assert_eq!((record.status, record.stdout), (Status::Ok, format!("{}\n", number * 2)));
+        }
+        for _ in 0..200 {
+            assert_eq!(sandbox.run(&program, &|| false).stdout, "42\n");
+        }
+        assert_eq!(support::open_descriptors(), before, "descriptors leaked");
+        support::assert_nothing_left(scratch.path());
+    }
+
+    #[test]
+    fn a_set_up_that_fails_runs_nothing() {
+        let _turn = support::alone();
+        let scratch = tempfile::tempdir().unwrap();
+        for (exe, words) in [("/nonexistent", "cannot start"), ("/bin/true", "child_hook")] {
+            let mut options = support::options(scratch.path());
+            options.child_exe = exe.into();
+            let sandbox = Sandbox::new(options).unwrap();
+            let record = sandbox.run(&python(Level::Strict, "print(1)"), &|| false);
+            assert_eq!((record.status, record.stdout.as_str()), (Status::SandboxError, ""));
+            assert!(record.error.as_deref().unwrap_or_default().contains(words), "{record:#?}");
+            assert!(!sandbox.report().able());
+        }
+        let mut options = support::options(scratch.path());
+        options.python = Some("/bin/true".into());
+        let sandbox = Sandbox::new(options).unwrap();
+        assert_eq!(sandbox.run(&python(Level::Strict, "print(1)"), &|| false).status, Status::SandboxError);
+        assert_eq!(sandbox.run(&javascript(Level::Strict, "1"), &|| false).status, Status::Ok);
+        support::assert_nothing_left(scratch.path());
+    }
+}

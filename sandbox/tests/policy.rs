@@ -1,0 +1,102 @@
+//! The kernel policy, call by call: what must kill kills, what must fail fails, at the loosest level.
+
+#[cfg(test)]
+#[allow(dead_code, reason = "each suite uses its part of the support module")]
+mod support;
+
+#[cfg(test)]
+mod suite {
+    use nanoclaw_sandbox::{Level, Program, Status};
+
+    use super::support;
+
+    /// Calls that end a run, whatever their arguments.
+    const DEADLY: &[(&str, i64)] = &[
+        ("ptrace", libc::SYS_ptrace),
+        ("process_vm_readv", libc::SYS_process_vm_readv),
+        ("process_vm_writev", libc::SYS_process_vm_writev),
+        ("bpf", libc::SYS_bpf),
+        ("io_uring_setup", libc::SYS_io_uring_setup),
+        ("io_uring_enter", libc::SYS_io_uring_enter),
+        ("io_uring_register", libc::SYS_io_uring_register),
+        ("userfaultfd", libc::SYS_userfaultfd),
+        ("perf_event_open", libc::SYS_perf_event_open),
+        ("mount", libc::SYS_mount),
+        ("umount2", libc::SYS_umount2),
+        ("move_mount", libc::SYS_move_mount),
+        ("open_tree", libc::SYS_open_tree),
+        ("fsopen", libc::SYS_fsopen),
+        ("unshare", libc::SYS_unshare),
+        ("setns", libc::SYS_setns),
+        ("pivot_root", libc::SYS_pivot_root),
+        ("chroot", libc::SYS_chroot),
+        ("kexec_load", libc::SYS_kexec_load),
+        ("init_module", libc::SYS_init_module),
+        ("finit_module", libc::SYS_finit_module),
+        ("delete_module", libc::SYS_delete_module),
+        ("keyctl", libc::SYS_keyctl),
+        ("add_key", libc::SYS_add_key),
+        ("request_key", libc::SYS_request_key),
+        ("open_by_handle_at", libc::SYS_open_by_handle_at),
+        ("pidfd_open", libc::SYS_pidfd_open),
+        ("pidfd_getfd", libc::SYS_pidfd_getfd),
+        ("process_madvise", libc::SYS_process_madvise),
+        ("kcmp", libc::SYS_kcmp),
+        ("execve", libc::SYS_execve),
+        ("execveat", libc::SYS_execveat),
+        ("iopl", libc::SYS_iopl),
+        ("ioperm", libc::SYS_ioperm),
+        ("modify_ldt", libc::SYS_modify_ldt),
+        ("syslog", libc::SYS_syslog),
+        ("reboot", libc::SYS_reboot),
+        ("swapon", libc::SYS_swapon),
+        ("quotactl", libc::SYS_quotactl),
+        ("clock_settime", libc::SYS_clock_settime),
+        ("memfd_secret", libc::SYS_memfd_secret),
+        ("seccomp", libc::SYS_seccomp),
+        ("landlock_create_ruleset", libc::SYS_landlock_create_ruleset),
+        ("landlock_restrict_self", libc::SYS_landlock_restrict_self),
+        ("x32 getpid", 0x4000_0000 + libc::SYS_getpid),
+        ("x32 exit_group", 0x4000_0000 + libc::SYS_exit_group),
+        ("number -1", -1),
+    ];
+
+    #[test]
+    fn every_deadly_call_kills() {
+        let _turn = support::alone();
+        let scratch = tempfile::tempdir().unwrap();
+        let sandbox = support::sandbox(scratch.path());
+        let items: Vec<_> =
+            DEADLY.iter().flat_map(|call| [(Level::Lenient, *call), (Level::Standard, *call)]).collect();
+        let alive = support::in_parallel(items, 3, |(level, (name, number))| {
+            let code = format!(
+                "import ctypes\nctypes.CDLL(None).syscall(ctypes.c_long({number}), 0, 0, 0, 0, 0, 0)\nprint('alive')"
+            );
+            let mut program: Program = support::python(level, &code);
+            program.language_check = false;
+            let record = sandbox.run(&program, &|| false);
+            (record.status != Status::ForbiddenSyscall).then(|| format!("{name} at {level}: {record:#?}"))
+        });
+        let alive: Vec<_> = alive.into_iter().flatten().collect();
+        assert!(alive.is_empty(), "{}", alive.join("\n"));
+        support::assert_nothing_left(scratch.path());
+    }
+
+    #[test]
+    fn what_must_fail_fails_quietly() {
+        let _turn = support::alone();
+        let scratch = tempfile::tempdir().unwrap();
+        let sandbox = support::sandbox(scratch.path());
+        let code = include_str!("programs/own/quiet_calls.py");
+        for level in Level::ALL {
+            let mut program = support::python(level, code);
+            program.language_check = false;
+            let record = sandbox.run(&program, &|| false);
+            assert_eq!(record.status, Status::Ok, "{record:#?}");
+            assert!(record.stdout.lines().count() > 60, "{record:#?}");
+            let got: Vec<_> = record.stdout.lines().filter(|line| line.starts_with("ESCAPED")).collect();
+            assert!(got.is_empty(), "{level}: {got:?}");
+        }
+        support::assert_nothing_left(scratch.path());
+    }
+}

@@ -1,0 +1,214 @@
+//! The composition root: the only place that sees every room. Starts them in order, hands each what it needs, and takes
+//! them down in order. Owns no rule of its own.
+
+mod probes;
+mod process;
+mod signals;
+pub mod system;
+
+use crate::config::{Config, Listen};
+use crate::domain::id::IdMint;
+use crate::engine::driver::{DriveLimits, Ports};
+use crate::engine::pool::{Pool, PoolError};
+use crate::http::{Bound, Listener, Room, Stage, Stages, serve};
+use crate::llm::Router;
+use crate::ports::{Clock, Entropy, Probe};
+use crate::store::RedbStore;
+use crate::tools::{Bounds, Executor, ToolDeps, registered};
+use nanoclaw_sandbox::{Report, Sandbox};
+use probes::{SandboxProbe, StoreProbe};
+use signals::StopSignals;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use system::{SystemClock, SystemEntropy};
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+
+/// The store's file inside the data directory.
+const STORE_FILE: &str = "nanoclaw.redb";
+
+/// Threads that serve HTTP: sockets and small reads, nothing that computes.
+const HTTP_THREADS: usize = 2;
+
+/// Threads for reads that may block on the disk.
+const BLOCKING_THREADS: usize = 16;
+
+/// Time that streams get to end after the workers have drained.
+const CLOSING_TIME: Duration = Duration::from_secs(3);
+
+/// Time that connections get to be cut off.
+const ABORTING_TIME: Duration = Duration::from_secs(1);
+
+/// What could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// The data directory.
+    #[error("cannot use the data directory '{path}': {source}")]
+    DataDir {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] crate::store::OpenError),
+    /// The models.
+    #[error(transparent)]
+    Models(#[from] crate::llm::Error),
+    /// The tools.
+    #[error(transparent)]
+    Tools(#[from] crate::tools::Error),
+    /// The sandbox's options.
+    #[error("cannot set up the sandbox: {0}")]
+    Sandbox(#[from] nanoclaw_sandbox::Error),
+    /// The workers.
+    #[error(transparent)]
+    Workers(#[from] PoolError),
+    /// The socket.
+    #[error("cannot listen on {listen}: {source}")]
+    Listen {
+        /// Where.
+        listen: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The runtime's threads, or its signals.
+    #[error("cannot start the server's threads: {0}")]
+    Runtime(std::io::Error),
+}
+
+/// A running server.
+pub struct App {
+    runtime: Runtime,
+    signals: StopSignals,
+    stages: Stages,
+    serving: JoinHandle<()>,
+    pool: Pool,
+    store: Arc<RedbStore>,
+    bound: Bound,
+    report: Report,
+    drain: Duration,
+}
+
+impl App {
+    /// Opens the store (running jobs of a crash go back to the queue), starts the workers, then lets clients in.
+    pub fn start(config: &Config) -> Result<Self, AppError> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
+        process::settle();
+        let store = open_store(config, &clock)?;
+        let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
+        let report = sandbox.report();
+        let ports = Ports {
+            store: Arc::<RedbStore>::clone(&store),
+            model: Arc::new(Router::new(config.models.clone(), &config.limits)?),
+            tools: Arc::new(executor(config, &sandbox)?),
+            clock,
+            entropy,
+        };
+        let limits = DriveLimits {
+            model_failures: config.limits.model_failures,
+            history_messages: config.limits.history_messages,
+        };
+        let pool = Pool::start(config.workers, &ports, limits)?;
+        let probes: Vec<Box<dyn Probe>> = vec![
+            Box::new(StoreProbe(Arc::<RedbStore>::clone(&store))),
+            Box::new(pool.probe()),
+            Box::new(SandboxProbe::new(&report)),
+        ];
+        let runtime = start_runtime()?;
+        let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
+        let listener = listen(&runtime, &config.listen)?;
+        let bound = listener.bound().clone();
+        let (stages, shutdown) = Stages::new();
+        let room = Arc::new(room(config, &ports, probes));
+        let serving = runtime.spawn(serve(listener, room, shutdown));
+        let drain = Duration::from_secs(config.limits.drain_s);
+        Ok(Self { runtime, signals, stages, serving, pool, store, bound, report, drain })
+    }
+
+    /// Where clients come in.
+    pub fn bound(&self) -> &Bound {
+        &self.bound
+    }
+
+    /// What the sandbox achieves on this machine.
+    pub fn sandbox_report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Serves until SIGTERM or SIGINT, then stops in order: nobody new, workers drained, streams ended, last commit.
+    /// A second signal ends the process at once; the store is safe either way.
+    pub fn run(mut self) {
+        process::notify_ready(&format!("serving {}", self.bound));
+        self.signals.wait(&self.runtime);
+        tracing::info!(patience = ?self.drain, "stopping: running jobs may reach a step boundary");
+        process::notify_stopping();
+        self.signals.exit_on_next(&self.runtime);
+        self.stages.advance(Stage::Draining);
+        self.pool.drain(self.drain);
+        self.stages.advance(Stage::Closing);
+        let closing = {
+            let _context = self.runtime.enter();
+            tokio::time::timeout(CLOSING_TIME, self.serving)
+        };
+        if self.runtime.block_on(closing).is_err() {
+            self.stages.advance(Stage::Aborting);
+        }
+        self.runtime.shutdown_timeout(ABORTING_TIME);
+        self.store.close();
+        tracing::info!("stopped");
+    }
+}
+
+fn open_store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<RedbStore>, AppError> {
+    let path = config.data_dir.clone();
+    process::make_private(&path).map_err(|source| AppError::DataDir { path, source })?;
+    let file = config.data_dir.join(STORE_FILE);
+    Ok(RedbStore::open(&file, &config.store, &config.limits, Arc::clone(clock))?)
+}
+
+fn start_runtime() -> Result<Runtime, AppError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(HTTP_THREADS)
+        .max_blocking_threads(BLOCKING_THREADS)
+        .thread_name("http")
+        .enable_all()
+        .build()
+        .map_err(AppError::Runtime)
+}
+
+fn listen(runtime: &Runtime, wanted: &Listen) -> Result<Listener, AppError> {
+    let bound = match wanted {
+        Listen::Tcp(address) => runtime.block_on(Listener::tcp(*address)),
+        Listen::Unix(path) => {
+            let _context = runtime.enter();
+            Listener::unix(path)
+        }
+    };
+    bound.map_err(|source| AppError::Listen { listen: wanted.to_string(), source })
+}
+
+fn room(config: &Config, ports: &Ports, probes: Vec<Box<dyn Probe>>) -> Room {
+    Room {
+        store: Arc::clone(&ports.store),
+        clock: Arc::clone(&ports.clock),
+        entropy: Arc::clone(&ports.entropy),
+        mint: IdMint::default(),
+        toolbox: Arc::clone(&ports.tools),
+        model: Arc::clone(&ports.model),
+        probes,
+        limits: config.limits.clone(),
+        default_model: config.default_model.clone(),
+        max_iterations: config.max_iterations,
+        allowed_hosts: config.allowed_hosts.clone(),
+        allowed_origins: config.allowed_origins.clone(),
+    }
+}
+
+fn executor(config: &Config, sandbox: &Arc<Sandbox>) -> Result<Executor, AppError> {
+    let deps = ToolDeps { code: Arc::<Sandbox>::clone(sandbox) };
+    Ok(Executor::new(registered(&deps), Bounds::new(&config.limits, config.tool_max_workers))?)
+}

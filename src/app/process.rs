@@ -1,0 +1,47 @@
+//! What the server asks of its own process: private files, enough descriptors, no core dumps with secrets in them, and a
+//! word to the service manager.
+
+use rustix::fs::Mode;
+use rustix::process::{DumpableBehavior, Resource, Rlimit};
+use sd_notify::NotifyState;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+
+/// Only the owner may enter the data directory.
+const PRIVATE_DIR: u32 = 0o700;
+
+/// Makes the process fit to hold secrets and many connections. None of it can fail in a way that matters.
+pub(super) fn settle() {
+    rustix::process::umask(Mode::from_raw_mode(0o077));
+    if let Err(error) = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        tracing::warn!(%error, "the process can be traced by its own user");
+    }
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = rustix::process::setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "the limit of open files cannot be raised");
+    }
+}
+
+/// The data directory, made if it is missing, closed to everybody else.
+pub(super) fn make_private(dir: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(PRIVATE_DIR).create(dir)?;
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(PRIVATE_DIR))
+}
+
+/// Tells systemd that clients are welcome. Without systemd nobody listens, which is no failure.
+pub(super) fn notify_ready(status: &str) {
+    notify(&[NotifyState::Ready, NotifyState::Status(status)]);
+}
+
+/// Tells systemd that the end has begun.
+pub(super) fn notify_stopping() {
+    notify(&[NotifyState::Stopping]);
+}
+
+fn notify(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!(%error, "the service manager cannot be told");
+    }
+}

@@ -1,0 +1,57 @@
+//! The operating system's clock and randomness behind their ports: the one place that asks for either.
+
+use crate::ports::{Clock, Entropy, StopFlag};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The system's clocks.
+#[derive(Debug)]
+pub struct SystemClock {
+    start: Instant,
+}
+
+impl SystemClock {
+    /// A clock whose monotonic time starts now.
+    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
+    pub fn new() -> Self {
+        Self { start: Instant::now() }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
+    fn now_ms(&self) -> u64 {
+        // A clock before 1970 reads as 1970.
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis)
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        millis(self.start.elapsed())
+    }
+
+    fn pause(&self, stop: &StopFlag, timeout: Duration) {
+        stop.wait(timeout);
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The kernel's randomness.
+#[derive(Debug, Default)]
+pub struct SystemEntropy;
+
+impl Entropy for SystemEntropy {
+    fn random(&self) -> u128 {
+        let mut bytes = [0_u8; 16];
+        // 16 bytes come whole once the pool is up; before that the call waits. Nothing else can fail here.
+        while rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).is_err() {}
+        u128::from_le_bytes(bytes)
+    }
+}

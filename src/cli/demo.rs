@@ -1,0 +1,174 @@
+//! `nanoclaw demo`: a real server on a free port, a job with a tool call and a sandboxed program, a stream that is cut off
+//! by `kill -9` and resumed. Owns the server that it starts and its directory; leaves neither behind.
+
+use super::client::Client;
+use super::error::CliError;
+use super::follow::{ClientEvent, Follow, Go};
+use super::render::Render;
+use super::terminal::Terminal;
+use crate::ports::Clock;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// A job for the scripted model: one plain tool and one program, in one batch.
+const TOOL_JOB: &str = "tool: calculator {\"expression\": \"17*23\"}\n\
+tool: execute_python {\"code\": \"import math\\nprint('the sandbox says', math.factorial(20))\"}";
+
+/// A job that streams for two seconds.
+const STREAM_JOB: &str = "stream: 40 words, 50 ms";
+
+/// Events of that stream that are shown before the server is killed.
+const EVENTS_BEFORE_KILL: u64 = 12;
+
+/// Runs the demonstration; fails when anything is not as promised.
+pub(super) fn demo(clock: &dyn Clock, terminal: &Terminal) -> Result<(), CliError> {
+    let dir = TempDir::create(clock)?;
+    terminal.say("1. A server starts on a free port, with a store of its own.");
+    let mut server = DemoServer::start(&dir.0)?;
+    terminal.say(&format!("   {} (data in {})\n", server.url, dir.0.display()));
+
+    terminal.say("2. A job is accepted (202), stored, and run: the scripted demo model calls a tool and a sandboxed program.");
+    let stage = Stage { clock, terminal };
+    let client = Client::new(&server.url)?;
+    let id = stage.submit(&client, TOOL_JOB)?;
+    let shown = stage.watch(&client, &id, 0, u64::MAX)?;
+    Stage::check_answer(&client, &id, &shown)?;
+
+    terminal.say("\n3. A job streams; in mid-stream the server is killed with kill -9.");
+    let id = stage.submit(&client, STREAM_JOB)?;
+    let mut shown = stage.watch(&client, &id, 0, EVENTS_BEFORE_KILL)?;
+    server.kill();
+    let last = shown.last().map_or(0, |event| event.seq);
+    terminal.say(&format!("\n   killed after event {last}."));
+
+    terminal.say(
+        "\n4. It starts again over the same file; the stream resumes after the last event that was seen.",
+    );
+    let server = DemoServer::start(&dir.0)?;
+    let client = Client::new(&server.url)?;
+    shown.extend(stage.watch(&client, &id, last, u64::MAX)?);
+    Stage::check_answer(&client, &id, &shown)?;
+    terminal.say(&format!(
+        "\nDone: {} events, numbered 1 to {} without a gap, across a crash. Nothing was lost, nothing came twice.",
+        shown.len(),
+        shown.len()
+    ));
+    Ok(())
+}
+
+/// What the acts share.
+struct Stage<'a> {
+    clock: &'a dyn Clock,
+    terminal: &'a Terminal,
+}
+
+impl Stage<'_> {
+    fn submit(&self, client: &Client, prompt: &str) -> Result<String, CliError> {
+        let job = client.post("/v1/jobs", Some(&json!({"input": prompt})))?;
+        let id = job
+            .get("id")
+            .and_then(Value::as_str)
+            .ok_or_else(|| CliError::failed("the server named no job id"))?;
+        self.terminal.say(&format!("   {id}"));
+        Ok(id.to_owned())
+    }
+
+    /// Shows up to `count` events after a cursor and returns them.
+    fn watch(&self, client: &Client, id: &str, after: u64, count: u64) -> Result<Vec<ClientEvent>, CliError> {
+        let (mut render, mut shown) = (Render::new(self.terminal, false), Vec::new());
+        Follow::new(client, self.clock, self.terminal, id, after).run(&mut |event| {
+            render.show(event)?;
+            shown.push(event.clone());
+            Ok(if shown.len() as u64 >= count { Go::Stop } else { Go::On })
+        })?;
+        render.end_line()?;
+        Ok(shown)
+    }
+
+    /// Holds what was seen against what was promised.
+    fn check_answer(client: &Client, id: &str, shown: &[ClientEvent]) -> Result<(), CliError> {
+        let gapless = shown.iter().zip(1..).all(|(event, seq)| event.seq == seq);
+        let failed = |call: &ClientEvent| {
+            let content = call.data.get("content").and_then(Value::as_str).unwrap_or_default();
+            call.data.get("type").is_some_and(|t| t == "tool_result")
+                && !content.starts_with("{\"success\":true")
+        };
+        let job = client.get(&format!("/v1/jobs/{id}"))?;
+        let succeeded = job.get("status").is_some_and(|status| status == "succeeded");
+        if gapless && succeeded && !shown.iter().any(failed) {
+            return Ok(());
+        }
+        Err(CliError::failed(format!("the demonstration went wrong: {job}"))
+            .hint("run 'nanoclaw doctor' to see what this machine lacks"))
+    }
+}
+
+/// A server that dies with its owner.
+struct DemoServer {
+    url: String,
+    child: Child,
+}
+
+impl DemoServer {
+    #[expect(clippy::disallowed_methods, reason = "the demonstration starts this very binary, nothing else")]
+    fn start(dir: &Path) -> Result<Self, CliError> {
+        let cannot = |what: std::io::Error| CliError::failed(format!("cannot start a server: {what}"));
+        let binary = std::env::current_exe().map_err(cannot)?;
+        let mut child = Command::new(binary)
+            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(dir.join("data"))
+            .arg("--config")
+            .arg(dir.join("config.yml"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(std::fs::File::create(dir.join("log")).map_err(cannot)?)
+            .spawn()
+            .map_err(cannot)?;
+        let mut url = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            BufReader::new(stdout).read_line(&mut url).map_err(cannot)?;
+        }
+        let server = Self { url: url.trim().to_owned(), child };
+        if server.url.starts_with("http://") {
+            return Ok(server);
+        }
+        let log = std::fs::read_to_string(dir.join("log")).unwrap_or_default();
+        Err(CliError::failed(format!("the server did not start: {}", log.trim())))
+    }
+
+    /// `kill -9`, and the wait for its end.
+    fn kill(&mut self) {
+        if let Err(error) = self.child.kill().and_then(|()| self.child.wait()) {
+            tracing::warn!(%error, "cannot end the demonstration's server");
+        }
+    }
+}
+
+impl Drop for DemoServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The demonstration's directory, removed at its end.
+struct TempDir(PathBuf);
+
+impl TempDir {
+    fn create(clock: &dyn Clock) -> Result<Self, CliError> {
+        let name = format!("nanoclaw-demo-{}-{}", std::process::id(), clock.now_ms());
+        let path = std::env::temp_dir().join(name);
+        let made = std::fs::create_dir(&path).and_then(|()| std::fs::write(path.join("config.yml"), "{}\n"));
+        made.map_err(|e| CliError::failed(format!("cannot make '{}': {e}", path.display())))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            tracing::warn!(%error, path = %self.0.display(), "cannot remove the demonstration's directory");
+        }
+    }
+}

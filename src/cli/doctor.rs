@@ -1,0 +1,141 @@
+//! `nanoclaw doctor`: what works on this machine, what does not, and what to do about it. Owns the advice; refuses to
+//! repair anything.
+
+use super::error::CliError;
+use super::terminal::Terminal;
+use crate::config::Config;
+use nanoclaw_sandbox::{Report, Sandbox};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// What `doctor` was asked.
+#[derive(Debug, clap::Args)]
+pub(super) struct DoctorArgs {
+    /// Print the findings as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// One finding.
+struct Finding {
+    what: &'static str,
+    ok: bool,
+    found: String,
+    advice: Option<String>,
+}
+
+impl Finding {
+    fn good(what: &'static str, found: impl Into<String>) -> Self {
+        Self { what, ok: true, found: found.into(), advice: None }
+    }
+
+    fn bad(what: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { what, ok: false, found: found.into(), advice: Some(advice.into()) }
+    }
+}
+
+/// Prints the findings; the exit code is 1 when something does not work.
+pub(super) fn doctor(
+    config: &Result<Config, CliError>,
+    args: &DoctorArgs,
+    terminal: &Terminal,
+) -> Result<ExitCode, CliError> {
+    let mut findings = Vec::new();
+    let options = match config {
+        Ok(config) => {
+            let file =
+                config.file.as_ref().map_or("built-in defaults".to_owned(), |f| f.display().to_string());
+            findings.push(Finding::good("config", file));
+            findings.push(check_data_dir(&config.data_dir));
+            config.code_execution.clone()
+        }
+        Err(error) => {
+            findings.push(Finding::bad(
+                "config",
+                error.to_string(),
+                "mend the file, or run with --config another",
+            ));
+            nanoclaw_sandbox::Options::default()
+        }
+    };
+    match Sandbox::new(options) {
+        Ok(sandbox) => findings.extend(check_sandbox(&sandbox.report())),
+        Err(error) => findings.push(Finding::bad(
+            "sandbox",
+            error.to_string(),
+            "mend code_execution in the configuration",
+        )),
+    }
+    let healthy = findings.iter().all(|finding| finding.ok);
+    print(&findings, args.json, terminal)?;
+    Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn check_data_dir(dir: &Path) -> Finding {
+    let shown = dir.display().to_string();
+    let existing = dir.ancestors().find(|d| d.exists()).unwrap_or(Path::new("/"));
+    match rustix::fs::access(existing, rustix::fs::Access::WRITE_OK) {
+        Ok(()) => Finding::good("data directory", shown),
+        Err(error) => Finding::bad(
+            "data directory",
+            format!("{shown}: {error}"),
+            format!("let this user write to '{}', or choose another with --data-dir", existing.display()),
+        ),
+    }
+}
+
+fn check_sandbox(report: &Report) -> Vec<Finding> {
+    let mut findings = vec![Finding::good("kernel", report.kernel.clone())];
+    findings.push(match report.landlock_abi {
+        Some(abi) => Finding::good("landlock", format!("ABI {abi}")),
+        None => {
+            Finding::bad("landlock", "not there", "use a kernel of 5.15 or later with 'landlock' in lsm=")
+        }
+    });
+    findings.push(if report.seccomp {
+        Finding::good("seccomp", "filters")
+    } else {
+        Finding::bad("seccomp", "not there", "use a kernel with CONFIG_SECCOMP_FILTER")
+    });
+    findings.push(match (&report.python.path, &report.python.version) {
+        (Some(path), Some(version)) => Finding::good("python", format!("{version} at {}", path.display())),
+        _ => Finding::bad(
+            "python",
+            report.python.reason.clone().unwrap_or_else(|| "not found".to_owned()),
+            "install Python 3.9 or later (apt-get install python3), or name it in code_execution.python",
+        ),
+    });
+    findings.push(Finding::good("javascript", report.javascript.clone()));
+    for level in &report.levels {
+        findings.push(if level.able {
+            Finding::good(level.level.name(), "holds: every probe of the self-test was refused by the kernel")
+        } else {
+            let reason = level.reason.clone().unwrap_or_else(|| "cannot be enforced".to_owned());
+            Finding::bad(
+                level.level.name(),
+                reason,
+                "code does not run at this level until the layer above is there",
+            )
+        });
+    }
+    findings
+}
+
+fn print(findings: &[Finding], as_json: bool, terminal: &Terminal) -> Result<(), CliError> {
+    if as_json {
+        let list: Vec<Value> = findings
+            .iter()
+            .map(|f| json!({"check": f.what, "ok": f.ok, "found": f.found, "advice": f.advice}))
+            .collect();
+        return Ok(terminal.line(&json!({"ok": findings.iter().all(|f| f.ok), "checks": list}).to_string())?);
+    }
+    for finding in findings {
+        let mark = if finding.ok { "ok  " } else { "FAIL" };
+        terminal.line(&format!("{mark}  {:<14}  {}", finding.what, finding.found))?;
+        if let Some(advice) = &finding.advice {
+            terminal.line(&format!("      {:<14}  → {advice}", ""))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! `nanoclaw exec`: the sandbox alone, without a server. Owns the mapping from a result record to streams and an exit
+//! code; refuses to run anything outside the sandbox.
+
+use super::error::CliError;
+use super::terminal::Terminal;
+use nanoclaw_sandbox::{Language, Level, Options, Program, Record, Sandbox, Status};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The exit code of a program that ran out of time, as `timeout(1)` has it.
+const TIMEOUT_EXIT: u8 = 124;
+
+/// What is added to a signal's number, as shells do.
+const SIGNAL_EXIT: i32 = 128;
+
+/// Longest program that is read, bytes; the sandbox's own bound is lower and says so.
+const MAX_CODE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// What `exec` was asked.
+#[derive(Debug, clap::Args)]
+pub(super) struct ExecArgs {
+    /// The program; '-' reads it from stdin
+    pub(super) file: PathBuf,
+    /// python or javascript; by the file's ending when absent
+    #[arg(long, value_parser = parse_language)]
+    pub(super) lang: Option<Language>,
+    /// lenient, standard or strict; `code_execution.default_strictness` when absent
+    #[arg(long, value_parser = parse_level)]
+    pub(super) strictness: Option<Level>,
+    /// Wall clock, seconds; the level's own when absent
+    #[arg(long)]
+    pub(super) timeout_s: Option<u64>,
+    /// Print the result record as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Leave out the language check; the kernel holds the program either way
+    #[arg(long)]
+    pub(super) no_language_check: bool,
+}
+
+fn parse_language(text: &str) -> Result<Language, String> {
+    match text {
+        "python" | "py" => Ok(Language::Python),
+        "javascript" | "js" => Ok(Language::JavaScript),
+        other => Err(format!("'{other}' is none of: python, javascript")),
+    }
+}
+
+fn parse_level(text: &str) -> Result<Level, String> {
+    match text {
+        "lenient" => Ok(Level::Lenient),
+        "standard" => Ok(Level::Standard),
+        "strict" => Ok(Level::Strict),
+        other => Err(format!("'{other}' is none of: lenient, standard, strict")),
+    }
+}
+
+/// Runs the program and ends with its exit code.
+pub(super) fn exec(options: Options, args: &ExecArgs, terminal: &Terminal) -> Result<ExitCode, CliError> {
+    let language = args.lang.map_or_else(|| guess_language(&args.file), Ok)?;
+    let level = args.strictness.unwrap_or(options.default_strictness);
+    let mut program = Program::new(language, level, read_code(&args.file)?);
+    program.language_check = !args.no_language_check;
+    program.timeout_ms = args.timeout_s.map(|s| s.saturating_mul(1000));
+    let sandbox = Sandbox::new(options).map_err(|e| {
+        CliError::failed(format!("the sandbox cannot start: {e}"))
+            .hint("run 'nanoclaw doctor' to see what is missing")
+    })?;
+    let record = sandbox.run(&program, &|| false);
+    if args.json {
+        let text = serde_json::to_string(&record).map_err(|e| CliError::failed(e.to_string()))?;
+        terminal.line(&text)?;
+    } else {
+        terminal.data(&record.stdout)?;
+        std::io::stderr().lock().write_all(record.stderr.as_bytes())?;
+        explain(&record, terminal);
+    }
+    Ok(exit_code(&record))
+}
+
+/// A word on ends that the program's own output does not show.
+fn explain(record: &Record, terminal: &Terminal) {
+    let told_by_output = matches!(record.status, Status::Ok | Status::Error);
+    if told_by_output || record.error.as_ref().is_some_and(|e| record.stderr.contains(e.as_str())) {
+        return;
+    }
+    let why = record.error.clone().unwrap_or_else(|| record.status.to_string());
+    terminal.say(&format!("nanoclaw: {}: {why}", record.status));
+}
+
+fn exit_code(record: &Record) -> ExitCode {
+    let code = match (record.status, record.exit_code, record.signal) {
+        (Status::Ok, ..) => 0,
+        (Status::Timeout, ..) => TIMEOUT_EXIT,
+        (_, Some(code), _) => u8::try_from(code & 0xff).unwrap_or(1).max(1),
+        (_, None, Some(signal)) => u8::try_from(signal.saturating_add(SIGNAL_EXIT)).unwrap_or(1),
+        _ => 1,
+    };
+    ExitCode::from(code)
+}
+
+fn guess_language(file: &Path) -> Result<Language, CliError> {
+    match file.extension().and_then(|e| e.to_str()) {
+        Some("py") => Ok(Language::Python),
+        Some("js" | "mjs") => Ok(Language::JavaScript),
+        _ => Err(CliError::usage(format!("cannot tell the language of '{}'", file.display()))
+            .hint("name it with --lang python or --lang javascript")),
+    }
+}
+
+fn read_code(file: &Path) -> Result<String, CliError> {
+    let cannot = |why: String| CliError::failed(format!("cannot read '{}': {why}", file.display()));
+    let mut bytes = Vec::new();
+    if file == Path::new("-") {
+        std::io::stdin().take(MAX_CODE_BYTES).read_to_end(&mut bytes).map_err(|e| cannot(e.to_string()))?;
+    } else {
+        let opened = std::fs::File::open(file).map_err(|e| cannot(e.to_string()))?;
+        opened.take(MAX_CODE_BYTES).read_to_end(&mut bytes).map_err(|e| cannot(e.to_string()))?;
+    }
+    String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8 text".to_owned()))
+}

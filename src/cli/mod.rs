@@ -1,0 +1,152 @@
+//! The command line: one file a command. Owns the arguments and the exit codes; refuses to do what a room does.
+
+mod ask;
+mod client;
+mod completions;
+mod configuration;
+mod demo;
+mod doctor;
+mod error;
+mod exec;
+mod follow;
+mod jobs;
+mod logging;
+mod render;
+mod serve;
+mod terminal;
+
+use crate::app::system::SystemClock;
+use crate::config::{Config, ConfigError, Sources};
+use clap::{Args, Parser, Subcommand};
+use client::Client;
+use error::CliError;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use terminal::Terminal;
+
+/// Where the file is looked for.
+const CONFIG_HELP: &str =
+    "Configuration file [default: $NANOCLAW_CONFIG, ./config.yml, /etc/nanoclaw/config.yml]";
+
+/// A durable AI-agent server in one file.
+#[derive(Debug, Parser)]
+#[command(name = "nanoclaw", version, about, max_term_width = 100, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    common: Everywhere,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Args)]
+struct Everywhere {
+    /// Configuration file
+    #[arg(long, global = true, value_name = "FILE", help = CONFIG_HELP)]
+    config: Option<PathBuf>,
+    /// Where the store lies; `data_dir` of the configuration
+    #[arg(long, global = true, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// The server that client commands talk to
+    #[arg(long, global = true, value_name = "URL", env = "NANOCLAW_SERVER", default_value = client::DEFAULT_SERVER)]
+    server: String,
+    /// Plain text without colours
+    #[arg(long, global = true, env = "NO_COLOR", value_parser = clap::builder::FalseyValueParser::new())]
+    no_color: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the server
+    Serve(serve::ServeArgs),
+    /// Watch a job being run, streamed, killed and resumed, on a server of its own
+    Demo,
+    /// Submit a job and stream its answer
+    Ask(ask::AskArgs),
+    /// Stream a job's events, from the start or after an event
+    Tail(ask::TailArgs),
+    /// List jobs, newest first
+    Jobs(jobs::JobsArgs),
+    /// End a job
+    Cancel(jobs::CancelArgs),
+    /// Run a program in the sandbox, without a server
+    Exec(exec::ExecArgs),
+    /// Say what works on this machine, what does not, and what to do about it
+    Doctor(doctor::DoctorArgs),
+    /// Show or check the configuration
+    #[command(subcommand)]
+    Config(configuration::ConfigCommand),
+    /// Print a completion script for a shell
+    Completions {
+        /// bash, zsh, fish, elvish or powershell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Runs the command that the arguments name.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(refused) => {
+            // Help and version are no errors; clap knows which stream and which code they take.
+            drop(refused.print());
+            return ExitCode::from(u8::try_from(refused.exit_code()).unwrap_or(error::Exit::Usage as u8));
+        }
+    };
+    let terminal = Terminal::new(cli.common.no_color);
+    match cli.command.run(&cli.common, &terminal) {
+        Ok(code) => code,
+        Err(error) => {
+            terminal.complain(&error.to_string());
+            error.exit_code()
+        }
+    }
+}
+
+impl Command {
+    fn run(&self, common: &Everywhere, terminal: &Terminal) -> Result<ExitCode, CliError> {
+        let clock = SystemClock::new();
+        let client = || Client::new(&common.server);
+        let done = |()| ExitCode::SUCCESS;
+        match self {
+            Self::Serve(args) => serve::serve(&common.load(args.flags())?, terminal).map(done),
+            Self::Demo => demo::demo(&clock, terminal).map(done),
+            Self::Ask(args) => ask::ask(&client()?, &clock, args, terminal).map(done),
+            Self::Tail(args) => ask::tail(&client()?, &clock, args, terminal).map(done),
+            Self::Jobs(args) => jobs::list(&client()?, args, terminal).map(done),
+            Self::Cancel(args) => jobs::cancel(&client()?, args, terminal).map(done),
+            Self::Exec(args) => exec::exec(common.load(Vec::new())?.code_execution, args, terminal),
+            Self::Doctor(args) => doctor::doctor(&common.load(Vec::new()), args, terminal),
+            Self::Config(command) => {
+                configuration::configuration(command, || common.load(Vec::new()), terminal).map(done)
+            }
+            Self::Completions { shell } => completions::completions(*shell, terminal).map(done),
+        }
+    }
+}
+
+impl Everywhere {
+    /// The configuration with this command's flags on top.
+    fn load(&self, mut flags: Vec<(String, String)>) -> Result<Config, CliError> {
+        if let Some(dir) = &self.data_dir {
+            flags.push(("data_dir".to_owned(), dir.display().to_string()));
+        }
+        Config::load(&Sources::of_process(self.config.clone(), flags)).map_err(|error| refuse(&error))
+    }
+}
+
+fn refuse(error: &ConfigError) -> CliError {
+    CliError::config(error.to_string()).hint("every key is explained by: nanoclaw config show --default")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_commands_are_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,98 @@
+//! Shows a job's events in a terminal: thinking dimmed, text as it comes, tools in a line each. Owns what a line looks
+//! like; refuses to fetch anything.
+
+use super::error::CliError;
+use super::follow::ClientEvent;
+use super::terminal::{ERROR, THINKING, TOOL, Terminal};
+use serde_json::Value;
+
+/// Characters of a tool's arguments or result that a line shows.
+const PREVIEW_CHARS: usize = 200;
+
+/// The state of the screen between two events.
+pub(super) struct Render<'a> {
+    terminal: &'a Terminal,
+    json: bool,
+    /// The step whose text ends the current line.
+    open: Option<String>,
+    failed: bool,
+}
+
+impl<'a> Render<'a> {
+    /// A renderer; `json` prints one event a line instead.
+    pub(super) fn new(terminal: &'a Terminal, json: bool) -> Self {
+        Self { terminal, json, open: None, failed: false }
+    }
+
+    /// Whether the job ended without an answer.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Shows one event.
+    pub(super) fn show(&mut self, event: &ClientEvent) -> Result<(), CliError> {
+        self.failed |= event.name == "error";
+        if self.json {
+            let line = serde_json::json!({"id": event.seq, "event": event.name, "data": event.data});
+            return Ok(self.terminal.line(&line.to_string())?);
+        }
+        let text = |key: &str| event.data.get(key).and_then(Value::as_str).unwrap_or_default();
+        match (event.name.as_str(), text("type")) {
+            ("process_step", "thinking") => self.piece(text("id"), text("delta"), true),
+            ("process_step", "text") => self.piece(text("id"), text("delta"), false),
+            ("process_step", "tool_call") => {
+                self.tool(&format!("→ {} {}", text("name"), preview(text("arguments"))))
+            }
+            ("process_step", "tool_result") => {
+                self.tool(&format!("← {} {}", text("name"), preview(text("content"))))
+            }
+            ("step_discarded", _) => {
+                self.end_line()?;
+                self.terminal.say("(the step above was cut off and is made again)");
+                Ok(())
+            }
+            ("status", _) if text("status") == "retrying" => {
+                self.end_line()?;
+                self.terminal.say(text("reason"));
+                Ok(())
+            }
+            ("error", _) => {
+                self.end_line()?;
+                Ok(self
+                    .terminal
+                    .styled(ERROR, &format!("error: {} ({})\n", text("content"), text("code")))?)
+            }
+            ("done", _) => self.end_line(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends a line that a step has left open.
+    pub(super) fn end_line(&mut self) -> Result<(), CliError> {
+        if self.open.take().is_some() {
+            self.terminal.data("\n")?;
+        }
+        Ok(())
+    }
+
+    fn piece(&mut self, step: &str, delta: &str, thinking: bool) -> Result<(), CliError> {
+        if self.open.as_deref() != Some(step) {
+            self.end_line()?;
+            self.open = Some(step.to_owned());
+        }
+        Ok(if thinking { self.terminal.styled(THINKING, delta) } else { self.terminal.data(delta) }?)
+    }
+
+    fn tool(&mut self, line: &str) -> Result<(), CliError> {
+        self.end_line()?;
+        Ok(self.terminal.styled(TOOL, &format!("{line}\n"))?)
+    }
+}
+
+fn preview(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= PREVIEW_CHARS {
+        return line;
+    }
+    line.chars().take(PREVIEW_CHARS).chain(['…']).collect()
+}

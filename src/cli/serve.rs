@@ -1,0 +1,53 @@
+//! `nanoclaw serve`: the server in the foreground. Owns the start banner; refuses everything else (see `app`).
+
+use super::error::CliError;
+use super::logging;
+use super::terminal::Terminal;
+use crate::app::{App, AppError};
+use crate::config::Config;
+
+/// What `serve` was asked.
+#[derive(Debug, clap::Args)]
+pub(super) struct ServeArgs {
+    /// Address and port, or `unix:/path`; port 0 picks a free one and prints it
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+}
+
+impl ServeArgs {
+    /// The keys that the flags set.
+    pub(super) fn flags(&self) -> Vec<(String, String)> {
+        self.listen.iter().map(|listen| ("listen".to_owned(), listen.clone())).collect()
+    }
+}
+
+/// Serves until SIGTERM. The one line on stdout is the address.
+pub(super) fn serve(config: &Config, terminal: &Terminal) -> Result<(), CliError> {
+    logging::start(&config.log);
+    let app = App::start(config).map_err(|error| explain(&error))?;
+    let report = app.sandbox_report();
+    let levels: Vec<String> = report.levels.iter().filter(|l| l.able).map(|l| l.level.to_string()).collect();
+    let sandbox = if levels.is_empty() { "OFF: run 'nanoclaw doctor'".to_owned() } else { levels.join(", ") };
+    let python = report.python.version.as_deref().map_or("no Python".to_owned(), |v| format!("Python {v}"));
+    terminal.say(&format!(
+        "nanoclaw {}\n  listening  {}\n  data       {}\n  workers    {}\n  model      {}\n  sandbox    {sandbox} ({python}, JavaScript)",
+        env!("CARGO_PKG_VERSION"),
+        app.bound(),
+        config.data_dir.display(),
+        config.workers,
+        config.default_model,
+    ));
+    terminal.line(&app.bound().to_string())?;
+    app.run();
+    Ok(())
+}
+
+fn explain(error: &AppError) -> CliError {
+    let hint = match error {
+        AppError::DataDir { .. } => "name a directory that you may write to: --data-dir DIR",
+        AppError::Listen { .. } => "another program may listen there; choose another: --listen 127.0.0.1:0",
+        AppError::Store(_) => "is another server running over this directory? else see: nanoclaw doctor",
+        _ => "see: nanoclaw doctor",
+    };
+    CliError::failed(error.to_string()).hint(hint)
+}

@@ -1,0 +1,243 @@
+//! The loop's rules, one by one and under random plans.
+
+use super::*;
+use proptest::prelude::*;
+
+const LIMITS: TurnLimits = TurnLimits { max_steps: 3, max_total_tokens: None, model_failures: 2 };
+
+fn call(id: &str, name: &str) -> ToolCall {
+    ToolCall { id_ref: id.into(), name: name.into(), arguments: "{}".into() }
+}
+
+fn completion(calls: Vec<ToolCall>) -> Completion {
+    let finish_reason = if calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
+    Completion { tool_calls: calls, finish_reason, usage: Usage::new(10, 5) }
+}
+
+fn extend(log: &mut Vec<Record>, turn: &mut Turn, records: Vec<Record>) {
+    for record in &records {
+        turn.apply(record);
+    }
+    log.extend(records);
+}
+
+fn next(turn: &Turn) -> Step {
+    turn.next(&LIMITS, &|name| name == "pure")
+}
+
+/// A log up to a batch of these calls.
+fn after_batch(calls: Vec<ToolCall>) -> (Vec<Record>, Turn) {
+    let (mut log, mut turn) = (Vec::new(), Turn::default());
+    let piece = turn.piece(StepKind::Text, "let me see");
+    extend(&mut log, &mut turn, vec![piece]);
+    let sealed = turn.seal(completion(calls), true);
+    extend(&mut log, &mut turn, sealed);
+    (log, turn)
+}
+
+#[test]
+fn an_empty_log_asks_the_model() {
+    assert_eq!(next(&Turn::default()), Step::AskModel { with_tools: true, failures: 0 });
+}
+
+#[test]
+fn p3_a_recorded_result_is_never_run_again() {
+    let (mut log, mut turn) = after_batch(vec![call("a", "pure"), call("b", "pure")]);
+    let settled = turn.settle("a", "1", false);
+    extend(&mut log, &mut turn, settled);
+    assert_eq!(next(&Turn::fold(&log)), Step::RunTools(vec![call("b", "pure")]));
+}
+
+#[test]
+fn p3_an_interrupted_call_with_effects_is_reported_and_not_run() {
+    let (mut log, mut turn) = after_batch(vec![call("a", "effect")]);
+    extend(&mut log, &mut turn, vec![Mark::ToolStarted { id_ref: "a".into() }.into()]);
+    let Step::Append(records) = next(&Turn::fold(&log)) else { panic!("wants a word on the call") };
+    extend(&mut log, &mut turn, records);
+    let Step::Append(results) = next(&turn) else { panic!("wants the result published") };
+    assert!(
+        matches!(&results[..], [Record::Event(Event::ToolResult { content, skipped: true, .. })] if content == INTERRUPTED)
+    );
+}
+
+#[test]
+fn p3_an_interrupted_pure_call_is_run_again() {
+    let (mut log, mut turn) = after_batch(vec![call("a", "pure")]);
+    extend(&mut log, &mut turn, vec![Mark::ToolStarted { id_ref: "a".into() }.into()]);
+    assert_eq!(next(&Turn::fold(&log)), Step::RunTools(vec![call("a", "pure")]));
+}
+
+#[test]
+fn results_are_published_in_call_order() {
+    let (mut log, mut turn) = after_batch(vec![call("a", "pure"), call("b", "pure")]);
+    let early = turn.settle("b", "2", false);
+    assert!(matches!(&early[..], [Record::Mark(Mark::ToolFinished { .. })]), "b waits for a");
+    extend(&mut log, &mut turn, early);
+    let both = turn.settle("a", "1", false);
+    let refs: Vec<_> = both
+        .iter()
+        .map(|r| match r {
+            Record::Event(Event::ToolResult { id_ref, index, .. }) => (id_ref.as_str(), *index),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(refs, [("a", 3), ("b", 4)]);
+}
+
+#[test]
+fn a_cut_step_is_discarded_and_its_successor_has_a_new_index() {
+    let mut turn = Turn::default();
+    let piece = turn.piece(StepKind::Text, "half a tho");
+    turn.apply(&piece);
+    assert_eq!(next(&turn), Step::Append(vec![Event::StepDiscarded { index: 0 }.into()]));
+    turn.apply(&Event::StepDiscarded { index: 0 }.into());
+    assert!(matches!(
+        turn.piece(StepKind::Text, "again"),
+        Record::Event(Event::Delta { index: 1, offset: 0, .. })
+    ));
+}
+
+#[test]
+fn ids_that_a_provider_repeats_are_made_unique() {
+    let (mut log, mut turn) =
+        after_batch(vec![call("call_0", "pure"), call("", "pure"), call("call_0", "pure")]);
+    let settle_all: Vec<_> = ["call_0", "call_2", "call_3"].to_vec();
+    for id in settle_all {
+        let records = turn.settle(id, "x", false);
+        assert!(matches!(&records[..], [Record::Event(Event::ToolResult { .. })]), "{id}");
+        extend(&mut log, &mut turn, records);
+    }
+    assert_eq!(next(&turn), Step::AskModel { with_tools: true, failures: 0 });
+}
+
+#[test]
+fn the_last_call_has_no_tools_and_ends_the_job() {
+    let (mut log, mut turn) = (Vec::new(), Turn::default());
+    for step in 0..LIMITS.max_steps {
+        assert_eq!(next(&turn), Step::AskModel { with_tools: true, failures: 0 }, "call {step}");
+        let sealed = turn.seal(completion(vec![call("x", "pure")]), true);
+        extend(&mut log, &mut turn, sealed);
+        let Step::RunTools(calls) = next(&turn) else { panic!("wants the tool run") };
+        let settled = turn.settle(&calls[0].id_ref, "1", false);
+        extend(&mut log, &mut turn, settled);
+    }
+    assert_eq!(next(&turn), Step::AskModel { with_tools: false, failures: 0 });
+    let sealed = turn.seal(completion(vec![call("y", "pure")]), false);
+    extend(&mut log, &mut turn, sealed);
+    assert_eq!(next(&turn), Step::Finish(FinishReason::MaxSteps));
+}
+
+#[test]
+fn failures_are_counted_in_a_row_and_bounded() {
+    let failed = |retryable| -> Record {
+        Mark::ModelFailed { message: "busy".into(), code: FailureCode::ProviderError, retryable }.into()
+    };
+    let mut turn = Turn::default();
+    turn.apply(&failed(true));
+    assert_eq!(next(&turn), Step::AskModel { with_tools: true, failures: 1 });
+    turn.apply(&failed(true));
+    assert_eq!(next(&turn), Step::Fail(FailureCode::ProviderError, "busy".into()));
+    let mut refused = Turn::default();
+    refused.apply(&failed(false));
+    assert_eq!(next(&refused), Step::Fail(FailureCode::ProviderError, "busy".into()));
+}
+
+#[test]
+fn spent_tokens_end_a_job_that_wants_more() {
+    let (_, mut turn) = after_batch(vec![call("a", "pure")]);
+    for record in turn.settle("a", "1", false) {
+        turn.apply(&record);
+    }
+    let limits = TurnLimits { max_total_tokens: Some(15), ..LIMITS };
+    assert!(matches!(turn.next(&limits, &|_| true), Step::Fail(FailureCode::MaxTotalTokens, _)));
+}
+
+#[test]
+fn closing_messages_answer_every_call() {
+    let (_, turn) = after_batch(vec![call("a", "pure"), call("b", "effect")]);
+    let messages = turn.closing_messages();
+    assert_eq!(messages.iter().filter(|m| matches!(m, Message::Tool { .. })).count(), 2);
+}
+
+#[test]
+fn p4_nothing_follows_a_terminal_event() {
+    let (mut log, _) = after_batch(vec![call("a", "pure")]);
+    log.push(Event::Error { content: "x".into(), code: FailureCode::Cancelled }.into());
+    assert_eq!(next(&Turn::fold(&log)), Step::Rest);
+}
+
+/// Plays one job against a scripted model: `plan[i]` is the number of calls in answer `i`.
+/// Wherever the log is cut, folding the rest must lead to the same end.
+fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>) {
+    let (mut log, mut turn, mut runs) = (Vec::<Record>::new(), Turn::default(), Vec::new());
+    for _ in 0..500 {
+        if cut.is_some_and(|at| log.len() == at) {
+            turn = Turn::fold(&log);
+        }
+        match next(&turn) {
+            Step::Append(records) => extend(&mut log, &mut turn, records),
+            Step::AskModel { with_tools, .. } => {
+                let answer =
+                    log.iter().filter(|r| matches!(r, Record::Mark(Mark::ModelFinished { .. }))).count();
+                let calls =
+                    (0..plan.get(answer).copied().unwrap_or(0)).map(|n| call(&format!("{n}"), "pure"));
+                let piece = turn.piece(StepKind::Text, "so ");
+                extend(&mut log, &mut turn, vec![piece]);
+                if cut == Some(log.len()) {
+                    turn = Turn::fold(&log);
+                    continue;
+                }
+                let sealed = turn.seal(completion(calls.collect()), with_tools);
+                extend(&mut log, &mut turn, sealed);
+            }
+            Step::RunTools(calls) => {
+                for call in calls.iter().rev() {
+                    runs.push(call.id_ref.clone());
+                    let settled = turn.settle(&call.id_ref, "1", false);
+                    extend(&mut log, &mut turn, settled);
+                }
+            }
+            Step::Finish(_) | Step::Fail(..) | Step::Rest => return (log, runs),
+        }
+    }
+    panic!("the loop does not end (P4)")
+}
+
+/// Messages less the ids that the engine made up: a discarded step shifts the indices that those are made of.
+fn shape(messages: &[Message]) -> Vec<(String, usize)> {
+    let of = |message: &Message| match message {
+        Message::Assistant { content, tool_calls, .. } => (content.clone(), tool_calls.len()),
+        Message::Tool { name, content, .. } => (format!("{name}: {content}"), 0),
+        Message::System { content } | Message::User { content } => (content.clone(), 0),
+    };
+    messages.iter().map(of).collect()
+}
+
+proptest! {
+    #[test]
+    fn p3_p4_any_plan_ends_and_runs_each_call_once(plan in prop::collection::vec(0usize..4, 0..6), cut in 0usize..40) {
+        let (whole, runs) = play(&plan, None);
+        let (cut_log, cut_runs) = play(&plan, Some(cut));
+        let mut unique = cut_runs.clone();
+        unique.sort();
+        unique.dedup();
+        prop_assert_eq!(unique.len(), cut_runs.len(), "a call ran twice");
+        prop_assert_eq!(runs.len(), cut_runs.len());
+        let (whole, cut) = (Turn::fold(&whole), Turn::fold(&cut_log));
+        prop_assert_eq!(shape(whole.messages()), shape(cut.messages()));
+    }
+
+    #[test]
+    fn live_state_equals_folded_state(plan in prop::collection::vec(0usize..4, 0..6)) {
+        let (log, _) = play(&plan, None);
+        let (mut live, mut indices) = (Turn::default(), Vec::new());
+        for record in &log {
+            live.apply(record);
+            if let Record::Event(Event::ToolCall { index, .. } | Event::ToolResult { index, .. } | Event::Delta { index, .. }) = record {
+                indices.push(*index);
+            }
+        }
+        prop_assert_eq!(live, Turn::fold(&log));
+        prop_assert!(indices.windows(2).all(|w| w[0] < w[1]), "indices rise over the whole job");
+    }
+}

@@ -1,0 +1,205 @@
+//! The scripted model: what a fresh install talks to, and what tests drive. Owns its answers, each labelled as
+//! scripted; refuses the network. What it does for which message is written in [`script`].
+//!
+//! Token counts are estimates: four characters to a token, rounded up.
+
+mod script;
+
+use crate::domain::event::FinishReason;
+use crate::domain::message::Message;
+use crate::domain::tool::{ToolCall, ToolSpec};
+use crate::domain::usage::Usage;
+use crate::ports::{Chunk, Completion, Leash, ModelError, ModelRequest, Sink};
+use script::{Wanted, Wish};
+use serde_json::Value;
+use std::time::Duration;
+
+/// The id under which it is guessed without `provider: demo`.
+pub(super) const ID: &str = "demo";
+/// Opens every answer.
+const LABEL: &str = "[scripted demo model] ";
+/// What it is.
+const ABOUT: &str = "I am a script inside this server: no network, no intelligence. Everything around me is real. \
+    I run a fenced python, javascript or bash block, make the calls of lines like `tool: calculator \
+    {\"expression\": \"17*23\"}`, and stream words for `stream: 100 words, 50 ms`. You said:\n";
+/// What it thinks when it is asked to think.
+const THOUGHTS: [&str; 3] = [
+    "(scripted) ",
+    "I look at the last user message, ",
+    "and do the one thing that my script says about it.",
+];
+/// Of an echoed message, characters.
+const ECHO_CHARS: usize = 4_000;
+/// Of a text in one chunk, characters.
+const CHUNK_CHARS: usize = 64;
+
+/// Answers the request after the script.
+pub(super) fn ask(request: &ModelRequest, leash: &Leash, sink: Sink<'_>) -> Result<Completion, ModelError> {
+    let mut speech = Speech { leash, sink, chars: 0 };
+    if request.thinking {
+        THOUGHTS.iter().try_for_each(|thought| speech.emit(Chunk::Thinking(thought)))?;
+    }
+    let turn = Turn::of(&request.messages);
+    let mut tool_calls = Vec::new();
+    if turn.results.is_empty() {
+        match script::read(turn.said) {
+            Wish::Calls(wanted) => match missing(&wanted, &request.tools) {
+                Some(answer) => speech.say(&answer)?,
+                None => tool_calls = calls(wanted, &request.messages),
+            },
+            Wish::Stream { words, every } => speech.stream(words, every)?,
+            Wish::Excuse(why) => speech.say(&why)?,
+            Wish::Echo => speech.say(&format!("{ABOUT}{}", cut(turn.said)))?,
+        }
+    } else {
+        speech.say(&turn.results.iter().map(|result| report(result)).collect::<Vec<_>>().join("\n\n"))?;
+    }
+    let asked: usize =
+        tool_calls.iter().map(|call| call.name.len().saturating_add(call.arguments.len())).sum();
+    let usage = Usage::new(
+        tokens(request.messages.iter().map(chars).sum()),
+        tokens(speech.chars.saturating_add(asked)),
+    );
+    let finish_reason = if tool_calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
+    Ok(Completion { tool_calls, finish_reason, usage })
+}
+
+/// The last user message and the results of the calls made since.
+struct Turn<'a> {
+    said: &'a str,
+    results: Vec<&'a Message>,
+}
+
+impl<'a> Turn<'a> {
+    fn of(messages: &'a [Message]) -> Self {
+        let last = messages.iter().rposition(|message| matches!(message, Message::User { .. }));
+        let (before, after) = messages.split_at(last.map_or(0, |at| at.saturating_add(1)));
+        let said = match before.last() {
+            Some(Message::User { content }) => content.as_str(),
+            _ => "",
+        };
+        Self {
+            said,
+            results: after.iter().filter(|message| matches!(message, Message::Tool { .. })).collect(),
+        }
+    }
+}
+
+/// What is said, on its way to the sink.
+struct Speech<'a> {
+    leash: &'a Leash,
+    sink: Sink<'a>,
+    chars: usize,
+}
+
+impl Speech<'_> {
+    fn emit(&mut self, chunk: Chunk<'_>) -> Result<(), ModelError> {
+        let (Chunk::Thinking(text) | Chunk::Text(text)) = chunk;
+        self.chars = self.chars.saturating_add(text.chars().count());
+        if self.leash.is_pulled() || (self.sink)(chunk).is_break() {
+            return Err(ModelError::Stopped);
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, text: &str) -> Result<(), ModelError> {
+        self.emit(Chunk::Text(LABEL))?;
+        let mut rest = text;
+        while !rest.is_empty() {
+            let end = rest.char_indices().nth(CHUNK_CHARS).map_or(rest.len(), |(at, _)| at);
+            let (piece, later) = rest.split_at(end);
+            self.emit(Chunk::Text(piece))?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// `word-1 word-2 … word-N`, each word a chunk with the space before it.
+    fn stream(&mut self, words: u32, every: Duration) -> Result<(), ModelError> {
+        self.emit(Chunk::Text(LABEL))?;
+        for number in 1..=words {
+            if number > 1 {
+                self.leash.clock.pause(&self.leash.stop, every.min(self.leash.remaining()));
+            }
+            let space = if number > 1 { " " } else { "" };
+            self.emit(Chunk::Text(&format!("{space}word-{number}")))?;
+        }
+        Ok(())
+    }
+}
+
+fn missing(wanted: &[Wanted], offered: &[ToolSpec]) -> Option<String> {
+    let absent = wanted.iter().find(|call| !offered.iter().any(|tool| tool.name == call.tool))?;
+    let names: Vec<_> = offered.iter().map(|tool| tool.name).collect();
+    let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    Some(format!(
+        "I would call the tool '{}', but this job does not offer it. On offer: {names}.",
+        absent.tool
+    ))
+}
+
+fn calls(wanted: Vec<Wanted>, messages: &[Message]) -> Vec<ToolCall> {
+    let made = |message: &Message| match message {
+        Message::Assistant { tool_calls, .. } => tool_calls.len(),
+        _ => 0,
+    };
+    let before: usize = messages.iter().map(made).sum();
+    let numbered = wanted.into_iter().enumerate();
+    numbered
+        .map(|(at, call)| {
+            let id_ref = format!("demo_call_{}", before.saturating_add(at).saturating_add(1));
+            ToolCall { id_ref, name: call.tool, arguments: call.arguments }
+        })
+        .collect()
+}
+
+/// A result in words: a program's output, another tool's data, or the error.
+fn report(result: &Message) -> String {
+    let Message::Tool { name, content, .. } = result else { return String::new() };
+    let Ok(result) = serde_json::from_str::<Value>(content) else {
+        return format!("{name} answered:\n{content}");
+    };
+    let output = result.pointer("/data/output").and_then(Value::as_str).unwrap_or_default();
+    if result.get("success") != Some(&Value::Bool(true)) {
+        let error = result.get("error").and_then(Value::as_str).unwrap_or("no reason given");
+        let separator = if output.is_empty() || output.ends_with('\n') { "" } else { "\n" };
+        return format!("{name} failed:\n{output}{separator}{error}");
+    }
+    let value = result.pointer("/data/result").and_then(Value::as_str);
+    match (result.get("data"), value) {
+        (Some(data), Some(value)) if data.get("output").is_some() => {
+            format!("{name} printed:\n{output}=> {value}")
+        }
+        (Some(data), None) if data.get("output").is_some() => {
+            format!("{name} printed:\n{}", if output.is_empty() { "(no output)" } else { output })
+        }
+        (data, _) => format!("{name} answered: {}", data.unwrap_or(&Value::Null)),
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(ECHO_CHARS) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+fn chars(message: &Message) -> usize {
+    match message {
+        Message::System { content } | Message::User { content } | Message::Tool { content, .. } => {
+            content.chars().count()
+        }
+        Message::Assistant { content, thinking, tool_calls } => {
+            let calls: usize =
+                tool_calls.iter().map(|call| call.name.len().saturating_add(call.arguments.len())).sum();
+            content.chars().count().saturating_add(thinking.chars().count()).saturating_add(calls)
+        }
+    }
+}
+
+fn tokens(chars: usize) -> u64 {
+    u64::try_from(chars.div_ceil(4)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! Tool calls, merged from their pieces. Owns the rules by which a piece finds its call; refuses more calls and
+//! longer arguments than the bounds allow.
+
+use super::Bounds;
+use super::chunk::CallPiece;
+use crate::domain::message::Message;
+use crate::domain::tool::ToolCall;
+use crate::ports::ModelError;
+use std::collections::HashSet;
+
+/// The calls of one answer so far.
+#[derive(Debug)]
+pub(super) struct Calls {
+    calls: Vec<Partial>,
+    bounds: Bounds,
+}
+
+#[derive(Debug)]
+struct Partial {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+impl Calls {
+    /// None yet.
+    pub(super) fn new(bounds: Bounds) -> Self {
+        Self { calls: Vec::new(), bounds }
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// Takes a piece in; returns the bytes that it added.
+    pub(super) fn add(&mut self, piece: &CallPiece) -> Result<usize, ModelError> {
+        let Bounds { tool_calls, tool_arguments_bytes, .. } = self.bounds;
+        let (id, name, arguments) =
+            (piece.id.as_deref().unwrap_or_default(), piece.name(), piece.arguments());
+        let added = name.len().saturating_add(arguments.len());
+        let position = self.place(piece.index, id, name);
+        if position.is_none() && self.calls.len() >= tool_calls {
+            return Err(ModelError::TooLarge(format!(
+                "the model asked for more than {tool_calls} tool calls at once"
+            )));
+        }
+        if position.is_none() {
+            let index = piece.index;
+            self.calls.push(Partial {
+                index,
+                id: String::new(),
+                name: String::new(),
+                arguments: String::new(),
+            });
+        }
+        let last = self.calls.len().saturating_sub(1);
+        let Some(call) = self.calls.get_mut(position.unwrap_or(last)) else { return Ok(0) };
+        if call.arguments.len().saturating_add(arguments.len()) > tool_arguments_bytes {
+            let bound = format!("the arguments of a tool call are longer than {tool_arguments_bytes} bytes");
+            return Err(ModelError::TooLarge(bound));
+        }
+        call.take(id, name, &arguments);
+        Ok(added)
+    }
+
+    /// Where the piece belongs; `None` when it begins a call.
+    fn place(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
+        let at = match index {
+            Some(_) => self.calls.iter().rposition(|call| call.index == index)?,
+            None if !id.is_empty() => return self.calls.iter().rposition(|call| call.id == id),
+            None if !name.is_empty() => return None,
+            None => return self.calls.len().checked_sub(1),
+        };
+        // Some providers number every call 0: another id together with a name begins another call.
+        let call = self.calls.get(at)?;
+        let another = !id.is_empty() && !call.id.is_empty() && id != call.id && !name.is_empty();
+        (!another).then_some(at)
+    }
+
+    /// The calls in the model's order, each with an id that no other call of the conversation bears: some providers
+    /// count from 0 in every answer, or name no ids at all.
+    pub(super) fn finish(self, history: &[Message]) -> Vec<ToolCall> {
+        let mut taken: HashSet<String> = history.iter().flat_map(ids_of).map(str::to_owned).collect();
+        let mut minted = taken.len();
+        let named = self.calls.into_iter().filter(|call| !call.name.is_empty());
+        named
+            .map(|call| {
+                let mut id_ref = call.id;
+                while id_ref.is_empty() || !taken.insert(id_ref.clone()) {
+                    id_ref = format!("call_{minted}");
+                    minted = minted.saturating_add(1);
+                }
+                ToolCall { id_ref, name: call.name, arguments: call.arguments }
+            })
+            .collect()
+    }
+}
+
+impl Partial {
+    fn take(&mut self, id: &str, name: &str, arguments: &str) {
+        if self.id.is_empty() {
+            id.clone_into(&mut self.id);
+        }
+        // A name comes whole, or repeated with every piece, or (rarely) in pieces before the arguments begin.
+        if self.name != name && (self.name.is_empty() || self.arguments.is_empty()) {
+            self.name.push_str(name);
+        }
+        self.arguments.push_str(arguments);
+    }
+}
+
+fn ids_of(message: &Message) -> Vec<&str> {
+    match message {
+        Message::Assistant { tool_calls, .. } => tool_calls.iter().map(|call| call.id_ref.as_str()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn bounds() -> Bounds {
+        Bounds { output_bytes: 1000, tool_calls: 3, tool_arguments_bytes: 20 }
+    }
+
+    fn merge(pieces: Value) -> Result<Vec<(String, String, String)>, ModelError> {
+        let pieces: Vec<CallPiece> = serde_json::from_value(pieces).expect("pieces");
+        let mut calls = Calls::new(bounds());
+        for piece in &pieces {
+            calls.add(piece)?;
+        }
+        Ok(calls.finish(&[]).into_iter().map(|c| (c.id_ref, c.name, c.arguments)).collect())
+    }
+
+    fn call(id: &str, name: &str, arguments: &str) -> (String, String, String) {
+        (id.into(), name.into(), arguments.into())
+    }
+
+    #[test]
+    fn pieces_find_their_call_by_index() {
+        let merged = merge(json!([
+            {"index": 0, "id": "a", "function": {"name": "x", "arguments": ""}},
+            {"index": 1, "id": "b", "function": {"name": "y", "arguments": "{"}},
+            {"index": 0, "id": null, "function": {"name": null, "arguments": "{}"}},
+            {"index": 1, "function": {"name": "y", "arguments": "}"}},
+        ]));
+        assert_eq!(merged, Ok(vec![call("a", "x", "{}"), call("b", "y", "{}")]));
+    }
+
+    #[test]
+    fn without_an_index_ids_and_names_tell_calls_apart() {
+        let merged = merge(json!([
+            {"id": "a", "function": {"name": "x", "arguments": "{\"n\":"}},
+            {"function": {"arguments": "1}"}},
+            {"function": {"name": "x", "arguments": {"n": 2}}},
+            {"function": {"name": "y"}},
+        ]));
+        let expected =
+            vec![call("a", "x", "{\"n\":1}"), call("call_0", "x", "{\"n\":2}"), call("call_1", "y", "")];
+        assert_eq!(merged, Ok(expected));
+    }
+
+    #[test]
+    fn calls_that_are_all_numbered_zero_stay_apart() {
+        let merged = merge(json!([
+            {"index": 0, "id": "a", "function": {"name": "x", "arguments": "{}"}},
+            {"index": 0, "id": "b", "function": {"name": "x", "arguments": "{}"}},
+        ]));
+        assert_eq!(merged, Ok(vec![call("a", "x", "{}"), call("b", "x", "{}")]));
+    }
+
+    #[test]
+    fn a_name_in_pieces_is_put_together() {
+        let merged = merge(json!([
+            {"index": 0, "id": "a", "function": {"name": "get_"}},
+            {"index": 0, "function": {"name": "weather"}},
+            {"index": 0, "function": {"name": "get_weather", "arguments": ""}},
+        ]));
+        assert_eq!(merged, Ok(vec![call("a", "get_weather", "")]));
+    }
+
+    #[test]
+    fn p8_calls_and_arguments_are_bounded() {
+        let many: Vec<Value> = (0..4).map(|i| json!({"index": i, "function": {"name": "x"}})).collect();
+        assert!(matches!(merge(json!(many)), Err(ModelError::TooLarge(_))));
+        let long = json!([{"index": 0, "function": {"name": "x", "arguments": "x".repeat(21)}}]);
+        assert!(matches!(merge(long), Err(ModelError::TooLarge(_))));
+    }
+
+    #[test]
+    fn an_id_is_never_given_twice_in_a_conversation() {
+        let earlier = ToolCall { id_ref: "0".into(), name: "x".into(), arguments: "{}".into() };
+        let history = [Message::Assistant {
+            content: String::new(),
+            thinking: String::new(),
+            tool_calls: vec![earlier],
+        }];
+        let mut calls = Calls::new(bounds());
+        let piece = json!({"index": 0, "id": "0", "function": {"name": "x", "arguments": "{}"}});
+        calls.add(&serde_json::from_value(piece).expect("a piece")).expect("within bounds");
+        let ids: Vec<_> = calls.finish(&history).into_iter().map(|c| c.id_ref).collect();
+        assert_eq!(ids, ["call_1"]);
+    }
+}

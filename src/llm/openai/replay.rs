@@ -1,0 +1,207 @@
+//! Replays streams that were recorded from real providers, and hand-made ones. Owns no fixture: the recordings lie
+//! beside the repository; without them the replay says so and passes.
+
+use super::answer::Answer;
+use super::{Bounds, stream};
+use crate::domain::event::FinishReason;
+use crate::domain::secret::Secret;
+use crate::llm::wire::endpoint::Endpoint;
+use crate::llm::wire::failure::Teller;
+use crate::llm::wire::tether::Patience;
+use crate::ports::{Chunk, Completion, ModelError, ModelRequest};
+use serde_json::{Value, json};
+use std::io::{Cursor, Read};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Duration;
+
+/// What came of a body.
+struct Outcome {
+    text: String,
+    thinking: String,
+    result: Result<Completion, ModelError>,
+}
+
+/// Gives at most `slice` bytes at a time.
+struct Sliced(Cursor<Vec<u8>>, usize);
+
+impl Read for Sliced {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let length = buffer.len().min(self.1);
+        self.0.read(&mut buffer[..length])
+    }
+}
+
+const BOUNDS: Bounds = Bounds { output_bytes: 4 << 20, tool_calls: 64, tool_arguments_bytes: 2 << 20 };
+
+fn request() -> ModelRequest {
+    let (messages, tools) = (Vec::new(), Vec::new());
+    ModelRequest { model: "m".into(), messages, tools, temperature: None, max_tokens: None, thinking: false }
+}
+
+fn replay_within(body: &[u8], slice: usize, bounds: Bounds) -> Outcome {
+    let endpoint = Endpoint::parse("https://api.example.test/v1").expect("a URL");
+    let patience = Patience { connect: Duration::from_secs(1), idle: Duration::from_secs(1) };
+    let teller = Teller::new(&endpoint, Secret::default(), patience);
+    let (mut text, mut thinking) = (String::new(), String::new());
+    let mut sink = |chunk: Chunk<'_>| {
+        match chunk {
+            Chunk::Text(piece) => text.push_str(piece),
+            Chunk::Thinking(piece) => thinking.push_str(piece),
+        }
+        ControlFlow::Continue(())
+    };
+    let asked = request();
+    let answer = Answer::new(&mut sink, bounds, &teller, &asked);
+    let result = stream::read(Sliced(Cursor::new(body.to_vec()), slice), answer, bounds);
+    Outcome { text, thinking, result }
+}
+
+fn replay(body: &str) -> Outcome {
+    replay_within(body.as_bytes(), 4096, BOUNDS)
+}
+
+fn stream_of(chunks: &[Value]) -> String {
+    chunks.iter().fold(String::new(), |all, chunk| format!("{all}data: {chunk}\n\n"))
+}
+
+fn finish_word(reason: FinishReason) -> Value {
+    serde_json::to_value(reason).expect("serialises")
+}
+
+fn assert_matches(outcome: &Outcome, expected: &Value, what: &str) {
+    assert_eq!(json!(outcome.text), expected["text"], "text of {what}");
+    assert_eq!(json!(outcome.thinking), expected["reasoning"], "reasoning of {what}");
+    let completion = match &outcome.result {
+        Ok(completion) => completion,
+        Err(error) => {
+            let said =
+                expected["error"]["message"].as_str().unwrap_or_else(|| panic!("{what} failed: {error}"));
+            assert!(error.to_string().ends_with(said), "error of {what}: {error}");
+            return;
+        }
+    };
+    assert!(expected["error"].is_null(), "{what} must fail");
+    let calls = completion.tool_calls.iter();
+    let calls: Vec<Value> =
+        calls.map(|c| json!({"id": c.id_ref, "name": c.name, "arguments": c.arguments})).collect();
+    assert_eq!(json!(calls), expected["tool_calls"], "tool calls of {what}");
+    // Where a provider sent none, the calls tell.
+    let unsaid = if calls.is_empty() { json!("stop") } else { json!("tool_calls") };
+    let reason = if expected["finish_reason"].is_null() { &unsaid } else { &expected["finish_reason"] };
+    assert_eq!(&finish_word(completion.finish_reason), reason, "finish reason of {what}");
+    for (field, count) in [
+        ("prompt_tokens", completion.usage.prompt_tokens),
+        ("completion_tokens", completion.usage.completion_tokens),
+        ("total_tokens", completion.usage.total_tokens),
+    ] {
+        let reported = expected["usage"][field].as_u64().unwrap_or(0);
+        assert_eq!(count, reported, "{field} of {what}");
+    }
+}
+
+#[test]
+fn recorded_streams_read_as_their_manifest_says() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/provider-streams");
+    let Ok(manifest) = std::fs::read_to_string(directory.join("manifest.json")) else {
+        eprintln!("SKIPPED: no recorded streams at {}", directory.display());
+        return;
+    };
+    let manifest: Value = serde_json::from_str(&manifest).expect("the manifest is JSON");
+    let mut replayed = 0;
+    for fixture in manifest["fixtures"].as_array().expect("a list of fixtures") {
+        if fixture["api"] != "openai-chat" {
+            continue;
+        }
+        let file = fixture["file"].as_str().expect("a file name");
+        let body = std::fs::read(directory.join(file)).expect("the recording is there");
+        let crlf = String::from_utf8(body.clone()).expect("UTF-8").replace('\n', "\r\n").into_bytes();
+        for slice in [1, 7, 4096] {
+            for (ending, bytes) in [("LF", &body), ("CRLF", &crlf)] {
+                let outcome = replay_within(bytes, slice, BOUNDS);
+                assert_matches(
+                    &outcome,
+                    &fixture["expected"],
+                    &format!("{file} ({ending}, slices of {slice})"),
+                );
+            }
+        }
+        replayed += 1;
+    }
+    eprintln!("replayed {replayed} recorded streams");
+    assert!(replayed > 0, "the manifest has no stream of this dialect");
+}
+
+#[test]
+fn usage_may_come_without_choices_or_inside_one() {
+    let end = json!({"choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": "stop"}]});
+    let alone = json!({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4}});
+    let usage = replay(&stream_of(&[end, alone])).result.expect("complete").usage;
+    assert_eq!((usage.prompt_tokens, usage.completion_tokens, usage.total_tokens), (3, 4, 7));
+    let inside =
+        json!({"choices": [{"finish_reason": "stop", "usage": {"prompt_tokens": 1, "total_tokens": 9}}]});
+    assert_eq!(replay(&stream_of(&[inside])).result.expect("complete").usage.total_tokens, 9);
+}
+
+#[test]
+fn an_answer_without_done_is_whole_once_it_has_a_finish_reason() {
+    let text = json!({"choices": [{"delta": {"content": "half", "tool_calls": null}}]});
+    let cut = replay(&stream_of(std::slice::from_ref(&text)));
+    assert_eq!(cut.text, "half");
+    assert!(matches!(cut.result, Err(ModelError::Unavailable { .. })));
+    let end = json!({"choices": [{"delta": {}, "finish_reason": "length"}]});
+    let whole = replay(stream_of(&[text.clone(), end]).trim_end()).result.expect("complete");
+    assert_eq!(whole.finish_reason, FinishReason::Length);
+    let done = replay(&format!("{}data: [DONE]", stream_of(&[text]))).result.expect("complete");
+    assert_eq!(done.finish_reason, FinishReason::Stop);
+}
+
+#[test]
+fn failures_after_the_200_are_failures() {
+    let error = json!({"error": {"message": "slow down", "code": 429}});
+    assert!(matches!(replay(&stream_of(&[error])).result, Err(ModelError::Unavailable { .. })));
+    let error = json!({"error": {"message": "no such model", "code": "model_not_found"}}).to_string();
+    let told = replay(&error).result.expect_err("an error object instead of a stream");
+    assert_eq!(told, ModelError::Refused("the model's provider reports an error: no such model".into()));
+    let bare = json!({"object": "error", "message": "too long", "code": 400}).to_string();
+    for body in [bare.clone(), format!("event: error\ndata: {bare}\n\n")] {
+        assert!(matches!(replay(&body).result, Err(ModelError::Refused(_))), "{body}");
+    }
+    let gave_up = json!({"choices": [{"delta": {}, "finish_reason": "insufficient_system_resource"}]});
+    assert!(matches!(replay(&stream_of(&[gave_up])).result, Err(ModelError::Unavailable { .. })));
+    for rubbish in ["<html>login</html>", "data: {\"choices\": [\n\n", "", "data: [1]\n\n"] {
+        assert!(matches!(replay(rubbish).result, Err(ModelError::Unavailable { .. })), "{rubbish}");
+    }
+}
+
+#[test]
+fn a_provider_that_does_not_stream_is_read_all_the_same() {
+    let call = json!({"id": "a", "type": "function", "function": {"name": "x", "arguments": "{}"}});
+    let message =
+        json!({"role": "assistant", "content": "hi", "reasoning_content": "hm", "tool_calls": [call]});
+    let whole = json!({
+        "object": "chat.completion",
+        "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3},
+    });
+    for slice in [1, 4096] {
+        let outcome = replay_within(format!("\n\n  {whole}").as_bytes(), slice, BOUNDS);
+        assert_eq!((outcome.text.as_str(), outcome.thinking.as_str()), ("hi", "hm"));
+        let completion = outcome.result.expect("complete");
+        assert_eq!((completion.tool_calls.len(), completion.usage.total_tokens), (1, 3));
+    }
+}
+
+#[test]
+fn p8_an_answer_is_bounded() {
+    let chunk = json!({"choices": [{"delta": {"content": "0123456789"}}]});
+    let bounds = Bounds { output_bytes: 25, ..BOUNDS };
+    let outcome = replay_within(stream_of(&vec![chunk; 3]).as_bytes(), 7, bounds);
+    assert!(matches!(outcome.result, Err(ModelError::TooLarge(_))), "{:?}", outcome.result);
+    assert_eq!(outcome.text.len(), 20, "what was within the bound has been handed on");
+    let endless = format!("data: {}", "x".repeat(1 << 20));
+    for body in [endless.clone(), format!("{{{endless}")] {
+        let outcome = replay_within(body.as_bytes(), 4096, bounds);
+        assert!(matches!(outcome.result, Err(ModelError::TooLarge(_))), "{:?}", outcome.result);
+    }
+}

@@ -1,0 +1,223 @@
+//! Server-sent events, read piece by piece. Owns the line and field rules of the HTML standard; refuses lines and
+//! events beyond a bound, and knows nothing of what the data means.
+
+/// One event as the stream gave it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// The `event:` field; `message` when the stream names none.
+    pub name: String,
+    /// The `data:` lines, joined by `\n`.
+    pub data: String,
+    /// The last `id:` seen in the stream up to here: what `Last-Event-ID` would carry.
+    pub id: Option<String>,
+}
+
+/// Why a stream cannot be read on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A line, or the data of one event, is longer than the reader keeps.
+    #[error("an event of the stream is longer than {limit} bytes")]
+    TooLong {
+        /// The bound.
+        limit: usize,
+    },
+}
+
+/// The byte order mark that may open a stream.
+const BOM: &[u8] = b"\xEF\xBB\xBF";
+
+/// Turns bytes into events, wherever the bytes are split. It keeps at most one line and one event.
+#[derive(Debug)]
+pub struct Parser {
+    limit: usize,
+    line: Vec<u8>,
+    fresh: bool,
+    after_cr: bool,
+    name: String,
+    data: String,
+    has_data: bool,
+    id: Option<String>,
+    retry_ms: Option<u64>,
+}
+
+impl Parser {
+    /// A parser at the start of a stream; no line and no event may pass `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            line: Vec::new(),
+            fresh: true,
+            after_cr: false,
+            name: String::new(),
+            data: String::new(),
+            has_data: false,
+            id: None,
+            retry_ms: None,
+        }
+    }
+
+    /// What the stream last asked to wait before a reconnect.
+    pub fn retry_ms(&self) -> Option<u64> {
+        self.retry_ms
+    }
+
+    /// Eats from the front of `input` up to the end of the next event; `None` when the input is used up first.
+    ///
+    /// ```
+    /// let mut parser = nanoclaw::llm::sse::Parser::new(1024);
+    /// let mut input: &[u8] = b"data: a\n\ndata: b\n\nda";
+    /// let mut seen = Vec::new();
+    /// while let Some(event) = parser.next_event(&mut input).unwrap() {
+    ///     seen.push(event.data);
+    /// }
+    /// assert_eq!(seen, ["a", "b"]);
+    /// ```
+    pub fn next_event(&mut self, input: &mut &[u8]) -> Result<Option<Event>, Error> {
+        while !input.is_empty() {
+            if std::mem::take(&mut self.after_cr) {
+                *input = input.strip_prefix(b"\n").unwrap_or(input);
+            }
+            let Some(end) = input.iter().position(|b| matches!(b, b'\n' | b'\r')) else {
+                self.keep(input)?;
+                *input = &[];
+                return Ok(None);
+            };
+            let (piece, rest) = input.split_at(end);
+            self.keep(piece)?;
+            self.after_cr = rest.first() == Some(&b'\r');
+            *input = rest.get(1..).unwrap_or_default();
+            if let Some(event) = self.end_line()? {
+                return Ok(Some(event));
+            }
+        }
+        Ok(None)
+    }
+
+    fn keep(&mut self, piece: &[u8]) -> Result<(), Error> {
+        if self.line.len().saturating_add(piece.len()) > self.limit {
+            return Err(Error::TooLong { limit: self.limit });
+        }
+        self.line.extend_from_slice(piece);
+        Ok(())
+    }
+
+    fn end_line(&mut self) -> Result<Option<Event>, Error> {
+        let line = std::mem::take(&mut self.line);
+        let bytes =
+            if std::mem::take(&mut self.fresh) { line.strip_prefix(BOM).unwrap_or(&line) } else { &line };
+        let result = if bytes.is_empty() {
+            Ok(self.dispatch())
+        } else {
+            self.take_field(&String::from_utf8_lossy(bytes)).map(|()| None)
+        };
+        self.line = line;
+        self.line.clear();
+        result
+    }
+
+    fn take_field(&mut self, line: &str) -> Result<(), Error> {
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "event" => value.clone_into(&mut self.name),
+            "data" => {
+                if self.data.len().saturating_add(value.len()) > self.limit {
+                    return Err(Error::TooLong { limit: self.limit });
+                }
+                if std::mem::replace(&mut self.has_data, true) {
+                    self.data.push('\n');
+                }
+                self.data.push_str(value);
+            }
+            "id" if !value.contains('\0') => self.id = Some(value.to_owned()),
+            "retry" if value.bytes().all(|b| b.is_ascii_digit()) => {
+                self.retry_ms = value.parse().ok().or(self.retry_ms);
+            }
+            _ => {} // a comment, or a field of a later standard
+        }
+        Ok(())
+    }
+
+    fn dispatch(&mut self) -> Option<Event> {
+        let name = std::mem::take(&mut self.name);
+        if !std::mem::take(&mut self.has_data) {
+            return None;
+        }
+        let name = if name.is_empty() { "message".to_owned() } else { name };
+        Some(Event { name, data: std::mem::take(&mut self.data), id: self.id.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(stream: &[u8], slice: usize) -> Vec<Event> {
+        let mut parser = Parser::new(1 << 16);
+        let mut events = Vec::new();
+        for mut piece in stream.chunks(slice) {
+            while let Some(event) = parser.next_event(&mut piece).expect("within bounds") {
+                events.push(event);
+            }
+        }
+        events
+    }
+
+    fn event(name: &str, data: &str, id: Option<&str>) -> Event {
+        Event { name: name.into(), data: data.into(), id: id.map(Into::into) }
+    }
+
+    #[test]
+    fn the_standard_s_fields_are_read() {
+        let stream = "\u{feff}: hello\nretry: 1500\nid: 7\nevent: add\ndata: a\ndata:b\n\ndata\n\nid\ndata:  x\n\n: end\n\n";
+        let expected = [
+            event("add", "a\nb", Some("7")),
+            event("message", "", Some("7")),
+            event("message", " x", Some("")),
+        ];
+        for slice in [1, 2, 3, 7, 4096] {
+            assert_eq!(read(stream.as_bytes(), slice), expected, "slices of {slice}");
+        }
+        let mut parser = Parser::new(100);
+        let mut input = stream.as_bytes();
+        assert!(parser.next_event(&mut input).expect("reads").is_some());
+        assert_eq!(parser.retry_ms(), Some(1500));
+    }
+
+    #[test]
+    fn every_line_ending_ends_a_line() {
+        for stream in ["data: é\n\ndata: 2\n\n", "data: é\r\n\r\ndata: 2\r\n\r\n", "data: é\r\rdata: 2\r\r"]
+        {
+            for slice in 1..5 {
+                let data: Vec<_> = read(stream.as_bytes(), slice).into_iter().map(|e| e.data).collect();
+                assert_eq!(data, ["é", "2"], "{stream:?} in slices of {slice}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_empty_line_ends_is_no_event() {
+        assert_eq!(read(b"data: cut", 3), []);
+        assert_eq!(read(b"event: x\n\n", 3), []);
+    }
+
+    #[test]
+    fn p8_lines_and_events_are_bounded() {
+        let long = |stream: &[u8]| {
+            let mut parser = Parser::new(10);
+            let mut input = stream;
+            parser.next_event(&mut input)
+        };
+        assert_eq!(long(b"data: 01234567"), Err(Error::TooLong { limit: 10 }));
+        assert_eq!(long(b"data:12345\ndata:12345\ndata:1\n"), Err(Error::TooLong { limit: 10 }));
+        assert_eq!(long(b":2345678\n:2345678\n:2345678\n"), Ok(None));
+    }
+
+    proptest! {
+        #[test]
+        fn slicing_changes_nothing(stream in "(data|id|event|:|\r|\n|\r\n|é| |x){0,40}", slice in 1usize..9) {
+            prop_assert_eq!(read(stream.as_bytes(), slice), read(stream.as_bytes(), usize::MAX));
+        }
+    }
+}

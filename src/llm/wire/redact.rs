@@ -1,0 +1,50 @@
+//! Makes a provider's words fit for clients (P9). Owns what is taken out: keys, URLs, control characters, length.
+
+/// The longest quotation, characters.
+const QUOTE_CHARS: usize = 400;
+/// What the words of a quotation may begin with and yet be a key.
+const KEY_PREFIXES: [&str; 6] = ["sk-", "sk_", "pk-", "gsk_", "hf_", "xai-"];
+/// Words of at least so many letters and digits in a row are taken for keys.
+const KEY_CHARS: usize = 32;
+
+/// `text` on one line, without URLs, without anything that looks like a key, and cut to a readable length.
+pub(super) fn redact(text: &str, key: &str, host: &str) -> String {
+    let text = if key.is_empty() { text.to_owned() } else { text.replace(key, "[key]") };
+    let words: Vec<String> = text.split_whitespace().map(|word| redact_word(word, host)).collect();
+    let line: String = words.join(" ").chars().filter(|c| !c.is_control()).collect();
+    match line.char_indices().nth(QUOTE_CHARS) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line,
+    }
+}
+
+fn redact_word(word: &str, host: &str) -> String {
+    let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
+    let lower = word.to_ascii_lowercase();
+    let names_host = !host.is_empty() && lower.contains(&host.to_ascii_lowercase());
+    if lower.contains("://") || lower.contains("www.") || names_host {
+        return "[url]".to_owned();
+    }
+    let longest_run = word.split(|c: char| !c.is_ascii_alphanumeric()).map(str::len).max().unwrap_or(0);
+    if KEY_PREFIXES.iter().any(|prefix| bare.starts_with(prefix)) || longest_run >= KEY_CHARS {
+        return "[key]".to_owned();
+    }
+    word.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p9_neither_key_nor_url_stays() {
+        let said = "Incorrect API key provided: sk-abc**def, or topsecret.\n See https://platform.x/keys (api.x.test:443)";
+        let told = redact(said, "topsecret", "api.x.test");
+        assert_eq!(told, "Incorrect API key provided: [key] or [key]. See [url] [url]");
+    }
+
+    #[test]
+    fn p8_a_quotation_is_short() {
+        assert_eq!(redact(&"a b ".repeat(1000), "", "").chars().count(), QUOTE_CHARS + 1);
+    }
+}

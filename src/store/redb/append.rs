@@ -1,0 +1,63 @@
+//! Appending to the log of a leased job. Refuses lost leases, and ends that are not written as ends (P4).
+
+use super::act::{Act, SMALL};
+use super::transaction::Transaction;
+use crate::domain::event::{Event, Mark, Record};
+use crate::domain::id::JobId;
+use crate::ports::{Fence, StoreError, Urgency};
+
+/// These records, in order.
+pub(super) struct Append {
+    pub(super) fence: Fence,
+    pub(super) records: Vec<Record>,
+    pub(super) urgency: Urgency,
+}
+
+impl Act for Append {
+    type Out = ();
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
+        let mut held = transaction.lease(self.fence)?;
+        refuse_terminal(&self.records)?;
+        for record in &self.records {
+            transaction.tables.append(self.fence.job, &mut held.tail, record, self.urgency)?;
+        }
+        if !self.records.is_empty() {
+            transaction.keep(held);
+        }
+        Ok(())
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        vec![self.fence.job]
+    }
+
+    fn weight(&self) -> usize {
+        self.records.iter().map(record_bytes).sum()
+    }
+
+    fn urgency(&self) -> Urgency {
+        self.urgency
+    }
+}
+
+/// A terminal event comes with its ending or not at all.
+pub(super) fn refuse_terminal(records: &[Record]) -> Result<(), StoreError> {
+    let is_terminal = |record: &Record| matches!(record, Record::Event(event) if event.is_terminal());
+    if records.iter().any(is_terminal) {
+        return Err(StoreError::Corrupt("a terminal event among a job's records".to_owned()));
+    }
+    Ok(())
+}
+
+/// Roughly a record's size.
+pub(super) fn record_bytes(record: &Record) -> usize {
+    let text = match record {
+        Record::Event(Event::Delta { text, .. }) => text.len(),
+        Record::Event(Event::ToolCall { call, .. }) => call.arguments.len(),
+        Record::Event(Event::ToolResult { content, .. })
+        | Record::Mark(Mark::ToolFinished { content, .. }) => content.len(),
+        _ => 0,
+    };
+    text.saturating_add(SMALL / 2)
+}

@@ -1,0 +1,52 @@
+//! Leasing ready jobs: the attempt is counted, durably, before any work. Refuses to hand out a job that is not queued.
+
+use super::act::Act;
+use super::lease::Held;
+use super::transaction::Transaction;
+use crate::domain::event::{Event, Phase};
+use crate::domain::id::JobId;
+use crate::domain::job::JobStatus;
+use crate::ports::{Lease, StopFlag, StoreError};
+use std::sync::Arc;
+
+/// Up to so many.
+pub(super) struct Claim(pub(super) usize);
+
+impl Act for Claim {
+    type Out = Vec<Lease>;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Vec<Lease>, StoreError> {
+        transaction.admit_due()?;
+        let mut leases = Vec::new();
+        while leases.len() < self.0 {
+            let Some(job) = transaction.take_ready()? else { break };
+            leases.push(transaction.lease_out(job)?);
+        }
+        Ok(leases)
+    }
+
+    /// None: no lease of theirs exists before the commit, and recovery finds those that a failed one left behind.
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+impl Transaction<'_> {
+    fn lease_out(&mut self, job: JobId) -> Result<Lease, StoreError> {
+        let mut row = self.row(job)?;
+        let spec = Arc::new(self.spec(job)?);
+        let mut tail = self.tables.tail(job)?;
+        row.job.epoch = row.job.epoch.saturating_add(1);
+        row.job.attempt = row.job.attempt.saturating_add(1);
+        row.job.started_at_ms = row.job.started_at_ms.or(Some(self.now_ms));
+        let reason = row.resumed.take();
+        let event = Event::Status { status: Phase::Running, attempt: row.job.attempt, reason };
+        self.tables.append_event(job, &mut tail, &event)?;
+        row.job.last_event_id = tail.seq;
+        self.move_row(&mut row, JobStatus::Running)?;
+        let stop = StopFlag::default();
+        let lease = Lease { job: row.job.clone(), spec: Arc::clone(&spec), stop: stop.clone() };
+        self.keep(Held { row: Arc::new(row), spec, stop, tail });
+        Ok(lease)
+    }
+}

@@ -1,0 +1,99 @@
+//! Ending jobs, by their worker or by the store itself: terminal event, row, answer, conversation and queue in one
+//! transaction, because two would be torn apart by a crash (P4).
+
+use super::act::{Act, SMALL};
+use super::append::{record_bytes, refuse_terminal};
+use super::keys::TurnKey;
+use super::lease::Tail;
+use super::queue::line_key;
+use super::row::Row;
+use super::transaction::Transaction;
+use super::value;
+use crate::domain::event::{Event, FailureCode, Record};
+use crate::domain::id::JobId;
+use crate::domain::job::{Ending, JobSpec};
+use crate::ports::{Fence, StoreError, Urgency};
+use std::sync::Arc;
+
+/// The last write of a lease.
+pub(super) struct Finish {
+    pub(super) fence: Fence,
+    pub(super) records: Vec<Record>,
+    pub(super) ending: Ending,
+}
+
+impl Act for Finish {
+    type Out = ();
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
+        let mut held = transaction.lease(self.fence)?;
+        refuse_terminal(&self.records)?;
+        for record in &self.records {
+            transaction.tables.append(self.fence.job, &mut held.tail, record, Urgency::Soon)?;
+        }
+        let mut row = Arc::unwrap_or_clone(held.row);
+        row.job.crashes = 0;
+        transaction.write_turn(&row, &held.spec, &self.ending)?;
+        transaction.end(&mut row, &mut held.tail, &self.ending)?;
+        transaction.drop_lease(self.fence.job);
+        Ok(())
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        vec![self.fence.job]
+    }
+
+    fn weight(&self) -> usize {
+        let records = self.records.iter().map(record_bytes).sum::<usize>();
+        records.saturating_add(self.ending.output_text.len()).saturating_add(SMALL)
+    }
+}
+
+impl Transaction<'_> {
+    /// Writes an end: the only place where a terminal event enters a log.
+    pub(super) fn end(&mut self, row: &mut Row, tail: &mut Tail, ending: &Ending) -> Result<(), StoreError> {
+        if !ending.event.is_terminal() {
+            return Err(StoreError::Corrupt("an ending without a terminal event".to_owned()));
+        }
+        self.retire(row)?;
+        self.tables.append_event(row.id(), tail, &ending.event)?;
+        row.job.usage = ending.usage;
+        row.job.error = ending.error();
+        row.job.finished_at_ms = Some(self.now_ms);
+        row.job.last_event_id = tail.seq;
+        row.resumed = None;
+        self.move_row(row, ending.status())?;
+        if !ending.output_text.is_empty() {
+            let text = value::encode_text(&ending.output_text);
+            self.tables.outputs.insert(&row.id().to_bytes(), text.as_slice())?;
+        }
+        self.announce(row.id(), tail.seq);
+        Ok(())
+    }
+
+    /// Ends a job that no worker holds, without an answer.
+    pub(super) fn end_unheld(
+        &mut self,
+        row: &mut Row,
+        code: FailureCode,
+        content: &str,
+    ) -> Result<(), StoreError> {
+        let mut tail = self.tables.tail(row.id())?;
+        let ending = Ending {
+            event: Event::Error { content: content.to_owned(), code },
+            usage: row.job.usage,
+            output_text: String::new(),
+            messages: Vec::new(),
+        };
+        self.end(row, &mut tail, &ending)
+    }
+
+    /// What the conversation gains: what was asked, and what was said to it.
+    fn write_turn(&mut self, row: &Row, spec: &JobSpec, ending: &Ending) -> Result<(), StoreError> {
+        if let Some(key) = line_key(row).map(TurnKey::encode) {
+            let messages: Vec<_> = spec.input.iter().chain(&ending.messages).collect();
+            self.tables.turns.insert(&key, value::encode(&messages)?.as_slice())?;
+        }
+        Ok(())
+    }
+}

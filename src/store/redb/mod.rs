@@ -1,0 +1,272 @@
+//! The embedded store on redb: one file, one writer thread, readers beside it. Owns how a job lies on disk; refuses
+//! everything that is not behind [`Store`].
+//!
+//! The way of a write: an `Act` goes through the bounded channel (`batch`), joins a group, is applied to one open
+//! `transaction` (tables and copies of what is in memory), and the `writer` commits, fsyncs, and only then settles the
+//! tickets and wakes readers (`watches`) and workers (`work`).
+
+mod act;
+mod append;
+mod batch;
+mod cancel;
+mod claim;
+mod error;
+mod finish;
+mod keys;
+mod lease;
+mod log;
+mod medium;
+mod probe;
+mod queue;
+mod read;
+mod recover;
+mod release;
+mod row;
+mod schema;
+mod submit;
+mod transaction;
+mod value;
+mod watches;
+mod work;
+mod writer;
+
+pub use self::error::OpenError;
+
+use self::act::{Act, pend};
+use self::batch::Request;
+use self::medium::{Handle, InFile, Made, Medium};
+use self::schema::{Layout, Tables};
+use self::transaction::Bounds;
+use self::writer::{Shared, Writer};
+use super::options::StoreOptions;
+use crate::domain::event::Record;
+use crate::domain::id::{JobId, UserId};
+use crate::domain::job::{Ending, Job};
+use crate::domain::limits::Limits;
+use crate::domain::message::Message;
+use crate::ports::{
+    Clock, EventPage, Fence, JobPage, JobQuery, Lease, NewJob, StopFlag, Store, StoreError, Ticket, Urgency,
+};
+use redb::{Database, DatabaseError, StorageBackend};
+use std::path::Path;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// The store of one server.
+pub struct RedbStore {
+    shared: Arc<Shared>,
+    channel: SyncSender<Request>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl RedbStore {
+    /// Opens the file, creates it when it is missing, and recovers what a crash left running.
+    pub fn open(
+        path: &Path,
+        options: &StoreOptions,
+        limits: &Limits,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, OpenError> {
+        let (options, bounds) = (options.clone(), Bounds::from(limits));
+        Self::open_medium(Box::new(InFile(path.to_owned())), path, (options, bounds), clock)
+    }
+
+    /// Opens whatever `make` makes, and makes it anew each time the store has to reopen after an I/O error.
+    pub fn open_with_backend<B: StorageBackend>(
+        make: impl Fn() -> B + Send + Sync + 'static,
+        options: &StoreOptions,
+        limits: &Limits,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, OpenError> {
+        let (options, bounds) = (options.clone(), Bounds::from(limits));
+        Self::open_medium(Box::new(Made(make)), Path::new("(made)"), (options, bounds), clock)
+    }
+
+    /// Writes what was asked for before, settles the file and ends the writer. Later writes and reads answer
+    /// [`StoreError::Closed`]. Blocks; closing twice is one close.
+    pub fn close(&self) {
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(writer) = writer {
+            // Both fail only if the writer is gone already.
+            drop(self.channel.send(Request::Close));
+            drop(writer.join());
+        }
+    }
+
+    fn open_medium(
+        medium: Box<dyn Medium>,
+        path: &Path,
+        (options, bounds): (StoreOptions, Bounds),
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, OpenError> {
+        let unusable = |e: StoreError| OpenError::Unusable { path: path.to_owned(), reason: e.to_string() };
+        medium.provide().map_err(|e| refused(path, e))?;
+        let database = medium.open(options.cache_bytes).map_err(|e| refused(path, e))?;
+        prepare(&database, path)?;
+        let (channel, requests) = sync_channel(options.channel_writes.max(1));
+        let shared = Arc::new(Shared {
+            medium,
+            handle: Handle::new(database),
+            options,
+            bounds,
+            clock,
+            backlog: batch::Backlog::default(),
+            watches: watches::Watches::default(),
+            work: work::Work::default(),
+        });
+        let writer = Writer::start(Arc::clone(&shared)).map_err(unusable)?;
+        let thread =
+            std::thread::Builder::new().name("store".to_owned()).spawn(move || writer.run(&requests));
+        let thread = thread.map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
+        Ok(Arc::new(Self { shared, channel, writer: Mutex::new(Some(thread)) }))
+    }
+
+    /// For requests of clients: they hear that the store is busy rather than wait.
+    fn offer<A: Act>(&self, act: A) -> Ticket<A::Out> {
+        let weight = act.weight();
+        if !self.shared.backlog.has_room(weight) {
+            return Ticket::refused(StoreError::Busy);
+        }
+        let (pending, ticket) = pend(act);
+        self.shared.backlog.enter(weight);
+        let Err(refusal) = self.channel.try_send(Request::Write(pending)) else { return ticket };
+        self.shared.backlog.leave(weight);
+        match refusal {
+            TrySendError::Full(_) => Ticket::refused(StoreError::Busy),
+            TrySendError::Disconnected(_) => Ticket::refused(StoreError::Closed),
+        }
+    }
+
+    /// For workers: a full channel slows them down.
+    fn push<A: Act>(&self, act: A) -> Ticket<A::Out> {
+        let weight = act.weight();
+        let (pending, ticket) = pend(act);
+        self.shared.backlog.enter(weight);
+        if self.channel.send(Request::Write(pending)).is_ok() {
+            return ticket;
+        }
+        self.shared.backlog.leave(weight);
+        Ticket::refused(StoreError::Closed)
+    }
+}
+
+impl Drop for RedbStore {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl From<&Limits> for Bounds {
+    fn from(limits: &Limits) -> Self {
+        Self { queue_jobs: limits.queue_jobs, crashes: limits.crashes }
+    }
+}
+
+fn refused(path: &Path, error: DatabaseError) -> OpenError {
+    let path = path.to_owned();
+    match error {
+        DatabaseError::DatabaseAlreadyOpen => OpenError::Locked { path },
+        DatabaseError::Storage(redb::StorageError::Io(source)) => OpenError::Io { path, source },
+        other => OpenError::Unusable { path, reason: other.to_string() },
+    }
+}
+
+/// Makes an empty file a store and refuses one that a newer build wrote.
+fn prepare(database: &Database, path: &Path) -> Result<(), OpenError> {
+    let unusable = |e: StoreError| OpenError::Unusable { path: path.to_owned(), reason: e.to_string() };
+    match schema::inspect(database).map_err(unusable)? {
+        Layout::Known(found) if found > schema::VERSION => {
+            Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION })
+        }
+        Layout::Known(_) => Ok(()),
+        Layout::Empty => found(database).map_err(unusable),
+    }
+}
+
+fn found(database: &Database) -> Result<(), StoreError> {
+    let writing = database.begin_write()?;
+    Tables::open(&writing)?.found()?;
+    Ok(writing.commit()?)
+}
+
+impl Store for RedbStore {
+    fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>> {
+        self.offer(submit::Submit(jobs))
+    }
+
+    fn claim(&self, max: usize) -> Ticket<Vec<Lease>> {
+        // An empty queue costs no commit, not even a message to the writer.
+        if max == 0 || !self.shared.work.is_there(self.shared.clock.now_ms()) {
+            let (caller, ticket) = Ticket::new();
+            drop(caller.send(Ok(Vec::new())));
+            return ticket;
+        }
+        self.push(claim::Claim(max))
+    }
+
+    fn append(&self, fence: Fence, records: Vec<Record>, urgency: Urgency) -> Ticket<()> {
+        self.push(append::Append { fence, records, urgency })
+    }
+
+    fn finish(&self, fence: Fence, records: Vec<Record>, ending: Ending) -> Ticket<()> {
+        self.push(finish::Finish { fence, records, ending })
+    }
+
+    fn release(&self, fence: Fence) -> Ticket<()> {
+        self.push(release::Release(fence))
+    }
+
+    fn cancel(&self, user: UserId, job: JobId) -> Ticket<Option<Job>> {
+        self.offer(cancel::Cancel { user, job })
+    }
+
+    fn probe(&self) -> Ticket<()> {
+        self.offer(probe::Probe)
+    }
+
+    fn job(&self, user: UserId, job: JobId) -> Result<Option<Job>, StoreError> {
+        let row = self.shared.handle.read(|reading| read::row(reading, job))?;
+        Ok(row.map(|row| row.job).filter(|job| job.user == user))
+    }
+
+    fn output(&self, job: JobId) -> Result<Option<String>, StoreError> {
+        self.shared.handle.read(|reading| read::output(reading, job))
+    }
+
+    fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError> {
+        self.shared.handle.read(|reading| read::jobs(reading, query))
+    }
+
+    fn events(&self, job: JobId, after: u64, max: usize) -> Result<EventPage, StoreError> {
+        self.shared.handle.read(|reading| read::events(reading, job, after, max))
+    }
+
+    fn step_text(&self, job: JobId, first_seq: u64, up_to: u64) -> Result<String, StoreError> {
+        self.shared.handle.read(|reading| read::step_text(reading, job, first_seq, up_to))
+    }
+
+    fn log(&self, job: JobId) -> Result<Vec<Record>, StoreError> {
+        self.shared.handle.read(|reading| read::log(reading, job))
+    }
+
+    fn history(&self, job: &Job, max: usize) -> Result<Vec<Message>, StoreError> {
+        self.shared.handle.read(|reading| read::history(reading, job.id, max))
+    }
+
+    fn watch(&self, job: JobId) -> watch::Receiver<u64> {
+        let receiver = self.shared.watches.subscribe(job);
+        // Subscribed first, read second: a commit in between is seen by one or the other. A failed read costs only
+        // the first hint; the reader's own read will say what is wrong.
+        if let Ok(seq) = self.shared.handle.read(|reading| read::last_seq(reading, job)) {
+            self.shared.watches.bump(job, seq);
+        }
+        receiver
+    }
+
+    fn wait_for_work(&self, stop: &StopFlag, timeout: Duration) {
+        self.shared.work.wait(stop, timeout, || self.shared.clock.now_ms());
+    }
+}

@@ -1,0 +1,23 @@
+//! Proof that the writer and the disk work: a commit that changes nothing but a beat.
+
+use super::act::Act;
+use super::transaction::Transaction;
+use crate::domain::id::JobId;
+use crate::ports::StoreError;
+
+/// One beat.
+pub(super) struct Probe;
+
+impl Act for Probe {
+    type Out = ();
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
+        transaction.counters.beat = transaction.counters.beat.wrapping_add(1);
+        transaction.touch();
+        Ok(())
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,145 @@
+//! Who runs next. Owns the ready queue with its fairness, the delayed jobs and the order inside conversations;
+//! refuses to look at logs and leases.
+//!
+//! Fairness is self-clocked fair queueing inside a priority: a job's fair time is one more than the larger of the
+//! user's last and the one served last, so users take turns however many jobs each has queued. Old entries do not age
+//! from one priority into another.
+
+use super::keys::{DelayedKey, FairKey, ReadyKey, TurnBytes, TurnKey};
+use super::row::{Place, Row};
+use super::transaction::Transaction;
+use crate::domain::id::JobId;
+use crate::ports::StoreError;
+use redb::ReadableTable;
+
+/// Delayed jobs that one claim makes ready; the next claim goes on.
+const DUE_JOBS: usize = 1_024;
+
+impl Transaction<'_> {
+    /// Gives a job its place: behind its conversation, delayed, or ready.
+    pub(super) fn enqueue(&mut self, row: &mut Row) -> Result<(), StoreError> {
+        if let Some(key) = line_key(row).map(TurnKey::encode) {
+            self.tables.lines.insert(&key, &row.id().to_bytes())?;
+            if self.line_head(row)? != Some(row.id()) {
+                row.place = Place::Behind;
+                return Ok(());
+            }
+        }
+        self.place(row)
+    }
+
+    /// Takes an ended job out of every queue and lets the next of its conversation in.
+    pub(super) fn retire(&mut self, row: &mut Row) -> Result<(), StoreError> {
+        self.displace(row)?;
+        self.counters.unfinished = self.counters.unfinished.saturating_sub(1);
+        let Some(key) = line_key(row).map(TurnKey::encode) else { return Ok(()) };
+        self.tables.lines.remove(&key)?;
+        let Some(next) = self.line_head(row)? else { return Ok(()) };
+        let mut next = self.row(next)?;
+        if next.place == Place::Behind {
+            self.place(&mut next)?;
+            self.put_row(&next)?;
+        }
+        Ok(())
+    }
+
+    /// Ready, or delayed until its time.
+    pub(super) fn place(&mut self, row: &mut Row) -> Result<(), StoreError> {
+        match row.job.run_at_ms {
+            Some(run_at_ms) if run_at_ms > self.now_ms => {
+                let key = DelayedKey { run_at_ms, accept: row.accept };
+                self.tables.delayed.insert(&key.encode(), &row.id().to_bytes())?;
+                row.place = Place::Delayed;
+                Ok(())
+            }
+            _ => self.make_ready(row),
+        }
+    }
+
+    fn make_ready(&mut self, row: &mut Row) -> Result<(), StoreError> {
+        let fair = match row.fair {
+            Some(fair) => fair,
+            None => self.next_fair(row)?,
+        };
+        row.fair = Some(fair);
+        row.place = Place::Ready;
+        let key = ReadyKey { priority: row.job.priority.level(), fair, accept: row.accept };
+        self.tables.ready.insert(&key.encode(), &row.id().to_bytes())?;
+        self.effects.readied = self.effects.readied.saturating_add(1);
+        Ok(())
+    }
+
+    fn next_fair(&mut self, row: &Row) -> Result<u64, StoreError> {
+        let key = FairKey { priority: row.job.priority.level(), user: row.job.user };
+        let last = match self.fair.get(&key) {
+            Some(last) => *last,
+            None => self.tables.fair.get(&key.encode())?.map_or(0, |v| v.value()),
+        };
+        let served = self.counters.served.get(usize::from(key.priority)).copied().unwrap_or_default();
+        let fair = last.max(served).saturating_add(1);
+        self.fair.insert(key, fair);
+        Ok(fair)
+    }
+
+    /// Takes the first ready job out of the queue.
+    pub(super) fn take_ready(&mut self) -> Result<Option<JobId>, StoreError> {
+        let Some((key, job)) = self.tables.ready.pop_first()? else { return Ok(None) };
+        let key = ReadyKey::decode(key.value());
+        if let Some(served) = self.counters.served.get_mut(usize::from(key.priority)) {
+            *served = key.fair.max(*served);
+        }
+        Ok(Some(JobId::from_bytes(*job.value())))
+    }
+
+    /// Makes delayed jobs ready whose time has come.
+    pub(super) fn admit_due(&mut self) -> Result<(), StoreError> {
+        for _ in 0..DUE_JOBS {
+            if self.next_due_ms()?.is_none_or(|due| due > self.now_ms) {
+                break;
+            }
+            let Some(job) = self.tables.delayed.pop_first()?.map(|(_, job)| JobId::from_bytes(*job.value()))
+            else {
+                break;
+            };
+            let mut row = self.row(job)?;
+            self.make_ready(&mut row)?;
+            self.put_row(&row)?;
+        }
+        Ok(())
+    }
+
+    /// When the next delayed job is due.
+    pub(super) fn next_due_ms(&self) -> Result<Option<u64>, StoreError> {
+        Ok(self.tables.delayed.first()?.map(|(key, _)| DelayedKey::decode(key.value()).run_at_ms))
+    }
+
+    fn displace(&mut self, row: &mut Row) -> Result<(), StoreError> {
+        match (row.place, row.fair, row.job.run_at_ms) {
+            (Place::Ready, Some(fair), _) => {
+                let key = ReadyKey { priority: row.job.priority.level(), fair, accept: row.accept };
+                self.tables.ready.remove(&key.encode())?;
+            }
+            (Place::Delayed, _, Some(run_at_ms)) => {
+                self.tables.delayed.remove(&DelayedKey { run_at_ms, accept: row.accept }.encode())?;
+            }
+            _ => {}
+        }
+        row.place = Place::Out;
+        Ok(())
+    }
+
+    /// The job of a conversation whose turn it is.
+    fn line_head(&self, row: &Row) -> Result<Option<JobId>, StoreError> {
+        let Some(key) = line_key(row) else { return Ok(None) };
+        let first = TurnKey { accept: 0, ..key }.encode();
+        let last = TurnKey { accept: u64::MAX, ..key }.encode();
+        let head = self.tables.lines.range::<&TurnBytes>(&first..=&last)?.next().transpose()?;
+        Ok(head.map(|(_, job)| JobId::from_bytes(*job.value())))
+    }
+}
+
+/// Where a job stands in its conversation, if it is in one.
+pub(super) fn line_key(row: &Row) -> Option<TurnKey<'_>> {
+    let conversation = row.job.conversation_id.as_ref()?;
+    Some(TurnKey { user: row.job.user, conversation, accept: row.accept })
+}

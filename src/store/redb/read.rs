@@ -1,0 +1,166 @@
+//! Reading committed state. Owns every query; refuses to hold a transaction longer than one page.
+
+use super::keys::{DelayedKey, JobBytes, LogBytes, LogKey, OwnerBytes, OwnerKey, TurnBytes, TurnKey};
+use super::queue::line_key;
+use super::row::Row;
+use super::schema::{DELAYED, JOBS, LOG, OUTPUTS, OWNED, READY, TURNS};
+use super::value;
+use crate::domain::event::{Event, Numbered, Record};
+use crate::domain::id::JobId;
+use crate::domain::job::{Job, JobStatus};
+use crate::domain::message::Message;
+use crate::ports::{EventPage, JobPage, JobQuery, StoreError};
+use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata};
+
+/// A page of events ends after so many bytes.
+const PAGE_BYTES: usize = 64 * 1024;
+
+const ALL_STATES: [JobStatus; 5] =
+    [JobStatus::Queued, JobStatus::Running, JobStatus::Succeeded, JobStatus::Failed, JobStatus::Cancelled];
+
+/// The row of a job.
+pub(super) fn row(reading: &ReadTransaction, job: JobId) -> Result<Option<Row>, StoreError> {
+    let jobs = reading.open_table(JOBS)?;
+    jobs.get(&job.to_bytes())?.map(|bytes| value::decode(bytes.value())).transpose()
+}
+
+/// The answer of an ended job; an empty one has no row.
+pub(super) fn output(reading: &ReadTransaction, job: JobId) -> Result<Option<String>, StoreError> {
+    if let Some(bytes) = reading.open_table(OUTPUTS)?.get(&job.to_bytes())? {
+        return value::decode_text(bytes.value()).map(Some);
+    }
+    Ok(row(reading, job)?.filter(|row| row.job.status.is_terminal()).map(|_| String::new()))
+}
+
+/// A user's jobs, newest first: the lists of the wanted states, merged.
+pub(super) fn jobs(reading: &ReadTransaction, query: &JobQuery) -> Result<JobPage, StoreError> {
+    let before = match query.before {
+        Some(job) => row(reading, job)?.filter(|row| row.job.user == query.user).map_or(0, |row| row.accept),
+        None => u64::MAX,
+    };
+    let owned = reading.open_table(OWNED)?;
+    let wanted = ALL_STATES.iter().filter(|status| query.status.is_none_or(|only| only == **status));
+    let mut found: Vec<(u64, JobBytes)> = Vec::new();
+    for status in wanted {
+        let key = |accept| OwnerKey { user: query.user, status: *status, accept }.encode();
+        for entry in
+            owned.range::<&OwnerBytes>(&key(0)..&key(before))?.rev().take(query.limit.saturating_add(1))
+        {
+            let (key, job) = entry?;
+            found.push((OwnerKey::accept(key.value()), *job.value()));
+        }
+    }
+    found.sort_unstable_by(|one, two| two.cmp(one));
+    let has_more = found.len() > query.limit;
+    found.truncate(query.limit);
+    let table = reading.open_table(JOBS)?;
+    let load = |(_, id): (u64, JobBytes)| -> Result<Job, StoreError> {
+        let bytes =
+            table.get(&id)?.ok_or_else(|| StoreError::Corrupt("a listed job has no row".to_owned()))?;
+        Ok(value::decode::<Row>(bytes.value())?.job)
+    };
+    Ok(JobPage { jobs: found.into_iter().map(load).collect::<Result<_, _>>()?, has_more })
+}
+
+/// The newest event of a log.
+pub(super) fn last_seq(reading: &ReadTransaction, job: JobId) -> Result<u64, StoreError> {
+    let log = reading.open_table(LOG)?;
+    let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
+    let newest = log.range::<&LogBytes>(&first..=&last)?.next_back().transpose()?;
+    Ok(newest.map_or(0, |(key, _)| LogKey::decode(key.value()).seq))
+}
+
+/// Events after the cursor.
+pub(super) fn events(
+    reading: &ReadTransaction,
+    job: JobId,
+    after: u64,
+    max: usize,
+) -> Result<EventPage, StoreError> {
+    let last_seq = last_seq(reading, job)?;
+    let mut page = EventPage { events: Vec::new(), last_seq };
+    let Some(from) = after.checked_add(1) else { return Ok(page) };
+    let log = reading.open_table(LOG)?;
+    let (first, last) = (LogKey { job, seq: from, sub: 0 }.encode(), LogKey::last(job).encode());
+    let mut bytes = 0_usize;
+    for entry in log.range::<&LogBytes>(&first..=&last)? {
+        if page.events.len() >= max || bytes >= PAGE_BYTES {
+            break;
+        }
+        let (key, stored) = entry?;
+        let key = LogKey::decode(key.value());
+        if key.sub == 0 {
+            bytes = bytes.saturating_add(stored.value().len());
+            page.events.push(Numbered { seq: key.seq, event: value::decode(stored.value())? });
+        }
+    }
+    Ok(page)
+}
+
+/// The text of the step that begins at `first_seq`.
+pub(super) fn step_text(
+    reading: &ReadTransaction,
+    job: JobId,
+    first_seq: u64,
+    up_to: u64,
+) -> Result<String, StoreError> {
+    let log = reading.open_table(LOG)?;
+    let first = LogKey { job, seq: first_seq, sub: 0 }.encode();
+    let last = LogKey { job, seq: up_to.max(first_seq), sub: 0 }.encode();
+    let mut step = None;
+    let mut whole = String::new();
+    for entry in log.range::<&LogBytes>(&first..=&last)? {
+        let (key, bytes) = entry?;
+        if LogKey::decode(key.value()).sub > 0 {
+            continue;
+        }
+        if let Event::Delta { index, text, .. } = value::decode(bytes.value())?
+            && *step.get_or_insert(index) == index
+        {
+            whole.push_str(&text);
+        }
+    }
+    Ok(whole)
+}
+
+/// The whole log.
+pub(super) fn log(reading: &ReadTransaction, job: JobId) -> Result<Vec<Record>, StoreError> {
+    let log = reading.open_table(LOG)?;
+    let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
+    let mut records = Vec::new();
+    for entry in log.range::<&LogBytes>(&first..=&last)? {
+        let (key, bytes) = entry?;
+        records.push(match LogKey::decode(key.value()).sub {
+            0 => Record::Event(value::decode(bytes.value())?),
+            _ => Record::Mark(value::decode(bytes.value())?),
+        });
+    }
+    Ok(records)
+}
+
+/// The newest `max` messages of the conversation before the job, oldest first.
+pub(super) fn history(reading: &ReadTransaction, job: JobId, max: usize) -> Result<Vec<Message>, StoreError> {
+    let Some(row) = row(reading, job)? else { return Ok(Vec::new()) };
+    let Some(key) = line_key(&row) else { return Ok(Vec::new()) };
+    let (first, here) = (TurnKey { accept: 0, ..key }.encode(), key.encode());
+    let turns = reading.open_table(TURNS)?;
+    let mut newest_first = Vec::new();
+    for entry in turns.range::<&TurnBytes>(&first..&here)?.rev() {
+        if newest_first.len() >= max {
+            break;
+        }
+        let turn: Vec<Message> = value::decode(entry?.1.value())?;
+        newest_first.extend(turn.into_iter().rev());
+    }
+    newest_first.truncate(max);
+    newest_first.reverse();
+    Ok(newest_first)
+}
+
+/// Length of the ready queue, and when the next delayed job is due.
+pub(super) fn queue(reading: &ReadTransaction) -> Result<(u64, Option<u64>), StoreError> {
+    let ready = reading.open_table(READY)?.len()?;
+    let delayed = reading.open_table(DELAYED)?;
+    let next = delayed.first()?.map(|(key, _)| DelayedKey::decode(key.value()).run_at_ms);
+    Ok((ready, next))
+}

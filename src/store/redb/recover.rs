@@ -1,0 +1,70 @@
+//! After a crash or a failed commit: "running" on disk is never trusted. Owns what becomes of jobs that are running on
+//! disk and that no worker of this process holds; refuses to look at any other job, so that a large store opens fast.
+
+use super::act::Act;
+use super::release::CANCELLED;
+use super::row::Row;
+use super::transaction::Transaction;
+use crate::domain::event::FailureCode;
+use crate::domain::id::JobId;
+use crate::ports::StoreError;
+use redb::ReadableTable;
+
+/// What cut the runs off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The process died: perhaps because of the job.
+    Crash,
+    /// A commit failed: not the job's fault.
+    Disk,
+}
+
+/// All jobs that were cut off.
+pub(super) struct Recover(pub(super) Cause);
+
+impl Act for Recover {
+    type Out = ();
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
+        let running = transaction.tables.running.iter()?;
+        let jobs: Vec<_> = running
+            .map(|entry| entry.map(|(job, _)| JobId::from_bytes(*job.value())))
+            .collect::<Result<_, _>>()?;
+        for job in jobs {
+            if !transaction.is_leased(job) {
+                let mut row = transaction.row(job)?;
+                transaction.recover(&mut row, self.0)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+impl Transaction<'_> {
+    fn recover(&mut self, row: &mut Row, cause: Cause) -> Result<(), StoreError> {
+        if row.job.cancel_requested {
+            return self.end_unheld(row, FailureCode::Cancelled, CANCELLED);
+        }
+        if cause == Cause::Crash {
+            row.job.crashes = row.job.crashes.saturating_add(1);
+            if row.job.crashes >= self.bounds.crashes {
+                return self.end_unheld(
+                    row,
+                    FailureCode::Poison,
+                    "The job was running each time the server crashed.",
+                );
+            }
+        }
+        let reason = match cause {
+            Cause::Crash => "resumed after a crash",
+            Cause::Disk => "resumed after a disk error",
+        };
+        row.resumed = Some(reason.to_owned());
+        let mut tail = self.tables.tail(row.id())?;
+        self.requeue(row, &mut tail, Some(reason.to_owned()))
+    }
+}

@@ -1,0 +1,55 @@
+//! A job's small row: how it stands and where it waits. Owns the one way to change a state; refuses the big
+//! immutable parts (what was asked, what was answered), which have tables of their own.
+
+use crate::domain::id::JobId;
+use crate::domain::job::{Job, JobStatus};
+use crate::ports::StoreError;
+use serde::{Deserialize, Serialize};
+
+/// Where a job waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Place {
+    /// In the ready queue.
+    Ready,
+    /// Not before its time.
+    Delayed,
+    /// Behind an earlier job of its conversation.
+    Behind,
+    /// Nowhere: it runs, or has ended.
+    Out,
+}
+
+/// What the `jobs` table holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Row {
+    pub(super) job: Job,
+    /// Number of its acceptance: rises over all jobs of the store.
+    pub(super) accept: u64,
+    /// Its fair time, once it has one; a job given back keeps it, and so its turn.
+    pub(super) fair: Option<u64>,
+    pub(super) place: Place,
+    /// Why the next run is not the ordinary way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) resumed: Option<String>,
+}
+
+impl Row {
+    pub(super) fn id(&self) -> JobId {
+        self.job.id
+    }
+
+    /// Follows the state machine; an impossible step is a fault of the store and abandons the transaction (P4).
+    pub(super) fn become_status(&mut self, next: JobStatus) -> Result<(), StoreError> {
+        if !self.job.status.may_become(next) {
+            let (id, now) = (self.id(), self.job.status);
+            return Err(StoreError::Corrupt(format!(
+                "{id} is {} and cannot become {}",
+                now.as_str(),
+                next.as_str()
+            )));
+        }
+        self.job.status = next;
+        Ok(())
+    }
+}

@@ -1,0 +1,187 @@
+//! One group of writes on its way to a commit. Owns the open tables and copies of everything in memory that the group
+//! changes, so that a commit that fails has changed nothing; refuses to commit (the writer does).
+
+use super::keys::{FairKey, OwnerKey};
+use super::lease::{Held, Leases};
+use super::row::{Place, Row};
+use super::schema::{Counters, Tables};
+use super::value;
+use crate::domain::id::JobId;
+use crate::domain::job::{JobSpec, JobStatus};
+use crate::ports::{Fence, Stop, StopFlag, StoreError};
+use redb::{ReadableTable, ReadableTableMetadata};
+use std::collections::HashMap;
+
+/// What does not change from one transaction to the next.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Unfinished jobs in the store.
+    pub(super) queue_jobs: u64,
+    /// Crashes in a row that make a job poison.
+    pub(super) crashes: u32,
+}
+
+/// An open group of writes.
+pub(super) struct Transaction<'t> {
+    pub(super) tables: Tables<'t>,
+    pub(super) counters: Counters,
+    pub(super) bounds: Bounds,
+    pub(super) now_ms: u64,
+    pub(super) fair: HashMap<FairKey, u64>,
+    pub(super) effects: Effects,
+    leases: &'t Leases,
+    /// Changed leases; `None` has ended.
+    changed: HashMap<JobId, Option<Held>>,
+    stored: Counters,
+    is_dirty: bool,
+}
+
+/// What follows from a commit, and only from it.
+#[derive(Debug, Default)]
+pub(super) struct Effects {
+    /// The newest `seq` of every job that got events.
+    pub(super) news: HashMap<JobId, u64>,
+    /// Flags to raise.
+    pub(super) stops: Vec<(StopFlag, Stop)>,
+    /// Jobs that entered the ready queue.
+    pub(super) readied: u64,
+}
+
+/// What a group of writes came to, before its commit.
+#[derive(Debug)]
+pub(super) struct Landing {
+    pub(super) changed: HashMap<JobId, Option<Held>>,
+    pub(super) effects: Effects,
+    /// Length of the ready queue.
+    pub(super) ready: u64,
+    /// When the next delayed job is due.
+    pub(super) due_ms: Option<u64>,
+    /// Whether there is anything to commit.
+    pub(super) is_dirty: bool,
+}
+
+impl<'t> Transaction<'t> {
+    pub(super) fn new(
+        tables: Tables<'t>,
+        leases: &'t Leases,
+        bounds: Bounds,
+        now_ms: u64,
+    ) -> Result<Self, StoreError> {
+        let stored = tables.load_counters()?;
+        Ok(Self {
+            tables,
+            counters: stored.clone(),
+            bounds,
+            now_ms,
+            fair: HashMap::new(),
+            effects: Effects::default(),
+            leases,
+            changed: HashMap::new(),
+            stored,
+            is_dirty: false,
+        })
+    }
+
+    /// There is something to commit.
+    pub(super) fn touch(&mut self) {
+        self.is_dirty = true;
+    }
+
+    /// Writes what was gathered and closes the tables.
+    pub(super) fn finish(mut self) -> Result<Landing, StoreError> {
+        for (job, held) in &mut self.changed {
+            if let Some(held) = held {
+                self.tables.flush(*job, &mut held.tail)?;
+            }
+        }
+        for (key, fair) in &self.fair {
+            self.tables.fair.insert(&key.encode(), fair)?;
+        }
+        if self.counters != self.stored {
+            self.tables.store_counters(&self.counters)?;
+        }
+        let ready = self.tables.ready.len()?;
+        let due_ms = self.next_due_ms()?;
+        let Self { changed, effects, is_dirty, .. } = self;
+        Ok(Landing { changed, effects, ready, due_ms, is_dirty })
+    }
+
+    /// The lease that the fence proves, to be given back with [`Transaction::keep`] or ended with [`Transaction::drop_lease`].
+    pub(super) fn lease(&self, fence: Fence) -> Result<Held, StoreError> {
+        let held = match self.changed.get(&fence.job) {
+            Some(changed) => changed.as_ref(),
+            None => self.leases.get(&fence.job),
+        };
+        match held {
+            Some(held) if held.row.job.epoch == fence.epoch => Ok(held.clone()),
+            _ => Err(StoreError::Fenced { job: fence.job }),
+        }
+    }
+
+    /// The lease of a running job, whatever its epoch.
+    pub(super) fn lease_of(&self, row: &Row) -> Option<Held> {
+        self.lease(Fence { job: row.id(), epoch: row.job.epoch }).ok()
+    }
+
+    /// Whether anybody holds the job.
+    pub(super) fn is_leased(&self, job: JobId) -> bool {
+        self.changed.get(&job).map_or_else(|| self.leases.contains_key(&job), Option::is_some)
+    }
+
+    /// The lease as it now is; its news are told after the commit.
+    pub(super) fn keep(&mut self, held: Held) {
+        self.announce(held.row.id(), held.tail.seq);
+        self.changed.insert(held.row.id(), Some(held));
+    }
+
+    /// The lease has ended.
+    pub(super) fn drop_lease(&mut self, job: JobId) {
+        self.changed.insert(job, None);
+    }
+
+    /// The job has events up to `seq`.
+    pub(super) fn announce(&mut self, job: JobId, seq: u64) {
+        self.touch();
+        self.effects.news.insert(job, seq);
+    }
+
+    /// The row of a job that must be there.
+    pub(super) fn row(&self, job: JobId) -> Result<Row, StoreError> {
+        self.find_row(job)?.ok_or_else(|| StoreError::Corrupt(format!("{job} has no row")))
+    }
+
+    /// The row of a job, if there is such a job.
+    pub(super) fn find_row(&self, job: JobId) -> Result<Option<Row>, StoreError> {
+        self.tables.jobs.get(&job.to_bytes())?.map(|bytes| value::decode(bytes.value())).transpose()
+    }
+
+    /// What was asked of a job that must be there.
+    pub(super) fn spec(&self, job: JobId) -> Result<JobSpec, StoreError> {
+        let bytes = self.tables.specs.get(&job.to_bytes())?;
+        let bytes = bytes.ok_or_else(|| StoreError::Corrupt(format!("{job} has no spec")))?;
+        value::decode(bytes.value())
+    }
+
+    /// Writes a row whose state is what it was.
+    pub(super) fn put_row(&mut self, row: &Row) -> Result<(), StoreError> {
+        self.touch();
+        self.tables.jobs.insert(&row.id().to_bytes(), value::encode(row)?.as_slice())?;
+        Ok(())
+    }
+
+    /// Moves a job into another state and writes its row.
+    pub(super) fn move_row(&mut self, row: &mut Row, next: JobStatus) -> Result<(), StoreError> {
+        let key =
+            |row: &Row| OwnerKey { user: row.job.user, status: row.job.status, accept: row.accept }.encode();
+        self.tables.owned.remove(&key(row))?;
+        row.become_status(next)?;
+        self.tables.owned.insert(&key(row), &row.id().to_bytes())?;
+        if next == JobStatus::Running {
+            self.tables.running.insert(&row.id().to_bytes(), ())?;
+            row.place = Place::Out;
+        } else {
+            self.tables.running.remove(&row.id().to_bytes())?;
+        }
+        self.put_row(row)
+    }
+}

@@ -1,0 +1,163 @@
+//! The hint that there is work. Owns how many waiters wake for how many ready jobs; refuses to be the queue: whoever
+//! wakes has to claim, and may find nothing.
+
+use crate::ports::StopFlag;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long a waiter sleeps before it looks at its stop flag and at delayed jobs.
+const SLICE: Duration = Duration::from_millis(100);
+/// Slices after which a waiter without a permit looks for itself: a waker may have died with its permit.
+const PATIENCE_SLICES: u32 = 5;
+/// A due job wakes one waiter, and another only after so long.
+const DUE_AGAIN_MS: u64 = 500;
+
+/// What waiters wait for.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    state: Mutex<State>,
+    bell: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Ready jobs as of the last commit.
+    ready: u64,
+    /// How many waiters may wake for them.
+    permits: u64,
+    /// When the next delayed job is due.
+    due_ms: Option<u64>,
+    /// The same, pushed back once a waiter has been told.
+    hint_ms: Option<u64>,
+}
+
+impl Work {
+    /// The queue as it stands after a commit that made `readied` jobs ready.
+    pub(super) fn publish(&self, ready: u64, readied: u64, due_ms: Option<u64>) {
+        let mut state = self.lock();
+        state.ready = ready;
+        state.permits = state.permits.saturating_add(readied).min(ready);
+        if state.due_ms != due_ms {
+            (state.due_ms, state.hint_ms) = (due_ms, due_ms);
+        }
+        let permits = state.permits;
+        drop(state);
+        for _ in 0..readied.min(permits).min(1_024) {
+            self.bell.notify_one();
+        }
+    }
+
+    /// Whether a claim could find something at `now_ms`.
+    pub(super) fn is_there(&self, now_ms: u64) -> bool {
+        let state = self.lock();
+        state.ready > 0 || state.due_ms.is_some_and(|due| due <= now_ms)
+    }
+
+    /// Blocks until a job may be ready, `stop` is raised, or the timeout has passed.
+    pub(super) fn wait(&self, stop: &StopFlag, timeout: Duration, now_ms: impl Fn() -> u64) {
+        let mut left = timeout;
+        let mut slices = 0;
+        let mut state = self.lock();
+        while stop.raised().is_none() && !state.admit(now_ms(), slices) && !left.is_zero() {
+            let slice = state.slice(now_ms()).min(left);
+            let (woken, result) =
+                self.bell.wait_timeout(state, slice).unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            if result.timed_out() {
+                left = left.saturating_sub(slice);
+                slices += 1;
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Whether a waiter may go and look.
+    fn admit(&mut self, now_ms: u64, slices: u32) -> bool {
+        if self.permits > 0 {
+            self.permits -= 1;
+            return true;
+        }
+        if self.hint_ms.is_some_and(|due| due <= now_ms) {
+            self.hint_ms = Some(now_ms.saturating_add(DUE_AGAIN_MS));
+            return true;
+        }
+        self.ready > 0 && slices >= PATIENCE_SLICES
+    }
+
+    fn slice(&self, now_ms: u64) -> Duration {
+        let until_due = self.hint_ms.map_or(u64::MAX, |due| due.saturating_sub(now_ms).max(1));
+        SLICE.min(Duration::from_millis(until_due))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::Stop;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn k_ready_jobs_wake_at_most_k_of_many_waiters() {
+        let (work, woken, stop) =
+            (Arc::new(Work::default()), Arc::new(AtomicUsize::new(0)), StopFlag::default());
+        let waiters: Vec<_> = (0..8)
+            .map(|_| {
+                let (work, woken, stop) = (Arc::clone(&work), Arc::clone(&woken), stop.clone());
+                std::thread::spawn(move || {
+                    work.wait(&stop, LONG, || 0);
+                    if stop.raised().is_none() {
+                        woken.fetch_add(1, Ordering::SeqCst);
+                    }
+                })
+            })
+            .collect();
+        work.publish(3, 3, None);
+        while woken.load(Ordering::SeqCst) < 3 {
+            std::thread::yield_now();
+        }
+        // Claimed: nobody else has a reason to wake, however patient.
+        work.publish(0, 0, None);
+        StopFlag::default().wait(SLICE * (PATIENCE_SLICES + 2));
+        assert_eq!(woken.load(Ordering::SeqCst), 3);
+        stop.raise(Stop::Shutdown);
+        for waiter in waiters {
+            waiter.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_lost_permit_costs_less_than_a_second() {
+        let work = Work::default();
+        work.publish(1, 1, None);
+        let stop = StopFlag::default();
+        work.wait(&stop, LONG, || 0);
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            work.wait(&StopFlag::default(), LONG, || 0);
+            sender.send(()).unwrap();
+        });
+        assert!(receiver.recv_timeout(Duration::from_secs(1)).is_ok());
+    }
+
+    #[test]
+    fn a_due_job_wakes_one_waiter_and_later_another() {
+        let mut state = State { due_ms: Some(10), hint_ms: Some(10), ..State::default() };
+        assert!(!state.admit(9, 0));
+        assert!(state.admit(10, 0));
+        assert!(!state.admit(10, 0), "one is enough");
+        assert!(state.admit(10 + DUE_AGAIN_MS, 0), "it may have died");
+    }
+
+    #[test]
+    fn nothing_to_do_ends_with_the_timeout() {
+        Work::default().wait(&StopFlag::default(), Duration::from_millis(10), || 0);
+    }
+}

@@ -1,0 +1,221 @@
+//! The one thread that writes. Owns the commit: group, fsync, then acknowledge, then wake readers and workers; and the
+//! way back after a disk error. Refuses to acknowledge anything before its fsync (P1, P2).
+
+use super::act::{Pending, pend};
+use super::batch::{Backlog, Batch, Request};
+use super::lease::Leases;
+use super::medium::{Handle, Medium};
+use super::probe::Probe;
+use super::recover::{Cause, Recover};
+use super::schema::Tables;
+use super::transaction::{Bounds, Landing, Transaction};
+use super::watches::Watches;
+use super::work::Work;
+use crate::domain::id::JobId;
+use crate::ports::{Clock, Stop, StoreError};
+use crate::store::options::StoreOptions;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+/// Below this size a full repair is as quick as a start has to be, so that hot commits are spared the second fsync.
+const SMALL_FILE_BYTES: u64 = 16 * 1024 * 1024;
+/// Above this size a full repair takes too long to risk even under load.
+const LARGE_FILE_BYTES: u64 = 2 * 1024 * 1024 * 1024;
+/// A group larger than this is load, even when the channel is empty behind it: its callers are about to come back.
+const LOAD_WRITES: usize = 8;
+/// How often a broken store tries to heal when nobody writes.
+const HEAL_EVERY: Duration = Duration::from_secs(1);
+
+/// What the writer shares with readers and waiters.
+pub(super) struct Shared {
+    pub(super) medium: Box<dyn Medium>,
+    pub(super) handle: Handle,
+    pub(super) options: StoreOptions,
+    pub(super) bounds: Bounds,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) backlog: Backlog,
+    pub(super) watches: Watches,
+    pub(super) work: Work,
+}
+
+/// The thread's own state.
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    leases: Leases,
+    /// The last commit left the allocator's state on disk: the next open is quick.
+    is_settled: bool,
+    /// A commit failed; redb takes no writes until reopened.
+    is_broken: bool,
+    /// Jobs of failed groups: nobody knows what reached the disk until it is reopened.
+    unsure: Vec<JobId>,
+}
+
+impl Writer {
+    /// A writer on an open store; recovers what the last process left running.
+    pub(super) fn start(shared: Arc<Shared>) -> Result<Self, StoreError> {
+        let mut writer =
+            Self { shared, leases: Leases::new(), is_settled: false, is_broken: false, unsure: Vec::new() };
+        writer.recover(Cause::Crash)?;
+        Ok(writer)
+    }
+
+    /// Serves the channel until it closes.
+    pub(super) fn run(mut self, channel: &Receiver<Request>) {
+        loop {
+            match self.next(channel) {
+                Ok(Request::Write(first)) => {
+                    let batch = Batch::gather(first, channel, &self.shared);
+                    let closes = batch.closes;
+                    let quick = self.wants_quick_repair(&batch);
+                    self.write(batch.writes, quick);
+                    if closes {
+                        break;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) if self.is_broken => drop(self.heal()),
+                Err(RecvTimeoutError::Timeout) => self.settle(),
+                Ok(Request::Close) | Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        self.settle();
+        for held in self.leases.values() {
+            held.stop.raise(Stop::Shutdown);
+        }
+        self.shared.handle.close();
+    }
+
+    fn next(&self, channel: &Receiver<Request>) -> Result<Request, RecvTimeoutError> {
+        if self.is_broken {
+            channel.recv_timeout(HEAL_EVERY)
+        } else if self.is_settled {
+            channel.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            channel.recv_timeout(Duration::from_millis(self.shared.options.settle_ms))
+        }
+    }
+
+    fn wants_quick_repair(&self, batch: &Batch) -> bool {
+        let bytes = self.shared.medium.bytes();
+        let is_quiet = batch.is_last && batch.writes.len() <= LOAD_WRITES;
+        bytes > LARGE_FILE_BYTES || (is_quiet && bytes > SMALL_FILE_BYTES)
+    }
+
+    /// One commit for the group; if one of its values cannot be written, one commit for each write, so that only that
+    /// one fails.
+    fn write(&mut self, mut writes: Vec<Box<dyn Pending>>, quick: bool) {
+        if let Err(error) = self.ensure_whole() {
+            // Nothing was tried, so nothing is in doubt: leases stay.
+            settle_all(writes, &Err(error));
+            return;
+        }
+        match self.commit(&mut writes, quick) {
+            Err(StoreError::Corrupt(_)) if writes.len() > 1 => {
+                for write in writes {
+                    self.write(vec![write], quick);
+                }
+            }
+            verdict => {
+                if let Err(StoreError::Io(reason)) = &verdict {
+                    tracing::error!(reason, "a commit failed; the store reopens before the next one");
+                    self.break_off(&writes);
+                }
+                settle_all(writes, &verdict);
+            }
+        }
+    }
+
+    fn ensure_whole(&mut self) -> Result<(), StoreError> {
+        if self.is_broken { self.heal() } else { Ok(()) }
+    }
+
+    fn commit(&mut self, writes: &mut [Box<dyn Pending>], quick: bool) -> Result<(), StoreError> {
+        let mut writing = self.shared.handle.write()?;
+        writing.set_quick_repair(quick);
+        let tables = Tables::open(&writing)?;
+        let now_ms = self.shared.clock.now_ms();
+        let mut transaction = Transaction::new(tables, &self.leases, self.shared.bounds, now_ms)?;
+        for write in writes {
+            write.apply(&mut transaction)?;
+        }
+        let landing = transaction.finish()?;
+        if landing.is_dirty {
+            writing.commit()?;
+            self.is_settled = quick;
+            self.land(landing);
+        }
+        Ok(())
+    }
+
+    /// The commit is on disk: what it changed is now so in memory too, and whoever waits for it hears of it.
+    fn land(&mut self, landing: Landing) {
+        for (job, held) in landing.changed {
+            match held {
+                Some(held) => self.leases.insert(job, held),
+                None => self.leases.remove(&job),
+            };
+        }
+        let effects = landing.effects;
+        self.shared.work.publish(landing.ready, effects.readied, landing.due_ms);
+        for (job, seq) in effects.news {
+            self.shared.watches.bump(job, seq);
+        }
+        for (stop, reason) in effects.stops {
+            stop.raise(reason);
+        }
+    }
+
+    /// A commit failed. It may have reached the disk or not, so the jobs that it touched lose their leases: after
+    /// reopening they are read from disk and run again from there, and no worker repeats a write that had landed.
+    fn break_off(&mut self, writes: &[Box<dyn Pending>]) {
+        self.is_broken = true;
+        for job in writes.iter().flat_map(|write| write.jobs()) {
+            if let Some(held) = self.leases.remove(&job) {
+                held.stop.raise(Stop::Fenced);
+            }
+            self.unsure.push(job);
+        }
+    }
+
+    fn heal(&mut self) -> Result<(), StoreError> {
+        self.shared.handle.reopen(self.shared.medium.as_ref(), self.shared.options.cache_bytes)?;
+        self.is_settled = false;
+        self.recover(Cause::Disk)?;
+        self.is_broken = false;
+        tracing::info!("the store takes writes again");
+        for job in std::mem::take(&mut self.unsure) {
+            // Readers of a job whose news cannot be read now are woken by its next event.
+            if let Ok(seq) = self.shared.handle.read(|reading| super::read::last_seq(reading, job)) {
+                self.shared.watches.bump(job, seq);
+            }
+        }
+        Ok(())
+    }
+
+    fn recover(&mut self, cause: Cause) -> Result<(), StoreError> {
+        let (recover, ticket) = pend(Recover(cause));
+        drop(ticket);
+        let quick = self.shared.medium.bytes() > SMALL_FILE_BYTES;
+        self.commit(&mut [recover], quick)?;
+        let (ready, due_ms) = self.shared.handle.read(super::read::queue)?;
+        self.shared.work.publish(ready, ready, due_ms);
+        Ok(())
+    }
+
+    /// Silence: one commit that makes the next open quick.
+    fn settle(&mut self) {
+        if !self.is_settled && !self.is_broken {
+            let (beat, ticket) = pend(Probe);
+            drop(ticket);
+            self.write(vec![beat], true);
+            // Tried once: a disk that refuses is the next write's to report.
+            self.is_settled = true;
+        }
+    }
+}
+
+fn settle_all(writes: Vec<Box<dyn Pending>>, verdict: &Result<(), StoreError>) {
+    for write in writes {
+        write.settle(verdict.clone());
+    }
+}

@@ -1,0 +1,64 @@
+//! Powers and roots. Owns `**` and `pow` with its modulus; refuses results that Python would give as complex numbers.
+
+use super::error::Error;
+use super::value::{Pair, Value, allow_bits};
+use num_bigint::BigInt;
+use num_integer::Integer;
+use num_traits::{One, Signed, Zero};
+
+/// `a ** b`
+pub(super) fn power(a: &Value, b: &Value) -> Result<Value, Error> {
+    match a.pair(b)? {
+        Pair::Ints(base, exponent) if exponent.is_negative() => {
+            let exponent = Value::Int(exponent).float()?;
+            float_power(Value::Int(base).float()?, exponent).map(Value::Float)
+        }
+        Pair::Ints(base, exponent) => int_power(&base, &exponent).map(Value::Int),
+        Pair::Floats(base, exponent) => float_power(base, exponent).map(Value::Float),
+    }
+}
+
+fn int_power(base: &BigInt, exponent: &BigInt) -> Result<BigInt, Error> {
+    if exponent.is_zero() {
+        return Ok(BigInt::one());
+    }
+    if base.abs() <= BigInt::one() {
+        // 0, 1 and -1 stay small however often they are multiplied.
+        return Ok(if base.is_negative() && exponent.is_even() { BigInt::one() } else { base.clone() });
+    }
+    let times = u64::try_from(exponent).unwrap_or(u64::MAX);
+    // A base of n bits is at least 2**(n-1).
+    allow_bits(base.bits().saturating_sub(1).saturating_mul(times))?;
+    let result = base.pow(u32::try_from(times).unwrap_or(u32::MAX));
+    allow_bits(result.bits())?;
+    Ok(result)
+}
+
+fn float_power(base: f64, exponent: f64) -> Result<f64, Error> {
+    if base == 0.0 && exponent < 0.0 {
+        return Err(Error::math("zero to a negative power (division by zero)"));
+    }
+    if base < 0.0 && base.is_finite() && exponent.is_finite() && exponent.fract() != 0.0 {
+        return Err(Error::math(
+            "a negative number to a fractional power is complex; complex numbers are not supported",
+        ));
+    }
+    let result = base.powf(exponent);
+    if result.is_infinite() && base.is_finite() && exponent.is_finite() {
+        return Err(Error::math("the result is too large for a float"));
+    }
+    Ok(result)
+}
+
+/// `pow(base, exponent, modulus)`
+pub(super) fn power_modulo(base: &BigInt, exponent: &BigInt, modulus: &BigInt) -> Result<BigInt, Error> {
+    if modulus.is_zero() {
+        return Err(Error::math("pow() 3rd argument cannot be 0"));
+    }
+    if !exponent.is_negative() {
+        return Ok(base.modpow(exponent, modulus));
+    }
+    let inverse =
+        base.modinv(modulus).ok_or_else(|| Error::math("base is not invertible for the given modulus"))?;
+    Ok(inverse.modpow(&-exponent, modulus))
+}

@@ -1,0 +1,104 @@
+//! What the tools that run code have in common: the way to the sandbox and the form of its record. Owns the choice
+//! of the level; refuses to judge code (the sandbox does).
+
+use crate::domain::tool::Strictness;
+use crate::ports::{ToolContext, ToolError};
+use nanoclaw_sandbox::{Language, Level, Program, Record, Sandbox, Status};
+use serde_json::{Map, Value, json};
+
+/// Runs programs: the sandbox, or a fake of it in tests.
+pub trait CodeRunner: Send + Sync {
+    /// Runs a program to its end, or until `cancel` says so.
+    fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Record;
+    /// The level of a call that names none, in a job that names none.
+    fn default_level(&self) -> Level;
+}
+
+impl CodeRunner for Sandbox {
+    fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Record {
+        Self::run(self, program, cancel)
+    }
+
+    fn default_level(&self) -> Level {
+        self.options().default_strictness
+    }
+}
+
+/// The parameters of a tool that runs code.
+pub(super) fn parameters(code: &str) -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "code": {"type": "string", "description": code},
+            "strictness": {
+                "type": "string",
+                "enum": Level::ALL.map(Level::name),
+                "description": "How much the program may do. strict: pure computation, 5 s. standard: the common harmless \
+                                part of the standard library, no files, 10 s. lenient: the whole standard library and a \
+                                private directory, 30 s. Never the network. Leave it out for the job's level.",
+            },
+        },
+        "required": ["code"],
+        "additionalProperties": false,
+    })
+}
+
+/// Runs the call's code; the call's level goes before the job's, the job's before the server's.
+pub(super) fn run(
+    runner: &dyn CodeRunner,
+    language: Language,
+    arguments: &Map<String, Value>,
+    context: &ToolContext,
+) -> Result<Value, ToolError> {
+    let word = |name: &str| arguments.get(name).and_then(Value::as_str);
+    let named = word("strictness").and_then(|name| Level::ALL.into_iter().find(|level| level.name() == name));
+    let level = named.or_else(|| context.strictness.map(level_of)).unwrap_or_else(|| runner.default_level());
+    let program = Program::new(language, level, word("code").unwrap_or_default());
+    let record = runner.run(&program, &|| context.leash.is_pulled());
+    if record.status == Status::Ok { Ok(data(&record)) } else { Err(failure(&record)) }
+}
+
+fn level_of(strictness: Strictness) -> Level {
+    match strictness {
+        Strictness::Strict => Level::Strict,
+        Strictness::Standard => Level::Standard,
+        Strictness::Lenient => Level::Lenient,
+    }
+}
+
+fn failure(record: &Record) -> ToolError {
+    let told = record.error.as_deref().filter(|text| !text.trim().is_empty());
+    let said = Some(record.stderr.as_str()).filter(|text| !text.trim().is_empty());
+    let message = told.or(said).map_or_else(|| format!("Execution failed: {}", record.status), str::to_owned);
+    ToolError::Failed { message, data: data(record) }
+}
+
+/// The record's fields that say something, `output` and `status` first: each of them costs the model tokens.
+fn data(record: &Record) -> Value {
+    let mut data = Map::new();
+    let mut put = |name: &str, value: Value| {
+        data.insert(name.to_owned(), value);
+    };
+    put("output", json!(record.stdout));
+    put("status", json!(record.status.name()));
+    put("strictness", json!(record.level.name()));
+    put("duration_ms", json!(record.duration_ms));
+    let exit_code = record.exit_code.filter(|code| *code != 0);
+    let is_told = record.error.as_deref().is_some_and(|error| error.contains(record.stderr.trim_end()));
+    let stderr = Some(&record.stderr).filter(|text| !text.is_empty() && !is_told);
+    let truncated = |cut: bool| cut.then_some(true);
+    for (name, value) in [
+        ("result", record.result.as_ref().map(|result| json!(result))),
+        ("stderr", stderr.map(|text| json!(text))),
+        ("exit_code", exit_code.map(|code| json!(code))),
+        ("signal", record.signal.map(|signal| json!(signal))),
+        ("limit", record.limit.as_ref().map(|limit| json!(limit))),
+        ("stdout_truncated", truncated(record.stdout_truncated).map(Value::from)),
+        ("stderr_truncated", truncated(record.stderr_truncated).map(Value::from)),
+    ] {
+        if let Some(value) = value {
+            put(name, value);
+        }
+    }
+    Value::Object(data)
+}

@@ -1,0 +1,137 @@
+//! Safe coercions of what models write a little wrong: `"5"` → 5, `"true"` → true, 5.0 → 5 where the schema wants
+//! it so. Owns what is safe; refuses to guess beyond the one obvious reading.
+
+use serde_json::{Number, Value};
+
+/// Integers beyond this are not exact as floats.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// Coerces `value` and what it holds, wherever `schema` wants another type than it has.
+pub(super) fn coerce(value: &mut Value, schema: &Value) {
+    match value {
+        Value::String(text) => {
+            if let Some(read) = read_text(text, schema) {
+                *value = read;
+            }
+        }
+        Value::Number(number) if wants(schema, "integer") => {
+            if let Some(whole) = whole(number) {
+                *value = whole;
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = schema.get("items") {
+                for item in items {
+                    coerce(item, schema);
+                }
+            }
+        }
+        Value::Object(map) => {
+            for (name, item) in map.iter_mut() {
+                if let Some(schema) = schema.get("properties").and_then(|p| p.get(name)) {
+                    coerce(item, schema);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether the schema's `type` is, or lists, this one.
+pub(super) fn wants(schema: &Value, kind: &str) -> bool {
+    match schema.get("type") {
+        Some(Value::String(one)) => one == kind,
+        Some(Value::Array(several)) => several.iter().any(|one| one == kind),
+        _ => false,
+    }
+}
+
+fn read_text(text: &str, schema: &Value) -> Option<Value> {
+    if wants(schema, "string") {
+        return None;
+    }
+    let text = text.trim();
+    let integer = || {
+        let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+        let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+        let unsigned = || text.parse::<u64>().ok().map(Value::from);
+        if plain { text.parse::<i64>().ok().map(Value::from).or_else(unsigned) } else { None }
+    };
+    let number = || {
+        let begins_well = text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.'));
+        let finite = text.parse::<f64>().ok().filter(|_| begins_well).and_then(Number::from_f64);
+        integer().or(finite.map(Value::Number))
+    };
+    let boolean = || match text.to_ascii_lowercase().as_str() {
+        "true" => Some(Value::Bool(true)),
+        "false" => Some(Value::Bool(false)),
+        _ => None,
+    };
+    let readings: [(&str, &dyn Fn() -> Option<Value>); 3] =
+        [("integer", &integer), ("number", &number), ("boolean", &boolean)];
+    readings.iter().filter(|(kind, _)| wants(schema, kind)).find_map(|(_, reading)| reading())
+}
+
+fn whole(number: &Number) -> Option<Value> {
+    let float = number.as_f64().filter(|f| number.is_f64() && f.fract() == 0.0 && f.abs() < EXACT)?;
+    format!("{float:.0}").parse::<i64>().ok().map(Value::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn coerced(mut value: Value, schema: &Value) -> Value {
+        coerce(&mut value, schema);
+        value
+    }
+
+    #[test]
+    fn the_obvious_reading_is_taken() {
+        for (kind, written, read) in [
+            ("integer", json!("5"), json!(5)),
+            ("integer", json!(" -7 "), json!(-7)),
+            ("integer", json!("18446744073709551615"), json!(u64::MAX)),
+            ("integer", json!(5.0), json!(5)),
+            ("number", json!("1.5"), json!(1.5)),
+            ("number", json!("1e3"), json!(1000.0)),
+            ("number", json!("5"), json!(5)),
+            ("boolean", json!("True"), json!(true)),
+            ("boolean", json!("false"), json!(false)),
+        ] {
+            assert_eq!(coerced(written.clone(), &json!({"type": kind})), read, "{written} as {kind}");
+        }
+        assert_eq!(coerced(json!("5"), &json!({"type": ["integer", "null"]})), json!(5));
+    }
+
+    #[test]
+    fn anything_less_obvious_stays_as_it_is() {
+        for (kind, written) in [
+            ("integer", json!("abc")),
+            ("integer", json!("5.5")),
+            ("integer", json!(5.5)),
+            ("integer", json!("")),
+            ("integer", json!(true)),
+            ("number", json!("NaN")),
+            ("number", json!("inf")),
+            ("number", json!("-inf")),
+            ("number", json!("1e999")),
+            ("boolean", json!("yes")),
+            ("boolean", json!(1)),
+            ("string", json!(5)),
+            ("array", json!("x")),
+        ] {
+            assert_eq!(coerced(written.clone(), &json!({"type": kind})), written, "{written} as {kind}");
+        }
+        assert_eq!(coerced(json!("5"), &json!({"type": ["integer", "string"]})), json!("5"));
+    }
+
+    #[test]
+    fn nested_values_are_reached() {
+        let inner = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+        let schema = json!({"type": "object", "properties": {"list": {"type": "array", "items": inner}}});
+        let read = coerced(json!({"list": [{"n": "1"}, {"n": "x"}], "other": "1"}), &schema);
+        assert_eq!(read, json!({"list": [{"n": 1}, {"n": "x"}], "other": "1"}));
+    }
+}

@@ -1,0 +1,163 @@
+//! Runs batches of calls. Owns threads, timeouts, panics and reports; refuses to know any tool by name (P6), to run
+//! what was not allowed, and to retry behind the model's back.
+
+use super::batch::{Batch, Task};
+use super::outcome::Outcome;
+use super::schema::Schema;
+use crate::domain::limits::Limits;
+use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec, ToolTraits};
+use crate::ports::{Journal, Tool, ToolContext, ToolError, Toolbox};
+use serde_json::Value;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Why a set of tools cannot be served.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The tool's schema does not compile.
+    #[error("tool '{tool}' has a bad schema: {reason}")]
+    BadSchema {
+        /// Whose.
+        tool: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// Two tools of one name: a call could mean either.
+    #[error("tool '{0}' is registered twice")]
+    Twice(&'static str),
+}
+
+/// The bounds of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Calls of one batch that run at once.
+    pub workers: usize,
+    /// Longest run of one call.
+    pub timeout: Duration,
+    /// Longest result, characters.
+    pub result_chars: usize,
+}
+
+impl Bounds {
+    /// From the limits and `tool_max_workers`.
+    pub fn new(limits: &Limits, workers: usize) -> Self {
+        let timeout = Duration::from_secs(limits.tool_timeout_s);
+        Self { workers: workers.max(1), timeout, result_chars: limits.tool_result_chars }
+    }
+}
+
+/// A tool and what is known of it once and for all.
+pub(super) struct Registered {
+    tool: Box<dyn Tool>,
+    /// What models are told.
+    pub(super) spec: ToolSpec,
+    /// What its runs may do.
+    pub(super) traits: ToolTraits,
+    /// What its arguments must look like.
+    pub(super) schema: Schema,
+}
+
+/// The toolbox.
+pub struct Executor {
+    tools: Vec<Registered>,
+    bounds: Bounds,
+}
+
+impl std::fmt::Debug for Executor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<_> = self.tools.iter().map(|tool| tool.spec.name).collect();
+        f.debug_struct("Executor").field("tools", &names).field("bounds", &self.bounds).finish()
+    }
+}
+
+impl Executor {
+    /// Serves these tools, in alphabetical order, or says which of them cannot be served.
+    pub fn new(tools: Vec<Box<dyn Tool>>, bounds: Bounds) -> Result<Self, Error> {
+        let register = |tool: Box<dyn Tool>| {
+            let (spec, traits) = (tool.spec(), tool.traits());
+            let bad = |reason| Error::BadSchema { tool: spec.name, reason };
+            let schema = Schema::compile(&spec.parameters).map_err(bad)?;
+            Ok(Registered { tool, spec, traits, schema })
+        };
+        let mut tools = tools.into_iter().map(register).collect::<Result<Vec<_>, _>>()?;
+        tools.sort_by_key(|tool| tool.spec.name);
+        let names = || tools.iter().map(|tool| tool.spec.name);
+        if let Some((twice, _)) = names().zip(names().skip(1)).find(|(one, next)| one == next) {
+            return Err(Error::Twice(twice));
+        }
+        Ok(Self { tools, bounds })
+    }
+
+    fn perform(&self, task: &Task<'_>, context: &ToolContext, journal: &dyn Journal) {
+        let may_start = || task.tool.traits.idempotent || journal.started(task.call).is_continue();
+        let outcome = if !context.leash.is_pulled() && may_start() {
+            self.call(task, context)
+        } else {
+            Outcome::cancelled()
+        };
+        let twin = outcome.for_twin();
+        journal.finished(task.call, outcome.into_tool_outcome(self.bounds.result_chars));
+        for call in &task.twins {
+            journal.finished(call, twin.clone().into_tool_outcome(self.bounds.result_chars));
+        }
+    }
+
+    fn call(&self, task: &Task<'_>, context: &ToolContext) -> Outcome {
+        let leash = context.leash.shortened(self.bounds.timeout);
+        let clock = leash.clock.clone();
+        let begun_ms = clock.monotonic_ms();
+        let context = ToolContext { leash, ..context.clone() };
+        let name = task.tool.spec.name;
+        let result = catch_unwind(AssertUnwindSafe(|| task.tool.tool.call(&task.arguments, &context)));
+        let result = result.unwrap_or_else(|_| {
+            tracing::error!(tool = name, job = %context.job, "a tool panicked");
+            let message = format!("the tool '{name}' crashed: a fault of this server, not of the arguments");
+            Err(ToolError::Failed { message, data: Value::Null })
+        });
+        Outcome::ran(result, clock.monotonic_ms().saturating_sub(begun_ms))
+    }
+
+    /// Performs the tasks on as many threads as the bound allows; this thread is one of them.
+    fn perform_all(&self, tasks: &[Task<'_>], context: &ToolContext, journal: &dyn Journal) {
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.perform(task, context, journal);
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..self.bounds.workers.min(tasks.len()) {
+                // A thread that cannot be had costs only parallelism.
+                if thread::Builder::new().name("tool".to_owned()).spawn_scoped(scope, work).is_err() {
+                    break;
+                }
+            }
+            work();
+        });
+    }
+}
+
+impl Toolbox for Executor {
+    fn offered(&self, choice: &ToolChoice) -> Vec<ToolSpec> {
+        self.tools.iter().map(|tool| &tool.spec).filter(|spec| choice.allows(spec.name)).cloned().collect()
+    }
+
+    fn is_idempotent(&self, name: &str) -> bool {
+        self.tools.iter().find(|tool| tool.spec.name == name).is_none_or(|tool| tool.traits.idempotent)
+    }
+
+    fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal) {
+        let batch = Batch::prepare(calls, &self.tools, &context.allowed);
+        for (call, reason) in batch.refused {
+            journal.finished(call, Outcome::refused(reason).into_tool_outcome(self.bounds.result_chars));
+        }
+        self.perform_all(&batch.tasks, context, journal);
+    }
+}
+
+#[cfg(test)]
+mod face_tests;
+#[cfg(test)]
+mod tests;

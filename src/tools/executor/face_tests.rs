@@ -1,0 +1,75 @@
+//! The real tools through the executor: what models get of each.
+
+use super::tests::{Log, call, context, one, real};
+use super::*;
+use crate::domain::tool::Strictness;
+use serde_json::json;
+
+#[test]
+fn code_runs_at_the_level_asked_for() {
+    let result = one("execute_python", r#"{"code": "print(1)", "strictness": "strict"}"#);
+    let expected =
+        json!({"output": "python print(1)\n", "status": "ok", "strictness": "strict", "duration_ms": 3});
+    assert_eq!(result["data"], expected);
+    let log = Log::default();
+    let job = ToolContext { strictness: Some(Strictness::Lenient), ..context(ToolChoice::All(true)) };
+    real().run(&[call("a", "execute_javascript", r#"{"code": "1"}"#)], &job, &log);
+    assert_eq!(log.result("a")["data"]["strictness"], "lenient");
+    assert_eq!(one("execute_python", r#"{"code": "1"}"#)["data"]["strictness"], "standard");
+    let bad = one("execute_python", r#"{"code": "1", "strictness": "none"}"#)["error"].clone();
+    assert!(bad.as_str().expect("refused").contains("strictness must be one of"), "{bad}");
+}
+
+#[test]
+fn a_failed_program_is_a_failed_call_with_its_traceback() {
+    let failed = one("execute_python", r#"{"code": "raise ValueError('x')"}"#);
+    assert_eq!((&failed["success"], &failed["error"]), (&json!(false), &json!("Traceback\nValueError: x")));
+    assert_eq!((&failed["data"]["status"], &failed["data"]["exit_code"]), (&json!("error"), &json!(1)));
+    assert!(failed["data"]["output"].is_string() && failed["data"].get("stderr").is_none(), "told once");
+}
+
+#[test]
+fn text_json_and_weather_answer_as_the_seed_did() {
+    for (name, arguments, data) in [
+        ("text_process", json!({"text": "héllo w", "operation": "count"}), json!({"count": 7})),
+        ("text_process", json!({"text": "a\nb", "operation": "lines"}), json!({"lines": 2})),
+        ("text_process", json!({"text": " a  b ", "operation": "words"}), json!({"words": 2})),
+        ("text_process", json!({"text": "aß", "operation": "upper"}), json!({"result": "ASS"})),
+        ("text_process", json!({"text": "AÉ", "operation": "lower"}), json!({"result": "aé"})),
+        ("text_process", json!({"text": "añb", "operation": "reverse"}), json!({"result": "bña"})),
+        (
+            "json_process",
+            json!({"json_string": "{\"a\": 1}", "operation": "parse"}),
+            json!({"data": {"a": 1}}),
+        ),
+        (
+            "json_process",
+            json!({"json_string": "{\"é\":[1]}", "operation": "format"}),
+            json!({"result": "{\n  \"é\": [\n    1\n  ]\n}"}),
+        ),
+        (
+            "json_process",
+            json!({"json_string": "{\"b\":1,\"a\":2}", "operation": "keys"}),
+            json!({"keys": ["b", "a"]}),
+        ),
+        ("json_process", json!({"json_string": "[]", "operation": "validate"}), json!({"valid": true})),
+    ] {
+        assert_eq!(one(name, &arguments.to_string())["data"], data, "{name} {arguments}");
+    }
+    let invalid = one("json_process", r#"{"json_string": "{bad", "operation": "validate"}"#);
+    assert_eq!((&invalid["success"], &invalid["data"]["valid"]), (&json!(true), &json!(false)));
+    let unparsed = one("json_process", r#"{"json_string": "{bad", "operation": "parse"}"#);
+    assert!(unparsed["error"].as_str().expect("failed").starts_with("JSON parse error: "));
+    let keyless = one("json_process", r#"{"json_string": "[1]", "operation": "keys"}"#);
+    assert_eq!(keyless["error"], "JSON root element is not an object");
+    for (city, temperature) in
+        [("北京", 25), ("Shanghai", 28), ("广州", 32), (" shenzhen ", 30), ("Paris", 22)]
+    {
+        let weather = &one("get_weather", &json!({"city": city}).to_string())["data"];
+        assert_eq!(
+            (&weather["temperature"], &weather["simulated"]),
+            (&json!(temperature), &json!(true)),
+            "{city}"
+        );
+    }
+}

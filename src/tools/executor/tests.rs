@@ -1,0 +1,331 @@
+//! The executor with the real tools over a fake sandbox, and with tools made to misbehave.
+
+use super::*;
+use crate::domain::id::{JobId, UserId};
+use crate::ports::{Clock, Leash, Stop, StopFlag};
+use crate::tools::{CodeRunner, ToolDeps, registered};
+use nanoclaw_sandbox::{Level, Program, Record, Status};
+use serde_json::{Map, json};
+use std::ops::ControlFlow;
+use std::sync::{Arc, Barrier, Mutex};
+
+/// Time stands still, except that every look moves it on by a millisecond.
+#[derive(Default)]
+struct Ticking(AtomicUsize);
+
+impl Clock for Ticking {
+    fn now_ms(&self) -> u64 {
+        self.monotonic_ms()
+    }
+    fn monotonic_ms(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::SeqCst) as u64
+    }
+    fn pause(&self, _: &StopFlag, _: Duration) {}
+}
+
+/// Says what it was asked to run; fails when the code says so.
+struct FakeRunner;
+
+impl CodeRunner for FakeRunner {
+    fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Record {
+        let fails = program.code.contains("raise");
+        let (status, error) = if fails {
+            (Status::Error, Some("Traceback\nValueError: x".to_owned()))
+        } else {
+            (Status::Ok, None)
+        };
+        Record {
+            status,
+            exit_code: Some(i32::from(fails)),
+            signal: None,
+            limit: cancel().then(|| "cancelled".to_owned()),
+            stdout: format!("{} {}\n", program.language, program.code),
+            stderr: error.clone().unwrap_or_default(),
+            stdout_truncated: false,
+            stderr_truncated: false,
+            result: None,
+            error,
+            duration_ms: 3,
+            cpu_ms: 2,
+            max_rss_kb: 1_000,
+            level: program.level,
+            engine: program.language,
+            engine_version: "0".into(),
+        }
+    }
+    fn default_level(&self) -> Level {
+        Level::Standard
+    }
+}
+
+/// Remembers what was reported.
+#[derive(Default)]
+pub(super) struct Log {
+    started: Mutex<Vec<String>>,
+    finished: Mutex<Vec<(String, Value, bool)>>,
+    refuses: bool,
+}
+
+impl Journal for Log {
+    fn started(&self, call: &ToolCall) -> ControlFlow<()> {
+        self.started.lock().expect("unpoisoned").push(call.id_ref.clone());
+        if self.refuses { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+    fn finished(&self, call: &ToolCall, outcome: crate::ports::ToolOutcome) {
+        let content = serde_json::from_str(&outcome.content).expect("valid JSON");
+        self.finished.lock().expect("unpoisoned").push((call.id_ref.clone(), content, outcome.skipped));
+    }
+}
+
+impl Log {
+    pub(super) fn result(&self, id: &str) -> Value {
+        let finished = self.finished.lock().expect("unpoisoned");
+        let mut found = finished.iter().filter(|(known, ..)| known == id);
+        let (_, content, _) = found.next().unwrap_or_else(|| panic!("{id} was not reported"));
+        assert!(found.next().is_none(), "{id} was reported twice");
+        content.clone()
+    }
+
+    fn skipped(&self, id: &str) -> bool {
+        self.finished.lock().expect("unpoisoned").iter().any(|(known, _, skipped)| known == id && *skipped)
+    }
+}
+
+type Act = Arc<dyn Fn(&ToolContext) -> Result<Value, ToolError> + Send + Sync>;
+
+/// A tool that does whatever a test wants.
+struct Any {
+    name: &'static str,
+    idempotent: bool,
+    act: Act,
+}
+
+impl Tool for Any {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: self.name,
+            description: "",
+            parameters: json!({"type": "object", "properties": {"n": {"type": "integer"}}}),
+        }
+    }
+    fn traits(&self) -> ToolTraits {
+        ToolTraits { idempotent: self.idempotent }
+    }
+    fn call(&self, _: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
+        (self.act)(context)
+    }
+}
+
+fn any(
+    name: &'static str,
+    idempotent: bool,
+    act: impl Fn(&ToolContext) -> Result<Value, ToolError> + Send + Sync + 'static,
+) -> Box<dyn Tool> {
+    Box::new(Any { name, idempotent, act: Arc::new(act) })
+}
+
+fn bounds() -> Bounds {
+    Bounds { workers: 4, timeout: Duration::from_secs(60), result_chars: 16_000 }
+}
+
+pub(super) fn real() -> Executor {
+    Executor::new(registered(&ToolDeps { code: Arc::new(FakeRunner) }), bounds()).expect("valid tools")
+}
+
+pub(super) fn context(allowed: ToolChoice) -> ToolContext {
+    ToolContext {
+        user: UserId::SINGLE,
+        job: JobId::from_bits(1),
+        conversation_id: None,
+        allowed,
+        strictness: None,
+        leash: Leash { stop: StopFlag::default(), deadline_ms: 1 << 40, clock: Arc::new(Ticking::default()) },
+    }
+}
+
+pub(super) fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
+    ToolCall { id_ref: id.into(), name: name.into(), arguments: arguments.into() }
+}
+
+fn run(executor: &Executor, calls: &[ToolCall]) -> Log {
+    let log = Log::default();
+    executor.run(calls, &context(ToolChoice::All(true)), &log);
+    log
+}
+
+pub(super) fn one(name: &str, arguments: &str) -> Value {
+    run(&real(), &[call("a", name, arguments)]).result("a")
+}
+
+#[test]
+fn every_tool_is_offered_in_stable_order_and_refuses_unknown_parameters() {
+    let names: Vec<_> = real().offered(&ToolChoice::All(true)).into_iter().map(|spec| spec.name).collect();
+    let expected =
+        ["calculator", "execute_javascript", "execute_python", "get_weather", "json_process", "text_process"];
+    assert_eq!(names, expected);
+    for spec in real().offered(&ToolChoice::All(true)) {
+        assert_eq!(spec.parameters["additionalProperties"], false, "{}", spec.name);
+        assert!(
+            one(spec.name, r#"{"zzz": 1}"#)["error"]
+                .as_str()
+                .expect("refused")
+                .contains("unexpected parameter zzz")
+        );
+    }
+    let choice = ToolChoice::Named(vec!["get_weather".into(), "calculator".into(), "nope".into()]);
+    let some: Vec<_> = real().offered(&choice).into_iter().map(|spec| spec.name).collect();
+    assert_eq!(some, ["calculator", "get_weather"]);
+    assert!(real().offered(&ToolChoice::All(false)).is_empty());
+}
+
+#[test]
+fn a_result_says_what_it_must() {
+    let result = one("calculator", r#"{"expression": "17*23"}"#);
+    assert_eq!(
+        (&result["success"], &result["data"]["result"], &result["error"]),
+        (&json!(true), &json!(391), &Value::Null)
+    );
+    assert!(result["execution_time"].is_f64());
+    let failed = one("calculator", r#"{"expression": "1/0"}"#);
+    assert_eq!((&failed["success"], &failed["data"]), (&json!(false), &Value::Null));
+    assert_eq!(failed["error"], "Calculation error: division by zero");
+}
+
+#[test]
+fn unknown_tools_are_never_executed_and_the_nearest_name_is_told() {
+    assert_eq!(one("Calculater", "{}")["error"], "Tool not found: Calculater. Did you mean 'calculator'?");
+    assert_eq!(
+        one("ExecutePython", "{}")["error"],
+        "Tool not found: ExecutePython. Did you mean 'execute_python'?"
+    );
+    let far = one("format_disk", "{}");
+    assert!(
+        far["error"]
+            .as_str()
+            .expect("refused")
+            .starts_with("Tool not found: format_disk. Available: calculator, ")
+    );
+    assert_eq!(
+        one("nope", "{bad")["error"].as_str().expect("refused").split(':').next(),
+        Some("Invalid JSON arguments")
+    );
+    assert!(real().is_idempotent("nope") && real().is_idempotent("calculator"));
+}
+
+#[test]
+fn what_the_job_does_not_offer_is_refused_at_execution() {
+    let log = Log::default();
+    let allowed = ToolChoice::Named(vec!["get_weather".into()]);
+    let calls = [call("a", "calculator", r#"{"expression":"1"}"#), call("b", "Calculator", "{}")];
+    real().run(&calls, &context(allowed), &log);
+    assert_eq!(log.result("a")["error"], "Tool not allowed in this job: calculator. Available: get_weather");
+    assert_eq!(log.result("b")["error"], "Tool not found: Calculator. Available: get_weather");
+}
+
+#[test]
+fn arguments_are_validated_and_coerced() {
+    let missing = one("calculator", "{}")["error"].clone();
+    assert_eq!(missing, "Invalid parameters for tool 'calculator': missing required expression");
+    let scalar = one("calculator", "[1]")["error"].clone();
+    assert!(
+        scalar.as_str().expect("refused").contains("parameters must be a JSON object, not a list"),
+        "{scalar}"
+    );
+    let wrapped = one("calculator", r#"{"arguments": "{\"expression\": \"1+1\"}"}"#);
+    assert_eq!(wrapped["data"]["result"], 2);
+    let operation = one("text_process", r#"{"text": "x", "operation": "shout"}"#)["error"].clone();
+    assert!(
+        operation.as_str().expect("refused").contains("operation must be one of [\"count\""),
+        "{operation}"
+    );
+}
+
+#[test]
+fn the_same_call_twice_in_a_batch_runs_once() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let (pure, write) = (Arc::clone(&runs), Arc::clone(&runs));
+    let count = |runs: &AtomicUsize| Ok(json!(runs.fetch_add(1, Ordering::SeqCst)));
+    let tools = vec![any("pure", true, move |_| count(&pure)), any("write", false, move |_| count(&write))];
+    let executor = Executor::new(tools, bounds()).expect("valid tools");
+    let log = run(
+        &executor,
+        &[call("a", "pure", r#"{"n":1}"#), call("b", "pure", r#"{"n": "1"}"#), call("c", "pure", "{}")],
+    );
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+    assert_eq!(log.result("b")["data"], log.result("a")["data"]);
+    assert_eq!((log.result("b")["duplicate"].clone(), log.skipped("b")), (json!(true), true));
+    assert!(log.result("a").get("duplicate").is_none() && !log.skipped("a"));
+    run(&executor, &[call("a", "write", "{}"), call("b", "write", "{}")]);
+    assert_eq!(runs.load(Ordering::SeqCst), 4, "what writes is never deduplicated");
+}
+
+#[test]
+fn calls_run_side_by_side_up_to_the_bound() {
+    let meeting = Arc::new(Barrier::new(4));
+    let tool = any("meet", true, move |_| {
+        meeting.wait();
+        Ok(Value::Null)
+    });
+    let executor = Executor::new(vec![tool], bounds()).expect("valid tools");
+    let calls: Vec<_> = (0..4).map(|n| call(&n.to_string(), "meet", &format!("{{\"n\":{n}}}"))).collect();
+    let log = run(&executor, &calls);
+    assert_eq!(log.finished.lock().expect("unpoisoned").len(), 4);
+}
+
+#[test]
+fn a_panic_is_that_tool_s_error_alone() {
+    let tools = vec![any("bad", true, |_| panic!("secret detail")), any("good", true, |_| Ok(json!(1)))];
+    let executor = Executor::new(tools, bounds()).expect("valid tools");
+    let log =
+        run(&executor, &[call("a", "bad", "{}"), call("b", "good", "{}"), call("c", "bad", r#"{"n":1}"#)]);
+    assert_eq!(log.result("b")["data"], 1);
+    for id in ["a", "c"] {
+        let told = log.result(id)["error"].as_str().expect("failed").to_owned();
+        assert!(told.starts_with("the tool 'bad' crashed") && !told.contains("secret"), "{told}");
+    }
+}
+
+#[test]
+fn p3_what_is_not_idempotent_starts_only_when_the_journal_lets_it() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    let tool = any("write", false, move |_| Ok(json!(counted.fetch_add(1, Ordering::SeqCst))));
+    let executor = Executor::new(vec![tool], bounds()).expect("valid tools");
+    assert!(!executor.is_idempotent("write"));
+    let log = run(&executor, &[call("a", "write", "{}")]);
+    assert_eq!(*log.started.lock().expect("unpoisoned"), ["a"]);
+    let refusing = Log { refuses: true, ..Log::default() };
+    executor.run(&[call("b", "write", "{}")], &context(ToolChoice::All(true)), &refusing);
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    assert!(refusing.skipped("b"));
+}
+
+#[test]
+fn a_pulled_leash_cancels_what_has_not_begun() {
+    let tool = any("pull", true, |context| {
+        context.leash.stop.raise(Stop::Cancelled);
+        Err(ToolError::Failed { message: "cut off".into(), data: Value::Null })
+    });
+    let executor = Executor::new(vec![tool], Bounds { workers: 1, ..bounds() }).expect("valid tools");
+    let log = run(&executor, &[call("a", "pull", r#"{"n":1}"#), call("b", "pull", r#"{"n":2}"#)]);
+    assert_eq!(log.result("a")["error"], "cut off");
+    assert!(
+        log.result("b")["error"].as_str().expect("cancelled").starts_with("(cancelled)") && log.skipped("b")
+    );
+}
+
+#[test]
+fn each_call_has_the_tool_timeout_as_its_leash() {
+    let tool = any("late", true, |context| Ok(json!(context.leash.remaining().as_secs())));
+    let executor = Executor::new(vec![tool], bounds()).expect("valid tools");
+    assert_eq!(run(&executor, &[call("a", "late", "{}")]).result("a")["data"], 59);
+}
+
+#[test]
+fn bad_tools_are_refused_at_the_start() {
+    let twice = Executor::new(
+        vec![any("x", true, |_| Ok(Value::Null)), any("x", true, |_| Ok(Value::Null))],
+        bounds(),
+    );
+    assert_eq!(twice.err(), Some(Error::Twice("x")));
+}

@@ -1,0 +1,11 @@
+//! What tools are built from. Owns the list of what a tool may ask for; refuses to be known by the agent loop.
+
+use super::code::CodeRunner;
+use std::sync::Arc;
+
+/// Six fields at most: a tool that needs more is more than a tool.
+#[derive(Clone)]
+pub struct ToolDeps {
+    /// Runs model-written code behind the kernel.
+    pub code: Arc<dyn CodeRunner>,
+}

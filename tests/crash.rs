@@ -1,0 +1,80 @@
+//! `kill -9` at awkward moments, from outside: what was accepted ends, what was seen stays, what was done is not redone.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, and starts processes and waits for them"
+)]
+
+mod support;
+
+use serde_json::json;
+use std::time::Duration;
+use support::upstream::{Answer, Upstream, tool_results};
+use support::{Event, Server, against, assert_whole, text_of};
+
+#[test]
+fn p1_p2_p3_a_server_killed_in_mid_stream_finishes_after_restart() {
+    let upstream = Upstream::start(|request, _| {
+        if tool_results(request).is_empty() {
+            Answer::calls(&[("calculator", json!({"expression": "17*23"}))])
+        } else {
+            Answer::paced_text(&"piece by piece ".repeat(12), Duration::from_millis(15))
+        }
+    });
+    let config = against(&upstream, "");
+    for round in 0..5_usize {
+        let server = Server::start_with(&config);
+        let id = server.submit(&json!({"input": "go"}));
+        let path = format!("/v1/jobs/{id}/events?format=delta");
+        let mut seen: Vec<Event> = server.stream(&path, 0).take(5 + 3 * round).collect();
+        let asked = upstream.requests().len();
+        let server = server.crash_and_restart(&config);
+        seen.extend(server.stream(&path, seen.last().expect("events").seq));
+        assert_whole(&seen);
+        assert_eq!(seen, server.events(&id), "no seen event has changed");
+        assert_eq!(text_of(&seen), "piece by piece ".repeat(12));
+        let results: Vec<_> = seen.iter().filter(|e| e.data["type"] == "tool_result").collect();
+        assert_eq!(results.len(), 1, "the tool ran once: {results:?}");
+        let again = upstream.requests();
+        assert!(
+            again[asked..].iter().all(|r| tool_results(r).len() == 1),
+            "the recorded result is handed on"
+        );
+        assert!(seen.iter().any(|e| e.name == "step_discarded"), "the cut step is dropped");
+        assert_eq!(server.wait(&id)["attempt"], 2);
+    }
+}
+
+#[test]
+fn p1_jobs_accepted_just_before_the_crash_all_end() {
+    let server = Server::start();
+    let ids: Vec<String> = (0..40).map(|n| server.submit(&json!({"input": format!("job {n}")}))).collect();
+    let server = server.crash_and_restart("");
+    for id in ids {
+        let job = server.wait(&id);
+        assert_eq!(job["status"], "succeeded", "{job}");
+        assert_whole(&server.events(&id));
+    }
+}
+
+#[test]
+fn p4_a_job_that_is_running_at_three_crashes_is_poison() {
+    let upstream = Upstream::start(|_, _| Answer::paced_text(&"x ".repeat(500), Duration::from_millis(20)));
+    let config = against(&upstream, "");
+    let mut server = Server::start_with(&config);
+    let id = server.submit(&json!({"input": "go"}));
+    for crash in 1..=3 {
+        let running = server
+            .stream(&format!("/v1/jobs/{id}/events"), 0)
+            .filter(|e| e.data["status"] == "running")
+            .take(crash)
+            .count();
+        assert_eq!(running, crash);
+        server = server.crash_and_restart(&config);
+    }
+    let job = server.wait(&id);
+    assert_eq!((&job["status"], &job["error"]["code"]), (&json!("failed"), &json!("poison")), "{job}");
+    assert_whole(&server.events(&id));
+}

@@ -1,0 +1,365 @@
+//! The cases, each with a provider of its own.
+
+use nanoclaw::domain::limits::Limits;
+use nanoclaw::domain::message::Message;
+use nanoclaw::llm::Router;
+use nanoclaw::ports::{Chunk, Clock, Completion, Leash, Model, ModelError, ModelRequest, Stop, StopFlag};
+use serde_json::json;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+struct RealClock(Instant);
+
+impl RealClock {
+    #[expect(clippy::disallowed_methods, reason = "the test measures real time")]
+    fn start() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Clock for RealClock {
+    fn now_ms(&self) -> u64 {
+        self.monotonic_ms()
+    }
+    fn monotonic_ms(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_millis()).expect("a short test")
+    }
+    fn pause(&self, stop: &StopFlag, timeout: Duration) {
+        stop.wait(timeout);
+    }
+}
+
+/// Serves each connection on a thread of its own, for the life of the test process.
+fn provider(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
+    let address = listener.local_addr().expect("has an address");
+    let serve = Arc::new(serve);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let serve = Arc::clone(&serve);
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+    address
+}
+
+/// Reads one request; its head and body.
+fn read_request(stream: &mut BufReader<TcpStream>) -> Option<(String, Vec<u8>)> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if stream.read_line(&mut head).ok()? == 0 {
+            return None;
+        }
+    }
+    let length = head
+        .lines()
+        .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    stream.read_exact(&mut body).ok()?;
+    Some((head, body))
+}
+
+/// Holds the connection open until the client goes.
+fn linger(stream: &mut impl Read) {
+    drop(std::io::copy(stream, &mut std::io::sink()));
+}
+
+fn write(stream: &BufReader<TcpStream>, text: &str) -> bool {
+    (&mut stream.get_ref()).write_all(text.as_bytes()).is_ok()
+}
+
+const STREAM_HEAD: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+
+fn chunk(text: &str) -> String {
+    format!("{:x}\r\n{text}\r\n", text.len())
+}
+
+fn event(content: &str, finish: Option<&str>) -> String {
+    let choice = json!({"index": 0, "delta": {"content": content}, "finish_reason": finish});
+    chunk(&format!("data: {}\n\n", json!({"choices": [choice]})))
+}
+
+fn limits() -> Limits {
+    Limits { model_connect_timeout_s: 30, model_idle_timeout_s: 30, ..Limits::default() }
+}
+
+fn router(url: &str, limits: &Limits) -> Router {
+    let model = json!([{"id": "m", "api_url": url, "api_key": "topsecret"}]);
+    Router::new(serde_json::from_value(model).expect("options"), limits).expect("valid")
+}
+
+struct Call {
+    leash: Leash,
+    text: String,
+    result: Result<Completion, ModelError>,
+    took: Duration,
+}
+
+fn request() -> ModelRequest {
+    let (messages, tools) = (vec![Message::user("hi")], Vec::new());
+    ModelRequest { model: "m".into(), messages, tools, temperature: None, max_tokens: None, thinking: false }
+}
+
+fn leash() -> Leash {
+    Leash { stop: StopFlag::default(), deadline_ms: 60_000, clock: Arc::new(RealClock::start()) }
+}
+
+fn ask(router: &Router, leash: Leash) -> Call {
+    let mut text = String::new();
+    let mut sink = |chunk: Chunk<'_>| {
+        if let Chunk::Text(piece) = chunk {
+            text.push_str(piece);
+        }
+        ControlFlow::Continue(())
+    };
+    let begun = leash.clock.monotonic_ms();
+    let result = router.ask(&request(), &leash, &mut sink);
+    let took = Duration::from_millis(leash.clock.monotonic_ms() - begun);
+    Call { leash, text, result, took }
+}
+
+/// Raises the flag after 500 ms; the call must end within a second of that.
+fn assert_cancels(router: &Router) -> Call {
+    let leash = leash();
+    let stop = leash.stop.clone();
+    std::thread::spawn(move || {
+        StopFlag::default().wait(Duration::from_millis(500));
+        stop.raise(Stop::Cancelled);
+    });
+    let call = ask(router, leash);
+    assert_eq!(call.result, Err(ModelError::Stopped));
+    let after =
+        call.took.checked_sub(Duration::from_millis(450)).expect("it was not ended before the cancel");
+    assert!(after < Duration::from_secs(1), "took {after:?} after the cancel");
+    call
+}
+
+fn base(address: SocketAddr) -> String {
+    format!("http://{address}/v1")
+}
+
+#[test]
+fn an_answer_streams_and_the_connection_is_reused() {
+    let connections = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&connections);
+    let address = provider(move |stream| {
+        seen.fetch_add(1, Ordering::SeqCst);
+        let mut stream = BufReader::new(stream);
+        while let Some((head, body)) = read_request(&mut stream) {
+            assert!(head.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"), "{head}");
+            assert!(head.to_lowercase().contains("authorization: bearer topsecret\r\n"), "{head}");
+            let body: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+            assert_eq!((&body["model"], &body["stream"]), (&json!("m"), &json!(true)));
+            let answer =
+                [STREAM_HEAD, &event("hel", None), &event("lo", Some("stop")), &chunk("data: [DONE]\n\n")];
+            write(&stream, &(answer.concat() + "0\r\n\r\n"));
+        }
+    });
+    let router = router(&base(address), &limits());
+    for _ in 0..3 {
+        let call = ask(&router, leash());
+        assert_eq!(call.text, "hello");
+        assert!(call.result.is_ok(), "{:?}", call.result);
+    }
+    assert_eq!(connections.load(Ordering::SeqCst), 1, "one connection serves all calls");
+}
+
+#[test]
+fn a_provider_that_never_answers_is_left_within_a_second() {
+    let address = provider(|mut stream| linger(&mut stream));
+    assert_cancels(&router(&base(address), &limits()));
+}
+
+#[test]
+fn a_provider_that_stalls_after_its_head_is_left_within_a_second() {
+    let address = provider(|stream| {
+        let mut stream = BufReader::new(stream);
+        read_request(&mut stream);
+        write(&stream, &(STREAM_HEAD.to_owned() + &event("first", None)));
+        linger(&mut stream);
+    });
+    let call = assert_cancels(&router(&base(address), &limits()));
+    assert_eq!(call.text, "first");
+}
+
+#[test]
+fn a_provider_that_drips_bytes_is_left_within_a_second() {
+    for pause in [1_000, 5] {
+        let address = provider(move |stream| {
+            let mut stream = BufReader::new(stream);
+            read_request(&mut stream);
+            write(&stream, STREAM_HEAD);
+            while write(&stream, &chunk(":")) {
+                StopFlag::default().wait(Duration::from_millis(pause));
+            }
+        });
+        assert_cancels(&router(&base(address), &limits()));
+    }
+}
+
+#[test]
+fn a_tls_handshake_that_hangs_is_left_within_a_second() {
+    let address = provider(|mut stream| linger(&mut stream));
+    assert_cancels(&router(&format!("https://{address}/v1"), &limits()));
+}
+
+#[test]
+fn a_provider_that_speaks_no_tls_is_told_as_such() {
+    let address = provider(|mut stream| drop(stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")));
+    let call = ask(&router(&format!("https://{address}/v1"), &limits()), leash());
+    let message = "the secure connection to the model's provider failed".to_owned();
+    assert_eq!(call.result, Err(ModelError::Unavailable { message, retry_after_ms: None }));
+}
+
+/// A listener whose backlog is full: the kernel drops further connection attempts.
+fn deaf() -> (TcpListener, Vec<TcpStream>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
+    rustix::net::listen(&listener, 0).expect("the backlog shrinks");
+    let address = listener.local_addr().expect("has an address");
+    let full =
+        (0..8).map_while(|_| TcpStream::connect_timeout(&address, Duration::from_millis(300)).ok()).collect();
+    (listener, full)
+}
+
+#[test]
+fn a_connection_that_does_not_come_about_is_left_within_a_second() {
+    let (listener, _full) = deaf();
+    let address = listener.local_addr().expect("has an address");
+    assert_cancels(&router(&base(address), &limits()));
+    let hasty = Limits { model_connect_timeout_s: 1, ..limits() };
+    let call = ask(&router(&base(address), &hasty), leash());
+    let message = "no connection to the model's provider within 1 s".to_owned();
+    assert_eq!(call.result, Err(ModelError::Unavailable { message, retry_after_ms: None }));
+    assert!(call.took < Duration::from_secs(2), "{:?}", call.took);
+}
+
+#[test]
+fn a_provider_that_takes_no_bytes_is_left_within_a_second() {
+    let address = provider(|stream| {
+        StopFlag::default().wait(Duration::from_secs(20));
+        drop(stream);
+    });
+    let router = router(&base(address), &limits());
+    let leash = leash();
+    let stop = leash.stop.clone();
+    std::thread::spawn(move || {
+        StopFlag::default().wait(Duration::from_millis(500));
+        stop.raise(Stop::Shutdown);
+    });
+    let long = ModelRequest { messages: vec![Message::user("x".repeat(32 << 20))], ..request() };
+    let begun = leash.clock.monotonic_ms();
+    let result = router.ask(&long, &leash, &mut |_| ControlFlow::Continue(()));
+    assert_eq!(result, Err(ModelError::Stopped));
+    assert!(leash.clock.monotonic_ms() - begun < 3_000, "building 32 MiB and one second");
+}
+
+#[test]
+fn the_deadline_and_the_sink_end_a_call_too() {
+    let address = provider(|stream| {
+        let mut stream = BufReader::new(stream);
+        read_request(&mut stream);
+        write(&stream, &(STREAM_HEAD.to_owned() + &event("first", None)));
+        linger(&mut stream);
+    });
+    let router = router(&base(address), &limits());
+    let short = leash().shortened(Duration::from_millis(300));
+    let call = ask(&router, short);
+    assert_eq!(call.result, Err(ModelError::Stopped));
+    assert!(call.took < Duration::from_millis(1_300), "{:?}", call.took);
+    let result =
+        router.ask(&request(), &call.leash.shortened(Duration::ZERO), &mut |_| ControlFlow::Continue(()));
+    assert_eq!(result, Err(ModelError::Stopped), "a pulled leash asks nobody");
+    let result = router.ask(&request(), &leash(), &mut |_| ControlFlow::Break(()));
+    assert_eq!(result, Err(ModelError::Stopped));
+}
+
+#[test]
+fn silence_beyond_the_idle_timeout_is_unavailable() {
+    let address = provider(|mut stream| linger(&mut stream));
+    let call = ask(&router(&base(address), &Limits { model_idle_timeout_s: 1, ..limits() }), leash());
+    let message = "the model's provider was silent for 1 s".to_owned();
+    assert_eq!(call.result, Err(ModelError::Unavailable { message, retry_after_ms: None }));
+    assert!(call.took < Duration::from_secs(2), "{:?}", call.took);
+}
+
+#[test]
+fn an_answer_with_a_finish_reason_needs_no_end() {
+    let address = provider(|stream| {
+        let mut stream = BufReader::new(stream);
+        read_request(&mut stream);
+        write(&stream, &(STREAM_HEAD.to_owned() + &event("all", Some("stop"))));
+        linger(&mut stream);
+    });
+    let call = ask(&router(&base(address), &Limits { model_idle_timeout_s: 1, ..limits() }), leash());
+    assert!(call.result.is_ok() && call.text == "all", "{:?}", call.result);
+    assert!(call.took < Duration::from_secs(2), "{:?}", call.took);
+    let address = provider(|stream| {
+        let mut stream = BufReader::new(stream);
+        read_request(&mut stream);
+        write(&stream, &(STREAM_HEAD.to_owned() + &event("all", Some("stop"))));
+    });
+    assert!(ask(&router(&base(address), &limits()), leash()).result.is_ok(), "nor a whole body");
+}
+
+/// What a client is told of an answer with this head and body.
+fn told(answer: String) -> ModelError {
+    let address = provider(move |stream| {
+        let mut stream = BufReader::new(stream);
+        read_request(&mut stream);
+        write(&stream, &answer);
+    });
+    let error = ask(&router(&base(address), &limits()), leash()).result.expect_err("no answer");
+    for secret in ["topsecret", "127.0.0.1", "http://"] {
+        assert!(!error.to_string().contains(secret), "P9: {error}");
+    }
+    error
+}
+
+fn answer(head: &str, body: &str) -> String {
+    format!("HTTP/1.1 {head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+#[test]
+fn refusals_and_troubles_are_told_apart() {
+    let said = r#"{"error":{"message":"the key topsecret at http://127.0.0.1/v1 is bad"}}"#;
+    assert!(matches!(told(answer("401 Unauthorized", said)), ModelError::Refused(_)));
+    let error = told(answer("400 Bad Request", said));
+    assert_eq!(
+        error.to_string(),
+        "the model's provider refused the request (HTTP 400): the key [key] at [url] is bad"
+    );
+    let busy = told(answer("429 Too Many Requests\r\nretry-after: 3", "{}"));
+    assert!(matches!(busy, ModelError::Unavailable { retry_after_ms: Some(3_000), .. }), "{busy:?}");
+    let moved = told(answer("307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/", ""));
+    assert!(matches!(moved, ModelError::Refused(_)), "{moved:?}");
+    let cut = told(format!("{STREAM_HEAD}{}", event("half", None)));
+    assert!(matches!(cut, ModelError::Unavailable { .. }), "{cut:?}");
+    let endless = told(format!("HTTP/1.1 200 OK\r\nx: {}", "y".repeat(100_000)));
+    assert!(matches!(endless, ModelError::TooLarge(_) | ModelError::Unavailable { .. }), "{endless:?}");
+    assert!(matches!(told("SSH-2.0-OpenSSH\r\n\r\n".to_owned()), ModelError::Unavailable { .. }));
+}
+
+#[test]
+fn nobody_at_the_address_is_unavailable() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
+    let address = listener.local_addr().expect("has an address");
+    drop(listener);
+    let refused = ask(&router(&base(address), &limits()), leash()).result;
+    let message = "the model's provider refused the connection".to_owned();
+    assert_eq!(refused, Err(ModelError::Unavailable { message, retry_after_ms: None }));
+    let unknown = ask(&router("http://no-such-host.invalid/v1", &limits()), leash());
+    assert!(matches!(unknown.result, Err(ModelError::Unavailable { .. })), "{:?}", unknown.result);
+}
+
+#[test]
+fn an_unknown_model_is_not_found() {
+    let router = router("http://127.0.0.1:1/v1", &limits());
+    let other = ModelRequest { model: "other".into(), ..request() };
+    let result = router.ask(&other, &leash(), &mut |_| ControlFlow::Continue(()));
+    assert_eq!(result, Err(ModelError::NotFound("other".into())));
+}

@@ -1,0 +1,4 @@
+//! The models' wire against real sockets: providers that answer, hang, drip, refuse, and calls that are cut short.
+
+#[cfg(test)]
+mod cases;

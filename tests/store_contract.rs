@@ -1,0 +1,26 @@
+//! The store against its port: what every method promises, on a real file, crashes by copying that file.
+
+#[cfg(test)]
+#[path = "store_contract/cancel.rs"]
+mod cancel;
+#[cfg(test)]
+#[path = "store_contract/faults.rs"]
+mod faults;
+#[cfg(test)]
+#[path = "store_kit/mod.rs"]
+mod kit;
+#[cfg(test)]
+#[path = "store_contract/lists.rs"]
+mod lists;
+#[cfg(test)]
+#[path = "store_contract/log.rs"]
+mod log;
+#[cfg(test)]
+#[path = "store_contract/order.rs"]
+mod order;
+#[cfg(test)]
+#[path = "store_contract/recovery.rs"]
+mod recovery;
+#[cfg(test)]
+#[path = "store_contract/rig.rs"]
+mod rig;

@@ -1,0 +1,226 @@
+//! Disks that refuse: nothing is acknowledged, nothing in memory has moved, and the store heals without a restart.
+
+use crate::kit::{ANN, HandClock, delta, done, id, job};
+use nanoclaw::domain::job::JobStatus;
+use nanoclaw::domain::limits::Limits;
+use nanoclaw::domain::message::Message;
+use nanoclaw::ports::{Lease, Stop, StopFlag, Store, StoreError, Ticket, Urgency};
+use nanoclaw::store::RedbStore;
+use nanoclaw::store::options::StoreOptions;
+use redb::StorageBackend;
+use redb::backends::InMemoryBackend;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Memory that outlives its database, with a switch for each way to fail.
+#[derive(Debug, Default, Clone)]
+struct Flaky(Arc<Disk>);
+
+#[derive(Debug, Default)]
+struct Disk {
+    memory: InMemoryBackend,
+    syncs: AtomicU64,
+    syncs_fail: AtomicBool,
+    writes_fail: AtomicBool,
+    /// While somebody holds it, syncs take their time.
+    gate: Mutex<()>,
+}
+
+fn refuse(switch: &AtomicBool) -> io::Result<()> {
+    if switch.load(Ordering::SeqCst) { Err(io::Error::other("no space left on device")) } else { Ok(()) }
+}
+
+impl StorageBackend for Flaky {
+    fn len(&self) -> io::Result<u64> {
+        self.0.memory.len()
+    }
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.memory.read(offset, out)
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        refuse(&self.0.writes_fail)?;
+        self.0.memory.set_len(len)
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.syncs.fetch_add(1, Ordering::SeqCst);
+        drop(self.0.gate.lock().unwrap());
+        refuse(&self.0.syncs_fail)
+    }
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        refuse(&self.0.writes_fail)?;
+        self.0.memory.write(offset, data)
+    }
+}
+
+fn store_on(disk: &Flaky) -> Arc<RedbStore> {
+    store_with(disk, StoreOptions::default().channel_writes)
+}
+
+fn store_with(disk: &Flaky, channel_writes: usize) -> Arc<RedbStore> {
+    let options = StoreOptions { settle_ms: 60_000, channel_writes, ..StoreOptions::default() };
+    let disk = disk.clone();
+    RedbStore::open_with_backend(move || disk.clone(), &options, &Limits::default(), HandClock::new())
+        .unwrap()
+}
+
+fn claim(store: &RedbStore) -> Lease {
+    store.claim(1).wait().unwrap().pop().expect("a ready job")
+}
+
+fn seqs(store: &RedbStore, n: u128) -> Vec<u64> {
+    store.events(id(n), 0, 1_000).unwrap().events.iter().map(|e| e.seq).collect()
+}
+
+fn a_failed_commit_heals(switch: fn(&Disk) -> &AtomicBool) {
+    let disk = Flaky::default();
+    let store = store_on(&disk);
+    store.submit(vec![job(1, ANN), job(2, ANN)]).wait().unwrap();
+    let (hit, spared) = (claim(&store), claim(&store));
+    let watch = store.watch(id(1));
+    let before = *watch.borrow();
+
+    switch(&disk.0).store(true, Ordering::SeqCst);
+    let failed = store.append(hit.fence(), vec![delta(0, 0, "lost?")], Urgency::Now).wait();
+    assert!(matches!(failed, Err(StoreError::Io(_))), "{failed:?}");
+    assert_eq!(*watch.borrow(), before, "p2: nothing was committed, nobody is woken");
+    assert!(matches!(store.submit(vec![job(3, ANN)]).wait(), Err(StoreError::Io(_))), "still broken");
+    assert_eq!(hit.stop.raised(), Some(Stop::Fenced), "nobody knows what reached the disk");
+
+    switch(&disk.0).store(false, Ordering::SeqCst);
+    store.append(spared.fence(), vec![delta(0, 0, "goes on")], Urgency::Now).wait().unwrap();
+    assert_eq!(spared.stop.raised(), None);
+    let late = store.append(hit.fence(), vec![delta(0, 0, "again")], Urgency::Now).wait();
+    assert_eq!(late, Err(StoreError::Fenced { job: id(1) }), "a retry must not write twice");
+    let resumed = store.claim(10).wait().unwrap();
+    let resumed = resumed.iter().find(|lease| lease.job.id == id(1)).expect("queued again");
+    assert_eq!(resumed.job.crashes, 0, "not the job's fault");
+    store.finish(resumed.fence(), vec![], done(id(1), "x")).wait().unwrap();
+    store.finish(spared.fence(), vec![], done(id(2), "y")).wait().unwrap();
+    for n in [1, 2] {
+        let all = seqs(&store, n);
+        assert_eq!(all, (1..=all.len() as u64).collect::<Vec<_>>(), "no gap");
+        assert_eq!(store.job(ANN, id(n)).unwrap().unwrap().status, JobStatus::Succeeded);
+    }
+    assert!(*watch.borrow() > before);
+}
+
+#[test]
+fn a_failed_fsync_acknowledges_nothing_and_heals() {
+    a_failed_commit_heals(|disk| &disk.syncs_fail);
+}
+
+#[test]
+fn a_full_disk_acknowledges_nothing_and_heals() {
+    a_failed_commit_heals(|disk| &disk.writes_fail);
+}
+
+#[test]
+fn a_claim_that_failed_holds_no_job() {
+    let disk = Flaky::default();
+    let store = store_on(&disk);
+    store.submit(vec![job(1, ANN)]).wait().unwrap();
+    disk.0.syncs_fail.store(true, Ordering::SeqCst);
+    assert!(store.claim(1).wait().is_err());
+    disk.0.syncs_fail.store(false, Ordering::SeqCst);
+    store.probe().wait().unwrap();
+    assert_eq!(claim(&store).job.id, id(1));
+}
+
+#[test]
+fn reads_go_on_while_writes_fail() {
+    let disk = Flaky::default();
+    let store = store_on(&disk);
+    store.submit(vec![job(1, ANN)]).wait().unwrap();
+    disk.0.syncs_fail.store(true, Ordering::SeqCst);
+    assert!(store.probe().wait().is_err());
+    assert_eq!(seqs(&store, 1), [1]);
+    assert!(store.job(ANN, id(1)).unwrap().is_some());
+}
+
+#[test]
+fn a_disk_that_stays_broken_is_tried_again_and_again() {
+    let disk = Flaky::default();
+    let store = store_on(&disk);
+    store.submit(vec![job(1, ANN), job(2, ANN)]).wait().unwrap();
+    let lease = claim(&store);
+    disk.0.writes_fail.store(true, Ordering::SeqCst);
+    assert!(matches!(store.probe().wait(), Err(StoreError::Io(_))));
+    for _ in 0..5 {
+        let tried = store.append(lease.fence(), vec![delta(0, 0, "x")], Urgency::Now).wait();
+        assert!(matches!(tried, Err(StoreError::Io(_))));
+    }
+    disk.0.writes_fail.store(false, Ordering::SeqCst);
+    store.append(lease.fence(), vec![delta(0, 0, "x")], Urgency::Now).wait().unwrap();
+    assert_eq!(lease.stop.raised(), None, "what was never tried is not in doubt");
+    assert_eq!(seqs(&store, 1), [1, 2, 3]);
+    assert_eq!(claim(&store).job.id, id(2));
+}
+
+#[test]
+fn a_store_that_broke_while_nobody_writes_heals_by_itself() {
+    let disk = Flaky::default();
+    let store = store_on(&disk);
+    store.submit(vec![job(1, ANN)]).wait().unwrap();
+    let lease = claim(&store);
+    disk.0.syncs_fail.store(true, Ordering::SeqCst);
+    assert!(store.append(lease.fence(), vec![delta(0, 0, "x")], Urgency::Now).wait().is_err());
+    disk.0.syncs_fail.store(false, Ordering::SeqCst);
+    store.wait_for_work(&StopFlag::default(), Duration::from_secs(5));
+    assert_eq!(claim(&store).job.id, id(1), "the job that lost its lease is ready again");
+}
+
+#[test]
+fn writes_that_wait_together_share_one_commit() {
+    let disk = Flaky::default();
+    let store = store_on(&disk);
+    store.probe().wait().unwrap();
+    let gate = disk.0.gate.lock().unwrap();
+    let before = disk.0.syncs.load(Ordering::SeqCst);
+    let first = store.submit(vec![job(1, ANN)]);
+    while disk.0.syncs.load(Ordering::SeqCst) == before {
+        std::thread::yield_now();
+    }
+    let rest: Vec<_> = (2..=200).map(|n| store.submit(vec![job(n, ANN)])).collect();
+    drop(gate);
+    first.wait().unwrap();
+    for ticket in rest {
+        ticket.wait().unwrap();
+    }
+    let syncs = disk.0.syncs.load(Ordering::SeqCst) - before;
+    assert_eq!(syncs, 2, "one for the first, one for all the others");
+}
+
+#[test]
+fn p8_a_full_channel_answers_busy_and_the_rest_is_written() {
+    let disk = Flaky::default();
+    let store = store_with(&disk, 4);
+    let gate = disk.0.gate.lock().unwrap();
+    let tickets: Vec<_> = (1..=20).map(|n| store.submit(vec![job(n, ANN)])).collect();
+    drop(gate);
+    let results: Vec<_> = tickets.into_iter().map(Ticket::wait).collect();
+    let busy = results.iter().filter(|result| **result == Err(StoreError::Busy)).count();
+    let stored = results.iter().flatten().flatten().count();
+    assert!(busy >= 1 && stored >= 4, "{busy} busy, {stored} stored");
+    assert_eq!(busy + stored, 20);
+    assert_eq!(store.claim(100).wait().unwrap().len(), stored);
+}
+
+#[test]
+fn p8_large_writes_fill_the_channel_by_weight() {
+    let disk = Flaky::default();
+    let store = store_on(&disk);
+    let gate = disk.0.gate.lock().unwrap();
+    let large = |n| {
+        let mut new = job(n, ANN);
+        new.spec.input = vec![Message::user("x".repeat(4_000_000))];
+        store.submit(vec![new])
+    };
+    let tickets: Vec<_> = (1..=40).map(large).collect();
+    drop(gate);
+    let results = tickets.into_iter().map(Ticket::wait);
+    let busy = results.filter(|result| *result == Err(StoreError::Busy)).count();
+    assert!((10..=30).contains(&busy), "{busy} of 40 writes of 4 MB were refused");
+    store.submit(vec![job(100, ANN)]).wait().unwrap();
+}

@@ -1,0 +1,146 @@
+//! What a crash leaves, who may open the file, and closing.
+
+use crate::kit::{ANN, HandClock, delta, done, id, job, turn};
+use crate::rig::{Rig, open};
+use nanoclaw::domain::event::{Event, FailureCode, Phase};
+use nanoclaw::domain::job::JobStatus;
+use nanoclaw::domain::limits::Limits;
+use nanoclaw::ports::{Stop, StopFlag, Store, StoreError, Urgency};
+use nanoclaw::store::OpenError;
+use std::time::Duration;
+
+#[test]
+fn p2_a_running_job_goes_back_to_the_queue_and_keeps_its_numbers() {
+    let rig = Rig::new();
+    rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
+    let lease = rig.claim();
+    rig.store.append(lease.fence(), vec![delta(0, 0, "seen")], Urgency::Now).wait().unwrap();
+    let seen = rig.store.events(id(1), 0, 10).unwrap().events;
+    let after = rig.crash();
+    let row = after.store.job(ANN, id(1)).unwrap().unwrap();
+    assert_eq!((row.status, row.crashes, row.attempt), (JobStatus::Queued, 1, 1));
+    assert!(after.store.events(id(1), 0, 10).unwrap().events.starts_with(&seen));
+    let again = after.claim();
+    assert_eq!((again.job.id, again.job.epoch, again.job.attempt), (id(1), 2, 2));
+    let last = after.store.events(id(1), 0, 10).unwrap().events.pop().unwrap();
+    let reason = Some("resumed after a crash".to_owned());
+    assert_eq!(last.event, Event::Status { status: Phase::Running, attempt: 2, reason });
+    assert!(
+        after.store.append(lease.fence(), vec![delta(0, 0, "x")], Urgency::Now).wait().is_err(),
+        "fenced"
+    );
+    after.store.append(again.fence(), vec![delta(0, 4, "!")], Urgency::Now).wait().unwrap();
+    assert_eq!(after.store.step_text(id(1), 3, u64::MAX), Ok("seen!".to_owned()), "the step is found again");
+    after.store.finish(again.fence(), vec![], done(id(1), "x")).wait().unwrap();
+    assert_eq!(after.store.job(ANN, id(1)).unwrap().unwrap().crashes, 0);
+    assert_eq!(after.claim().job.id, id(2));
+}
+
+#[test]
+fn p4_a_job_that_was_running_at_three_crashes_is_poison() {
+    let mut rig = Rig::new();
+    rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
+    for crashes in 1..=3 {
+        assert_eq!(rig.claim().job.id, id(1));
+        rig = rig.crash();
+        assert_eq!(rig.store.job(ANN, id(1)).unwrap().unwrap().crashes, crashes);
+    }
+    let row = rig.store.job(ANN, id(1)).unwrap().unwrap();
+    assert_eq!((row.status, row.error.unwrap().code), (JobStatus::Failed, FailureCode::Poison));
+    let last = rig.store.events(id(1), 0, 100).unwrap().events.pop().unwrap();
+    assert!(matches!(last.event, Event::Error { code: FailureCode::Poison, .. }));
+    assert_eq!(last.seq, row.last_event_id);
+    assert_eq!(rig.claim().job.id, id(2), "its conversation goes on");
+}
+
+#[test]
+fn a_release_ends_a_row_of_crashes() {
+    let mut rig = Rig::new();
+    rig.submit([job(1, ANN)]);
+    for _ in 0..5 {
+        rig.claim();
+        rig = rig.crash();
+        let lease = rig.claim();
+        rig.store.release(lease.fence()).wait().unwrap();
+    }
+    let row = rig.store.job(ANN, id(1)).unwrap().unwrap();
+    assert_eq!((row.status, row.crashes, row.attempt), (JobStatus::Queued, 0, 5));
+}
+
+#[test]
+fn a_newer_file_is_refused_and_left_alone() {
+    let rig = Rig::new();
+    rig.store.close();
+    let meta = redb::TableDefinition::<&str, &[u8]>::new("meta");
+    let database = redb::Database::open(rig.path()).unwrap();
+    let writing = database.begin_write().unwrap();
+    writing.open_table(meta).unwrap().insert("schema", b"\x012".as_slice()).unwrap();
+    writing.commit().unwrap();
+    drop(database);
+    let opened = open(&rig.path(), &Limits::default(), HandClock::new());
+    let Err(OpenError::Newer { found: 2, known: 1, .. }) = opened else { panic!("{:?}", opened.err()) };
+}
+
+#[test]
+fn a_second_process_is_kept_out_and_garbage_is_no_store() {
+    let rig = Rig::new();
+    let second = open(&rig.path(), &Limits::default(), HandClock::new());
+    assert!(matches!(second, Err(OpenError::Locked { .. })), "{:?}", second.err());
+    let garbage = rig.dir.path().join("garbage");
+    std::fs::write(&garbage, b"not a database".repeat(100)).unwrap();
+    let opened = open(&garbage, &Limits::default(), HandClock::new());
+    let shown = opened.err().unwrap().to_string();
+    assert!(shown.starts_with("cannot open store '") && shown.contains("garbage"), "{shown}");
+    assert!(open(&rig.dir.path().join("no/such/dir"), &Limits::default(), HandClock::new()).is_err());
+}
+
+#[test]
+fn p9_the_file_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let rig = Rig::new();
+    assert!(!rig.path().with_extension("new").exists(), "made under another name, then renamed");
+    assert_eq!(std::fs::metadata(rig.path()).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn closing_writes_what_was_asked_then_answers_closed() {
+    let rig = Rig::new();
+    rig.submit([job(1, ANN)]);
+    let lease = rig.claim();
+    let lingering = rig.store.append(lease.fence(), vec![delta(0, 0, "a")], Urgency::Soon);
+    rig.store.close();
+    rig.store.close();
+    assert_eq!(lingering.wait(), Ok(()));
+    assert_eq!(lease.stop.raised(), Some(Stop::Shutdown));
+    assert_eq!(rig.store.submit(vec![job(2, ANN)]).wait(), Err(StoreError::Closed));
+    assert_eq!(rig.store.job(ANN, id(1)), Err(StoreError::Closed));
+    let again = open(&rig.path(), &Limits::default(), HandClock::new()).unwrap();
+    assert_eq!(again.events(id(1), 0, 10).unwrap().last_seq, 4);
+}
+
+#[test]
+fn work_is_hinted_after_a_commit_and_after_an_open() {
+    let rig = Rig::new();
+    rig.submit([job(1, ANN)]);
+    let after = rig.crash();
+    for store in [&rig.store, &after.store] {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let store = std::sync::Arc::clone(store);
+        std::thread::spawn(move || {
+            store.wait_for_work(&StopFlag::default(), Duration::from_secs(30));
+            sender.send(()).unwrap();
+        });
+        assert!(receiver.recv_timeout(Duration::from_secs(1)).is_ok());
+    }
+}
+
+#[test]
+fn a_first_start_that_was_cut_off_is_begun_again() {
+    let rig = Rig::new();
+    let path = rig.dir.path().join("other.redb");
+    std::fs::write(path.with_extension("new"), b"half a header").unwrap();
+    let store = open(&path, &Limits::default(), HandClock::new()).unwrap();
+    store.submit(vec![job(1, ANN)]).wait().unwrap();
+    store.close();
+    assert!(open(&path, &Limits::default(), HandClock::new()).unwrap().job(ANN, id(1)).unwrap().is_some());
+}

@@ -1,0 +1,55 @@
+//! Power loss at any moment (P1, P2, P4): a seeded workload runs on a disk that remembers what was synced; from it come
+//! images with everything that was synced and any subset of the unsynced sectors. On each the store has to open, hold
+//! everything that was acknowledged or seen, number without gap, and finish every job; and once more after a second
+//! loss during recovery. A control whose syncs lie has to be caught, or the method proves nothing.
+//!
+//! `STORE_TORN_IMAGES` and `STORE_TORN_SEED` choose how many images and where the seeds begin.
+
+#[cfg(test)]
+#[path = "store_torn_writes/disk.rs"]
+mod disk;
+#[cfg(test)]
+#[path = "store_kit/mod.rs"]
+mod kit;
+#[cfg(test)]
+#[path = "store_torn_writes/ledger.rs"]
+mod ledger;
+#[cfg(test)]
+#[path = "store_torn_writes/loss.rs"]
+mod loss;
+#[cfg(test)]
+#[path = "store_torn_writes/workload.rs"]
+mod workload;
+
+use disk::Syncs;
+use loss::Loss;
+
+#[cfg(test)]
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::vars().find(|(key, _)| key == name).map_or(default, |(_, value)| value.parse().unwrap())
+}
+
+#[test]
+fn p1_p2_p4_no_power_loss_takes_back_what_was_acknowledged_or_seen() {
+    let (images, first) = (setting("STORE_TORN_IMAGES", 300), setting("STORE_TORN_SEED", 1));
+    let (mut taken, mut second, mut seed) = (0, 0, first);
+    while taken < images {
+        let loss = workload::run(seed, Syncs::Hold);
+        let failures = loss.failures();
+        assert!(failures.is_empty(), "STORE_TORN_SEED={seed}: {failures:#?}");
+        taken += loss.taken();
+        second += loss.taken_again();
+        seed += 1;
+    }
+    println!("{taken} images and {second} of a second loss, seeds {first} to {}", seed - 1);
+    assert!(second * 3 > taken, "a second loss was tried as well");
+}
+
+#[test]
+fn a_disk_whose_syncs_lie_is_caught() {
+    let losses: Vec<Loss> = (1..=3).map(|seed| workload::run(seed, Syncs::Lie)).collect();
+    let caught: usize = losses.iter().map(|loss| loss.failures().len()).sum();
+    let taken: u64 = losses.iter().map(Loss::taken).sum();
+    println!("{caught} failures in {taken} images");
+    assert!(caught as u64 * 2 > taken, "only {caught} of {taken} images were caught: the method cannot fail");
+}

@@ -1,0 +1,167 @@
+//! What runs while the power fails: submissions, claims, deltas, ends, cancellations, in an order that the seed says.
+
+use crate::disk::{Dice, Disk, Syncs};
+use crate::kit::{ANN, BOB, HandClock, cancelled, delta, done, id, job, turn};
+use crate::ledger::Ledger;
+use crate::loss::{Loss, open};
+use nanoclaw::domain::event::{Mark, Record};
+use nanoclaw::domain::id::JobId;
+use nanoclaw::ports::{Clock, Lease, Store, Urgency};
+use nanoclaw::store::RedbStore;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+const STEPS: u64 = 60;
+
+struct Workload {
+    store: Arc<RedbStore>,
+    clock: Arc<HandClock>,
+    ledger: Arc<Mutex<Ledger>>,
+    dice: Dice,
+    jobs: Vec<JobId>,
+    leases: Vec<(Lease, u64)>,
+}
+
+/// One run with its losses.
+pub(crate) fn run(seed: u64, syncs: Syncs) -> Loss {
+    let ledger = Arc::new(Mutex::new(Ledger::default()));
+    let loss = Arc::new(Loss::new(seed, Arc::clone(&ledger), 1));
+    let disk = Disk::with(Vec::new(), syncs, Some(Arc::clone(&loss)));
+    // Some runs settle after each write, some never.
+    let clock = HandClock::new();
+    let store = open(disk, &clock, if seed.is_multiple_of(2) { 0 } else { 60_000 }).unwrap();
+    loss.arm();
+    let mut workload = Workload {
+        store: Arc::clone(&store),
+        clock,
+        ledger: Arc::clone(&ledger),
+        dice: Dice(seed),
+        jobs: Vec::new(),
+        leases: Vec::new(),
+    };
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // A client that reads all the time: what it can read must survive (P2).
+        let reader = scope.spawn(|| {
+            while !ended.load(Ordering::SeqCst) {
+                let newest = id(1);
+                if store.log(newest).is_ok_and(|log| !log.is_empty()) {
+                    ledger.lock().unwrap().note(&store, newest);
+                }
+                std::thread::yield_now();
+            }
+        });
+        for _ in 0..STEPS {
+            workload.step();
+        }
+        ended.store(true, Ordering::SeqCst);
+        reader.join().unwrap();
+    });
+    store.close();
+    drop((store, workload));
+    let loss = Arc::into_inner(loss);
+    loss.expect("nobody else holds the disk any more")
+}
+
+impl Workload {
+    fn step(&mut self) {
+        self.clock.advance(1);
+        match self.dice.below(12) {
+            0..=2 => self.submit(),
+            3 | 4 => self.claim(),
+            5..=7 => self.append(),
+            8 | 9 => self.finish(),
+            10 => self.cancel(),
+            _ => self.release(),
+        }
+    }
+
+    fn note(&self, job: JobId) {
+        self.ledger.lock().unwrap().note(&self.store, job);
+    }
+
+    fn submit(&mut self) {
+        let count = 1 + self.dice.below(3);
+        let mut new = Vec::new();
+        for _ in 0..count {
+            let number = self.jobs.len() as u128 + 1;
+            let user = if self.dice.below(2) == 0 { ANN } else { BOB };
+            new.push(match self.dice.below(3) {
+                0 => job(number, user),
+                1 => turn(number, user, "chat"),
+                _ => turn(number, user, "other"),
+            });
+            if let Some(new) = new.last_mut().filter(|_| self.dice.below(4) == 0) {
+                new.spec.run_at_ms = Some(self.clock.now_ms() + self.dice.below(30));
+            }
+            self.jobs.push(id(number));
+        }
+        // Two submissions in flight at once share a commit or follow each other.
+        let rest = new.split_off(new.len() / 2);
+        let tickets = [new, rest].map(|part| self.store.submit(part));
+        for ticket in tickets {
+            for stored in ticket.wait().unwrap() {
+                self.note(stored.id);
+            }
+        }
+    }
+
+    fn claim(&mut self) {
+        let max = 1 + self.dice.below(3);
+        let leases = self.store.claim(usize::try_from(max).unwrap()).wait().unwrap();
+        for lease in leases {
+            self.note(lease.job.id);
+            self.leases.push((lease, 0));
+        }
+    }
+
+    fn append(&mut self) {
+        let (at, urgent, pieces) = (self.dice.below(100), self.dice.below(2) == 0, 1 + self.dice.below(4));
+        let count = self.leases.len().max(1);
+        let Some((lease, offset)) = self.leases.get_mut(usize::try_from(at).unwrap() % count) else { return };
+        let mut tickets = Vec::new();
+        for _ in 0..pieces {
+            let text = "text ".repeat(1 + usize::try_from(self.dice.below(300)).unwrap());
+            let mut records = vec![delta(1, *offset, &text)];
+            *offset += text.len() as u64;
+            if self.dice.below(3) == 0 {
+                records.push(Record::Mark(Mark::ToolStarted { id_ref: format!("call_{offset}") }));
+            }
+            let urgency = if urgent { Urgency::Now } else { Urgency::Soon };
+            tickets.push(self.store.append(lease.fence(), records, urgency));
+        }
+        let job = lease.job.id;
+        for ticket in tickets {
+            ticket.wait().unwrap();
+        }
+        self.note(job);
+    }
+
+    fn take(&mut self) -> Option<Lease> {
+        let at = usize::try_from(self.dice.below(100)).unwrap();
+        if self.leases.is_empty() { None } else { Some(self.leases.swap_remove(at % self.leases.len()).0) }
+    }
+
+    fn finish(&mut self) {
+        let Some(lease) = self.take() else { return };
+        let text = "answer ".repeat(1 + usize::try_from(self.dice.below(200)).unwrap());
+        let ending = if lease.stop.raised().is_some() { cancelled() } else { done(lease.job.id, &text) };
+        let ended = self.store.finish(lease.fence(), vec![delta(2, 0, "last")], ending);
+        ended.wait().unwrap();
+        self.note(lease.job.id);
+    }
+
+    fn cancel(&mut self) {
+        let Some(job) = self.dice.pick(&self.jobs).copied() else { return };
+        for user in [ANN, BOB] {
+            self.store.cancel(user, job).wait().unwrap();
+        }
+        self.note(job);
+    }
+
+    fn release(&mut self) {
+        let Some(lease) = self.take() else { return };
+        self.store.release(lease.fence()).wait().unwrap();
+        self.note(lease.job.id);
+    }
+}

@@ -1,0 +1,252 @@
+//! Style is a test: the direction of knowledge, the budgets and the names that CONTRIBUTING.md promises.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, and starts processes and waits for them"
+)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Lines of code in a file: neither blank nor comment, tests aside.
+const MAX_FILE_LINES: usize = 400;
+/// Lines of ARCHITECTURE.md.
+const MAX_ARCHITECTURE_LINES: usize = 250;
+
+/// What each room of `src/` may import from the crate. A room not named here does not exist.
+const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("domain", &[]),
+    ("ports", &["domain"]),
+    ("store", &["domain", "ports"]),
+    ("engine", &["domain", "ports"]),
+    ("llm", &["domain", "ports"]),
+    ("tools", &["domain", "ports"]),
+    ("http", &["domain", "ports"]),
+    ("config", &["domain", "ports", "store", "llm", "tools", "http", "engine"]),
+    ("app", &["domain", "ports", "store", "engine", "llm", "tools", "http", "config"]),
+    ("cli", &["domain", "ports", "store", "engine", "llm", "tools", "http", "config", "app"]),
+];
+
+/// External crates that only these rooms may name.
+const CRATES: &[(&str, &[&str])] = &[
+    ("redb", &["store"]),
+    ("hyper", &["http"]),
+    ("hyper_util", &["http"]),
+    ("ureq", &["llm", "cli"]),
+    ("clap", &["cli"]),
+    ("figment", &["config"]),
+    ("jsonschema", &["tools"]),
+    ("nanoclaw_sandbox", &["tools", "config", "app", "cli", "main"]),
+    // `store` and `ports` use its one-shot and watch channels, which are no async code.
+    ("tokio", &["http", "app", "ports", "store"]),
+];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn rust_files(below: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(below)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("folder of the repository").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    assert!(!found.is_empty(), "no source below {below}");
+    found.sort();
+    found
+}
+
+fn production_files() -> Vec<PathBuf> {
+    let is_test =
+        |p: &PathBuf| p.file_stem().is_some_and(|s| s == "tests") || p.iter().any(|part| part == "tests");
+    rust_files("src").into_iter().chain(rust_files("sandbox/src")).filter(|p| !is_test(p)).collect()
+}
+
+fn name(path: &Path) -> String {
+    path.strip_prefix(root()).expect("in the repository").display().to_string()
+}
+
+/// The text before the first test module: every file keeps its tests at its end.
+fn production_code(path: &Path) -> String {
+    let text = fs::read_to_string(path).expect("readable source");
+    text.split("#[cfg(test)]\nmod ").next().unwrap_or_default().to_owned()
+}
+
+fn code_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter(|l| !l.trim().is_empty() && !l.trim_start().starts_with("//"))
+}
+
+fn room(path: &Path) -> Option<String> {
+    let inside = path.strip_prefix(root().join("src")).ok()?;
+    let first = inside.iter().next()?.to_str()?;
+    Some(first.trim_end_matches(".rs").to_owned())
+}
+
+#[test]
+fn knowledge_flows_in_one_direction() {
+    for path in production_files() {
+        let Some(room) = room(&path).filter(|r| r != "lib" && r != "main") else { continue };
+        let (_, allowed) = MAY_IMPORT
+            .iter()
+            .find(|(name, _)| *name == room)
+            .unwrap_or_else(|| panic!("{}: '{room}' is no room of ARCHITECTURE.md", name(&path)));
+        for line in code_lines(&production_code(&path)) {
+            for import in line.split("crate::").skip(1) {
+                let target: String =
+                    import.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                let known = MAY_IMPORT.iter().any(|(name, _)| *name == target);
+                let fine = target == room || allowed.contains(&target.as_str()) || !known;
+                assert!(fine, "{}: {room} must not know {target}: {}", name(&path), line.trim());
+            }
+        }
+    }
+}
+
+#[test]
+fn each_foundation_crate_stays_in_its_room() {
+    for path in rust_files("src") {
+        let Some(room) = room(&path) else { continue };
+        let text = production_code(&path);
+        for (krate, rooms) in CRATES {
+            let named = code_lines(&text).any(|l| {
+                l.contains(&format!(" {krate}::"))
+                    || l.contains(&format!("({krate}::"))
+                    || l.contains(&format!("<{krate}::"))
+            });
+            assert!(!named || rooms.contains(&room.as_str()), "{} must not name {krate}", name(&path));
+        }
+    }
+}
+
+#[test]
+fn async_lives_only_in_http() {
+    for path in rust_files("src") {
+        let room = room(&path).unwrap_or_default();
+        // `ports` turns its ticket into a future for HTTP's sake.
+        if room == "http" || room == "ports" {
+            continue;
+        }
+        for line in code_lines(&production_code(&path)) {
+            let hit = line.contains("async fn") || line.contains("async move") || line.contains(".await");
+            assert!(!hit, "{}: {}", name(&path), line.trim());
+        }
+    }
+}
+
+#[test]
+fn unsafe_lives_only_in_sys() {
+    for path in rust_files("src").into_iter().chain(rust_files("sandbox/src")) {
+        if name(&path) == "sandbox/src/sys.rs" {
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("readable source");
+        let hit = code_lines(&text).find(|l| {
+            l.split(|c: char| !c.is_alphanumeric() && c != '_').any(|w| w == "unsafe") && !l.contains('"')
+        });
+        assert!(hit.is_none(), "{}: {}", name(&path), hit.unwrap_or_default());
+    }
+}
+
+#[test]
+fn files_stay_within_their_budget() {
+    for path in production_files() {
+        let count = code_lines(&production_code(&path)).count();
+        assert!(
+            count <= MAX_FILE_LINES,
+            "{} has {count} lines of code; what are the two things in it?",
+            name(&path)
+        );
+    }
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    assert!(map.lines().count() <= MAX_ARCHITECTURE_LINES, "ARCHITECTURE.md is a map, not the land");
+}
+
+#[test]
+fn every_file_says_what_it_owns() {
+    for path in rust_files("src").into_iter().chain(rust_files("sandbox/src")).chain(rust_files("tests")) {
+        let text = fs::read_to_string(&path).expect("readable source");
+        assert!(text.starts_with("//!"), "{} must begin with what it owns and what it refuses", name(&path));
+    }
+}
+
+#[test]
+fn no_file_is_a_drawer() {
+    for path in rust_files("src").into_iter().chain(rust_files("sandbox/src")) {
+        for part in path.iter().filter_map(|p| p.to_str()) {
+            let stem = part.trim_end_matches(".rs");
+            let drawer = ["util", "utils", "helper", "helpers", "common", "manager", "misc"].contains(&stem);
+            assert!(!drawer, "{}: name it after what is in it", name(&path));
+        }
+    }
+}
+
+#[test]
+fn no_limit_is_switched_off_for_a_whole_crate() {
+    for path in production_files() {
+        let text = production_code(&path);
+        let hit = code_lines(&text)
+            .find(|l| l.trim_start().starts_with("#![allow") || l.trim_start().starts_with("#![expect"));
+        assert!(hit.is_none(), "{}: {}", name(&path), hit.unwrap_or_default());
+    }
+}
+
+#[test]
+fn the_loop_and_the_edge_know_no_tool_by_name() {
+    let list = fs::read_to_string(root().join("src/tools/mod.rs")).expect("the list of tools");
+    let lines = list.split("tools! {\n").nth(1).and_then(|l| l.split('}').next()).expect("the list");
+    let tools: BTreeSet<&str> = lines.lines().map(|l| l.trim().trim_end_matches(',')).collect();
+    assert!(tools.contains("calculator") && tools.len() >= 6, "this test knows the tools: {tools:?}");
+    for path in production_files() {
+        let inside = room(&path).unwrap_or_default();
+        if inside != "engine" && inside != "http" && inside != "ports" {
+            continue;
+        }
+        let text = production_code(&path);
+        for tool in &tools {
+            assert!(
+                !code_lines(&text).any(|l| l.contains(tool)),
+                "{} names the tool {tool} (P6)",
+                name(&path)
+            );
+        }
+    }
+}
+
+#[test]
+fn every_promise_is_cited_by_a_test() {
+    let tests: String = ["src", "sandbox", "tests"]
+        .iter()
+        .flat_map(|below| rust_files(below))
+        .map(|p| fs::read_to_string(p).expect("readable source"))
+        .collect();
+    for number in 1..=10 {
+        let cited = tests.contains(&format!("fn p{number}_")) || tests.contains(&format!("_p{number}_"));
+        assert!(cited, "no test cites P{number}: name one p{number}_…");
+    }
+}
+
+#[test]
+fn no_registry_host_is_named() {
+    let hosts = [
+        concat!("crates", ".io"),
+        concat!("pypi", ".org"),
+        concat!("registry.npmjs", ".org"),
+        concat!("deb.debian", ".org"),
+    ];
+    for file in
+        ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "Cargo.toml", "scripts/test", "scripts/bench"]
+    {
+        let text = fs::read_to_string(root().join(file)).unwrap_or_default();
+        assert!(!hosts.iter().any(|h| text.contains(h)), "{file} names a registry host");
+    }
+}

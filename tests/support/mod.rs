@@ -1,0 +1,281 @@
+//! What black-box tests need: the real binary on port 0, a client, and a scripted upstream. Owns the processes that it
+//! starts; nothing is left when a test ends.
+#![allow(
+    dead_code,
+    clippy::print_stderr,
+    reason = "each test file uses its own part, and shows the log when it fails"
+)]
+
+pub(crate) mod upstream;
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// The binary under test.
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_nanoclaw");
+
+/// A running server with a directory of its own.
+pub(crate) struct Server {
+    pub(crate) url: String,
+    pub(crate) dir: PathBuf,
+    child: Child,
+    keep: Option<tempfile::TempDir>,
+}
+
+impl Server {
+    /// A server with the built-in configuration: the demo model.
+    pub(crate) fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// A server with these lines of YAML.
+    pub(crate) fn start_with(config: &str) -> Self {
+        let keep = tempfile::tempdir().expect("a directory");
+        let mut server = Self::start_in(keep.path(), config);
+        server.keep = Some(keep);
+        server
+    }
+
+    /// A server whose models are answered by a scripted upstream under the id `scripted`.
+    pub(crate) fn start_against(upstream: &upstream::Upstream, extra: &str) -> Self {
+        Self::start_with(&against(upstream, extra))
+    }
+
+    /// A server over an existing directory.
+    pub(crate) fn start_in(dir: &Path, config: &str) -> Self {
+        Self::start_binary(Path::new(BINARY), dir, config)
+    }
+
+    /// Another build's server.
+    pub(crate) fn start_binary(binary: &Path, dir: &Path, config: &str) -> Self {
+        let file = dir.join("config.yml");
+        std::fs::write(&file, config).expect("write the configuration");
+        let mut child = bare(binary)
+            .args(["serve", "--listen", "127.0.0.1:0", "--config"])
+            .arg(&file)
+            .arg("--data-dir")
+            .arg(dir.join("data"))
+            .stdout(Stdio::piped())
+            .stderr(std::fs::File::options().create(true).append(true).open(dir.join("log")).expect("a log"))
+            .spawn()
+            .expect("start the server");
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().expect("its stdout")).read_line(&mut url).expect("its address");
+        let url = url.trim().to_owned();
+        let log = || std::fs::read_to_string(dir.join("log")).unwrap_or_default();
+        assert!(url.starts_with("http://127.0.0.1:"), "no address but '{url}'; its log:\n{}", log());
+        Self { url, dir: dir.to_owned(), child, keep: None }
+    }
+
+    /// What it has logged.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
+    }
+
+    /// `kill -9`, then another server over the same directory.
+    pub(crate) fn crash_and_restart(mut self, config: &str) -> Self {
+        self.child.kill().expect("kill -9");
+        self.child.wait().expect("reap");
+        let mut next = Self::start_in(&self.dir.clone(), config);
+        next.keep = self.keep.take();
+        next
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("kill -9");
+        self.child.wait().expect("reap");
+    }
+
+    /// SIGTERM and the wait for the end.
+    pub(crate) fn terminate(&mut self) -> ExitStatus {
+        let pid = i32::try_from(self.child.id()).expect("a pid");
+        let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("SIGTERM");
+        self.child.wait().expect("reap")
+    }
+
+    /// The server's process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Reply {
+        Reply::read(agent().get(format!("{}{path}", self.url)).call())
+    }
+
+    pub(crate) fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
+        let request =
+            headers.iter().fold(agent().get(format!("{}{path}", self.url)), |r, (n, v)| r.header(*n, *v));
+        Reply::read(request.call())
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
+        let request = agent().post(format!("{}{path}", self.url)).content_type("application/json");
+        Reply::read(request.send(body.to_string()))
+    }
+
+    pub(crate) fn post_text(&self, path: &str, body: &str) -> Reply {
+        let request = agent().post(format!("{}{path}", self.url)).content_type("text/plain");
+        Reply::read(request.send(body))
+    }
+
+    /// Submits a job and returns its id.
+    pub(crate) fn submit(&self, body: &Value) -> String {
+        let reply = self.post("/v1/jobs", body);
+        assert_eq!(reply.status, 202, "{}", reply.body);
+        reply.json()["id"].as_str().expect("an id").to_owned()
+    }
+
+    /// Waits for a job's end.
+    pub(crate) fn wait(&self, job: &str) -> Value {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let value = self.get(&format!("/v1/jobs/{job}?wait=30")).json();
+            if !matches!(value["status"].as_str(), Some("queued" | "running")) {
+                return value;
+            }
+            assert!(Instant::now() < deadline, "the job does not end: {value}\n{}", self.log());
+        }
+    }
+
+    /// All events of an ended job, in delta form.
+    pub(crate) fn events(&self, job: &str) -> Vec<Event> {
+        self.stream(&format!("/v1/jobs/{job}/events?format=delta"), 0).collect()
+    }
+
+    /// Opens an event stream after a cursor.
+    pub(crate) fn stream(&self, path: &str, after: u64) -> Events {
+        let request = agent().get(format!("{}{path}", self.url));
+        let request = if after > 0 { request.header("last-event-id", after.to_string()) } else { request };
+        let response = request.call().expect("an event stream");
+        assert_eq!(response.status(), 200, "no stream at {path} after {after}");
+        Events { lines: BufReader::new(Box::new(response.into_body().into_reader())) }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+        if std::thread::panicking() {
+            eprintln!("--- the server's log\n{}", self.log());
+        }
+    }
+}
+
+/// The configuration of a server whose only model is answered by an upstream.
+pub(crate) fn against(upstream: &upstream::Upstream, extra: &str) -> String {
+    format!(
+        "default_model: scripted\nmodels:\n  - {{id: scripted, api_url: \"{}/v1\"}}\n  - {{id: demo, provider: demo}}\n{extra}\n",
+        upstream.url
+    )
+}
+
+/// The binary with arguments and nothing of this process's environment but `PATH`.
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    let mut command = bare(Path::new(BINARY));
+    command.args(arguments);
+    command
+}
+
+fn bare(binary: &Path) -> Command {
+    let mut command = Command::new(binary);
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", "/nonexistent");
+    command
+}
+
+fn agent() -> ureq::Agent {
+    ureq::Agent::config_builder().http_status_as_error(false).build().new_agent()
+}
+
+/// A whole answer.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    fn read(result: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Self {
+        let response = result.expect("an answer");
+        let headers = response
+            .headers()
+            .iter()
+            .map(|(n, v)| (n.to_string(), String::from_utf8_lossy(v.as_bytes()).into_owned()))
+            .collect();
+        let status = response.status().as_u16();
+        Self { status, headers, body: response.into_body().read_to_string().expect("a body") }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {}", self.body))
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+    }
+}
+
+/// One frame of an event stream.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Event {
+    pub(crate) seq: u64,
+    pub(crate) name: String,
+    pub(crate) data: Value,
+}
+
+/// The frames of an event stream as they arrive; comments and `retry:` are passed over.
+pub(crate) struct Events {
+    lines: BufReader<Box<dyn Read>>,
+}
+
+impl Iterator for Events {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        let (mut seq, mut name, mut data) = (None, String::new(), None);
+        loop {
+            let mut line = String::new();
+            if self.lines.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            let line = line.trim_end_matches(['\r', '\n']);
+            if let Some(id) = line.strip_prefix("id: ") {
+                seq = id.parse().ok();
+            } else if let Some(event) = line.strip_prefix("event: ") {
+                event.clone_into(&mut name);
+            } else if let Some(text) = line.strip_prefix("data: ") {
+                data = serde_json::from_str(text).ok();
+            } else if line.is_empty()
+                && let (Some(seq), Some(data)) = (seq.take(), data.take())
+            {
+                return Some(Event { seq, name, data });
+            }
+        }
+    }
+}
+
+/// The text of all text steps that were not discarded, from delta events.
+pub(crate) fn text_of(events: &[Event]) -> String {
+    let dropped: Vec<&Value> =
+        events.iter().filter(|e| e.name == "step_discarded").map(|e| &e.data["id"]).collect();
+    events
+        .iter()
+        .filter(|e| e.data["type"] == "text" && !dropped.contains(&&e.data["id"]))
+        .filter_map(|e| e.data["delta"].as_str())
+        .collect()
+}
+
+/// Ids are 1, 2, 3 … without a gap, and one terminal event is the last.
+pub(crate) fn assert_whole(events: &[Event]) {
+    let ids: Vec<u64> = events.iter().map(|e| e.seq).collect();
+    assert_eq!(ids, (1..=ids.len() as u64).collect::<Vec<_>>(), "ids have no gap");
+    let terminal: Vec<usize> =
+        (0..events.len()).filter(|i| matches!(events[*i].name.as_str(), "done" | "error")).collect();
+    assert_eq!(terminal, [events.len() - 1], "one terminal event, the last");
+}
