@@ -7,6 +7,7 @@ mod files;
 mod filter;
 mod kill;
 mod legacy;
+mod numbers;
 mod rule;
 
 pub(crate) use files::{Access, FileRule, restrict_files};

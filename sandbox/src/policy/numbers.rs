@@ -1,4 +1,13 @@
-// Included by `rule::numbers`: every call that a table names. A call that an architecture lacks stands in `legacy` only.
+//! The number of every call that a table names, under the call's own name: `libc`'s constants.
+//!
+//! Owns: nothing but the names. A call that newer architectures lack stands in the second list only.
+
+#![allow(non_upper_case_globals, reason = "the constants are named as the calls are")]
+
+macro_rules! import {
+    ($($call:ident = $constant:ident),+ $(,)?) => { $(pub(crate) const $call: i64 = libc::$constant;)+ };
+}
+
 import! {
     ptrace = SYS_ptrace,
     process_vm_readv = SYS_process_vm_readv,

@@ -84,17 +84,8 @@ macro_rules! rows {
 /// The number of a call by its name.
 macro_rules! number {
     ($call:ident) => {
-        $crate::policy::rule::numbers::$call
+        $crate::policy::numbers::$call
     };
 }
 
 pub(crate) use {number, rows};
-
-/// `libc`'s numbers under the calls' own names.
-#[allow(non_upper_case_globals, reason = "the constants are named as the calls are")]
-pub(crate) mod numbers {
-    macro_rules! import {
-        ($($call:ident = $constant:ident),+ $(,)?) => { $(pub(crate) const $call: i64 = libc::$constant;)+ };
-    }
-    include!("numbers.rs");
-}
