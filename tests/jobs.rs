@@ -346,3 +346,41 @@ fn sigterm_gives_running_jobs_back_and_the_next_start_finishes_them() {
     assert_eq!(job["attempt"], 1, "a released run does not count");
     assert_whole(&server.events(&id));
 }
+
+/// Sends bytes as they are and reads the first answer: its status and its body.
+fn raw(server: &Server, request: &str) -> (u16, String) {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(server.url.trim_start_matches("http://")).expect("connect");
+    stream.write_all(request.as_bytes()).expect("send");
+    stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
+    let mut answer = Vec::new();
+    drop(stream.read_to_end(&mut answer));
+    let text = String::from_utf8_lossy(&answer).into_owned();
+    let status = text.get(9..12).and_then(|s| s.parse().ok()).unwrap_or(0);
+    (status, text.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned())
+}
+
+#[test]
+fn what_is_no_http_is_refused_in_json_as_well() {
+    let server = Server::start();
+    let long = "a".repeat(40_000);
+    let many = "x: a\r\n".repeat(150);
+    let more = "x: a\r\n".repeat(1000);
+    for (request, wanted) in [
+        ("GARBAGE\r\n\r\n".to_owned(), 400),
+        ("GET /healthz HTTP/1.1\r\nhost: localhost\r\nbad header\r\n\r\n".to_owned(), 400),
+        (format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {long}\r\nconnection: close\r\n\r\n"), 431),
+        (format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{many}connection: close\r\n\r\n"), 431),
+        (format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{more}connection: close\r\n\r\n"), 431),
+        (format!("GET /{long}{long} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"), 414),
+        ("GET /healthz HTTP/1.1\r\nconnection: close\r\n\r\n".to_owned(), 400),
+    ] {
+        let (status, body) = raw(&server, &request);
+        let shown = &request[..request.len().min(60)];
+        assert_eq!(status, wanted, "{shown}: {body}");
+        let error: Value = serde_json::from_str(&body).unwrap_or_else(|e| panic!("{shown}: {e}: {body}"));
+        assert!(error["error"]["message"].is_string() && error["error"]["code"].is_string(), "{error}");
+    }
+    let twice = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\nGARBAGE\r\n\r\n";
+    assert_eq!(raw(&server, twice).0, 200, "a good request before garbage is answered");
+}

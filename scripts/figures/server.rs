@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 /// What is measured.
-pub(crate) const BINARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/release/nanoclaw");
+pub(crate) const BINARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/dist/nanoclaw");
 
 /// A folder on the same disk as the sources: temporary folders may be memory, whose fsync costs nothing.
 pub(crate) fn scratch() -> PathBuf {

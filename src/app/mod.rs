@@ -3,6 +3,7 @@
 
 mod probes;
 mod process;
+mod proof;
 mod signals;
 pub mod system;
 
@@ -15,8 +16,10 @@ use crate::llm::Router;
 use crate::ports::{Clock, Entropy, Probe};
 use crate::store::RedbStore;
 use crate::tools::{Bounds, Executor, ToolDeps, registered};
-use nanoclaw_sandbox::{Report, Sandbox};
-use probes::{SandboxProbe, StoreProbe};
+use nanoclaw_sandbox::Sandbox;
+use probes::StoreProbe;
+pub use proof::Announce;
+use proof::SandboxProof;
 use signals::StopSignals;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -88,19 +91,18 @@ pub struct App {
     pool: Pool,
     store: Arc<RedbStore>,
     bound: Bound,
-    report: Report,
     drain: Duration,
 }
 
 impl App {
     /// Opens the store (running jobs of a crash go back to the queue), starts the workers, then lets clients in.
-    pub fn start(config: &Config) -> Result<Self, AppError> {
+    /// `announce` hears what the sandbox achieves, a moment later.
+    pub fn start(config: &Config, announce: Announce) -> Result<Self, AppError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
         process::settle();
         let store = open_store(config, &clock)?;
         let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
-        let report = sandbox.report();
         let ports = Ports {
             store: Arc::<RedbStore>::clone(&store),
             model: Arc::new(Router::new(config.models.clone(), &config.limits)?),
@@ -113,10 +115,11 @@ impl App {
             history_messages: config.limits.history_messages,
         };
         let pool = Pool::start(config.workers, &ports, limits)?;
+        let proof = SandboxProof::begin(sandbox, announce).map_err(AppError::Runtime)?;
         let probes: Vec<Box<dyn Probe>> = vec![
             Box::new(StoreProbe(Arc::<RedbStore>::clone(&store))),
             Box::new(pool.probe()),
-            Box::new(SandboxProbe::new(&report)),
+            Box::new(proof.probe()),
         ];
         let runtime = start_runtime()?;
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
@@ -126,17 +129,12 @@ impl App {
         let room = Arc::new(room(config, &ports, probes));
         let serving = runtime.spawn(serve(listener, room, shutdown));
         let drain = Duration::from_secs(config.limits.drain_s);
-        Ok(Self { runtime, signals, stages, serving, pool, store, bound, report, drain })
+        Ok(Self { runtime, signals, stages, serving, pool, store, bound, drain })
     }
 
     /// Where clients come in.
     pub fn bound(&self) -> &Bound {
         &self.bound
-    }
-
-    /// What the sandbox achieves on this machine.
-    pub fn sandbox_report(&self) -> &Report {
-        &self.report
     }
 
     /// Serves until SIGTERM or SIGINT, then stops in order: nobody new, workers drained, streams ended, last commit.

@@ -5,6 +5,7 @@ use super::logging;
 use super::terminal::Terminal;
 use crate::app::{App, AppError};
 use crate::config::Config;
+use nanoclaw_sandbox::Report;
 
 /// What `serve` was asked.
 #[derive(Debug, clap::Args)]
@@ -24,22 +25,28 @@ impl ServeArgs {
 /// Serves until SIGTERM. The one line on stdout is the address.
 pub(super) fn serve(config: &Config, terminal: &Terminal) -> Result<(), CliError> {
     logging::start(&config.log);
-    let app = App::start(config).map_err(|error| explain(&error))?;
-    let report = app.sandbox_report();
-    let levels: Vec<String> = report.levels.iter().filter(|l| l.able).map(|l| l.level.to_string()).collect();
-    let sandbox = if levels.is_empty() { "OFF: run 'nanoclaw doctor'".to_owned() } else { levels.join(", ") };
-    let python = report.python.version.as_deref().map_or("no Python".to_owned(), |v| format!("Python {v}"));
+    let voice = terminal.twin();
+    let app = App::start(config, Box::new(move |report| announce(report, &voice)))
+        .map_err(|error| explain(&error))?;
+    terminal.line(&app.bound().to_string())?;
     terminal.say(&format!(
-        "nanoclaw {}\n  listening  {}\n  data       {}\n  workers    {}\n  model      {}\n  sandbox    {sandbox} ({python}, JavaScript)",
+        "nanoclaw {}\n  listening  {}\n  data       {}\n  workers    {}\n  model      {}",
         env!("CARGO_PKG_VERSION"),
         app.bound(),
         config.data_dir.display(),
         config.workers,
         config.default_model,
     ));
-    terminal.line(&app.bound().to_string())?;
     app.run();
     Ok(())
+}
+
+/// The banner's last line, when the self-test is over.
+fn announce(report: &Report, terminal: &Terminal) {
+    let levels: Vec<&str> = report.levels.iter().filter(|l| l.able).map(|l| l.level.name()).collect();
+    let holds = if levels.is_empty() { "OFF: run 'nanoclaw doctor'".to_owned() } else { levels.join(", ") };
+    let python = report.python.version.as_deref().map_or("no Python".to_owned(), |v| format!("Python {v}"));
+    terminal.say(&format!("  sandbox    {holds} ({python}, JavaScript)"));
 }
 
 fn explain(error: &AppError) -> CliError {

@@ -20,6 +20,11 @@ impl Terminal {
         Self { out, err, colour_out, colour_err }
     }
 
+    /// Another hand on the same streams, for another thread.
+    pub(super) fn twin(&self) -> Self {
+        Self { out: io::stdout(), err: io::stderr(), ..*self }
+    }
+
     /// Data as it is, without a newline, at once.
     pub(super) fn data(&self, text: &str) -> io::Result<()> {
         let mut out = self.out.lock();

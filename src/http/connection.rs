@@ -2,10 +2,12 @@
 //! read the last answer; refuses to know resources.
 
 use super::door::Door;
-use super::reply::Reply;
+use super::refusal::{Progress, Watched, Worded};
+use super::reply::ReplyBody;
 use super::router;
 use super::shutdown::Stage;
 use super::stall::Stall;
+use hyper::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -19,14 +21,14 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// The least buffer that hyper takes, bytes.
 const LEAST_BUFFER: usize = 8 * 1024;
-/// How many header lines hyper parses without an allocation for each request.
-const HYPER_HEADERS: usize = 100;
+/// How much wider hyper's bounds on headers are than ours: what lies between them is refused with a word on why.
+const HEADROOM: usize = 4;
 /// A client that still sends while it is refused is listened to for so long, so that the refusal is not lost in a reset.
 const LINGER: Duration = Duration::from_secs(1);
 /// The same, in bytes.
 const LINGER_BYTES: usize = 1024 * 1024;
 
-type Answering = Pin<Box<dyn Future<Output = Result<Reply, Infallible>> + Send>>;
+type Answering = Pin<Box<dyn Future<Output = Result<Response<Watched<ReplyBody>>, Infallible>> + Send>>;
 
 /// Speaks HTTP on `io` until the client leaves, a limit is passed, or the shutdown demands the end.
 pub(crate) async fn run<IO>(io: IO, door: Arc<Door>)
@@ -35,12 +37,17 @@ where
 {
     let mut shutdown = door.shutdown.clone();
     let mut abort = door.shutdown.clone();
-    let io = TokioIo::new(Stall::new(io, Duration::from_secs(door.room.limits.write_stall_s)));
+    let progress = Progress::default();
+    let io = Stall::new(io, Duration::from_secs(door.room.limits.write_stall_s));
+    let io = TokioIo::new(Worded::new(io, progress.clone()));
     let http = speaker(&door);
     // Boxed: the state of a request is freed with its answer, an idle stream keeps none of it.
     let service = service_fn(move |request: hyper::Request<Incoming>| -> Answering {
-        let door = Arc::clone(&door);
-        Box::pin(async move { Ok(router::answer(&door, request).await) })
+        let (door, progress) = (Arc::clone(&door), progress.clone());
+        progress.begin();
+        Box::pin(
+            async move { Ok(router::answer(&door, request).await.map(|body| Watched::new(body, progress))) },
+        )
     });
     let mut speaking = http.serve_connection(io, service);
     let ended = tokio::select! {
@@ -66,11 +73,9 @@ fn speaker(door: &Door) -> http1::Builder {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(Duration::from_secs(limits.header_timeout_s))
-        .max_header_size(limits.header_bytes)
-        .max_buf_size(limits.header_bytes.max(LEAST_BUFFER));
-    if limits.headers != HYPER_HEADERS {
-        http.max_headers(limits.headers);
-    }
+        .max_header_size(limits.header_bytes.saturating_mul(HEADROOM))
+        .max_buf_size(limits.header_bytes.saturating_mul(HEADROOM).max(LEAST_BUFFER))
+        .max_headers(limits.headers.saturating_mul(HEADROOM));
     http
 }
 

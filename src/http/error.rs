@@ -66,6 +66,9 @@ pub(crate) enum Error {
     /// The request line is too long.
     #[error("the request target is longer than {0} bytes")]
     TargetTooLong(usize),
+    /// Header lines beyond a bound.
+    #[error("the request's headers pass {0}")]
+    HeadersTooLarge(String),
     /// A compressed body.
     #[error("the Content-Encoding {0} is not supported; send the body as it is")]
     Encoding(String),
@@ -103,6 +106,7 @@ impl Error {
             Self::BodyTooLarge(_) | Self::InputTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::BodyTimeout(_) => StatusCode::REQUEST_TIMEOUT,
             Self::TargetTooLong(_) => StatusCode::URI_TOO_LONG,
+            Self::HeadersTooLarge(_) => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Encoding(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Host(_) | Self::Origin(_) => StatusCode::FORBIDDEN,
             Self::Store(StoreError::QueueFull { .. }) => StatusCode::TOO_MANY_REQUESTS,
@@ -124,6 +128,7 @@ impl Error {
             Self::InputTooLarge(_) => "input_too_large",
             Self::BodyTimeout(_) => "body_timeout",
             Self::TargetTooLong(_) => "target_too_long",
+            Self::HeadersTooLarge(_) => "headers_too_large",
             Self::Encoding(_) => "unsupported_encoding",
             Self::Host(_) => "host_not_allowed",
             Self::Origin(_) => "origin_not_allowed",

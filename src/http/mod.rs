@@ -18,6 +18,7 @@ mod listener;
 mod nearest;
 mod path;
 mod query;
+mod refusal;
 mod reply;
 mod room;
 mod router;

@@ -5,6 +5,7 @@ use super::error::Error;
 use super::reply::{self, Reply};
 use super::{health, path, v1};
 use crate::domain::id::UserId;
+use crate::domain::limits::Limits;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Request, StatusCode};
@@ -12,6 +13,9 @@ use std::sync::Arc;
 
 /// The longest path and query together, bytes.
 const TARGET_BYTES: usize = 4 * 1024;
+
+/// What a header line has beside its name and value: a colon, a space, CR and LF.
+const LINE_BYTES: usize = 4;
 
 /// Who asks, and for what; the body goes apart.
 pub(crate) struct Call {
@@ -68,8 +72,22 @@ pub(crate) async fn answer(door: &Arc<Door>, request: Request<Incoming>) -> Repl
     reply
 }
 
+/// The bounds on headers. hyper's own are wider, because it answers without a word on what is wrong.
+fn heads_within(limits: &Limits, headers: &HeaderMap) -> Result<(), Error> {
+    let bytes: usize =
+        headers.iter().map(|(name, value)| name.as_str().len() + value.len() + LINE_BYTES).sum();
+    if bytes > limits.header_bytes {
+        return Err(Error::HeadersTooLarge(format!("limits.header_bytes = {}", limits.header_bytes)));
+    }
+    if headers.len() > limits.headers {
+        return Err(Error::HeadersTooLarge(format!("limits.headers = {}", limits.headers)));
+    }
+    Ok(())
+}
+
 async fn take(door: &Arc<Door>, request: Request<Incoming>) -> Result<Reply, Error> {
     door.guard.check(&request)?;
+    heads_within(&door.room.limits, request.headers())?;
     let target = request.uri();
     if target.path_and_query().is_some_and(|target| target.as_str().len() > TARGET_BYTES) {
         return Err(Error::TargetTooLong(TARGET_BYTES));

@@ -1,0 +1,57 @@
+//! The sandbox's self-test at start. Owns the thread that runs it beside the start, so that clients need not wait for it:
+//! no program runs at a level before that level's own test has passed (P5).
+
+use crate::ports::Probe;
+use nanoclaw_sandbox::{Report, Sandbox};
+use std::io;
+use std::sync::{Arc, OnceLock};
+
+/// Told what the sandbox achieves on this machine, once it is known.
+pub type Announce = Box<dyn FnOnce(&Report) + Send>;
+
+/// The test's outcome, once there is one.
+pub(super) struct SandboxProof(Arc<OnceLock<Report>>);
+
+impl SandboxProof {
+    /// Starts the test; `announce` hears of the outcome, on the test's thread.
+    pub(super) fn begin(sandbox: Arc<Sandbox>, announce: Announce) -> io::Result<Self> {
+        let outcome = Arc::new(OnceLock::new());
+        let told = Arc::clone(&outcome);
+        let test = move || {
+            let report = sandbox.report();
+            if let Err(reason) = judge(&report) {
+                tracing::error!(%reason, "the sandbox does not hold; code does not run at these levels");
+            }
+            announce(&report);
+            told.get_or_init(|| report);
+        };
+        std::thread::Builder::new().name("self-test".to_owned()).spawn(test)?;
+        Ok(Self(outcome))
+    }
+
+    /// For `/readyz`.
+    pub(super) fn probe(&self) -> impl Probe + use<> {
+        SandboxProbe(Arc::clone(&self.0))
+    }
+}
+
+/// Well when every level holds; under test counts as well, because nothing runs before.
+struct SandboxProbe(Arc<OnceLock<Report>>);
+
+impl Probe for SandboxProbe {
+    fn name(&self) -> &'static str {
+        "sandbox"
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.0.get().map_or(Ok(()), judge)
+    }
+}
+
+fn judge(report: &Report) -> Result<(), String> {
+    let failed = report.levels.iter().filter(|level| !level.able);
+    let reasons: Vec<String> = failed
+        .map(|level| format!("{}: {}", level.level, level.reason.as_deref().unwrap_or("cannot be enforced")))
+        .collect();
+    if reasons.is_empty() { Ok(()) } else { Err(format!("{}; run 'nanoclaw doctor'", reasons.join("; "))) }
+}

@@ -1,0 +1,227 @@
+//! Words for the refusals that hyper writes by itself when it cannot read a request's head: they come with an empty body,
+//! and every error of this server is JSON. Owns the rewriting of exactly those heads; refuses to touch any other byte.
+//!
+//! hyper offers no hook for them, so the socket looks: between two requests (none is being answered, and everything that
+//! was answered has been flushed) the only thing that hyper ever writes is such a refusal.
+
+use hyper::body::{Body, Frame, SizeHint};
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// No request is under way, and nothing waits to be written.
+const IDLE: u8 = 0;
+/// A request is being answered.
+const BUSY: u8 = 1;
+/// The answer's last byte is made, but perhaps not written.
+const ENDING: u8 = 2;
+
+/// How far the current request has come; shared by the socket, the service and the answer's body, all of one task.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Progress(Arc<AtomicU8>);
+
+impl Progress {
+    /// A request has been read; its answer's body will say when it is over.
+    pub(crate) fn begin(&self) {
+        self.0.store(BUSY, Ordering::Relaxed);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == IDLE
+    }
+
+    fn flushed(&self) {
+        if self.0.load(Ordering::Relaxed) == ENDING {
+            self.0.store(IDLE, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A body that tells when hyper is done with it.
+pub(crate) struct Watched<B> {
+    body: B,
+    progress: Progress,
+}
+
+impl<B> Watched<B> {
+    pub(crate) fn new(body: B, progress: Progress) -> Self {
+        Self { body, progress }
+    }
+}
+
+impl<B> Drop for Watched<B> {
+    fn drop(&mut self) {
+        self.progress.0.store(ENDING, Ordering::Relaxed);
+    }
+}
+
+impl<B: Body + Unpin> Body for Watched<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A socket that words hyper's refusals.
+#[derive(Debug)]
+pub(crate) struct Worded<IO> {
+    io: IO,
+    progress: Progress,
+    /// A worded refusal on its way out.
+    pending: Vec<u8>,
+}
+
+impl<IO> Worded<IO> {
+    pub(crate) fn new(io: IO, progress: Progress) -> Self {
+        Self { io, progress, pending: Vec::new() }
+    }
+}
+
+impl<IO: AsyncWrite + Unpin> Worded<IO> {
+    fn poll_pending(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.pending.is_empty() {
+            let written = ready!(Pin::new(&mut self.io).poll_write(cx, &self.pending))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.pending.drain(..written);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Whether this is a refusal of hyper's; then its worded form is on its way.
+    fn takes(&mut self, head: &[u8]) -> bool {
+        let worded = if self.progress.is_idle() { word(head) } else { None };
+        let found = worded.is_some();
+        self.pending.extend(worded.unwrap_or_default());
+        found
+    }
+}
+
+/// The head with a body that says what is wrong; `None` if it is no wordless refusal.
+fn word(head: &[u8]) -> Option<Vec<u8>> {
+    let head = std::str::from_utf8(head).ok()?.strip_suffix("\r\n\r\n")?;
+    let (status, headers) = head.split_once("\r\n")?;
+    let code = status.strip_prefix("HTTP/1.1 ").or_else(|| status.strip_prefix("HTTP/1.0 "))?.get(..3)?;
+    let (message, name) = match code {
+        "400" => ("the request is not valid HTTP/1.1", "malformed_request"),
+        "414" => ("the request target is too long", "target_too_long"),
+        "431" => ("the request's headers are too large", "headers_too_large"),
+        _ => return None,
+    };
+    let error =
+        serde_json::json!({"message": message, "type": "invalid_request_error", "param": null, "code": name});
+    let body = format!("{}\n", serde_json::json!({ "error": error }));
+    let kept: String = headers
+        .split("\r\n")
+        .filter(|line| !line.to_ascii_lowercase().starts_with("content-length:"))
+        .flat_map(|line| [line, "\r\n"])
+        .collect();
+    let said =
+        "content-type: application/json\r\ncache-control: no-store\r\nx-content-type-options: nosniff\r\n";
+    Some(format!("{status}\r\n{kept}{said}content-length: {}\r\n\r\n{body}", body.len()).into_bytes())
+}
+
+impl<IO: AsyncRead + Unpin> AsyncRead for Worded<IO> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, buffer)
+    }
+}
+
+impl<IO: AsyncWrite + Unpin> AsyncWrite for Worded<IO> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.poll_pending(cx))?;
+        if self.takes(data) {
+            return Poll::Ready(Ok(data.len()));
+        }
+        Pin::new(&mut self.io).poll_write(cx, data)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_pending(cx))?;
+        // A refusal is a head without a body: one slice.
+        if let [only] = slices
+            && self.takes(only)
+        {
+            return Poll::Ready(Ok(only.len()));
+        }
+        Pin::new(&mut self.io).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_pending(cx))?;
+        ready!(Pin::new(&mut self.io).poll_flush(cx))?;
+        self.progress.flushed();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_pending(cx))?;
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_wordless_refusals_get_words() {
+        let worded =
+            word(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\ndate: x\r\n\r\n").expect("a refusal");
+        let text = String::from_utf8(worded).expect("text");
+        let (head, body) = text.split_once("\r\n\r\n").expect("head and body");
+        assert!(
+            head.contains(&format!("content-length: {}", body.len())) && head.contains("date: x"),
+            "{head}"
+        );
+        assert_eq!(head.matches("content-length").count(), 1);
+        assert!(body.contains("malformed_request"));
+        for other in
+            [&b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"[..], b"data: x\n\n", b"HTTP/1.1 400 Bad"]
+        {
+            assert!(word(other).is_none());
+        }
+    }
+
+    #[test]
+    fn an_answer_under_way_is_never_taken_for_a_refusal() {
+        let progress = Progress::default();
+        let mut socket = Worded::new(tokio::io::sink(), progress.clone());
+        let forged = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+        progress.begin();
+        assert!(!socket.takes(forged), "a job's own text may look like anything");
+        drop(Watched::new((), progress.clone()));
+        assert!(!socket.takes(forged), "its tail may still be unwritten");
+        progress.flushed();
+        assert!(socket.takes(forged));
+    }
+}
