@@ -225,6 +225,7 @@ fn p9_a_bad_configuration_exits_78_and_a_secret_is_never_shown() {
         ),
         ("workers: many", "workers"),
         ("default_model: nope", "nope"),
+        ("models: [{id: a, api_url: \"https://models.example/v1\"}]", "api_key"),
     ] {
         std::fs::write(&file, text).expect("written");
         let ran = run(&["config", "check", "--config", path]);

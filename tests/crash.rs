@@ -78,3 +78,27 @@ fn p4_a_job_that_is_running_at_three_crashes_is_poison() {
     assert_eq!((&job["status"], &job["error"]["code"]), (&json!("failed"), &json!("poison")), "{job}");
     assert_whole(&server.events(&id));
 }
+
+#[test]
+fn p1_starts_that_fail_cost_a_queued_job_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = Server::start_in(dir.path(), "workers: 1");
+    let taken = server.url.trim_start_matches("http://").to_owned();
+    let other = tempfile::tempdir().expect("a directory");
+    let mut first = Server::start_in(other.path(), "");
+    let soon =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs() + 2;
+    let id = first.submit(&json!({"input": "x", "run_at": soon}));
+    first.kill();
+    std::thread::sleep(Duration::from_secs(3));
+    for _ in 0..4 {
+        let failed = support::command(&["serve", "--listen", &taken, "--data-dir"])
+            .arg(other.path().join("data"))
+            .output()
+            .expect("it runs");
+        assert_eq!(failed.status.code(), Some(1), "{}", String::from_utf8_lossy(&failed.stderr));
+    }
+    let server = Server::start_in(other.path(), "");
+    let job = server.wait(&id);
+    assert_eq!((&job["status"], &job["attempt"]), (&json!("succeeded"), &json!(1)), "{job}");
+}

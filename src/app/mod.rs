@@ -95,13 +95,18 @@ pub struct App {
 }
 
 impl App {
-    /// Opens the store (running jobs of a crash go back to the queue), starts the workers, then lets clients in.
+    /// Opens the store (running jobs of a crash go back to the queue) and the socket, then starts the workers, then lets
+    /// clients in. Workers come after everything that can fail: a start that fails must not cut off a claimed job.
     /// `announce` hears what the sandbox achieves, a moment later.
     pub fn start(config: &Config, announce: Announce) -> Result<Self, AppError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
         process::settle();
         let store = open_store(config, &clock)?;
+        let runtime = start_runtime()?;
+        let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
+        let listener = listen(&runtime, &config.listen)?;
+        let bound = listener.bound().clone();
         let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
         let ports = Ports {
             store: Arc::<RedbStore>::clone(&store),
@@ -114,17 +119,13 @@ impl App {
             model_failures: config.limits.model_failures,
             history_messages: config.limits.history_messages,
         };
-        let pool = Pool::start(config.workers, &ports, limits)?;
         let proof = SandboxProof::begin(sandbox, announce).map_err(AppError::Runtime)?;
+        let pool = Pool::start(config.workers, &ports, limits)?;
         let probes: Vec<Box<dyn Probe>> = vec![
             Box::new(StoreProbe(Arc::<RedbStore>::clone(&store))),
             Box::new(pool.probe()),
             Box::new(proof.probe()),
         ];
-        let runtime = start_runtime()?;
-        let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
-        let listener = listen(&runtime, &config.listen)?;
-        let bound = listener.bound().clone();
         let (stages, shutdown) = Stages::new();
         let room = Arc::new(room(config, &ports, probes));
         let serving = runtime.spawn(serve(listener, room, shutdown));

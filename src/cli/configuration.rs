@@ -3,6 +3,7 @@
 use super::error::CliError;
 use super::terminal::Terminal;
 use crate::config::{Config, DEFAULT_YML};
+use crate::llm::Router;
 
 /// What `config` was asked.
 #[derive(Debug, clap::Subcommand)]
@@ -27,7 +28,10 @@ pub(super) fn configuration(
         ConfigCommand::Show { default: true } => terminal.data(DEFAULT_YML)?,
         ConfigCommand::Show { default: false } => terminal.data(&load()?.to_yaml())?,
         ConfigCommand::Check => {
-            load()?;
+            let config = load()?;
+            // What the models' own room refuses is a fault of the configuration, too.
+            Router::new(config.models, &config.limits)
+                .map_err(|error| CliError::config(error.to_string()))?;
             terminal.line("the configuration is valid")?;
         }
     }

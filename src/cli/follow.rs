@@ -73,20 +73,26 @@ impl<'a> Follow<'a> {
         show: &mut dyn FnMut(&ClientEvent) -> Result<Go, CliError>,
     ) -> Result<(), CliError> {
         let mut lost_since_ms = None;
+        let mut has_connected = self.after > 0;
         loop {
             match self.client.events(self.job, self.after) {
                 Ok(None) => return Ok(()),
                 Ok(Some(mut body)) => {
-                    let before = self.after;
+                    has_connected = true;
+                    lost_since_ms = None;
                     if self.read(&mut body, show)? == Go::Stop {
                         return Ok(());
                     }
-                    if self.after > before {
-                        lost_since_ms = None;
-                    }
+                    self.terminal
+                        .say(&format!("connection lost after event {}; waiting for the server", self.after));
                 }
                 Err(StreamError::Refused(error)) => return Err(error),
-                Err(StreamError::Unreachable(reason)) => self.note_loss(lost_since_ms, &reason)?,
+                // Nobody has ever answered: a wrong address more likely than a restart.
+                Err(StreamError::Unreachable(reason)) if !has_connected => {
+                    return Err(CliError::failed(format!("cannot reach the server: {reason}"))
+                        .hint("start one with 'nanoclaw serve', or name another with --server"));
+                }
+                Err(StreamError::Unreachable(_)) => {}
             }
             let now_ms = self.clock.monotonic_ms();
             if now_ms.saturating_sub(*lost_since_ms.get_or_insert(now_ms)) > PATIENCE_MS {
@@ -97,18 +103,6 @@ impl<'a> Follow<'a> {
             }
             self.clock.pause(&StopFlag::default(), RETRY_PAUSE);
         }
-    }
-
-    fn note_loss(&self, lost_since_ms: Option<u64>, reason: &str) -> Result<(), CliError> {
-        // Nothing was ever shown and nobody answers: a wrong address more likely than a restart.
-        if lost_since_ms.is_none() && self.after == 0 {
-            return Err(CliError::failed(format!("cannot reach the server: {reason}"))
-                .hint("start one with 'nanoclaw serve', or name another with --server"));
-        }
-        if lost_since_ms.is_none() {
-            self.terminal.say(&format!("connection lost after event {}; waiting for the server", self.after));
-        }
-        Ok(())
     }
 
     fn read(

@@ -56,5 +56,10 @@ fn explain(error: &AppError) -> CliError {
         AppError::Store(_) => "is another server running over this directory? else see: nanoclaw doctor",
         _ => "see: nanoclaw doctor",
     };
-    CliError::failed(error.to_string()).hint(hint)
+    match error {
+        AppError::Models(_) | AppError::Sandbox(_) => {
+            CliError::config(error.to_string()).hint("see: nanoclaw config check")
+        }
+        _ => CliError::failed(error.to_string()).hint(hint),
+    }
 }

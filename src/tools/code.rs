@@ -55,7 +55,19 @@ pub(super) fn run(
     let level = named.or_else(|| context.strictness.map(level_of)).unwrap_or_else(|| runner.default_level());
     let program = Program::new(language, level, word("code").unwrap_or_default());
     let record = runner.run(&program, &|| context.leash.is_pulled());
-    if record.status == Status::Ok { Ok(data(&record)) } else { Err(failure(&record)) }
+    match record.status {
+        Status::Ok => Ok(data(&record)),
+        // Nobody cancelled the job: the call's own time was up, perhaps while it waited for a free place.
+        Status::Timeout if was_cancelled(&record) && context.leash.stop.raised().is_none() => {
+            let message = "the time for one tool call (limits.tool_timeout_s) is over".to_owned();
+            Err(ToolError::Failed { message, data: data(&record) })
+        }
+        _ => Err(failure(&record)),
+    }
+}
+
+fn was_cancelled(record: &Record) -> bool {
+    record.limit.as_deref() == Some("cancelled")
 }
 
 fn level_of(strictness: Strictness) -> Level {

@@ -83,11 +83,11 @@ pub(crate) fn in_parallel<T: Send, R: Send>(
 ) -> Vec<R> {
     let queue = Mutex::new(items);
     let results = Mutex::new(Vec::new());
+    let next = || queue.lock().unwrap().pop();
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                loop {
-                    let Some(item) = queue.lock().unwrap().pop() else { break };
+                while let Some(item) = next() {
                     let result = work(item);
                     results.lock().unwrap().push(result);
                 }

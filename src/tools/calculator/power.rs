@@ -50,10 +50,17 @@ fn float_power(base: f64, exponent: f64) -> Result<f64, Error> {
     Ok(result)
 }
 
+/// Multiplications of machine words that one modular power may take: some tenths of a second.
+const MODULO_WORK: u64 = 200_000_000;
+
 /// `pow(base, exponent, modulus)`
 pub(super) fn power_modulo(base: &BigInt, exponent: &BigInt, modulus: &BigInt) -> Result<BigInt, Error> {
     if modulus.is_zero() {
         return Err(Error::math("pow() 3rd argument cannot be 0"));
+    }
+    let words = modulus.bits().div_ceil(64);
+    if exponent.bits().saturating_mul(words.saturating_mul(words)) > MODULO_WORK {
+        return Err(Error::math("pow() with a modulus: the numbers are too large"));
     }
     if !exponent.is_negative() {
         return Ok(base.modpow(exponent, modulus));
