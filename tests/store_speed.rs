@@ -51,11 +51,8 @@ mod measure {
         let (watch, next) = (Watch::start(), AtomicU64::new(1));
         std::thread::scope(|scope| {
             for _ in 0..callers {
-                scope.spawn(|| {
-                    for _ in 0..each {
-                        call(u128::from(next.fetch_add(1, Ordering::Relaxed)));
-                    }
-                });
+                scope
+                    .spawn(|| (0..each).for_each(|_| call(u128::from(next.fetch_add(1, Ordering::Relaxed)))));
             }
         });
         f64::from(u32::try_from(callers * each).unwrap()) / watch.seconds()

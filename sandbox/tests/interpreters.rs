@@ -8,7 +8,7 @@ mod support;
 mod suite {
     use std::path::{Path, PathBuf};
 
-    use nanoclaw_sandbox::{Language, Level, Program, Sandbox, Status};
+    use nanoclaw_sandbox::{Language, Level, Record, Sandbox, Status};
 
     use super::support;
 
@@ -54,13 +54,12 @@ mod suite {
             let mut failures = Vec::new();
             for sample in support::samples("benign", Language::Python).into_iter().step_by(3) {
                 let expected = outside(&path, &sample.path);
-                for level in [Level::Standard, Level::Lenient] {
-                    let record =
-                        sandbox.run(&Program::new(Language::Python, level, sample.code.clone()), &|| false);
-                    if record.stdout != expected || !matches!(record.status, Status::Ok | Status::Error) {
-                        failures.push(format!("{version} {} at {level}: {record:#?}", sample.name));
-                    }
-                }
+                let records = [Level::Standard, Level::Lenient]
+                    .map(|level| sandbox.run(&support::python(level, &sample.code), &|| false));
+                let fine =
+                    |r: &Record| r.stdout == expected && matches!(r.status, Status::Ok | Status::Error);
+                let wrong = records.iter().filter(|r| !fine(r));
+                failures.extend(wrong.map(|r| format!("{version} {}: {r:#?}", sample.name)));
             }
             let traceback =
                 sandbox.run(&support::python(Level::Standard, "def f():\n    1 / 0\nf()"), &|| false);

@@ -30,8 +30,10 @@ pub(super) fn configuration(
         ConfigCommand::Check => {
             let config = load()?;
             // What the models' own room refuses is a fault of the configuration, too.
-            Router::new(config.models, &config.limits)
-                .map_err(|error| CliError::config(error.to_string()))?;
+            Router::new(config.models, &config.limits).map_err(|error| {
+                CliError::config(error.to_string())
+                    .hint("each key of a model is explained by: nanoclaw config show --default")
+            })?;
             terminal.line("the configuration is valid")?;
         }
     }
