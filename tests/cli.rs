@@ -112,6 +112,7 @@ fn exec_refuses_what_makes_no_sense_with_a_word_on_what_would() {
         (vec!["exec", "--lang", "cobol", "-"], "python"),
         (vec!["exec", "--lang", "python", "--strictness", "none", "-"], "standard"),
         (vec!["exec", "noending"], "--lang"),
+        (vec!["exec", "--lang", "python", "--timeout-s", "0", "-"], "--timeout-s"),
     ] {
         let ran = run(&arguments);
         assert!(ran.code == 1 || ran.code == 2, "{arguments:?}: {}", ran.code);
@@ -196,7 +197,7 @@ fn a_failed_job_is_a_failed_command() {
     let server = Server::start_against(&upstream, "");
     let ran = run(&["ask", "--server", &server.url, "x"]);
     assert_eq!(ran.code, 1);
-    assert!(ran.out.contains("provider_error"), "{}", ran.out);
+    assert!(ran.err.contains("provider_error") && !ran.out.contains("error"), "{} {}", ran.out, ran.err);
 }
 
 #[test]
@@ -279,4 +280,16 @@ fn p10_the_server_is_small_and_its_files_are_private() {
         std::fs::metadata(server.dir.join(path)).expect("it is there").permissions().mode() & 0o777
     };
     assert_eq!((mode("data"), mode("data/nanoclaw.redb")), (0o700, 0o600));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let mut child = command(&["config", "show", "--default"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    drop(child.stdout.take());
+    let ran: Ran = child.wait_with_output().expect("it ends").into();
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
 }

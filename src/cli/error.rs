@@ -7,6 +7,8 @@ use std::process::ExitCode;
 /// Exit codes (DESIGN §9; 78 is `EX_CONFIG` of sysexits.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exit {
+    /// Nobody reads on.
+    Enough = 0,
     /// It was tried and did not work.
     Failed = 1,
     /// The command line makes no sense.
@@ -46,6 +48,11 @@ impl CliError {
         self
     }
 
+    /// Whether there is anything to tell.
+    pub(super) fn is_silent(&self) -> bool {
+        self.exit == Exit::Enough
+    }
+
     /// For the process.
     pub(super) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.exit as u8)
@@ -62,9 +69,12 @@ impl fmt::Display for CliError {
     }
 }
 
-/// Writing to the terminal or into a pipe failed.
+/// Writing to the terminal or into a pipe failed. A reader that has gone (`| head`) has seen enough: no failure.
 impl From<io::Error> for CliError {
     fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self { message: String::new(), hint: None, exit: Exit::Enough };
+        }
         Self::failed(format!("cannot write the output: {error}"))
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct ExecArgs {
     #[arg(long, value_parser = parse_level)]
     pub(super) strictness: Option<Level>,
     /// Wall clock, seconds; the level's own when absent
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) timeout_s: Option<u64>,
     /// Print the result record as JSON
     #[arg(long)]

@@ -98,7 +98,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match cli.command.run(&cli.common, &terminal) {
         Ok(code) => code,
         Err(error) => {
-            terminal.complain(&error.to_string());
+            if !error.is_silent() {
+                terminal.complain(&error.to_string());
+            }
             error.exit_code()
         }
     }

@@ -3,7 +3,7 @@
 
 use super::error::CliError;
 use super::follow::ClientEvent;
-use super::terminal::{ERROR, THINKING, TOOL, Terminal};
+use super::terminal::{THINKING, TOOL, Terminal};
 use serde_json::Value;
 
 /// Characters of a tool's arguments or result that a line shows.
@@ -58,9 +58,8 @@ impl<'a> Render<'a> {
             }
             ("error", _) => {
                 self.end_line()?;
-                Ok(self
-                    .terminal
-                    .styled(ERROR, &format!("error: {} ({})\n", text("content"), text("code")))?)
+                self.terminal.complain(&format!("error: {} ({})", text("content"), text("code")));
+                Ok(())
             }
             ("done", _) => self.end_line(),
             _ => Ok(()),
