@@ -62,10 +62,11 @@ impl<'a> Driver<'a> {
         lease: &'a Lease,
         draining: &'a StopFlag,
     ) -> Result<Self, StoreError> {
-        let turn = Turn::fold(&ports.store.log(lease.job.id)?);
-        let history = ports.store.history(&lease.job, limits.history_messages)?;
+        // The claim has just been made: what reading takes counts, too.
         let budget_ms = lease.spec.timeout_s.saturating_mul(1000);
         let deadline_ms = ports.clock.monotonic_ms().saturating_add(budget_ms);
+        let turn = Turn::fold(&ports.store.log(lease.job.id)?);
+        let history = ports.store.history(&lease.job, limits.history_messages)?;
         let (stop, clock) = (lease.stop.clone(), Arc::clone(&ports.clock));
         let rope = Leash { stop, deadline_ms, clock };
         let is_first = history.is_empty();

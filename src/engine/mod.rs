@@ -11,3 +11,6 @@ pub mod turn;
 pub mod worker;
 
 pub use setup::{DriveLimits, Ports};
+
+#[cfg(test)]
+mod tests;

@@ -39,12 +39,12 @@ impl Held {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    fn insert(&self, lease: &Lease) {
+    pub(super) fn insert(&self, lease: &Lease) {
         let key = (lease.job.id, lease.job.epoch);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, lease.stop.clone());
     }
 
-    fn remove(&self, lease: &Lease) {
+    pub(super) fn remove(&self, lease: &Lease) {
         let key = (lease.job.id, lease.job.epoch);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
     }
