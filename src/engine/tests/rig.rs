@@ -29,7 +29,9 @@ pub(super) type Hook = Arc<dyn Fn() + Send + Sync>;
 
 /// A bell that can be built into a script before there is anything to ring; it rings once.
 #[derive(Clone, Default)]
-pub(super) struct Bell(Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>);
+pub(super) struct Bell(Arc<Mutex<Option<Once>>>);
+
+type Once = Box<dyn FnOnce() + Send>;
 
 impl Bell {
     pub(super) fn hang(&self, act: impl FnOnce() + Send + 'static) {

@@ -39,7 +39,7 @@ const REASONS: [Reason; 5] = [
 /// A job that meets the reason in the phase. The flag tells whether it has.
 fn staged(phase: Phase, reason: Reason) -> (Rig, Arc<AtomicBool>) {
     let bell = Bell::default();
-    let rung = Arc::new(AtomicBool::new(false));
+    let met = Arc::new(AtomicBool::new(false));
     let (in_stream, failed) = (bell.clone(), AtomicBool::new(false));
     let rig = Rig::new(move |request, leash, sink| {
         if phase == Phase::InTheBackoff && !failed.swap(true, Ordering::SeqCst) {
@@ -74,7 +74,7 @@ fn staged(phase: Phase, reason: Reason) -> (Rig, Arc<AtomicBool>) {
         Phase::InMidStream | Phase::BeforeTheEnd => {}
     }
     let (store, clock, draining, told) =
-        (Arc::clone(&rig.store), Arc::clone(&rig.clock), rig.draining.clone(), Arc::clone(&rung));
+        (Arc::clone(&rig.store), Arc::clone(&rig.clock), rig.draining.clone(), Arc::clone(&met));
     bell.hang(move || {
         told.store(true, Ordering::SeqCst);
         match reason {
@@ -83,15 +83,15 @@ fn staged(phase: Phase, reason: Reason) -> (Rig, Arc<AtomicBool>) {
             Reason::Drain => draining.raise(Stop::Shutdown),
         }
     });
-    (rig, rung)
+    (rig, met)
 }
 
 fn check(phase: Phase, reason: Reason) {
     let at = format!("{reason:?} {phase:?}");
-    let (mut rig, rung) = staged(phase, reason);
+    let (mut rig, met) = staged(phase, reason);
     let drive = rig.drive();
-    assert!(rung.load(Ordering::SeqCst), "{at}: the phase was never met");
-    let asked = rig.model.asked().len();
+    assert!(met.load(Ordering::SeqCst), "{at}: the phase was never met");
+    let calls = rig.model.asked().len();
     let ended = |wanted: FailureCode| {
         assert_eq!(drive, Drive::Finished, "{at}");
         assert!(
@@ -113,7 +113,7 @@ fn check(phase: Phase, reason: Reason) {
         Phase::InTheBackoff | Phase::DuringTools => 1,
         Phase::InMidStream | Phase::BeforeTheEnd => 3,
     };
-    assert_eq!(asked, expected, "{at}: no model is asked after the word to stop");
+    assert_eq!(calls, expected, "{at}: no model is asked after the word to stop");
     rig.draining = StopFlag::default();
     rig.finish();
     assert_eq!(rig.status(), JobStatus::Succeeded, "{at}: the next run ends the job");
