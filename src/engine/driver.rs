@@ -85,7 +85,9 @@ impl<'a> Driver<'a> {
         })
     }
 
-    /// Takes steps until the job ends, is released, or is lost.
+    /// Takes steps until the job ends, is released, or is lost. A log that has its end already is left alone: giving the
+    /// job back would only have it claimed again. A store that keeps its contract (terminal event and row in one
+    /// transaction) leases no such job.
     pub fn run(mut self) -> Result<Drive, StoreError> {
         loop {
             if let Some(drive) = self.heed_stop()? {

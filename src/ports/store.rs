@@ -124,6 +124,9 @@ pub struct EventPage {
     pub last_seq: u64,
 }
 
+/// The newest committed `seq` of a job, as it changes.
+pub type News = watch::Receiver<u64>;
+
 /// The durable truth. Batch-first: writes are lists, claims take `n`, so that another engine can stand behind it.
 ///
 /// Writes go through one bounded channel to one writer, which groups them into commits; a ticket resolves after the
@@ -162,7 +165,7 @@ pub trait Store: Send + Sync {
     fn history(&self, job: &Job, max: usize) -> Result<Vec<Message>, StoreError>;
 
     /// The newest committed `seq` of a job as a wake-up: a hint only; the log is the truth.
-    fn watch(&self, job: JobId) -> watch::Receiver<u64>;
+    fn watch(&self, job: JobId) -> News;
     /// Blocks until a job may be ready, `stop` is raised, or the timeout has passed: a hint only.
     fn wait_for_work(&self, stop: &StopFlag, timeout: Duration);
 }

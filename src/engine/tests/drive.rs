@@ -103,6 +103,17 @@ fn nothing_is_written_behind_a_piece_that_was_lost() {
 }
 
 #[test]
+fn p2_an_answer_is_not_sealed_over_a_piece_whose_loss_is_heard_of_late() {
+    let rig = Rig::new(usual);
+    rig.store.answer_late();
+    rig.store.break_by(|op, nth| (op == Op::Append && nth == 2).then(|| StoreError::Io("late".into())));
+    assert_eq!(rig.drive(), Drive::Released);
+    assert_eq!(rig.store.count(Op::Append), 2, "two pieces, and no seal");
+    rig.finish();
+    assert_eq!(rig.status(), JobStatus::Succeeded);
+}
+
+#[test]
 fn p4_a_panic_in_the_model_or_a_tool_ends_the_job_and_keeps_what_was_said() {
     let model = Rig::new(|_, _, sink| {
         assert!(sink(Chunk::Text("half")).is_continue());
@@ -115,6 +126,16 @@ fn p4_a_panic_in_the_model_or_a_tool_ends_the_job_and_keeps_what_was_said() {
         assert!(matches!(rig.store.ends()[..], [Event::Error { code: FailureCode::Internal, .. }]));
         assert_eq!(rig.held.count(), 0);
     }
+}
+
+#[test]
+fn p4_a_job_that_is_leased_after_its_end_gets_no_second_one() {
+    let rig = Rig::new(usual);
+    rig.store.slip_in(Event::Error { content: "over".into(), code: FailureCode::Poison });
+    assert_eq!(rig.drive(), Drive::Abandoned);
+    assert_eq!(rig.store.ends().len(), 1);
+    assert_eq!((rig.store.count(Op::Append), rig.store.count(Op::Release)), (0, 0), "no loop over the queue");
+    assert_eq!(rig.held.count(), 0);
 }
 
 #[test]

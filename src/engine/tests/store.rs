@@ -7,12 +7,12 @@ use crate::domain::message::Message;
 use crate::domain::tool::ToolChoice;
 use crate::domain::usage::Usage;
 use crate::ports::{
-    EventPage, Fence, JobPage, JobQuery, Lease, NewJob, Stop, StopFlag, Store, StoreError, Ticket, Urgency,
+    EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Stop, StopFlag, Store, StoreError, Ticket,
+    Urgency,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// Seconds that the job may take.
 pub(super) const TIMEOUT_S: u64 = 600;
@@ -37,6 +37,8 @@ struct State {
     stop: Option<StopFlag>,
     ready: bool,
     counts: HashMap<Op, usize>,
+    /// Writes that may linger are answered later, as by a disk.
+    late: bool,
     writes_left: Option<usize>,
 }
 
@@ -106,6 +108,7 @@ impl FakeStore {
             stop: None,
             ready: true,
             counts: HashMap::new(),
+            late: false,
             writes_left: None,
         };
         Self { spec: Arc::new(spec), state: Mutex::new(state), fault: Mutex::new(Arc::new(|_, _| None)) }
@@ -118,6 +121,16 @@ impl FakeStore {
     /// Asks `fault` before every operation from now on.
     pub(super) fn break_by(&self, fault: impl Fn(Op, usize) -> Option<StoreError> + Send + Sync + 'static) {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(fault);
+    }
+
+    /// Something stands in the log that no worker wrote.
+    pub(super) fn slip_in(&self, event: Event) {
+        self.state().log.push(event.into());
+    }
+
+    /// Answers pieces of a stream only after the model has gone on.
+    pub(super) fn answer_late(&self) {
+        self.state().late = true;
     }
 
     /// The process dies after so many more writes: the disk keeps what it has, everything else is lost.
@@ -212,8 +225,17 @@ impl Store for FakeStore {
         }))
     }
 
-    fn append(&self, fence: Fence, records: Vec<Record>, _: Urgency) -> Ticket<()> {
-        settled(self.write(Op::Append, Some(fence)).map(|mut state| state.log.extend(records)))
+    fn append(&self, fence: Fence, records: Vec<Record>, urgency: Urgency) -> Ticket<()> {
+        let outcome = self.write(Op::Append, Some(fence)).map(|mut state| state.log.extend(records));
+        if urgency == Urgency::Now || !self.state().late {
+            return settled(outcome);
+        }
+        let (sender, ticket) = Ticket::new();
+        std::thread::spawn(move || {
+            StopFlag::default().wait(Duration::from_millis(20));
+            drop(sender.send(outcome));
+        });
+        ticket
     }
 
     fn finish(&self, fence: Fence, records: Vec<Record>, ending: Ending) -> Ticket<()> {
@@ -274,7 +296,7 @@ impl Store for FakeStore {
         Ok(vec![Message::user("earlier"), Message::assistant("yes")])
     }
 
-    fn watch(&self, _: JobId) -> watch::Receiver<u64> {
+    fn watch(&self, _: JobId) -> News {
         unreachable!("workers watch nothing")
     }
 
