@@ -9,8 +9,8 @@ pub mod system;
 
 use crate::config::{Config, Listen};
 use crate::domain::id::IdMint;
-use crate::engine::driver::{DriveLimits, Ports};
 use crate::engine::pool::{Pool, PoolError};
+use crate::engine::{DriveLimits, Ports};
 use crate::http::{Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
 use crate::ports::{Clock, Entropy, Probe};

@@ -1,18 +1,20 @@
 //! Performs what [`super::turn`] decides: asks the model, runs tools, and appends what happened before anybody may see
 //! it. Owns one lease at a time; refuses to decide anything that the log could decide.
 
+use super::journal::LogJournal;
+use super::setup::{DriveLimits, Ports};
 use super::turn::{Step, Turn, TurnLimits};
 use crate::domain::event::{Event, FailureCode, FinishReason, Mark, Phase, Record, StepKind};
-use crate::domain::job::Ending;
+use crate::domain::job::{Ending, JobSpec};
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::ports::{
-    Chunk, Clock, Entropy, Journal, Lease, Leash, Model, ModelError, ModelRequest, Stop, StopFlag, Store,
-    StoreError, Ticket, ToolContext, ToolOutcome, Toolbox, Urgency,
+    Chunk, Completion, Lease, Leash, ModelError, ModelRequest, Stop, StopFlag, StoreError, Ticket,
+    ToolContext, Urgency,
 };
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Characters of the first message that make a conversation's suggested title.
@@ -21,29 +23,8 @@ const TITLE_CHARS: usize = 30;
 /// Longest wait before a call to the model is made again.
 const MAX_BACKOFF_MS: u64 = 30_000;
 
-/// Everything that running a job needs from outside.
-#[derive(Clone)]
-pub struct Ports {
-    /// The log.
-    pub store: Arc<dyn Store>,
-    /// The models.
-    pub model: Arc<dyn Model>,
-    /// The tools.
-    pub tools: Arc<dyn Toolbox>,
-    /// Time.
-    pub clock: Arc<dyn Clock>,
-    /// Jitter.
-    pub entropy: Arc<dyn Entropy>,
-}
-
-/// The engine's own bounds.
-#[derive(Debug, Clone, Copy)]
-pub struct DriveLimits {
-    /// Failed calls to a model in a row before the job fails.
-    pub model_failures: u32,
-    /// Messages of earlier jobs that a conversation hands to the next one.
-    pub history_messages: usize,
-}
+/// How long a pause before another call goes on at most after the server began to drain.
+const DRAIN_LOOK: Duration = Duration::from_millis(50);
 
 /// How a drive ended when the store did as it was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,8 +44,13 @@ pub struct Driver<'a> {
     lease: &'a Lease,
     draining: &'a StopFlag,
     leash: Leash,
-    history: Vec<Message>,
     turn: Turn,
+    /// The next call to the model. It grows with the job, so that no call copies what an earlier one has sent.
+    request: ModelRequest,
+    /// Messages of `turn` that `request` holds already.
+    told: usize,
+    /// The conversation holds nothing yet.
+    is_first: bool,
     retry_after_ms: Option<u64>,
 }
 
@@ -76,16 +62,32 @@ impl<'a> Driver<'a> {
         lease: &'a Lease,
         draining: &'a StopFlag,
     ) -> Result<Self, StoreError> {
-        let turn = Turn::fold(&ports.store.log(lease.job.id)?);
-        let history = ports.store.history(&lease.job, limits.history_messages)?;
+        // The claim has just been made: what reading takes counts, too.
         let budget_ms = lease.spec.timeout_s.saturating_mul(1000);
         let deadline_ms = ports.clock.monotonic_ms().saturating_add(budget_ms);
+        let turn = Turn::fold(&ports.store.log(lease.job.id)?);
+        let history = ports.store.history(&lease.job, limits.history_messages)?;
         let (stop, clock) = (lease.stop.clone(), Arc::clone(&ports.clock));
         let rope = Leash { stop, deadline_ms, clock };
-        Ok(Self { ports, limits, lease, draining, leash: rope, history, turn, retry_after_ms: None })
+        let is_first = history.is_empty();
+        let request = opening(&lease.spec, history);
+        Ok(Self {
+            ports,
+            limits,
+            lease,
+            draining,
+            leash: rope,
+            turn,
+            request,
+            told: 0,
+            is_first,
+            retry_after_ms: None,
+        })
     }
 
-    /// Takes steps until the job ends, is released, or is lost.
+    /// Takes steps until the job ends, is released, or is lost. A log that has its end already is left alone: giving the
+    /// job back would only have it claimed again. A store that keeps its contract (terminal event and row in one
+    /// transaction) leases no such job.
     pub fn run(mut self) -> Result<Drive, StoreError> {
         loop {
             if let Some(drive) = self.heed_stop()? {
@@ -102,7 +104,10 @@ impl<'a> Driver<'a> {
                 Step::RunTools(calls) => self.run_tools(&calls)?,
                 Step::Finish(reason) => return self.finish(self.done_event(reason)),
                 Step::Fail(code, content) => return self.finish(Event::Error { content, code }),
-                Step::Rest => return Ok(Drive::Abandoned),
+                Step::Rest => {
+                    tracing::error!(job = %self.lease.job.id, "a job was leased after its end; its log stays as it is");
+                    return Ok(Drive::Abandoned);
+                }
             }
         }
     }
@@ -167,7 +172,7 @@ impl<'a> Driver<'a> {
             Message::User { content } => Some(content),
             _ => None,
         })?;
-        let fresh = self.lease.spec.conversation_id.is_some() && self.history.is_empty();
+        let fresh = self.lease.spec.conversation_id.is_some() && self.is_first;
         fresh.then(|| first.chars().take(TITLE_CHARS).collect())
     }
 
@@ -177,8 +182,8 @@ impl<'a> Driver<'a> {
         if failures > 0 && self.back_off(failures)?.is_break() {
             return Ok(());
         }
-        let request = self.request(with_tools);
-        match self.stream(&request)? {
+        self.prepare(with_tools);
+        match self.stream()? {
             Ok(completion) => {
                 let records = self.turn.seal(completion, with_tools);
                 self.append(records)
@@ -188,31 +193,30 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn request(&self, with_tools: bool) -> ModelRequest {
-        let spec = &self.lease.spec;
-        let system = spec.system_prompt.iter().map(|content| Message::System { content: content.clone() });
-        let said = self.history.iter().chain(&spec.input).chain(self.turn.messages()).cloned();
-        ModelRequest {
-            model: spec.model.clone(),
-            messages: system.chain(said).collect(),
-            tools: if with_tools { self.ports.tools.offered(&spec.tools) } else { Vec::new() },
-            temperature: spec.temperature,
-            max_tokens: spec.max_tokens,
-            thinking: spec.thinking,
+    /// Brings the request up to date: what was said since the last call, and the tools that this one may name.
+    fn prepare(&mut self, with_tools: bool) {
+        let said = self.turn.messages();
+        self.request.messages.extend(said.iter().skip(self.told).cloned());
+        self.told = said.len();
+        if !with_tools {
+            self.request.tools.clear();
+        } else if self.request.tools.is_empty() {
+            self.request.tools = self.ports.tools.offered(&self.lease.spec.tools);
         }
     }
 
     /// Streams one answer into the log. The first piece is committed at once, later ones may share a commit.
-    fn stream(
-        &mut self,
-        request: &ModelRequest,
-    ) -> Result<Result<crate::ports::Completion, ModelError>, StoreError> {
+    fn stream(&mut self) -> Result<Result<Completion, ModelError>, StoreError> {
         let (store, fence) = (&self.ports.store, self.lease.fence());
         let mut under_way: VecDeque<Ticket<()>> = VecDeque::new();
         let mut broken: Option<StoreError> = None;
         let mut urgency = Urgency::Now;
         let turn = &mut self.turn;
-        let outcome = self.ports.model.ask(request, &self.leash, &mut |chunk| {
+        let outcome = self.ports.model.ask(&self.request, &self.leash, &mut |chunk| {
+            // A model that goes on after `Break` must not write behind a piece that is lost.
+            if broken.is_some() {
+                return ControlFlow::Break(());
+            }
             let (kind, text) = match chunk {
                 Chunk::Thinking(text) => (StepKind::Thinking, text),
                 Chunk::Text(text) => (StepKind::Text, text),
@@ -246,8 +250,8 @@ impl<'a> Driver<'a> {
         self.append(vec![Mark::ModelFailed { message, code, retryable }.into()])
     }
 
-    /// Says that the call is made again and waits 1 → 2 → 4 s with jitter, or as long as the provider asked.
-    /// Breaks off when the leash is pulled meanwhile.
+    /// Says that the call is made again and waits 1 → 2 → 4 s, or as long as the provider asked, but never longer than
+    /// [`MAX_BACKOFF_MS`] and a little jitter. Breaks off when the leash is pulled or the server begins to drain.
     fn back_off(&mut self, failures: u32) -> Result<ControlFlow<()>, StoreError> {
         let reason = Some(format!("the call to the model failed {failures} times, trying again"));
         let attempt = self.lease.job.attempt;
@@ -256,8 +260,19 @@ impl<'a> Driver<'a> {
         let jitter_ms = u64::try_from(self.ports.entropy.random() % 250).unwrap_or(0);
         let wait_ms =
             self.retry_after_ms.take().unwrap_or(base_ms).min(MAX_BACKOFF_MS).saturating_add(jitter_ms);
-        self.ports.clock.pause(&self.leash.stop, Duration::from_millis(wait_ms).min(self.leash.remaining()));
-        Ok(if self.leash.is_pulled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        Ok(self.pause(Duration::from_millis(wait_ms)))
+    }
+
+    /// Waits, in pieces short enough to notice a drain: the clock watches one flag, and that is the lease's.
+    fn pause(&self, length: Duration) -> ControlFlow<()> {
+        let patience = self.leash.shortened(length);
+        while !patience.is_pulled() && self.draining.raised().is_none() {
+            self.ports.clock.pause(&patience.stop, patience.remaining().min(DRAIN_LOOK));
+        }
+        if self.leash.is_pulled() || self.draining.raised().is_some() {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
     }
 
     // ------------------------------------------------------------------------------------------------ the tools
@@ -272,16 +287,22 @@ impl<'a> Driver<'a> {
             strictness: spec.strictness,
             leash: self.leash.clone(),
         };
-        let journal = LogJournal {
-            ports: self.ports,
-            lease: self.lease,
-            state: Mutex::new(JournalState { turn: &mut self.turn, broken: None }),
-        };
+        let journal = LogJournal::new(self.ports, self.lease, &mut self.turn);
         self.ports.tools.run(calls, &context, &journal);
-        match journal.state.into_inner().unwrap_or_else(PoisonError::into_inner).broken {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
+        journal.close()
+    }
+}
+
+/// What every call to the model of this job begins with.
+fn opening(spec: &JobSpec, history: Vec<Message>) -> ModelRequest {
+    let system = spec.system_prompt.iter().map(|content| Message::System { content: content.clone() });
+    ModelRequest {
+        model: spec.model.clone(),
+        messages: system.chain(history).chain(spec.input.iter().cloned()).collect(),
+        tools: Vec::new(),
+        temperature: spec.temperature,
+        max_tokens: spec.max_tokens,
+        thinking: spec.thinking,
     }
 }
 
@@ -292,59 +313,4 @@ fn reap(under_way: &mut VecDeque<Ticket<()>>) -> Result<(), StoreError> {
         outcome?;
     }
     Ok(())
-}
-
-/// Writes what the executor reports into the log: one tool thread at a time, in the order in which it is reported.
-struct LogJournal<'a> {
-    ports: &'a Ports,
-    lease: &'a Lease,
-    state: Mutex<JournalState<'a>>,
-}
-
-struct JournalState<'a> {
-    turn: &'a mut Turn,
-    broken: Option<StoreError>,
-}
-
-impl LogJournal<'_> {
-    /// Sends the records while the state is locked, so that log order and state order are one; waits outside.
-    fn append(&self, records: impl FnOnce(&Turn) -> Vec<Record>) -> ControlFlow<()> {
-        let ticket = {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            if state.broken.is_some() {
-                return ControlFlow::Break(());
-            }
-            let records = records(state.turn);
-            for record in &records {
-                state.turn.apply(record);
-            }
-            self.ports.store.append(self.lease.fence(), records, Urgency::Now)
-        };
-        match ticket.wait() {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                self.state.lock().unwrap_or_else(PoisonError::into_inner).broken.get_or_insert(error);
-                ControlFlow::Break(())
-            }
-        }
-    }
-}
-
-impl Journal for LogJournal<'_> {
-    fn started(&self, call: &ToolCall) -> ControlFlow<()> {
-        if self.lease.stop.raised().is_some() {
-            return ControlFlow::Break(());
-        }
-        self.append(|_| vec![Mark::ToolStarted { id_ref: call.id_ref.clone() }.into()])
-    }
-
-    fn finished(&self, call: &ToolCall, outcome: ToolOutcome) {
-        // A pure call that shutdown cut off is simply made again after the restart.
-        let rerun =
-            self.lease.stop.raised() == Some(Stop::Shutdown) && self.ports.tools.is_idempotent(&call.name);
-        if !rerun {
-            // A failure is kept in the state and ends the drive.
-            let _kept = self.append(|turn| turn.settle(&call.id_ref, &outcome.content, outcome.skipped));
-        }
-    }
 }

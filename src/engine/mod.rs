@@ -1,7 +1,16 @@
-//! Running jobs. Owns the loop: `turn` decides, `driver` performs, `worker` claims and finishes, `pool` keeps the
-//! threads. Refuses to know any tool, any wire dialect and any file format: all of that comes in through [`crate::ports`].
+//! Running jobs. Owns the loop: `turn` decides, `driver` performs (tools report to its `journal`), `worker` claims and
+//! finishes, `pool` keeps the threads, `setup` is what they are given. Refuses to know any tool, any wire dialect and any
+//! file format: all of that comes in through [`crate::ports`].
+
+mod journal;
+mod setup;
 
 pub mod driver;
 pub mod pool;
 pub mod turn;
 pub mod worker;
+
+pub use setup::{DriveLimits, Ports};
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! The worker threads: start, drain, join. Owns the threads and the order of stopping; refuses to know what a job is.
 
-use super::driver::{DriveLimits, Ports};
+use super::setup::{DriveLimits, Ports};
 use super::worker::{Held, Tick, Worker};
 use crate::ports::{Probe, Stop, StopFlag};
 use std::sync::Arc;

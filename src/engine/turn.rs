@@ -225,6 +225,11 @@ impl Turn {
         self.open.iter().filter(|step| step.kind == kind).map(|step| step.text.as_str()).collect()
     }
 
+    /// Whether the log shows that this call of the newest answer had begun.
+    pub fn has_started(&self, id_ref: &str) -> bool {
+        self.batch.iter().any(|s| s.call.id_ref == id_ref && s.started)
+    }
+
     /// What is to be done next. Asked only while nothing is under way: whatever the log shows as begun and not ended
     /// was cut off.
     pub fn next(&self, limits: &TurnLimits, is_idempotent: &dyn Fn(&str) -> bool) -> Step {
@@ -322,7 +327,7 @@ impl Turn {
         for (index, mut call) in (self.next_index..).zip(kept) {
             // Some providers send no id, or count from zero in every answer; within a job an id names one call.
             if call.id_ref.is_empty() || taken.contains(&call.id_ref) {
-                call.id_ref = format!("call_{index}");
+                call.id_ref = free_ref(index, &taken);
             }
             taken.push(call.id_ref.clone());
             records.push(Event::ToolCall { index, call }.into());
@@ -337,6 +342,13 @@ impl Turn {
         let results = self.publishable(Some((id_ref, content, skipped)));
         if results.is_empty() { vec![finished_mark(id_ref, content, skipped)] } else { results }
     }
+}
+
+/// An id for a call that brought none of its own; one that the model made up in this style is not taken twice.
+fn free_ref(index: u32, taken: &[String]) -> String {
+    let plain = format!("call_{index}");
+    let numbered = (2_u64..).map(|n| format!("call_{index}_{n}"));
+    std::iter::once(plain).chain(numbered).find(|id_ref| !taken.contains(id_ref)).unwrap_or_default()
 }
 
 fn finished_mark(id_ref: &str, content: &str, skipped: bool) -> Record {

@@ -1,23 +1,32 @@
 //! One worker: [`Worker::tick`] claims a job, drives it and leaves it finished or given back. Owns no thread (see
-//! `pool`); refuses to end a tick with a lease still held.
+//! `pool`); refuses to let go of a lease that the store would still take back. What the store cannot write at all stays
+//! leased until the next start, which counts a crash: three make the job poison (P4).
 
-use super::driver::{Drive, DriveLimits, Driver, Ports};
+use super::driver::{Drive, Driver};
+use super::setup::{DriveLimits, Ports};
 use super::turn::Turn;
 use crate::domain::event::{Event, FailureCode};
 use crate::domain::id::JobId;
 use crate::domain::job::Ending;
-use crate::ports::{Lease, Stop, StopFlag, StoreError};
+use crate::ports::{Lease, Stop, StopFlag, StoreError, Ticket};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Pause after the store failed, before the lease is given back.
+/// Pause after the store failed, before it is asked again.
 const STORE_PAUSE: Duration = Duration::from_millis(500);
 
-/// The leases held right now, so that shutdown can pull them all.
+/// Attempts to read a job's log and history before it counts as unreadable.
+const READ_TRIES: u32 = 5;
+
+/// What clients read when the server itself is at fault.
+const FAULT: &str = "an internal fault ended the job; the server's log has details";
+
+/// The leases held right now, so that shutdown can pull them all. A job may be held twice: by the worker that lost its
+/// lease and has not noticed yet, and by its successor.
 #[derive(Debug, Clone, Default)]
-pub struct Held(Arc<Mutex<HashMap<JobId, StopFlag>>>);
+pub struct Held(Arc<Mutex<HashMap<(JobId, u64), StopFlag>>>);
 
 impl Held {
     /// Raises `stop` on every lease.
@@ -25,17 +34,19 @@ impl Held {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|flag| flag.raise(stop));
     }
 
-    /// Jobs under way.
+    /// Leases being worked on.
     pub fn count(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    fn insert(&self, lease: &Lease) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(lease.job.id, lease.stop.clone());
+    pub(super) fn insert(&self, lease: &Lease) {
+        let key = (lease.job.id, lease.job.epoch);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, lease.stop.clone());
     }
 
-    fn remove(&self, job: JobId) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&job);
+    pub(super) fn remove(&self, lease: &Lease) {
+        let key = (lease.job.id, lease.job.epoch);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
     }
 }
 
@@ -77,7 +88,7 @@ impl Worker {
         let job = lease.job.id;
         self.held.insert(&lease);
         let outcome = self.work(&lease);
-        self.held.remove(job);
+        self.held.remove(&lease);
         match outcome {
             Ok(drive) => Tick::Drove(job, drive),
             Err(error) => Tick::Stumbled(error),
@@ -85,57 +96,107 @@ impl Worker {
     }
 
     fn work(&self, lease: &Lease) -> Result<Drive, StoreError> {
-        let driven = catch_unwind(AssertUnwindSafe(|| {
-            Driver::new(&self.ports, self.limits, lease, &self.draining)?.run()
-        }));
-        match driven {
+        let job = lease.job.id;
+        match catch_unwind(AssertUnwindSafe(|| self.open(lease)?.run())) {
             Ok(Ok(drive)) => Ok(drive),
             Ok(Err(StoreError::Fenced { .. })) => Ok(Drive::Abandoned),
             Ok(Err(StoreError::Closed)) => Err(StoreError::Closed),
+            // Another run would fail on the same value, or find the same disk as full.
+            Ok(Err(error @ StoreError::Corrupt(_))) => {
+                tracing::error!(%job, %error, "the store cannot keep a running job; it fails");
+                self.fail(lease, FAULT)
+            }
+            Ok(Err(error @ StoreError::Full)) => {
+                tracing::error!(%job, %error, "there is no room for a running job's log; it fails");
+                self.fail(lease, "the server's disk is full; the job could not go on")
+            }
             Ok(Err(error)) => {
-                tracing::error!(job = %lease.job.id, %error, "the store failed under a running job; it goes back to the queue");
+                tracing::error!(%job, %error, "the store failed under a running job; it goes back to the queue");
                 self.give_back(lease)
             }
             Err(_panic) => {
-                tracing::error!(job = %lease.job.id, "a worker panicked; its job fails");
-                self.fail(lease)
+                tracing::error!(%job, "a worker panicked; its job fails");
+                self.fail(lease, FAULT)
             }
         }
     }
 
-    /// Releases until it works: a lease that stays would be a job that never ends (P4).
-    fn give_back(&self, lease: &Lease) -> Result<Drive, StoreError> {
+    /// Reads what the job has come to. A read that fails is repeated under the same lease, so that it costs no claim and
+    /// no event; what the disk refuses time and again while it takes writes counts as corrupt.
+    fn open<'a>(&'a self, lease: &'a Lease) -> Result<Driver<'a>, StoreError> {
+        let mut tries = 1;
         loop {
-            self.ports.clock.pause(&self.draining, STORE_PAUSE);
-            match self.ports.store.release(lease.fence()).wait() {
-                Ok(()) => return Ok(Drive::Released),
+            match Driver::new(&self.ports, self.limits, lease, &self.draining) {
+                Err(StoreError::Io(reason)) if lease.stop.raised().is_none() => {
+                    if tries == READ_TRIES {
+                        return Err(StoreError::Corrupt(reason));
+                    }
+                }
+                outcome => return outcome,
+            }
+            tries += 1;
+            self.ports.clock.pause(&lease.stop, STORE_PAUSE);
+        }
+    }
+
+    /// Puts the job back into the queue as it stands.
+    fn give_back(&self, lease: &Lease) -> Result<Drive, StoreError> {
+        self.ports.clock.pause(&self.draining, STORE_PAUSE);
+        self.insist(lease, Drive::Released, || self.ports.store.release(lease.fence()))
+    }
+
+    /// Ends the job, with what it has come to where that can still be told.
+    fn fail(&self, lease: &Lease, content: &str) -> Result<Drive, StoreError> {
+        let finish = |ending: &Ending| {
+            self.insist(lease, Drive::Finished, || {
+                self.ports.store.finish(lease.fence(), Vec::new(), ending.clone())
+            })
+        };
+        let event = || Event::Error { content: content.to_owned(), code: FailureCode::Internal };
+        let told = catch_unwind(AssertUnwindSafe(|| {
+            let turn = Turn::fold(&self.ports.store.log(lease.job.id).ok()?);
+            Some(Ending {
+                event: event(),
+                usage: turn.usage(),
+                output_text: turn.answer(),
+                messages: turn.closing_messages(),
+            })
+        }));
+        let bare = Ending {
+            event: event(),
+            usage: lease.job.usage,
+            output_text: String::new(),
+            messages: Vec::new(),
+        };
+        match told.ok().flatten().map(|ending| finish(&ending)) {
+            None | Some(Err(StoreError::Corrupt(_))) => finish(&bare),
+            Some(outcome) => outcome,
+        }
+    }
+
+    /// Writes until the store takes it: a lease that stays would be a job that never ends (P4). Gives up on what no
+    /// patience mends: a value that cannot be written, a closed store, a server that stops.
+    fn insist(
+        &self,
+        lease: &Lease,
+        done: Drive,
+        write: impl Fn() -> Ticket<()>,
+    ) -> Result<Drive, StoreError> {
+        loop {
+            let job = lease.job.id;
+            match write().wait() {
+                Ok(()) => return Ok(done),
                 Err(StoreError::Fenced { .. }) => return Ok(Drive::Abandoned),
+                Err(error @ StoreError::Corrupt(_)) => {
+                    tracing::error!(%job, %error, "the store cannot write this job's end; its lease stays");
+                    return Err(error);
+                }
                 Err(error) if error == StoreError::Closed || self.draining.raised().is_some() => {
                     return Err(error);
                 }
-                Err(error) => {
-                    tracing::warn!(job = %lease.job.id, %error, "the lease cannot be given back yet");
-                }
+                Err(error) => tracing::warn!(%job, %error, "the store does not let go of a job yet"),
             }
-        }
-    }
-
-    fn fail(&self, lease: &Lease) -> Result<Drive, StoreError> {
-        let content = "an internal fault ended the job; the server's log has details".to_owned();
-        let turn = self.ports.store.log(lease.job.id).map(|log| Turn::fold(&log)).unwrap_or_default();
-        let ending = Ending {
-            event: Event::Error { content, code: FailureCode::Internal },
-            usage: turn.usage(),
-            output_text: turn.answer(),
-            messages: turn.closing_messages(),
-        };
-        match self.ports.store.finish(lease.fence(), Vec::new(), ending).wait() {
-            Ok(()) => Ok(Drive::Finished),
-            Err(StoreError::Fenced { .. }) => Ok(Drive::Abandoned),
-            Err(error) => {
-                tracing::error!(job = %lease.job.id, %error, "the failed job cannot be finished; it goes back to the queue");
-                self.give_back(lease)
-            }
+            self.ports.clock.pause(&self.draining, STORE_PAUSE);
         }
     }
 }

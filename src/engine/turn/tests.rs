@@ -111,6 +111,15 @@ fn ids_that_a_provider_repeats_are_made_unique() {
 }
 
 #[test]
+fn an_id_that_the_engine_makes_up_is_not_one_that_is_taken() {
+    // The third call sits at index 3, and the model has named another one `call_3` and `call_3_2` already.
+    let (_, turn) = after_batch(vec![call("call_3", "pure"), call("call_3_2", "pure"), call("", "pure")]);
+    let Step::RunTools(calls) = next(&turn) else { panic!("wants the tools run") };
+    let ids: Vec<_> = calls.iter().map(|call| call.id_ref.as_str()).collect();
+    assert_eq!(ids, ["call_3", "call_3_2", "call_3_3"]);
+}
+
+#[test]
 fn the_last_call_has_no_tools_and_ends_the_job() {
     let (mut log, mut turn) = (Vec::new(), Turn::default());
     for step in 0..LIMITS.max_steps {
@@ -167,8 +176,9 @@ fn p4_nothing_follows_a_terminal_event() {
 }
 
 /// Plays one job against a scripted model: `plan[i]` is the number of calls in answer `i`.
+/// Returns the log, the calls that ran, and the state that was carried along.
 /// Wherever the log is cut, folding the rest must lead to the same end.
-fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>) {
+fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, Turn) {
     let (mut log, mut turn, mut runs) = (Vec::<Record>::new(), Turn::default(), Vec::new());
     for _ in 0..500 {
         if cut.is_some_and(|at| log.len() == at) {
@@ -197,7 +207,7 @@ fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>) {
                     extend(&mut log, &mut turn, settled);
                 }
             }
-            Step::Finish(_) | Step::Fail(..) | Step::Rest => return (log, runs),
+            Step::Finish(_) | Step::Fail(..) | Step::Rest => return (log, runs, turn),
         }
     }
     panic!("the loop does not end (P4)")
@@ -216,8 +226,8 @@ fn shape(messages: &[Message]) -> Vec<(String, usize)> {
 proptest! {
     #[test]
     fn p3_p4_any_plan_ends_and_runs_each_call_once(plan in prop::collection::vec(0usize..4, 0..6), cut in 0usize..40) {
-        let (whole, runs) = play(&plan, None);
-        let (cut_log, cut_runs) = play(&plan, Some(cut));
+        let (whole, runs, _) = play(&plan, None);
+        let (cut_log, cut_runs, _) = play(&plan, Some(cut));
         let mut unique = cut_runs.clone();
         unique.sort();
         unique.dedup();
@@ -229,10 +239,9 @@ proptest! {
 
     #[test]
     fn live_state_equals_folded_state(plan in prop::collection::vec(0usize..4, 0..6)) {
-        let (log, _) = play(&plan, None);
-        let (mut live, mut indices) = (Turn::default(), Vec::new());
+        let (log, _, live) = play(&plan, None);
+        let mut indices = Vec::new();
         for record in &log {
-            live.apply(record);
             if let Record::Event(Event::ToolCall { index, .. } | Event::ToolResult { index, .. } | Event::Delta { index, .. }) = record {
                 indices.push(*index);
             }

@@ -1,0 +1,81 @@
+//! Where running tools report. Owns the order of their records: log and state change together, under one lock. Refuses to
+//! run anything.
+
+use super::setup::Ports;
+use super::turn::Turn;
+use crate::domain::event::{Mark, Record};
+use crate::domain::tool::ToolCall;
+use crate::ports::{Journal, Lease, Stop, StoreError, ToolOutcome, Urgency};
+use std::ops::ControlFlow;
+use std::sync::{Mutex, PoisonError};
+
+/// Writes what the executor reports into the log: one tool thread at a time, in the order in which it is reported.
+pub(super) struct LogJournal<'a> {
+    ports: &'a Ports,
+    lease: &'a Lease,
+    state: Mutex<State<'a>>,
+}
+
+struct State<'a> {
+    turn: &'a mut Turn,
+    /// The first write that failed: nothing is written after it.
+    broken: Option<StoreError>,
+}
+
+impl<'a> LogJournal<'a> {
+    /// Keeps `turn` up to date with what it writes under `lease`.
+    pub(super) fn new(ports: &'a Ports, lease: &'a Lease, turn: &'a mut Turn) -> Self {
+        Self { ports, lease, state: Mutex::new(State { turn, broken: None }) }
+    }
+
+    /// Whether everything that was reported stands in the log.
+    pub(super) fn close(self) -> Result<(), StoreError> {
+        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).broken.map_or(Ok(()), Err)
+    }
+
+    /// Sends the records while the state is locked, so that log order and state order are one; waits outside.
+    fn append(&self, records: impl FnOnce(&Turn) -> Vec<Record>) -> ControlFlow<()> {
+        let ticket = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            if state.broken.is_some() {
+                return ControlFlow::Break(());
+            }
+            let records = records(state.turn);
+            for record in &records {
+                state.turn.apply(record);
+            }
+            self.ports.store.append(self.lease.fence(), records, Urgency::Now)
+        };
+        match ticket.wait() {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.state.lock().unwrap_or_else(PoisonError::into_inner).broken.get_or_insert(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    /// Whether the next run of the job makes this call again when no outcome is recorded.
+    fn would_rerun(&self, call: &ToolCall) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        !state.turn.has_started(&call.id_ref) || self.ports.tools.is_idempotent(&call.name)
+    }
+}
+
+impl Journal for LogJournal<'_> {
+    fn started(&self, call: &ToolCall) -> ControlFlow<()> {
+        if self.lease.stop.raised().is_some() {
+            return ControlFlow::Break(());
+        }
+        self.append(|_| vec![Mark::ToolStarted { id_ref: call.id_ref.clone() }.into()])
+    }
+
+    fn finished(&self, call: &ToolCall, outcome: ToolOutcome) {
+        // What shutdown cut off or never let begin is left without an outcome, and so is simply made after the restart.
+        if self.lease.stop.raised() == Some(Stop::Shutdown) && self.would_rerun(call) {
+            return;
+        }
+        // A failure is kept in the state and ends the drive.
+        let _kept = self.append(|turn| turn.settle(&call.id_ref, &outcome.content, outcome.skipped));
+    }
+}

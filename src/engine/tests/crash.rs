@@ -1,0 +1,80 @@
+//! The process dies between any two writes of a job, twice (P3).
+
+use super::rig::{Rig, usual};
+use crate::domain::event::{Event, Record};
+use crate::domain::job::JobStatus;
+use crate::engine::turn::INTERRUPTED;
+use std::collections::HashMap;
+
+/// The published result of every call.
+fn results(rig: &Rig) -> HashMap<String, String> {
+    let result = |record: Record| match record {
+        Record::Event(Event::ToolResult { id_ref, content, .. }) => Some((id_ref, content)),
+        _ => None,
+    };
+    let listed: Vec<_> = rig.store.records().into_iter().filter_map(result).collect();
+    let all: HashMap<_, _> = listed.iter().cloned().collect();
+    assert_eq!(all.len(), listed.len(), "a result was published twice: {listed:?}");
+    all
+}
+
+/// The calls whose outcome stands in the log.
+fn recorded(rig: &Rig) -> Vec<String> {
+    use crate::domain::event::Mark;
+    let outcome = |record: Record| match record {
+        Record::Event(Event::ToolResult { id_ref, .. }) | Record::Mark(Mark::ToolFinished { id_ref, .. }) => {
+            Some(id_ref)
+        }
+        _ => None,
+    };
+    rig.store.records().into_iter().filter_map(outcome).collect()
+}
+
+/// Runs until the process dies or the job ends; whether it died.
+fn run_until_death(rig: &Rig, writes: usize) -> bool {
+    let (known, runs_before) = (recorded(rig), rig.tools.runs().len());
+    rig.store.die_after(writes);
+    drop(rig.tick());
+    for run in rig.tools.runs().iter().skip(runs_before) {
+        assert!(!known.contains(&run.id_ref), "{} had its result and was run again (P3)", run.id_ref);
+    }
+    let died = rig.store.ends().is_empty();
+    rig.store.restart();
+    died
+}
+
+#[test]
+fn p3_p4_a_crash_between_any_two_writes_repeats_no_effect_and_the_job_ends() {
+    let mut interrupted = 0;
+    for first in 0.. {
+        let mut died = false;
+        for second in 0.. {
+            let rig = Rig::new(usual);
+            died = run_until_death(&rig, first);
+            if !died || !run_until_death(&rig, second) {
+                break;
+            }
+            rig.finish();
+            let (at, results) = (format!("crashes after {first} and {second} writes"), results(&rig));
+            assert_eq!(rig.status(), JobStatus::Succeeded, "{at}");
+            assert_eq!(results.len(), 4, "{at}: every call has a result");
+            for (id_ref, name) in [("a", "pure"), ("b", "effect"), ("c", "pure"), ("d", "effect")] {
+                let runs = rig.tools.runs().iter().filter(|run| run.id_ref == id_ref).count();
+                let result = &results[id_ref];
+                assert!(name == "pure" || runs <= 1, "{at}: {id_ref} had its effect {runs} times");
+                if result == INTERRUPTED {
+                    assert_eq!(name, "effect", "{at}: {id_ref} could have been made again");
+                    interrupted += 1;
+                } else {
+                    assert_eq!(*result, format!("ran {id_ref}"), "{at}");
+                    assert!(runs >= 1, "{at}: {id_ref} has a result and never ran");
+                }
+            }
+        }
+        if !died {
+            assert!(first > 10, "the run was cut everywhere, not at {first} points");
+            break;
+        }
+    }
+    assert!(interrupted > 0, "some crash hit an effect");
+}

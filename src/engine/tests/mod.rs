@@ -1,0 +1,10 @@
+//! Driver, worker and pool against a store, a model, tools and a clock that do as a test tells them.
+
+mod crash;
+mod drive;
+mod faults;
+mod held;
+mod pool;
+mod rig;
+mod stops;
+mod store;

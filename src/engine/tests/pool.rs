@@ -1,0 +1,99 @@
+//! The threads: they outlive panics and a stumbling store, and they stop when told.
+
+use super::rig::{LIMITS, Rig, usual};
+use super::store::Op;
+use crate::domain::event::{Event, FailureCode};
+use crate::domain::job::JobStatus;
+use crate::engine::pool::Pool;
+use crate::ports::{Leash, ModelError, Probe, StopFlag, StoreError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Real time that a condition may take; far more than it needs.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn wait_until(what: &str, met: impl Fn() -> bool) {
+    let (step, bell) = (Duration::from_millis(2), StopFlag::default());
+    for _ in 0..PATIENCE.as_millis() / step.as_millis() {
+        if met() {
+            return;
+        }
+        bell.wait(step);
+    }
+    panic!("{what}: not within {PATIENCE:?}");
+}
+
+fn start(rig: &Rig) -> Pool {
+    Pool::start(3, &rig.ports(), LIMITS).expect("threads")
+}
+
+/// A provider that says nothing until the leash is pulled.
+fn hang(leash: &Leash) -> ModelError {
+    leash.stop.wait(PATIENCE);
+    ModelError::Stopped
+}
+
+#[test]
+fn a_panic_costs_its_job_and_no_worker() {
+    let rig = Rig::new(|_, _, _| panic!("on purpose"));
+    let pool = start(&rig);
+    wait_until("the job fails", || !rig.store.ends().is_empty());
+    assert!(matches!(rig.store.ends()[..], [Event::Error { code: FailureCode::Internal, .. }]));
+    assert_eq!(pool.probe().check(), Ok(()));
+    pool.drain(Duration::ZERO);
+}
+
+#[test]
+fn a_store_that_stumbles_is_asked_again() {
+    let rig = Rig::new(usual);
+    rig.store.break_by(|op, nth| (op == Op::Claim && nth <= 20).then(|| StoreError::Io("on purpose".into())));
+    let pool = start(&rig);
+    wait_until("the job ends", || !rig.store.ends().is_empty());
+    assert_eq!(rig.status(), JobStatus::Succeeded);
+    pool.drain(Duration::ZERO);
+}
+
+#[test]
+fn p4_a_drain_gives_back_what_hangs_and_ends_the_threads() {
+    let entered = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&entered);
+    let rig = Rig::new(move |_, leash, _| {
+        told.store(true, Ordering::SeqCst);
+        Err(hang(leash))
+    });
+    let pool = start(&rig);
+    let probe = pool.probe();
+    wait_until("the model is asked", || entered.load(Ordering::SeqCst));
+    pool.drain(Duration::from_millis(100));
+    assert!(rig.store.is_ready(), "the job waits for the next start");
+    assert!(rig.store.ends().is_empty());
+    assert_eq!(rig.model.asked().len(), 1);
+    assert!(probe.check().is_err(), "no worker is left");
+}
+
+#[test]
+fn a_drain_lets_a_job_reach_its_step_boundary() {
+    let (entered, go) = (Arc::new(AtomicBool::new(false)), StopFlag::default());
+    let (told, gate) = (Arc::clone(&entered), go.clone());
+    let rig = Rig::new(move |request, leash, sink| {
+        told.store(true, Ordering::SeqCst);
+        gate.wait(PATIENCE);
+        assert!(leash.stop.raised().is_none(), "the drain has patience");
+        usual(request, leash, sink)
+    });
+    let pool = start(&rig);
+    wait_until("the model is asked", || entered.load(Ordering::SeqCst));
+    let opener = std::thread::spawn({
+        let go = go.clone();
+        move || {
+            StopFlag::default().wait(Duration::from_millis(30));
+            go.raise(crate::ports::Stop::Shutdown);
+        }
+    });
+    // The clock of these tests runs fast, so its patience is long.
+    pool.drain(Duration::from_secs(1_000_000_000));
+    opener.join().expect("the opener");
+    assert!(rig.store.is_ready() && rig.store.ends().is_empty(), "released, not ended");
+    assert_eq!(rig.model.asked().len(), 1, "no step begins in a drain");
+}

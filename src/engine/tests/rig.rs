@@ -1,0 +1,279 @@
+//! A worker with everything around it scripted.
+
+use super::store::FakeStore;
+use crate::domain::event::FinishReason;
+use crate::domain::job::JobStatus;
+use crate::domain::message::Message;
+use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
+use crate::domain::usage::Usage;
+use crate::engine::driver::Drive;
+use crate::engine::worker::{Held, Tick, Worker};
+use crate::engine::{DriveLimits, Ports};
+use crate::ports::{
+    Chunk, Clock, Completion, Entropy, Journal, Leash, Model, ModelError, ModelInfo, ModelRequest, Sink,
+    StopFlag, Store, ToolContext, ToolOutcome, Toolbox,
+};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Fails, once asked too often: four tries in a row.
+pub(super) const LIMITS: DriveLimits = DriveLimits { model_failures: 4, history_messages: 10 };
+
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Something that a test wants done on the way.
+pub(super) type Hook = Arc<dyn Fn() + Send + Sync>;
+
+/// A bell that can be built into a script before there is anything to ring; it rings once.
+#[derive(Clone, Default)]
+pub(super) struct Bell(Arc<Mutex<Option<Once>>>);
+
+type Once = Box<dyn FnOnce() + Send>;
+
+impl Bell {
+    pub(super) fn hang(&self, act: impl FnOnce() + Send + 'static) {
+        *lock(&self.0) = Some(Box::new(act));
+    }
+
+    pub(super) fn ring(&self) {
+        let act = lock(&self.0).take();
+        if let Some(act) = act {
+            act();
+        }
+    }
+}
+
+/// Time that passes only in pauses.
+#[derive(Default)]
+pub(super) struct FakeClock {
+    now_ms: AtomicU64,
+    on_pause: Mutex<Option<Hook>>,
+}
+
+impl FakeClock {
+    pub(super) fn advance(&self, millis: u64) {
+        self.now_ms.fetch_add(millis, Ordering::SeqCst);
+    }
+
+    /// Runs the hook at the beginning of every pause.
+    pub(super) fn on_pause(&self, hook: impl Fn() + Send + Sync + 'static) {
+        *lock(&self.on_pause) = Some(Arc::new(hook));
+    }
+}
+
+impl Clock for FakeClock {
+    fn now_ms(&self) -> u64 {
+        self.monotonic_ms()
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        self.now_ms.load(Ordering::SeqCst)
+    }
+
+    fn pause(&self, stop: &StopFlag, timeout: Duration) {
+        let hook = lock(&self.on_pause).clone();
+        if let Some(hook) = hook {
+            hook();
+        }
+        if stop.raised().is_none() {
+            self.advance(u64::try_from(timeout.as_millis()).expect("a short pause"));
+            // Real time passes much slower, but it passes: other threads get on.
+            stop.wait(Duration::from_micros(100));
+        }
+    }
+}
+
+struct NoJitter;
+
+impl Entropy for NoJitter {
+    fn random(&self) -> u128 {
+        0
+    }
+}
+
+type Script = dyn Fn(&ModelRequest, &Leash, Sink<'_>) -> Result<Completion, ModelError> + Send + Sync;
+
+/// A model that follows a script and remembers what it was asked, and when.
+pub(super) struct FakeModel {
+    script: Box<Script>,
+    clock: Arc<FakeClock>,
+    asked: Mutex<Vec<(u64, ModelRequest)>>,
+}
+
+impl FakeModel {
+    /// When it was asked, and what.
+    pub(super) fn asked(&self) -> Vec<(u64, ModelRequest)> {
+        lock(&self.asked).clone()
+    }
+}
+
+impl Model for FakeModel {
+    fn ask(&self, request: &ModelRequest, leash: &Leash, sink: Sink<'_>) -> Result<Completion, ModelError> {
+        lock(&self.asked).push((self.clock.monotonic_ms(), request.clone()));
+        (self.script)(request, leash, sink)
+    }
+
+    fn models(&self) -> Vec<ModelInfo> {
+        Vec::new()
+    }
+}
+
+/// Tools that run in reverse order, so that results wait for each other. `effect` is the one that is not idempotent.
+#[derive(Default)]
+pub(super) struct FakeTools {
+    runs: Mutex<Vec<ToolCall>>,
+    on_call: Mutex<Option<Hook>>,
+    on_start: Mutex<Option<Hook>>,
+}
+
+impl FakeTools {
+    /// Every run that there was, over all restarts.
+    pub(super) fn runs(&self) -> Vec<ToolCall> {
+        lock(&self.runs).clone()
+    }
+
+    /// Runs the hook within every call.
+    pub(super) fn on_call(&self, hook: impl Fn() + Send + Sync + 'static) {
+        *lock(&self.on_call) = Some(Arc::new(hook));
+    }
+
+    /// Runs the hook before the batch's first call begins.
+    pub(super) fn on_start(&self, hook: impl Fn() + Send + Sync + 'static) {
+        *lock(&self.on_start) = Some(Arc::new(hook));
+    }
+}
+
+fn outcome(content: &str, skipped: bool) -> ToolOutcome {
+    ToolOutcome { content: content.to_owned(), skipped }
+}
+
+impl Toolbox for FakeTools {
+    fn offered(&self, _: &ToolChoice) -> Vec<ToolSpec> {
+        let spec = |name| ToolSpec { name, description: "", parameters: serde_json::Value::Null };
+        vec![spec("effect"), spec("pure")]
+    }
+
+    fn is_idempotent(&self, name: &str) -> bool {
+        name != "effect"
+    }
+
+    fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal) {
+        if let Some(hook) = lock(&self.on_start).clone() {
+            hook();
+        }
+        for call in calls.iter().rev() {
+            let may_start = || self.is_idempotent(&call.name) || journal.started(call).is_continue();
+            if context.leash.is_pulled() || !may_start() {
+                journal.finished(call, outcome("(cancelled)", true));
+                continue;
+            }
+            lock(&self.runs).push(call.clone());
+            if let Some(hook) = lock(&self.on_call).clone() {
+                hook();
+            }
+            journal.finished(call, outcome(&format!("ran {}", call.id_ref), false));
+        }
+    }
+}
+
+/// A worker and its surroundings.
+pub(super) struct Rig {
+    pub(super) store: Arc<FakeStore>,
+    pub(super) model: Arc<FakeModel>,
+    pub(super) tools: Arc<FakeTools>,
+    pub(super) clock: Arc<FakeClock>,
+    pub(super) draining: StopFlag,
+    pub(super) held: Held,
+}
+
+impl Rig {
+    /// One queued job, and a model that follows the script.
+    pub(super) fn new(
+        script: impl Fn(&ModelRequest, &Leash, Sink<'_>) -> Result<Completion, ModelError> + Send + Sync + 'static,
+    ) -> Self {
+        let clock = Arc::new(FakeClock::default());
+        let model =
+            FakeModel { script: Box::new(script), clock: Arc::clone(&clock), asked: Mutex::default() };
+        Self {
+            store: Arc::new(FakeStore::new()),
+            model: Arc::new(model),
+            tools: Arc::default(),
+            clock,
+            draining: StopFlag::default(),
+            held: Held::default(),
+        }
+    }
+
+    pub(super) fn ports(&self) -> Ports {
+        Ports {
+            store: Arc::clone(&self.store) as Arc<dyn Store>,
+            model: Arc::clone(&self.model) as Arc<dyn Model>,
+            tools: Arc::clone(&self.tools) as Arc<dyn Toolbox>,
+            clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
+            entropy: Arc::new(NoJitter),
+        }
+    }
+
+    pub(super) fn tick(&self) -> Tick {
+        Worker::new(self.ports(), LIMITS, self.draining.clone(), self.held.clone()).tick()
+    }
+
+    /// What the one job came to in one tick.
+    pub(super) fn drive(&self) -> Drive {
+        match self.tick() {
+            Tick::Drove(_, drive) => drive,
+            other => panic!("the job was not driven: {other:?}"),
+        }
+    }
+
+    /// Ticks until the job has ended, which it must (P4).
+    pub(super) fn finish(&self) {
+        for _ in 0..20 {
+            if self.store.ends().is_empty() {
+                drop(self.tick());
+            }
+        }
+        assert_eq!(self.store.ends().len(), 1, "one terminal event (P4): {:?}", self.store.records());
+    }
+
+    /// Where the job stands.
+    pub(super) fn status(&self) -> JobStatus {
+        let job = self.store.job(crate::domain::id::UserId::SINGLE, crate::domain::id::JobId::from_bits(7));
+        job.expect("readable").expect("there").status
+    }
+}
+
+/// A call as the models of these tests write it.
+pub(super) fn call(id_ref: &str, name: &str) -> ToolCall {
+    ToolCall { id_ref: id_ref.into(), name: name.into(), arguments: "{}".into() }
+}
+
+/// An answer that streams two pieces and then asks for these calls.
+pub(super) fn say(calls: Vec<ToolCall>, sink: Sink<'_>) -> Result<Completion, ModelError> {
+    for piece in ["so ", "on"] {
+        if sink(Chunk::Text(piece)).is_break() {
+            return Err(ModelError::Stopped);
+        }
+    }
+    let finish_reason = if calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
+    Ok(Completion { tool_calls: calls, finish_reason, usage: Usage::new(10, 5) })
+}
+
+/// How many answers this job already has.
+pub(super) fn answers(request: &ModelRequest) -> usize {
+    // The conversation's history holds one.
+    request.messages.iter().filter(|m| matches!(m, Message::Assistant { .. })).count() - 1
+}
+
+/// The plan of most tests: two batches of calls, then an answer.
+pub(super) fn usual(request: &ModelRequest, _: &Leash, sink: Sink<'_>) -> Result<Completion, ModelError> {
+    let calls = match answers(request) {
+        0 => vec![call("a", "pure"), call("b", "effect"), call("c", "pure")],
+        1 => vec![call("d", "effect")],
+        _ => Vec::new(),
+    };
+    say(calls, sink)
+}

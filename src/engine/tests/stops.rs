@@ -1,0 +1,173 @@
+//! Every reason to stop, in every phase of a job.
+
+use super::rig::{Bell, Rig, answers, usual};
+use super::store::{Op, TIMEOUT_S};
+use crate::domain::event::{Event, FailureCode, Mark, Record};
+use crate::domain::job::JobStatus;
+use crate::engine::driver::Drive;
+use crate::ports::{Chunk, ModelError, Stop, StopFlag};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    BeforeTheModel,
+    InMidStream,
+    InTheBackoff,
+    DuringTools,
+    BeforeTheEnd,
+}
+
+const PHASES: [Phase; 5] =
+    [Phase::BeforeTheModel, Phase::InMidStream, Phase::InTheBackoff, Phase::DuringTools, Phase::BeforeTheEnd];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    Raised(Stop),
+    Deadline,
+    Drain,
+}
+
+const REASONS: [Reason; 5] = [
+    Reason::Raised(Stop::Cancelled),
+    Reason::Raised(Stop::Fenced),
+    Reason::Raised(Stop::Shutdown),
+    Reason::Deadline,
+    Reason::Drain,
+];
+
+/// A job that meets the reason in the phase. The flag tells whether it has.
+fn staged(phase: Phase, reason: Reason) -> (Rig, Arc<AtomicBool>) {
+    let bell = Bell::default();
+    let met = Arc::new(AtomicBool::new(false));
+    let (in_stream, failed) = (bell.clone(), AtomicBool::new(false));
+    let rig = Rig::new(move |request, leash, sink| {
+        if phase == Phase::InTheBackoff && !failed.swap(true, Ordering::SeqCst) {
+            return Err(ModelError::Unavailable { message: "busy".into(), retry_after_ms: Some(20_000) });
+        }
+        let last = answers(request) == 2;
+        if phase == Phase::InMidStream && last {
+            if sink(Chunk::Text("well, ")).is_break() {
+                return Err(ModelError::Stopped);
+            }
+            in_stream.ring();
+            if leash.is_pulled() {
+                return Err(ModelError::Stopped);
+            }
+        }
+        let answer = usual(request, leash, sink);
+        if phase == Phase::BeforeTheEnd && last {
+            in_stream.ring();
+        }
+        answer
+    });
+    let ringing = bell.clone();
+    match phase {
+        Phase::BeforeTheModel => rig.store.break_by(move |op, _| {
+            if op == Op::History {
+                ringing.ring();
+            }
+            None
+        }),
+        Phase::InTheBackoff => rig.clock.on_pause(move || ringing.ring()),
+        Phase::DuringTools => rig.tools.on_call(move || ringing.ring()),
+        Phase::InMidStream | Phase::BeforeTheEnd => {}
+    }
+    let (store, clock, draining, told) =
+        (Arc::clone(&rig.store), Arc::clone(&rig.clock), rig.draining.clone(), Arc::clone(&met));
+    bell.hang(move || {
+        told.store(true, Ordering::SeqCst);
+        match reason {
+            Reason::Raised(stop) => store.raise(stop),
+            Reason::Deadline => clock.advance(TIMEOUT_S * 1000),
+            Reason::Drain => draining.raise(Stop::Shutdown),
+        }
+    });
+    (rig, met)
+}
+
+fn check(phase: Phase, reason: Reason) {
+    let at = format!("{reason:?} {phase:?}");
+    let (mut rig, met) = staged(phase, reason);
+    let drive = rig.drive();
+    assert!(met.load(Ordering::SeqCst), "{at}: the phase was never met");
+    let calls = rig.model.asked().len();
+    let ended = |wanted: FailureCode| {
+        assert_eq!(drive, Drive::Finished, "{at}");
+        assert!(
+            matches!(rig.store.ends()[..], [Event::Error { code, .. }] if code == wanted),
+            "{at}: {:?}",
+            rig.store.ends()
+        );
+    };
+    match reason {
+        Reason::Raised(Stop::Cancelled) => return ended(FailureCode::Cancelled),
+        // What is over the deadline before the end is told is over the deadline.
+        Reason::Deadline => return ended(FailureCode::Timeout),
+        Reason::Raised(Stop::Fenced) => assert_eq!(drive, Drive::Abandoned, "{at}"),
+        Reason::Raised(Stop::Shutdown) | Reason::Drain => assert_eq!(drive, Drive::Released, "{at}"),
+    }
+    assert!(rig.store.is_ready() && rig.store.ends().is_empty(), "{at}: another worker goes on");
+    let expected = match phase {
+        Phase::BeforeTheModel => 0,
+        Phase::InTheBackoff | Phase::DuringTools => 1,
+        Phase::InMidStream | Phase::BeforeTheEnd => 3,
+    };
+    assert_eq!(calls, expected, "{at}: no model is asked after the word to stop");
+    rig.draining = StopFlag::default();
+    rig.finish();
+    assert_eq!(rig.status(), JobStatus::Succeeded, "{at}: the next run ends the job");
+    for effect in ["b", "d"] {
+        let runs = rig.tools.runs().iter().filter(|run| run.id_ref == effect).count();
+        assert!(runs <= 1, "{at}: {effect} had its effect {runs} times");
+    }
+}
+
+#[test]
+fn p3_p4_every_reason_to_stop_is_heeded_in_every_phase() {
+    for phase in PHASES {
+        for reason in REASONS {
+            check(phase, reason);
+        }
+    }
+}
+
+#[test]
+fn a_drain_ends_the_backoff_at_once() {
+    let (rig, _) = staged(Phase::InTheBackoff, Reason::Drain);
+    assert_eq!(rig.drive(), Drive::Released);
+    let slept_ms = crate::ports::Clock::monotonic_ms(&*rig.clock);
+    assert!(slept_ms <= 100, "{slept_ms} ms");
+}
+
+#[test]
+fn p3_a_call_that_shutdown_never_let_begin_is_made_by_the_next_run() {
+    let rig = Rig::new(usual);
+    let bell = Bell::default();
+    let (store, ringing) = (Arc::clone(&rig.store), bell.clone());
+    bell.hang(move || store.raise(Stop::Shutdown));
+    rig.tools.on_start(move || ringing.ring());
+    assert_eq!(rig.drive(), Drive::Released);
+    assert!(rig.tools.runs().is_empty());
+    rig.finish();
+    let effects = rig.tools.runs().iter().filter(|run| run.id_ref == "b").count();
+    assert_eq!(effects, 1, "'b' was never begun, so it is neither lost nor in doubt");
+}
+
+#[test]
+fn p3_an_effect_that_ended_as_shutdown_came_keeps_its_result() {
+    let rig = Rig::new(usual);
+    let store = Arc::clone(&rig.store);
+    let seen = Arc::clone(&rig.store);
+    rig.tools.on_call(move || {
+        let in_effect = matches!(seen.records().last(), Some(Record::Mark(Mark::ToolStarted { .. })));
+        if in_effect {
+            store.raise(Stop::Shutdown);
+        }
+    });
+    rig.finish();
+    for effect in ["b", "d"] {
+        assert_eq!(rig.tools.runs().iter().filter(|run| run.id_ref == effect).count(), 1, "{effect}");
+    }
+    assert_eq!(rig.status(), JobStatus::Succeeded);
+}

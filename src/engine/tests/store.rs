@@ -1,0 +1,306 @@
+//! A store for one job, in memory: it keeps the contract, and breaks it where a test says so.
+
+use crate::domain::event::{Event, Phase, Record};
+use crate::domain::id::{JobId, UserId};
+use crate::domain::job::{Ending, Job, JobSpec, JobStatus, OnDisconnect, Priority};
+use crate::domain::message::Message;
+use crate::domain::tool::ToolChoice;
+use crate::domain::usage::Usage;
+use crate::ports::{
+    EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Stop, StopFlag, Store, StoreError, Ticket,
+    Urgency,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Seconds that the job may take.
+pub(super) const TIMEOUT_S: u64 = 600;
+
+/// What a fault can hit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Op {
+    Claim,
+    Append,
+    Finish,
+    Release,
+    Log,
+    History,
+}
+
+/// Told of the operation and how many of its kind there have been, this one included.
+type Fault = dyn Fn(Op, usize) -> Option<StoreError> + Send + Sync;
+
+struct State {
+    job: Job,
+    log: Vec<Record>,
+    stop: Option<StopFlag>,
+    ready: bool,
+    counts: HashMap<Op, usize>,
+    /// Writes that may linger are answered later, as by a disk.
+    late: bool,
+    writes_left: Option<usize>,
+}
+
+pub(super) struct FakeStore {
+    spec: Arc<JobSpec>,
+    state: Mutex<State>,
+    fault: Mutex<Arc<Fault>>,
+}
+
+fn job(spec: &JobSpec) -> Job {
+    Job {
+        id: JobId::from_bits(7),
+        user: UserId::SINGLE,
+        status: JobStatus::Queued,
+        attempt: 0,
+        crashes: 0,
+        epoch: 0,
+        created_at_ms: 0,
+        started_at_ms: None,
+        finished_at_ms: None,
+        model: spec.model.clone(),
+        conversation_id: None,
+        priority: spec.priority,
+        run_at_ms: None,
+        metadata: BTreeMap::new(),
+        usage: Usage::default(),
+        error: None,
+        cancel_requested: false,
+        last_event_id: 0,
+    }
+}
+
+fn spec() -> JobSpec {
+    JobSpec {
+        input: vec![Message::user("go")],
+        model: "fake".into(),
+        conversation_id: None,
+        system_prompt: Some("be brief".into()),
+        temperature: None,
+        max_tokens: None,
+        thinking: false,
+        tools: ToolChoice::All(true),
+        strictness: None,
+        max_steps: 3,
+        timeout_s: TIMEOUT_S,
+        max_total_tokens: None,
+        priority: Priority::DEFAULT,
+        run_at_ms: None,
+        on_disconnect: OnDisconnect::Continue,
+        metadata: BTreeMap::new(),
+    }
+}
+
+fn settled<T>(outcome: Result<T, StoreError>) -> Ticket<T> {
+    let (sender, ticket) = Ticket::new();
+    drop(sender.send(outcome));
+    ticket
+}
+
+impl FakeStore {
+    /// One job, queued.
+    pub(super) fn new() -> Self {
+        let spec = spec();
+        let state = State {
+            job: job(&spec),
+            log: vec![Event::Status { status: Phase::Queued, attempt: 0, reason: None }.into()],
+            stop: None,
+            ready: true,
+            counts: HashMap::new(),
+            late: false,
+            writes_left: None,
+        };
+        Self { spec: Arc::new(spec), state: Mutex::new(state), fault: Mutex::new(Arc::new(|_, _| None)) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks `fault` before every operation from now on.
+    pub(super) fn break_by(&self, fault: impl Fn(Op, usize) -> Option<StoreError> + Send + Sync + 'static) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(fault);
+    }
+
+    /// Something stands in the log that no worker wrote.
+    pub(super) fn slip_in(&self, event: Event) {
+        self.state().log.push(event.into());
+    }
+
+    /// Answers pieces of a stream only after the model has gone on.
+    pub(super) fn answer_late(&self) {
+        self.state().late = true;
+    }
+
+    /// The process dies after so many more writes: the disk keeps what it has, everything else is lost.
+    pub(super) fn die_after(&self, writes: usize) {
+        self.state().writes_left = Some(writes);
+    }
+
+    /// The process starts again.
+    pub(super) fn restart(&self) {
+        let mut state = self.state();
+        state.writes_left = None;
+        state.stop = None;
+        state.ready = !state.job.status.is_terminal();
+    }
+
+    /// Raises the flag of whoever holds the job; one that is fenced out loses it to the queue.
+    pub(super) fn raise(&self, stop: Stop) {
+        let mut state = self.state();
+        if let Some(flag) = state.stop.clone() {
+            flag.raise(stop);
+        }
+        if stop == Stop::Fenced {
+            state.stop = None;
+            state.ready = true;
+        }
+    }
+
+    pub(super) fn records(&self) -> Vec<Record> {
+        self.state().log.clone()
+    }
+
+    pub(super) fn count(&self, op: Op) -> usize {
+        self.state().counts.get(&op).copied().unwrap_or(0)
+    }
+
+    /// The terminal events in the log.
+    pub(super) fn ends(&self) -> Vec<Event> {
+        let terminal = |record: Record| match record {
+            Record::Event(event) if event.is_terminal() => Some(event),
+            _ => None,
+        };
+        self.records().into_iter().filter_map(terminal).collect()
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.state().ready
+    }
+
+    fn enter(&self, op: Op) -> Result<(), StoreError> {
+        let nth = {
+            let mut state = self.state();
+            let count = state.counts.entry(op).or_default();
+            *count += 1;
+            *count
+        };
+        let fault = Arc::clone(&self.fault.lock().unwrap_or_else(PoisonError::into_inner));
+        fault(op, nth).map_or(Ok(()), Err)
+    }
+
+    fn write(&self, op: Op, fence: Option<Fence>) -> Result<MutexGuard<'_, State>, StoreError> {
+        self.enter(op)?;
+        let mut state = self.state();
+        if let Some(fence) = fence
+            && (fence.epoch != state.job.epoch || state.stop.is_none())
+        {
+            return Err(StoreError::Fenced { job: fence.job });
+        }
+        if let Some(left) = &mut state.writes_left {
+            *left = left.checked_sub(1).ok_or(StoreError::Closed)?;
+        }
+        Ok(state)
+    }
+}
+
+impl Store for FakeStore {
+    fn submit(&self, _: Vec<NewJob>) -> Ticket<Vec<Job>> {
+        unreachable!("workers submit nothing")
+    }
+
+    fn claim(&self, _: usize) -> Ticket<Vec<Lease>> {
+        settled(self.write(Op::Claim, None).map(|mut state| {
+            if !std::mem::take(&mut state.ready) {
+                return Vec::new();
+            }
+            state.job.epoch += 1;
+            state.job.attempt += 1;
+            state.job.status = JobStatus::Running;
+            let attempt = state.job.attempt;
+            state.log.push(Event::Status { status: Phase::Running, attempt, reason: None }.into());
+            let stop = state.stop.insert(StopFlag::default()).clone();
+            vec![Lease { job: state.job.clone(), spec: Arc::clone(&self.spec), stop }]
+        }))
+    }
+
+    fn append(&self, fence: Fence, records: Vec<Record>, urgency: Urgency) -> Ticket<()> {
+        let outcome = self.write(Op::Append, Some(fence)).map(|mut state| state.log.extend(records));
+        if urgency == Urgency::Now || !self.state().late {
+            return settled(outcome);
+        }
+        let (sender, ticket) = Ticket::new();
+        std::thread::spawn(move || {
+            StopFlag::default().wait(Duration::from_millis(20));
+            drop(sender.send(outcome));
+        });
+        ticket
+    }
+
+    fn finish(&self, fence: Fence, records: Vec<Record>, ending: Ending) -> Ticket<()> {
+        settled(self.write(Op::Finish, Some(fence)).map(|mut state| {
+            state.job.status = ending.status();
+            state.log.extend(records);
+            state.log.push(ending.event.into());
+            state.stop = None;
+        }))
+    }
+
+    fn release(&self, fence: Fence) -> Ticket<()> {
+        settled(self.write(Op::Release, Some(fence)).map(|mut state| {
+            state.job.attempt -= 1;
+            state.job.status = JobStatus::Queued;
+            let attempt = state.job.attempt;
+            state.log.push(Event::Status { status: Phase::Queued, attempt, reason: None }.into());
+            state.stop = None;
+            state.ready = true;
+        }))
+    }
+
+    fn cancel(&self, _: UserId, _: JobId) -> Ticket<Option<Job>> {
+        unreachable!("workers cancel nothing")
+    }
+
+    fn probe(&self) -> Ticket<()> {
+        settled(Ok(()))
+    }
+
+    fn job(&self, _: UserId, _: JobId) -> Result<Option<Job>, StoreError> {
+        Ok(Some(self.state().job.clone()))
+    }
+
+    fn output(&self, _: JobId) -> Result<Option<String>, StoreError> {
+        unreachable!("workers read no output")
+    }
+
+    fn jobs(&self, _: &JobQuery) -> Result<JobPage, StoreError> {
+        unreachable!("workers list nothing")
+    }
+
+    fn events(&self, _: JobId, _: u64, _: usize) -> Result<EventPage, StoreError> {
+        unreachable!("workers read the log whole")
+    }
+
+    fn step_text(&self, _: JobId, _: u64, _: u64) -> Result<String, StoreError> {
+        unreachable!("workers read the log whole")
+    }
+
+    fn log(&self, _: JobId) -> Result<Vec<Record>, StoreError> {
+        self.enter(Op::Log)?;
+        Ok(self.records())
+    }
+
+    fn history(&self, _: &Job, _: usize) -> Result<Vec<Message>, StoreError> {
+        self.enter(Op::History)?;
+        Ok(vec![Message::user("earlier"), Message::assistant("yes")])
+    }
+
+    fn watch(&self, _: JobId) -> News {
+        unreachable!("workers watch nothing")
+    }
+
+    fn wait_for_work(&self, stop: &StopFlag, _: Duration) {
+        stop.wait(Duration::from_millis(1));
+    }
+}

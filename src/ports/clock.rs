@@ -1,0 +1,20 @@
+//! Time and chance. Owns the traits that both come in through; nothing else in the crate reads a clock or a dice.
+
+use super::stop::StopFlag;
+use std::time::Duration;
+
+/// Time comes in here and nowhere else.
+pub trait Clock: Send + Sync {
+    /// Wall time, unix milliseconds. It may jump.
+    fn now_ms(&self) -> u64;
+    /// Milliseconds since some fixed point. It never goes back.
+    fn monotonic_ms(&self) -> u64;
+    /// Waits for `timeout` or until `stop` is raised, whichever comes first.
+    fn pause(&self, stop: &StopFlag, timeout: Duration);
+}
+
+/// Randomness comes in here and nowhere else.
+pub trait Entropy: Send + Sync {
+    /// 128 random bits.
+    fn random(&self) -> u128;
+}

@@ -1,0 +1,19 @@
+//! The seams between the rooms: what the engine and HTTP need from the store, the models, the tools and the clock.
+//! Owns traits and the values that cross them, each with the little that it takes to be one (a flag that can be waited
+//! on, a ticket that resolves); refuses whatever stands behind a trait.
+
+mod clock;
+mod model;
+mod probe;
+mod stop;
+mod store;
+mod ticket;
+mod tool;
+
+pub use clock::{Clock, Entropy};
+pub use model::{Chunk, Completion, Model, ModelError, ModelInfo, ModelRequest, Sink};
+pub use probe::Probe;
+pub use stop::{Leash, Stop, StopFlag};
+pub use store::{EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Store, StoreError, Urgency};
+pub use ticket::Ticket;
+pub use tool::{Journal, Tool, ToolContext, ToolError, ToolOutcome, Toolbox};

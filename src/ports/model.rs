@@ -1,0 +1,91 @@
+//! Where answers come from. Owns the trait, what it is asked and what it may answer; refuses to know a wire dialect.
+
+use super::stop::Leash;
+use crate::domain::event::FinishReason;
+use crate::domain::message::Message;
+use crate::domain::tool::{ToolCall, ToolSpec};
+use crate::domain::usage::Usage;
+use std::ops::ControlFlow;
+
+/// What a model is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelRequest {
+    /// The configured model's id.
+    pub model: String,
+    /// System prompt, history, input, and what this job has said and done so far.
+    pub messages: Vec<Message>,
+    /// Tools on offer; empty when none.
+    pub tools: Vec<ToolSpec>,
+    /// 0.0 to 2.0.
+    pub temperature: Option<f64>,
+    /// Bound of the answer.
+    pub max_tokens: Option<u32>,
+    /// Whether to think first.
+    pub thinking: bool,
+}
+
+/// A piece of the answer as it arrives; never empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chunk<'a> {
+    /// Of the reasoning.
+    Thinking(&'a str),
+    /// Of the answer.
+    Text(&'a str),
+}
+
+/// What stands once the answer has ended well. Its text went through the sink.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Completion {
+    /// The calls that the model wants made, in its order.
+    pub tool_calls: Vec<ToolCall>,
+    /// Why it stopped.
+    pub finish_reason: FinishReason,
+    /// What it cost.
+    pub usage: Usage,
+}
+
+/// Why there is no complete answer. The text is for clients: it names no URL and no key (P9).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ModelError {
+    /// No model of this id is configured.
+    #[error("model '{0}' is not configured")]
+    NotFound(String),
+    /// The provider said no, and will say no again.
+    #[error("{0}")]
+    Refused(String),
+    /// The provider could not be reached, was busy, or broke off; another try may help.
+    #[error("{message}")]
+    Unavailable {
+        /// What happened.
+        message: String,
+        /// What the provider asked to wait, milliseconds.
+        retry_after_ms: Option<u64>,
+    },
+    /// The answer passed a bound.
+    #[error("{0}")]
+    TooLarge(String),
+    /// The sink or the stop flag ended it.
+    #[error("the call was stopped")]
+    Stopped,
+}
+
+/// A configured model as clients may know it: no URL, no key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelInfo {
+    /// What jobs name.
+    pub id: String,
+    /// For people.
+    pub name: String,
+}
+
+/// Where answers come from.
+pub trait Model: Send + Sync {
+    /// Asks, and hands on pieces as they arrive. Returns within a second of `stop` being raised, of `deadline_ms`
+    /// ([`super::Clock::monotonic_ms`]) passing, or of the sink breaking off, even while the provider hangs.
+    fn ask(&self, request: &ModelRequest, leash: &Leash, sink: Sink<'_>) -> Result<Completion, ModelError>;
+    /// The models on offer, in configured order.
+    fn models(&self) -> Vec<ModelInfo>;
+}
+
+/// Takes the pieces of an answer; `Break` ends the call.
+pub type Sink<'a> = &'a mut dyn FnMut(Chunk<'_>) -> ControlFlow<()>;

@@ -1,0 +1,171 @@
+//! The durable truth as everybody else sees it. Owns the trait and the values that cross it; refuses to know a file
+//! format.
+
+use super::stop::StopFlag;
+use super::ticket::Ticket;
+use crate::domain::event::{Numbered, Record};
+use crate::domain::id::{JobId, UserId};
+use crate::domain::job::{Ending, Job, JobSpec, JobStatus};
+use crate::domain::message::Message;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Why the store did not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The write channel is full; try again in a moment (HTTP: 503 with `Retry-After`).
+    #[error("the server is busy writing, try again in a moment")]
+    Busy,
+    /// `limits.queue_jobs` unfinished jobs are stored already (HTTP: 429).
+    #[error("the queue is full: {limit} unfinished jobs are stored already")]
+    QueueFull {
+        /// The bound.
+        limit: u64,
+    },
+    /// The writer's lease is no longer valid; whatever it wanted to write was not written.
+    #[error("the lease of {job} is lost")]
+    Fenced {
+        /// The job.
+        job: JobId,
+    },
+    /// The disk or the file refused; the message says what.
+    #[error("the store failed: {0}")]
+    Io(String),
+    /// There is no room for a new job's log; running ones may finish.
+    #[error("the disk is full; running jobs may finish, new ones are refused")]
+    Full,
+    /// A stored value cannot be read.
+    #[error("the store holds a value that cannot be read: {0}")]
+    Corrupt(String),
+    /// The store is shut down.
+    #[error("the store is closed")]
+    Closed,
+}
+
+/// A job to be stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewJob {
+    /// Minted by the caller, so that it can be told before the commit.
+    pub id: JobId,
+    /// Whose it will be.
+    pub user: UserId,
+    /// When it was accepted, unix milliseconds.
+    pub created_at_ms: u64,
+    /// What was asked.
+    pub spec: JobSpec,
+}
+
+/// The right to run a job, until it is finished, released, or fenced out by a later epoch.
+#[derive(Debug, Clone)]
+pub struct Lease {
+    /// The job as claimed: `running`, with its attempt counted.
+    pub job: Job,
+    /// What was asked.
+    pub spec: Arc<JobSpec>,
+    /// Raised by the store when the job is cancelled or the lease lost.
+    pub stop: StopFlag,
+}
+
+impl Lease {
+    /// What every write under this lease carries.
+    pub fn fence(&self) -> Fence {
+        Fence { job: self.job.id, epoch: self.job.epoch }
+    }
+}
+
+/// Proof of a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fence {
+    /// The job.
+    pub job: JobId,
+    /// The claim's epoch.
+    pub epoch: u64,
+}
+
+/// How soon a write must be durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Urgency {
+    /// Committed at once (class A of STORE.md).
+    Now,
+    /// May linger up to `store.linger_ms` to share a commit; joins any earlier one (class B). Adjacent deltas of
+    /// one step that linger together become one event.
+    Soon,
+}
+
+/// Which jobs a list shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobQuery {
+    /// Only this user's.
+    pub user: UserId,
+    /// Only those in this state.
+    pub status: Option<JobStatus>,
+    /// Only those accepted before this one.
+    pub before: Option<JobId>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A page of jobs, newest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobPage {
+    /// The jobs.
+    pub jobs: Vec<Job>,
+    /// Whether older ones would follow.
+    pub has_more: bool,
+}
+
+/// A page of a job's events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventPage {
+    /// In order of `seq`, without a gap.
+    pub events: Vec<Numbered>,
+    /// The newest `seq` in the log when the page was read.
+    pub last_seq: u64,
+}
+
+/// The newest committed `seq` of a job, as it changes.
+pub type News = watch::Receiver<u64>;
+
+/// The durable truth. Batch-first: writes are lists, claims take `n`, so that another engine can stand behind it.
+///
+/// Writes go through one bounded channel to one writer, which groups them into commits; a ticket resolves after the
+/// fsync. Reads see committed state only (P2). Every method may be called from any thread.
+pub trait Store: Send + Sync {
+    /// Stores jobs, all or none, each with its first event (`status: queued`); [`Urgency::Now`].
+    fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>>;
+    /// Leases up to `max` ready jobs in queue order and counts their attempts, durably, before it returns.
+    /// Each claim appends `status: running`.
+    fn claim(&self, max: usize) -> Ticket<Vec<Lease>>;
+    /// Appends to the log of a leased job, in order.
+    fn append(&self, fence: Fence, records: Vec<Record>, urgency: Urgency) -> Ticket<()>;
+    /// Appends the records and the terminal event, settles the job's row, frees its conversation: one transaction.
+    fn finish(&self, fence: Fence, records: Vec<Record>, ending: Ending) -> Ticket<()>;
+    /// Gives a leased job back to the queue as it stands; the attempt does not count.
+    fn release(&self, fence: Fence) -> Ticket<()>;
+    /// Cancels: a queued job ends at once, a running one has its lease's `stop` raised, an ended one stays as it is.
+    /// Resolves to the job as it then stands; `None` when the user has no such job.
+    fn cancel(&self, user: UserId, job: JobId) -> Ticket<Option<Job>>;
+    /// Resolves after an empty commit: proof that the writer and the disk work.
+    fn probe(&self) -> Ticket<()>;
+
+    /// The job, if it is this user's.
+    fn job(&self, user: UserId, job: JobId) -> Result<Option<Job>, StoreError>;
+    /// The answer's text of an ended job.
+    fn output(&self, job: JobId) -> Result<Option<String>, StoreError>;
+    /// A page of a user's jobs, newest first.
+    fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError>;
+    /// Events after the cursor: at most `max` of them, or about 64 KiB.
+    fn events(&self, job: JobId, after: u64, max: usize) -> Result<EventPage, StoreError>;
+    /// The text of a step up to and including `up_to`; `first_seq` as its deltas carry it.
+    fn step_text(&self, job: JobId, first_seq: u64, up_to: u64) -> Result<String, StoreError>;
+    /// The whole log of a job, marks included, for the engine's fold.
+    fn log(&self, job: JobId) -> Result<Vec<Record>, StoreError>;
+    /// What the conversation's earlier jobs said, oldest first: the newest `max` messages before `job`.
+    fn history(&self, job: &Job, max: usize) -> Result<Vec<Message>, StoreError>;
+
+    /// The newest committed `seq` of a job as a wake-up: a hint only; the log is the truth.
+    fn watch(&self, job: JobId) -> News;
+    /// Blocks until a job may be ready, `stop` is raised, or the timeout has passed: a hint only.
+    fn wait_for_work(&self, stop: &StopFlag, timeout: Duration);
+}

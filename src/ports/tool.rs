@@ -1,0 +1,79 @@
+//! What a tool is, and how all of them together look to the engine. Owns both traits and the journal that runs are
+//! reported to; refuses to know any tool by name (P6).
+
+use super::stop::Leash;
+use crate::domain::id::{ConversationId, JobId, UserId};
+use crate::domain::tool::{Strictness, ToolCall, ToolChoice, ToolSpec, ToolTraits};
+use serde_json::{Map, Value};
+use std::ops::ControlFlow;
+
+/// Whose call it is and what it may use: comes from the job, never from the model.
+#[derive(Clone)]
+pub struct ToolContext {
+    /// Whose job.
+    pub user: UserId,
+    /// Which job.
+    pub job: JobId,
+    /// The job's conversation.
+    pub conversation_id: Option<ConversationId>,
+    /// The tools that the job may use; enforced at execution.
+    pub allowed: ToolChoice,
+    /// The job's default level for code.
+    pub strictness: Option<Strictness>,
+    /// When to stop.
+    pub leash: Leash,
+}
+
+/// Why a tool has no result. The text is for the model.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ToolError {
+    /// The arguments cannot be meant like this.
+    #[error("{0}")]
+    Invalid(String),
+    /// It was tried and did not work; `data` is what there is to show (a traceback, output so far).
+    #[error("{message}")]
+    Failed {
+        /// Why.
+        message: String,
+        /// What there is to show, `Null` when nothing.
+        data: Value,
+    },
+}
+
+/// One tool: one file, one line in the registry (P6).
+pub trait Tool: Send + Sync {
+    /// What models are told.
+    fn spec(&self) -> ToolSpec;
+    /// What its runs may do to the world.
+    fn traits(&self) -> ToolTraits;
+    /// Runs it with arguments that fit the schema; the result is the `data` that the model gets.
+    fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError>;
+}
+
+/// What one call came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolOutcome {
+    /// `{"success","data","error","execution_time"}`, a JSON text.
+    pub content: String,
+    /// The call was not run.
+    pub skipped: bool,
+}
+
+/// Where the executor reports, from the threads that run the tools.
+pub trait Journal: Sync {
+    /// Called before a call that is not idempotent runs; it runs only after this returned `Continue`.
+    fn started(&self, call: &ToolCall) -> ControlFlow<()>;
+    /// Called as soon as a call has its outcome.
+    fn finished(&self, call: &ToolCall, outcome: ToolOutcome);
+}
+
+/// All tools together, as the engine sees them.
+pub trait Toolbox: Send + Sync {
+    /// What a job with this choice offers to its model, in stable order.
+    fn offered(&self, choice: &ToolChoice) -> Vec<ToolSpec>;
+    /// Whether the call may be made again when nobody knows whether it ran; unknown tools may.
+    fn is_idempotent(&self, name: &str) -> bool;
+    /// Makes the calls, several at once, and reports each. Returns when all are reported; a call that the leash
+    /// cut off is reported as such.
+    fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal);
+}
