@@ -45,6 +45,7 @@ pub(crate) const LIMITS: &[Range] = &[
     ("model_idle_timeout_s", 1, 3_600),
     ("model_connect_timeout_s", 1, 600),
     ("history_messages", 0, 100_000),
+    ("history_bytes", KIB, GIB),
     ("crashes", 1, 100),
     ("drain_s", 0, 3_600),
     ("page", 1, 1_000),

@@ -56,6 +56,8 @@ pub struct Limits {
     pub model_connect_timeout_s: u64,
     /// Messages of earlier jobs that a conversation hands to the next one.
     pub history_messages: usize,
+    /// The same, bytes.
+    pub history_bytes: usize,
     /// Crashes in a row that make a job poison.
     pub crashes: u32,
     /// Time that running jobs get to reach a step boundary at shutdown, seconds.
@@ -94,6 +96,7 @@ impl Default for Limits {
             model_idle_timeout_s: 120,
             model_connect_timeout_s: 10,
             history_messages: 200,
+            history_bytes: 1024 * 1024,
             crashes: 3,
             drain_s: 25,
             page: 20,

@@ -214,7 +214,12 @@ fn p8_large_writes_fill_the_channel_by_weight() {
     let gate = disk.0.gate.lock().unwrap();
     let large = |n| {
         let mut new = job(n, ANN);
-        new.spec.input = vec![Message::user("x".repeat(4_000_000))];
+        let text = "x".repeat(4_000_000);
+        if n % 2 == 0 {
+            new.spec.system_prompt = Some(text)
+        } else {
+            new.spec.input = vec![Message::user(text)]
+        }
         store.submit(vec![new])
     };
     let tickets: Vec<_> = (1..=40).map(large).collect();
