@@ -2,9 +2,11 @@
 
 use crate::kit::{ANN, HandClock, delta, done, id, job, turn};
 use crate::rig::{Rig, open};
-use nanoclaw::domain::event::{Event, FailureCode, Phase};
+use nanoclaw::domain::event::{Event, FailureCode, FinishReason, Mark, Phase};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
+use nanoclaw::domain::message::Message;
+use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{Stop, StopFlag, Store, StoreError, Urgency};
 use nanoclaw::store::OpenError;
 use std::time::Duration;
@@ -51,6 +53,68 @@ fn p4_a_job_that_was_running_at_three_crashes_is_poison() {
     assert!(matches!(last.event, Event::Error { code: FailureCode::Poison, .. }));
     assert_eq!(last.seq, row.last_event_id);
     assert_eq!(rig.claim().job.id, id(2), "its conversation goes on");
+}
+
+/// Asks the model once, for these tokens, and says a little.
+fn asked(rig: &Rig, usage: Usage) {
+    let fence = rig.claim().fence();
+    let mark = Mark::ModelFinished { finish_reason: FinishReason::ToolCalls, usage };
+    rig.store.append(fence, vec![delta(0, 0, "so far"), mark.into()], Urgency::Now).wait().unwrap();
+}
+
+#[test]
+fn what_a_running_job_has_spent_is_in_its_row_and_survives_a_crash() {
+    let mut rig = Rig::new();
+    rig.submit([turn(1, ANN, "chat")]);
+    for calls in 1..=2 {
+        asked(&rig, Usage::new(10, 5));
+        let row = rig.store.job(ANN, id(1)).unwrap().unwrap();
+        assert_eq!((row.status, row.usage), (JobStatus::Running, Usage::new(10 * calls, 5 * calls)));
+        rig = rig.crash();
+    }
+    assert_eq!(rig.store.job(ANN, id(1)).unwrap().unwrap().usage, Usage::new(20, 10));
+    let lease = rig.claim();
+    rig.store.finish(lease.fence(), vec![], done(id(1), "x")).wait().unwrap();
+    let row = rig.store.job(ANN, id(1)).unwrap().unwrap();
+    assert_eq!(row.usage, Usage::new(1, 2), "the ending knows best");
+}
+
+#[test]
+fn p4_what_the_store_ends_by_itself_keeps_its_cost_and_its_question() {
+    let ends: [(&str, fn(Rig) -> Rig); 3] = [
+        ("the job was cancelled", |rig| {
+            let rig = rig.crash();
+            rig.store.cancel(ANN, id(1)).wait().unwrap();
+            rig
+        }),
+        ("the job was cancelled", |rig| {
+            rig.store.cancel(ANN, id(1)).wait().unwrap();
+            rig.crash()
+        }),
+        ("the job was running each time the server crashed", |rig| {
+            rig.crash_with(&Limits { crashes: 1, ..Limits::default() })
+        }),
+    ];
+    for (message, end) in ends {
+        let rig = Rig::new();
+        rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
+        asked(&rig, Usage::new(10, 5));
+        let rig = end(rig);
+        let row = rig.store.job(ANN, id(1)).unwrap().unwrap();
+        assert!(row.status.is_terminal());
+        assert_eq!((row.usage, row.error.unwrap().message.as_str()), (Usage::new(10, 5), message));
+        let next = rig.claim().job;
+        assert_eq!(rig.store.history(&next, 100).unwrap(), [Message::user("question 1")], "{message}");
+    }
+}
+
+#[test]
+fn a_job_that_never_ran_leaves_nothing_in_its_conversation() {
+    let rig = Rig::new();
+    rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
+    rig.store.cancel(ANN, id(1)).wait().unwrap();
+    let next = rig.claim().job;
+    assert_eq!(rig.store.history(&next, 100), Ok(vec![]));
 }
 
 #[test]

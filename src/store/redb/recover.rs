@@ -10,6 +10,9 @@ use crate::domain::id::JobId;
 use crate::ports::StoreError;
 use redb::ReadableTable;
 
+/// What a poisonous job's last event says.
+const POISON: &str = "the job was running each time the server crashed";
+
 /// What cut the runs off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
@@ -52,11 +55,7 @@ impl Transaction<'_> {
         if cause == Cause::Crash {
             row.job.crashes = row.job.crashes.saturating_add(1);
             if row.job.crashes >= self.bounds.crashes {
-                return self.end_unheld(
-                    row,
-                    FailureCode::Poison,
-                    "The job was running each time the server crashed.",
-                );
+                return self.end_unheld(row, FailureCode::Poison, POISON);
             }
         }
         let reason = match cause {
