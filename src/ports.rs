@@ -92,6 +92,9 @@ pub enum StoreError {
     /// The disk or the file refused; the message says what.
     #[error("the store failed: {0}")]
     Io(String),
+    /// The disk is full.
+    #[error("the disk is full; running jobs may finish, new ones are refused")]
+    Full,
     /// A stored value cannot be read.
     #[error("the store holds a value that cannot be read: {0}")]
     Corrupt(String),

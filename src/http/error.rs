@@ -111,7 +111,7 @@ impl Error {
             Self::Host(_) | Self::Origin(_) => StatusCode::FORBIDDEN,
             Self::Store(StoreError::QueueFull { .. }) => StatusCode::TOO_MANY_REQUESTS,
             Self::Store(StoreError::Busy | StoreError::Closed) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Store(error) if is_disk_full(error) => StatusCode::INSUFFICIENT_STORAGE,
+            Self::Store(StoreError::Full) => StatusCode::INSUFFICIENT_STORAGE,
             Self::Store(_) | Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -135,7 +135,7 @@ impl Error {
             Self::Store(StoreError::QueueFull { .. }) => "queue_full",
             Self::Store(StoreError::Busy) => "busy",
             Self::Store(StoreError::Closed) => "shutting_down",
-            Self::Store(error) if is_disk_full(error) => "disk_full",
+            Self::Store(StoreError::Full) => "disk_full",
             Self::Store(_) | Self::Internal => "internal",
         }
     }
@@ -152,9 +152,6 @@ impl Error {
     /// What the client may read: a store's own words can name paths and offsets, so they stay in the log.
     fn message(&self) -> String {
         match self {
-            Self::Store(error) if is_disk_full(error) => {
-                "the server's disk is full; jobs cannot be stored".to_owned()
-            }
             Self::Store(StoreError::Io(_) | StoreError::Corrupt(_) | StoreError::Fenced { .. }) => {
                 Self::Internal.to_string()
             }
@@ -186,13 +183,6 @@ impl Error {
     }
 }
 
-/// The store tells a full disk by the words of the operating system.
-fn is_disk_full(error: &StoreError) -> bool {
-    let StoreError::Io(words) = error else { return false };
-    let words = words.to_ascii_lowercase();
-    ["no space left", "disk full", "quota exceeded"].iter().any(|full| words.contains(full))
-}
-
 #[derive(Serialize)]
 struct Envelope<'a> {
     error: Detail<'a>,
@@ -220,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_507_and_a_full_channel_503_with_retry_after() {
-        let full = Error::Store(StoreError::Io("write: No space left on device (os error 28)".to_owned()));
+        let full = Error::Store(StoreError::Full);
         assert_eq!(full.status(), StatusCode::INSUFFICIENT_STORAGE);
         let busy = Error::Store(StoreError::Busy).into_reply();
         assert_eq!(busy.status(), StatusCode::SERVICE_UNAVAILABLE);

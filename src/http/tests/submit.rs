@@ -136,7 +136,7 @@ async fn the_stores_refusals_have_their_status() {
         (StoreError::Busy, 503, "busy", true),
         (StoreError::QueueFull { limit: 5 }, 429, "queue_full", true),
         (StoreError::Closed, 503, "shutting_down", true),
-        (StoreError::Io("No space left on device".into()), 507, "disk_full", false),
+        (StoreError::Full, 507, "disk_full", false),
         (StoreError::Corrupt("page 7".into()), 500, "internal", false),
     ] {
         *server.store.refuse.lock().expect("lock") = Some(error);
