@@ -208,3 +208,73 @@ fn a_first_start_that_was_cut_off_is_begun_again() {
     store.close();
     assert!(open(&path, &Limits::default(), HandClock::new()).unwrap().job(ANN, id(1)).unwrap().is_some());
 }
+
+/// Writes garbage over a job's entry of `table`, in a file that nobody has open.
+fn spoil(path: &std::path::Path, table: &str, n: u128) {
+    let table = redb::TableDefinition::<&[u8; 16], &[u8]>::new(table);
+    let database = redb::Database::open(path).unwrap();
+    let writing = database.begin_write().unwrap();
+    writing.open_table(table).unwrap().insert(&id(n).to_bytes(), b"\x01garbage".as_slice()).unwrap();
+    writing.commit().unwrap();
+}
+
+#[test]
+fn a_row_that_cannot_be_read_blocks_neither_claims_nor_its_conversation() {
+    for table in ["jobs", "specs"] {
+        let rig = Rig::new();
+        rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat"), job(3, ANN)]);
+        rig.store.close();
+        spoil(&rig.path(), table, 1);
+        let store = open(&rig.path(), &Limits::default(), HandClock::new()).unwrap();
+        let mut claimed = Vec::new();
+        for _ in 0..3 {
+            claimed.extend(store.claim(10).wait().unwrap().iter().map(|lease| lease.job.id));
+        }
+        claimed.sort_unstable();
+        assert_eq!(claimed, [id(2), id(3)], "{table}");
+        store.close();
+        let database = redb::Database::open(rig.path()).unwrap();
+        let jobs = redb::TableDefinition::<&[u8; 16], &[u8]>::new("jobs");
+        let reading = redb::ReadableDatabase::begin_read(&database).unwrap();
+        assert!(reading.open_table(jobs).unwrap().get(&id(1).to_bytes()).unwrap().is_some(), "the row stays");
+    }
+}
+
+#[test]
+fn a_row_that_cannot_be_read_does_not_keep_its_predecessor_from_ending() {
+    let rig = Rig::new();
+    rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat"), turn(3, ANN, "chat")]);
+    rig.store.close();
+    spoil(&rig.path(), "jobs", 2);
+    let store = open(&rig.path(), &Limits::default(), HandClock::new()).unwrap();
+    let lease = store.claim(1).wait().unwrap().pop().unwrap();
+    store.finish(lease.fence(), vec![], done(id(1), "x")).wait().unwrap();
+    assert_eq!(store.claim(9).wait().unwrap().pop().unwrap().job.id, id(3));
+}
+
+#[test]
+fn a_running_row_that_cannot_be_read_does_not_keep_the_store_closed() {
+    let rig = Rig::new();
+    rig.submit([job(1, ANN), job(2, ANN)]);
+    rig.claim_all();
+    rig.store.close();
+    spoil(&rig.path(), "jobs", 1);
+    let store = open(&rig.path(), &Limits::default(), HandClock::new()).unwrap();
+    let ready = store.claim(10).wait().unwrap();
+    assert_eq!(ready.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [id(2)]);
+    assert!(matches!(store.job(ANN, id(1)), Err(StoreError::Corrupt(_))), "the row stays");
+}
+
+#[test]
+fn a_delayed_row_that_cannot_be_read_blocks_no_claim() {
+    let rig = Rig::new();
+    let mut late = job(1, ANN);
+    late.spec.run_at_ms = Some(1_000_500);
+    rig.submit([late, job(2, ANN)]);
+    rig.store.close();
+    spoil(&rig.path(), "jobs", 1);
+    let clock = HandClock::new();
+    let store = open(&rig.path(), &Limits::default(), std::sync::Arc::clone(&clock)).unwrap();
+    clock.advance(1_000);
+    assert_eq!(store.claim(10).wait().unwrap().pop().unwrap().job.id, id(2));
+}

@@ -18,6 +18,7 @@ mod lease;
 mod log;
 mod medium;
 mod probe;
+mod quarantine;
 mod queue;
 mod read;
 mod recover;
