@@ -198,3 +198,38 @@ async fn a_stream_that_ends_well_cancels_nothing() {
     });
     assert_eq!(server.store.status(server.store.newest_id()), JobStatus::Succeeded);
 }
+
+const CANCEL: &str = r#"{"input":"x","on_disconnect":"cancel"}"#;
+
+#[tokio::test]
+async fn a_client_that_leaves_before_the_answer_cancels_as_well() {
+    let server = Server::new();
+    *server.store.unanswered.lock().expect("lock") = Some(Vec::new());
+    let mut io = server.connect();
+    io.write_all(&request("POST /v1/jobs?stream=true", &[], CANCEL)).await.expect("sends");
+    while server.store.count() == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(*server.store.cancels.lock().expect("lock"), 0);
+    drop(io);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(server.store.status(server.store.newest_id()), JobStatus::Cancelled);
+}
+
+#[tokio::test]
+async fn a_refused_submission_cancels_nothing() {
+    let server = Server::new();
+    for (error, cancels) in [
+        (StoreError::Busy, 0),
+        (StoreError::QueueFull { limit: 5 }, 0),
+        (StoreError::Closed, 0),
+        (StoreError::Io("the commit may have landed".into()), 1),
+    ] {
+        *server.store.refuse.lock().expect("lock") = Some(error.clone());
+        *server.store.cancels.lock().expect("lock") = 0;
+        let answer = server.ask("POST /v1/jobs?stream=true", &[], CANCEL).await;
+        assert!(answer.status >= 400);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(*server.store.cancels.lock().expect("lock"), cancels, "{error}");
+    }
+}

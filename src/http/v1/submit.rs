@@ -15,7 +15,7 @@ use crate::http::reply::{self, Reply, X_JOB_ID};
 use crate::http::room::Room;
 use crate::http::router::Call;
 use crate::http::stream::{self, Asked, Farewell};
-use crate::ports::NewJob;
+use crate::ports::{NewJob, StoreError};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, LOCATION};
 use hyper::{HeaderMap, StatusCode};
@@ -63,19 +63,30 @@ async fn held(door: &Arc<Door>, job: NewJob, wait_s: u64) -> Result<Reply, Error
 async fn streamed(door: &Arc<Door>, job: NewJob, wire: Wire, text: Text) -> Result<Reply, Error> {
     let id = job.id;
     // Made before the job is stored: a client that leaves during the commit has gone away as well.
-    let farewell = farewell(&door.room, job.user, &job);
-    store(door, job).await?;
+    let mut farewell = farewell(door, job.user, &job);
+    store(door, job).await.inspect_err(|error| {
+        if let (Some(farewell), true) = (&mut farewell, is_refusal(error)) {
+            farewell.disarm();
+        }
+    })?;
     let opened = stream::open(door, Asked { job: id, after: 0, wire, text, follow: true }).await?;
     let mut reply = events::answer(id, wire, opened.into_body(farewell));
     name(&mut reply, id);
     Ok(reply)
 }
 
-fn farewell(room: &Arc<Room>, user: UserId, job: &NewJob) -> Option<Box<dyn Farewell>> {
+fn farewell(door: &Door, user: UserId, job: &NewJob) -> Option<Box<dyn Farewell>> {
     match job.spec.on_disconnect {
         OnDisconnect::Continue => None,
-        OnDisconnect::Cancel => Some(Box::new(CancelOnDrop::new(room, user, job.id))),
+        OnDisconnect::Cancel => Some(Box::new(CancelOnDrop::new(door, user, job.id))),
     }
+}
+
+/// Whether the job was certainly not stored. After a commit that failed nobody knows, so the client, who hears of an
+/// error, has the job cancelled in case it is there.
+fn is_refusal(error: &Error) -> bool {
+    use StoreError::{Busy, Closed, QueueFull};
+    matches!(error, Error::Store(Busy | QueueFull { .. } | Closed))
 }
 
 async fn store(door: &Arc<Door>, job: NewJob) -> Result<Job, Error> {
