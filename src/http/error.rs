@@ -63,6 +63,9 @@ pub(crate) enum Error {
     /// The body did not arrive in time.
     #[error("the request body did not arrive within limits.body_timeout_s = {0} seconds")]
     BodyTimeout(u64),
+    /// Too many bodies at once.
+    #[error("request bodies under way fill limits.bodies_bytes = {0} bytes, try again in a moment")]
+    BodiesFull(usize),
     /// The request line is too long.
     #[error("the request target is longer than {0} bytes")]
     TargetTooLong(usize),
@@ -110,7 +113,9 @@ impl Error {
             Self::Encoding(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Host(_) | Self::Origin(_) => StatusCode::FORBIDDEN,
             Self::Store(StoreError::QueueFull { .. }) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Store(StoreError::Busy | StoreError::Closed) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::BodiesFull(_) | Self::Store(StoreError::Busy | StoreError::Closed) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::Store(StoreError::Full) => StatusCode::INSUFFICIENT_STORAGE,
             Self::Store(_) | Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -133,7 +138,7 @@ impl Error {
             Self::Host(_) => "host_not_allowed",
             Self::Origin(_) => "origin_not_allowed",
             Self::Store(StoreError::QueueFull { .. }) => "queue_full",
-            Self::Store(StoreError::Busy) => "busy",
+            Self::BodiesFull(_) | Self::Store(StoreError::Busy) => "busy",
             Self::Store(StoreError::Closed) => "shutting_down",
             Self::Store(StoreError::Full) => "disk_full",
             Self::Store(_) | Self::Internal => "internal",

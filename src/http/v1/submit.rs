@@ -6,10 +6,11 @@ use super::job_view::{self, JobView};
 use super::{events, spec, wait};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobSpec, OnDisconnect};
-use crate::http::body;
+use crate::http::body::{self, Whole};
 use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::frame::{Text, Wire};
+use crate::http::json::{self, Fault};
 use crate::http::query::Query;
 use crate::http::reply::{self, Reply, X_JOB_ID};
 use crate::http::room::Room;
@@ -19,8 +20,10 @@ use crate::ports::{NewJob, StoreError};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, LOCATION};
 use hyper::{HeaderMap, StatusCode};
-use serde_json::{Map, Value};
 use std::sync::Arc;
+
+/// A larger body is read on a thread that may be busy for a while.
+const INLINE_BYTES: usize = 64 * 1024;
 
 /// How the client wants to be answered.
 #[derive(Debug, Clone, Copy)]
@@ -32,8 +35,8 @@ enum Manner {
 /// Stores a job and answers with it, or with its events.
 pub(crate) async fn submit(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
     let manner = manner(&call, &door.room)?;
-    let body = body::read(&call.headers, body, &door.room.limits).await?;
-    let spec = parse(&call.headers, body, &door.room)?;
+    let body = body::read(door, &call.headers, body).await?;
+    let spec = understand(door, is_json(&call.headers), body).await?;
     let user = call.user;
     drop(call); // nothing of the request outlives its reading
     let created_at_ms = door.room.clock.now_ms();
@@ -119,30 +122,36 @@ fn manner(call: &Call, room: &Room) -> Result<Manner, Error> {
     Ok(Manner::Held { wait_s: wait_s.unwrap_or(0) })
 }
 
-/// Announced JSON must be a JSON object. Anything else is read as one if it is one, and is the prompt itself if not.
-fn parse(headers: &HeaderMap, body: Vec<u8>, room: &Room) -> Result<JobSpec, Error> {
-    if is_json(headers) {
-        return match serde_json::from_slice::<Value>(&body) {
-            Ok(Value::Object(map)) => spec::from_json(map, room),
-            Ok(_) => Err(Error::malformed("the request body must be a JSON object")),
-            Err(error) => Err(Error::malformed(format!("the request body is not JSON: {error}"))),
-        };
+/// Reads the body, a large one on a thread that may be busy for a while. The body keeps its place until then, even when
+/// its client leaves.
+async fn understand(door: &Arc<Door>, announced: bool, body: Whole) -> Result<JobSpec, Error> {
+    if body.bytes.len() <= INLINE_BYTES {
+        return parse(announced, body.bytes, &door.room);
     }
-    if let Some(map) = object(&body) {
-        return spec::from_json(map, room);
+    let room = Arc::clone(&door.room);
+    let parsing = tokio::task::spawn_blocking(move || {
+        let Whole { bytes, place } = body;
+        let spec = parse(announced, bytes, &room);
+        drop(place);
+        spec
+    });
+    parsing.await.map_err(|_| Error::Internal)?
+}
+
+/// Announced JSON must be a JSON object. Anything else is read as one if it is one, and is the prompt itself if not.
+fn parse(announced: bool, body: Vec<u8>, room: &Room) -> Result<JobSpec, Error> {
+    let starts = body.iter().find(|byte| !byte.is_ascii_whitespace());
+    if announced || starts == Some(&b'{') {
+        match json::object(&body, json::most_values(&room.limits)) {
+            Ok(map) => return spec::from_json(map, room),
+            Err(Fault::Syntax(_) | Fault::NoObject) if !announced => {}
+            Err(fault) => return Err(fault.into()),
+        }
     }
     match String::from_utf8(body) {
         Ok(text) => spec::from_prompt(text, room),
         Err(_) => Err(Error::malformed("the request body is neither a JSON object nor UTF-8 text")),
     }
-}
-
-fn object(body: &[u8]) -> Option<Map<String, Value>> {
-    let starts = body.iter().find(|byte| !byte.is_ascii_whitespace());
-    if starts != Some(&b'{') {
-        return None;
-    }
-    serde_json::from_slice(body).ok()
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
