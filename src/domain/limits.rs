@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct Limits {
     /// Request body, bytes; more is a 413.
     pub body_bytes: usize,
+    /// Request bodies under way, together, bytes; more is a 503.
+    pub bodies_bytes: usize,
     /// Request line and headers together, bytes; more is a 431.
     pub header_bytes: usize,
     /// Header lines of a request.
@@ -40,9 +42,9 @@ pub struct Limits {
     pub job_timeout_max_s: u64,
     /// One answer of a model with its thinking, bytes; more ends the job.
     pub output_bytes: usize,
-    /// Tool calls in one answer; the rest is refused.
+    /// Tool calls in one answer; more ends the job with `output_too_large`.
     pub tool_calls: usize,
-    /// Arguments of one tool call, bytes; more is refused.
+    /// Arguments of one tool call, bytes; more ends the job with `output_too_large`.
     pub tool_arguments_bytes: usize,
     /// A tool's result as the model sees it, characters.
     pub tool_result_chars: usize,
@@ -56,6 +58,8 @@ pub struct Limits {
     pub model_connect_timeout_s: u64,
     /// Messages of earlier jobs that a conversation hands to the next one.
     pub history_messages: usize,
+    /// The same, bytes.
+    pub history_bytes: usize,
     /// Crashes in a row that make a job poison.
     pub crashes: u32,
     /// Time that running jobs get to reach a step boundary at shutdown, seconds.
@@ -70,6 +74,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             body_bytes: 10 * 1024 * 1024,
+            bodies_bytes: 64 * 1024 * 1024,
             header_bytes: 32 * 1024,
             headers: 100,
             header_timeout_s: 10,
@@ -94,6 +99,7 @@ impl Default for Limits {
             model_idle_timeout_s: 120,
             model_connect_timeout_s: 10,
             history_messages: 200,
+            history_bytes: 1024 * 1024,
             crashes: 3,
             drain_s: 25,
             page: 20,

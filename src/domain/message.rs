@@ -45,6 +45,18 @@ impl Message {
         Self::User { content: content.into() }
     }
 
+    /// How much text it carries, bytes: names and arguments of calls included.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::System { content } | Self::User { content } => content.len(),
+            Self::Tool { id_ref, name, content } => id_ref.len() + name.len() + content.len(),
+            Self::Assistant { content, thinking, tool_calls } => {
+                let call = |c: &ToolCall| c.id_ref.len() + c.name.len() + c.arguments.len();
+                content.len() + thinking.len() + tool_calls.iter().map(call).sum::<usize>()
+            }
+        }
+    }
+
     /// A plain assistant message without calls.
     pub fn assistant(content: impl Into<String>) -> Self {
         Self::Assistant { content: content.into(), thinking: String::new(), tool_calls: Vec::new() }

@@ -1,43 +1,72 @@
-//! Request bodies. Owns their limits in size and time; refuses to read what a header says is too large already.
+//! Request bodies. Owns their limits in size and time, each alone and all together; refuses to read what a header says
+//! is too large already.
 
+use super::door::Door;
 use super::error::Error;
 use super::nearest::quoted;
-use crate::domain::limits::Limits;
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::{Body, Incoming};
 use hyper::header;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// More is not reserved on the word of a header alone.
 const RESERVE_BYTES: usize = 64 * 1024;
 
+/// A whole body, and its place among those in flight: held until it has been read into something else.
+pub(crate) struct Whole {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) place: Place,
+}
+
+/// Its share of `limits.bodies_bytes`. It grows with what has arrived, not with what a header announces: else a few
+/// clients that send nothing could take it all.
+#[derive(Debug, Default)]
+pub(crate) struct Place(Option<OwnedSemaphorePermit>);
+
+impl Place {
+    fn grow(&mut self, free: &Arc<Semaphore>, bytes: usize) -> Option<()> {
+        let more = Arc::clone(free).try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()?;
+        match &mut self.0 {
+            Some(held) => held.merge(more),
+            None => self.0 = Some(more),
+        }
+        Some(())
+    }
+}
+
 /// The whole body.
-pub(crate) async fn read(headers: &HeaderMap, body: Incoming, limits: &Limits) -> Result<Vec<u8>, Error> {
+pub(crate) async fn read(door: &Door, headers: &HeaderMap, body: Incoming) -> Result<Whole, Error> {
     if let Some(encoding) = headers.get(header::CONTENT_ENCODING).filter(|e| e.as_bytes() != b"identity") {
         return Err(Error::Encoding(quoted(&String::from_utf8_lossy(encoding.as_bytes()))));
     }
+    let limits = &door.room.limits;
     let declared = body.size_hint().lower();
     if declared > limits.body_bytes as u64 {
         return Err(Error::BodyTooLarge(limits.body_bytes));
     }
     let deadline = Duration::from_secs(limits.body_timeout_s);
-    match tokio::time::timeout(deadline, collect(body, limits.body_bytes)).await {
+    match tokio::time::timeout(deadline, collect(door, body)).await {
         Ok(collected) => collected,
         Err(_) => Err(Error::BodyTimeout(limits.body_timeout_s)),
     }
 }
 
-async fn collect(mut body: Incoming, limit: usize) -> Result<Vec<u8>, Error> {
+async fn collect(door: &Door, mut body: Incoming) -> Result<Whole, Error> {
+    let limits = &door.room.limits;
     let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    let mut whole = Vec::with_capacity(declared.min(RESERVE_BYTES));
+    let mut bytes = Vec::with_capacity(declared.min(RESERVE_BYTES));
+    let mut place = Place::default();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Error::malformed("the request body broke off"))?;
         let Ok(data) = frame.into_data() else { continue }; // trailers say nothing that is asked for
-        if whole.len() + data.len() > limit {
-            return Err(Error::BodyTooLarge(limit));
+        if bytes.len() + data.len() > limits.body_bytes {
+            return Err(Error::BodyTooLarge(limits.body_bytes));
         }
-        whole.extend_from_slice(&data);
+        place.grow(&door.bodies, data.len()).ok_or(Error::BodiesFull(limits.bodies_bytes))?;
+        bytes.extend_from_slice(&data);
     }
-    Ok(whole)
+    Ok(Whole { bytes, place })
 }

@@ -2,6 +2,7 @@
 
 use super::error::Error;
 use super::guard::Guard;
+use super::health::Readiness;
 use super::room::Room;
 use super::shutdown::Shutdown;
 use crate::ports::{Store, StoreError};
@@ -13,13 +14,16 @@ pub(crate) struct Door {
     pub(crate) room: Arc<Room>,
     pub(crate) guard: Guard,
     pub(crate) shutdown: Shutdown,
-    /// One `/readyz` asks the probes at a time: they may block, and a hung one must not eat thread after thread.
-    pub(crate) probing: Arc<Semaphore>,
+    /// What the probes said last.
+    pub(crate) readiness: Arc<Readiness>,
+    /// What is left of `limits.bodies_bytes`.
+    pub(crate) bodies: Arc<Semaphore>,
 }
 
 impl Door {
     pub(crate) fn new(room: Arc<Room>, guard: Guard, shutdown: Shutdown) -> Self {
-        Self { room, guard, shutdown, probing: Arc::new(Semaphore::new(1)) }
+        let bodies = Arc::new(Semaphore::new(room.limits.bodies_bytes.min(Semaphore::MAX_PERMITS)));
+        Self { room, guard, shutdown, readiness: Arc::new(Readiness::default()), bodies }
     }
 
     /// Reads from the store on a thread that may block: for whatever is longer than one row.

@@ -63,6 +63,9 @@ pub(crate) enum Error {
     /// The body did not arrive in time.
     #[error("the request body did not arrive within limits.body_timeout_s = {0} seconds")]
     BodyTimeout(u64),
+    /// Too many bodies at once.
+    #[error("request bodies under way fill limits.bodies_bytes = {0} bytes, try again in a moment")]
+    BodiesFull(usize),
     /// The request line is too long.
     #[error("the request target is longer than {0} bytes")]
     TargetTooLong(usize),
@@ -110,8 +113,10 @@ impl Error {
             Self::Encoding(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Host(_) | Self::Origin(_) => StatusCode::FORBIDDEN,
             Self::Store(StoreError::QueueFull { .. }) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Store(StoreError::Busy | StoreError::Closed) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Store(error) if is_disk_full(error) => StatusCode::INSUFFICIENT_STORAGE,
+            Self::BodiesFull(_) | Self::Store(StoreError::Busy | StoreError::Closed) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            Self::Store(StoreError::Full) => StatusCode::INSUFFICIENT_STORAGE,
             Self::Store(_) | Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -133,9 +138,9 @@ impl Error {
             Self::Host(_) => "host_not_allowed",
             Self::Origin(_) => "origin_not_allowed",
             Self::Store(StoreError::QueueFull { .. }) => "queue_full",
-            Self::Store(StoreError::Busy) => "busy",
+            Self::BodiesFull(_) | Self::Store(StoreError::Busy) => "busy",
             Self::Store(StoreError::Closed) => "shutting_down",
-            Self::Store(error) if is_disk_full(error) => "disk_full",
+            Self::Store(StoreError::Full) => "disk_full",
             Self::Store(_) | Self::Internal => "internal",
         }
     }
@@ -152,9 +157,6 @@ impl Error {
     /// What the client may read: a store's own words can name paths and offsets, so they stay in the log.
     fn message(&self) -> String {
         match self {
-            Self::Store(error) if is_disk_full(error) => {
-                "the server's disk is full; jobs cannot be stored".to_owned()
-            }
             Self::Store(StoreError::Io(_) | StoreError::Corrupt(_) | StoreError::Fenced { .. }) => {
                 Self::Internal.to_string()
             }
@@ -186,13 +188,6 @@ impl Error {
     }
 }
 
-/// The store tells a full disk by the words of the operating system.
-fn is_disk_full(error: &StoreError) -> bool {
-    let StoreError::Io(words) = error else { return false };
-    let words = words.to_ascii_lowercase();
-    ["no space left", "disk full", "quota exceeded"].iter().any(|full| words.contains(full))
-}
-
 #[derive(Serialize)]
 struct Envelope<'a> {
     error: Detail<'a>,
@@ -220,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_507_and_a_full_channel_503_with_retry_after() {
-        let full = Error::Store(StoreError::Io("write: No space left on device (os error 28)".to_owned()));
+        let full = Error::Store(StoreError::Full);
         assert_eq!(full.status(), StatusCode::INSUFFICIENT_STORAGE);
         let busy = Error::Store(StoreError::Busy).into_reply();
         assert_eq!(busy.status(), StatusCode::SERVICE_UNAVAILABLE);

@@ -1,4 +1,4 @@
-//! `/healthz` and `/readyz`. Owns how long a probe may take; refuses to know what is probed.
+//! `/healthz` and `/readyz`. Owns how long a probe may take and how long its answer holds; refuses to know what is probed.
 
 use super::door::Door;
 use super::error::Error;
@@ -6,11 +6,14 @@ use super::reply::{self, Reply};
 use super::shutdown::Stage;
 use hyper::StatusCode;
 use serde::Serialize;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// Probes that take longer count as failed.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// An answer younger than this is given again, milliseconds.
+const FRESH_MS: u64 = 1_000;
 
 #[derive(Serialize)]
 struct Health {
@@ -18,12 +21,38 @@ struct Health {
 }
 
 #[derive(Serialize)]
-struct Readiness {
+struct Verdict {
     status: &'static str,
     checks: Vec<Check>,
 }
 
-#[derive(Serialize)]
+/// What the probes said last. A probe commits to the disk, so whoever asks more often gets the same answer again.
+pub(crate) struct Readiness {
+    /// One asks the probes at a time: they may block, and a hung one must not eat thread after thread.
+    turn: Arc<Semaphore>,
+    last: Mutex<Option<(u64, Vec<Check>)>>,
+}
+
+impl Default for Readiness {
+    fn default() -> Self {
+        Self { turn: Arc::new(Semaphore::new(1)), last: Mutex::new(None) }
+    }
+}
+
+impl Readiness {
+    fn fresh(&self, now_ms: u64) -> Option<Vec<Check>> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref()
+            .filter(|(at, _)| now_ms.saturating_sub(*at) < FRESH_MS)
+            .map(|(_, checks)| checks.clone())
+    }
+
+    fn keep(&self, now_ms: u64, checks: &[Check]) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((now_ms, checks.to_vec()));
+    }
+}
+
+#[derive(Debug, Clone, Serialize)]
 struct Check {
     name: &'static str,
     ok: bool,
@@ -49,16 +78,21 @@ pub(crate) async fn ready(door: &Arc<Door>) -> Result<Reply, Error> {
     let ok = checks.iter().all(|check| check.ok);
     let (code, status) =
         if ok { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "unavailable") };
-    Ok(reply::json(code, &Readiness { status, checks }))
+    Ok(reply::json(code, &Verdict { status, checks }))
 }
 
 async fn probe(door: &Arc<Door>) -> Vec<Check> {
     let asked = async {
-        let turn = Arc::clone(&door.probing).acquire_owned().await.ok();
-        let room = Arc::clone(&door.room);
+        let turn = Arc::clone(&door.readiness.turn).acquire_owned().await.ok();
+        if let Some(checks) = door.readiness.fresh(door.room.clock.monotonic_ms()) {
+            return checks;
+        }
+        let (room, readiness) = (Arc::clone(&door.room), Arc::clone(&door.readiness));
         let asking = tokio::task::spawn_blocking(move || {
             let _turn = turn; // held until the probes have answered, even when nobody waits any more
-            room.probes.iter().map(|probe| check(probe.name(), probe.check())).collect()
+            let checks: Vec<_> = room.probes.iter().map(|probe| check(probe.name(), probe.check())).collect();
+            readiness.keep(room.clock.monotonic_ms(), &checks);
+            checks
         });
         asking.await.unwrap_or_else(|_| vec![check("probes", Err("a probe panicked".to_owned()))])
     };

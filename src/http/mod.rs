@@ -14,6 +14,7 @@ mod error;
 mod frame;
 mod guard;
 mod health;
+mod json;
 mod listener;
 mod nearest;
 mod path;

@@ -24,12 +24,22 @@ struct Disk {
     syncs: AtomicU64,
     syncs_fail: AtomicBool,
     writes_fail: AtomicBool,
+    is_full: AtomicBool,
     /// While somebody holds it, syncs take their time.
     gate: Mutex<()>,
 }
 
 fn refuse(switch: &AtomicBool) -> io::Result<()> {
-    if switch.load(Ordering::SeqCst) { Err(io::Error::other("no space left on device")) } else { Ok(()) }
+    if switch.load(Ordering::SeqCst) { Err(io::Error::other("the cable is loose")) } else { Ok(()) }
+}
+
+impl Disk {
+    fn take_write(&self) -> io::Result<()> {
+        if self.is_full.load(Ordering::SeqCst) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        refuse(&self.writes_fail)
+    }
 }
 
 impl StorageBackend for Flaky {
@@ -40,7 +50,7 @@ impl StorageBackend for Flaky {
         self.0.memory.read(offset, out)
     }
     fn set_len(&self, len: u64) -> io::Result<()> {
-        refuse(&self.0.writes_fail)?;
+        self.0.take_write()?;
         self.0.memory.set_len(len)
     }
     fn sync_data(&self) -> io::Result<()> {
@@ -49,7 +59,7 @@ impl StorageBackend for Flaky {
         refuse(&self.0.syncs_fail)
     }
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        refuse(&self.0.writes_fail)?;
+        self.0.take_write()?;
         self.0.memory.write(offset, data)
     }
 }
@@ -112,8 +122,22 @@ fn a_failed_fsync_acknowledges_nothing_and_heals() {
 }
 
 #[test]
-fn a_full_disk_acknowledges_nothing_and_heals() {
+fn a_failed_write_acknowledges_nothing_and_heals() {
     a_failed_commit_heals(|disk| &disk.writes_fail);
+}
+
+#[test]
+fn a_full_disk_says_so_each_time_and_heals() {
+    let disk = Flaky::default();
+    let store = store_on(&disk);
+    store.submit(vec![job(1, ANN)]).wait().unwrap();
+    disk.0.is_full.store(true, Ordering::SeqCst);
+    for _ in 0..3 {
+        assert_eq!(store.submit(vec![job(2, ANN)]).wait(), Err(StoreError::Full));
+    }
+    disk.0.is_full.store(false, Ordering::SeqCst);
+    store.submit(vec![job(3, ANN)]).wait().unwrap();
+    assert_eq!((claim(&store).job.id, seqs(&store, 3)), (id(1), vec![1]));
 }
 
 #[test]
@@ -214,7 +238,12 @@ fn p8_large_writes_fill_the_channel_by_weight() {
     let gate = disk.0.gate.lock().unwrap();
     let large = |n| {
         let mut new = job(n, ANN);
-        new.spec.input = vec![Message::user("x".repeat(4_000_000))];
+        let text = "x".repeat(4_000_000);
+        if n % 2 == 0 {
+            new.spec.system_prompt = Some(text)
+        } else {
+            new.spec.input = vec![Message::user(text)]
+        }
         store.submit(vec![new])
     };
     let tickets: Vec<_> = (1..=40).map(large).collect();

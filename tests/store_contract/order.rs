@@ -3,9 +3,10 @@
 use crate::kit::{ANN, BOB, done, id, job, turn};
 use crate::rig::Rig;
 use nanoclaw::domain::id::UserId;
-use nanoclaw::domain::job::Priority;
+use nanoclaw::domain::job::{Ending, Priority};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
+use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::ports::{StopFlag, Store, StoreError};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -111,11 +112,92 @@ fn a_conversation_remembers_what_was_said() {
             other => panic!("{other:?}"),
         })
     };
-    assert!(texts(4, 3).eq(["answer 2", "question 3", "answer 3"].map(str::to_owned)));
+    assert!(texts(4, 3).eq(["question 3", "answer 3"].map(str::to_owned)), "no answer without its question");
     assert_eq!(texts(4, 100).count(), 6);
     assert_eq!(texts(2, 100).count(), 2, "only what came before");
     assert_eq!(texts(6, 100).count(), 0);
     assert_eq!(rig.store.history(&job(BOB, 5), 100), Ok(vec![]), "p7");
+}
+
+/// A turn of `calls` calls of tools, each with its result.
+fn busy(n: u128, calls: usize) -> Ending {
+    let mut ending = done(id(n), "x");
+    let call = |at: usize| ToolCall {
+        id_ref: format!("call-{n}-{at}"),
+        name: "calculator".to_owned(),
+        arguments: "{}".to_owned(),
+    };
+    let called = |at| Message::Assistant {
+        content: String::new(),
+        thinking: String::new(),
+        tool_calls: vec![call(at)],
+    };
+    let answered = |at| Message::Tool {
+        id_ref: call(at).id_ref,
+        name: "calculator".to_owned(),
+        content: "{}".to_owned(),
+    };
+    ending.messages = (0..calls).flat_map(|at| [called(at), answered(at)]).collect();
+    ending.messages.push(Message::assistant(format!("answer {n}")));
+    ending
+}
+
+#[test]
+fn a_history_never_begins_with_a_result_whose_call_was_cut_off() {
+    let rig = Rig::new();
+    rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat"), turn(3, ANN, "chat")]);
+    for (n, calls) in [(1, 3), (2, 50)] {
+        let lease = rig.claim();
+        rig.store.finish(lease.fence(), vec![], busy(n, calls)).wait().unwrap();
+    }
+    let job = rig.store.job(ANN, id(3)).unwrap().unwrap();
+    let whole = rig.store.history(&job, 1_000).unwrap();
+    assert_eq!(whole.len(), 8 + 102);
+    for max in 0..=whole.len() {
+        let said = rig.store.history(&job, max).unwrap();
+        assert!(said.len() <= max);
+        let head = said.first();
+        assert!(head.is_none_or(|m| matches!(m, Message::User { .. })), "{max}: {head:?}");
+        let dangling = said.iter().enumerate().any(|(at, message)| {
+            let earlier = said[..at].iter();
+            let Message::Tool { id_ref, .. } = message else { return false };
+            !earlier.clone().any(|m| matches!(m, Message::Assistant { tool_calls, .. } if tool_calls.iter().any(|c| c.id_ref == *id_ref)))
+        });
+        assert!(!dangling, "{max}");
+    }
+    let last = rig.store.history(&job, 20).unwrap();
+    assert_eq!(
+        last,
+        [Message::user("question 2"), Message::assistant("answer 2")],
+        "a turn that is too long keeps its question and its answer"
+    );
+    assert_eq!(rig.store.history(&job, 102).unwrap().len(), 102, "a turn that fits is whole");
+}
+
+#[test]
+fn a_whole_turn_keeps_what_stands_before_its_first_question() {
+    let rig = Rig::new();
+    let mut first = turn(1, ANN, "chat");
+    first.spec.input.insert(0, Message::System { content: "be brief".to_owned() });
+    rig.submit([first, turn(2, ANN, "chat")]);
+    let lease = rig.claim();
+    rig.store.finish(lease.fence(), vec![], done(id(1), "x")).wait().unwrap();
+    let job = rig.store.job(ANN, id(2)).unwrap().unwrap();
+    assert_eq!(rig.store.history(&job, 3).unwrap().len(), 3);
+    assert_eq!(rig.store.history(&job, 2).unwrap(), [Message::user("question 1"), Message::assistant("x")]);
+}
+
+#[test]
+fn p8_a_history_is_bounded_in_bytes() {
+    let rig = Rig::with(&Limits { history_bytes: 25_000, ..Limits::default() });
+    rig.submit((1..=5).map(|n| turn(n, ANN, "chat")));
+    for n in 1..=4 {
+        let lease = rig.claim();
+        rig.store.finish(lease.fence(), vec![], done(id(n), &"x".repeat(10_000))).wait().unwrap();
+    }
+    let job = |n| rig.store.job(ANN, id(n)).unwrap().unwrap();
+    assert_eq!(rig.store.history(&job(5), 100).unwrap().len(), 4, "two turns of 10 kB fit into 25 kB");
+    assert_eq!(rig.store.history(&job(2), 100).unwrap().len(), 2);
 }
 
 #[test]

@@ -2,9 +2,11 @@
 
 use crate::kit::{ANN, HandClock, delta, done, id, job, turn};
 use crate::rig::{Rig, open};
-use nanoclaw::domain::event::{Event, FailureCode, Phase};
+use nanoclaw::domain::event::{Event, FailureCode, FinishReason, Mark, Phase};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
+use nanoclaw::domain::message::Message;
+use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{Stop, StopFlag, Store, StoreError, Urgency};
 use nanoclaw::store::OpenError;
 use std::time::Duration;
@@ -51,6 +53,68 @@ fn p4_a_job_that_was_running_at_three_crashes_is_poison() {
     assert!(matches!(last.event, Event::Error { code: FailureCode::Poison, .. }));
     assert_eq!(last.seq, row.last_event_id);
     assert_eq!(rig.claim().job.id, id(2), "its conversation goes on");
+}
+
+/// Asks the model once, for these tokens, and says a little.
+fn asked(rig: &Rig, usage: Usage) {
+    let fence = rig.claim().fence();
+    let mark = Mark::ModelFinished { finish_reason: FinishReason::ToolCalls, usage };
+    rig.store.append(fence, vec![delta(0, 0, "so far"), mark.into()], Urgency::Now).wait().unwrap();
+}
+
+#[test]
+fn what_a_running_job_has_spent_is_in_its_row_and_survives_a_crash() {
+    let mut rig = Rig::new();
+    rig.submit([turn(1, ANN, "chat")]);
+    for calls in 1..=2 {
+        asked(&rig, Usage::new(10, 5));
+        let row = rig.store.job(ANN, id(1)).unwrap().unwrap();
+        assert_eq!((row.status, row.usage), (JobStatus::Running, Usage::new(10 * calls, 5 * calls)));
+        rig = rig.crash();
+    }
+    assert_eq!(rig.store.job(ANN, id(1)).unwrap().unwrap().usage, Usage::new(20, 10));
+    let lease = rig.claim();
+    rig.store.finish(lease.fence(), vec![], done(id(1), "x")).wait().unwrap();
+    let row = rig.store.job(ANN, id(1)).unwrap().unwrap();
+    assert_eq!(row.usage, Usage::new(1, 2), "the ending knows best");
+}
+
+#[test]
+fn p4_what_the_store_ends_by_itself_keeps_its_cost_and_its_question() {
+    let ends: [(&str, fn(Rig) -> Rig); 3] = [
+        ("the job was cancelled", |rig| {
+            let rig = rig.crash();
+            rig.store.cancel(ANN, id(1)).wait().unwrap();
+            rig
+        }),
+        ("the job was cancelled", |rig| {
+            rig.store.cancel(ANN, id(1)).wait().unwrap();
+            rig.crash()
+        }),
+        ("the job was running each time the server crashed", |rig| {
+            rig.crash_with(&Limits { crashes: 1, ..Limits::default() })
+        }),
+    ];
+    for (message, end) in ends {
+        let rig = Rig::new();
+        rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
+        asked(&rig, Usage::new(10, 5));
+        let rig = end(rig);
+        let row = rig.store.job(ANN, id(1)).unwrap().unwrap();
+        assert!(row.status.is_terminal());
+        assert_eq!((row.usage, row.error.unwrap().message.as_str()), (Usage::new(10, 5), message));
+        let next = rig.claim().job;
+        assert_eq!(rig.store.history(&next, 100).unwrap(), [Message::user("question 1")], "{message}");
+    }
+}
+
+#[test]
+fn a_job_that_never_ran_leaves_nothing_in_its_conversation() {
+    let rig = Rig::new();
+    rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
+    rig.store.cancel(ANN, id(1)).wait().unwrap();
+    let next = rig.claim().job;
+    assert_eq!(rig.store.history(&next, 100), Ok(vec![]));
 }
 
 #[test]
@@ -143,4 +207,74 @@ fn a_first_start_that_was_cut_off_is_begun_again() {
     store.submit(vec![job(1, ANN)]).wait().unwrap();
     store.close();
     assert!(open(&path, &Limits::default(), HandClock::new()).unwrap().job(ANN, id(1)).unwrap().is_some());
+}
+
+/// Writes garbage over a job's entry of `table`, in a file that nobody has open.
+fn spoil(path: &std::path::Path, table: &str, n: u128) {
+    let table = redb::TableDefinition::<&[u8; 16], &[u8]>::new(table);
+    let database = redb::Database::open(path).unwrap();
+    let writing = database.begin_write().unwrap();
+    writing.open_table(table).unwrap().insert(&id(n).to_bytes(), b"\x01garbage".as_slice()).unwrap();
+    writing.commit().unwrap();
+}
+
+#[test]
+fn a_row_that_cannot_be_read_blocks_neither_claims_nor_its_conversation() {
+    for table in ["jobs", "specs"] {
+        let rig = Rig::new();
+        rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat"), job(3, ANN)]);
+        rig.store.close();
+        spoil(&rig.path(), table, 1);
+        let store = open(&rig.path(), &Limits::default(), HandClock::new()).unwrap();
+        let mut claimed = Vec::new();
+        for _ in 0..3 {
+            claimed.extend(store.claim(10).wait().unwrap().iter().map(|lease| lease.job.id));
+        }
+        claimed.sort_unstable();
+        assert_eq!(claimed, [id(2), id(3)], "{table}");
+        store.close();
+        let database = redb::Database::open(rig.path()).unwrap();
+        let jobs = redb::TableDefinition::<&[u8; 16], &[u8]>::new("jobs");
+        let reading = redb::ReadableDatabase::begin_read(&database).unwrap();
+        assert!(reading.open_table(jobs).unwrap().get(&id(1).to_bytes()).unwrap().is_some(), "the row stays");
+    }
+}
+
+#[test]
+fn a_row_that_cannot_be_read_does_not_keep_its_predecessor_from_ending() {
+    let rig = Rig::new();
+    rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat"), turn(3, ANN, "chat")]);
+    rig.store.close();
+    spoil(&rig.path(), "jobs", 2);
+    let store = open(&rig.path(), &Limits::default(), HandClock::new()).unwrap();
+    let lease = store.claim(1).wait().unwrap().pop().unwrap();
+    store.finish(lease.fence(), vec![], done(id(1), "x")).wait().unwrap();
+    assert_eq!(store.claim(9).wait().unwrap().pop().unwrap().job.id, id(3));
+}
+
+#[test]
+fn a_running_row_that_cannot_be_read_does_not_keep_the_store_closed() {
+    let rig = Rig::new();
+    rig.submit([job(1, ANN), job(2, ANN)]);
+    rig.claim_all();
+    rig.store.close();
+    spoil(&rig.path(), "jobs", 1);
+    let store = open(&rig.path(), &Limits::default(), HandClock::new()).unwrap();
+    let ready = store.claim(10).wait().unwrap();
+    assert_eq!(ready.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [id(2)]);
+    assert!(matches!(store.job(ANN, id(1)), Err(StoreError::Corrupt(_))), "the row stays");
+}
+
+#[test]
+fn a_delayed_row_that_cannot_be_read_blocks_no_claim() {
+    let rig = Rig::new();
+    let mut late = job(1, ANN);
+    late.spec.run_at_ms = Some(1_000_500);
+    rig.submit([late, job(2, ANN)]);
+    rig.store.close();
+    spoil(&rig.path(), "jobs", 1);
+    let clock = HandClock::new();
+    let store = open(&rig.path(), &Limits::default(), std::sync::Arc::clone(&clock)).unwrap();
+    clock.advance(1_000);
+    assert_eq!(store.claim(10).wait().unwrap().pop().unwrap().job.id, id(2));
 }

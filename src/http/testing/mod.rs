@@ -5,5 +5,5 @@ mod seams;
 mod store;
 
 pub(crate) use client::{Server, read_all, request};
-pub(crate) use seams::{Told, room};
+pub(crate) use seams::{Counted, HandClock, Told, room};
 pub(crate) use store::{MemoryStore, step_text};

@@ -10,6 +10,7 @@ use crate::ports::{
     StopFlag, Store, ToolContext, Toolbox,
 };
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The other seams, as small as they can be.
@@ -65,6 +66,46 @@ impl Probe for Told {
     }
     fn check(&self) -> Result<(), String> {
         self.0.clone()
+    }
+}
+
+/// Stands still until it is moved.
+#[derive(Clone, Default)]
+pub(crate) struct HandClock(Arc<AtomicU64>);
+
+impl HandClock {
+    pub(crate) fn pass(&self, ms: u64) {
+        self.0.fetch_add(ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for HandClock {
+    fn now_ms(&self) -> u64 {
+        self.monotonic_ms()
+    }
+    fn monotonic_ms(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+    fn pause(&self, _: &StopFlag, _: Duration) {}
+}
+
+/// A probe that counts how often it is asked.
+#[derive(Clone, Default)]
+pub(crate) struct Counted(Arc<AtomicU64>);
+
+impl Counted {
+    pub(crate) fn asked(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Probe for Counted {
+    fn name(&self) -> &'static str {
+        "counted"
+    }
+    fn check(&self) -> Result<(), String> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Ok(())
     }
 }
 

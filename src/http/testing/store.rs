@@ -11,7 +11,7 @@ use crate::ports::{
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 /// One stored job.
 struct Entry {
@@ -28,6 +28,10 @@ pub(crate) struct MemoryStore {
     jobs: Mutex<BTreeMap<JobId, Entry>>,
     /// What the next writes answer with.
     pub(crate) refuse: Mutex<Option<StoreError>>,
+    /// Submissions are stored but not acknowledged while this holds their tickets.
+    pub(crate) unanswered: Mutex<Option<Vec<oneshot::Sender<Result<Vec<Job>, StoreError>>>>>,
+    /// Calls of `cancel`.
+    pub(crate) cancels: Mutex<u32>,
     /// Wake-ups go astray: what is watched never changes.
     pub(crate) mute: Mutex<Option<watch::Sender<u64>>>,
     /// Calls of `step_text`.
@@ -173,10 +177,17 @@ impl Store for MemoryStore {
             stored.insert(job.id, entry);
             job
         });
-        ready(Ok(entries.collect()))
+        let entries = entries.collect();
+        if let Some(unanswered) = &mut *self.unanswered.lock().expect("lock") {
+            let (sender, ticket) = Ticket::new();
+            unanswered.push(sender);
+            return ticket;
+        }
+        ready(Ok(entries))
     }
 
     fn cancel(&self, user: UserId, id: JobId) -> Ticket<Option<Job>> {
+        *self.cancels.lock().expect("lock") += 1;
         let Ok(Some(job)) = self.job(user, id) else { return ready(Ok(None)) };
         if !job.status.is_terminal() {
             let code = FailureCode::Cancelled;

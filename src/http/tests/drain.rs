@@ -112,3 +112,23 @@ async fn no_more_connections_than_allowed() {
     drop(first);
     assert!(text(&mut second).await.starts_with("HTTP/1.1 200"), "and free again");
 }
+
+#[tokio::test]
+async fn a_stream_that_the_server_cuts_off_cancels_nothing() {
+    let server = Server::new();
+    let mut slow = server.connect();
+    let body = r#"{"input":"x","on_disconnect":"cancel"}"#;
+    slow.write_all(&request("POST /v1/jobs?stream=true&format=delta", &[], body)).await.expect("sends");
+    slow.read_exact(&mut [0; 16]).await.expect("the stream begins");
+    let id = server.store.newest_id();
+    for _ in 0..50 {
+        server.store.say(id, 0, &"more than the pipe takes ".repeat(1_000));
+    }
+    for stage in [Stage::Draining, Stage::Closing, Stage::Aborting] {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        server.advance(stage);
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(server.store.status(id), JobStatus::Queued, "the server's end is not the client's");
+    drop(slow);
+}

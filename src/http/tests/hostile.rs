@@ -123,3 +123,36 @@ async fn a_connection_serves_many_requests() {
     assert_eq!(answer.status, 202);
     assert!(answer.body.contains("HTTP/1.1 200 OK") && answer.body.contains(r#"{"status":"ok"}"#));
 }
+
+#[tokio::test]
+async fn p8_a_small_body_cannot_become_a_large_tree() {
+    let server = Server::new();
+    let zeros = format!(r#"{{"metadata":[0{}]}}"#, ",0".repeat(200_000));
+    for headers in [&["content-type: application/json"][..], &[]] {
+        let answer = server.ask("POST /v1/jobs", headers, &zeros).await;
+        assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_request"));
+        assert!(answer.body.contains("more than 8096 JSON values"), "{}", answer.body);
+    }
+    let prompt = format!("{zeros} is what I got");
+    assert_eq!(server.ask("POST /v1/jobs", &[], &prompt).await.status, 202, "no JSON, so a prompt");
+    assert_eq!(server.store.count(), 1);
+}
+
+#[tokio::test]
+async fn p8_bodies_under_way_are_bounded_together() {
+    let server = Server::with(|room| room.limits.bodies_bytes = 1_000);
+    let mut slow = server.connect();
+    let most = "x".repeat(900);
+    slow.write_all(&request("POST /v1/jobs", &["content-length: 901"], "")).await.expect("sends");
+    slow.write_all(most.as_bytes()).await.expect("sends");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let answer = server.ask("POST /v1/jobs", &[], &"y".repeat(200)).await;
+    assert_eq!((answer.status, answer.code().as_str()), (503, "busy"));
+    assert!(answer.header("retry-after").is_some() && answer.body.contains("limits.bodies_bytes"));
+    assert_eq!(server.ask("POST /v1/jobs", &[], "small").await.status, 202);
+    slow.write_all(b"x").await.expect("sends");
+    assert_eq!(read_all(slow).await.status, 202);
+    for _ in 0..3 {
+        assert_eq!(server.ask("POST /v1/jobs", &[], &most).await.status, 202, "each place is given back");
+    }
+}

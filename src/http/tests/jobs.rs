@@ -3,8 +3,9 @@
 use crate::domain::event::{Event, FailureCode};
 use crate::domain::job::Ending;
 use crate::domain::usage::Usage;
-use crate::http::testing::{Server, Told};
+use crate::http::testing::{Counted, HandClock, Server, Told};
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
 
 fn failed(output: &str) -> Ending {
@@ -188,4 +189,20 @@ async fn readiness_names_what_is_wrong() {
     let check = json!({"name":"told","ok":false,"reason":"no python3"});
     assert_eq!((answer.status, answer.json()), (503, json!({"status":"unavailable","checks":[check]})));
     assert_eq!(server.get("/healthz").await.json(), json!({"status":"ok"}));
+}
+
+#[tokio::test]
+async fn whoever_asks_for_readiness_again_and_again_costs_one_probe() {
+    let (probe, clock) = (Counted::default(), HandClock::default());
+    let server = Server::with(|room| {
+        room.probes = vec![Box::new(probe.clone())];
+        room.clock = Arc::new(clock.clone());
+    });
+    for _ in 0..5 {
+        assert_eq!(server.get("/readyz").await.status, 200);
+    }
+    assert_eq!(probe.asked(), 1);
+    clock.pass(1_000);
+    assert_eq!(server.get("/readyz").await.status, 200);
+    assert_eq!(probe.asked(), 2);
 }

@@ -136,7 +136,7 @@ async fn the_stores_refusals_have_their_status() {
         (StoreError::Busy, 503, "busy", true),
         (StoreError::QueueFull { limit: 5 }, 429, "queue_full", true),
         (StoreError::Closed, 503, "shutting_down", true),
-        (StoreError::Io("No space left on device".into()), 507, "disk_full", false),
+        (StoreError::Full, 507, "disk_full", false),
         (StoreError::Corrupt("page 7".into()), 500, "internal", false),
     ] {
         *server.store.refuse.lock().expect("lock") = Some(error);
@@ -197,4 +197,39 @@ async fn a_stream_that_ends_well_cancels_nothing() {
         server.store.end(server.store.newest_id(), "fine");
     });
     assert_eq!(server.store.status(server.store.newest_id()), JobStatus::Succeeded);
+}
+
+const CANCEL: &str = r#"{"input":"x","on_disconnect":"cancel"}"#;
+
+#[tokio::test]
+async fn a_client_that_leaves_before_the_answer_cancels_as_well() {
+    let server = Server::new();
+    *server.store.unanswered.lock().expect("lock") = Some(Vec::new());
+    let mut io = server.connect();
+    io.write_all(&request("POST /v1/jobs?stream=true", &[], CANCEL)).await.expect("sends");
+    while server.store.count() == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(*server.store.cancels.lock().expect("lock"), 0);
+    drop(io);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(server.store.status(server.store.newest_id()), JobStatus::Cancelled);
+}
+
+#[tokio::test]
+async fn a_refused_submission_cancels_nothing() {
+    let server = Server::new();
+    for (error, cancels) in [
+        (StoreError::Busy, 0),
+        (StoreError::QueueFull { limit: 5 }, 0),
+        (StoreError::Closed, 0),
+        (StoreError::Io("the commit may have landed".into()), 1),
+    ] {
+        *server.store.refuse.lock().expect("lock") = Some(error.clone());
+        *server.store.cancels.lock().expect("lock") = 0;
+        let answer = server.ask("POST /v1/jobs?stream=true", &[], CANCEL).await;
+        assert!(answer.status >= 400);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(*server.store.cancels.lock().expect("lock"), cancels, "{error}");
+    }
 }

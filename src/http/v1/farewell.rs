@@ -2,7 +2,9 @@
 //! own end, or the server's, for the client's.
 
 use crate::domain::id::{JobId, UserId};
+use crate::http::door::Door;
 use crate::http::room::Room;
+use crate::http::shutdown::{Shutdown, Stage};
 use crate::http::stream::Farewell;
 use crate::ports::StoreError;
 use std::sync::Arc;
@@ -13,17 +15,18 @@ const TRIES: u32 = 50;
 /// Between two of them.
 const BETWEEN: Duration = Duration::from_millis(100);
 
-/// Cancels the job when it is dropped armed.
+/// Cancels the job when it is dropped armed, unless the server is cutting its streams off itself.
 pub(crate) struct CancelOnDrop {
     room: Arc<Room>,
+    shutdown: Shutdown,
     user: UserId,
     job: JobId,
     armed: bool,
 }
 
 impl CancelOnDrop {
-    pub(crate) fn new(room: &Arc<Room>, user: UserId, job: JobId) -> Self {
-        Self { room: Arc::clone(room), user, job, armed: true }
+    pub(crate) fn new(door: &Door, user: UserId, job: JobId) -> Self {
+        Self { room: Arc::clone(&door.room), shutdown: door.shutdown.clone(), user, job, armed: true }
     }
 }
 
@@ -35,7 +38,7 @@ impl Farewell for CancelOnDrop {
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        if !self.armed {
+        if !self.armed || self.shutdown.stage() >= Stage::Closing {
             return;
         }
         let (room, user, job) = (Arc::clone(&self.room), self.user, self.job);

@@ -6,21 +6,24 @@ use super::job_view::{self, JobView};
 use super::{events, spec, wait};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobSpec, OnDisconnect};
-use crate::http::body;
+use crate::http::body::{self, Whole};
 use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::frame::{Text, Wire};
+use crate::http::json::{self, Fault};
 use crate::http::query::Query;
 use crate::http::reply::{self, Reply, X_JOB_ID};
 use crate::http::room::Room;
 use crate::http::router::Call;
 use crate::http::stream::{self, Asked, Farewell};
-use crate::ports::NewJob;
+use crate::ports::{NewJob, StoreError};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, LOCATION};
 use hyper::{HeaderMap, StatusCode};
-use serde_json::{Map, Value};
 use std::sync::Arc;
+
+/// A larger body is read on a thread that may be busy for a while.
+const INLINE_BYTES: usize = 64 * 1024;
 
 /// How the client wants to be answered.
 #[derive(Debug, Clone, Copy)]
@@ -32,8 +35,8 @@ enum Manner {
 /// Stores a job and answers with it, or with its events.
 pub(crate) async fn submit(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
     let manner = manner(&call, &door.room)?;
-    let body = body::read(&call.headers, body, &door.room.limits).await?;
-    let spec = parse(&call.headers, body, &door.room)?;
+    let body = body::read(door, &call.headers, body).await?;
+    let spec = understand(door, is_json(&call.headers), body).await?;
     let user = call.user;
     drop(call); // nothing of the request outlives its reading
     let created_at_ms = door.room.clock.now_ms();
@@ -63,19 +66,30 @@ async fn held(door: &Arc<Door>, job: NewJob, wait_s: u64) -> Result<Reply, Error
 async fn streamed(door: &Arc<Door>, job: NewJob, wire: Wire, text: Text) -> Result<Reply, Error> {
     let id = job.id;
     // Made before the job is stored: a client that leaves during the commit has gone away as well.
-    let farewell = farewell(&door.room, job.user, &job);
-    store(door, job).await?;
+    let mut farewell = farewell(door, job.user, &job);
+    store(door, job).await.inspect_err(|error| {
+        if let (Some(farewell), true) = (&mut farewell, is_refusal(error)) {
+            farewell.disarm();
+        }
+    })?;
     let opened = stream::open(door, Asked { job: id, after: 0, wire, text, follow: true }).await?;
     let mut reply = events::answer(id, wire, opened.into_body(farewell));
     name(&mut reply, id);
     Ok(reply)
 }
 
-fn farewell(room: &Arc<Room>, user: UserId, job: &NewJob) -> Option<Box<dyn Farewell>> {
+fn farewell(door: &Door, user: UserId, job: &NewJob) -> Option<Box<dyn Farewell>> {
     match job.spec.on_disconnect {
         OnDisconnect::Continue => None,
-        OnDisconnect::Cancel => Some(Box::new(CancelOnDrop::new(room, user, job.id))),
+        OnDisconnect::Cancel => Some(Box::new(CancelOnDrop::new(door, user, job.id))),
     }
+}
+
+/// Whether the job was certainly not stored. After a commit that failed nobody knows, so the client, who hears of an
+/// error, has the job cancelled in case it is there.
+fn is_refusal(error: &Error) -> bool {
+    use StoreError::{Busy, Closed, QueueFull};
+    matches!(error, Error::Store(Busy | QueueFull { .. } | Closed))
 }
 
 async fn store(door: &Arc<Door>, job: NewJob) -> Result<Job, Error> {
@@ -108,30 +122,36 @@ fn manner(call: &Call, room: &Room) -> Result<Manner, Error> {
     Ok(Manner::Held { wait_s: wait_s.unwrap_or(0) })
 }
 
-/// Announced JSON must be a JSON object. Anything else is read as one if it is one, and is the prompt itself if not.
-fn parse(headers: &HeaderMap, body: Vec<u8>, room: &Room) -> Result<JobSpec, Error> {
-    if is_json(headers) {
-        return match serde_json::from_slice::<Value>(&body) {
-            Ok(Value::Object(map)) => spec::from_json(map, room),
-            Ok(_) => Err(Error::malformed("the request body must be a JSON object")),
-            Err(error) => Err(Error::malformed(format!("the request body is not JSON: {error}"))),
-        };
+/// Reads the body, a large one on a thread that may be busy for a while. The body keeps its place until then, even when
+/// its client leaves.
+async fn understand(door: &Arc<Door>, announced: bool, body: Whole) -> Result<JobSpec, Error> {
+    if body.bytes.len() <= INLINE_BYTES {
+        return parse(announced, body.bytes, &door.room);
     }
-    if let Some(map) = object(&body) {
-        return spec::from_json(map, room);
+    let room = Arc::clone(&door.room);
+    let parsing = tokio::task::spawn_blocking(move || {
+        let Whole { bytes, place } = body;
+        let spec = parse(announced, bytes, &room);
+        drop(place);
+        spec
+    });
+    parsing.await.map_err(|_| Error::Internal)?
+}
+
+/// Announced JSON must be a JSON object. Anything else is read as one if it is one, and is the prompt itself if not.
+fn parse(announced: bool, body: Vec<u8>, room: &Room) -> Result<JobSpec, Error> {
+    let starts = body.iter().find(|byte| !byte.is_ascii_whitespace());
+    if announced || starts == Some(&b'{') {
+        match json::object(&body, json::most_values(&room.limits)) {
+            Ok(map) => return spec::from_json(map, room),
+            Err(Fault::Syntax(_) | Fault::NoObject) if !announced => {}
+            Err(fault) => return Err(fault.into()),
+        }
     }
     match String::from_utf8(body) {
         Ok(text) => spec::from_prompt(text, room),
         Err(_) => Err(Error::malformed("the request body is neither a JSON object nor UTF-8 text")),
     }
-}
-
-fn object(body: &[u8]) -> Option<Map<String, Value>> {
-    let starts = body.iter().find(|byte| !byte.is_ascii_whitespace());
-    if starts != Some(&b'{') {
-        return None;
-    }
-    serde_json::from_slice(body).ok()
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

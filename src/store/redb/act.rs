@@ -16,7 +16,7 @@ pub(super) trait Act: Send + 'static {
 
     /// Writes into the open transaction. It may run again in a later one.
     ///
-    /// `Io` and `Corrupt` abandon the whole transaction; any other error is the caller's own and must come before
+    /// `Io`, `Full` and `Corrupt` abandon the whole transaction; any other error is the caller's own and must come before
     /// anything was written.
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Self::Out, StoreError>;
 
@@ -63,7 +63,7 @@ pub(super) fn pend<A: Act>(act: A) -> (Box<dyn Pending>, Ticket<A::Out>) {
 impl<A: Act> Pending for Waiting<A> {
     fn apply(&mut self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
         match self.act.apply(transaction) {
-            Err(error @ (StoreError::Io(_) | StoreError::Corrupt(_))) => Err(error),
+            Err(error @ (StoreError::Io(_) | StoreError::Full | StoreError::Corrupt(_))) => Err(error),
             result => {
                 self.result = Some(result);
                 Ok(())

@@ -4,7 +4,9 @@ use super::act::{Act, SMALL};
 use super::transaction::Transaction;
 use crate::domain::event::{Event, Mark, Record};
 use crate::domain::id::JobId;
+use crate::domain::usage::Usage;
 use crate::ports::{Fence, StoreError, Urgency};
+use std::sync::Arc;
 
 /// These records, in order.
 pub(super) struct Append {
@@ -17,14 +19,19 @@ impl Act for Append {
     type Out = ();
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
+        if self.records.is_empty() {
+            return transaction.prove(self.fence);
+        }
         let mut held = transaction.lease(self.fence)?;
         refuse_terminal(&self.records)?;
         for record in &self.records {
             transaction.tables.append(self.fence.job, &mut held.tail, record, self.urgency)?;
         }
-        if !self.records.is_empty() {
-            transaction.keep(held);
+        if let Some(usage) = spent(&self.records) {
+            Arc::make_mut(&mut held.row).job.usage += usage;
+            transaction.put_row(&held.row)?;
         }
+        transaction.keep(held);
         Ok(())
     }
 
@@ -48,6 +55,18 @@ pub(super) fn refuse_terminal(records: &[Record]) -> Result<(), StoreError> {
         return Err(StoreError::Corrupt("a terminal event among a job's records".to_owned()));
     }
     Ok(())
+}
+
+/// What the calls to the model cost that these records say have ended; `None` when none has.
+fn spent(records: &[Record]) -> Option<Usage> {
+    let costs = records.iter().filter_map(|record| match record {
+        Record::Mark(Mark::ModelFinished { usage, .. }) => Some(*usage),
+        _ => None,
+    });
+    costs.reduce(|mut sum, usage| {
+        sum += usage;
+        sum
+    })
 }
 
 /// Roughly a record's size.

@@ -1,11 +1,12 @@
 //! Leasing ready jobs: the attempt is counted, durably, before any work. Refuses to hand out a job that is not queued.
 
 use super::act::Act;
-use super::lease::Held;
+use super::lease::{Held, Tail};
+use super::row::Row;
 use super::transaction::Transaction;
 use crate::domain::event::{Event, Phase};
 use crate::domain::id::JobId;
-use crate::domain::job::JobStatus;
+use crate::domain::job::{JobSpec, JobStatus};
 use crate::ports::{Lease, StopFlag, StoreError};
 use std::sync::Arc;
 
@@ -20,7 +21,11 @@ impl Act for Claim {
         let mut leases = Vec::new();
         while leases.len() < self.0 {
             let Some(job) = transaction.take_ready()? else { break };
-            leases.push(transaction.lease_out(job)?);
+            match transaction.prepare(job) {
+                Ok(ready) => leases.push(transaction.lease_out(ready)?),
+                Err(StoreError::Corrupt(reason)) => transaction.quarantine(job, &reason)?,
+                Err(error) => return Err(error),
+            }
         }
         Ok(leases)
     }
@@ -31,17 +36,31 @@ impl Act for Claim {
     }
 }
 
+/// A job that can be leased: all that is stored of it can be read.
+struct Ready {
+    row: Row,
+    spec: Arc<JobSpec>,
+    tail: Tail,
+}
+
 impl Transaction<'_> {
-    fn lease_out(&mut self, job: JobId) -> Result<Lease, StoreError> {
-        let mut row = self.row(job)?;
-        let spec = Arc::new(self.spec(job)?);
-        let mut tail = self.tables.tail(job)?;
+    /// Reads what a lease needs; nothing is written yet.
+    fn prepare(&self, job: JobId) -> Result<Ready, StoreError> {
+        let row = self.row(job)?;
+        if !row.job.status.may_become(JobStatus::Running) {
+            return Err(StoreError::Corrupt(format!("{job} is {} in the queue", row.job.status.as_str())));
+        }
+        Ok(Ready { row, spec: Arc::new(self.spec(job)?), tail: self.tables.tail(job)? })
+    }
+
+    fn lease_out(&mut self, ready: Ready) -> Result<Lease, StoreError> {
+        let Ready { mut row, spec, mut tail } = ready;
         row.job.epoch = row.job.epoch.saturating_add(1);
         row.job.attempt = row.job.attempt.saturating_add(1);
         row.job.started_at_ms = row.job.started_at_ms.or(Some(self.now_ms));
         let reason = row.resumed.take();
         let event = Event::Status { status: Phase::Running, attempt: row.job.attempt, reason };
-        self.tables.append_event(job, &mut tail, &event)?;
+        self.tables.append_event(row.id(), &mut tail, &event)?;
         row.job.last_event_id = tail.seq;
         self.move_row(&mut row, JobStatus::Running)?;
         let stop = StopFlag::default();

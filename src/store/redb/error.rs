@@ -1,7 +1,7 @@
 //! What can go wrong at the door, and how redb's errors read to callers. Owns both; refuses to retry anything.
 //!
-//! The writer tells two kinds apart: `Io` means that redb takes no more writes until the file is reopened, `Corrupt`
-//! that one value could not be written or read and everything else goes on.
+//! The writer tells two kinds apart: `Io` and `Full` mean that redb takes no more writes until the file is reopened,
+//! `Corrupt` that one value could not be written or read and everything else goes on.
 
 use crate::ports::StoreError;
 use std::io;
@@ -50,6 +50,25 @@ impl From<redb::StorageError> for StoreError {
             redb::StorageError::Corrupted(_) | redb::StorageError::ValueTooLarge(_) => {
                 Self::Corrupt(error.to_string())
             }
+            redb::StorageError::Io(error) => error.into(),
+            other => Self::Io(other.to_string()),
+        }
+    }
+}
+
+impl From<io::Error> for StoreError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full,
+            _ => Self::Io(error.to_string()),
+        }
+    }
+}
+
+impl From<redb::DatabaseError> for StoreError {
+    fn from(error: redb::DatabaseError) -> Self {
+        match error {
+            redb::DatabaseError::Storage(redb::StorageError::Io(error)) => error.into(),
             other => Self::Io(other.to_string()),
         }
     }
@@ -66,7 +85,10 @@ impl From<redb::TableError> for StoreError {
 
 impl From<redb::TransactionError> for StoreError {
     fn from(error: redb::TransactionError) -> Self {
-        Self::Io(error.to_string())
+        match error {
+            redb::TransactionError::Storage(redb::StorageError::Io(error)) => error.into(),
+            other => Self::Io(other.to_string()),
+        }
     }
 }
 
@@ -75,7 +97,28 @@ impl From<redb::CommitError> for StoreError {
         match error {
             // Rolled back, and redb takes the next transaction; after any other error it does not.
             redb::CommitError::TransactionPoisoned => Self::Corrupt(error.to_string()),
+            redb::CommitError::Storage(redb::StorageError::Io(error)) => error.into(),
             other => Self::Io(other.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_known_by_its_kind_however_it_is_wrapped() {
+        let full = || redb::StorageError::Io(io::Error::from_raw_os_error(28));
+        let quota = || redb::StorageError::Io(io::ErrorKind::QuotaExceeded.into());
+        for error in [full, quota] {
+            assert_eq!(StoreError::from(error()), StoreError::Full);
+            assert_eq!(StoreError::from(redb::TableError::Storage(error())), StoreError::Full);
+            assert_eq!(StoreError::from(redb::TransactionError::Storage(error())), StoreError::Full);
+            assert_eq!(StoreError::from(redb::CommitError::Storage(error())), StoreError::Full);
+            assert_eq!(StoreError::from(redb::DatabaseError::Storage(error())), StoreError::Full);
+        }
+        let other = redb::CommitError::Storage(redb::StorageError::Io(io::Error::other("disk full?")));
+        assert!(matches!(StoreError::from(other), StoreError::Io(_)), "words prove nothing");
     }
 }

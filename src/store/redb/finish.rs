@@ -71,7 +71,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Ends a job that no worker holds, without an answer.
+    /// Ends a job that no worker holds, without an answer. What it has spent stays spent, and if it had run, its
+    /// conversation keeps the question.
     pub(super) fn end_unheld(
         &mut self,
         row: &mut Row,
@@ -85,6 +86,15 @@ impl Transaction<'_> {
             output_text: String::new(),
             messages: Vec::new(),
         };
+        if row.job.started_at_ms.is_some() {
+            match self.spec(row.id()) {
+                Ok(spec) => self.write_turn(row, &spec, &ending)?,
+                Err(StoreError::Corrupt(reason)) => {
+                    tracing::error!(job = %row.id(), reason, "its conversation loses what was asked");
+                }
+                Err(error) => return Err(error),
+            }
+        }
         self.end(row, &mut tail, &ending)
     }
 

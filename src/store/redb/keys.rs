@@ -97,6 +97,12 @@ impl TurnKey<'_> {
         }
         join(&[&self.user.0.to_be_bytes(), &name, &self.accept.to_be_bytes()])
     }
+
+    /// The first and the last key that the conversation of an encoded key can have.
+    pub(super) fn line_of(member: &TurnBytes) -> (TurnBytes, TurnBytes) {
+        let name = member.split_last_chunk::<8>().map_or(&[][..], |(name, _accept)| name);
+        (join(&[name, &u64::MIN.to_be_bytes()]), join(&[name, &u64::MAX.to_be_bytes()]))
+    }
 }
 
 /// A job in its user's list.

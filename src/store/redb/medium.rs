@@ -84,7 +84,7 @@ pub(super) struct Handle(RwLock<State>);
 enum State {
     Open(Database),
     /// Reopening failed; why.
-    Broken(String),
+    Broken(StoreError),
     Closed,
 }
 
@@ -92,7 +92,7 @@ impl State {
     fn database(&self) -> Result<&Database, StoreError> {
         match self {
             Self::Open(database) => Ok(database),
-            Self::Broken(reason) => Err(StoreError::Io(reason.clone())),
+            Self::Broken(error) => Err(error.clone()),
             Self::Closed => Err(StoreError::Closed),
         }
     }
@@ -121,18 +121,19 @@ impl Handle {
     /// Puts the database away and opens the medium again: redb refuses writes after an I/O error until then.
     /// While the medium takes no writes the old one stays, so that reads go on.
     pub(super) fn reopen(&self, medium: &dyn Medium, cache_bytes: usize) -> Result<(), StoreError> {
-        medium.takes_writes().map_err(|e| StoreError::Io(e.to_string()))?;
+        medium.takes_writes()?;
         let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
         // The old one has to go first: it holds the file's lock.
-        *state = State::Broken("the store is being reopened".to_owned());
+        *state = State::Broken(StoreError::Io("the store is being reopened".to_owned()));
         match medium.open(cache_bytes) {
             Ok(database) => {
                 *state = State::Open(database);
                 Ok(())
             }
             Err(error) => {
-                *state = State::Broken(error.to_string());
-                Err(StoreError::Io(error.to_string()))
+                let error = StoreError::from(error);
+                *state = State::Broken(error.clone());
+                Err(error)
             }
         }
     }

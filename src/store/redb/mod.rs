@@ -12,11 +12,13 @@ mod cancel;
 mod claim;
 mod error;
 mod finish;
+mod history;
 mod keys;
 mod lease;
 mod log;
 mod medium;
 mod probe;
+mod quarantine;
 mod queue;
 mod read;
 mod recover;
@@ -161,7 +163,7 @@ impl Drop for RedbStore {
 
 impl From<&Limits> for Bounds {
     fn from(limits: &Limits) -> Self {
-        Self { queue_jobs: limits.queue_jobs, crashes: limits.crashes }
+        Self { queue_jobs: limits.queue_jobs, crashes: limits.crashes, history_bytes: limits.history_bytes }
     }
 }
 
@@ -253,7 +255,8 @@ impl Store for RedbStore {
     }
 
     fn history(&self, job: &Job, max: usize) -> Result<Vec<Message>, StoreError> {
-        self.shared.handle.read(|reading| read::history(reading, job.id, max))
+        let room = history::Room { messages: max, bytes: self.shared.bounds.history_bytes };
+        self.shared.handle.read(|reading| history::history(reading, job.id, room))
     }
 
     fn watch(&self, job: JobId) -> watch::Receiver<u64> {

@@ -20,7 +20,7 @@ impl Transaction<'_> {
     pub(super) fn enqueue(&mut self, row: &mut Row) -> Result<(), StoreError> {
         if let Some(key) = line_key(row).map(TurnKey::encode) {
             self.tables.lines.insert(&key, &row.id().to_bytes())?;
-            if self.line_head(row)? != Some(row.id()) {
+            if self.line_head(&key)?.is_none_or(|(_, head)| head != row.id()) {
                 row.place = Place::Behind;
                 return Ok(());
             }
@@ -34,11 +34,24 @@ impl Transaction<'_> {
         self.counters.unfinished = self.counters.unfinished.saturating_sub(1);
         let Some(key) = line_key(row).map(TurnKey::encode) else { return Ok(()) };
         self.tables.lines.remove(&key)?;
-        let Some(next) = self.line_head(row)? else { return Ok(()) };
-        let mut next = self.row(next)?;
-        if next.place == Place::Behind {
-            self.place(&mut next)?;
-            self.put_row(&next)?;
+        self.let_in_next(&key)
+    }
+
+    /// Gives the first job of a conversation its place; `member` is a key of the conversation, its own or not.
+    pub(super) fn let_in_next(&mut self, member: &TurnBytes) -> Result<(), StoreError> {
+        while let Some((key, job)) = self.line_head(member)? {
+            match self.row(job) {
+                Ok(mut next) if next.place == Place::Behind => {
+                    self.place(&mut next)?;
+                    return self.put_row(&next);
+                }
+                Ok(_) => break,
+                Err(StoreError::Corrupt(reason)) => {
+                    self.report_quarantine(job, &reason);
+                    self.tables.lines.remove(&key)?;
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
@@ -101,9 +114,14 @@ impl Transaction<'_> {
             else {
                 break;
             };
-            let mut row = self.row(job)?;
-            self.make_ready(&mut row)?;
-            self.put_row(&row)?;
+            match self.row(job) {
+                Ok(mut row) => {
+                    self.make_ready(&mut row)?;
+                    self.put_row(&row)?;
+                }
+                Err(StoreError::Corrupt(reason)) => self.quarantine(job, &reason)?,
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
@@ -129,12 +147,10 @@ impl Transaction<'_> {
     }
 
     /// The job of a conversation whose turn it is.
-    fn line_head(&self, row: &Row) -> Result<Option<JobId>, StoreError> {
-        let Some(key) = line_key(row) else { return Ok(None) };
-        let first = TurnKey { accept: 0, ..key }.encode();
-        let last = TurnKey { accept: u64::MAX, ..key }.encode();
+    fn line_head(&self, member: &TurnBytes) -> Result<Option<(TurnBytes, JobId)>, StoreError> {
+        let (first, last) = TurnKey::line_of(member);
         let head = self.tables.lines.range::<&TurnBytes>(&first..=&last)?.next().transpose()?;
-        Ok(head.map(|(_, job)| JobId::from_bytes(*job.value())))
+        Ok(head.map(|(key, job)| (*key.value(), JobId::from_bytes(*job.value()))))
     }
 }
 

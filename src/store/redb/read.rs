@@ -1,14 +1,12 @@
 //! Reading committed state. Owns every query; refuses to hold a transaction longer than one page.
 
-use super::keys::{DelayedKey, JobBytes, LogBytes, LogKey, OwnerBytes, OwnerKey, TurnBytes, TurnKey};
-use super::queue::line_key;
+use super::keys::{DelayedKey, JobBytes, LogBytes, LogKey, OwnerBytes, OwnerKey};
 use super::row::Row;
-use super::schema::{DELAYED, JOBS, LOG, OUTPUTS, OWNED, READY, TURNS};
+use super::schema::{DELAYED, JOBS, LOG, OUTPUTS, OWNED, READY};
 use super::value;
 use crate::domain::event::{Event, Numbered, Record};
 use crate::domain::id::JobId;
 use crate::domain::job::{Job, JobStatus};
-use crate::domain::message::Message;
 use crate::ports::{EventPage, JobPage, JobQuery, StoreError};
 use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata};
 
@@ -136,25 +134,6 @@ pub(super) fn log(reading: &ReadTransaction, job: JobId) -> Result<Vec<Record>, 
         });
     }
     Ok(records)
-}
-
-/// The newest `max` messages of the conversation before the job, oldest first.
-pub(super) fn history(reading: &ReadTransaction, job: JobId, max: usize) -> Result<Vec<Message>, StoreError> {
-    let Some(row) = row(reading, job)? else { return Ok(Vec::new()) };
-    let Some(key) = line_key(&row) else { return Ok(Vec::new()) };
-    let (first, here) = (TurnKey { accept: 0, ..key }.encode(), key.encode());
-    let turns = reading.open_table(TURNS)?;
-    let mut newest_first = Vec::new();
-    for entry in turns.range::<&TurnBytes>(&first..&here)?.rev() {
-        if newest_first.len() >= max {
-            break;
-        }
-        let turn: Vec<Message> = value::decode(entry?.1.value())?;
-        newest_first.extend(turn.into_iter().rev());
-    }
-    newest_first.truncate(max);
-    newest_first.reverse();
-    Ok(newest_first)
 }
 
 /// Length of the ready queue, and when the next delayed job is due.

@@ -2,13 +2,18 @@
 //! disk and that no worker of this process holds; refuses to look at any other job, so that a large store opens fast.
 
 use super::act::Act;
+use super::lease::Tail;
 use super::release::CANCELLED;
 use super::row::Row;
 use super::transaction::Transaction;
 use crate::domain::event::FailureCode;
 use crate::domain::id::JobId;
+use crate::domain::job::JobStatus;
 use crate::ports::StoreError;
 use redb::ReadableTable;
+
+/// What a poisonous job's last event says.
+const POISON: &str = "the job was running each time the server crashed";
 
 /// What cut the runs off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,9 +36,13 @@ impl Act for Recover {
             .map(|entry| entry.map(|(job, _)| JobId::from_bytes(*job.value())))
             .collect::<Result<_, _>>()?;
         for job in jobs {
-            if !transaction.is_leased(job) {
-                let mut row = transaction.row(job)?;
-                transaction.recover(&mut row, self.0)?;
+            if transaction.is_leased(job) {
+                continue;
+            }
+            match transaction.cut_off(job) {
+                Ok((mut row, tail)) => transaction.recover(&mut row, tail, self.0)?,
+                Err(StoreError::Corrupt(reason)) => transaction.quarantine(job, &reason)?,
+                Err(error) => return Err(error),
             }
         }
         Ok(())
@@ -45,18 +54,26 @@ impl Act for Recover {
 }
 
 impl Transaction<'_> {
-    fn recover(&mut self, row: &mut Row, cause: Cause) -> Result<(), StoreError> {
+    /// A job that was running, and where its log ends; nothing is written yet.
+    fn cut_off(&self, job: JobId) -> Result<(Row, Tail), StoreError> {
+        let row = self.row(job)?;
+        if row.job.status != JobStatus::Running {
+            return Err(StoreError::Corrupt(format!(
+                "{job} is {} among the running",
+                row.job.status.as_str()
+            )));
+        }
+        Ok((row, self.tables.tail(job)?))
+    }
+
+    fn recover(&mut self, row: &mut Row, mut tail: Tail, cause: Cause) -> Result<(), StoreError> {
         if row.job.cancel_requested {
             return self.end_unheld(row, FailureCode::Cancelled, CANCELLED);
         }
         if cause == Cause::Crash {
             row.job.crashes = row.job.crashes.saturating_add(1);
             if row.job.crashes >= self.bounds.crashes {
-                return self.end_unheld(
-                    row,
-                    FailureCode::Poison,
-                    "The job was running each time the server crashed.",
-                );
+                return self.end_unheld(row, FailureCode::Poison, POISON);
             }
         }
         let reason = match cause {
@@ -64,7 +81,6 @@ impl Transaction<'_> {
             Cause::Disk => "resumed after a disk error",
         };
         row.resumed = Some(reason.to_owned());
-        let mut tail = self.tables.tail(row.id())?;
         self.requeue(row, &mut tail, Some(reason.to_owned()))
     }
 }

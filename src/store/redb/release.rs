@@ -11,7 +11,7 @@ use crate::ports::{Fence, StoreError};
 use std::sync::Arc;
 
 /// What a cancelled job's last event says.
-pub(super) const CANCELLED: &str = "The job was cancelled.";
+pub(super) const CANCELLED: &str = "the job was cancelled";
 
 /// This lease.
 pub(super) struct Release(pub(super) Fence);

@@ -8,7 +8,7 @@ use super::transaction::Transaction;
 use super::value;
 use crate::domain::event::{Event, Phase};
 use crate::domain::id::JobId;
-use crate::domain::job::{Job, JobStatus};
+use crate::domain::job::{Job, JobSpec, JobStatus};
 use crate::domain::message::Message;
 use crate::domain::usage::Usage;
 use crate::ports::{NewJob, StoreError};
@@ -33,7 +33,7 @@ impl Act for Submit {
     }
 
     fn weight(&self) -> usize {
-        self.0.iter().flat_map(|job| &job.spec.input).map(message_bytes).sum::<usize>().saturating_add(SMALL)
+        self.0.iter().map(|job| job_bytes(&job.spec)).sum::<usize>().saturating_add(SMALL)
     }
 }
 
@@ -83,11 +83,7 @@ fn queued(new: &NewJob) -> Job {
     }
 }
 
-fn message_bytes(message: &Message) -> usize {
-    match message {
-        Message::System { content } | Message::User { content } | Message::Tool { content, .. } => {
-            content.len()
-        }
-        Message::Assistant { content, thinking, .. } => content.len().saturating_add(thinking.len()),
-    }
+fn job_bytes(spec: &JobSpec) -> usize {
+    let said = spec.input.iter().map(Message::bytes).sum::<usize>();
+    said.saturating_add(spec.system_prompt.as_ref().map_or(0, String::len))
 }

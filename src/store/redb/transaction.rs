@@ -19,6 +19,8 @@ pub(super) struct Bounds {
     pub(super) queue_jobs: u64,
     /// Crashes in a row that make a job poison.
     pub(super) crashes: u32,
+    /// What a conversation hands to its next job, bytes.
+    pub(super) history_bytes: usize,
 }
 
 /// An open group of writes.
@@ -107,19 +109,29 @@ impl<'t> Transaction<'t> {
     }
 
     /// The lease that the fence proves, to be given back with [`Transaction::keep`] or ended with [`Transaction::drop_lease`].
-    pub(super) fn lease(&self, fence: Fence) -> Result<Held, StoreError> {
+    ///
+    /// What this group has changed already is moved out, not copied: a delta that grows by many small writes is large.
+    pub(super) fn lease(&mut self, fence: Fence) -> Result<Held, StoreError> {
+        self.prove(fence)?;
+        let changed = self.changed.remove(&fence.job).flatten();
+        let held = changed.or_else(|| self.leases.get(&fence.job).cloned());
+        held.ok_or(StoreError::Fenced { job: fence.job })
+    }
+
+    /// Refuses a fence whose lease is lost.
+    pub(super) fn prove(&self, fence: Fence) -> Result<(), StoreError> {
         let held = match self.changed.get(&fence.job) {
             Some(changed) => changed.as_ref(),
             None => self.leases.get(&fence.job),
         };
         match held {
-            Some(held) if held.row.job.epoch == fence.epoch => Ok(held.clone()),
+            Some(held) if held.row.job.epoch == fence.epoch => Ok(()),
             _ => Err(StoreError::Fenced { job: fence.job }),
         }
     }
 
-    /// The lease of a running job, whatever its epoch.
-    pub(super) fn lease_of(&self, row: &Row) -> Option<Held> {
+    /// The lease of a running job, whatever its epoch; to be given back as well.
+    pub(super) fn lease_of(&mut self, row: &Row) -> Option<Held> {
         self.lease(Fence { job: row.id(), epoch: row.job.epoch }).ok()
     }
 
@@ -183,5 +195,88 @@ impl<'t> Transaction<'t> {
             self.tables.running.remove(&row.id().to_bytes())?;
         }
         self.put_row(row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::event::StepKind;
+    use crate::domain::id::UserId;
+    use crate::domain::job::{Job, OnDisconnect, Priority};
+    use crate::domain::tool::ToolChoice;
+    use crate::domain::usage::Usage;
+    use crate::store::redb::lease::{Piece, Tail};
+    use redb::backends::InMemoryBackend;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    fn job() -> Job {
+        Job {
+            id: JobId::from_bits(1),
+            user: UserId(1),
+            status: JobStatus::Running,
+            attempt: 1,
+            crashes: 0,
+            epoch: 1,
+            created_at_ms: 0,
+            started_at_ms: Some(0),
+            finished_at_ms: None,
+            model: "demo".to_owned(),
+            conversation_id: None,
+            priority: Priority::DEFAULT,
+            run_at_ms: None,
+            metadata: BTreeMap::new(),
+            usage: Usage::default(),
+            error: None,
+            cancel_requested: false,
+            last_event_id: 1,
+        }
+    }
+
+    fn spec() -> JobSpec {
+        JobSpec {
+            input: Vec::new(),
+            model: "demo".to_owned(),
+            conversation_id: None,
+            system_prompt: None,
+            temperature: None,
+            max_tokens: None,
+            thinking: false,
+            tools: ToolChoice::All(true),
+            strictness: None,
+            max_steps: 1,
+            timeout_s: 1,
+            max_total_tokens: None,
+            priority: Priority::DEFAULT,
+            run_at_ms: None,
+            on_disconnect: OnDisconnect::Continue,
+            metadata: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn a_delta_that_grows_is_moved_from_write_to_write_not_copied() {
+        let database = redb::Builder::new().create_with_backend(InMemoryBackend::new()).unwrap();
+        let writing = database.begin_write().unwrap();
+        let leases = Leases::new();
+        let bounds = Bounds { queue_jobs: 1, crashes: 1, history_bytes: 1 };
+        let tables = Tables::open(&writing).unwrap();
+        let mut transaction = Transaction::new(tables, &leases, bounds, 0).unwrap();
+        let row = Row { job: job(), accept: 1, fair: None, place: Place::Out, resumed: None };
+        let text = "grown over many writes".to_owned();
+        let (grown, kind) = (text.as_ptr(), StepKind::Text);
+        let piece = Some(Piece { index: 0, kind, offset: 0, first_seq: 1, text });
+        let tail = Tail { piece, ..Tail::default() };
+        transaction.keep(Held {
+            row: Arc::new(row),
+            spec: Arc::new(spec()),
+            stop: StopFlag::default(),
+            tail,
+        });
+        let fence = Fence { job: JobId::from_bits(1), epoch: 1 };
+        assert!(transaction.lease(Fence { epoch: 2, ..fence }).is_err(), "refused, and left where it is");
+        let held = transaction.lease(fence).unwrap();
+        assert_eq!(held.tail.piece.unwrap().text.as_ptr(), grown);
     }
 }

@@ -116,8 +116,8 @@ impl Writer {
                 }
             }
             verdict => {
-                if let Err(StoreError::Io(reason)) = &verdict {
-                    tracing::error!(reason, "a commit failed; the store reopens before the next one");
+                if let Err(error @ (StoreError::Io(_) | StoreError::Full)) = &verdict {
+                    tracing::error!(%error, "a commit failed; the store reopens before the next one");
                     self.break_off(&writes);
                 }
                 settle_all(writes, &verdict);

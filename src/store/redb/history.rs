@@ -1,0 +1,77 @@
+//! What a conversation hands to its next job. Owns where a history that is too long is cut: at a message of the user, so
+//! that no answer stands without its question and no tool's result without its call (providers refuse such a history).
+
+use super::keys::{TurnBytes, TurnKey};
+use super::queue::line_key;
+use super::read::row;
+use super::schema::TURNS;
+use super::value;
+use crate::domain::id::JobId;
+use crate::domain::message::Message;
+use crate::ports::StoreError;
+use redb::ReadTransaction;
+
+/// How much of it fits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    pub(super) messages: usize,
+    pub(super) bytes: usize,
+}
+
+/// The newest messages of the conversation before the job that fit, oldest first.
+pub(super) fn history(
+    reading: &ReadTransaction,
+    job: JobId,
+    mut room: Room,
+) -> Result<Vec<Message>, StoreError> {
+    let Some(row) = row(reading, job)? else { return Ok(Vec::new()) };
+    let Some(key) = line_key(&row) else { return Ok(Vec::new()) };
+    let (first, here) = (TurnKey { accept: 0, ..key }.encode(), key.encode());
+    let turns = reading.open_table(TURNS)?;
+    let mut newest_first = Vec::new();
+    for entry in turns.range::<&TurnBytes>(&first..&here)?.rev() {
+        if room.messages == 0 {
+            break;
+        }
+        let turn: Vec<Message> = value::decode(entry?.1.value())?;
+        if !room.take(&turn) {
+            let rest = room.newest_of(&turn);
+            let rest = if rest.is_empty() && newest_first.is_empty() { room.gist_of(&turn) } else { rest };
+            newest_first.push(rest);
+            break;
+        }
+        newest_first.push(turn);
+    }
+    Ok(newest_first.into_iter().rev().flatten().collect())
+}
+
+impl Room {
+    /// Whether the messages fit; then they have taken their place.
+    fn take(&mut self, messages: &[Message]) -> bool {
+        let bytes = messages.iter().map(Message::bytes).sum();
+        match (self.messages.checked_sub(messages.len()), self.bytes.checked_sub(bytes)) {
+            (Some(messages), Some(bytes)) => {
+                *self = Self { messages, bytes };
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Of a turn that does not fit: from the first message of the user on from which the rest does.
+    fn newest_of(self, turn: &[Message]) -> Vec<Message> {
+        let starts = (0..turn.len()).filter_map(|at| turn.get(at..));
+        let mut from_user = starts.filter(|rest| matches!(rest.first(), Some(Message::User { .. })));
+        from_user.find(|rest| Self::take(&mut self.clone(), rest)).map(<[_]>::to_vec).unwrap_or_default()
+    }
+
+    /// Of a turn whose steps alone are too many: what was asked last and what was answered in the end.
+    fn gist_of(mut self, turn: &[Message]) -> Vec<Message> {
+        let asked = turn.iter().rev().find(|message| matches!(message, Message::User { .. }));
+        let answered = turn.last().filter(
+            |message| matches!(message, Message::Assistant { tool_calls, .. } if tool_calls.is_empty()),
+        );
+        let gist: Vec<Message> = asked.into_iter().chain(answered).cloned().collect();
+        if self.take(&gist) { gist } else { Vec::new() }
+    }
+}
