@@ -248,6 +248,10 @@ fn doctor_says_what_holds() {
     for word in ["landlock", "seccomp", "python", "strict", "standard", "lenient", "kernel", "config"] {
         assert!(ran.out.contains(word), "{word}: {}", ran.out);
     }
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("nanoclaw.redb"), "not a store, but long enough").expect("written");
+    let broken = run(&["doctor", "--data-dir", dir.path().to_str().expect("UTF-8")]);
+    assert!(broken.code == 1 && broken.out.contains("is not a store"), "{}", broken.out);
     let json: Value = serde_json::from_str(&run(&["doctor", "--json"]).out).expect("JSON");
     assert!(json["checks"].is_array());
 }

@@ -29,7 +29,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
 /// The store's file inside the data directory.
-const STORE_FILE: &str = "nanoclaw.redb";
+pub const STORE_FILE: &str = "nanoclaw.redb";
 
 /// Threads that serve HTTP: sockets and small reads, nothing that computes.
 const HTTP_THREADS: usize = 2;

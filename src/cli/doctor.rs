@@ -3,7 +3,9 @@
 
 use super::error::CliError;
 use super::terminal::Terminal;
+use crate::app::STORE_FILE;
 use crate::config::Config;
+use crate::store::{Glance, glance};
 use nanoclaw_sandbox::{Report, Sandbox};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -48,6 +50,7 @@ pub(super) fn doctor(
                 config.file.as_ref().map_or("built-in defaults".to_owned(), |f| f.display().to_string());
             findings.push(Finding::good("config", file));
             findings.push(check_data_dir(&config.data_dir));
+            findings.push(check_store(&config.data_dir));
             config.code_execution.clone()
         }
         Err(error) => {
@@ -82,6 +85,23 @@ fn check_data_dir(dir: &Path) -> Finding {
             format!("{shown}: {error}"),
             format!("let this user write to '{}', or choose another with --data-dir", existing.display()),
         ),
+    }
+}
+
+fn check_store(dir: &Path) -> Finding {
+    let file = dir.join(STORE_FILE);
+    let shown = file.display().to_string();
+    match glance(&file) {
+        Ok(Glance::Store) => Finding::good("store", shown),
+        Ok(Glance::Absent) => {
+            Finding::good("store", format!("{shown}: not there yet, the first start makes it"))
+        }
+        Ok(Glance::Foreign) => Finding::bad(
+            "store",
+            format!("{shown} is not a store, or its beginning is damaged"),
+            "restore it from a backup, or move it away and start anew",
+        ),
+        Err(error) => Finding::bad("store", format!("{shown}: {error}"), "let this user read and write it"),
     }
 }
 

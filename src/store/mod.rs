@@ -1,6 +1,8 @@
 //! Where jobs and events live. Owns the embedded store behind [`crate::ports::Store`]; refuses to know who reads it.
 
+mod glance;
 pub mod options;
 mod redb;
 
 pub use self::redb::{OpenError, RedbStore};
+pub use glance::{Glance, glance};

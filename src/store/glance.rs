@@ -1,0 +1,54 @@
+//! A look at the store's file without opening it, so that a running server is not disturbed. Owns the file's signature;
+//! refuses to say whether what follows it is sound.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The first bytes of every redb file (redb, `docs/design.md`).
+const SIGNATURE: &[u8; 9] = b"redb\x1A\x0A\xA9\x0D\x0A";
+
+/// What lies where a store should lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Glance {
+    /// Nothing yet: the first start makes it.
+    Absent,
+    /// A store, by its signature.
+    Store,
+    /// Something else, or a store whose beginning is damaged.
+    Foreign,
+}
+
+/// Looks at the file; fails when it is there and cannot be read.
+pub fn glance(path: &Path) -> io::Result<Glance> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Glance::Absent),
+        Err(error) => return Err(error),
+    };
+    let mut head = [0; SIGNATURE.len()];
+    match file.read_exact(&mut head) {
+        Ok(()) if head == *SIGNATURE => Ok(Glance::Store),
+        Ok(()) => Ok(Glance::Foreign),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Glance::Foreign),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_known_by_its_signature() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("s.redb");
+        assert_eq!(glance(&path).expect("looks"), Glance::Absent);
+        drop(::redb::Database::create(&path).expect("a store"));
+        assert_eq!(glance(&path).expect("looks"), Glance::Store);
+        std::fs::write(&path, "not a store, but long enough").expect("written");
+        assert_eq!(glance(&path).expect("looks"), Glance::Foreign);
+        std::fs::write(&path, "short").expect("written");
+        assert_eq!(glance(&path).expect("looks"), Glance::Foreign);
+    }
+}
