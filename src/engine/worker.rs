@@ -101,42 +101,39 @@ impl Worker {
             Ok(Ok(drive)) => Ok(drive),
             Ok(Err(StoreError::Fenced { .. })) => Ok(Drive::Abandoned),
             Ok(Err(StoreError::Closed)) => Err(StoreError::Closed),
-            // Another run would fail on the same value, or find the same disk as full.
+            // This value's own fault: another run would fail on it, too.
             Ok(Err(error @ StoreError::Corrupt(_))) => {
                 tracing::error!(%job, %error, "the store cannot keep a running job; it fails");
-                self.fail(lease, FAULT)
+                self.fail(lease)
             }
-            Ok(Err(error @ StoreError::Full)) => {
-                tracing::error!(%job, %error, "there is no room for a running job's log; it fails");
-                self.fail(lease, "the server's disk is full; the job could not go on")
-            }
+            // A disk that is full or broken hits all jobs alike and may be mended.
             Ok(Err(error)) => {
                 tracing::error!(%job, %error, "the store failed under a running job; it goes back to the queue");
                 self.give_back(lease)
             }
             Err(_panic) => {
                 tracing::error!(%job, "a worker panicked; its job fails");
-                self.fail(lease, FAULT)
+                self.fail(lease)
             }
         }
     }
 
     /// Reads what the job has come to. A read that fails is repeated under the same lease, so that it costs no claim and
-    /// no event; what the disk refuses time and again while it takes writes counts as corrupt.
+    /// no event; what cannot be read time and again while the store does take writes counts as corrupt.
     fn open<'a>(&'a self, lease: &'a Lease) -> Result<Driver<'a>, StoreError> {
-        let mut tries = 1;
-        loop {
+        for _ in 1..READ_TRIES {
             match Driver::new(&self.ports, self.limits, lease, &self.draining) {
-                Err(StoreError::Io(reason)) if lease.stop.raised().is_none() => {
-                    if tries == READ_TRIES {
-                        return Err(StoreError::Corrupt(reason));
-                    }
+                Err(StoreError::Io(_)) if lease.stop.raised().is_none() => {
+                    self.ports.clock.pause(&lease.stop, STORE_PAUSE);
+                    self.ports.store.probe().wait()?;
                 }
                 outcome => return outcome,
             }
-            tries += 1;
-            self.ports.clock.pause(&lease.stop, STORE_PAUSE);
         }
+        Driver::new(&self.ports, self.limits, lease, &self.draining).map_err(|error| match error {
+            StoreError::Io(reason) if lease.stop.raised().is_none() => StoreError::Corrupt(reason),
+            other => other,
+        })
     }
 
     /// Puts the job back into the queue as it stands.
@@ -146,13 +143,13 @@ impl Worker {
     }
 
     /// Ends the job, with what it has come to where that can still be told.
-    fn fail(&self, lease: &Lease, content: &str) -> Result<Drive, StoreError> {
+    fn fail(&self, lease: &Lease) -> Result<Drive, StoreError> {
         let finish = |ending: &Ending| {
             self.insist(lease, Drive::Finished, || {
                 self.ports.store.finish(lease.fence(), Vec::new(), ending.clone())
             })
         };
-        let event = || Event::Error { content: content.to_owned(), code: FailureCode::Internal };
+        let event = || Event::Error { content: FAULT.to_owned(), code: FailureCode::Internal };
         let told = catch_unwind(AssertUnwindSafe(|| {
             let turn = Turn::fold(&self.ports.store.log(lease.job.id).ok()?);
             Some(Ending {
@@ -162,13 +159,14 @@ impl Worker {
                 messages: turn.closing_messages(),
             })
         }));
+        let told = told.ok().flatten();
         let bare = Ending {
             event: event(),
-            usage: lease.job.usage,
+            usage: told.as_ref().map_or(lease.job.usage, |ending| ending.usage),
             output_text: String::new(),
             messages: Vec::new(),
         };
-        match told.ok().flatten().map(|ending| finish(&ending)) {
+        match told.as_ref().map(finish) {
             None | Some(Err(StoreError::Corrupt(_))) => finish(&bare),
             Some(outcome) => outcome,
         }

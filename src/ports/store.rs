@@ -32,7 +32,7 @@ pub enum StoreError {
     /// The disk or the file refused; the message says what.
     #[error("the store failed: {0}")]
     Io(String),
-    /// There is no room for a new job's log; running ones may finish.
+    /// The disk is full.
     #[error("the disk is full; running jobs may finish, new ones are refused")]
     Full,
     /// A stored value cannot be read.

@@ -36,7 +36,7 @@ fn appends_of_a_whole_run() -> usize {
 
 #[test]
 fn p3_p4_any_append_that_fails_for_a_moment_is_made_good_by_another_run() {
-    for error in [io(), StoreError::Busy] {
+    for error in [io(), StoreError::Full, StoreError::Busy] {
         for n in 1..=appends_of_a_whole_run() {
             let rig = failing(Op::Append, &error, move |nth| nth == n);
             assert_eq!(rig.drive(), Drive::Released, "append {n}: {error}");
@@ -52,13 +52,11 @@ fn p3_p4_any_append_that_fails_for_a_moment_is_made_good_by_another_run() {
 
 #[test]
 fn p4_any_append_that_never_works_fails_the_job_at_once() {
-    for error in [corrupt(), StoreError::Full] {
-        for n in 1..=appends_of_a_whole_run() {
-            let rig = failing(Op::Append, &error, move |nth| nth >= n);
-            assert_eq!(rig.drive(), Drive::Finished, "append {n}: {error}");
-            assert!(failed_internally(&rig), "append {n}: {error}");
-            assert_eq!((rig.store.count(Op::Claim), rig.store.count(Op::Release)), (1, 0));
-        }
+    for n in 1..=appends_of_a_whole_run() {
+        let rig = failing(Op::Append, &corrupt(), move |nth| nth >= n);
+        assert_eq!(rig.drive(), Drive::Finished, "append {n}");
+        assert!(failed_internally(&rig), "append {n}");
+        assert_eq!((rig.store.count(Op::Claim), rig.store.count(Op::Release)), (1, 0));
     }
 }
 
@@ -99,6 +97,20 @@ fn a_read_that_fails_for_a_moment_costs_no_event() {
         assert_eq!(rig.drive(), Drive::Finished);
         assert_eq!(rig.status(), JobStatus::Succeeded);
         assert_eq!((rig.store.count(Op::Claim), rig.store.count(Op::Release)), (1, 0));
+    }
+}
+
+#[test]
+fn a_store_that_is_down_altogether_costs_no_job() {
+    for error in [io(), StoreError::Full] {
+        let (rig, hit) = (Rig::new(usual), error.clone());
+        rig.store.break_by(move |op, nth| match (op, nth) {
+            (Op::Log | Op::Probe, 1) | (Op::Release, ..=9) => Some(hit.clone()),
+            _ => None,
+        });
+        assert_eq!(rig.drive(), Drive::Released, "{error}");
+        rig.finish();
+        assert_eq!(rig.status(), JobStatus::Succeeded, "{error}");
     }
 }
 

@@ -26,6 +26,7 @@ pub(super) enum Op {
     Release,
     Log,
     History,
+    Probe,
 }
 
 /// Told of the operation and how many of its kind there have been, this one included.
@@ -263,7 +264,7 @@ impl Store for FakeStore {
     }
 
     fn probe(&self) -> Ticket<()> {
-        settled(Ok(()))
+        settled(self.enter(Op::Probe))
     }
 
     fn job(&self, _: UserId, _: JobId) -> Result<Option<Job>, StoreError> {
