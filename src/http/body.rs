@@ -3,7 +3,7 @@
 
 use super::door::Door;
 use super::error::Error;
-use super::nearest::quoted;
+use super::quoted::quoted;
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::{Body, Incoming};

@@ -4,8 +4,9 @@
 use super::field::{Fields, wrong};
 use crate::domain::limits::Limits;
 use crate::domain::message::Message;
+use crate::domain::nearest::hint;
 use crate::http::error::Error;
-use crate::http::nearest::{hint, quoted};
+use crate::http::quoted::quoted;
 use serde_json::{Map, Value};
 
 /// Who may speak in an input.
