@@ -147,11 +147,11 @@ mod tests {
         });
         StopFlag::default().wait(Duration::from_millis(1_100));
         // Each look reads the clock twice: once for what is due, once for the next slice.
-        assert!(looks.load(Ordering::SeqCst) <= 2 * 3, "{looks:?}");
+        assert!(looks.load(Ordering::SeqCst) <= 2 * 5, "{looks:?}: three, and two for a slow machine");
         let (sender, receiver) = std::sync::mpsc::channel();
         stop.raise(Stop::Shutdown);
         std::thread::spawn(move || sender.send(waiter.join().is_ok()).unwrap());
-        assert_eq!(receiver.recv_timeout(SLICE + Duration::from_millis(200)), Ok(true));
+        assert_eq!(receiver.recv_timeout(2 * SLICE), Ok(true));
     }
 
     #[test]
