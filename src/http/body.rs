@@ -66,6 +66,11 @@ async fn collect(door: &Door, mut body: Incoming) -> Result<Whole, Error> {
             return Err(Error::BodyTooLarge(limits.body_bytes));
         }
         place.grow(&door.bodies, data.len()).ok_or(Error::BodiesFull(limits.bodies_bytes))?;
+        if bytes.capacity() - bytes.len() < data.len() {
+            // Twice as much, as ever, but never beyond what was announced: that would be memory without a place.
+            let announced = declared.saturating_sub(bytes.len());
+            bytes.reserve_exact(bytes.len().min(announced).max(data.len()));
+        }
         bytes.extend_from_slice(&data);
     }
     Ok(Whole { bytes, place })
