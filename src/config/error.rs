@@ -3,9 +3,6 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// Below this likeness a suggestion confuses more than it helps.
-const LIKENESS: f64 = 0.7;
-
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -95,11 +92,4 @@ impl fmt::Display for Problem {
 
 fn lines(problems: &[Problem]) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-}
-
-/// `; did you mean 'x'?`, or nothing.
-pub(crate) fn meant(word: &str, known: &[&str]) -> String {
-    let likeness = known.iter().map(|candidate| (strsim::jaro_winkler(word, candidate), candidate));
-    let nearest = likeness.filter(|(l, _)| *l >= LIKENESS).max_by(|a, b| a.0.total_cmp(&b.0));
-    nearest.map(|(_, candidate)| format!("; did you mean '{candidate}'?")).unwrap_or_default()
 }

@@ -1,9 +1,10 @@
 //! The layers and their merger. Owns how a variable or a flag names a key, and how figment's complaints become ours.
 
-use super::error::{ConfigError, meant};
+use super::error::ConfigError;
 use super::expand::{Variables, below, expand};
 use super::raw::RawConfig;
 use super::yaml::Yaml;
+use crate::domain::nearest::hint;
 use figment::error::{Actual, Kind};
 use figment::providers::{Format, Toml};
 use figment::value::{Dict, Map, Value};
@@ -119,10 +120,11 @@ fn translate(error: figment::Error) -> ConfigError {
         Kind::UnknownField(name, known) => {
             // figment's path ends with the field in some cases and with its parent in others.
             let key = if error.path.last() == Some(&name) { key } else { below(&key, &name) };
-            ConfigError::UnknownKey { key, origin, meant: meant(&name, known) }
+            ConfigError::UnknownKey { key, origin, meant: hint(&name, known.iter().copied()) }
         }
         Kind::UnknownVariant(name, known) => {
-            let reason = format!("'{name}' must be one of {}{}", known.join(", "), meant(&name, known));
+            let reason =
+                format!("'{name}' must be one of {}{}", known.join(", "), hint(&name, known.iter().copied()));
             ConfigError::Type { key, reason, origin }
         }
         Kind::MissingField(name) => {

@@ -6,6 +6,7 @@ pub mod id;
 pub mod job;
 pub mod limits;
 pub mod message;
+pub mod nearest;
 pub mod secret;
 pub mod tool;
 pub mod usage;

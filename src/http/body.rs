@@ -3,7 +3,7 @@
 
 use super::door::Door;
 use super::error::Error;
-use super::nearest::quoted;
+use super::quoted::quoted;
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::{Body, Incoming};
@@ -66,6 +66,11 @@ async fn collect(door: &Door, mut body: Incoming) -> Result<Whole, Error> {
             return Err(Error::BodyTooLarge(limits.body_bytes));
         }
         place.grow(&door.bodies, data.len()).ok_or(Error::BodiesFull(limits.bodies_bytes))?;
+        if bytes.capacity() - bytes.len() < data.len() {
+            // Twice as much, as ever, but never beyond what was announced: that would be memory without a place.
+            let announced = declared.saturating_sub(bytes.len());
+            bytes.reserve_exact(bytes.len().min(announced).max(data.len()));
+        }
         bytes.extend_from_slice(&data);
     }
     Ok(Whole { bytes, place })

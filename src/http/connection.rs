@@ -21,8 +21,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// The least buffer that hyper takes, bytes.
 const LEAST_BUFFER: usize = 8 * 1024;
-/// How much wider hyper's bounds on headers are than ours: what lies between them is refused with a word on why.
-const HEADROOM: usize = 4;
+/// Up to so many header lines hyper reads without allocating for each request.
+const FREE_HEADERS: usize = 100;
 /// A client that still sends while it is refused is listened to for so long, so that the refusal is not lost in a reset.
 const LINGER: Duration = Duration::from_secs(1);
 /// The same, in bytes.
@@ -39,7 +39,7 @@ where
     let mut abort = door.shutdown.clone();
     let progress = Progress::default();
     let io = Stall::new(io, Duration::from_secs(door.room.limits.write_stall_s));
-    let io = TokioIo::new(Worded::new(io, progress.clone()));
+    let io = TokioIo::new(Worded::new(io, progress.clone(), door.room.limits.header_bytes));
     let http = speaker(&door);
     // Boxed: the state of a request is freed with its answer, an idle stream keeps none of it.
     let service = service_fn(move |request: hyper::Request<Incoming>| -> Answering {
@@ -73,9 +73,12 @@ fn speaker(door: &Door) -> http1::Builder {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(Duration::from_secs(limits.header_timeout_s))
-        .max_header_size(limits.header_bytes.saturating_mul(HEADROOM))
-        .max_buf_size(limits.header_bytes.saturating_mul(HEADROOM).max(LEAST_BUFFER))
-        .max_headers(limits.headers.saturating_mul(HEADROOM));
+        .max_header_size(limits.header_bytes)
+        .max_buf_size(limits.header_bytes.max(LEAST_BUFFER));
+    // Fewer are counted by the router.
+    if limits.headers > FREE_HEADERS {
+        http.max_headers(limits.headers);
+    }
     http
 }
 

@@ -1,8 +1,8 @@
 //! Where a reader of events goes on. Owns the precedence of its spellings; refuses everything but plain digits.
 
 use super::error::Error;
-use super::nearest::quoted;
 use super::query::{Query, digits};
+use super::quoted::quoted;
 use hyper::HeaderMap;
 
 /// The header with which an `EventSource` resumes.

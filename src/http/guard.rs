@@ -3,7 +3,7 @@
 
 use super::error::Error;
 use super::listener::Bound;
-use super::nearest::quoted;
+use super::quoted::quoted;
 use hyper::header::{self, HeaderName};
 use hyper::{HeaderMap, Request, Version};
 

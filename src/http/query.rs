@@ -2,8 +2,9 @@
 //! a mistyped `?wiat=5` is not silently nothing.
 
 use super::error::Error;
-use super::nearest::{hint, quoted};
 use super::path::decode;
+use super::quoted::quoted;
+use crate::domain::nearest::hint;
 use std::ops::RangeInclusive;
 
 /// A parsed query.

@@ -33,10 +33,13 @@ impl Progress {
         self.0.load(Ordering::Relaxed) == IDLE
     }
 
-    fn flushed(&self) {
-        if self.0.load(Ordering::Relaxed) == ENDING {
+    /// Everything made so far is written. Whether that was the rest of an answer.
+    fn flushed(&self) -> bool {
+        let ended = self.0.load(Ordering::Relaxed) == ENDING;
+        if ended {
             self.0.store(IDLE, Ordering::Relaxed);
         }
+        ended
     }
 }
 
@@ -85,11 +88,29 @@ pub(crate) struct Worded<IO> {
     progress: Progress,
     /// A worded refusal on its way out.
     pending: Vec<u8>,
+    /// Bytes of a request line so far, since the last answer; `None` once it has ended within `head_bytes`. hyper bounds a
+    /// head as a whole; this tells whether the target alone was too long. (Of pipelined requests the line may have come
+    /// before the last answer: then a refusal of headers is worded as one of the target.)
+    line_bytes: Option<usize>,
+    /// What hyper takes for a head.
+    head_bytes: usize,
 }
 
 impl<IO> Worded<IO> {
-    pub(crate) fn new(io: IO, progress: Progress) -> Self {
-        Self { io, progress, pending: Vec::new() }
+    pub(crate) fn new(io: IO, progress: Progress, head_bytes: usize) -> Self {
+        Self { io, progress, pending: Vec::new(), line_bytes: Some(0), head_bytes }
+    }
+
+    fn has_line(&self) -> bool {
+        self.line_bytes.is_none()
+    }
+
+    /// Follows a request line as it comes.
+    fn watch_line(&mut self, fresh: &[u8]) {
+        let Some(before) = self.line_bytes.filter(|_| self.progress.is_idle()) else { return };
+        let end = fresh.iter().position(|byte| *byte == b'\n').map(|at| before.saturating_add(at));
+        let ended = end.is_some_and(|end| end < self.head_bytes);
+        self.line_bytes = (!ended).then(|| before.saturating_add(fresh.len()));
     }
 }
 
@@ -107,7 +128,7 @@ impl<IO: AsyncWrite + Unpin> Worded<IO> {
 
     /// Whether this is a refusal of hyper's; then its worded form is on its way.
     fn takes(&mut self, head: &[u8]) -> bool {
-        let worded = if self.progress.is_idle() { word(head) } else { None };
+        let worded = if self.progress.is_idle() { word(head, self.has_line()) } else { None };
         let found = worded.is_some();
         self.pending.extend(worded.unwrap_or_default());
         found
@@ -115,14 +136,17 @@ impl<IO: AsyncWrite + Unpin> Worded<IO> {
 }
 
 /// The head with a body that says what is wrong; `None` if it is no wordless refusal.
-fn word(head: &[u8]) -> Option<Vec<u8>> {
+fn word(head: &[u8], has_line: bool) -> Option<Vec<u8>> {
     let head = std::str::from_utf8(head).ok()?.strip_suffix("\r\n\r\n")?;
     let (status, headers) = head.split_once("\r\n")?;
     let code = status.strip_prefix("HTTP/1.1 ").or_else(|| status.strip_prefix("HTTP/1.0 "))?.get(..3)?;
-    let (message, name) = match code {
-        "400" => ("the request is not valid HTTP/1.1", "malformed_request"),
-        "414" => ("the request target is too long", "target_too_long"),
-        "431" => ("the request's headers are too large", "headers_too_large"),
+    let too_long = ("the request target is too long", "target_too_long");
+    let too_large = ("the request's headers pass limits.header_bytes or limits.headers", "headers_too_large");
+    let (status, (message, name)) = match code {
+        "400" => (status, ("the request is not valid HTTP/1.1", "malformed_request")),
+        "414" => (status, too_long),
+        "431" if !has_line => ("HTTP/1.1 414 URI Too Long", too_long),
+        "431" => (status, too_large),
         _ => return None,
     };
     let error =
@@ -144,7 +168,10 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Worded<IO> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        let read = ready!(Pin::new(&mut self.io).poll_read(cx, buffer));
+        self.watch_line(buffer.filled().get(before..).unwrap_or_default());
+        Poll::Ready(read)
     }
 }
 
@@ -179,7 +206,9 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Worded<IO> {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_pending(cx))?;
         ready!(Pin::new(&mut self.io).poll_flush(cx))?;
-        self.progress.flushed();
+        if self.progress.flushed() {
+            self.line_bytes = Some(0);
+        }
         Poll::Ready(Ok(()))
     }
 
@@ -195,8 +224,8 @@ mod tests {
 
     #[test]
     fn only_wordless_refusals_get_words() {
-        let worded =
-            word(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\ndate: x\r\n\r\n").expect("a refusal");
+        let worded = word(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\ndate: x\r\n\r\n", true)
+            .expect("a refusal");
         let text = String::from_utf8(worded).expect("text");
         let (head, body) = text.split_once("\r\n\r\n").expect("head and body");
         assert!(
@@ -208,14 +237,14 @@ mod tests {
         for other in
             [&b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"[..], b"data: x\n\n", b"HTTP/1.1 400 Bad"]
         {
-            assert!(word(other).is_none());
+            assert!(word(other, true).is_none());
         }
     }
 
     #[test]
     fn an_answer_under_way_is_never_taken_for_a_refusal() {
         let progress = Progress::default();
-        let mut socket = Worded::new(tokio::io::sink(), progress.clone());
+        let mut socket = Worded::new(tokio::io::sink(), progress.clone(), 100);
         let forged = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
         progress.begin();
         assert!(!socket.takes(forged), "a job's own text may look like anything");

@@ -240,9 +240,9 @@ fn p8_large_writes_fill_the_channel_by_weight() {
         let mut new = job(n, ANN);
         let text = "x".repeat(4_000_000);
         if n % 2 == 0 {
-            new.spec.system_prompt = Some(text)
+            new.spec.system_prompt = Some(text);
         } else {
-            new.spec.input = vec![Message::user(text)]
+            new.spec.input = vec![Message::user(text)];
         }
         store.submit(vec![new])
     };

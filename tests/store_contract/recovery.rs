@@ -79,9 +79,12 @@ fn what_a_running_job_has_spent_is_in_its_row_and_survives_a_crash() {
     assert_eq!(row.usage, Usage::new(1, 2), "the ending knows best");
 }
 
+/// A way to end a running job without its worker.
+type End = fn(Rig) -> Rig;
+
 #[test]
 fn p4_what_the_store_ends_by_itself_keeps_its_cost_and_its_question() {
-    let ends: [(&str, fn(Rig) -> Rig); 3] = [
+    let ends: [(&str, End); 3] = [
         ("the job was cancelled", |rig| {
             let rig = rig.crash();
             rig.store.cancel(ANN, id(1)).wait().unwrap();

@@ -22,6 +22,9 @@ struct Entry {
     newest: watch::Sender<u64>,
 }
 
+/// Where the answer to a submission goes.
+type Unanswered = oneshot::Sender<Result<Vec<Job>, StoreError>>;
+
 /// The store.
 #[derive(Default)]
 pub(crate) struct MemoryStore {
@@ -29,7 +32,7 @@ pub(crate) struct MemoryStore {
     /// What the next writes answer with.
     pub(crate) refuse: Mutex<Option<StoreError>>,
     /// Submissions are stored but not acknowledged while this holds their tickets.
-    pub(crate) unanswered: Mutex<Option<Vec<oneshot::Sender<Result<Vec<Job>, StoreError>>>>>,
+    pub(crate) unanswered: Mutex<Option<Vec<Unanswered>>>,
     /// Calls of `cancel`.
     pub(crate) cancels: Mutex<u32>,
     /// Wake-ups go astray: what is watched never changes.

@@ -45,8 +45,50 @@ async fn p8_heads_are_bounded() {
     assert_eq!(server.ask("GET /healthz", &[&long], "").await.status, 431);
     let many = vec!["a: b"; 120];
     assert_eq!(server.ask("GET /healthz", &many, "").await.status, 431);
-    let answer = server.ask(&format!("GET /{}", "x".repeat(5_000)), &[], "").await;
-    assert_eq!((answer.status, answer.code().as_str()), (414, "target_too_long"));
+    for bytes in [5_000, 31_000, 40_000, 90_000] {
+        let answer = server.ask(&format!("GET /{}", "x".repeat(bytes)), &[], "").await;
+        assert_eq!((answer.status, answer.code().as_str()), (414, "target_too_long"), "{bytes}");
+    }
+}
+
+#[tokio::test]
+async fn p8_the_bound_on_heads_counts_the_request_line_and_nothing_beyond() {
+    let server = Server::with(|room| room.limits.header_bytes = 8_192);
+    let head = |bytes: usize| {
+        let around = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx: \r\n\r\n".len();
+        format!(
+            "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx: {}\r\n\r\n",
+            "y".repeat(bytes - around)
+        )
+    };
+    assert_eq!(server.raw(head(8_192)).await.status, 200);
+    let answer = server.raw(head(8_193)).await;
+    assert_eq!((answer.status, answer.code().as_str()), (431, "headers_too_large"));
+    assert!(answer.body.contains("limits.header_bytes"), "{}", answer.body);
+    let large = "z".repeat(100_000);
+    assert_eq!(
+        server.ask("POST /v1/jobs", &[], &large).await.status,
+        202,
+        "bodies have a bound of their own"
+    );
+    let mut io = server.connect();
+    for _ in 0..2 {
+        io.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.expect("sends");
+        assert!(io.read(&mut [0; 4096]).await.expect("reads") > 0);
+    }
+    io.write_all(head(9_000).as_bytes()).await.expect("sends");
+    assert_eq!(read_all(io).await.status, 431, "on a connection that has served others as well");
+}
+
+#[tokio::test]
+async fn p8_header_lines_are_counted_as_configured() {
+    let server = Server::with(|room| room.limits.headers = 20);
+    assert_eq!(server.ask("GET /healthz", &["a: b"; 18], "").await.status, 200);
+    let answer = server.ask("GET /healthz", &["a: b"; 19], "").await;
+    assert_eq!((answer.status, answer.code().as_str()), (431, "headers_too_large"));
+    let server = Server::with(|room| room.limits.headers = 200);
+    assert_eq!(server.ask("GET /healthz", &["a: b"; 198], "").await.status, 200);
+    assert_eq!(server.ask("GET /healthz", &["a: b"; 199], "").await.status, 431);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,8 @@
 //! Typed reading of a JSON object's fields. Owns the wording of what is wrong with one; refuses to guess or to convert.
 
+use crate::domain::nearest::hint;
 use crate::http::error::Error;
-use crate::http::nearest::{hint, quoted};
+use crate::http::quoted::quoted;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::fmt::Display;

@@ -4,8 +4,9 @@
 use super::field::{Fields, wrong};
 use crate::domain::limits::Limits;
 use crate::domain::message::Message;
+use crate::domain::nearest::hint;
 use crate::http::error::Error;
-use crate::http::nearest::{hint, quoted};
+use crate::http::quoted::quoted;
 use serde_json::{Map, Value};
 
 /// Who may speak in an input.
@@ -45,20 +46,11 @@ pub(crate) fn check_size(
     system_prompt: Option<&str>,
     limits: &Limits,
 ) -> Result<(), Error> {
-    let said: usize = input.iter().map(length).sum();
+    let said: usize = input.iter().map(Message::bytes).sum();
     if said + system_prompt.map_or(0, str::len) > limits.input_bytes {
         return Err(Error::InputTooLarge(limits.input_bytes));
     }
     Ok(())
-}
-
-fn length(message: &Message) -> usize {
-    match message {
-        Message::System { content }
-        | Message::User { content }
-        | Message::Assistant { content, .. }
-        | Message::Tool { content, .. } => content.len(),
-    }
 }
 
 fn message(place: &str, value: Value) -> Result<Message, Error> {

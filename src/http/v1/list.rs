@@ -3,10 +3,11 @@
 use super::job_view::JobView;
 use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
+use crate::domain::nearest::hint;
 use crate::http::door::Door;
 use crate::http::error::Error;
-use crate::http::nearest::{hint, quoted};
 use crate::http::query::Query;
+use crate::http::quoted::quoted;
 use crate::http::reply::{self, Reply};
 use crate::http::router::Call;
 use crate::ports::JobQuery;

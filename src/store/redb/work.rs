@@ -5,10 +5,10 @@ use crate::ports::StopFlag;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a waiter sleeps before it looks at its stop flag and at delayed jobs.
-const SLICE: Duration = Duration::from_millis(100);
-/// Slices after which a waiter without a permit looks for itself: a waker may have died with its permit.
-const PATIENCE_SLICES: u32 = 5;
+/// How long a waiter sleeps before it looks at its stop flag: a stop is noticed no later, and idle workers wake so often.
+const SLICE: Duration = Duration::from_millis(500);
+/// After so long a waiter without a permit looks for itself: a waker may have died with its permit.
+const PATIENCE: Duration = Duration::from_millis(500);
 /// A due job wakes one waiter, and another only after so long.
 const DUE_AGAIN_MS: u64 = 500;
 
@@ -56,16 +56,17 @@ impl Work {
     /// Blocks until a job may be ready, `stop` is raised, or the timeout has passed.
     pub(super) fn wait(&self, stop: &StopFlag, timeout: Duration, now_ms: impl Fn() -> u64) {
         let mut left = timeout;
-        let mut slices = 0;
         let mut state = self.lock();
-        while stop.raised().is_none() && !state.admit(now_ms(), slices) && !left.is_zero() {
+        while stop.raised().is_none()
+            && !state.admit(now_ms(), timeout.saturating_sub(left))
+            && !left.is_zero()
+        {
             let slice = state.slice(now_ms()).min(left);
             let (woken, result) =
                 self.bell.wait_timeout(state, slice).unwrap_or_else(PoisonError::into_inner);
             state = woken;
             if result.timed_out() {
                 left = left.saturating_sub(slice);
-                slices += 1;
             }
         }
     }
@@ -76,8 +77,8 @@ impl Work {
 }
 
 impl State {
-    /// Whether a waiter may go and look.
-    fn admit(&mut self, now_ms: u64, slices: u32) -> bool {
+    /// Whether a waiter that has waited so long may go and look.
+    fn admit(&mut self, now_ms: u64, waited: Duration) -> bool {
         if self.permits > 0 {
             self.permits -= 1;
             return true;
@@ -86,7 +87,7 @@ impl State {
             self.hint_ms = Some(now_ms.saturating_add(DUE_AGAIN_MS));
             return true;
         }
-        self.ready > 0 && slices >= PATIENCE_SLICES
+        self.ready > 0 && waited >= PATIENCE
     }
 
     fn slice(&self, now_ms: u64) -> Duration {
@@ -125,12 +126,32 @@ mod tests {
         }
         // Claimed: nobody else has a reason to wake, however patient.
         work.publish(0, 0, None);
-        StopFlag::default().wait(SLICE * (PATIENCE_SLICES + 2));
+        StopFlag::default().wait(PATIENCE + 2 * SLICE);
         assert_eq!(woken.load(Ordering::SeqCst), 3);
         stop.raise(Stop::Shutdown);
         for waiter in waiters {
             waiter.join().unwrap();
         }
+    }
+
+    #[test]
+    fn an_idle_waiter_wakes_twice_a_second_and_stops_within_half_a_second() {
+        let (work, stop, looks) =
+            (Arc::new(Work::default()), StopFlag::default(), Arc::new(AtomicUsize::new(0)));
+        let (waiting, flag, seen) = (Arc::clone(&work), stop.clone(), Arc::clone(&looks));
+        let waiter = std::thread::spawn(move || {
+            waiting.wait(&flag, LONG, || {
+                seen.fetch_add(1, Ordering::SeqCst);
+                0
+            });
+        });
+        StopFlag::default().wait(Duration::from_millis(1_100));
+        // Each look reads the clock twice: once for what is due, once for the next slice.
+        assert!(looks.load(Ordering::SeqCst) <= 2 * 5, "{looks:?}: three, and two for a slow machine");
+        let (sender, receiver) = std::sync::mpsc::channel();
+        stop.raise(Stop::Shutdown);
+        std::thread::spawn(move || sender.send(waiter.join().is_ok()).unwrap());
+        assert_eq!(receiver.recv_timeout(2 * SLICE), Ok(true));
     }
 
     #[test]
@@ -150,10 +171,10 @@ mod tests {
     #[test]
     fn a_due_job_wakes_one_waiter_and_later_another() {
         let mut state = State { due_ms: Some(10), hint_ms: Some(10), ..State::default() };
-        assert!(!state.admit(9, 0));
-        assert!(state.admit(10, 0));
-        assert!(!state.admit(10, 0), "one is enough");
-        assert!(state.admit(10 + DUE_AGAIN_MS, 0), "it may have died");
+        assert!(!state.admit(9, Duration::ZERO));
+        assert!(state.admit(10, Duration::ZERO));
+        assert!(!state.admit(10, Duration::ZERO), "one is enough");
+        assert!(state.admit(10 + DUE_AGAIN_MS, Duration::ZERO), "it may have died");
     }
 
     #[test]
