@@ -7,6 +7,7 @@ use crate::frame::{self, Stage, Words};
 use crate::javascript;
 use crate::level::{Language, Level};
 use crate::limits::Limits;
+use crate::quota::Excess;
 use crate::record::{Record, Status};
 use crate::sys::Ended;
 use crate::watch::{Cut, Seen, Stream};
@@ -110,6 +111,7 @@ fn cut_short(limits: &Limits, cut: Cut) -> Verdict {
             let words = format!("it had more than {} threads (processes)", limits.processes);
             Verdict::limit(Status::Error, "processes", words)
         }
+        Cut::OwnDirectory(excess) => own_directory(limits, excess),
         Cut::Stdout => {
             let words =
                 format!("it wrote more than {} bytes of standard output (stdout_bytes)", limits.stdout_bytes);
@@ -121,6 +123,24 @@ fn cut_short(limits: &Limits, cut: Cut) -> Verdict {
             Verdict::limit(Status::OutputLimit, "stderr_bytes", words)
         }
     }
+}
+
+fn own_directory(limits: &Limits, excess: Excess) -> Verdict {
+    let (limit, words) = match excess {
+        Excess::Bytes => {
+            let most = limits.own_directory_bytes;
+            ("own_directory_bytes", format!("its private directory held more than {most} bytes"))
+        }
+        Excess::Entries => {
+            let most = limits.own_directory_entries;
+            ("own_directory_entries", format!("its private directory held more than {most} entries"))
+        }
+        Excess::FileSystem => {
+            let words = "the file system of its private directory lost too much free space while it ran";
+            ("own_directory_bytes", words.to_owned())
+        }
+    };
+    Verdict::limit(Status::OutputLimit, limit, format!("{words} ({limit})"))
 }
 
 fn by_end(subject: &Subject<'_>, ended: &Ended, words: &Words) -> Verdict {
