@@ -79,6 +79,13 @@ fn decide(subject: &Subject<'_>, seen: &Seen, stage: Stage, words: &Words) -> Ve
     }
     match (stage, seen.cut) {
         (Stage::Failed(message), _) => Verdict::new(Status::SandboxError, message),
+        (Stage::Setup, Some(Cut::Timeout)) => {
+            let limit = subject.limits.timeout_ms;
+            let words = format!(
+                "the wall clock limit of {limit} ms was reached (timeout_ms) before the program started"
+            );
+            Verdict::limit(Status::Timeout, "timeout_ms", words)
+        }
         (Stage::Setup, _) => Verdict::new(Status::SandboxError, set_up_died(seen)),
         (Stage::Refused(status, message), _) => Verdict::new(status, message),
         (Stage::Ready | Stage::Ran, Some(cut)) => cut_short(subject.limits, cut),
@@ -90,10 +97,9 @@ fn decide(subject: &Subject<'_>, seen: &Seen, stage: Stage, words: &Words) -> Ve
 }
 
 fn set_up_died(seen: &Seen) -> String {
-    let how = match (seen.cut, seen.ended.signal, seen.ended.exit_code) {
-        (Some(Cut::Timeout), ..) => "ran into the wall clock limit".to_owned(),
-        (_, Some(signal), _) => format!("was ended by signal {signal}"),
-        (_, _, code) => format!("exited with code {}", code.unwrap_or(-1)),
+    let how = match (seen.ended.signal, seen.ended.exit_code) {
+        (Some(signal), _) => format!("was ended by signal {signal}"),
+        (_, code) => format!("exited with code {}", code.unwrap_or(-1)),
     };
     let words = String::from_utf8_lossy(&seen.stderr.bytes);
     let last = words.trim().lines().last().unwrap_or("it said nothing");

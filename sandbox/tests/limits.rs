@@ -61,6 +61,19 @@ mod suite {
     }
 
     #[test]
+    fn a_clock_that_runs_out_during_the_set_up_is_a_timeout() {
+        let _turn = support::alone();
+        let mut program = python(Level::Lenient, "print(1)");
+        program.timeout_ms = Some(1);
+        let record = run(&program);
+        assert_eq!(
+            (record.status, record.limit.as_deref()),
+            (Status::Timeout, Some("timeout_ms")),
+            "{record:#?}"
+        );
+    }
+
+    #[test]
     fn cancelling_is_quick() {
         let _turn = support::alone();
         let scratch = tempfile::tempdir().unwrap();
