@@ -23,6 +23,7 @@ mod options;
 mod policy;
 mod program;
 mod python;
+mod quota;
 mod record;
 mod report;
 mod request;

@@ -24,6 +24,10 @@ pub struct Limits {
     pub open_files: u64,
     /// Threads and processes (`RLIMIT_NPROC`); under root counted through a private real user id.
     pub processes: u64,
+    /// What a private directory may hold (lenient; 0 elsewhere, where there is none); more ends the run as `output_limit`.
+    pub own_directory_bytes: u64,
+    /// Files, directories and links in it; more ends the run as `output_limit`.
+    pub own_directory_entries: u64,
     /// Standard output kept; one byte more ends the run as `output_limit`.
     pub stdout_bytes: u64,
     /// Standard error kept; one byte more ends the run as `output_limit`.
@@ -41,6 +45,8 @@ impl Limits {
                 file_size_bytes: 0,
                 open_files: 16,
                 processes: 0,
+                own_directory_bytes: 0,
+                own_directory_entries: 0,
                 stdout_bytes: 64 * KIB,
                 stderr_bytes: 16 * KIB,
             },
@@ -51,6 +57,8 @@ impl Limits {
                 file_size_bytes: 0,
                 open_files: 32,
                 processes: 0,
+                own_directory_bytes: 0,
+                own_directory_entries: 0,
                 stdout_bytes: 256 * KIB,
                 stderr_bytes: 64 * KIB,
             },
@@ -61,6 +69,8 @@ impl Limits {
                 file_size_bytes: 64 * MIB,
                 open_files: 64,
                 processes: 64,
+                own_directory_bytes: 256 * MIB,
+                own_directory_entries: 20_000,
                 stdout_bytes: MIB,
                 stderr_bytes: 256 * KIB,
             },
@@ -126,6 +136,8 @@ struct Patch {
     file_size_bytes: Option<u64>,
     open_files: Option<u64>,
     processes: Option<u64>,
+    own_directory_bytes: Option<u64>,
+    own_directory_entries: Option<u64>,
     stdout_bytes: Option<u64>,
     stderr_bytes: Option<u64>,
 }
@@ -139,6 +151,8 @@ impl Patch {
             file_size_bytes: self.file_size_bytes.unwrap_or(base.file_size_bytes),
             open_files: self.open_files.unwrap_or(base.open_files),
             processes: self.processes.unwrap_or(base.processes),
+            own_directory_bytes: self.own_directory_bytes.unwrap_or(base.own_directory_bytes),
+            own_directory_entries: self.own_directory_entries.unwrap_or(base.own_directory_entries),
             stdout_bytes: self.stdout_bytes.unwrap_or(base.stdout_bytes),
             stderr_bytes: self.stderr_bytes.unwrap_or(base.stderr_bytes),
         }

@@ -24,7 +24,7 @@ pub enum Status {
     Timeout,
     /// Its memory ran out, confirmed by the kernel's figures or by the engine's allocator.
     Oom,
-    /// It wrote more than the level keeps.
+    /// It wrote more than the level keeps: output, or its private directory (`limit` says which).
     OutputLimit,
     /// The kernel killed it for a forbidden system call.
     ForbiddenSyscall,

@@ -15,10 +15,11 @@ use crate::limits::Limits;
 use crate::options::Options;
 use crate::program::Program;
 use crate::python::Interpreter;
+use crate::quota::Quota;
 use crate::record::{Record, Status};
 use crate::report::{LevelReport, PythonReport, Report};
 use crate::request::{Request, Task};
-use crate::scratch::{self, Scratch};
+use crate::scratch::{self, Remover, Scratch};
 use crate::selftest;
 use crate::slots::Slots;
 use crate::spawn;
@@ -31,6 +32,7 @@ use crate::watch::{self, Bounds};
 pub struct Sandbox {
     options: Options,
     slots: Slots,
+    remover: Remover,
     python: OnceLock<Result<Interpreter, String>>,
     levels: [OnceLock<Result<(), String>>; Level::ALL.len()],
 }
@@ -49,7 +51,13 @@ impl Sandbox {
             return bad("python", "must be an absolute path");
         }
         let slots = Slots::new(options.max_parallel);
-        Ok(Self { options, slots, python: OnceLock::new(), levels: Default::default() })
+        Ok(Self {
+            options,
+            slots,
+            remover: Remover::default(),
+            python: OnceLock::new(),
+            levels: Default::default(),
+        })
     }
 
     /// Its options.
@@ -96,10 +104,13 @@ impl Sandbox {
             report_bytes: MAX_REPORT_BYTES,
             cancel,
         };
-        let seen = watch::watch(child, &bounds).map_err(|error| error.to_string())?;
+        let quota = own.as_ref().map(|own| Quota::new(own.path(), &limits, self.options.max_parallel));
+        let quota =
+            quota.transpose().map_err(|error| format!("cannot count the private directory: {error}"))?;
+        let seen = watch::watch(child, &bounds, quota).map_err(|error| error.to_string())?;
         let subject = Subject { level: program.level, language: program.language, version, limits: &limits };
         let mut record = verdict::judge(subject, seen);
-        if let Some(Err(error)) = own.map(Scratch::remove) {
+        if let Some(Err(error)) = own.map(|own| own.discard(&self.remover)) {
             // The run is what it was; that something stayed behind must not go unsaid.
             record.error.get_or_insert_with(|| error.to_string());
         }
@@ -162,6 +173,11 @@ impl Sandbox {
         self.python.get_or_init(|| Interpreter::find(&self.options))
     }
 
+    /// Private directories of ended runs that could not be removed, in words: for the log and the operator.
+    pub fn leftovers(&self) -> Vec<String> {
+        self.remover.failures()
+    }
+
     /// Whether a level holds: asked of the kernel, then of real children, once.
     fn level(&self, level: Level) -> Result<(), String> {
         let index = Level::ALL.iter().position(|other| *other == level).unwrap_or(0);
@@ -181,7 +197,7 @@ impl Sandbox {
             return Err("the kernel has no seccomp filters".to_owned());
         }
         if level == Level::Lenient {
-            scratch::sweep(&self.options.scratch_dir);
+            scratch::sweep(&self.options.scratch_dir, &self.remover);
         }
         selftest::test(&self.options, abi, level)
     }

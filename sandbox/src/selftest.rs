@@ -159,7 +159,7 @@ impl Tester<'_> {
             report_bytes: frame::MAX_REPORT_BYTES,
             cancel: &|| false,
         };
-        let seen = watch::watch(child, &bounds).map_err(|error| error.to_string())?;
+        let seen = watch::watch(child, &bounds, None).map_err(|error| error.to_string())?;
         match frame::stage(&seen.frames.bytes) {
             Stage::Ran => Ok(seen),
             Stage::Failed(message) => Err(message),

@@ -7,6 +7,7 @@ use crate::frame::{self, Stage, Words};
 use crate::javascript;
 use crate::level::{Language, Level};
 use crate::limits::Limits;
+use crate::quota::Excess;
 use crate::record::{Record, Status};
 use crate::sys::Ended;
 use crate::watch::{Cut, Seen, Stream};
@@ -78,6 +79,13 @@ fn decide(subject: &Subject<'_>, seen: &Seen, stage: Stage, words: &Words) -> Ve
     }
     match (stage, seen.cut) {
         (Stage::Failed(message), _) => Verdict::new(Status::SandboxError, message),
+        (Stage::Setup, Some(Cut::Timeout)) => {
+            let limit = subject.limits.timeout_ms;
+            let words = format!(
+                "the wall clock limit of {limit} ms was reached (timeout_ms) before the program started"
+            );
+            Verdict::limit(Status::Timeout, "timeout_ms", words)
+        }
         (Stage::Setup, _) => Verdict::new(Status::SandboxError, set_up_died(seen)),
         (Stage::Refused(status, message), _) => Verdict::new(status, message),
         (Stage::Ready | Stage::Ran, Some(cut)) => cut_short(subject.limits, cut),
@@ -89,10 +97,9 @@ fn decide(subject: &Subject<'_>, seen: &Seen, stage: Stage, words: &Words) -> Ve
 }
 
 fn set_up_died(seen: &Seen) -> String {
-    let how = match (seen.cut, seen.ended.signal, seen.ended.exit_code) {
-        (Some(Cut::Timeout), ..) => "ran into the wall clock limit".to_owned(),
-        (_, Some(signal), _) => format!("was ended by signal {signal}"),
-        (_, _, code) => format!("exited with code {}", code.unwrap_or(-1)),
+    let how = match (seen.ended.signal, seen.ended.exit_code) {
+        (Some(signal), _) => format!("was ended by signal {signal}"),
+        (_, code) => format!("exited with code {}", code.unwrap_or(-1)),
     };
     let words = String::from_utf8_lossy(&seen.stderr.bytes);
     let last = words.trim().lines().last().unwrap_or("it said nothing");
@@ -110,6 +117,7 @@ fn cut_short(limits: &Limits, cut: Cut) -> Verdict {
             let words = format!("it had more than {} threads (processes)", limits.processes);
             Verdict::limit(Status::Error, "processes", words)
         }
+        Cut::OwnDirectory(excess) => own_directory(limits, excess),
         Cut::Stdout => {
             let words =
                 format!("it wrote more than {} bytes of standard output (stdout_bytes)", limits.stdout_bytes);
@@ -121,6 +129,24 @@ fn cut_short(limits: &Limits, cut: Cut) -> Verdict {
             Verdict::limit(Status::OutputLimit, "stderr_bytes", words)
         }
     }
+}
+
+fn own_directory(limits: &Limits, excess: Excess) -> Verdict {
+    let (limit, words) = match excess {
+        Excess::Bytes => {
+            let most = limits.own_directory_bytes;
+            ("own_directory_bytes", format!("its private directory held more than {most} bytes"))
+        }
+        Excess::Entries => {
+            let most = limits.own_directory_entries;
+            ("own_directory_entries", format!("its private directory held more than {most} entries"))
+        }
+        Excess::FileSystem => {
+            let words = "the file system of its private directory lost too much free space while it ran";
+            ("own_directory_bytes", words.to_owned())
+        }
+    };
+    Verdict::limit(Status::OutputLimit, limit, format!("{words} ({limit})"))
 }
 
 fn by_end(subject: &Subject<'_>, ended: &Ended, words: &Words) -> Verdict {

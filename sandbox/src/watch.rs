@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use crate::clock::now;
 use crate::error::Error;
+use crate::quota::{Excess, Quota};
 use crate::spawn::Child;
 use crate::sys::Ended;
 
@@ -45,6 +46,8 @@ pub(crate) enum Cut {
     Cancelled,
     /// It had too many threads.
     Threads,
+    /// Its private directory grew too large.
+    OwnDirectory(Excess),
     /// It wrote too much.
     Stdout,
     /// It wrote too much.
@@ -79,8 +82,8 @@ pub(crate) struct Seen {
     pub duration: Duration,
 }
 
-/// Watches until the child has ended and is reaped.
-pub(crate) fn watch(mut child: Child, bounds: &Bounds<'_>) -> Result<Seen, Error> {
+/// Watches until the child has ended and is reaped; its private directory, too, if it has one.
+pub(crate) fn watch(mut child: Child, bounds: &Bounds<'_>, mut quota: Option<Quota>) -> Result<Seen, Error> {
     let start = now();
     let mut pipes = Pipes::new(child.take_pipes()?, bounds);
     let mut cut = None;
@@ -98,6 +101,10 @@ pub(crate) fn watch(mut child: Child, bounds: &Bounds<'_>) -> Result<Seen, Error
             if cut.is_none() && bounds.threads > 0 && elapsed >= next_count {
                 next_count = elapsed + CANCEL_POLL;
                 cut = (child.threads() > bounds.threads).then_some(Cut::Threads);
+            }
+            if cut.is_none() {
+                let excess = quota.as_mut().and_then(|quota| quota.exceeded(elapsed));
+                cut = excess.map(Cut::OwnDirectory);
             }
             if cut.is_some() {
                 child.kill();

@@ -57,9 +57,9 @@ mod suite {
         for (field, value, words) in [
             ("landlock_abi", json!(99), "landlock"),
             ("landlock_abi", json!(0), "landlock"),
-            ("files", json!([{"path": "/nonexistent", "access": "read_tree"}]), "landlock"),
+            ("files", json!([{"path": "/proc/nonexistent", "access": "read_tree"}]), "landlock"),
             ("parent_pid", json!(1), "the parent is gone"),
-            ("directory", json!("/nonexistent"), "own directory"),
+            ("directory", json!("/proc/nonexistent"), "own directory"),
             ("limits", json!({}), "cannot decode"),
             ("task", json!({"kind": "shell"}), "cannot decode"),
         ] {

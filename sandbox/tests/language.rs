@@ -135,6 +135,12 @@ mod suite {
             (javascript(Level::Strict, "Promise.resolve(6).then(x => x * 7)"), Some("42")),
             (javascript(Level::Strict, "await Promise.resolve(42)"), Some("42")),
             (javascript(Level::Strict, "var x = 1"), None),
+            (javascript(Level::Strict, "const r = await (async () => 42)();\nr"), Some("42")),
+            (
+                javascript(Level::Strict, "async function main() { await null; return 42 }\nmain()"),
+                Some("42"),
+            ),
+            (javascript(Level::Strict, "var await = 40;\nawait + 2"), Some("42")),
         ] {
             let record = run(&program);
             assert_eq!(
@@ -236,6 +242,11 @@ mod suite {
             ("(async () => { await null; throw new Error('deep') })()", "Error: deep"),
             ("import('os').then(m => console.log('ESCAPED'))", "os"),
             ("function f() { return f() + 1 } f()", "stack"),
+            ("Promise.reject(new Error('first')); Promise.reject(new Error('second'))", "first"),
+            ("try { new ArrayBuffer(2 ** 31) } catch {}\nnull.x", "null"),
+            ("const fs = require('fs')", "no modules"),
+            ("console.log(process.argv)", "not Node.js"),
+            ("await fetch('http://localhost')", "no network"),
         ];
         let programs = cases.iter().map(|(code, _)| javascript(Level::Standard, code)).collect();
         for (program, record) in run_all(programs) {
@@ -245,6 +256,8 @@ mod suite {
             assert!(error.contains(words) && !error.contains("<prelude>"), "{} -> {record:#?}", program.code);
         }
         let record = run(&javascript(Level::Strict, "let a = 1;\nlet b = ;"));
+        assert!(record.error.unwrap().starts_with("line 2: SyntaxError"), "{}", record.stderr);
+        let record = run(&javascript(Level::Strict, "const a = await f(1);\nlet b = ;"));
         assert!(record.error.unwrap().starts_with("line 2: SyntaxError"), "{}", record.stderr);
         let caught = run(&Program::new(
             Language::JavaScript,

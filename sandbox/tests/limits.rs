@@ -61,6 +61,19 @@ mod suite {
     }
 
     #[test]
+    fn a_clock_that_runs_out_during_the_set_up_is_a_timeout() {
+        let _turn = support::alone();
+        let mut program = python(Level::Lenient, "print(1)");
+        program.timeout_ms = Some(1);
+        let record = run(&program);
+        assert_eq!(
+            (record.status, record.limit.as_deref()),
+            (Status::Timeout, Some("timeout_ms")),
+            "{record:#?}"
+        );
+    }
+
+    #[test]
     fn cancelling_is_quick() {
         let _turn = support::alone();
         let scratch = tempfile::tempdir().unwrap();
@@ -219,6 +232,45 @@ for fd in range(3, 16):
     }
 
     #[test]
+    fn the_private_directory_is_bounded_and_its_removal_holds_nobody_up() {
+        let _turn = support::alone();
+        let scratch = tempfile::tempdir().unwrap();
+        let mut options = support::options(scratch.path());
+        options.levels.lenient.own_directory_bytes = 40 << 20;
+        options.levels.lenient.own_directory_entries = 5_000;
+        let sandbox = Sandbox::new(options).unwrap();
+        let write = "import os\nfor i in range(10**9):\n    open('%d' % i, 'wb').write(b'x' * (1 << 20))";
+        let hidden = "import os\nos.mkdir('h', 0o300)\nfor i in range(10**9):\n    \
+                      open('h/%d' % i, 'wb').write(b'x' * (1 << 20))";
+        let links = "import os\nopen('f', 'w')\nfor i in range(10**9): os.link('f', '%d' % i)";
+        let deep = "import os\nfor i in range(10**9):\n    os.mkdir('d' * 200); os.chdir('d' * 200)";
+        let mapped = "import mmap, os\nfor i in range(10**9):\n    \
+                      f = open('%d' % i, 'w+b'); f.truncate(1 << 20); m = mmap.mmap(f.fileno(), 0)\n    \
+                      m.write(b'x' * (1 << 20)); m.close(); f.close()";
+        for (code, limit) in [
+            (write, "own_directory_bytes"),
+            (hidden, "own_directory_bytes"),
+            (mapped, "own_directory_bytes"),
+            (links, "own_directory_entries"),
+            (deep, "own_directory_entries"),
+        ] {
+            let (record, took) = timed(&sandbox, &python(Level::Lenient, code));
+            assert_eq!(
+                (record.status, record.limit.as_deref()),
+                (Status::OutputLimit, Some(limit)),
+                "{code}: {record:#?}"
+            );
+            let after = took.saturating_sub(Duration::from_millis(record.duration_ms));
+            assert!(after < Duration::from_millis(300), "{code}: answered {after:?} after its end");
+        }
+        let rewriting = "f = open('f', 'wb')\nfor i in range(100):\n    f.seek(0); f.write(b'x' * (1 << 20))";
+        let record = sandbox.run(&python(Level::Lenient, rewriting), &|| false);
+        assert_eq!(record.status, Status::Ok, "what is there counts, not what was written: {record:#?}");
+        support::assert_nothing_left(scratch.path());
+        assert_eq!(sandbox.leftovers(), Vec::<String>::new());
+    }
+
+    #[test]
     fn a_given_directory_is_used_and_kept() {
         let _turn = support::alone();
         let home = tempfile::tempdir().unwrap();
@@ -229,7 +281,7 @@ for fd in range(3, 16):
         let record = run(&program);
         assert_eq!((record.status, record.stdout.as_str()), (Status::Ok, "from outside\n"), "{record:#?}");
         assert_eq!(std::fs::read_to_string(home.path().join("out.txt")).unwrap(), "made");
-        program.workdir = Some("/nonexistent".into());
+        program.workdir = Some("/proc/nonexistent".into());
         assert_eq!(run(&program).status, Status::SandboxError);
     }
 
@@ -261,7 +313,7 @@ for fd in range(3, 16):
     fn a_set_up_that_fails_runs_nothing() {
         let _turn = support::alone();
         let scratch = tempfile::tempdir().unwrap();
-        for (exe, words) in [("/nonexistent", "cannot start"), ("/bin/true", "child_hook")] {
+        for (exe, words) in [("/proc/nonexistent", "cannot start"), ("/bin/true", "child_hook")] {
             let mut options = support::options(scratch.path());
             options.child_exe = exe.into();
             let sandbox = Sandbox::new(options).unwrap();

@@ -82,6 +82,24 @@ mod suite {
         support::assert_nothing_left(scratch.path());
     }
 
+    /// Refused by the filter (EPERM) although their other arguments are good; and what good programs need is not.
+    #[test]
+    fn single_flags_are_refused_where_the_call_is_not() {
+        let _turn = support::alone();
+        let code = "import ctypes, mmap, os, socket\nl = ctypes.CDLL(None, use_errno=True)\n\
+            def call(n, *a): return ctypes.get_errno() if l.syscall(ctypes.c_long(n), *a) < 0 else 0\n\
+            open('a', 'w').write('x')\nmove = lambda flags: call(RENAMEAT2, -100, b'a', -100, b'b', flags)\n\
+            print(move(4), move(5), move(1))\none, two = socket.socketpair()\n\
+            for flag in (1, 0):\n    for f in (one.send, ):\n        \
+            try: print(f(b'x', flag))\n        except OSError as e: print(e.errno)\n\
+            try: print(two.recv(1, 1))\nexcept OSError as e: print(e.errno)\nprint(two.recv(1))\n\
+            f = open('m', 'w+b'); f.truncate(4096); m = mmap.mmap(f.fileno(), 0); m[0] = 1; print(m.flush())"
+            .replace("RENAMEAT2", &libc::SYS_renameat2.to_string());
+        let scratch = tempfile::tempdir().unwrap();
+        let record = support::sandbox(scratch.path()).run(&support::python(Level::Lenient, &code), &|| false);
+        assert_eq!(record.stdout, "1 1 0\n1\n1\n1\nb'x'\nNone\n", "{record:#?}");
+    }
+
     #[test]
     fn what_must_fail_fails_quietly() {
         let _turn = support::alone();

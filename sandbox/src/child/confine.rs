@@ -14,6 +14,9 @@ use crate::sys;
 /// Real user ids of root's children start here: one each, so that the process limit counts that child alone.
 const FIRST_PRIVATE_UID: u32 = 0x7000_0000;
 
+/// Tasks that a user who is not the child's alone may well have.
+const SHARED_UID_TASKS: u64 = 16_384;
+
 /// Isolates this process, in SANDBOX.md's order.
 ///
 /// Descriptors from `first_closed` on are closed.
@@ -23,9 +26,9 @@ pub(super) fn isolate(request: &Request, first_closed: i32) -> Result<(), String
     die_with(request.parent_pid)?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|error| failed("dumpable", error))?;
-    take_private_uid()?;
+    let is_alone = take_private_uid()?;
     // Before the new uid, exec would fail: the kernel marks a process that changes into a full user.
-    limit_resources(&request.limits)?;
+    limit_resources(&request.limits, is_alone)?;
     std::env::set_current_dir(&request.directory).map_err(|error| failed("own directory", error))?;
     drop_capabilities()?;
     rustix::thread::set_no_new_privs(true).map_err(|error| failed("no-new-privs", error))
@@ -52,29 +55,38 @@ fn die_with(parent: i32) -> Result<(), String> {
 
 /// Gives a child of root a real user id of its own: `RLIMIT_NPROC` never binds the real user root.
 ///
-/// The effective user, and with it every file right, stays. Where ids cannot be changed (a user namespace that maps
-/// only some, or root without `CAP_SETUID`) the limit counts as it does for any other user.
-fn take_private_uid() -> Result<(), String> {
+/// The effective user, and with it every file right, stays. Says whether the id is private: not where ids cannot be
+/// changed (a user namespace that maps only some, root without `CAP_SETUID`, any other user).
+fn take_private_uid() -> Result<bool, String> {
     use rustix::io::Errno;
     use rustix::process::{Uid, geteuid, getpid, getuid};
     if !getuid().is_root() || !geteuid().is_root() {
-        return Ok(());
+        return Ok(false);
     }
     let own = Uid::from_raw(FIRST_PRIVATE_UID | getpid().as_raw_nonzero().get().unsigned_abs());
     match rustix::thread::set_thread_res_uid(own, None, None) {
-        Ok(()) | Err(Errno::INVAL | Errno::PERM) => Ok(()),
+        Ok(()) => Ok(true),
+        Err(Errno::INVAL | Errno::PERM) => Ok(false),
         Err(error) => Err(failed("private user id", error)),
     }
 }
 
-fn limit_resources(limits: &Limits) -> Result<(), String> {
+/// `RLIMIT_NPROC` counts every task of a real user. Where that user is the server's own, its threads and those of other
+/// runs count too: the limit then only bounds the damage. Processes are the filter's to forbid, threads the parent's to
+/// count.
+fn process_limit(limits: &Limits, is_alone: bool) -> u64 {
+    if is_alone || limits.processes == 0 { limits.processes } else { limits.processes + SHARED_UID_TASKS }
+}
+
+fn limit_resources(limits: &Limits, is_alone: bool) -> Result<(), String> {
+    let processes = process_limit(limits, is_alone);
     let table = [
         (Resource::Cpu, limits.cpu_s, limits.cpu_s + 1),
         (Resource::As, limits.address_space_bytes, limits.address_space_bytes),
         (Resource::Fsize, limits.file_size_bytes, limits.file_size_bytes),
         (Resource::Nofile, limits.open_files, limits.open_files),
         (Resource::Core, 0, 0),
-        (Resource::Nproc, limits.processes, limits.processes),
+        (Resource::Nproc, processes, processes),
     ];
     for (resource, soft, hard) in table {
         // What the server's own limits already forbid cannot be raised.
@@ -101,4 +113,18 @@ fn drop_capabilities() -> Result<(), String> {
     rustix::thread::clear_ambient_capability_set().map_err(|error| failed("ambient capabilities", error))?;
     let empty = CapabilitySets { effective: none, permitted: none, inheritable: none };
     rustix::thread::set_capabilities(None, empty).map_err(|error| failed("capset", error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::level::Level;
+
+    #[test]
+    fn a_shared_user_s_other_tasks_leave_room_and_none_stays_none() {
+        let lenient = Limits::of(Level::Lenient);
+        assert_eq!(process_limit(&lenient, true), lenient.processes);
+        assert!(process_limit(&lenient, false) > 10_000);
+        assert_eq!(process_limit(&Limits::of(Level::Strict), false), 0);
+    }
 }

@@ -43,11 +43,17 @@ pub(super) fn parse(runtime: &Runtime, code: &str, language_check: bool) -> Resu
     let realm =
         Context::full(runtime).map_err(|error| Frame::Failed { message: format!("QuickJS: {error}") })?;
     realm.with(|ctx| {
-        let Some(error) = syntax_error(&ctx, code, Mode::Script) else { return Ok(Mode::Script) };
-        if code.contains("await") && syntax_error(&ctx, code, Mode::Awaiting).is_none() {
-            return Ok(Mode::Awaiting);
+        // Awaiting first: to a sloppy script `await (…)` is the call of a function of that name, and parses.
+        let modes: &[Mode] =
+            if code.contains("await") { &[Mode::Awaiting, Mode::Script] } else { &[Mode::Script] };
+        let mut first_error = None;
+        for mode in modes {
+            match syntax_error(&ctx, code, *mode) {
+                None => return Ok(*mode),
+                Some(error) => first_error = first_error.or(Some(error)),
+            }
         }
-        Err(refusal(code, error, language_check))
+        Err(refusal(code, first_error.unwrap_or_default(), language_check))
     })
 }
 

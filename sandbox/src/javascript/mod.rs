@@ -40,6 +40,8 @@ enum End {
     Fine(Option<String>),
     /// With an uncaught error.
     Error(String),
+    /// With the error by which the engine says that there was no memory; a guest can throw the like.
+    NoMemory(String),
 }
 
 /// Runs a program behind the policy that is already in force; the code is the one to leave with.
@@ -66,10 +68,8 @@ pub(crate) fn run(report: &mut Report, limits: &Limits, code: &str, language_che
     };
     let (exit, result, error) = match end {
         End::Fine(result) => (0, result, None),
-        End::Error(error) if refused.get() && is_memory_error(&error) => {
-            (OUT_OF_MEMORY_EXIT, None, Some(error))
-        }
-        End::Error(error) => (ERROR_EXIT, None, Some(error)),
+        End::NoMemory(error) if refused.get() => (OUT_OF_MEMORY_EXIT, None, Some(error)),
+        End::Error(error) | End::NoMemory(error) => (ERROR_EXIT, None, Some(error)),
     };
     if let Some(error) = &error {
         session::write(2, &format!("{error}\n"));
@@ -77,11 +77,6 @@ pub(crate) fn run(report: &mut Report, limits: &Limits, code: &str, language_che
     let out_of_memory = exit == OUT_OF_MEMORY_EXIT;
     report.end(&Words { result: result.map(cut), error: error.map(cut), out_of_memory });
     exit
-}
-
-/// `QuickJS` throws `null` when it has not even the memory for an error.
-fn is_memory_error(error: &str) -> bool {
-    error.contains("out of memory") || error.contains("null")
 }
 
 fn start_engine(limits: &Limits, refused: &Rc<Cell<bool>>) -> rquickjs::Result<(Runtime, Context)> {

@@ -29,10 +29,10 @@ pub(super) fn run(runtime: &Runtime, context: &Context, code: &str, mode: Mode) 
     track_rejections(runtime, &rejections);
     context.with(|ctx| {
         let Ok(host) = prepare(&ctx) else {
-            return End::Error("out of memory before the first statement".to_owned());
+            return End::NoMemory("out of memory before the first statement".to_owned());
         };
         let outcome = evaluate(&ctx, &host, code, mode, &rejections);
-        outcome.unwrap_or_else(|thrown| End::Error(host.words(&ctx, thrown)))
+        outcome.unwrap_or_else(|thrown| host.uncaught(&ctx, thrown))
     })
 }
 
@@ -89,8 +89,9 @@ fn evaluate<'js>(
     let awaited = value.as_object().and_then(|object| object.as_promise()).cloned();
     loop {
         while ctx.execute_pending_job() {}
-        let unheard = rejections.borrow_mut().pop();
-        if let Some((_, reason)) = unheard {
+        // The first one: what follows it is often its consequence.
+        let unheard = rejections.borrow().first().map(|(_, reason)| reason.clone());
+        if let Some(reason) = unheard {
             return Err(reason.restore(ctx).map_err(|_| ctx.catch())?);
         }
         let wait: f64 = host.next.call(()).map_err(|_| ctx.catch())?;
@@ -117,8 +118,13 @@ fn settled<'js>(ctx: &Ctx<'js>, promise: &Promise<'js>, mode: Mode) -> Result<Va
     let Some(outcome) = promise.result::<Value<'js>>() else { return Ok(Value::new_undefined(ctx.clone())) };
     let value = outcome.map_err(|_| ctx.catch())?;
     // The engine wraps the completion value of an awaiting script.
-    match (mode, value.as_object()) {
-        (Mode::Awaiting, Some(wrapper)) => wrapper.get("value").map_err(|_| ctx.catch()),
+    let value: Value<'js> = match (mode, value.as_object()) {
+        (Mode::Awaiting, Some(wrapper)) => wrapper.get("value").map_err(|_| ctx.catch())?,
+        _ => value,
+    };
+    // `main()` at the end of an awaiting script: its promise is the value, and what it holds is meant.
+    match value.as_object().and_then(|object| object.as_promise()) {
+        Some(inner) if mode == Mode::Awaiting => settled(ctx, inner, Mode::Script),
         _ => Ok(value),
     }
 }
@@ -131,7 +137,47 @@ fn sleep(milliseconds: f64) {
     }
 }
 
+/// Whether this is what the engine throws without memory: an error of that name, or `null` when it has not even the
+/// memory for an error.
+fn says_no_memory<'js>(ctx: &Ctx<'js>, thrown: &Value<'js>) -> bool {
+    let Some(error) = thrown.as_object() else { return thrown.is_null() };
+    let message: rquickjs::Result<String> = error.get("message");
+    message.map_or_else(
+        |_| {
+            ctx.catch();
+            false
+        },
+        |message| message == "out of memory",
+    )
+}
+
+/// What to say to a name that other hosts of JavaScript have.
+fn hint(text: &str) -> Option<&'static str> {
+    let name = text.lines().next()?.strip_prefix("ReferenceError: ")?.strip_suffix(" is not defined")?;
+    match name.trim_matches('\'') {
+        "require" | "module" | "exports" => Some(
+            "there are no modules in the sandbox's JavaScript; write the function you need, or use Python",
+        ),
+        "process" | "Deno" | "Bun" | "Buffer" => Some(
+            "this is the language alone, not Node.js: console, print, timers and the ECMAScript built-ins",
+        ),
+        "fetch" | "XMLHttpRequest" | "WebSocket" => Some("there is no network in the sandbox"),
+        "document" | "window" | "localStorage" => Some("there is no browser in the sandbox"),
+        _ => None,
+    }
+}
+
 impl<'js> Host<'js> {
+    /// The end of a program that threw this.
+    fn uncaught(&self, ctx: &Ctx<'js>, thrown: Value<'js>) -> End {
+        let no_memory = says_no_memory(ctx, &thrown);
+        let mut text = self.words(ctx, thrown);
+        if let Some(hint) = hint(&text) {
+            text = format!("{}\nHint: {hint}.", text.trim_end());
+        }
+        if no_memory { End::NoMemory(text) } else { End::Error(text) }
+    }
+
     /// A thrown value in words. Its own conversions may throw again: then there is only a name for it.
     fn words(&self, ctx: &Ctx<'js>, thrown: Value<'js>) -> String {
         let is_null = thrown.is_null();

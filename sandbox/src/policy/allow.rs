@@ -38,8 +38,15 @@ const UNIX_STREAM: Outcome = Outcome::AllowIf(&[&[
     Test { argument: 1, mask: LOW & !SOCK_FLAGS, value: 1 },
     Test { argument: 2, mask: LOW, value: 0 },
 ]]);
-/// `sendto` on a connected socket: no address.
-const NO_ADDRESS: Outcome = Outcome::AllowIf(&[&[Test { argument: 4, mask: u64::MAX, value: 0 }]]);
+/// `sendto` on a connected socket: no address, and no out-of-band byte, whose bookkeeping in unix sockets has had holes.
+const NO_ADDRESS: Outcome =
+    Outcome::AllowIf(&[&[Test { argument: 4, mask: u64::MAX, value: 0 }, NOT_OUT_OF_BAND]]);
+/// `recvfrom` likewise.
+const IN_BAND: Outcome = Outcome::AllowIf(&[&[NOT_OUT_OF_BAND]]);
+/// The fourth argument without `MSG_OOB`.
+const NOT_OUT_OF_BAND: Test = Test { argument: 3, mask: 1, value: 0 };
+/// `renameat2` without `RENAME_WHITEOUT`, which would make a device.
+const NO_WHITEOUT: Outcome = Outcome::AllowIf(&[&[Test { argument: 4, mask: 4, value: 0 }]]);
 /// `prlimit64` that only reads, of the caller itself.
 const ONLY_READS: Outcome = Outcome::AllowIf(&[&[
     Test { argument: 0, mask: LOW, value: 0 },
@@ -128,14 +135,17 @@ pub(super) const ALLOWED: &[Rule] = rows! {
     Roomy OWN_PRIORITY, "likewise": getpriority;
     Roomy ONLY_READS, "limits can be read, never set": prlimit64;
     Roomy Outcome::Allow, "its own directory; landlock says where":
-        mkdirat unlinkat renameat renameat2 linkat symlinkat ftruncate truncate fsync fdatasync flock umask chdir fchdir;
+        mkdirat unlinkat renameat linkat symlinkat ftruncate truncate fsync fdatasync flock umask chdir fchdir;
+    Roomy NO_WHITEOUT, "likewise": renameat2;
+    Roomy Outcome::Allow, "mmap.flush on its own files": msync;
     Roomy Outcome::Allow, "names and sizes, no contents": readlinkat faccessat faccessat2 statfs fstatfs;
     Roomy Outcome::Allow, "copies between descriptors that it already has":
         dup dup3 pipe2 pwrite64 preadv pwritev sendfile copy_file_range;
     Roomy Outcome::Allow, "waiting on its own descriptors": ppoll pselect6 epoll_create1 epoll_ctl epoll_pwait eventfd2;
     Roomy UNIX_STREAM, "asyncio wakes itself through a socket pair": socketpair;
     Roomy NO_ADDRESS, "bytes into that pair": sendto;
-    Roomy Outcome::Allow, "bytes out of that pair": recvfrom shutdown;
+    Roomy Outcome::Allow, "the end of that pair": shutdown;
+    Roomy IN_BAND, "bytes out of it": recvfrom;
     Roomy Outcome::Allow, "its own timers and signals": setitimer getitimer rt_sigpending rt_sigtimedwait;
     Roomy Outcome::Answer(0), "landlock does not mediate it, and shutil insists on it: pretended":
         fchmod fchmodat fchown fchownat utimensat setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr;

@@ -156,6 +156,7 @@ import! {
     socketpair = SYS_socketpair,
     sendto = SYS_sendto,
     recvfrom = SYS_recvfrom,
+    msync = SYS_msync,
     shutdown = SYS_shutdown,
     setitimer = SYS_setitimer,
     getitimer = SYS_getitimer,

@@ -192,7 +192,7 @@ fn describe(path: &Path, extra: &[&String]) -> Result<Interpreter, String> {
         report_bytes: 0,
         cancel: &|| false,
     };
-    let seen = watch::watch(child, &bounds).map_err(|error| error.to_string())?;
+    let seen = watch::watch(child, &bounds, None).map_err(|error| error.to_string())?;
     if seen.ended.exit_code != Some(0) {
         let words = String::from_utf8_lossy(&seen.stderr.bytes);
         return Err(words.trim().lines().last().unwrap_or("it failed without a word").to_owned());

@@ -107,9 +107,17 @@ pub(crate) fn javascript(level: nanoclaw_sandbox::Level, code: &str) -> Program 
     Program::new(Language::JavaScript, level, code)
 }
 
-/// Fails if this process still has children or the private directories are not all gone.
+/// Fails if this process still has children or the private directories are not all gone. The remover gets some time.
 pub(crate) fn assert_nothing_left(scratch: &Path) {
-    let left: Vec<_> = std::fs::read_dir(scratch).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut left: Vec<PathBuf> = Vec::new();
+    for _ in 0..200 {
+        left = std::fs::read_dir(scratch).unwrap().map(|entry| entry.unwrap().path()).collect();
+        if left.is_empty() {
+            break;
+        }
+        #[expect(clippy::disallowed_methods, reason = "the remover works in real time")]
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
     assert!(left.is_empty(), "left behind: {left:?}");
     assert_eq!(children(), Vec::<String>::new(), "processes left behind");
 }

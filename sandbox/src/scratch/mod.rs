@@ -1,0 +1,171 @@
+//! The private directory of a lenient run: made before, removed after, whatever a hostile guest left in it.
+
+mod remove;
+mod trash;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::Mode;
+use rustix::io::Errno;
+
+use crate::error::Error;
+use remove::remove_tree;
+pub(crate) use trash::Remover;
+
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// The start of every private directory's name; process id and a number follow.
+const PREFIX: &str = "nanoclaw-run-";
+/// Likewise of one whose run has ended, while it waits for the remover.
+const TRASH_PREFIX: &str = "nanoclaw-trash-";
+const PRIVATE: Mode = Mode::RWXU;
+
+/// A directory of one run's own. Removed when dropped, at the latest.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    path: PathBuf,
+    removed: bool,
+}
+
+impl Scratch {
+    /// Makes one below `parent`, for this user alone.
+    pub(crate) fn make(parent: &Path) -> Result<Self, Error> {
+        let fail = |source: Errno| Error::MakeScratch { path: parent.to_owned(), source: source.into() };
+        let parent =
+            parent.canonicalize().map_err(|source| Error::MakeScratch { path: parent.to_owned(), source })?;
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
+            match rustix::fs::mkdir(&path, PRIVATE) {
+                Ok(()) => return Ok(Self { path, removed: false }),
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(fail(error)),
+            }
+        }
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Renames it out of the way and leaves the rest to the remover: the time of it does not depend on the contents.
+    pub(crate) fn discard(mut self, remover: &Remover) -> Result<(), Error> {
+        self.removed = true;
+        let fail = |source| Error::RemoveScratch { path: self.path.clone(), source };
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let trash = self.path.with_file_name(format!("{TRASH_PREFIX}{}-{number}", std::process::id()));
+            match std::fs::rename(&self.path, &trash) {
+                Ok(()) => {
+                    remover.take(trash);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                Err(error) => return Err(fail(error)),
+            }
+        }
+    }
+
+    /// Removes it with everything in it, at once.
+    pub(crate) fn remove(mut self) -> Result<(), Error> {
+        self.removed = true;
+        remove_tree(&self.path)
+            .map_err(|source| Error::RemoveScratch { path: self.path.clone(), source: source.into() })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if !self.removed {
+            // A run that failed half-way has its own error to report; the directory is the lesser matter.
+            remove_tree(&self.path).ok();
+        }
+    }
+}
+
+/// Gives the remover what runs of dead servers left below `parent` (a `kill -9` leaves no time to clean up).
+pub(crate) fn sweep(parent: &Path, remover: &Remover) {
+    let Ok(entries) = std::fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let name = name.to_str().unwrap_or_default();
+        let rest = name.strip_prefix(PREFIX).or_else(|| name.strip_prefix(TRASH_PREFIX));
+        let owner = rest.and_then(|rest| rest.split('-').next());
+        let Some(owner) = owner.and_then(|pid| pid.parse().ok()).and_then(rustix::process::Pid::from_raw)
+        else {
+            continue;
+        };
+        if rustix::process::test_kill_process(owner) == Err(Errno::SRCH) {
+            // Another user's, or being swept by another server: not ours to worry about.
+            remover.take(entry.path());
+        }
+    }
+}
+
+/// Removes a tree that a test made.
+#[cfg(test)]
+pub(crate) fn remove_now(path: &Path) -> rustix::io::Result<()> {
+    remove_tree(path)
+}
+
+/// Checks a directory that the caller gives instead of a private one.
+pub(crate) fn check_workdir(path: &Path) -> Result<PathBuf, Error> {
+    let bad = |reason: String| Error::BadWorkdir { path: path.to_owned(), reason };
+    let real = path.canonicalize().map_err(|error: io::Error| bad(error.to_string()))?;
+    if !real.is_dir() {
+        return Err(bad("it is not a directory".to_owned()));
+    }
+    if real.parent().is_none() {
+        return Err(bad("it is the root directory".to_owned()));
+    }
+    Ok(real)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_directory_is_removed_too() {
+        let home = tempfile::tempdir().unwrap();
+        let path = Scratch::make(home.path()).unwrap().path().to_owned();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_dead_server_s_directory_is_swept_and_a_live_one_s_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let live = Scratch::make(home.path()).unwrap();
+        for prefix in [PREFIX, TRASH_PREFIX] {
+            let dead = home.path().join(format!("{prefix}{}-0", i32::MAX));
+            std::fs::create_dir_all(dead.join("x")).unwrap();
+        }
+        let remover = Remover::default();
+        sweep(home.path(), &remover);
+        drop(remover);
+        assert!(live.path().exists());
+        assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn discarding_is_a_rename_and_the_remover_does_the_rest() {
+        let home = tempfile::tempdir().unwrap();
+        let scratch = Scratch::make(home.path()).unwrap();
+        let path = scratch.path().to_owned();
+        std::fs::create_dir_all(path.join("x/y")).unwrap();
+        let remover = Remover::default();
+        scratch.discard(&remover).unwrap();
+        assert!(!path.exists());
+        drop(remover);
+        assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_root_is_no_workdir() {
+        assert!(check_workdir(Path::new("/")).is_err());
+        assert!(check_workdir(Path::new("/dev/null")).is_err());
+    }
+}
