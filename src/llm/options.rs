@@ -21,7 +21,7 @@ pub struct ModelOptions {
     /// The wire dialect; guessed from the URL when absent.
     #[serde(default)]
     pub provider: Option<Provider>,
-    /// Tokens that fit into one request and its answer.
+    /// Tokens that fit into one request and its answer; noted, not used yet: nothing is summarised.
     #[serde(default)]
     pub context_window: Option<u32>,
     /// Bound of one answer, tokens.
