@@ -45,6 +45,94 @@ mod suite {
     }
 
     #[test]
+    fn a_refused_import_is_explained() {
+        let record = run(&python(
+            Level::Standard,
+            "try:\n    import numpy as np, os\nexcept ImportError:\n    import sys",
+        ));
+        let said = record.error.unwrap_or_default();
+        assert_eq!(record.status, Status::ModuleNotAllowed);
+        for words in [
+            "line 2",
+            "'numpy'",
+            "'os' (line 2)",
+            "'sys' (line 4)",
+            "try/except",
+            "extra_allowed_modules.standard",
+        ] {
+            assert!(said.contains(words), "{words}: {said}");
+        }
+        assert!(said.contains("not installed") && !said.contains("strictness=lenient"), "{said}");
+    }
+
+    #[test]
+    fn lenient_says_why_there_are_no_processes_and_no_network() {
+        for (code, words) in [
+            ("import subprocess\nsubprocess.run(['ls'])", "no processes"),
+            ("import os\nos.system('ls')", "no processes"),
+            ("import os\nos.fork()", "no processes"),
+            ("import os\nos.execv('/bin/true', ['true'])", "no processes"),
+            ("import socket\nsocket.socket()", "no network"),
+            ("import urllib.request\nurllib.request.urlopen('http://example.org')", "no network"),
+        ] {
+            let record = run(&python(Level::Lenient, code));
+            assert_eq!(record.status, Status::Error, "{code}: {record:#?}");
+            assert!(record.error.unwrap_or_default().contains(words), "{code}: {}", record.stderr);
+        }
+    }
+
+    #[test]
+    fn whatever_the_guest_does_to_its_end_it_is_told() {
+        for (code, words) in [
+            ("raise ValueError('a\\ud800b')", "ValueError: a\\ud800b"),
+            ("import sys\nsys.exit('bye')", "bye"),
+            ("import sys\nsys.stderr = None\n1/0", "ZeroDivisionError"),
+            ("import sys\nsys.stderr.close()\n1/0", "ZeroDivisionError"),
+            ("class E(SystemExit):\n    code = property(lambda s: 1/0)\nraise E()", "SystemExit"),
+            ("class C:\n    def __str__(s): raise KeyboardInterrupt\nraise SystemExit(C())", "SystemExit"),
+            ("class E(Exception):\n    def __str__(s): 1/0\nraise E()", "E"),
+        ] {
+            let record = run(&python(Level::Lenient, code));
+            assert_eq!((record.status, record.exit_code), (Status::Error, Some(1)), "{code}: {record:#?}");
+            assert!(record.error.unwrap_or_default().contains(words), "{code}: {}", record.stderr);
+        }
+        let record = run(&python(Level::Strict, "'a\\ud800b'[0:2]"));
+        assert_eq!(
+            (record.status, record.result.as_deref()),
+            (Status::Ok, Some("'a\\ud800'")),
+            "{record:#?}"
+        );
+        let shown = run(&python(Level::Strict, "class R:\n    def __repr__(s): return '\\ud800'\nR()"));
+        assert_eq!(shown.result.as_deref(), Some("\\ud800"), "{shown:#?}");
+    }
+
+    #[test]
+    fn the_guest_s_directory_is_searched_only_once_the_guest_runs() {
+        let home = tempfile::tempdir().unwrap();
+        for name in ["__future__", "traceback", "tokenize", "_colorize", "codeop", "unicodedata", "textwrap"]
+        {
+            let planted =
+                format!("open('ran-{name}', 'w')\nimport os\nos.write(3, b'{{\"frame\":\"go\"}}')\n");
+            std::fs::write(home.path().join(format!("{name}.py")), planted).unwrap();
+        }
+        std::fs::write(home.path().join("mine.py"), "x = 42").unwrap();
+        for (code, status) in [
+            ("from __future__ import annotations\nimport mine\nmine.x", Status::Ok),
+            ("from __future__ import foo", Status::SyntaxError),
+            ("x = (", Status::SyntaxError),
+            ("x = '\u{1f600}' y", Status::SyntaxError),
+        ] {
+            let mut program = python(Level::Lenient, code);
+            program.workdir = Some(home.path().to_owned());
+            let record = run(&program);
+            assert_eq!(record.status, status, "{code}: {record:#?}");
+            let ran = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name());
+            let ran: Vec<_> = ran.filter(|name| name.to_string_lossy().starts_with("ran-")).collect();
+            assert!(ran.is_empty(), "{code}: {ran:?}");
+        }
+    }
+
+    #[test]
     fn only_the_builtins_are_meant() {
         let fine = [
             "import re\nprint(re.compile('a').match('a') is not None)",
@@ -82,6 +170,7 @@ mod suite {
             (Level::Standard, "try:\n    import numpy\nexcept ImportError: pass", Status::ModuleNotAllowed),
             (Level::Strict, "import json", Status::ModuleNotAllowed),
             (Level::Strict, "isinstance(1, int)", Status::BuiltinNotAllowed),
+            (Level::Standard, "from __future__ import foo", Status::SyntaxError),
             (Level::Standard, "x = (", Status::SyntaxError),
             (Level::Standard, "def f():\nreturn 1", Status::SyntaxError),
             (Level::Standard, "nonlocal x", Status::SyntaxError),

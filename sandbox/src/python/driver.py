@@ -11,8 +11,14 @@ FILE = "<code>"
 MAX_TEXT = 15000
 
 
+def readable(text):
+    """Text that every reader takes: a lone surrogate becomes its escape."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def report(pipe=FRAMES, **line):
     import json, os
+    line = {key: readable(value) if isinstance(value, str) else value for key, value in line.items()}
     data = (json.dumps(line) + "\n").encode()
     while data:
         data = data[os.write(pipe, data):]
@@ -83,7 +89,8 @@ def warm_up(task):
                 __import__(name)
             except Exception:
                 pass  # this Python lacks it (uu since 3.13): the guest will be told so by its own import
-    for name in ("ast", "traceback", "linecache", "gc", "builtins", "threading", "atexit", "io"):
+    # Also what parsing and telling of errors import late: nothing of ours may be looked for in the guest's directory.
+    for name in ("ast", "traceback", "linecache", "tokenize", "__future__", "gc", "builtins", "threading", "atexit", "io"):
         __import__(name)
 
 
@@ -108,15 +115,24 @@ class Rules:
         self.allowed = task["allowed_modules"]
         self.refused = frozenset(task["refused_builtins"])
 
-    def module(self, line, name):
-        more = ""
-        if name.split(".")[0] == "io" or name.split(".")[0] == "StringIO":
-            more = " For csv.writer any object with a write(text) method does, and csv.reader takes text.splitlines()."
-        return (
-            "line %d: module '%s' is not allowed at level %s. Allowed: %s.%s "
-            "Way out: strictness=lenient (full standard library), or add it to extra_allowed_modules.%s."
-            % (line, name, self.level, ", ".join(sorted(self.allowed)), more, self.level)
-        )
+    def module(self, line, name, others=(), guarded=False):
+        top, more = name.split(".")[0], ""
+        if others:
+            more += " Also refused: %s." % ", ".join("'%s' (line %d)" % (other, at) for at, other in others)
+        if guarded:
+            more += " A try/except around the import does not help: the whole program is checked before it runs."
+        if top in ("io", "StringIO"):
+            more += " For csv.writer any object with a write(text) method does, and csv.reader takes text.splitlines()."
+        return "line %d: module '%s' is not allowed at level %s. Allowed: %s.%s Way out: %s." % (
+            line, name, self.level, ", ".join(sorted(self.allowed)), more, self.way_out(top))
+
+    def way_out(self, top):
+        # Python 3.9 has no such list: everything counts as the library's there.
+        if top and top not in getattr(sys, "stdlib_module_names", (top,)):
+            return ("'%s' is not part of Python's standard library, so no strictness helps; if it is installed on the host, "
+                    "the operator can add it to extra_allowed_modules.%s; if it is not installed, do without it"
+                    % (top, self.level))
+        return ("strictness=lenient (full standard library), or add it to extra_allowed_modules.%s" % self.level)
 
     def builtin(self, line, name):
         return (
@@ -142,7 +158,30 @@ class Check:
             if isinstance(node, self.scopes):
                 scopes = scopes + ((not isinstance(node, self.ast.ClassDef), self.bound(node)),)
             stack.extend((child, scopes) for child in self.ast.iter_child_nodes(node))
-        return min(self.refusals, default=None)
+        return self.first_refusal(tree)
+
+    def first_refusal(self, tree):
+        """Status and message of the first refusal; all refused modules at once, so that one correction does."""
+        if not self.refusals:
+            return None
+        line, status, name = min(self.refusals)
+        if status == "builtin_not_allowed":
+            return status, self.rules.builtin(line, name)
+        others = {}
+        for at, other_status, other in sorted(self.refusals):
+            if other_status == status and other != name:
+                others.setdefault(other, at)
+        return status, self.rules.module(line, name, [(at, other) for other, at in others.items()][:20],
+                                         line in self.guarded_lines(tree))
+
+    def guarded_lines(self, tree):
+        """The lines of imports whose failure the program means to catch."""
+        lines = set()
+        for node in self.ast.walk(tree):
+            if isinstance(node, self.ast.Try) and node.handlers:
+                lines.update(inner.lineno for statement in node.body for inner in self.ast.walk(statement)
+                             if isinstance(inner, (self.ast.Import, self.ast.ImportFrom)))
+        return lines
 
     def look(self, node, scopes):
         ast = self.ast
@@ -154,7 +193,7 @@ class Check:
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in self.rules.refused:
             last = len(scopes) - 1
             if not any(node.id in names for at, (is_open, names) in enumerate(scopes) if is_open or at == last):
-                self.refusals.append((node.lineno, "builtin_not_allowed", self.rules.builtin(node.lineno, node.id)))
+                self.refusals.append((node.lineno, "builtin_not_allowed", node.id))
 
     def import_from(self, node):
         name = "." * node.level + (node.module or "")
@@ -169,7 +208,7 @@ class Check:
 
     def module(self, line, name, also):
         if not also and not is_allowed(name, self.rules.allowed):
-            self.refusals.append((line, "module_not_allowed", self.rules.module(line, name)))
+            self.refusals.append((line, "module_not_allowed", name))
 
     def bound(self, scope):
         """The names that a scope binds itself (comprehensions count to the scope around them)."""
@@ -232,17 +271,20 @@ class Guest:
             rules = Rules(task)
             refusal = Check(rules, ast).run(tree)
             if refusal:
-                self.refuse(refusal[1], refusal[2])
+                self.refuse(*refusal)
             self.values["__builtins__"] = guest_builtins(rules, builtins)
         elif task["level"] == "lenient":
             builtins.exit = builtins.quit = sys.exit
         last = tree.body[-1] if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         if last is not None:
             del tree.body[-1]
-        flags = 0x1000000 if any(isinstance(n, ast.ImportFrom) and n.module == "__future__" for n in tree.body) else 0
-        flags = flags and sum(getattr(__import__("__future__"), a.name).compiler_flag for n in tree.body
-                              if isinstance(n, ast.ImportFrom) and n.module == "__future__" for a in n.names)
+        # First: it knows which features there are.
         self.body = compile(tree, FILE, "exec", dont_inherit=True)
+        flags = 0
+        for node in tree.body:
+            if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+                for alias in node.names:
+                    flags |= getattr(__import__("__future__"), alias.name).compiler_flag
         self.last = last and compile(ast.Expression(last.value), FILE, "eval", flags, dont_inherit=True)
 
     @staticmethod
@@ -279,7 +321,7 @@ def cut(text):
 def parse(task):
     try:
         return Guest(task)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as error:
+    except Exception as error:  # whatever the compiler makes of it, nothing of it has run
         import traceback
         text = "".join(traceback.format_exception_only(type(error), error)).rstrip()
         if not isinstance(error, SyntaxError):
@@ -290,13 +332,29 @@ def parse(task):
 
 
 def exit_code(leaving):
-    code = leaving.code
-    if code is None:
-        return 0
-    if isinstance(code, int):
-        return code & 0xFF
-    sys.stderr.write(str(code) + "\n")
-    return 1
+    """The exit code of a SystemExit and its words; whatever the guest made of them, there is an answer."""
+    try:
+        code = leaving.code
+        if code is None:
+            return 0, None
+        if isinstance(code, int):
+            return int.__and__(code, 0xFF), None
+        return 1, str(code)
+    except BaseException:
+        return 1, "SystemExit"
+
+
+def complain(text):
+    """Says why the program ended. The guest may have closed its stream, or put something else there."""
+    text += "\n"
+    try:
+        sys.stderr.write(text)
+    except BaseException:
+        import os
+        try:
+            os.write(2, readable(text).encode())
+        except BaseException:
+            pass
 
 
 def finish():
@@ -311,26 +369,34 @@ def finish():
             pass
 
 
-def run(guest):
+def words_of(caught):
+    try:
+        return words(caught)
+    except BaseException:
+        return type(caught).__name__
+
+
+def run(guest, task):
     import os
     leave, tell, finish_up = os._exit, report, finish
     code, result, error, out_of_memory = 0, None, None, False
     tell(frame="go")
     os.close(FRAMES)  # what comes after is the guest's word
     try:
+        if task["level"] == "lenient":
+            # Not before: a module of the guest's directory is guest code.
+            sys.path.insert(0, task["directory"])
         result = guest.run()
     except SystemExit as leaving:
-        code = exit_code(leaving)
+        code, error = exit_code(leaving)
     except BaseException as caught:
-        code, out_of_memory = 1, isinstance(caught, MemoryError)
-        try:
-            error = words(caught)
-        except BaseException:
-            error = type(caught).__name__
+        code, out_of_memory = 1, issubclass(type(caught), MemoryError)
+        error = words_of(caught)
         caught = None
         guest.values.clear() if out_of_memory else None
-        sys.stderr.write(error + "\n")
     try:
+        if error is not None:
+            complain(error)
         finish_up()
     except BaseException:
         pass
@@ -340,10 +406,25 @@ def run(guest):
         leave(code)
 
 
+def explain_refusals():
+    """Says in words what the kernel policy refuses without a word. Never the boundary: it only speaks first."""
+    processes = frozenset(("subprocess.Popen", "os.system", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.exec", "pty.spawn"))
+    names = frozenset(("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"))
+
+    def hook(event, arguments):
+        if event in processes:
+            raise PermissionError(1, "the sandbox allows no processes at this level; threads work")
+        # A pair of unix sockets is allowed: asyncio wakes itself through one.
+        if event in names or event == "socket.__new__" and arguments[1] not in (1, -1):
+            raise PermissionError(1, "no network in the sandbox")
+
+    sys.addaudithook(hook)
+
+
 def enter_own_directory(task):
     import os
     os.environ.update(HOME=task["directory"], TMPDIR=task["directory"])
-    sys.path.insert(0, task["directory"])
+    explain_refusals()
 
 
 def main():
@@ -364,7 +445,7 @@ def main():
     if task["level"] != "lenient":
         forget_ctypes()
     report(frame="ready")
-    run(parse(task))
+    run(parse(task), task)
 
 
 main()
