@@ -67,6 +67,8 @@ pub(crate) const LEVEL: &[Range] = &[
     ("file_size_bytes", 0, 64 * GIB),
     ("open_files", 8, 65_536),
     ("processes", 0, 4_096),
+    ("own_directory_bytes", 0, 64 * GIB),
+    ("own_directory_entries", 0, 200_000),
     ("stdout_bytes", 0, 64 * MIB),
     ("stderr_bytes", 0, 64 * MIB),
 ];
