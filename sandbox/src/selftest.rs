@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 use crate::frame::{self, Stage};
@@ -50,6 +51,8 @@ const QUIET: &[&str] = &[
     "read /proc of the parent",
     "map executable memory",
     "write below /tmp",
+    "truncate the canary",
+    "truncate the canary by opening it",
 ];
 
 /// How long a probe child may take on a busy machine.
@@ -70,7 +73,7 @@ pub(crate) fn attempt(probe: &Probe, parent: i32) -> i32 {
 
 fn quiet(canary: &Path, parent: i32) -> i32 {
     let elsewhere = canary.with_extension("made");
-    let attempts: [bool; 8] = [
+    let attempts: [bool; 10] = [
         std::fs::read(canary).is_ok(),
         std::fs::OpenOptions::new().append(true).open(canary).is_ok(),
         sys::attempt::socket().is_ok(),
@@ -79,6 +82,8 @@ fn quiet(canary: &Path, parent: i32) -> i32 {
         std::fs::read(format!("/proc/{parent}/status")).is_ok(),
         sys::attempt::executable_memory().is_ok(),
         std::fs::write(elsewhere, "x").is_ok(),
+        sys::attempt::truncate(canary).is_ok(),
+        rustix::fs::open(canary, OFlags::RDONLY | OFlags::TRUNC, Mode::empty()).is_ok(),
     ];
     match attempts.iter().position(|escaped| *escaped) {
         None => HELD,

@@ -147,6 +147,14 @@ pub(crate) mod attempt {
 
     use super::checked;
 
+    /// Truncates a file by its path.
+    pub(crate) fn truncate(path: &std::path::Path) -> io::Result<()> {
+        use std::os::unix::ffi::OsStrExt;
+        let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
+        // SAFETY: the path is null-terminated and live.
+        checked(unsafe { libc::truncate(path.as_ptr(), 0) }.into()).map(drop)
+    }
+
     /// Opens an internet socket.
     pub(crate) fn socket() -> io::Result<()> {
         // SAFETY: socket touches no memory.

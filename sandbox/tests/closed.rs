@@ -70,6 +70,28 @@ mod suite {
         assert_closed("not json", "cannot decode");
     }
 
+    /// On old kernels landlock does not mediate truncation (ABI 3), TCP (4), signals (6): the filters do.
+    #[test]
+    fn every_level_holds_under_the_rules_of_every_older_kernel() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("own")).unwrap();
+        let canary = home.path().join("canary");
+        std::fs::write(&canary, "kept").unwrap();
+        for level in nanoclaw_sandbox::Level::ALL {
+            for abi in 1..=6 {
+                let mut changed = request();
+                changed["level"] = json!(level);
+                changed["limits"] = json!(nanoclaw_sandbox::Limits::of(level));
+                changed["landlock_abi"] = json!(abi);
+                changed["files"] = json!([{"path": home.path().join("own"), "access": "own_tree"}]);
+                changed["task"] = json!({"kind": "probe", "quiet": {"canary": canary}});
+                let (report, code) = report_of(&changed.to_string());
+                assert_eq!(code, Some(0), "{level} under ABI {abi}: {report}");
+                assert_eq!(std::fs::read_to_string(&canary).unwrap(), "kept");
+            }
+        }
+    }
+
     #[test]
     fn a_python_that_cannot_start_is_reported() {
         let mut changed = request();

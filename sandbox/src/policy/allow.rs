@@ -11,6 +11,18 @@ const NOT_BARE: Outcome = Outcome::AllowIf(&[&[
     Test { argument: 2, mask: O_PATH, value: 0 },
     Test { argument: 3, mask: SET_ID, value: 0 },
 ]]);
+/// The same, and `O_TRUNC` only together with exactly `O_WRONLY` or `O_RDWR`.
+const WRITES_OR_KEEPS: Outcome = Outcome::AllowIf(&[
+    &[Test { argument: 2, mask: O_PATH | O_TRUNC, value: 0 }, Test { argument: 3, mask: SET_ID, value: 0 }],
+    &[
+        Test { argument: 2, mask: O_PATH | O_ACCMODE, value: 0o1 },
+        Test { argument: 3, mask: SET_ID, value: 0 },
+    ],
+    &[
+        Test { argument: 2, mask: O_PATH | O_ACCMODE, value: 0o2 },
+        Test { argument: 3, mask: SET_ID, value: 0 },
+    ],
+]);
 /// `ioctl(TCGETS)`: what `isatty` asks.
 const IS_TERMINAL: &[Test] = &[Test { argument: 1, mask: LOW, value: 0x5401 }];
 /// `ioctl(FIONBIO)`: what Python's `setblocking` does to its own socket pair; asyncio cannot start without.
@@ -87,6 +99,8 @@ const HARMLESS_SIGNALS: Outcome = Outcome::AllowIf(&[
 const LOW: u64 = 0xffff_ffff;
 const PROT_EXEC: u64 = 4;
 const O_PATH: u64 = 0o10_000_000;
+const O_ACCMODE: u64 = 0o3;
+const O_TRUNC: u64 = 0o1_000;
 /// `S_ISUID | S_ISGID`.
 const SET_ID: u64 = 0o6_000;
 /// `O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | __O_TMPFILE`.
@@ -123,7 +137,6 @@ pub(super) const ALLOWED: &[Rule] = rows! {
     Confined DESCRIPTOR_FLAGS, "descriptor flags": fcntl;
     All Outcome::Answer(libc::ENOSYS), "its flags lie in memory, out of a filter's sight: the C library falls back to clone": clone3;
 
-    Roomy NOT_BARE, "files of its own directory; landlock says which": openat;
     Roomy Outcome::AllowIf(&[IS_TERMINAL, NON_BLOCKING, CLOSE_ON_EXEC, KEEP_ON_EXEC]), "isatty, asyncio, tempfile": ioctl;
     Roomy DESCRIPTOR_FLAGS_AND_LOCKS, "descriptor flags, locks on its own files": fcntl;
     Roomy THREAD, "threads, never processes": clone;
@@ -135,7 +148,7 @@ pub(super) const ALLOWED: &[Rule] = rows! {
     Roomy OWN_PRIORITY, "likewise": getpriority;
     Roomy ONLY_READS, "limits can be read, never set": prlimit64;
     Roomy Outcome::Allow, "its own directory; landlock says where":
-        mkdirat unlinkat renameat linkat symlinkat ftruncate truncate fsync fdatasync flock umask chdir fchdir;
+        mkdirat unlinkat renameat linkat symlinkat ftruncate fsync fdatasync flock umask chdir fchdir;
     Roomy NO_WHITEOUT, "likewise": renameat2;
     Roomy Outcome::Allow, "mmap.flush on its own files": msync;
     Roomy Outcome::Allow, "names and sizes, no contents": readlinkat faccessat faccessat2 statfs fstatfs;
@@ -152,6 +165,21 @@ pub(super) const ALLOWED: &[Rule] = rows! {
     Roomy Outcome::Answer(libc::EOPNOTSUPP), "landlock does not mediate it; shutil goes on where there are no attributes":
         listxattr llistxattr flistxattr getxattr lgetxattr fgetxattr;
 };
+
+/// Rules that hold only where landlock mediates truncation.
+pub(super) const ALLOWED_WITH_TRUNCATION: &[Rule] = rows! {
+    Roomy NOT_BARE, "files of its own directory; landlock says which": openat;
+    Roomy Outcome::Allow, "likewise": truncate;
+};
+
+/// Rules that hold where it does not: what truncates must open for writing, which landlock has always mediated, and
+/// does so before the kernel truncates.
+pub(super) const ALLOWED_WITHOUT_TRUNCATION: &[Rule] = rows! {
+    Roomy WRITES_OR_KEEPS, "files of its own directory; landlock says which": openat;
+};
+
+/// The ABI that mediates truncation.
+pub(super) const TRUNCATION_ABI: u32 = 3;
 
 /// Rules that hold only where landlock scopes signals.
 pub(super) const ALLOWED_WITH_SIGNAL_SCOPE: &[Rule] = rows! {

@@ -14,7 +14,10 @@ use seccompiler::{
 };
 use thiserror::Error;
 
-use super::allow::{ALLOWED, ALLOWED_WITH_SIGNAL_SCOPE, SIGNAL_SCOPE_ABI};
+use super::allow::{
+    ALLOWED, ALLOWED_WITH_SIGNAL_SCOPE, ALLOWED_WITH_TRUNCATION, ALLOWED_WITHOUT_TRUNCATION,
+    SIGNAL_SCOPE_ABI, TRUNCATION_ABI,
+};
 use super::kill::{KILLED, NEEDED_FOR_SET_UP};
 use super::legacy;
 use super::rule::{Outcome, Profile, Rule, Test, number};
@@ -65,7 +68,15 @@ pub(crate) fn compile(profile: Profile, landlock_abi: u32) -> Result<Filters, Fi
 /// The rows of the allow list that hold for a profile.
 fn allowed_rules(profile: Profile, landlock_abi: u32) -> Vec<&'static Rule> {
     let scoped: &[Rule] = if landlock_abi >= SIGNAL_SCOPE_ABI { ALLOWED_WITH_SIGNAL_SCOPE } else { &[] };
-    ALLOWED.iter().chain(legacy::ALLOWED).chain(scoped).filter(|rule| rule.whom.covers(profile)).collect()
+    let truncating =
+        if landlock_abi >= TRUNCATION_ABI { ALLOWED_WITH_TRUNCATION } else { ALLOWED_WITHOUT_TRUNCATION };
+    ALLOWED
+        .iter()
+        .chain(legacy::ALLOWED)
+        .chain(scoped)
+        .chain(truncating)
+        .filter(|rule| rule.whom.covers(profile))
+        .collect()
 }
 
 fn kill_program(rules: &[&Rule]) -> Result<BpfProgram, FilterError> {
