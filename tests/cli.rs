@@ -232,7 +232,10 @@ fn p9_a_bad_configuration_exits_78_and_a_secret_is_never_shown() {
         let ran = run(&["config", "check", "--config", path]);
         assert_eq!(ran.code, 78, "{text}: {}", ran.err);
         assert!(ran.err.contains(word) && ran.err.contains("\nhint: "), "{text}: {}", ran.err);
-        assert_eq!(run(&["serve", "--config", path]).code, 78, "{text}");
+        let data = dir.path().join("data");
+        let serve = ["serve", "--config", path, "--data-dir", data.to_str().expect("UTF-8")];
+        assert_eq!(run(&serve).code, 78, "{text}");
+        assert!(!data.exists(), "{text}: nothing is made before the configuration is known to be good");
     }
     std::fs::write(&file, "models: [{id: a, api_url: \"http://127.0.0.1:1/v1\", api_key: sk-very-secret}]")
         .expect("written");

@@ -102,19 +102,16 @@ impl App {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
         process::settle();
+        // What can be refused by its words alone is refused before anything is made.
+        let model = Arc::new(Router::new(config.models.clone(), &config.limits)?);
+        let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
+        let tools = Arc::new(executor(config, &sandbox)?);
         let store = open_store(config, &clock)?;
         let runtime = start_runtime()?;
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
         let listener = listen(&runtime, &config.listen)?;
         let bound = listener.bound().clone();
-        let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
-        let ports = Ports {
-            store: Arc::<RedbStore>::clone(&store),
-            model: Arc::new(Router::new(config.models.clone(), &config.limits)?),
-            tools: Arc::new(executor(config, &sandbox)?),
-            clock,
-            entropy,
-        };
+        let ports = Ports { store: Arc::<RedbStore>::clone(&store), model, tools, clock, entropy };
         let limits = DriveLimits {
             model_failures: config.limits.model_failures,
             history_messages: config.limits.history_messages,
