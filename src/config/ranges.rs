@@ -21,6 +21,7 @@ pub(crate) const TOP: &[Range] =
 /// Keys of `limits:`.
 pub(crate) const LIMITS: &[Range] = &[
     ("body_bytes", KIB, GIB),
+    ("bodies_bytes", KIB, 64 * GIB),
     ("header_bytes", 8 * KIB, MIB),
     ("headers", 16, 1_000),
     ("header_timeout_s", 1, 3_600),
@@ -45,6 +46,7 @@ pub(crate) const LIMITS: &[Range] = &[
     ("model_idle_timeout_s", 1, 3_600),
     ("model_connect_timeout_s", 1, 600),
     ("history_messages", 0, 100_000),
+    ("history_bytes", KIB, GIB),
     ("crashes", 1, 100),
     ("drain_s", 0, 3_600),
     ("page", 1, 1_000),
@@ -107,6 +109,10 @@ impl Problems {
             let allowed =
                 format!("must not be more than limits.job_timeout_max_s = {}", limits.job_timeout_max_s);
             self.add("limits.job_timeout_s", limits.job_timeout_s, allowed);
+        }
+        if limits.bodies_bytes < limits.body_bytes {
+            let allowed = format!("must not be less than limits.body_bytes = {}", limits.body_bytes);
+            self.add("limits.bodies_bytes", limits.bodies_bytes, allowed);
         }
         if limits.page > limits.page_max {
             let allowed = format!("must not be more than limits.page_max = {}", limits.page_max);
