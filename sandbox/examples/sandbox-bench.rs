@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut lines = Vec::new();
     for (language, code) in [(Language::JavaScript, "console.log(6 * 7)"), (Language::Python, "print(6 * 7)")]
     {
-        for level in Level::ALL {
+        for level in Level::FOR_CODE {
             let program = Program::new(language, level, code);
             let mut times = Vec::with_capacity(runs);
             sandbox.run(&program, &|| false);

@@ -14,11 +14,15 @@ pub enum Level {
     Standard,
     /// The full standard library, threads, and a private directory.
     Lenient,
+    /// Shell commands alone: processes, and the system's programs. No strictness that a call could name.
+    Shell,
 }
 
 impl Level {
     /// Every level, from the tightest on.
-    pub const ALL: [Self; 3] = [Self::Strict, Self::Standard, Self::Lenient];
+    pub const ALL: [Self; 4] = [Self::Strict, Self::Standard, Self::Lenient, Self::Shell];
+    /// The levels of Python and JavaScript: what a call may name as its strictness.
+    pub const FOR_CODE: [Self; 3] = [Self::Strict, Self::Standard, Self::Lenient];
 
     /// The name used in configuration, messages and records.
     pub const fn name(self) -> &'static str {
@@ -26,6 +30,7 @@ impl Level {
             Self::Strict => "strict",
             Self::Standard => "standard",
             Self::Lenient => "lenient",
+            Self::Shell => "shell",
         }
     }
 
@@ -35,7 +40,7 @@ impl Level {
     /// them, and the self-test tries it.
     pub const fn minimum_landlock_abi(self) -> u32 {
         match self {
-            Self::Strict | Self::Standard | Self::Lenient => 1,
+            Self::Strict | Self::Standard | Self::Lenient | Self::Shell => 1,
         }
     }
 }
@@ -54,6 +59,8 @@ pub enum Language {
     Python,
     /// The built-in `QuickJS`.
     JavaScript,
+    /// A command line for the host's `bash`, or its `sh` where there is none. At [`Level::Shell`] alone.
+    Bash,
 }
 
 impl Language {
@@ -62,6 +69,7 @@ impl Language {
         match self {
             Self::Python => "python",
             Self::JavaScript => "javascript",
+            Self::Bash => "bash",
         }
     }
 }

@@ -74,6 +74,18 @@ impl Limits {
                 stdout_bytes: MIB,
                 stderr_bytes: 256 * KIB,
             },
+            Level::Shell => Self {
+                timeout_ms: 60_000,
+                cpu_s: 61,
+                address_space_bytes: GIB,
+                file_size_bytes: 256 * MIB,
+                open_files: 256,
+                processes: 128,
+                own_directory_bytes: GIB,
+                own_directory_entries: 100_000,
+                stdout_bytes: MIB,
+                stderr_bytes: 256 * KIB,
+            },
         }
     }
 }
@@ -88,6 +100,8 @@ pub struct Levels {
     pub standard: Limits,
     /// Limits of `lenient`.
     pub lenient: Limits,
+    /// Limits of shell commands.
+    pub shell: Limits,
 }
 
 impl Levels {
@@ -97,6 +111,7 @@ impl Levels {
             Level::Strict => &self.strict,
             Level::Standard => &self.standard,
             Level::Lenient => &self.lenient,
+            Level::Shell => &self.shell,
         }
     }
 }
@@ -114,6 +129,7 @@ struct LevelPatches {
     strict: Patch,
     standard: Patch,
     lenient: Patch,
+    shell: Patch,
 }
 
 impl From<LevelPatches> for Levels {
@@ -122,6 +138,7 @@ impl From<LevelPatches> for Levels {
             strict: patches.strict.over(&Limits::of(Level::Strict)),
             standard: patches.standard.over(&Limits::of(Level::Standard)),
             lenient: patches.lenient.over(&Limits::of(Level::Lenient)),
+            shell: patches.shell.over(&Limits::of(Level::Shell)),
         }
     }
 }

@@ -134,7 +134,7 @@ pub(crate) fn allowed(level: Level) -> &'static [&'static str] {
     match level {
         Level::Strict => STRICT,
         Level::Standard => STANDARD,
-        Level::Lenient => &[],
+        Level::Lenient | Level::Shell => &[],
     }
 }
 
@@ -143,7 +143,7 @@ pub(crate) fn refused_builtins(level: Level) -> Vec<String> {
     let lists: &[&[&str]] = match level {
         Level::Strict => &[REFUSED, REFUSED_STRICT],
         Level::Standard => &[REFUSED],
-        Level::Lenient => &[],
+        Level::Lenient | Level::Shell => &[],
     };
     lists.iter().copied().flatten().map(|&name| name.to_owned()).collect()
 }

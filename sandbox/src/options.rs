@@ -13,6 +13,8 @@ use crate::limits::Levels;
 pub struct Options {
     /// The level of a call that names none.
     pub default_strictness: Level,
+    /// The most lenient level that any call may have; none means that all are allowed. Shell commands count as lenient.
+    pub max_strictness_allowed: Option<Level>,
     /// Limits per level.
     pub levels: Levels,
     /// Python modules allowed beyond the built-in lists (`numpy`, say); the host's site-packages must have them.
@@ -33,6 +35,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             default_strictness: Level::Standard,
+            max_strictness_allowed: None,
             levels: Levels::default(),
             extra_allowed_modules: ExtraModules::default(),
             python: None,
@@ -60,7 +63,7 @@ impl ExtraModules {
         match level {
             Level::Strict => &self.strict,
             Level::Standard => &self.standard,
-            Level::Lenient => &[],
+            Level::Lenient | Level::Shell => &[],
         }
     }
 }

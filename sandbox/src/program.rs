@@ -19,11 +19,21 @@ pub struct Program {
     pub timeout_ms: Option<u64>,
     /// A directory that a lenient program may read and write. None: a private one, removed afterwards.
     pub workdir: Option<PathBuf>,
+    /// What a shell command finds in its environment beside the sandbox's own few variables. Nothing else ever does.
+    pub environment: Vec<(String, String)>,
 }
 
 impl Program {
     /// A program with the level's own terms.
     pub fn new(language: Language, level: Level, code: impl Into<String>) -> Self {
-        Self { language, level, code: code.into(), language_check: true, timeout_ms: None, workdir: None }
+        Self {
+            language,
+            level,
+            code: code.into(),
+            language_check: true,
+            timeout_ms: None,
+            workdir: None,
+            environment: Vec::new(),
+        }
     }
 }

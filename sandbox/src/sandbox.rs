@@ -34,7 +34,7 @@ pub struct Sandbox {
     slots: Slots,
     remover: Remover,
     python: OnceLock<Result<Interpreter, String>>,
-    levels: [OnceLock<Result<(), String>>; Level::ALL.len()],
+    levels: [OnceLock<Result<(), String>>; Level::FOR_CODE.len()],
 }
 
 impl Sandbox {
@@ -151,6 +151,7 @@ impl Sandbox {
                     Task::JavaScript { code: program.code.clone(), language_check: program.language_check };
                 (Vec::new(), task, javascript::VERSION.to_owned())
             }
+            Language::Bash => return Err("shell commands are not built yet".to_owned()),
             Language::Python => {
                 let python = self.python().as_ref().map_err(String::clone)?;
                 let files = python.files(program.level, own.as_deref(), !extra.is_empty());
@@ -180,7 +181,7 @@ impl Sandbox {
 
     /// Whether a level holds: asked of the kernel, then of real children, once.
     fn level(&self, level: Level) -> Result<(), String> {
-        let index = Level::ALL.iter().position(|other| *other == level).unwrap_or(0);
+        let index = Level::FOR_CODE.iter().position(|other| *other == level).unwrap_or(0);
         let Some(cell) = self.levels.get(index) else { return Err("unknown level".to_owned()) };
         cell.get_or_init(|| self.look_at(level)).clone()
     }
@@ -219,7 +220,7 @@ impl Sandbox {
             },
             Err(reason) => PythonReport { path: None, version: None, reason: Some(reason.clone()) },
         };
-        let levels = Level::ALL.map(|level| {
+        let levels = Level::FOR_CODE.map(|level| {
             let outcome = self.level(level);
             LevelReport { level, able: outcome.is_ok(), reason: outcome.err() }
         });

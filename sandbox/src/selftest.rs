@@ -143,7 +143,9 @@ impl Tester<'_> {
     /// Runs a probe; an error unless it came as far as its attempts.
     fn run(&self, probe: Probe) -> Result<Seen, String> {
         let files = match self.level {
-            Level::Lenient => vec![FileRule { path: self.own.to_owned(), access: Access::OwnTree }],
+            Level::Lenient | Level::Shell => {
+                vec![FileRule { path: self.own.to_owned(), access: Access::OwnTree }]
+            }
             Level::Strict | Level::Standard => Vec::new(),
         };
         let request = Request {

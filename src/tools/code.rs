@@ -32,7 +32,7 @@ pub(super) fn parameters(code: &str) -> Value {
             "code": {"type": "string", "description": code},
             "strictness": {
                 "type": "string",
-                "enum": Level::ALL.map(Level::name),
+                "enum": Level::FOR_CODE.map(Level::name),
                 "description": "How much the program may do. strict: pure computation, 5 s. standard: the common harmless \
                                 part of the standard library, no files, 10 s. lenient: the whole standard library and a \
                                 private directory, 30 s. Never the network. Leave it out for the job's level.",
@@ -51,7 +51,8 @@ pub(super) fn run(
     context: &ToolContext,
 ) -> Result<Value, ToolError> {
     let word = |name: &str| arguments.get(name).and_then(Value::as_str);
-    let named = word("strictness").and_then(|name| Level::ALL.into_iter().find(|level| level.name() == name));
+    let named =
+        word("strictness").and_then(|name| Level::FOR_CODE.into_iter().find(|level| level.name() == name));
     let level = named.or_else(|| context.strictness.map(level_of)).unwrap_or_else(|| runner.default_level());
     let program = Program::new(language, level, word("code").unwrap_or_default());
     let record = runner.run(&program, &|| context.leash.is_pulled());

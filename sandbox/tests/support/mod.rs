@@ -57,6 +57,7 @@ pub(crate) fn samples(suite: &str, language: Language) -> Vec<Sample> {
     let extension = match language {
         Language::Python => "py",
         Language::JavaScript => "js",
+        Language::Bash => "sh",
     };
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(suite).join(extension);
     let mut samples: Vec<Sample> = std::fs::read_dir(directory)
