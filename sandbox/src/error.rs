@@ -24,17 +24,29 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
-    /// The request could not be written down.
-    #[error("cannot encode the request: {0}")]
-    EncodeRequest(serde_json::Error),
-    /// The child could not be started.
-    #[error("cannot start '{}': {source}", path.display())]
-    Spawn {
+    /// The broker could not be started.
+    #[error("cannot start the broker '{}': {source}", path.display())]
+    StartBroker {
         /// The binary.
         path: PathBuf,
         /// The cause.
         source: io::Error,
     },
+    /// A run could not be ordered.
+    #[error("cannot order a run from the broker: {0}")]
+    Order(io::Error),
+    /// The broker has no child for the run, in its own words.
+    #[error("{0}")]
+    Broker(String),
+    /// The broker ended before the run did. The next run starts another one.
+    #[error("the sandbox's broker died; the next run starts another one")]
+    BrokerDied,
+    /// The broker does not answer. The next run starts another one.
+    #[error("the sandbox's broker does not answer; the next run starts another one")]
+    BrokerStuck,
+    /// The caller cancelled before the run had started.
+    #[error("cancelled by the caller before it started")]
+    Cancelled,
     /// The child could not be watched; it has been killed.
     #[error("cannot watch the child: {0}")]
     Watch(io::Error),

@@ -10,11 +10,13 @@
 //! frames, exit code — reaches [`Record::status`] beyond telling a clean exit from a failed one. The language
 //! check gives models quick and helpful answers; it is never the boundary.
 
+mod broker;
 mod child;
 mod clock;
 mod code;
 mod error;
 mod frame;
+mod guest;
 mod javascript;
 mod level;
 mod limits;
@@ -26,18 +28,18 @@ mod python;
 mod quota;
 mod record;
 mod report;
-mod request;
 mod sandbox;
 mod scratch;
 mod selftest;
+mod shell;
 mod slots;
-mod spawn;
+mod stream;
 #[allow(unsafe_code, reason = "the one place for system calls that no safe crate offers")]
 mod sys;
 mod verdict;
 mod watch;
 
-pub use child::{CHILD_MARKER, child_hook};
+pub use child::{BROKER_MARKER, child_hook};
 pub use error::Error;
 pub use level::{Language, Level};
 pub use limits::{Levels, Limits};

@@ -19,6 +19,8 @@ pub struct Options {
     pub levels: Levels,
     /// Python modules allowed beyond the built-in lists (`numpy`, say); the host's site-packages must have them.
     pub extra_allowed_modules: ExtraModules,
+    /// Whether commands may use the network. Off, they have no sockets at all.
+    pub shell_network: bool,
     /// The Python interpreter; none means the first fitting `python3` of `$PATH` and the usual directories.
     pub python: Option<PathBuf>,
     /// Programs running at once; more wait for their turn, and waiting does not count as running time.
@@ -38,11 +40,22 @@ impl Default for Options {
             max_strictness_allowed: None,
             levels: Levels::default(),
             extra_allowed_modules: ExtraModules::default(),
+            shell_network: false,
             python: None,
             max_parallel: 8,
             max_timeout_ms: 600_000,
             scratch_dir: PathBuf::from("/tmp"),
             child_exe: PathBuf::from("/proc/self/exe"),
+        }
+    }
+}
+
+impl Options {
+    /// The most lenient level that is allowed. Commands count as lenient.
+    pub(crate) fn max_level(&self) -> Level {
+        match self.max_strictness_allowed {
+            None | Some(Level::Lenient) => Level::Shell,
+            Some(level) => level,
         }
     }
 }

@@ -19,6 +19,8 @@ pub struct Program {
     pub timeout_ms: Option<u64>,
     /// A directory that a lenient program may read and write. None: a private one, removed afterwards.
     pub workdir: Option<PathBuf>,
+    /// Where below it a shell command starts: a relative path that leads nowhere else.
+    pub subdirectory: Option<PathBuf>,
     /// What a shell command finds in its environment beside the sandbox's own few variables. Nothing else ever does.
     pub environment: Vec<(String, String)>,
 }
@@ -33,6 +35,7 @@ impl Program {
             language_check: true,
             timeout_ms: None,
             workdir: None,
+            subdirectory: None,
             environment: Vec::new(),
         }
     }

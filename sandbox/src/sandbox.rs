@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use crate::broker::{Link, Order, ShellTask, Task};
 use crate::code;
 use crate::error::Error;
-use crate::frame::MAX_REPORT_BYTES;
+use crate::guest::Ends;
 use crate::javascript;
 use crate::level::{Language, Level};
 use crate::limits::Limits;
@@ -18,11 +19,11 @@ use crate::python::Interpreter;
 use crate::quota::Quota;
 use crate::record::{Record, Status};
 use crate::report::{LevelReport, PythonReport, Report};
-use crate::request::{Request, Task};
 use crate::scratch::{self, Remover, Scratch};
 use crate::selftest;
+use crate::shell;
 use crate::slots::Slots;
-use crate::spawn;
+use crate::stream::Keep;
 use crate::sys;
 use crate::verdict::{self, Subject};
 use crate::watch::{self, Bounds};
@@ -31,14 +32,16 @@ use crate::watch::{self, Bounds};
 #[derive(Debug)]
 pub struct Sandbox {
     options: Options,
+    link: Link,
     slots: Slots,
     remover: Remover,
     python: OnceLock<Result<Interpreter, String>>,
-    levels: [OnceLock<Result<(), String>>; Level::FOR_CODE.len()],
+    levels: [OnceLock<Result<(), String>>; Level::ALL.len()],
 }
 
 impl Sandbox {
-    /// A sandbox with these options. Cheap: the machine is looked at when first needed (see [`Sandbox::report`]).
+    /// A sandbox with these options. Starts its broker: best before a program starts threads, and with few secrets in
+    /// memory. The machine is looked at when first needed (see [`Sandbox::report`]).
     pub fn new(options: Options) -> Result<Self, Error> {
         let bad = |option, reason: &str| Err(Error::BadOption { option, reason: reason.to_owned() });
         if options.max_parallel == 0 {
@@ -50,9 +53,20 @@ impl Sandbox {
         if options.python.as_ref().is_some_and(|path| !path.is_absolute()) {
             return bad("python", "must be an absolute path");
         }
+        if options.default_strictness == Level::Shell || options.max_strictness_allowed == Some(Level::Shell)
+        {
+            return bad("default_strictness", "must be strict, standard or lenient");
+        }
+        if options.default_strictness > options.max_level() {
+            return bad("default_strictness", "must not be more lenient than `max_strictness_allowed`");
+        }
+        let link = Link::new(&options.child_exe);
+        // A broker that cannot be started now is tried again by each run, which says why.
+        link.connect().ok();
         let slots = Slots::new(options.max_parallel);
         Ok(Self {
             options,
+            link,
             slots,
             remover: Remover::default(),
             python: OnceLock::new(),
@@ -74,40 +88,63 @@ impl Sandbox {
             return refused;
         }
         let sorry = |reason| Record::unrun(Status::SandboxError, program.level, program.language, reason);
+        if let Err(reason) = self.permit(program) {
+            return sorry(reason);
+        }
         if let Err(reason) = self.level(program.level) {
             return sorry(format!("level {} is off: {reason}", program.level));
         }
         let Some(_slot) = self.slots.take(cancel) else {
-            let mut record = sorry("cancelled by the caller while it waited for its turn".to_owned());
-            record.status = Status::Timeout;
-            record.limit = Some("cancelled".to_owned());
-            return record;
+            return cancelled(program, "cancelled by the caller while it waited for its turn");
         };
-        self.run_now(program, cancel).unwrap_or_else(sorry)
+        match self.run_now(program, cancel) {
+            Ok(record) => record,
+            Err(Error::Cancelled) => cancelled(program, "cancelled by the caller before it started"),
+            Err(error) => {
+                if matches!(error, Error::BrokerStuck) {
+                    self.link.reset();
+                }
+                sorry(error.to_string())
+            }
+        }
     }
 
-    fn run_now(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Result<Record, String> {
-        let (own, workdir) = self.directory(program).map_err(|error| error.to_string())?;
+    /// Whether a program may run at its level at all.
+    fn permit(&self, program: &Program) -> Result<(), String> {
+        let (level, most) = (program.level, self.options.max_level());
+        if (program.language == Language::Bash) != (level == Level::Shell) {
+            return Err(format!("{} does not run at level {level}", program.language));
+        }
+        if level > most {
+            let may = if level == Level::Shell {
+                "commands count as lenient"
+            } else {
+                "choose it or a stricter one"
+            };
+            return Err(format!(
+                "level {level} is not allowed here: the operator allows {most} at the most                  (code_execution.max_strictness_allowed); {may}"
+            ));
+        }
+        Ok(())
+    }
+
+    fn run_now(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Result<Record, Error> {
+        let (own, workdir) = self.directory(program)?;
         let mut limits = self.options.levels.of(program.level).clone();
         self.apply_timeout(&mut limits, program);
-        let (request, version) = self.request(program, limits.clone(), workdir)?;
-        let child = spawn::spawn(&self.options.child_exe, &request).map_err(|error| error.to_string())?;
+        let (order, version) = self.order(program, limits.clone(), workdir).map_err(Error::Broker)?;
+        let guest = self.link.run(&order, Ends::make(&program.code)?, cancel)?;
         let bounds = Bounds {
             timeout: Duration::from_millis(limits.timeout_ms),
-            threads: if program.level == Level::Lenient && program.language == Language::Python {
-                limits.processes
-            } else {
-                0
-            },
+            tasks: if is_owner(program) { limits.processes } else { 0 },
             stdout_bytes: usize::try_from(limits.stdout_bytes).unwrap_or(usize::MAX),
             stderr_bytes: usize::try_from(limits.stderr_bytes).unwrap_or(usize::MAX),
-            report_bytes: MAX_REPORT_BYTES,
+            keep: if program.language == Language::Bash { Keep::HeadAndTail } else { Keep::Head },
             cancel,
         };
         let quota = own.as_ref().map(|own| Quota::new(own.path(), &limits, self.options.max_parallel));
-        let quota =
-            quota.transpose().map_err(|error| format!("cannot count the private directory: {error}"))?;
-        let seen = watch::watch(child, &bounds, quota).map_err(|error| error.to_string())?;
+        let quota = quota.transpose().map_err(|error| Error::Watch(error.into()))?;
+        let seen = watch::watch(guest, &bounds, quota)?;
         let subject = Subject { level: program.level, language: program.language, version, limits: &limits };
         let mut record = verdict::judge(subject, seen);
         if let Some(Err(error)) = own.map(|own| own.discard(&self.remover)) {
@@ -125,9 +162,9 @@ impl Sandbox {
         }
     }
 
-    /// The directory of a run: the caller's or a private one for lenient Python, none for all else.
+    /// The directory of a run: the caller's or a private one for lenient Python and commands, none for all else.
     fn directory(&self, program: &Program) -> Result<(Option<Scratch>, Option<PathBuf>), Error> {
-        if (program.language, program.level) != (Language::Python, Level::Lenient) {
+        if !is_owner(program) {
             return Ok((None, None));
         }
         if let Some(path) = &program.workdir {
@@ -138,36 +175,39 @@ impl Sandbox {
         Ok((Some(own), Some(path)))
     }
 
-    fn request(
+    fn order(
         &self,
         program: &Program,
         limits: Limits,
         own: Option<PathBuf>,
-    ) -> Result<(Request, String), String> {
-        let extra = self.options.extra_allowed_modules.of(program.level);
+    ) -> Result<(Order, String), String> {
+        let landlock_abi = sys::landlock_abi().map_err(|error| format!("landlock: {error}"))?;
+        let directory = own.clone().unwrap_or_else(|| Path::new("/").to_owned());
         let (files, task, version) = match program.language {
+            Language::Bash => {
+                let shell = shell::find_shell()?;
+                let network = self.options.shell_network;
+                let files = shell::files(&directory, network);
+                let environment = shell::environment(&directory, &shell, &program.environment);
+                let version = shell.display().to_string();
+                (files, Task::Shell(ShellTask { shell, environment, network }), version)
+            }
             Language::JavaScript => {
-                let task =
-                    Task::JavaScript { code: program.code.clone(), language_check: program.language_check };
+                let task = Task::JavaScript { language_check: program.language_check };
                 (Vec::new(), task, javascript::VERSION.to_owned())
             }
-            Language::Bash => return Err("shell commands are not built yet".to_owned()),
             Language::Python => {
                 let python = self.python().as_ref().map_err(String::clone)?;
+                let extra = self.options.extra_allowed_modules.of(program.level);
                 let files = python.files(program.level, own.as_deref(), !extra.is_empty());
-                (files, Task::Python(python.task(program, extra)), python.version())
+                let zygote = Box::new(python.zygote(program.level, extra, landlock_abi));
+                let task = Task::Python { zygote, language_check: program.language_check };
+                (files, task, python.version())
             }
         };
-        let request = Request {
-            parent_pid: i32::try_from(std::process::id()).unwrap_or(0),
-            level: program.level,
-            limits,
-            landlock_abi: sys::landlock_abi().map_err(|error| format!("landlock: {error}"))?,
-            directory: own.unwrap_or_else(|| Path::new("/").to_owned()),
-            files,
-            task,
-        };
-        Ok((request, version))
+        let level = program.level;
+        let subdirectory = program.subdirectory.clone();
+        Ok((Order { level, limits, landlock_abi, directory, subdirectory, files, task }, version))
     }
 
     fn python(&self) -> &Result<Interpreter, String> {
@@ -181,7 +221,7 @@ impl Sandbox {
 
     /// Whether a level holds: asked of the kernel, then of real children, once.
     fn level(&self, level: Level) -> Result<(), String> {
-        let index = Level::FOR_CODE.iter().position(|other| *other == level).unwrap_or(0);
+        let index = Level::ALL.iter().position(|other| *other == level).unwrap_or(0);
         let Some(cell) = self.levels.get(index) else { return Err("unknown level".to_owned()) };
         cell.get_or_init(|| self.look_at(level)).clone()
     }
@@ -192,15 +232,15 @@ impl Sandbox {
         })?;
         let needed = level.minimum_landlock_abi();
         if abi < needed {
-            return Err(format!("landlock ABI {abi} is too old, {needed} is needed (Linux 6.2 brings 3)"));
+            return Err(format!("landlock ABI {abi} is too old, {needed} is needed"));
         }
         if !sys::has_seccomp_filters() {
             return Err("the kernel has no seccomp filters".to_owned());
         }
-        if level == Level::Lenient {
+        if matches!(level, Level::Lenient | Level::Shell) {
             scratch::sweep(&self.options.scratch_dir, &self.remover);
         }
-        selftest::test(&self.options, abi, level)
+        selftest::test(&self.link, &self.options, abi, level)
     }
 
     /// Why Python does not run although there is one, if so.
@@ -220,7 +260,7 @@ impl Sandbox {
             },
             Err(reason) => PythonReport { path: None, version: None, reason: Some(reason.clone()) },
         };
-        let levels = Level::FOR_CODE.map(|level| {
+        let levels = Level::ALL.map(|level| {
             let outcome = self.level(level);
             LevelReport { level, able: outcome.is_ok(), reason: outcome.err() }
         });
@@ -233,4 +273,18 @@ impl Sandbox {
             levels: levels.to_vec(),
         }
     }
+}
+
+/// Whether a program has a directory, threads and processes of its own.
+fn is_owner(program: &Program) -> bool {
+    matches!(
+        (program.language, program.level),
+        (Language::Python, Level::Lenient) | (Language::Bash, Level::Shell)
+    )
+}
+
+fn cancelled(program: &Program, words: &str) -> Record {
+    let mut record = Record::unrun(Status::Timeout, program.level, program.language, words.to_owned());
+    record.limit = Some("cancelled".to_owned());
+    record
 }

@@ -6,14 +6,15 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
+use crate::broker::{Link, Order, Task};
 use crate::frame::{self, Stage};
+use crate::guest::Ends;
 use crate::level::Level;
 use crate::limits::Limits;
 use crate::options::Options;
 use crate::policy::{Access, FileRule};
-use crate::request::{Request, Task};
 use crate::scratch::Scratch;
-use crate::spawn;
+use crate::stream::Keep;
 use crate::sys;
 use crate::watch::{self, Bounds, Seen};
 
@@ -25,6 +26,8 @@ pub(crate) enum Probe {
     Quiet {
         /// A file outside that must stay unread and unwritten.
         canary: PathBuf,
+        /// Commands may fork, and map what they execute.
+        may_fork: bool,
     },
     /// `ptrace`: must kill.
     Ptrace,
@@ -61,7 +64,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// In the child: makes the attempts; the code says how they went.
 pub(crate) fn attempt(probe: &Probe, parent: i32) -> i32 {
     let outcome = match probe {
-        Probe::Quiet { canary } => return quiet(canary, parent),
+        Probe::Quiet { canary, may_fork } => return quiet(canary, *may_fork, parent),
         Probe::Ptrace => sys::attempt::ptrace(),
         Probe::Execve => sys::attempt::execve(),
         Probe::IoUring => sys::attempt::io_uring(),
@@ -71,16 +74,16 @@ pub(crate) fn attempt(probe: &Probe, parent: i32) -> i32 {
     if outcome.is_ok() { FIRST_ESCAPE } else { FIRST_ESCAPE + 1 }
 }
 
-fn quiet(canary: &Path, parent: i32) -> i32 {
+fn quiet(canary: &Path, may_fork: bool, parent: i32) -> i32 {
     let elsewhere = canary.with_extension("made");
     let attempts: [bool; 10] = [
         std::fs::read(canary).is_ok(),
         std::fs::OpenOptions::new().append(true).open(canary).is_ok(),
         sys::attempt::socket().is_ok(),
-        sys::attempt::fork().is_ok(),
+        !may_fork && sys::attempt::fork().is_ok(),
         sys::attempt::signal_parent(parent).is_ok(),
         std::fs::read(format!("/proc/{parent}/status")).is_ok(),
-        sys::attempt::executable_memory().is_ok(),
+        !may_fork && sys::attempt::executable_memory().is_ok(),
         std::fs::write(elsewhere, "x").is_ok(),
         sys::attempt::truncate(canary).is_ok(),
         rustix::fs::open(canary, OFlags::RDONLY | OFlags::TRUNC, Mode::empty()).is_ok(),
@@ -92,25 +95,29 @@ fn quiet(canary: &Path, parent: i32) -> i32 {
 }
 
 /// In the parent: tests a level, or says what is wrong.
-pub(crate) fn test(options: &Options, landlock_abi: u32, level: Level) -> Result<(), String> {
+pub(crate) fn test(link: &Link, options: &Options, landlock_abi: u32, level: Level) -> Result<(), String> {
     let outside = Scratch::make(&options.scratch_dir).map_err(|error| error.to_string())?;
     let own = Scratch::make(&options.scratch_dir).map_err(|error| error.to_string())?;
     let canary = outside.path().join("canary");
     std::fs::write(&canary, "canary").map_err(|error| format!("cannot write the canary: {error}"))?;
-    let tester = Tester { options, landlock_abi, level, own: own.path() };
-    tester.must_hold(Probe::Quiet { canary })?;
+    let tester = Tester { link, options, landlock_abi, level, own: own.path() };
+    tester.must_hold(Probe::Quiet { canary, may_fork: level == Level::Shell })?;
     for (name, probe) in [
         ("ptrace", Probe::Ptrace),
         ("execve", Probe::Execve),
         ("io_uring", Probe::IoUring),
         ("an x32 call", Probe::X32),
     ] {
-        tester.must_kill(name, probe)?;
+        // Commands may start programs, and hear that there is no io_uring.
+        if level != Level::Shell || !matches!(probe, Probe::Execve | Probe::IoUring) {
+            tester.must_kill(name, probe)?;
+        }
     }
     own.remove().and_then(|()| outside.remove()).map_err(|error| error.to_string())
 }
 
 struct Tester<'a> {
+    link: &'a Link,
     options: &'a Options,
     landlock_abi: u32,
     level: Level,
@@ -148,26 +155,27 @@ impl Tester<'_> {
             }
             Level::Strict | Level::Standard => Vec::new(),
         };
-        let request = Request {
-            parent_pid: i32::try_from(std::process::id()).unwrap_or(0),
+        let order = Order {
             level: self.level,
             limits: Limits::of(self.level),
             landlock_abi: self.landlock_abi,
             directory: PathBuf::from("/"),
+            subdirectory: None,
             files,
             task: Task::Probe(probe),
         };
-        let child = spawn::spawn(&self.options.child_exe, &request).map_err(|error| error.to_string())?;
+        let ends = Ends::make("").map_err(|error| error.to_string())?;
+        let guest = self.link.run(&order, ends, &|| false).map_err(|error| error.to_string())?;
         let bounds = Bounds {
             timeout: TIMEOUT,
-            threads: 0,
+            tasks: 0,
             stdout_bytes: frame::MAX_TEXT_BYTES,
             stderr_bytes: frame::MAX_TEXT_BYTES,
-            report_bytes: frame::MAX_REPORT_BYTES,
+            keep: Keep::Head,
             cancel: &|| false,
         };
-        let seen = watch::watch(child, &bounds, None).map_err(|error| error.to_string())?;
-        match frame::stage(&seen.frames.bytes) {
+        let seen = watch::watch(guest, &bounds, None).map_err(|error| error.to_string())?;
+        match frame::stage(seen.frames.head()) {
             Stage::Ran => Ok(seen),
             Stage::Failed(message) => Err(message),
             other => Err(format!(

@@ -1,16 +1,24 @@
-//! How many programs run at once: a counting semaphore whose wait a caller can cancel.
+//! How many programs run at once: a semaphore that serves in order of arrival and whose wait a caller can cancel.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How often a waiting caller is asked whether it has been cancelled.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 
-/// The free places.
+/// The free places and who waits for one.
 #[derive(Debug)]
 pub(crate) struct Slots {
-    free: Mutex<usize>,
-    freed: Condvar,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    free: usize,
+    next_ticket: u64,
+    waiting: VecDeque<u64>,
 }
 
 /// One place, given back when dropped.
@@ -18,35 +26,58 @@ pub(crate) struct Slot<'a>(&'a Slots);
 
 impl Slots {
     pub(crate) fn new(places: usize) -> Self {
-        Self { free: Mutex::new(places), freed: Condvar::new() }
+        let state = State { free: places, next_ticket: 0, waiting: VecDeque::new() };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Waits for a place; none if the caller cancelled first.
+    /// Waits for a place behind everybody who came before; none if the caller cancelled first.
     pub(crate) fn take(&self, cancel: &dyn Fn() -> bool) -> Option<Slot<'_>> {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
+        state.waiting.push_back(ticket);
         loop {
-            if cancel() {
-                return None;
+            let is_cancelled = cancel();
+            let is_next = state.free > 0 && state.waiting.front() == Some(&ticket);
+            if is_cancelled || is_next {
+                state.waiting.retain(|other| *other != ticket);
+                state.free -= usize::from(!is_cancelled);
+                drop(state);
+                // Whoever is next now may find another free place.
+                self.changed.notify_all();
+                return (!is_cancelled).then_some(Slot(self));
             }
-            if *free > 0 {
-                *free -= 1;
-                return Some(Slot(self));
-            }
-            free = self.freed.wait_timeout(free, CANCEL_POLL).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.changed.wait_timeout(state, CANCEL_POLL).unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
-        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.0.freed.notify_one();
+        self.0.lock().free += 1;
+        self.0.changed.notify_all();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
+
+    fn waiting(slots: &Slots) -> usize {
+        slots.lock().waiting.len()
+    }
+
+    fn until(condition: impl Fn() -> bool) {
+        while !condition() {
+            std::thread::yield_now();
+        }
+    }
 
     #[test]
     fn a_place_comes_back_and_waiting_can_be_cancelled() {
@@ -56,5 +87,28 @@ mod tests {
         assert!(slots.take(&|| true).is_none());
         drop(held);
         assert!(slots.take(&|| false).is_some());
+        assert_eq!(waiting(&slots), 0);
+    }
+
+    #[test]
+    fn places_are_given_in_order_of_arrival() {
+        let slots = Slots::new(1);
+        let order = Mutex::new(Vec::new());
+        let gone = AtomicBool::new(false);
+        let held = slots.take(&|| false);
+        std::thread::scope(|scope| {
+            for number in 0..4 {
+                let (slots, order, gone) = (&slots, &order, &gone);
+                scope.spawn(move || {
+                    let place = slots.take(&|| number == 1 && gone.load(Ordering::Relaxed));
+                    place.is_some().then(|| order.lock().unwrap().push(number));
+                });
+                until(|| waiting(slots) == number + 1);
+            }
+            gone.store(true, Ordering::Relaxed);
+            until(|| waiting(&slots) == 3);
+            drop(held);
+        });
+        assert_eq!(*order.lock().unwrap(), [0, 2, 3]);
     }
 }

@@ -6,8 +6,6 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 use std::time::Duration;
 
 use seccompiler::sock_filter;
@@ -61,17 +59,107 @@ fn duration(time: libc::timeval) -> Duration {
     Duration::from_secs(seconds) + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
 }
 
-/// Makes `command` start with a copy of `descriptor` under the number `number`.
-///
-/// `descriptor` must not have that number itself and must stay open until the command has been started.
-pub(crate) fn pass_descriptor(command: &mut Command, descriptor: BorrowedFd<'_>, number: RawFd) {
-    let source = descriptor.as_raw_fd();
-    let copy = move || {
-        // SAFETY: dup2 touches no memory and is async-signal-safe, as code between fork and exec must be.
-        checked(unsafe { libc::dup2(source, number) }.into()).map(drop)
-    };
-    // SAFETY: the closure makes one async-signal-safe call, allocates nothing and takes no lock.
-    unsafe { command.pre_exec(copy) };
+/// Which side of a fork this is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fork {
+    /// The new process.
+    Child,
+    /// The old one, with the new one's id.
+    Parent(i32),
+}
+
+/// Forks. Only for the broker and its children, which have one thread: nobody else's lock can be left locked.
+pub(crate) fn fork() -> io::Result<Fork> {
+    // SAFETY: the caller's process has one thread, so the child may do whatever its parent may.
+    match checked(unsafe { libc::fork() }.into())? {
+        0 => Ok(Fork::Child),
+        pid => Ok(Fork::Parent(i32::try_from(pid).unwrap_or(0))),
+    }
+}
+
+/// What there was to reap.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reaped {
+    /// There are no children.
+    Nobody,
+    /// There are, and none has ended.
+    Running,
+    /// One has ended.
+    Ended {
+        /// Which.
+        pid: i32,
+        /// Its exit code, if it exited.
+        exit_code: Option<i32>,
+        /// The signal, if one ended it.
+        signal: Option<i32>,
+    },
+}
+
+/// Reaps any child that has ended, and waits for one if that is wanted.
+pub(crate) fn reap_any(waits: bool) -> io::Result<Reaped> {
+    let mut status = 0;
+    let options = if waits { 0 } else { libc::WNOHANG };
+    loop {
+        // SAFETY: the pointer is to live, writable memory.
+        match checked(unsafe { libc::waitpid(-1, &raw mut status, options) }.into()) {
+            Ok(0) => return Ok(Reaped::Running),
+            Ok(pid) => {
+                let exit_code = libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
+                let signal = libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
+                return Ok(Reaped::Ended { pid: i32::try_from(pid).unwrap_or(0), exit_code, signal });
+            }
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(Reaped::Nobody),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// A set of signals.
+fn signal_set(signals: &[i32]) -> libc::sigset_t {
+    let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: the set is live, writable memory; sigemptyset fills it.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for signal in signals {
+            libc::sigaddset(set.as_mut_ptr(), *signal);
+        }
+        set.assume_init()
+    }
+}
+
+/// Keeps exactly these signals waiting until [`wait_for_signal`] takes them; none lets all through.
+pub(crate) fn block_signals(signals: &[i32]) -> io::Result<()> {
+    let set = signal_set(signals);
+    // SAFETY: the set is live; no old set is asked for.
+    checked(unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut()) }.into())
+        .map(drop)
+}
+
+/// Waits for one of these blocked signals.
+pub(crate) fn wait_for_signal(signals: &[i32]) -> io::Result<i32> {
+    let set = signal_set(signals);
+    loop {
+        // SAFETY: the set is live; no details are asked for.
+        match checked(unsafe { libc::sigwaitinfo(&raw const set, std::ptr::null_mut()) }.into()) {
+            Ok(signal) => return Ok(i32::try_from(signal).unwrap_or(0)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Sends a signal to every process that this one may signal, itself excepted: in a landlock domain that scopes signals,
+/// to every process of the domain at once. Nobody can fork away from it.
+pub(crate) fn kill_domain() {
+    // SAFETY: kill touches no memory.
+    unsafe { libc::kill(-1, libc::SIGKILL) };
+}
+
+/// Puts a landlock ruleset in force for the calling thread. No-new-privs must be set.
+pub(crate) fn restrict_self(ruleset: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: the call touches no memory.
+    checked(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) }).map(drop)
 }
 
 /// Makes a descriptor survive exec under a number of our choice; what else had that number is closed.

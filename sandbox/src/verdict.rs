@@ -10,7 +10,7 @@ use crate::limits::Limits;
 use crate::quota::Excess;
 use crate::record::{Record, Status};
 use crate::sys::Ended;
-use crate::watch::{Cut, Seen, Stream};
+use crate::watch::{Cut, Seen};
 
 /// What was run.
 pub(crate) struct Subject<'a> {
@@ -43,12 +43,12 @@ impl Verdict {
 
 /// Judges a run.
 pub(crate) fn judge(subject: Subject<'_>, seen: Seen) -> Record {
-    let stage = frame::stage(&seen.frames.bytes);
-    let words = frame::words(&seen.words.bytes);
+    let stage = frame::stage(seen.frames.head());
+    let words = frame::words(seen.words.head());
     let ran = stage == Stage::Ran;
     let verdict = decide(&subject, &seen, stage, &words);
-    let (stdout, stdout_truncated) = text(seen.stdout);
-    let (mut stderr, stderr_truncated) = text(seen.stderr);
+    let (stdout_truncated, stderr_truncated) = (seen.stdout.is_cut(), seen.stderr.is_cut());
+    let (stdout, mut stderr) = (seen.stdout.into_text(), seen.stderr.into_text());
     if let (false, Some(error)) = (ran, &verdict.error) {
         stderr.push_str(error);
         stderr.push('\n');
@@ -101,7 +101,7 @@ fn set_up_died(seen: &Seen) -> String {
         (Some(signal), _) => format!("was ended by signal {signal}"),
         (_, code) => format!("exited with code {}", code.unwrap_or(-1)),
     };
-    let words = String::from_utf8_lossy(&seen.stderr.bytes);
+    let words = String::from_utf8_lossy(seen.stderr.head());
     let last = words.trim().lines().last().unwrap_or("it said nothing");
     format!("the child {how} before its policy was in force: {last}")
 }
@@ -113,8 +113,8 @@ fn cut_short(limits: &Limits, cut: Cut) -> Verdict {
             Verdict::limit(Status::Timeout, "timeout_ms", words)
         }
         Cut::Cancelled => Verdict::limit(Status::Timeout, "cancelled", "cancelled by the caller".to_owned()),
-        Cut::Threads => {
-            let words = format!("it had more than {} threads (processes)", limits.processes);
+        Cut::Tasks => {
+            let words = format!("it had more than {} threads and processes (processes)", limits.processes);
             Verdict::limit(Status::Error, "processes", words)
         }
         Cut::OwnDirectory(excess) => own_directory(limits, excess),
@@ -197,23 +197,12 @@ fn out_of_memory(limits: &Limits) -> String {
     format!("its memory ran out: the limit is {} bytes (address_space_bytes)", limits.address_space_bytes)
 }
 
-/// A stream as text. A character cut in two by the cap is dropped.
-fn text(stream: Stream) -> (String, bool) {
-    let mut bytes = stream.bytes;
-    if stream.truncated
-        && let Err(error) = std::str::from_utf8(&bytes)
-        && error.error_len().is_none()
-    {
-        bytes.truncate(error.valid_up_to());
-    }
-    (String::from_utf8_lossy(&bytes).into_owned(), stream.truncated)
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::stream::{Keep, Stream};
 
     fn run(code: Option<i32>, signal: Option<i32>, frames: &str, words: &str) -> Record {
         let limits = Limits::of(Level::Strict);
@@ -224,8 +213,12 @@ mod tests {
             limits: &limits,
         };
         let ended = Ended { exit_code: code, signal, cpu: Duration::ZERO, max_rss_kb: 1000 };
-        let stream = |text: &str| Stream { bytes: text.as_bytes().to_vec(), truncated: false };
-        let (stdout, stderr, duration) = (Stream::default(), Stream::default(), Duration::ZERO);
+        let stream = |text: &str| {
+            let mut stream = Stream::new(1_000, Keep::Head);
+            stream.push(text.as_bytes());
+            stream
+        };
+        let (stdout, stderr, duration) = (stream(""), stream(""), Duration::ZERO);
         let (frames, words) = (stream(frames), stream(words));
         judge(subject, Seen { cut: None, ended, stdout, stderr, frames, words, duration })
     }

@@ -1,4 +1,4 @@
-//! Watches a child to its end: pidfd, pipes, clock and cancellation together.
+//! Watches a child to its end: the broker's word, pipes, clock and cancellation together.
 //!
 //! Owns: the caps on what is kept, the kill, the wall clock. The end of a pipe is never taken for the end of the
 //! child: a guest may close its descriptors and spin on.
@@ -11,12 +11,20 @@ use rustix::io::Errno;
 
 use crate::clock::now;
 use crate::error::Error;
+use crate::frame::MAX_REPORT_BYTES;
+use crate::guest::Guest;
 use crate::quota::{Excess, Quota};
-use crate::spawn::Child;
+use crate::stream::{Keep, Stream};
 use crate::sys::Ended;
 
 /// How often the caller is asked whether it has cancelled.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
+/// The least time between two counts of a guest's threads and processes.
+const COUNT_PAUSE: Duration = Duration::from_millis(25);
+/// How long a supervisor may take to end its tree.
+const KILL_AFTER: Duration = Duration::from_secs(2);
+/// How long the kernel and the broker together may take to end a killed child: large memory takes its time.
+const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// How much is read at once.
 const CHUNK_BYTES: usize = 64 * 1024;
 
@@ -28,11 +36,11 @@ pub(crate) struct Bounds<'a> {
     pub stdout_bytes: usize,
     /// Bytes of standard error that are kept.
     pub stderr_bytes: usize,
-    /// Threads that a guest may have (0: the system call filter lets it make none). `RLIMIT_NPROC` counts them, too,
-    /// but never for the real user root: where a child of root could not be given another, this count alone binds.
-    pub threads: u64,
-    /// Bytes of each half of the report that are read.
-    pub report_bytes: usize,
+    /// Threads and processes that a guest may have (0: the system call filter lets it make none). `RLIMIT_NPROC` counts
+    /// them, too, but never for the real user root, and with the server's own for any other user of the server.
+    pub tasks: u64,
+    /// Which part of a longer output is kept; only a kept end lets the guest write on.
+    pub keep: Keep,
     /// Whether the caller wants no more.
     pub cancel: &'a dyn Fn() -> bool,
 }
@@ -44,23 +52,14 @@ pub(crate) enum Cut {
     Timeout,
     /// The caller cancelled.
     Cancelled,
-    /// It had too many threads.
-    Threads,
+    /// It had too many threads or processes.
+    Tasks,
     /// Its private directory grew too large.
     OwnDirectory(Excess),
     /// It wrote too much.
     Stdout,
     /// It wrote too much.
     Stderr,
-}
-
-/// What came through one pipe.
-#[derive(Debug, Default)]
-pub(crate) struct Stream {
-    /// The bytes kept.
-    pub bytes: Vec<u8>,
-    /// Whether there were more.
-    pub truncated: bool,
 }
 
 /// A whole run, as its parent saw it.
@@ -83,10 +82,10 @@ pub(crate) struct Seen {
 }
 
 /// Watches until the child has ended and is reaped; its private directory, too, if it has one.
-pub(crate) fn watch(mut child: Child, bounds: &Bounds<'_>, mut quota: Option<Quota>) -> Result<Seen, Error> {
+pub(crate) fn watch(mut guest: Guest, bounds: &Bounds<'_>, mut quota: Option<Quota>) -> Result<Seen, Error> {
     let start = now();
-    let mut pipes = Pipes::new(child.take_pipes()?, bounds);
-    let mut cut = None;
+    let mut pipes = Pipes::new(guest.take_pipes()?, bounds);
+    let (mut cut, mut cut_at) = (None, Duration::ZERO);
     let mut next_count = Duration::ZERO;
     loop {
         let elapsed = start.elapsed();
@@ -98,29 +97,46 @@ pub(crate) fn watch(mut child: Child, bounds: &Bounds<'_>, mut quota: Option<Quo
             } else {
                 pipes.overflow()
             };
-            if cut.is_none() && bounds.threads > 0 && elapsed >= next_count {
-                next_count = elapsed + CANCEL_POLL;
-                cut = (child.threads() > bounds.threads).then_some(Cut::Threads);
+            if cut.is_none() && bounds.tasks > 0 && elapsed >= next_count {
+                next_count = elapsed + COUNT_PAUSE;
+                cut = (guest.tasks(bounds.tasks) > bounds.tasks).then_some(Cut::Tasks);
             }
             if cut.is_none() {
                 let excess = quota.as_mut().and_then(|quota| quota.exceeded(elapsed));
                 cut = excess.map(Cut::OwnDirectory);
             }
             if cut.is_some() {
-                child.kill();
+                guest.kill();
+                cut_at = elapsed;
             }
+        } else {
+            insist(&guest, elapsed.saturating_sub(cut_at))?;
         }
         let left = if cut.is_none() { bounds.timeout.saturating_sub(elapsed) } else { CANCEL_POLL };
-        if pipes.wait(&child, left.min(CANCEL_POLL)).map_err(|error| Error::Watch(error.into()))? {
+        if pipes
+            .wait(&guest, left.min(if bounds.tasks > 0 { COUNT_PAUSE } else { CANCEL_POLL }))
+            .map_err(|error| Error::Watch(error.into()))?
+        {
             break;
         }
     }
     let duration = start.elapsed();
-    let ended = child.reap()?;
+    let ended = guest.ended()?;
     pipes.read_all();
     let cut = cut.or_else(|| pipes.overflow());
     let [stdout, stderr, frames, words] = pipes.0.map(|pipe| pipe.stream);
     Ok(Seen { cut, ended, stdout, stderr, frames, words, duration })
+}
+
+/// What follows a kill: a supervisor that does not end is killed itself, a broker that tells of no end is stuck.
+fn insist(guest: &Guest, since_cut: Duration) -> Result<(), Error> {
+    if since_cut > STUCK_AFTER {
+        return Err(Error::BrokerStuck);
+    }
+    if since_cut > KILL_AFTER {
+        guest.kill_now();
+    }
+    Ok(())
 }
 
 /// The reading ends: standard output, standard error, frames, words.
@@ -129,35 +145,34 @@ struct Pipes([Pipe; 4]);
 /// One reading end, until it ends or is full.
 struct Pipe {
     reader: Option<OwnedFd>,
-    cap: usize,
     stream: Stream,
 }
 
 impl Pipes {
     fn new([stdout, stderr, frames, words]: [OwnedFd; 4], bounds: &Bounds<'_>) -> Self {
-        let pipe = |reader, cap| Pipe { reader: Some(reader), cap, stream: Stream::default() };
+        let pipe = |reader, cap, keep| Pipe { reader: Some(reader), stream: Stream::new(cap, keep) };
         Self([
-            pipe(stdout, bounds.stdout_bytes),
-            pipe(stderr, bounds.stderr_bytes),
-            pipe(frames, bounds.report_bytes),
-            pipe(words, bounds.report_bytes),
+            pipe(stdout, bounds.stdout_bytes, bounds.keep),
+            pipe(stderr, bounds.stderr_bytes, bounds.keep),
+            pipe(frames, MAX_REPORT_BYTES, Keep::Head),
+            pipe(words, MAX_REPORT_BYTES, Keep::Head),
         ])
     }
 
     /// Which output passed its cap. A report that does so is just read no further.
     fn overflow(&self) -> Option<Cut> {
         let [stdout, stderr, ..] = &self.0;
-        if stdout.stream.truncated {
+        if stdout.stream.is_full() {
             Some(Cut::Stdout)
         } else {
-            stderr.stream.truncated.then_some(Cut::Stderr)
+            stderr.stream.is_full().then_some(Cut::Stderr)
         }
     }
 
     /// Waits for bytes or for the child's end; says whether it has ended.
-    fn wait(&mut self, child: &Child, timeout: Duration) -> rustix::io::Result<bool> {
+    fn wait(&mut self, guest: &Guest, timeout: Duration) -> rustix::io::Result<bool> {
         let timeout = Timespec::try_from(timeout).map_err(|_| Errno::INVAL)?;
-        let mut polled = vec![PollFd::new(child.pidfd(), PollFlags::IN)];
+        let mut polled = vec![PollFd::from_borrowed_fd(guest.end(), PollFlags::IN)];
         polled.extend(
             self.0
                 .iter()
@@ -168,7 +183,7 @@ impl Pipes {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error),
         }
-        let ended = polled.first().is_some_and(|pidfd| !pidfd.revents().is_empty());
+        let ended = polled.first().is_some_and(|end| !end.revents().is_empty());
         drop(polled);
         for pipe in &mut self.0 {
             pipe.read_once();
@@ -188,14 +203,12 @@ impl Pipe {
     /// Reads one chunk if there is one; says whether more may come at once.
     fn read_once(&mut self) -> bool {
         let Some(reader) = &self.reader else { return false };
-        let room = self.cap.saturating_sub(self.stream.bytes.len());
-        let mut chunk = vec![0; CHUNK_BYTES.min(room + 1)];
+        let mut chunk = vec![0; self.stream.appetite(CHUNK_BYTES)];
         match rustix::io::read(reader, &mut chunk) {
             Ok(0) => self.reader = None,
             Ok(length) => {
-                self.stream.truncated = length > room;
-                self.stream.bytes.extend(chunk.iter().take(length.min(room)));
-                if self.stream.truncated {
+                self.stream.push(chunk.get(..length).unwrap_or_default());
+                if self.stream.is_full() {
                     self.reader = None;
                 }
             }

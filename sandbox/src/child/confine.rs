@@ -1,72 +1,85 @@
-//! The layers below landlock and seccomp: descriptors, session, parent's death, identity, capabilities, rlimits.
+//! The layers below landlock and seccomp: session, parent's death, identity, capabilities, rlimits.
 //!
-//! Owns: that a child starts with three pipes and /dev/null, in a session of its own, and can gain nothing.
+//! Owns: that a child lives in a session of its own, dies with its parent, and can gain nothing.
 
 use std::fmt::Display;
 
-use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
+use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, Signal};
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 
+use crate::broker::Order;
 use crate::limits::Limits;
-use crate::request::Request;
-use crate::sys;
 
 /// Real user ids of root's children start here: one each, so that the process limit counts that child alone.
-const FIRST_PRIVATE_UID: u32 = 0x7000_0000;
+pub(crate) const FIRST_PRIVATE_UID: u32 = 0x7000_0000;
 
 /// Tasks that a user who is not the child's alone may well have.
-const SHARED_UID_TASKS: u64 = 16_384;
+pub(crate) const SHARED_UID_TASKS: u64 = 16_384;
+
+/// Whether a child's real user id is its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Isolation {
+    /// Nobody else has it.
+    Alone,
+    /// It is the server's.
+    Shared,
+}
 
 /// Isolates this process, in SANDBOX.md's order.
-///
-/// Descriptors from `first_closed` on are closed.
-pub(super) fn isolate(request: &Request, first_closed: i32) -> Result<(), String> {
-    close_descriptors(first_closed)?;
-    rustix::process::setsid().map_err(|error| failed("setsid", error))?;
-    die_with(request.parent_pid)?;
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .map_err(|error| failed("dumpable", error))?;
-    let is_alone = take_private_uid()?;
-    // Before the new uid, exec would fail: the kernel marks a process that changes into a full user.
-    limit_resources(&request.limits, is_alone)?;
-    std::env::set_current_dir(&request.directory).map_err(|error| failed("own directory", error))?;
-    drop_capabilities()?;
-    rustix::thread::set_no_new_privs(true).map_err(|error| failed("no-new-privs", error))
+pub(crate) fn isolate(order: &Order, broker: Pid) -> Result<(), String> {
+    enter_session()?;
+    die_with(broker, Signal::KILL)?;
+    let isolation = take_private_uid()?;
+    limit_resources(&order.limits, isolation)?;
+    enter_directory(order)?;
+    drop_capabilities()
+}
+
+/// Goes to the run's directory, and below it where a command wants to start: never past a link that somebody planted.
+pub(crate) fn enter_directory(order: &Order) -> Result<(), String> {
+    use rustix::fs::{Mode, OFlags, ResolveFlags};
+    std::env::set_current_dir(&order.directory).map_err(|error| failed("own directory", error))?;
+    let Some(below) = &order.subdirectory else { return Ok(()) };
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat2(rustix::fs::CWD, below, flags, Mode::empty(), resolve)
+        .and_then(rustix::process::fchdir)
+        .map_err(|error| failed(&format!("directory '{}'", below.display()), error))
 }
 
 fn failed(step: &str, error: impl Display) -> String {
     format!("{step}: {error}")
 }
 
-fn close_descriptors(first: i32) -> Result<(), String> {
-    let null = std::fs::File::open("/dev/null").map_err(|error| failed("/dev/null", error))?;
-    rustix::stdio::dup2_stdin(&null).map_err(|error| failed("standard input", error))?;
-    drop(null);
-    sys::close_from(first.unsigned_abs()).map_err(|error| failed("close_range", error))
+/// A session of its own, and nobody looks in.
+pub(crate) fn enter_session() -> Result<(), String> {
+    rustix::process::setsid().map_err(|error| failed("setsid", error))?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(|error| failed("dumpable", error))
 }
 
-fn die_with(parent: i32) -> Result<(), String> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+/// Has the kernel send `signal` when `parent` dies.
+pub(crate) fn die_with(parent: Pid, signal: Signal) -> Result<(), String> {
+    rustix::process::set_parent_process_death_signal(Some(signal))
         .map_err(|error| failed("parent's death", error))?;
     // The parent may have died before the line above.
-    let now = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
-    if now == parent { Ok(()) } else { Err("the parent is gone".to_owned()) }
+    if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err("the parent is gone".to_owned()) }
 }
 
 /// Gives a child of root a real user id of its own: `RLIMIT_NPROC` never binds the real user root.
 ///
-/// The effective user, and with it every file right, stays. Says whether the id is private: not where ids cannot be
-/// changed (a user namespace that maps only some, root without `CAP_SETUID`, any other user).
-fn take_private_uid() -> Result<bool, String> {
+/// The effective user, and with it every file right, stays. The id is not private where ids cannot be changed (a user
+/// namespace that maps only some, root without `CAP_SETUID`, any other user).
+pub(crate) fn take_private_uid() -> Result<Isolation, String> {
     use rustix::io::Errno;
     use rustix::process::{Uid, geteuid, getpid, getuid};
     if !getuid().is_root() || !geteuid().is_root() {
-        return Ok(false);
+        return Ok(Isolation::Shared);
     }
     let own = Uid::from_raw(FIRST_PRIVATE_UID | getpid().as_raw_nonzero().get().unsigned_abs());
     match rustix::thread::set_thread_res_uid(own, None, None) {
-        Ok(()) => Ok(true),
-        Err(Errno::INVAL | Errno::PERM) => Ok(false),
+        Ok(()) => Ok(Isolation::Alone),
+        Err(Errno::INVAL | Errno::PERM) => Ok(Isolation::Shared),
         Err(error) => Err(failed("private user id", error)),
     }
 }
@@ -74,12 +87,17 @@ fn take_private_uid() -> Result<bool, String> {
 /// `RLIMIT_NPROC` counts every task of a real user. Where that user is the server's own, its threads and those of other
 /// runs count too: the limit then only bounds the damage. Processes are the filter's to forbid, threads the parent's to
 /// count.
-fn process_limit(limits: &Limits, is_alone: bool) -> u64 {
-    if is_alone || limits.processes == 0 { limits.processes } else { limits.processes + SHARED_UID_TASKS }
+fn process_limit(limits: &Limits, isolation: Isolation) -> u64 {
+    if isolation == Isolation::Alone || limits.processes == 0 {
+        limits.processes
+    } else {
+        limits.processes + SHARED_UID_TASKS
+    }
 }
 
-fn limit_resources(limits: &Limits, is_alone: bool) -> Result<(), String> {
-    let processes = process_limit(limits, is_alone);
+/// Sets every rlimit of a level.
+pub(crate) fn limit_resources(limits: &Limits, isolation: Isolation) -> Result<(), String> {
+    let processes = process_limit(limits, isolation);
     let table = [
         (Resource::Cpu, limits.cpu_s, limits.cpu_s + 1),
         (Resource::As, limits.address_space_bytes, limits.address_space_bytes),
@@ -98,21 +116,31 @@ fn limit_resources(limits: &Limits, is_alone: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Empties every capability set for good, as far as this process has any.
-fn drop_capabilities() -> Result<(), String> {
-    let none = CapabilitySet::empty();
+/// Leaves a broker only what its children need to become somebody else, for good: no privilege can come back.
+pub(crate) fn shed_privileges() -> Result<(), String> {
     let held = rustix::thread::capabilities(None).map_err(|error| failed("capget", error))?;
     if held.effective.contains(CapabilitySet::SETPCAP) {
         let locked = CapabilitiesSecureBits::NO_ROOT | CapabilitiesSecureBits::NO_ROOT_LOCKED;
         rustix::thread::set_capabilities_secure_bits(locked).map_err(|error| failed("securebits", error))?;
-        for capability in CapabilitySet::all().iter() {
+        for capability in (CapabilitySet::all() - CapabilitySet::SETUID).iter() {
             // The kernel may know fewer than we do.
             rustix::thread::remove_capability_from_bounding_set(capability).ok();
         }
     }
     rustix::thread::clear_ambient_capability_set().map_err(|error| failed("ambient capabilities", error))?;
-    let empty = CapabilitySets { effective: none, permitted: none, inheritable: none };
-    rustix::thread::set_capabilities(None, empty).map_err(|error| failed("capset", error))
+    let kept = held.permitted & CapabilitySet::SETUID;
+    set_capabilities(kept)?;
+    rustix::thread::set_no_new_privs(true).map_err(|error| failed("no-new-privs", error))
+}
+
+/// Empties every capability set for good.
+pub(crate) fn drop_capabilities() -> Result<(), String> {
+    set_capabilities(CapabilitySet::empty())
+}
+
+fn set_capabilities(kept: CapabilitySet) -> Result<(), String> {
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    rustix::thread::set_capabilities(None, sets).map_err(|error| failed("capset", error))
 }
 
 #[cfg(test)]
@@ -123,8 +151,8 @@ mod tests {
     #[test]
     fn a_shared_user_s_other_tasks_leave_room_and_none_stays_none() {
         let lenient = Limits::of(Level::Lenient);
-        assert_eq!(process_limit(&lenient, true), lenient.processes);
-        assert!(process_limit(&lenient, false) > 10_000);
-        assert_eq!(process_limit(&Limits::of(Level::Strict), false), 0);
+        assert_eq!(process_limit(&lenient, Isolation::Alone), lenient.processes);
+        assert!(process_limit(&lenient, Isolation::Shared) > 10_000);
+        assert_eq!(process_limit(&Limits::of(Level::Strict), Isolation::Shared), 0);
     }
 }

@@ -1,148 +1,106 @@
-//! The child's side of a run, from the first line of `main` to its end.
+//! The child's side of a run, from the fork to its end.
 //!
 //! Owns: the order of the set-up. Any failure is reported as such and nothing runs.
 
 mod confine;
+mod kit;
 
 use std::fs::File;
-use std::io::{Read, Seek, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::io::{Read, Write};
 
+use rustix::process::Pid;
+
+use crate::broker::{self, Order, Task};
 use crate::frame::{Frame, Words};
 use crate::javascript;
-use crate::level::Level;
-use crate::policy::{Filters, Profile, compile, restrict_files};
-use crate::python;
-use crate::request::{PythonTask, Request, Task};
+use crate::policy::{Domain, Filters, Reach, restrict};
 use crate::selftest;
 use crate::sys;
 
-/// The first argument that makes this binary a sandbox child.
-pub const CHILD_MARKER: &str = "__nanoclaw_sandbox_child";
+pub(crate) use confine::{
+    FIRST_PRIVATE_UID, Isolation, SHARED_UID_TASKS, die_with, drop_capabilities, enter_directory,
+    enter_session, isolate, limit_resources, shed_privileges,
+};
+pub(crate) use kit::{Kit, settle_descriptors};
+
+/// The first argument that makes this binary the sandbox's broker.
+pub const BROKER_MARKER: &str = "__nanoclaw_sandbox_broker";
 
 /// The number of the frames' pipe in a child, until guest code runs.
 pub(crate) const FRAMES_DESCRIPTOR: i32 = 3;
 /// The number of the words' pipe in a child.
 pub(crate) const WORDS_DESCRIPTOR: i32 = 4;
-/// The number of the driver's assignment in a Python child, until the driver has read it.
-pub(crate) const PAYLOAD_DESCRIPTOR: i32 = 5;
+/// Descriptors from this number on are closed in a child.
+pub(crate) const FIRST_CLOSED_DESCRIPTOR: u32 = 5;
 
 /// The exit code of a child whose set-up failed.
-const SET_UP_FAILED: i32 = 70;
+pub(crate) const SET_UP_FAILED: i32 = 70;
 
-/// Takes the process over if it was started as a sandbox child, and never returns then.
+/// Takes the process over if it was started as the sandbox's broker, and never returns then.
 ///
 /// Must be called first thing in `main`, before any thread is started.
 pub fn child_hook() {
-    let is_child = std::env::args_os().nth(1).is_some_and(|marker| marker == CHILD_MARKER);
-    if is_child {
-        run_child();
+    let is_broker = std::env::args_os().nth(1).is_some_and(|marker| marker == BROKER_MARKER);
+    if is_broker {
+        broker::serve();
     }
 }
 
-fn run_child() -> ! {
-    let (Ok(frames), Ok(words)) = (sys::inherited(FRAMES_DESCRIPTOR), sys::inherited(WORDS_DESCRIPTOR))
-    else {
-        sys::exit_now(SET_UP_FAILED)
-    };
-    let mut report = Report { frames: Some(frames.into()), words: words.into() };
-    let message = match set_up_and_run(&mut report) {
+/// Lives as a run's child, right after the broker's fork.
+pub(crate) fn live(order: &Order, kit: Kit, filters: &Filters, broker: Pid) -> ! {
+    let Ok((mut report, code)) = settle(kit) else { sys::exit_now(SET_UP_FAILED) };
+    match set_up_and_run(&mut report, order, &code, filters, broker) {
         Ok(code) => sys::exit_now(code),
-        Err(message) => message,
+        Err(message) => report.fail(message),
+    }
+}
+
+/// Puts the descriptors in place and reads the program.
+pub(crate) fn settle(kit: Kit) -> std::io::Result<(Report, String)> {
+    let code = kit.put_in_place()?;
+    let report = Report {
+        frames: Some(sys::inherited(FRAMES_DESCRIPTOR)?.into()),
+        words: sys::inherited(WORDS_DESCRIPTOR)?.into(),
     };
-    report.tell(&Frame::Failed { message });
-    sys::exit_now(SET_UP_FAILED)
+    let mut text = String::new();
+    File::from(code).read_to_string(&mut text)?;
+    sys::close_from(FIRST_CLOSED_DESCRIPTOR)?;
+    Ok((report, text))
 }
 
 /// The whole way of a child; the code is the one to leave with.
-fn set_up_and_run(report: &mut Report) -> Result<i32, String> {
-    let request = read_request()?;
-    let filters = compile(profile_of(&request), request.landlock_abi).map_err(|error| error.to_string())?;
-    let first_closed =
-        hand_over_payload(&request, &filters).map_err(|error| format!("driver's assignment: {error}"))?;
-    confine::isolate(&request, first_closed)?;
-    restrict_files(request.landlock_abi, &request.files).map_err(|error| error.to_string())?;
-    match &request.task {
-        Task::Python(task) => {
-            install("early kill list", &filters.set_up)?;
-            let error = python::become_interpreter(task);
-            Err(format!("cannot start '{}': {error}", task.interpreter.display()))
-        }
-        Task::JavaScript { code, language_check } => {
-            install_final(&filters)?;
-            report.tell(&Frame::Ready);
-            Ok(javascript::run(report, &request.limits, code, *language_check))
+fn set_up_and_run(
+    report: &mut Report,
+    order: &Order,
+    code: &str,
+    filters: &Filters,
+    broker: Pid,
+) -> Result<i32, String> {
+    isolate(order, broker)?;
+    let domain = Domain { abi: order.landlock_abi, reach: Reach::Files, has_network: false };
+    restrict(domain, &order.files).map_err(|error| error.to_string())?;
+    install_last(filters)?;
+    report.tell(&Frame::Ready);
+    match &order.task {
+        Task::JavaScript { language_check } => {
+            Ok(javascript::run(report, &order.limits, code, *language_check))
         }
         Task::Probe(probe) => {
-            install_final(&filters)?;
-            report.tell(&Frame::Ready);
             report.go();
-            Ok(selftest::attempt(probe, request.parent_pid))
+            Ok(selftest::attempt(probe, broker.as_raw_nonzero().get()))
         }
+        Task::Python { .. } | Task::Shell(_) => Err("this child runs neither Python nor commands".to_owned()),
     }
 }
 
-/// JavaScript has no files and no threads of its own: it gets the tight profile at every level.
-fn profile_of(request: &Request) -> Profile {
-    match (&request.task, request.level) {
-        (Task::Python(_) | Task::Probe(_), Level::Lenient) => Profile::Roomy,
-        _ => Profile::Confined,
-    }
+/// Installs the last two filters for good: from here on the whole policy holds.
+pub(crate) fn install_last(filters: &Filters) -> Result<(), String> {
+    filters.last.iter().try_for_each(|program| install("last filters", program))
 }
 
-/// All filters, in order: for children that stay this program. Python's driver installs the last two.
-fn install_final(filters: &Filters) -> Result<(), String> {
-    install("early kill list", &filters.set_up)?;
-    install("allow list", &filters.allow)?;
-    install("kill list", &filters.kill)
-}
-
-fn install(what: &str, program: &[seccompiler::sock_filter]) -> Result<(), String> {
+/// Installs one filter for good.
+pub(crate) fn install(what: &str, program: &[seccompiler::sock_filter]) -> Result<(), String> {
     sys::install_filter(program).map_err(|error| format!("seccomp {what}: {error}"))
-}
-
-/// Puts a Python driver's assignment under its number, before any limit binds; says from where on to close the rest.
-fn hand_over_payload(request: &Request, filters: &Filters) -> std::io::Result<i32> {
-    let Task::Python(task) = &request.task else { return Ok(PAYLOAD_DESCRIPTOR) };
-    let payload = payload_file(request, task, filters)?;
-    sys::copy_descriptor(payload.as_fd(), PAYLOAD_DESCRIPTOR)?;
-    if payload.as_raw_fd() == PAYLOAD_DESCRIPTOR {
-        // It lives on under this number; closing our handle would close the driver's.
-        std::mem::forget(payload);
-    }
-    Ok(PAYLOAD_DESCRIPTOR + 1)
-}
-
-/// What the driver reads: its task, and the final filters as hexadecimal text.
-fn payload_file(request: &Request, task: &PythonTask, filters: &Filters) -> std::io::Result<OwnedFd> {
-    let mut payload = serde_json::to_value(task)?;
-    if let Some(fields) = payload.as_object_mut() {
-        fields.insert("level".to_owned(), request.level.name().into());
-        fields.insert("parent_pid".to_owned(), request.parent_pid.into());
-        fields.insert("directory".to_owned(), request.directory.to_string_lossy().into());
-        fields.insert("filters".to_owned(), vec![hex(&filters.allow), hex(&filters.kill)].into());
-        fields.insert("seccomp_number".to_owned(), libc::SYS_seccomp.into());
-    }
-    let descriptor = rustix::fs::memfd_create("nanoclaw-payload", rustix::fs::MemfdFlags::CLOEXEC)?;
-    let mut file = File::from(descriptor);
-    file.write_all(&serde_json::to_vec(&payload)?)?;
-    file.rewind()?;
-    Ok(file.into())
-}
-
-fn hex(program: &[seccompiler::sock_filter]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |value: u8| DIGITS.get(usize::from(value)).map_or('?', |digit| char::from(*digit));
-    sys::filter_bytes(program).iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-}
-
-fn read_request() -> Result<Request, String> {
-    let mut text = Vec::new();
-    std::io::stdin()
-        .lock()
-        .read_to_end(&mut text)
-        .map_err(|error| format!("cannot read the request: {error}"))?;
-    serde_json::from_slice(&text).map_err(|error| format!("cannot decode the request: {error}"))
 }
 
 /// The two pipes of this child's report.
@@ -168,6 +126,20 @@ impl Report {
     /// Writes what became of the program.
     pub(crate) fn end(&mut self, words: &Words) {
         write_line(&mut self.words, words);
+    }
+
+    /// Says that the set-up failed, and ends the process.
+    pub(crate) fn fail(&mut self, message: String) -> ! {
+        self.tell(&Frame::Failed { message });
+        sys::exit_now(SET_UP_FAILED)
+    }
+
+    /// Keeps both pipes from the program that this process becomes.
+    pub(crate) fn close_on_exec(&self) -> std::io::Result<()> {
+        for pipe in self.frames.iter().chain([&self.words]) {
+            rustix::io::fcntl_setfd(pipe, rustix::io::FdFlags::CLOEXEC)?;
+        }
+        Ok(())
     }
 }
 

@@ -23,6 +23,8 @@ const WRITES_OR_KEEPS: Outcome = Outcome::AllowIf(&[
         Test { argument: 3, mask: SET_ID, value: 0 },
     ],
 ]);
+/// `openat` without set-id bits on what it makes.
+const NO_SET_ID: Outcome = Outcome::AllowIf(&[&[Test { argument: 3, mask: SET_ID, value: 0 }]]);
 /// `ioctl(TCGETS)`: what `isatty` asks.
 const IS_TERMINAL: &[Test] = &[Test { argument: 1, mask: LOW, value: 0x5401 }];
 /// `ioctl(FIONBIO)`: what Python's `setblocking` does to its own socket pair; asyncio cannot start without.
@@ -53,6 +55,8 @@ const UNIX_STREAM: Outcome = Outcome::AllowIf(&[&[
 /// `sendto` on a connected socket: no address, and no out-of-band byte, whose bookkeeping in unix sockets has had holes.
 const NO_ADDRESS: Outcome =
     Outcome::AllowIf(&[&[Test { argument: 4, mask: u64::MAX, value: 0 }, NOT_OUT_OF_BAND]]);
+/// `sendmsg` and `recvmsg` without that byte. No socket of a command has an address to send to.
+const PLAIN_MESSAGES: Outcome = Outcome::AllowIf(&[&[Test { argument: 2, mask: 1, value: 0 }]]);
 /// `recvfrom` likewise.
 const IN_BAND: Outcome = Outcome::AllowIf(&[&[NOT_OUT_OF_BAND]]);
 /// The fourth argument without `MSG_OOB`.
@@ -119,12 +123,69 @@ const fn signal(value: i32) -> Test {
     Test { argument: 2, mask: LOW, value: value.unsigned_abs() as u64 }
 }
 
+/// A process or a thread, and no new namespace.
+const NO_NAMESPACE: Outcome =
+    Outcome::AllowIf(&[&[Test { argument: 0, mask: CLONE_ANY_NAMESPACE, value: 0 }]]);
+/// What terminals, pipes and descriptors answer, and nothing that types into a terminal.
+const ASKS: Outcome = Outcome::AllowIf(&[
+    IS_TERMINAL,
+    NON_BLOCKING,
+    CLOSE_ON_EXEC,
+    KEEP_ON_EXEC,
+    &[Test { argument: 1, mask: LOW, value: 0x541b }],
+    &[Test { argument: 1, mask: LOW, value: 0x5413 }],
+    &[Test { argument: 1, mask: LOW, value: 0x540f }],
+]);
+/// Descriptor flags, locks, pipe sizes and seals; no signals to others through `F_SETOWN`.
+const DESCRIPTOR_CONTROL: Outcome = Outcome::AllowIf(&[
+    &[command(libc::F_DUPFD)],
+    &[command(libc::F_DUPFD_CLOEXEC)],
+    &[command(libc::F_GETFD)],
+    &[command(libc::F_SETFD)],
+    &[command(libc::F_GETFL)],
+    &[command(libc::F_SETFL)],
+    &[command(libc::F_GETLK)],
+    &[command(libc::F_SETLK)],
+    &[command(libc::F_SETLKW)],
+    &[command(libc::F_OFD_GETLK)],
+    &[command(libc::F_OFD_SETLK)],
+    &[command(libc::F_OFD_SETLKW)],
+    &[command(libc::F_GETPIPE_SZ)],
+    &[command(libc::F_SETPIPE_SZ)],
+]);
+/// Names of threads, what the bounding set holds, names of mappings, no-new-privs, signals at a parent's death.
+const OWN_TRAITS: Outcome = Outcome::AllowIf(&[
+    &[Test { argument: 0, mask: LOW, value: 15 }],
+    &[Test { argument: 0, mask: LOW, value: 16 }],
+    &[Test { argument: 0, mask: LOW, value: 23 }],
+    &[Test { argument: 0, mask: LOW, value: 0x5356_4d41 }],
+    &[Test { argument: 0, mask: LOW, value: 38 }],
+    &[Test { argument: 0, mask: LOW, value: 39 }],
+    &[Test { argument: 0, mask: LOW, value: 1 }],
+    &[Test { argument: 0, mask: LOW, value: 36 }],
+]);
+/// `socket(AF_INET or AF_INET6, SOCK_STREAM or SOCK_DGRAM | flags, …)`.
+const INTERNET: Outcome = Outcome::AllowIf(&[
+    &[family(libc::AF_INET), kind(libc::SOCK_STREAM)],
+    &[family(libc::AF_INET), kind(libc::SOCK_DGRAM)],
+    &[family(libc::AF_INET6), kind(libc::SOCK_STREAM)],
+    &[family(libc::AF_INET6), kind(libc::SOCK_DGRAM)],
+]);
+
+const fn family(value: i32) -> Test {
+    Test { argument: 0, mask: LOW, value: value.unsigned_abs() as u64 }
+}
+
+const fn kind(value: i32) -> Test {
+    Test { argument: 1, mask: LOW & !SOCK_FLAGS, value: value.unsigned_abs() as u64 }
+}
+
 /// The allow list.
 pub(super) const ALLOWED: &[Rule] = rows! {
     All Outcome::Allow, "descriptors that it already has": read readv pread64 write writev lseek close;
     All Outcome::Allow, "what a file is; landlock does not mediate it, contents stay closed": fstat newfstatat statx;
     All Outcome::Allow, "memory": munmap mremap madvise brk;
-    All NOT_EXECUTABLE, "memory, but no code that was not there at warm-up": mmap mprotect;
+    Code NOT_EXECUTABLE, "memory, but no code that was not there at warm-up": mmap mprotect;
     All Outcome::Allow, "its own end": exit exit_group;
     All Outcome::Allow, "its own signals": rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack restart_syscall;
     All Outcome::Allow, "locks inside the process": futex sched_yield;
@@ -140,42 +201,67 @@ pub(super) const ALLOWED: &[Rule] = rows! {
     Roomy Outcome::AllowIf(&[IS_TERMINAL, NON_BLOCKING, CLOSE_ON_EXEC, KEEP_ON_EXEC]), "isatty, asyncio, tempfile": ioctl;
     Roomy DESCRIPTOR_FLAGS_AND_LOCKS, "descriptor flags, locks on its own files": fcntl;
     Roomy THREAD, "threads, never processes": clone;
-    Roomy Outcome::Allow, "a thread's start": set_robust_list rseq set_tid_address;
-    Roomy Outcome::Allow, "facts about the machine that the library asks for":
+    Owners Outcome::Allow, "a thread's start": set_robust_list rseq set_tid_address;
+    Owners Outcome::Allow, "facts about the machine that the library asks for":
         getrusage times sysinfo uname getgroups;
     Roomy OF_ITSELF, "likewise, of itself alone: another number would tell which processes there are":
         sched_getaffinity getpgid getsid;
     Roomy OWN_PRIORITY, "likewise": getpriority;
     Roomy ONLY_READS, "limits can be read, never set": prlimit64;
-    Roomy Outcome::Allow, "its own directory; landlock says where":
+    Owners Outcome::Allow, "its own directory; landlock says where":
         mkdirat unlinkat renameat linkat symlinkat ftruncate fsync fdatasync flock umask chdir fchdir;
-    Roomy NO_WHITEOUT, "likewise": renameat2;
-    Roomy Outcome::Allow, "mmap.flush on its own files": msync;
-    Roomy Outcome::Allow, "names and sizes, no contents": readlinkat faccessat faccessat2 statfs fstatfs;
-    Roomy Outcome::Allow, "copies between descriptors that it already has":
+    Owners NO_WHITEOUT, "likewise": renameat2;
+    Owners Outcome::Allow, "mmap.flush on its own files": msync;
+    Owners Outcome::Allow, "names and sizes, no contents": readlinkat faccessat faccessat2 statfs fstatfs;
+    Owners Outcome::Allow, "copies between descriptors that it already has":
         dup dup3 pipe2 pwrite64 preadv pwritev sendfile copy_file_range;
-    Roomy Outcome::Allow, "waiting on its own descriptors": ppoll pselect6 epoll_create1 epoll_ctl epoll_pwait eventfd2;
-    Roomy UNIX_STREAM, "asyncio wakes itself through a socket pair": socketpair;
-    Roomy NO_ADDRESS, "bytes into that pair": sendto;
-    Roomy Outcome::Allow, "the end of that pair": shutdown;
-    Roomy IN_BAND, "bytes out of it": recvfrom;
-    Roomy Outcome::Allow, "its own timers and signals": setitimer getitimer rt_sigpending rt_sigtimedwait;
-    Roomy Outcome::Answer(0), "landlock does not mediate it, and shutil insists on it: pretended":
-        fchmod fchmodat fchown fchownat utimensat setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr;
-    Roomy Outcome::Answer(libc::EOPNOTSUPP), "landlock does not mediate it; shutil goes on where there are no attributes":
+    Owners Outcome::Allow, "waiting on its own descriptors": ppoll pselect6 epoll_create1 epoll_ctl epoll_pwait eventfd2;
+    Owners UNIX_STREAM, "asyncio wakes itself through a socket pair": socketpair;
+    Offline NO_ADDRESS, "bytes into that pair": sendto;
+    Owners Outcome::Allow, "the end of that pair": shutdown;
+    Offline IN_BAND, "bytes out of it": recvfrom;
+    Owners Outcome::Allow, "its own timers and signals": setitimer getitimer rt_sigpending rt_sigtimedwait;
+    Owners Outcome::Answer(0), "landlock does not mediate it, and shutil insists on it: pretended":
+        fchmod fchmodat fchmodat2 fchown fchownat utimensat setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr;
+    Owners Outcome::Answer(libc::EOPNOTSUPP), "landlock does not mediate it; shutil goes on where there are no attributes":
         listxattr llistxattr flistxattr getxattr lgetxattr fgetxattr;
+
+    Shell Outcome::Allow, "programs map their own code": mmap mprotect;
+    Shell Outcome::Allow, "programs; landlock says which": execve execveat;
+    Shell NO_NAMESPACE, "processes and threads, but no namespaces": clone;
+    Shell Outcome::Allow, "processes are waited for, in groups and sessions of their own":
+        wait4 waitid setpgid setsid getpgid getsid;
+    Shell Outcome::Allow, "a handler's rest": rt_sigsuspend;
+    Shell ASKS, "what a terminal or a pipe is": ioctl;
+    Shell DESCRIPTOR_CONTROL, "descriptor flags, locks on its own files": fcntl;
+    Shell OWN_TRAITS, "names, and what can only become less": prctl;
+    Shell OF_ITSELF, "limits can be lowered; nothing can raise them again": prlimit64;
+    Shell OF_ITSELF, "where it runs": sched_getaffinity sched_setaffinity sched_getscheduler sched_getparam;
+    Shell Outcome::Allow, "facts": sched_get_priority_max sched_get_priority_min getresuid getresgid getcpu membarrier getpriority;
+    Shell OWN_PRIORITY, "nice": setpriority;
+    Shell Outcome::Allow, "timers of its own": timerfd_create timerfd_settime timerfd_gettime timer_create timer_settime
+        timer_gettime timer_delete timer_getoverrun;
+    Shell Outcome::Allow, "waiting on its own descriptors": inotify_init1 inotify_add_watch inotify_rm_watch signalfd4 epoll_pwait2;
+    Shell Outcome::Allow, "descriptors that it already has": close_range preadv2 pwritev2 splice tee fallocate fadvise64 readahead sync_file_range;
+    Shell PLAIN_MESSAGES, "its own socket pair": sendmsg recvmsg;
+    Shell Outcome::Allow, "likewise": getsockopt setsockopt getsockname getpeername;
+    Shell Outcome::Answer(libc::ENOSYS), "runtimes ask for these and go on without":
+        pidfd_open pidfd_send_signal io_uring_setup openat2 seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self;
+    Online INTERNET, "the operator allows the network": socket;
+    Online Outcome::Allow, "likewise": connect bind listen accept accept4 sendto recvfrom sendmmsg recvmmsg;
 };
 
 /// Rules that hold only where landlock mediates truncation.
 pub(super) const ALLOWED_WITH_TRUNCATION: &[Rule] = rows! {
     Roomy NOT_BARE, "files of its own directory; landlock says which": openat;
-    Roomy Outcome::Allow, "likewise": truncate;
+    Shell NO_SET_ID, "files of its own directory and the system's; landlock says which": openat;
+    Owners Outcome::Allow, "likewise": truncate;
 };
 
 /// Rules that hold where it does not: what truncates must open for writing, which landlock has always mediated, and
 /// does so before the kernel truncates.
 pub(super) const ALLOWED_WITHOUT_TRUNCATION: &[Rule] = rows! {
-    Roomy WRITES_OR_KEEPS, "files of its own directory; landlock says which": openat;
+    Owners WRITES_OR_KEEPS, "files of its own directory; landlock says which": openat;
 };
 
 /// The ABI that mediates truncation.
@@ -184,6 +270,8 @@ pub(super) const TRUNCATION_ABI: u32 = 3;
 /// Rules that hold only where landlock scopes signals.
 pub(super) const ALLOWED_WITH_SIGNAL_SCOPE: &[Rule] = rows! {
     Roomy HARMLESS_SIGNALS, "abort and raise_signal; the landlock scope keeps it inside the process": tgkill;
+    Shell Outcome::Allow, "the landlock scope keeps them inside the command's own processes":
+        kill tkill tgkill rt_sigqueueinfo;
 };
 
 /// The ABI that scopes signals.

@@ -2,22 +2,28 @@
 //!
 //! Refuses: best effort. If the kernel cannot do what its ABI promises, nothing runs.
 
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
-    RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    RulesetAttr, RulesetCreatedAttr, RulesetError, Scope,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::sys;
+
+/// The ABI that mediates moving files between directories; below it, such moves fail.
+const REFER_ABI: u32 = 2;
 /// The ABI that mediates TCP.
 const TCP_ABI: u32 = 4;
 /// The ABI that scopes abstract unix sockets and signals.
-const SCOPE_ABI: u32 = 6;
+pub(crate) const SCOPE_ABI: u32 = 6;
 
 /// What a path may be used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Access {
     /// A library directory: its files and their names.
@@ -26,6 +32,8 @@ pub(crate) enum Access {
     ReadFile,
     /// One file, also as a program (the interpreter and its loader, before the filters forbid exec).
     ExecuteFile,
+    /// A system directory: its files, their names, and as programs.
+    ExecuteTree,
     /// `/dev/null`.
     ReadWriteFile,
     /// A private directory: everything but programs, devices, sockets and pipes.
@@ -33,7 +41,7 @@ pub(crate) enum Access {
 }
 
 /// One opened path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct FileRule {
     /// The path.
     pub path: PathBuf,
@@ -50,33 +58,84 @@ pub(crate) enum FilesError {
     /// A path of the policy cannot be opened.
     #[error("landlock: {0}")]
     Path(#[from] landlock::PathFdError),
-    /// The kernel enforces less than it was asked for.
-    #[error("landlock: the rules are not fully enforced")]
+    /// The kernel has no such rulesets.
+    #[error("landlock: the rules cannot be enforced")]
     Partial,
+    /// The ruleset could not be put in force.
+    #[error("landlock: cannot restrict the process: {0}")]
+    Restrict(io::Error),
 }
 
-/// Restricts the calling thread for good.
-pub(crate) fn restrict_files(kernel_abi: u32, rules: &[FileRule]) -> Result<(), FilesError> {
-    let abi = ABI::from(i32::try_from(kernel_abi).unwrap_or(i32::MAX));
-    let mut ruleset = Ruleset::default()
-        .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(abi))?;
-    if kernel_abi >= TCP_ABI {
+/// How much of a process's doings a ruleset is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Every right that the kernel knows.
+    Files,
+    /// What no child of a zygote may ever have: programs, devices, sockets, TCP, signals. Its children decide on files.
+    Ceiling,
+    /// Signals and abstract sockets alone: a wall inside an outer domain.
+    Signals,
+}
+
+/// What a ruleset is made for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Domain {
+    /// The kernel's ABI.
+    pub abi: u32,
+    /// What it mediates.
+    pub reach: Reach,
+    /// Whether TCP is left alone.
+    pub has_network: bool,
+}
+
+impl Domain {
+    fn handled(self, abi: ABI) -> BitFlags<AccessFs> {
+        let never = AccessFs::Execute
+            | AccessFs::MakeChar
+            | AccessFs::MakeBlock
+            | AccessFs::MakeSock
+            | AccessFs::MakeFifo
+            | AccessFs::IoctlDev;
+        match self.reach {
+            Reach::Files => AccessFs::from_all(abi),
+            // Moving is denied in every domain that does not speak of it: this one does, to leave it open.
+            Reach::Ceiling => (never | AccessFs::Refer) & AccessFs::from_all(abi),
+            Reach::Signals => BitFlags::empty(),
+        }
+    }
+}
+
+/// Makes a ruleset: a descriptor that a process may be restricted with.
+pub(crate) fn build_ruleset(domain: Domain, rules: &[FileRule]) -> Result<OwnedFd, FilesError> {
+    let abi = ABI::from(i32::try_from(domain.abi).unwrap_or(i32::MAX));
+    let handled = domain.handled(abi);
+    let mut ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    if !handled.is_empty() {
+        ruleset = ruleset.handle_access(handled)?;
+    }
+    if domain.abi >= TCP_ABI && domain.reach != Reach::Signals && !domain.has_network {
         ruleset = ruleset.handle_access(AccessNet::from_all(abi))?;
     }
-    if kernel_abi >= SCOPE_ABI {
+    if domain.abi >= SCOPE_ABI {
         ruleset = ruleset.scope(Scope::from_all(abi))?;
     }
     let mut created = ruleset.create()?;
     for rule in rules {
-        created = created.add_rule(PathBeneath::new(PathFd::new(&rule.path)?, rights(rule.access, abi)))?;
+        let rights = rights(rule.access, abi) & handled;
+        if !rights.is_empty() {
+            created = created.add_rule(PathBeneath::new(PathFd::new(&rule.path)?, rights))?;
+        }
     }
-    let status = created.restrict_self()?;
-    if status.ruleset == RulesetStatus::FullyEnforced && status.no_new_privs {
-        Ok(())
-    } else {
-        Err(FilesError::Partial)
+    if domain.reach == Reach::Ceiling && domain.abi >= REFER_ABI {
+        created = created.add_rule(PathBeneath::new(PathFd::new("/")?, AccessFs::Refer))?;
     }
+    Option::<OwnedFd>::from(created).ok_or(FilesError::Partial)
+}
+
+/// Restricts the calling thread for good. No-new-privs must be set.
+pub(crate) fn restrict(domain: Domain, rules: &[FileRule]) -> Result<(), FilesError> {
+    let ruleset = build_ruleset(domain, rules)?;
+    sys::restrict_self(ruleset.as_fd()).map_err(FilesError::Restrict)
 }
 
 fn rights(access: Access, abi: ABI) -> BitFlags<AccessFs> {
@@ -84,6 +143,7 @@ fn rights(access: Access, abi: ABI) -> BitFlags<AccessFs> {
         Access::ReadTree => AccessFs::ReadFile | AccessFs::ReadDir,
         Access::ReadFile => AccessFs::ReadFile.into(),
         Access::ExecuteFile => AccessFs::ReadFile | AccessFs::Execute,
+        Access::ExecuteTree => AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::Execute,
         Access::ReadWriteFile => AccessFs::ReadFile | AccessFs::WriteFile,
         Access::OwnTree => {
             let wanted = AccessFs::ReadFile

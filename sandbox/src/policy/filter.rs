@@ -1,8 +1,8 @@
 //! Turns the tables into BPF programs.
 //!
-//! Owns: the order of the filters, and what seccompiler cannot say. First the kill list without what the set-up still
-//! needs, then the allow list, then the whole kill list: it takes `seccomp` itself away and so comes last, and the
-//! kernel heeds the most severe answer. seccompiler checks the architecture but not x32, and has one action per
+//! Owns: the order of the filters, and what seccompiler cannot say. A zygote gets the kill list without what it still
+//! needs; a child gets the allow list, then the whole kill list: it takes `seccomp` itself away and so comes last, and
+//! the kernel heeds the most severe answer. seccompiler checks the architecture but not x32, and has one action per
 //! filter; so x32 numbers and single answers (`ENOSYS`, pretended success) stand in a short hand-written prefix that
 //! falls through into its program. BPF jumps are relative: the two join without changes.
 
@@ -18,9 +18,9 @@ use super::allow::{
     ALLOWED, ALLOWED_WITH_SIGNAL_SCOPE, ALLOWED_WITH_TRUNCATION, ALLOWED_WITHOUT_TRUNCATION,
     SIGNAL_SCOPE_ABI, TRUNCATION_ABI,
 };
-use super::kill::{KILLED, NEEDED_FOR_SET_UP};
+use super::kill::{KILLED, NEEDED_BY_ZYGOTE, NEEDED_FOR_SET_UP};
 use super::legacy;
-use super::rule::{Outcome, Profile, Rule, Test, number};
+use super::rule::{For, Outcome, Profile, Rule, Test, number};
 
 /// The audit architecture, as data.
 #[cfg(target_arch = "x86_64")]
@@ -42,26 +42,33 @@ const RETURN: u16 = 0x06;
 #[error("cannot compile the system call filter: {0}")]
 pub(crate) struct FilterError(#[from] seccompiler::BackendError);
 
-/// The filters of one profile, in the order of their installation.
+/// The filters of one profile.
 #[derive(Debug)]
 pub(crate) struct Filters {
-    /// The kill list without what the set-up of `CPython` still needs. Holds from before its exec.
-    pub set_up: BpfProgram,
-    /// The allow list. It lets `seccomp` through, for the last filter's sake.
-    pub allow: BpfProgram,
-    /// The whole kill list.
-    pub kill: BpfProgram,
+    /// The kill list without what the set-up of a zygote still needs. Holds from before its exec.
+    pub early: BpfProgram,
+    /// The kill list without what a warm zygote still needs: exec is over.
+    pub zygote: BpfProgram,
+    /// Allow list and whole kill list, in the order of their installation.
+    pub last: [BpfProgram; 2],
 }
 
 /// Compiles the tables for a profile under a kernel's landlock ABI.
 pub(crate) fn compile(profile: Profile, landlock_abi: u32) -> Result<Filters, FilterError> {
-    let killed: Vec<&Rule> = KILLED.iter().chain(legacy::KILLED).collect();
-    let early: Vec<&Rule> =
-        killed.iter().copied().filter(|rule| !NEEDED_FOR_SET_UP.contains(&rule.name)).collect();
+    let killed: Vec<&Rule> =
+        KILLED.iter().chain(legacy::KILLED).filter(|rule| rule.whom.covers(profile)).collect();
+    let without = |needed: &[&str]| -> Vec<&Rule> {
+        killed.iter().copied().filter(|rule| !needed.contains(&rule.name)).collect()
+    };
+    // Code's kill list takes `seccomp` away, so it comes last and the allow list must let it in. A command's allow list
+    // answers that there is no `seccomp`, so that one comes last.
+    let is_code = For::Code.covers(profile);
+    let allow = allow_program(&allowed_rules(profile, landlock_abi), is_code)?;
+    let kill = kill_program(&killed)?;
     Ok(Filters {
-        set_up: kill_program(&early)?,
-        allow: allow_program(&allowed_rules(profile, landlock_abi))?,
-        kill: kill_program(&killed)?,
+        early: kill_program(&without(NEEDED_FOR_SET_UP))?,
+        zygote: kill_program(&without(NEEDED_BY_ZYGOTE))?,
+        last: if is_code { [allow, kill] } else { [kill, allow] },
     })
 }
 
@@ -91,9 +98,12 @@ fn kill_program(rules: &[&Rule]) -> Result<BpfProgram, FilterError> {
     Ok(program)
 }
 
-fn allow_program(rules: &[&Rule]) -> Result<BpfProgram, FilterError> {
+fn allow_program(rules: &[&Rule], lets_seccomp: bool) -> Result<BpfProgram, FilterError> {
     let mut program = vec![LOAD_NUMBER];
-    let mut allowed = BTreeMap::from([(number!(seccomp), Vec::new())]);
+    let mut allowed = BTreeMap::new();
+    if lets_seccomp {
+        allowed.insert(number!(seccomp), Vec::new());
+    }
     for rule in rules {
         match rule.outcome {
             Outcome::Allow => drop(allowed.insert(rule.number, Vec::new())),
@@ -141,8 +151,9 @@ mod tests {
 
     #[test]
     fn every_rule_has_a_reason_and_no_call_is_both_killed_and_allowed() {
-        let killed: BTreeSet<_> = KILLED.iter().chain(legacy::KILLED).map(|rule| rule.name).collect();
-        for profile in [Profile::Confined, Profile::Roomy] {
+        for profile in Profile::ALL {
+            let killed = KILLED.iter().chain(legacy::KILLED).filter(|rule| rule.whom.covers(profile));
+            let killed: BTreeSet<_> = killed.map(|rule| rule.name).collect();
             for rule in allowed_rules(profile, 7) {
                 assert!(!rule.because.is_empty(), "{} has no reason", rule.name);
                 assert!(!killed.contains(rule.name), "{} is killed and allowed", rule.name);
@@ -152,9 +163,9 @@ mod tests {
 
     #[test]
     fn a_call_stands_once_in_a_profile() {
-        for profile in [Profile::Confined, Profile::Roomy] {
+        for (profile, abi) in Profile::ALL.into_iter().flat_map(|profile| [(profile, 7), (profile, 1)]) {
             let mut seen = BTreeSet::new();
-            for rule in allowed_rules(profile, 7) {
+            for rule in allowed_rules(profile, abi) {
                 assert!(seen.insert(rule.name), "{} stands twice for {profile:?}", rule.name);
             }
         }
@@ -162,24 +173,24 @@ mod tests {
 
     #[test]
     fn the_filters_fit_the_kernel() {
-        for profile in [Profile::Confined, Profile::Roomy] {
+        for profile in Profile::ALL {
             let filters = compile(profile, 7).unwrap();
-            for program in [&filters.set_up, &filters.kill, &filters.allow] {
+            for program in [&filters.early, &filters.zygote].into_iter().chain(&filters.last) {
                 assert!(program.len() < 4096);
             }
-            assert!(filters.set_up.len() < filters.kill.len());
         }
     }
 
     #[test]
     fn signals_need_the_scope() {
-        let has_tgkill = |abi| allowed_rules(Profile::Roomy, abi).iter().any(|rule| rule.name == "tgkill");
-        assert!(has_tgkill(6) && !has_tgkill(5));
+        let has = |profile, abi, name| allowed_rules(profile, abi).iter().any(|rule| rule.name == name);
+        assert!(has(Profile::Roomy, 6, "tgkill") && !has(Profile::Roomy, 5, "tgkill"));
+        assert!(has(Profile::Shell, 6, "kill") && !has(Profile::Shell, 5, "kill"));
     }
 
     #[test]
     fn what_the_set_up_needs_is_killed_at_the_end() {
         let killed: Vec<_> = KILLED.iter().map(|rule| rule.name).collect();
-        assert!(NEEDED_FOR_SET_UP.iter().all(|name| killed.contains(name)));
+        assert!(NEEDED_FOR_SET_UP.iter().chain(NEEDED_BY_ZYGOTE).all(|name| killed.contains(name)));
     }
 }

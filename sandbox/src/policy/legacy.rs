@@ -2,7 +2,7 @@
 
 use super::rule::Rule;
 #[cfg(target_arch = "x86_64")]
-use super::rule::{Outcome, rows};
+use super::rule::{Outcome, Test, rows};
 
 /// Additions to the kill list.
 #[cfg(target_arch = "x86_64")]
@@ -15,15 +15,28 @@ pub(super) const KILLED: &[Rule] = rows! {
 pub(super) const ALLOWED: &[Rule] = rows! {
     All Outcome::Allow, "what a file is; contents stay closed": stat lstat;
     All Outcome::Allow, "the clock": time;
-    Roomy Outcome::Allow, "its own directory; landlock says where": unlink mkdir rmdir rename link symlink;
-    Roomy Outcome::Allow, "names, no contents": access readlink;
-    Roomy Outcome::Allow, "copies of descriptors that it already has": dup2 pipe;
-    Roomy Outcome::Allow, "waiting on its own descriptors": poll select epoll_create epoll_wait eventfd;
-    Roomy Outcome::Allow, "its own timers": alarm pause;
-    Roomy Outcome::Allow, "limits can be read": getrlimit getpgrp;
-    Roomy Outcome::Answer(0), "landlock does not mediate it, and shutil insists on it: pretended":
+    Owners Outcome::Allow, "its own directory; landlock says where": unlink mkdir rmdir rename link symlink;
+    Owners Outcome::Allow, "names, no contents": access readlink;
+    Owners Outcome::Allow, "copies of descriptors that it already has": dup2 pipe;
+    Owners Outcome::Allow, "waiting on its own descriptors": poll select epoll_create epoll_wait eventfd;
+    Owners Outcome::Allow, "its own timers": alarm pause;
+    Owners Outcome::Allow, "limits can be read": getrlimit getpgrp;
+    Owners Outcome::Answer(0), "landlock does not mediate it, and shutil insists on it: pretended":
         chmod chown lchown utime utimes futimesat;
+    Shell Outcome::Allow, "processes": fork vfork;
+    Shell THREAD_POINTER, "a program's start": arch_prctl;
+    Shell Outcome::Allow, "limits can be lowered; nothing can raise them again": setrlimit;
+    Shell Outcome::Allow, "waiting on its own descriptors": inotify_init signalfd;
 };
+
+/// `ARCH_SET_GS`, `ARCH_SET_FS`, `ARCH_GET_FS`, `ARCH_GET_GS`.
+#[cfg(target_arch = "x86_64")]
+const THREAD_POINTER: Outcome = Outcome::AllowIf(&[
+    &[Test { argument: 0, mask: 0xffff_ffff, value: 0x1001 }],
+    &[Test { argument: 0, mask: 0xffff_ffff, value: 0x1002 }],
+    &[Test { argument: 0, mask: 0xffff_ffff, value: 0x1003 }],
+    &[Test { argument: 0, mask: 0xffff_ffff, value: 0x1004 }],
+]);
 
 /// Nothing on other architectures.
 #[cfg(not(target_arch = "x86_64"))]

@@ -10,6 +10,6 @@ mod legacy;
 mod numbers;
 mod rule;
 
-pub(crate) use files::{Access, FileRule, restrict_files};
+pub(crate) use files::{Access, Domain, FileRule, Reach, SCOPE_ABI, build_ruleset, restrict};
 pub(crate) use filter::{Filters, compile};
 pub(crate) use rule::Profile;

@@ -1,31 +1,69 @@
 //! The vocabulary of the tables: profiles, system calls, tests on their arguments, outcomes.
 
+use crate::broker::Task;
+use crate::level::Level;
+
 /// Whom a policy is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Profile {
     /// Strict and standard Python, and JavaScript at every level: no files but the library, one thread.
     Confined,
     /// Lenient Python: an own directory and threads.
     Roomy,
+    /// Commands: an own directory, the system's programs, processes.
+    Shell,
+    /// Commands whose operator lets them use the network.
+    Online,
+}
+
+impl Profile {
+    /// The profile of a task. JavaScript has no files and no threads of its own: it is confined at every level.
+    pub(crate) fn of(task: &Task, level: Level) -> Self {
+        match (task, level) {
+            (Task::JavaScript { .. }, _) | (_, Level::Strict | Level::Standard) => Self::Confined,
+            (Task::Shell(task), _) if task.network => Self::Online,
+            (Task::Shell(_), _) | (_, Level::Shell) => Self::Shell,
+            (Task::Python { .. } | Task::Probe(_), Level::Lenient) => Self::Roomy,
+        }
+    }
+
+    /// Every profile.
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 4] = [Self::Confined, Self::Roomy, Self::Shell, Self::Online];
 }
 
 /// The profiles that a rule belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum For {
-    /// Both.
+    /// Every one.
     All,
+    /// Python and JavaScript: no command.
+    Code,
     /// `Confined` alone.
     Confined,
     /// `Roomy` alone.
     Roomy,
+    /// Those with a directory of their own: all but `Confined`.
+    Owners,
+    /// Commands, with or without the network.
+    Shell,
+    /// Commands with the network.
+    Online,
+    /// Those with a directory of their own but without the network.
+    Offline,
 }
 
 impl For {
     pub(crate) fn covers(self, profile: Profile) -> bool {
         match self {
             Self::All => true,
+            Self::Code => matches!(profile, Profile::Confined | Profile::Roomy),
             Self::Confined => profile == Profile::Confined,
             Self::Roomy => profile == Profile::Roomy,
+            Self::Owners => profile != Profile::Confined,
+            Self::Shell => matches!(profile, Profile::Shell | Profile::Online),
+            Self::Online => profile == Profile::Online,
+            Self::Offline => matches!(profile, Profile::Roomy | Profile::Shell),
         }
     }
 }

@@ -1,12 +1,10 @@
-# Runs inside the guest's own CPython, before and around the guest's program.
+# The first half of what runs in the host's CPython: the language check, and what stands around the guest's program.
 #
-# The parts, in the order of their running: warm up (imports, BPF buffers) - close (the filters) - check (language) -
-# run. A later zygote forks between the first two. Nothing here is a boundary: the kernel policy is, and the landlock
-# half of it is in force before this file starts. Frames are ours: their pipe is closed before the guest runs. The words
-# that follow in the other pipe may be the guest's.
+# Nothing here is a boundary: the kernel policy is, and it is in force before a program is even parsed. Frames are ours:
+# their pipe is closed before the guest runs. The words that follow in the other pipe may be the guest's.
 import sys
 
-FRAMES, WORDS, PAYLOAD = 3, 4, 5
+FRAMES, WORDS = 3, 4
 FILE = "<code>"
 MAX_TEXT = 15000
 
@@ -30,55 +28,6 @@ def fail(message):
     os._exit(70)
 
 
-def read_payload():
-    import json, os
-    parts = []
-    while True:
-        part = os.read(PAYLOAD, 1 << 20)
-        if not part:
-            break
-        parts.append(part)
-    os.close(PAYLOAD)
-    return json.loads(b"".join(parts))
-
-
-class Closing:
-    """The system calls that end the set-up, prepared while everything is still allowed."""
-
-    def __init__(self, filters, seccomp_number, parent):
-        import ctypes, os
-        self.getppid, self.parent, self.seccomp_number = os.getppid, parent, seccomp_number
-        library = ctypes.CDLL(None, use_errno=True)
-        self.prctl, self.syscall = library.prctl, library.syscall
-        self.syscall.restype = ctypes.c_long
-        self.errno = ctypes.get_errno
-        self.long = ctypes.c_ulong
-        self.buffers, self.programs = [], []
-        for text in filters:
-            code = bytes.fromhex(text)
-            self.buffers.append(ctypes.create_string_buffer(code, len(code)))
-            # struct sock_fprog: a 16-bit length, padding, a pointer.
-            header = (len(code) // 8).to_bytes(8, sys.byteorder) + ctypes.addressof(self.buffers[-1]).to_bytes(8, sys.byteorder)
-            self.programs.append(ctypes.create_string_buffer(header, len(header)))
-
-    def set(self, what, option, value):
-        if self.prctl(option, self.long(value), *[self.long(0)] * 3) != 0:
-            fail("%s failed with errno %d" % (what, self.errno()))
-
-    def close(self):
-        self.set("PR_SET_PDEATHSIG", 1, 9)  # exec of a changed real user clears it
-        self.set("PR_SET_DUMPABLE", 4, 0)  # exec sets it
-        self.set("PR_SET_NO_NEW_PRIVS", 38, 1)
-        if self.getppid() != self.parent:
-            fail("the parent is gone")
-        for number, program in enumerate(self.programs):
-            # SECCOMP_SET_MODE_FILTER with TSYNC: threads that an extra module started are held, too.
-            if self.syscall(self.long(self.seccomp_number), self.long(1), self.long(1), program) != 0:
-                fail("installing filter %d failed with errno %d" % (number, self.errno()))
-        if self.prctl(3, *[self.long(0)] * 4) != -1 or self.errno() != 1:
-            fail("the filters are installed but do not hold")
-
-
 def warm_up(task):
     import warnings
     sys.path.extend(task["extra_path"])
@@ -94,8 +43,8 @@ def warm_up(task):
         __import__(name)
 
 
-def forget_ctypes():
-    for name in [name for name in sys.modules if name.split(".")[0] in ("ctypes", "_ctypes")]:
+def forget(*packages):
+    for name in [name for name in sys.modules if name.split(".")[0] in packages]:
         del sys.modules[name]
 
 
@@ -421,31 +370,3 @@ def explain_refusals():
     sys.addaudithook(hook)
 
 
-def enter_own_directory(task):
-    import os
-    os.environ.update(HOME=task["directory"], TMPDIR=task["directory"])
-    explain_refusals()
-
-
-def main():
-    task = read_payload()
-    try:
-        warm_up(task)
-        closing = Closing(task["filters"], task["seccomp_number"], task["parent_pid"])
-        if task["level"] == "lenient":
-            enter_own_directory(task)
-        sys.stdout.reconfigure(line_buffering=True)
-        sys.argv = [FILE]
-        import gc
-        gc.freeze()
-    except Exception as error:
-        fail("warm-up: %s: %s" % (type(error).__name__, error))
-    closing.close()
-    del closing
-    if task["level"] != "lenient":
-        forget_ctypes()
-    report(frame="ready")
-    run(parse(task), task)
-
-
-main()

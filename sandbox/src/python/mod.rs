@@ -3,45 +3,39 @@
 //! Owns: the search past shims (pyenv, asdf), the demand for 3.9, the paths that stay open.
 //! Refuses: interpreters that cannot install the filters (no ctypes). Python is off then; JavaScript stays.
 
-use std::os::unix::process::CommandExt;
+mod spec;
+mod zygote;
+
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::process::{Pid, PidfdFlags};
 use serde::Deserialize;
 
+use crate::broker::{new_command, wait_until_readable};
+use crate::guest::memory_file;
 use crate::level::Level;
 use crate::modules;
 use crate::options::Options;
 use crate::policy::{Access, FileRule};
-use crate::program::Program;
-use crate::request::PythonTask;
-use crate::spawn;
-use crate::watch::{self, Bounds};
+pub(crate) use spec::ZygoteSpec;
+pub(crate) use zygote::become_zygote;
 
-/// The driver that runs inside the guest's interpreter.
-const DRIVER: &str = include_str!("driver.py");
 /// The program that describes an interpreter.
 const PROBE: &str = include_str!("probe.py");
 /// The oldest version.
 const OLDEST: (u32, u32) = (3, 9);
 /// How long an interpreter may take to describe itself; a shim may be slow.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
-const PROBE_OUTPUT_BYTES: usize = 1024 * 1024;
+const PROBE_OUTPUT_BYTES: u64 = 1024 * 1024;
 /// Where interpreters are beside `$PATH`.
 const USUAL_DIRECTORIES: &[&str] = &["/usr/local/bin", "/usr/bin", "/bin"];
 /// Their names, the plain one first.
 const NAMES: &[&str] =
     &["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python3.10", "python3.9"];
-/// A guest's whole environment. One thread: number libraries would start a pool while they warm up.
-const ENVIRONMENT: [(&str, &str); 6] = [
-    ("LANG", "C.UTF-8"),
-    ("PATH", "/usr/bin:/bin"),
-    ("TZ", "UTC"),
-    ("OPENBLAS_NUM_THREADS", "1"),
-    ("OMP_NUM_THREADS", "1"),
-    ("MKL_NUM_THREADS", "1"),
-];
 /// What the loader reads at every start.
 const LOADER_CACHE: &str = "/etc/ld.so.cache";
 const ZONES: &str = "/usr/share/zoneinfo";
@@ -117,43 +111,50 @@ impl Interpreter {
     /// The paths that stay open for a run.
     pub(crate) fn files(&self, level: Level, own: Option<&Path>, with_site: bool) -> Vec<FileRule> {
         let rule = |path: &Path, access| FileRule { path: path.to_owned(), access };
-        let mut files = vec![rule(&self.path, Access::ExecuteFile), rule(&self.loader, Access::ExecuteFile)];
-        let libraries = self.shared_libraries.iter().filter(|path| **path != self.loader);
-        files.extend(libraries.map(|path| rule(path, Access::ReadFile)));
+        let libraries = self.shared_libraries.iter();
+        let mut files: Vec<FileRule> = libraries.map(|path| rule(path, Access::ReadFile)).collect();
         files.extend(self.library_trees.iter().map(|path| rule(path, Access::ReadTree)));
         if with_site {
             files.extend(self.site_trees.iter().map(|path| rule(path, Access::ReadTree)));
         }
-        files.push(rule(Path::new(LOADER_CACHE), Access::ReadFile));
         if level == Level::Lenient {
             files.push(rule(Path::new(ZONES), Access::ReadTree));
             files.push(rule(Path::new("/dev/urandom"), Access::ReadFile));
             files.push(rule(Path::new("/dev/null"), Access::ReadWriteFile));
             files.extend(own.map(|path| rule(path, Access::OwnTree)));
         }
-        // A host may lack the cache, the zones, or a library that only the description pulled in.
+        // A host may lack the zones, or a library that only the description pulled in.
         files.retain(|file| file.path.exists());
         files
     }
 
-    /// The driver's assignment.
-    pub(crate) fn task(&self, program: &Program, extra: &[String]) -> PythonTask {
-        let level = program.level;
+    /// The zygote of a level, with so many modules more.
+    pub(crate) fn zygote(&self, level: Level, extra: &[String], landlock_abi: u32) -> ZygoteSpec {
         let mut warm = modules::warm(level);
         if level == Level::Lenient {
             warm.extend(self.extensions.iter().cloned());
         }
         warm.extend(extra.iter().cloned());
         let allowed = modules::allowed(level).iter().map(|&name| name.to_owned());
-        PythonTask {
+        let mut files = self.files(level, None, !extra.is_empty());
+        for path in [&self.path, &self.loader] {
+            files.push(FileRule { path: path.clone(), access: Access::ExecuteFile });
+        }
+        // What the loader reads at every start, where there is one.
+        let cache = PathBuf::from(LOADER_CACHE);
+        files.extend(cache.exists().then_some(FileRule { path: cache, access: Access::ReadFile }));
+        ZygoteSpec {
+            id: 0,
+            level,
             interpreter: self.path.clone(),
-            code: program.code.clone(),
-            language_check: program.language_check && level != Level::Lenient,
+            files,
+            landlock_abi,
             allowed_modules: allowed.chain(extra.iter().cloned()).collect(),
             refused_builtins: modules::refused_builtins(level),
             warm_modules: warm,
             extra_path: if extra.is_empty() { Vec::new() } else { self.site_trees.clone() },
         }
+        .with_id()
     }
 }
 
@@ -177,35 +178,38 @@ fn candidates() -> Vec<PathBuf> {
 
 /// Lets an interpreter (or the shim before it) describe itself. This is the host's own program: it runs unconfined.
 fn describe(path: &Path, extra: &[&String]) -> Result<Interpreter, String> {
-    let mut command: Command = spawn::new_command(path);
-    command
+    let words = |error: std::io::Error| error.to_string();
+    let (stdout, stderr) = (memory_file(&[]).map_err(words)?, memory_file(&[]).map_err(words)?);
+    let mut child = new_command(path)
         .args(["-I", "-S", "-B", "-X", "utf8", "-c", PROBE])
         .args(extra)
         .current_dir("/")
-        .stdin(Stdio::null());
-    let child = spawn::start(command).map_err(|error| error.to_string())?;
-    let bounds = Bounds {
-        timeout: PROBE_TIMEOUT,
-        threads: 0,
-        stdout_bytes: PROBE_OUTPUT_BYTES,
-        stderr_bytes: PROBE_OUTPUT_BYTES,
-        report_bytes: 0,
-        cancel: &|| false,
-    };
-    let seen = watch::watch(child, &bounds, None).map_err(|error| error.to_string())?;
-    if seen.ended.exit_code != Some(0) {
-        let words = String::from_utf8_lossy(&seen.stderr.bytes);
-        return Err(words.trim().lines().last().unwrap_or("it failed without a word").to_owned());
+        .stdin(Stdio::null())
+        .stdout(Stdio::from(stdout.try_clone().map_err(words)?))
+        .stderr(Stdio::from(stderr.try_clone().map_err(words)?))
+        .spawn()
+        .map_err(words)?;
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let pidfd = pid.map(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()));
+    let has_ended = pidfd
+        .is_some_and(|pidfd| pidfd.is_ok_and(|pidfd| wait_until_readable(pidfd, PROBE_TIMEOUT) == Ok(true)));
+    if !has_ended {
+        // It may end in this very moment.
+        child.kill().ok();
     }
-    serde_json::from_slice(&seen.stdout.bytes)
+    let status = child.wait().map_err(words)?;
+    if !status.success() {
+        let said = text_of(stderr).map_err(words)?;
+        return Err(said.trim().lines().last().unwrap_or("it failed without a word").to_owned());
+    }
+    serde_json::from_str(&text_of(stdout).map_err(words)?)
         .map_err(|error| format!("it does not describe itself: {error}"))
 }
 
-/// Becomes the interpreter with the driver. Returns only if that failed.
-pub(crate) fn become_interpreter(task: &PythonTask) -> std::io::Error {
-    spawn::new_command(&task.interpreter)
-        .args(["-I", "-S", "-B", "-X", "utf8", "-c", DRIVER])
-        .env_clear()
-        .envs(ENVIRONMENT)
-        .exec()
+fn text_of(file: std::os::fd::OwnedFd) -> std::io::Result<String> {
+    let mut file = File::from(file);
+    file.rewind()?;
+    let mut bytes = Vec::new();
+    file.take(PROBE_OUTPUT_BYTES).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

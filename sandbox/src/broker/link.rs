@@ -1,0 +1,207 @@
+//! The server's end of the broker: starts it, orders runs from it, starts another one when it has died.
+//!
+//! Refuses: to run a program twice. An order that may have reached a broker is not repeated.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+
+use super::order::{Order, Reply, Task};
+use super::packet::{self, Packet};
+use crate::child::BROKER_MARKER;
+use crate::clock::now;
+use crate::error::Error;
+use crate::guest::{Ends, Guest};
+
+/// How long the broker may take to start a child. A zygote that loads large modules comes before the first one.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a full socket may stay full before the broker counts as stuck.
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a waiting caller is asked whether it has been cancelled.
+const CANCEL_POLL: Duration = Duration::from_millis(50);
+/// How long a broker that was let go may take to end its children.
+const CLOSING_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The broker, or none yet.
+#[derive(Debug)]
+pub(crate) struct Link {
+    exe: PathBuf,
+    broker: Mutex<Option<Arc<Broker>>>,
+}
+
+/// A broker process and the socket to it.
+#[derive(Debug)]
+struct Broker {
+    control: OwnedFd,
+    process: Mutex<Child>,
+}
+
+impl Link {
+    /// A link to a broker that `exe` becomes. Nothing is started yet.
+    pub(crate) fn new(exe: &Path) -> Self {
+        Self { exe: exe.to_owned(), broker: Mutex::new(None) }
+    }
+
+    /// Starts the broker unless it runs.
+    pub(crate) fn connect(&self) -> Result<(), Error> {
+        self.broker().map(drop)
+    }
+
+    /// Orders a run. Waits for its start, at the longest until `cancel` says so.
+    pub(crate) fn run(&self, order: &Order, ends: Ends, cancel: &dyn Fn() -> bool) -> Result<Guest, Error> {
+        let (reply, theirs) =
+            packet::pair().map_err(|source| Error::MakeDescriptor { what: "reply", source })?;
+        let [stdout, stderr, frames, words, code] = &ends.theirs;
+        let descriptors = [&theirs, stdout, stderr, frames, words, code].map(|descriptor| descriptor.as_fd());
+        let broker = self.broker()?;
+        let broker = match packet::send(broker.control.as_fd(), order, &descriptors) {
+            Ok(()) => broker,
+            // It died between two runs: nobody took the order.
+            Err(error) if is_hang_up(&error) => {
+                self.forget(&broker);
+                let broker = self.broker()?;
+                packet::send(broker.control.as_fd(), order, &descriptors).map_err(Error::Order)?;
+                broker
+            }
+            Err(error) => return Err(Error::Order(error)),
+        };
+        drop((theirs, ends.theirs));
+        match await_start(&reply, cancel) {
+            Ok((pid, pidfd)) => {
+                let guest = Guest::new(pid, pidfd, reply, ends.ours);
+                Ok(if matches!(order.task, Task::Shell(_)) { guest.asked_first() } else { guest })
+            }
+            Err(error) => {
+                if matches!(error, Error::BrokerDied | Error::BrokerStuck) {
+                    self.forget(&broker);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends a broker that no longer does its work. The next run starts another one.
+    pub(crate) fn reset(&self) {
+        if let Some(broker) = self.lock().take() {
+            broker.kill();
+        }
+    }
+
+    fn broker(&self) -> Result<Arc<Broker>, Error> {
+        let mut broker = self.lock();
+        if let Some(running) = &*broker {
+            return Ok(Arc::clone(running));
+        }
+        let started = Arc::new(Broker::start(&self.exe)?);
+        *broker = Some(Arc::clone(&started));
+        Ok(started)
+    }
+
+    fn forget(&self, dead: &Arc<Broker>) {
+        let mut broker = self.lock();
+        if broker.as_ref().is_some_and(|current| Arc::ptr_eq(current, dead)) {
+            *broker = None;
+        }
+        drop(broker);
+        dead.kill();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Broker>>> {
+        self.broker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Broker {
+    /// The binary again, with nothing of ours but one end of a socket pair as its standard input.
+    fn start(exe: &Path) -> Result<Self, Error> {
+        let fail = |source: io::Error| Error::StartBroker { path: exe.to_owned(), source };
+        let (control, theirs) = packet::pair().map_err(fail)?;
+        set_socket_timeout(&control, Timeout::Send, Some(SEND_TIMEOUT))
+            .map_err(|error| fail(error.into()))?;
+        let process = new_command(exe)
+            .arg(BROKER_MARKER)
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(fail)?;
+        Ok(Self { control, process: Mutex::new(process) })
+    }
+
+    fn kill(&self) {
+        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        // It may be gone already; that is what is wanted.
+        process.kill().ok();
+        process.wait().ok();
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        // The end of the socket is its order to end every child and itself.
+        rustix::net::shutdown(&self.control, rustix::net::Shutdown::Both).ok();
+        let process = self.process.get_mut().unwrap_or_else(PoisonError::into_inner);
+        wait_for_end(process, CLOSING_TIMEOUT);
+        self.kill();
+    }
+}
+
+fn wait_for_end(process: &Child, patience: Duration) {
+    let pid = i32::try_from(process.id()).ok().and_then(rustix::process::Pid::from_raw);
+    let pidfd = pid.map(|pid| rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()));
+    if let Some(Ok(pidfd)) = pidfd {
+        wait_until_readable(&pidfd, patience).ok();
+    }
+}
+
+/// A command; the only place of the crate that makes one.
+#[expect(clippy::disallowed_methods, reason = "this module is where the sandbox starts programs")]
+pub(crate) fn new_command(exe: &Path) -> Command {
+    Command::new(exe)
+}
+
+fn is_hang_up(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
+
+fn await_start(reply: &OwnedFd, cancel: &dyn Fn() -> bool) -> Result<(i32, OwnedFd), Error> {
+    let start = now();
+    while !wait_until_readable(reply, CANCEL_POLL).map_err(|error| Error::Watch(error.into()))? {
+        if cancel() {
+            return Err(Error::Cancelled);
+        }
+        if start.elapsed() > START_TIMEOUT {
+            return Err(Error::BrokerStuck);
+        }
+    }
+    let packet = packet::receive(reply, RecvFlags::empty()).map_err(Error::Watch)?;
+    let Some(Packet { bytes, descriptors }) = packet else { return Err(Error::BrokerDied) };
+    let said = serde_json::from_slice(&bytes).map_err(|error| Error::Watch(error.into()))?;
+    match (said, descriptors.into_iter().next()) {
+        (Reply::Started { pid }, Some(pidfd)) => Ok((pid, pidfd)),
+        (Reply::Failed { message }, _) => Err(Error::Broker(message)),
+        (Reply::Started { .. } | Reply::Ended { .. }, _) => {
+            Err(Error::Broker("the broker's answer makes no sense".to_owned()))
+        }
+    }
+}
+
+/// Waits until there is something to read, or the other end is closed; false once `patience` is over.
+pub(crate) fn wait_until_readable(descriptor: impl AsFd, patience: Duration) -> rustix::io::Result<bool> {
+    let timeout = Timespec::try_from(patience).map_err(|_| Errno::INVAL)?;
+    match rustix::event::poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&timeout)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error),
+    }
+}

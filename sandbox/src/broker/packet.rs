@@ -1,0 +1,119 @@
+//! Packets with descriptors over a unix socket pair, the way server, broker and zygotes talk.
+//!
+//! Owns: one packet per message, JSON inside, and that a descriptor never outlives exec by accident.
+//! Refuses: to know what a message means.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The longest message: less than a socket's default buffer, far more than any order.
+pub(crate) const MAX_PACKET_BYTES: usize = 64 * 1024;
+/// The most descriptors in one packet.
+pub(crate) const MAX_DESCRIPTORS: usize = 8;
+
+/// A packet as it came.
+#[derive(Debug)]
+pub(crate) struct Packet {
+    /// The message.
+    pub bytes: Vec<u8>,
+    /// What came with it, in order.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+impl Packet {
+    /// The message, decoded.
+    pub(crate) fn decode<T: DeserializeOwned>(&self) -> io::Result<T> {
+        serde_json::from_slice(&self.bytes).map_err(io::Error::from)
+    }
+}
+
+/// Two connected ends. Neither survives exec unless it is handed over.
+pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Sends one packet.
+pub(crate) fn send(
+    socket: BorrowedFd<'_>,
+    message: &impl Serialize,
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let bytes = serde_json::to_vec(message)?;
+    if bytes.len() > MAX_PACKET_BYTES || descriptors.len() > MAX_DESCRIPTORS {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the message is too long"));
+    }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors"));
+    }
+    loop {
+        match rustix::net::sendmsg(socket, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL) {
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Receives one packet; none once the other end is closed.
+pub(crate) fn receive(socket: impl AsFd, flags: RecvFlags) -> io::Result<Option<Packet>> {
+    let mut bytes = vec![0; MAX_PACKET_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        match rustix::net::recvmsg(&socket, &mut parts, &mut control, flags | RecvFlags::CMSG_CLOEXEC) {
+            Ok(received) => break received.bytes,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    };
+    let mut descriptors = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = message {
+            descriptors.extend(received);
+        }
+    }
+    if received == 0 {
+        return Ok(None);
+    }
+    bytes.truncate(received);
+    Ok(Some(Packet { bytes, descriptors }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_arrives_whole_with_its_descriptors() {
+        let (one, other) = pair().unwrap();
+        let file = tempfile::tempfile().unwrap();
+        send(one.as_fd(), &vec!["x"; 1_000], &[file.as_fd(), one.as_fd()]).unwrap();
+        send(one.as_fd(), &2, &[]).unwrap();
+        drop(one);
+        let packet = receive(&other, RecvFlags::empty()).unwrap().unwrap();
+        assert_eq!(packet.decode::<Vec<String>>().unwrap().len(), 1_000);
+        assert_eq!(packet.descriptors.len(), 2);
+        drop(packet);
+        let packet = receive(&other, RecvFlags::empty()).unwrap().unwrap();
+        assert_eq!((packet.decode::<i32>().unwrap(), packet.descriptors.len()), (2, 0));
+        assert!(receive(&other, RecvFlags::empty()).unwrap().is_none(), "the other end is closed");
+    }
+
+    #[test]
+    fn a_message_that_fits_no_packet_is_refused() {
+        let (one, _other) = pair().unwrap();
+        assert!(send(one.as_fd(), &"x".repeat(MAX_PACKET_BYTES), &[]).is_err());
+    }
+}

@@ -1,0 +1,76 @@
+//! The descriptors of a run on their way into its child.
+//!
+//! Owns: which number each gets, and that nothing else stays open.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use super::{FRAMES_DESCRIPTOR, WORDS_DESCRIPTOR};
+use crate::sys;
+
+/// Clear of every number that a descriptor gets in a child.
+const LOWEST_OWN_NUMBER: i32 = 16;
+/// The number of the broker's own socket.
+const CONTROL_DESCRIPTOR: i32 = 3;
+
+/// The writing ends of a run's pipes, and its program.
+#[derive(Debug)]
+pub(crate) struct Kit {
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+    frames: OwnedFd,
+    words: OwnedFd,
+    code: OwnedFd,
+}
+
+impl Kit {
+    /// Takes them as they came with an order; none if one is missing.
+    pub(crate) fn from_descriptors(mut descriptors: impl Iterator<Item = OwnedFd>) -> Option<Self> {
+        Some(Self {
+            stdout: descriptors.next()?,
+            stderr: descriptors.next()?,
+            frames: descriptors.next()?,
+            words: descriptors.next()?,
+            code: descriptors.next()?,
+        })
+    }
+
+    /// All of them, in their order.
+    pub(crate) fn descriptors(&self) -> [BorrowedFd<'_>; 5] {
+        [&self.stdout, &self.stderr, &self.frames, &self.words, &self.code]
+            .map(|descriptor| descriptor.as_fd())
+    }
+
+    /// Puts each under its number in this process, `/dev/null` in front of them, and returns the program.
+    pub(crate) fn put_in_place(self) -> io::Result<OwnedFd> {
+        let [stdout, stderr, frames, words, code] = self.descriptors();
+        let high =
+            |descriptor: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(descriptor, LOWEST_OWN_NUMBER);
+        let (stdout, stderr, frames, words, code) =
+            (high(stdout)?, high(stderr)?, high(frames)?, high(words)?, high(code)?);
+        let null = std::fs::File::open("/dev/null")?;
+        rustix::stdio::dup2_stdin(&null)?;
+        rustix::stdio::dup2_stdout(&stdout)?;
+        rustix::stdio::dup2_stderr(&stderr)?;
+        // Whatever had these numbers is gone; what held it must not close ours when it is dropped.
+        std::mem::forget((self, null));
+        sys::copy_descriptor(frames.as_fd(), FRAMES_DESCRIPTOR)?;
+        sys::copy_descriptor(words.as_fd(), WORDS_DESCRIPTOR)?;
+        Ok(code)
+    }
+}
+
+/// Leaves a fresh broker with `/dev/null` three times and its socket, which came as standard input.
+pub(crate) fn settle_descriptors() -> io::Result<OwnedFd> {
+    let control = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), LOWEST_OWN_NUMBER)?;
+    sys::copy_descriptor(control.as_fd(), CONTROL_DESCRIPTOR)?;
+    std::mem::forget(control);
+    sys::close_from(CONTROL_DESCRIPTOR.unsigned_abs() + 1)?;
+    let control = sys::inherited(CONTROL_DESCRIPTOR)?;
+    rustix::io::fcntl_setfd(&control, rustix::io::FdFlags::CLOEXEC)?;
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    Ok(control)
+}

@@ -1,0 +1,219 @@
+# The second half of what runs in the host's CPython: the zygote's life, and its children's first steps.
+#
+# A zygote warms up, then forks for each run. It never sees a program: that stands in a memory file which only the child
+# reads. Its children are the broker's (CLONE_PARENT), so that the broker alone knows how each ends.
+
+CONTROL, ASSIGNMENT = 5, 6
+CLONE_PARENT, SIGCHLD = 0x8000, 17
+CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID = 0x00200000, 0x01000000
+PR_SET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_DUMPABLE, PR_GET_TID_ADDRESS = 1, 3, 4, 40
+SIGKILL = 9
+
+
+class Kernel:
+    """The system calls that Python has no words for, prepared while everything is still allowed."""
+
+    def __init__(self, spec):
+        import ctypes, os, resource
+        self.os, self.resource, self.spec = os, resource, spec
+        self.broker = os.getppid()
+        # PyDLL keeps the interpreter's lock through the call, as os.fork does.
+        library = ctypes.PyDLL(None, use_errno=True)
+        self.call = library.syscall
+        self.call.restype = ctypes.c_long
+        self.long, self.errno = ctypes.c_ulong, ctypes.get_errno
+        self.before, self.in_child, self.in_parent = (
+            self.hook(name) for name in ("PyOS_BeforeFork", "PyOS_AfterFork_Child", "PyOS_AfterFork_Parent"))
+        self.programs = {name: self.program(text) for name, text in spec["filters"].items()}
+        self.no_capabilities = [ctypes.create_string_buffer(data, len(data)) for data in (
+            (0x20080522).to_bytes(4, sys.byteorder) + bytes(4), bytes(24))]
+        self.flags, self.tid_address = CLONE_PARENT | SIGCHLD, 0
+        # As the C library's own fork does, so that it knows the child's main thread by its new number.
+        address = ctypes.c_ulong(0)
+        if self.prctl(PR_GET_TID_ADDRESS, ctypes.addressof(address)) == 0 and address.value:
+            self.flags |= CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID
+            self.tid_address = address.value
+
+    @staticmethod
+    def hook(name):
+        import ctypes
+        function = getattr(ctypes.pythonapi, name)
+        function.restype = None
+        return function
+
+    def program(self, text):
+        """struct sock_fprog: a 16-bit length, padding, a pointer."""
+        import ctypes
+        code = bytes.fromhex(text)
+        buffer = ctypes.create_string_buffer(code, len(code))
+        header = (len(code) // 8).to_bytes(8, sys.byteorder) + ctypes.addressof(buffer).to_bytes(8, sys.byteorder)
+        return ctypes.create_string_buffer(header, len(header)), buffer
+
+    def number(self, name, *arguments):
+        # As unsigned longs: a bare int would be cut to 32 bits.
+        return self.call(self.long(self.spec["numbers"][name]), *[
+            self.long(one) if isinstance(one, int) else one for one in arguments])
+
+    def must(self, name, *arguments):
+        if self.number(name, *arguments) < 0:
+            raise OSError("%s failed with errno %d" % (name, self.errno()))
+
+    def prctl(self, option, value=0):
+        return self.number("prctl", option, value, 0, 0, 0)
+
+    def filter(self, name):
+        # SECCOMP_SET_MODE_FILTER with TSYNC: threads that an extra module started are held, too.
+        if self.number("seccomp", 1, 1, self.programs[name][0]) != 0:
+            raise OSError("installing the %s filter failed with errno %d" % (name, self.errno()))
+
+    def beget(self):
+        """Forks a child of the broker's; 0 in it."""
+        self.before()
+        # The order of the last two arguments differs between machines; the other one is not looked at.
+        pid = self.number("clone", self.flags, 0, 0, self.tid_address, self.tid_address)
+        if pid == 0:
+            self.in_child()
+        else:
+            self.in_parent()
+        return pid
+
+    def isolate(self, run, ruleset):
+        """SANDBOX.md's order; descriptors are in place."""
+        os, limits = self.os, run["limits"]
+        os.setsid()
+        self.must("prctl", PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)
+        if os.getppid() != self.broker:
+            raise OSError("the parent is gone")
+        alone = self.take_private_uid()
+        self.must("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
+        processes = limits["processes"]
+        if processes and not alone:
+            processes += self.spec["shared_uid_tasks"]
+        for name, soft, hard in (
+                ("CPU", limits["cpu_s"], limits["cpu_s"] + 1), ("AS", limits["address_space_bytes"], None),
+                ("FSIZE", limits["file_size_bytes"], None), ("NOFILE", limits["open_files"], None),
+                ("CORE", 0, None), ("NPROC", processes, None)):
+            self.limit(getattr(self.resource, "RLIMIT_" + name), soft, soft if hard is None else hard)
+        os.chdir(run["directory"])
+        self.must("capset", *self.no_capabilities)
+        self.must("landlock_restrict_self", ruleset, 0)
+        self.must("close_range", CONTROL, 0xFFFFFFFF, 0)
+        self.filter("first")
+        self.filter("second")
+        if self.prctl(PR_GET_DUMPABLE) != -1 or self.errno() != 1:
+            raise OSError("the filters are installed but do not hold")
+
+    def limit(self, resource, soft, hard):
+        # What the server's own limits already forbid cannot be raised.
+        ceiling = self.resource.getrlimit(resource)[1]
+        within = lambda value: value if ceiling == self.resource.RLIM_INFINITY else min(value, ceiling)
+        self.resource.setrlimit(resource, (within(soft), within(hard)))
+
+    def take_private_uid(self):
+        """Root's process limit binds only another real user; the effective one, and every file right, stays."""
+        if self.os.getuid() != 0 or self.os.geteuid() != 0:
+            return False
+        try:
+            self.os.setresuid(self.spec["first_private_uid"] | self.os.getpid(), -1, -1)
+            return True
+        except OSError:
+            return False
+
+
+def read_all(descriptor):
+    import os
+    parts = []
+    while True:
+        part = os.read(descriptor, 1 << 20)
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+
+
+def reseed():
+    """What a fork must not share. Python's own random does so by itself."""
+    numbers = sys.modules.get("numpy.random")
+    if numbers is not None:
+        numbers.seed()
+
+
+def serve(kernel, control):
+    """Forks until the broker is gone. Returns in each child with what it is to run."""
+    import json, os, socket
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(control, 1 << 16, 8)
+        if not data:
+            os._exit(0)
+        pid = kernel.beget()
+        if pid == 0:
+            return json.loads(data), descriptors
+        for descriptor in descriptors:
+            os.close(descriptor)
+        if pid > 0:
+            answer = {"zygote": "born", "pid": pid}
+        else:
+            answer = {"zygote": "failed", "message": "the zygote cannot fork: errno %d" % kernel.errno()}
+        control.send(json.dumps(answer).encode())
+
+
+def become_guest(kernel, spec, run, descriptors):
+    """From a copy of the zygote to a process behind the whole policy; the program's text is read on the way."""
+    import gc, os
+    pipes, code, ruleset = descriptors[:4], descriptors[4], descriptors[5]
+    for number, pipe in enumerate(pipes, 1):
+        os.dup2(pipe, number)
+    try:
+        task = dict(spec, language_check=run["language_check"] and spec["level"] != "lenient",
+                    directory=run["directory"], code=read_all(code).decode())
+        reseed()
+        if spec["level"] == "lenient":
+            os.environ.update(HOME=run["directory"], TMPDIR=run["directory"])
+        kernel.isolate(run, ruleset)
+        gc.enable()
+        return task
+    except Exception as error:
+        fail("%s: %s" % (type(error).__name__, error))
+
+
+def warm(spec):
+    """Everything that children shall find done. Returns what they close themselves with."""
+    import gc, socket
+    warm_up(spec)
+    kernel = Kernel(spec)
+    # The parser and the check load and cache things of their own.
+    parse(dict(spec, code="print(len('x'))", language_check=spec["level"] != "lenient"))
+    if spec["level"] == "lenient":
+        explain_refusals()
+    sys.stdout.reconfigure(line_buffering=True)
+    sys.argv = [FILE]
+    control = socket.socket(fileno=CONTROL)
+    kernel.filter("zygote")
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    return kernel, control
+
+
+def main():
+    import json, os
+    control = None
+    try:
+        spec = json.loads(read_all(ASSIGNMENT))
+        os.close(ASSIGNMENT)
+        kernel, control = warm(spec)
+    except Exception as error:
+        message = "warm-up: %s: %s" % (type(error).__name__, error)
+        os.write(CONTROL, json.dumps({"zygote": "failed", "message": message}).encode())
+        os._exit(70)
+    control.send(b'{"zygote": "ready"}')
+    run_, descriptors = serve(kernel, control)
+    task = become_guest(kernel, spec, run_, descriptors)
+    control.detach()
+    del kernel, control, spec, run_, descriptors
+    if task["level"] != "lenient":
+        forget("ctypes", "_ctypes", "socket", "_socket", "resource")
+    report(frame="ready")
+    run(parse(task), task)
+
+
+main()
