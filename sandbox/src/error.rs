@@ -41,6 +41,12 @@ pub enum Error {
     /// The broker ended before the run did. The next run starts another one.
     #[error("the sandbox's broker died; the next run starts another one")]
     BrokerDied,
+    /// What was started as the broker never answered at all.
+    #[error("'{}' does not become the sandbox's broker: does its main call child_hook first?", path.display())]
+    NoBroker {
+        /// The binary.
+        path: PathBuf,
+    },
     /// The broker does not answer. The next run starts another one.
     #[error("the sandbox's broker does not answer; the next run starts another one")]
     BrokerStuck,

@@ -132,7 +132,8 @@ impl Sandbox {
         let (own, workdir) = self.directory(program)?;
         let mut limits = self.options.levels.of(program.level).clone();
         self.apply_timeout(&mut limits, program);
-        let (order, version) = self.order(program, limits.clone(), workdir).map_err(Error::Broker)?;
+        let (order, version) =
+            self.order(program, limits.clone(), workdir.as_deref()).map_err(Error::Broker)?;
         let guest = self.link.run(&order, Ends::make(&program.code)?, cancel)?;
         let bounds = Bounds {
             timeout: Duration::from_millis(limits.timeout_ms),
@@ -179,10 +180,10 @@ impl Sandbox {
         &self,
         program: &Program,
         limits: Limits,
-        own: Option<PathBuf>,
+        own: Option<&Path>,
     ) -> Result<(Order, String), String> {
         let landlock_abi = sys::landlock_abi().map_err(|error| format!("landlock: {error}"))?;
-        let directory = own.clone().unwrap_or_else(|| Path::new("/").to_owned());
+        let directory = own.unwrap_or(Path::new("/")).to_owned();
         let (files, task, version) = match program.language {
             Language::Bash => {
                 let shell = shell::find_shell()?;
@@ -199,7 +200,7 @@ impl Sandbox {
             Language::Python => {
                 let python = self.python().as_ref().map_err(String::clone)?;
                 let extra = self.options.extra_allowed_modules.of(program.level);
-                let files = python.files(program.level, own.as_deref(), !extra.is_empty());
+                let files = python.files(program.level, own, !extra.is_empty());
                 let zygote = Box::new(python.zygote(program.level, extra, landlock_abi));
                 let task = Task::Python { zygote, language_check: program.language_check };
                 (files, task, python.version())

@@ -45,7 +45,7 @@ impl Slots {
                 drop(state);
                 // Whoever is next now may find another free place.
                 self.changed.notify_all();
-                return (!is_cancelled).then_some(Slot(self));
+                return if is_cancelled { None } else { Some(Slot(self)) };
             }
             state = self.changed.wait_timeout(state, CANCEL_POLL).unwrap_or_else(PoisonError::into_inner).0;
         }

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -42,6 +43,8 @@ pub(crate) struct Link {
 struct Broker {
     control: OwnedFd,
     process: Mutex<Child>,
+    /// Whether it has ever answered: what dies before may be no broker at all.
+    has_answered: AtomicBool,
 }
 
 impl Link {
@@ -68,7 +71,12 @@ impl Link {
             Err(error) if is_hang_up(&error) => {
                 self.forget(&broker);
                 let broker = self.broker()?;
-                packet::send(broker.control.as_fd(), order, &descriptors).map_err(Error::Order)?;
+                match packet::send(broker.control.as_fd(), order, &descriptors) {
+                    Err(error) if is_hang_up(&error) => {
+                        return Err(Error::NoBroker { path: self.exe.clone() });
+                    }
+                    sent => sent.map_err(Error::Order)?,
+                }
                 broker
             }
             Err(error) => return Err(Error::Order(error)),
@@ -76,12 +84,16 @@ impl Link {
         drop((theirs, ends.theirs));
         match await_start(&reply, cancel) {
             Ok((pid, pidfd)) => {
+                broker.has_answered.store(true, Ordering::Relaxed);
                 let guest = Guest::new(pid, pidfd, reply, ends.ours);
                 Ok(if matches!(order.task, Task::Shell(_)) { guest.asked_first() } else { guest })
             }
             Err(error) => {
                 if matches!(error, Error::BrokerDied | Error::BrokerStuck) {
                     self.forget(&broker);
+                }
+                if matches!(error, Error::BrokerDied) && !broker.has_answered.load(Ordering::Relaxed) {
+                    return Err(Error::NoBroker { path: self.exe.clone() });
                 }
                 Err(error)
             }
@@ -135,7 +147,7 @@ impl Broker {
             .stderr(Stdio::null())
             .spawn()
             .map_err(fail)?;
-        Ok(Self { control, process: Mutex::new(process) })
+        Ok(Self { control, process: Mutex::new(process), has_answered: AtomicBool::new(false) })
     }
 
     fn kill(&self) {

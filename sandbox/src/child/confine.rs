@@ -2,6 +2,7 @@
 //!
 //! Owns: that a child lives in a session of its own, dies with its parent, and can gain nothing.
 
+use std::ffi::CStr;
 use std::fmt::Display;
 
 use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, Signal};
@@ -27,7 +28,7 @@ pub(crate) enum Isolation {
 
 /// Isolates this process, in SANDBOX.md's order.
 pub(crate) fn isolate(order: &Order, broker: Pid) -> Result<(), String> {
-    enter_session()?;
+    enter_session(c"nanoclaw-guest")?;
     die_with(broker, Signal::KILL)?;
     let isolation = take_private_uid()?;
     limit_resources(&order.limits, isolation)?;
@@ -51,8 +52,9 @@ fn failed(step: &str, error: impl Display) -> String {
     format!("{step}: {error}")
 }
 
-/// A session of its own, and nobody looks in.
-pub(crate) fn enter_session() -> Result<(), String> {
+/// A session of its own, a name for the operator's process list, and nobody looks in.
+pub(crate) fn enter_session(name: &CStr) -> Result<(), String> {
+    rustix::thread::set_name(name).map_err(|error| failed("name", error))?;
     rustix::process::setsid().map_err(|error| failed("setsid", error))?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|error| failed("dumpable", error))

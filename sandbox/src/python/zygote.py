@@ -6,6 +6,7 @@
 CONTROL, ASSIGNMENT = 5, 6
 CLONE_PARENT, SIGCHLD = 0x8000, 17
 CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID = 0x00200000, 0x01000000
+PR_SET_NAME = 15
 PR_SET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_DUMPABLE, PR_GET_TID_ADDRESS = 1, 3, 4, 40
 SIGKILL = 9
 
@@ -27,6 +28,8 @@ class Kernel:
         self.programs = {name: self.program(text) for name, text in spec["filters"].items()}
         self.no_capabilities = [ctypes.create_string_buffer(data, len(data)) for data in (
             (0x20080522).to_bytes(4, sys.byteorder) + bytes(4), bytes(24))]
+        self.names = [ctypes.create_string_buffer(name) for name in (b"nanoclaw-zygote", b"nanoclaw-guest")]
+        self.must("prctl", PR_SET_NAME, self.names[0], 0, 0, 0)
         self.flags, self.tid_address = CLONE_PARENT | SIGCHLD, 0
         # As the C library's own fork does, so that it knows the child's main thread by its new number.
         address = ctypes.c_ulong(0)
@@ -81,6 +84,7 @@ class Kernel:
         """SANDBOX.md's order; descriptors are in place."""
         os, limits = self.os, run["limits"]
         os.setsid()
+        self.must("prctl", PR_SET_NAME, self.names[1], 0, 0, 0)
         self.must("prctl", PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)
         if os.getppid() != self.broker:
             raise OSError("the parent is gone")

@@ -58,7 +58,7 @@ fn set_up(
 ) -> Result<Infallible, String> {
     let broker = rustix::process::getppid().ok_or("the broker is gone")?;
     put_in_place(spec, socket, last_words, filters).map_err(|error| format!("descriptors: {error}"))?;
-    child::enter_session()?;
+    child::enter_session(c"nanoclaw-zygote")?;
     child::die_with(broker, Signal::KILL)?;
     keep_uid_capability().map_err(|error| format!("capabilities: {error}"))?;
     for (resource, most) in [(Resource::Core, 0), (Resource::Nofile, OPEN_FILES)] {

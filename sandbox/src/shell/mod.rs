@@ -52,7 +52,7 @@ pub(crate) fn supervise(order: &Order, task: &ShellTask, kit: Kit, filters: &Fil
 fn begin(order: &Order, task: &ShellTask) -> Result<Tree, String> {
     let broker = rustix::process::getppid().ok_or("the broker is gone")?;
     sys::block_signals(&SIGNALS).map_err(|error| format!("signals: {error}"))?;
-    child::enter_session()?;
+    child::enter_session(c"nanoclaw-shell")?;
     child::die_with(broker, Signal::TERM)?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| format!("subreaper: {error}"))?;
@@ -67,7 +67,7 @@ fn begin(order: &Order, task: &ShellTask) -> Result<Tree, String> {
 /// Closes the inner domain around the command, and everything else.
 fn close_inner(order: &Order, supervisor: Pid, filters: &Filters) -> Result<(), String> {
     sys::block_signals(&[]).map_err(|error| format!("signals: {error}"))?;
-    child::enter_session()?;
+    child::enter_session(c"nanoclaw-guest")?;
     child::die_with(supervisor, Signal::KILL)?;
     if order.landlock_abi >= SCOPE_ABI {
         let domain = Domain { abi: order.landlock_abi, reach: Reach::Signals, has_network: true };

@@ -108,7 +108,7 @@ pub(crate) fn javascript(level: nanoclaw_sandbox::Level, code: &str) -> Program 
     Program::new(Language::JavaScript, level, code)
 }
 
-/// Fails if this process still has children or the private directories are not all gone. The remover gets some time.
+/// Fails if a guest still lives or the private directories are not all gone. The remover gets some time.
 pub(crate) fn assert_nothing_left(scratch: &Path) {
     let mut left: Vec<PathBuf> = Vec::new();
     for _ in 0..200 {
@@ -120,15 +120,41 @@ pub(crate) fn assert_nothing_left(scratch: &Path) {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     assert!(left.is_empty(), "left behind: {left:?}");
-    assert_eq!(children(), Vec::<String>::new(), "processes left behind");
+    assert_eq!(guests(), Vec::<String>::new(), "processes left behind");
 }
 
-/// The children of this process, all threads together.
-pub(crate) fn children() -> Vec<String> {
+/// The descendants of this process, zombies included, but for the broker and its zygotes: by id and name.
+pub(crate) fn guests() -> Vec<String> {
+    let staff = ["nanoclaw-broker", "nanoclaw-zygote"];
+    let named = descendants(std::process::id()).into_iter().map(|pid| (pid, name_of(pid)));
+    named
+        .filter(|(_, name)| !staff.contains(&name.as_str()))
+        .map(|(pid, name)| format!("{pid} {name}"))
+        .collect()
+}
+
+/// The staff of this name among the descendants of this process.
+pub(crate) fn staff(name: &str) -> Vec<u32> {
+    descendants(std::process::id()).into_iter().filter(|pid| name_of(*pid) == name).collect()
+}
+
+/// A process's name, empty if there is no such process.
+pub(crate) fn name_of(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
+}
+
+/// All processes that descend from one.
+pub(crate) fn descendants(ancestor: u32) -> Vec<u32> {
     let mut found = Vec::new();
-    for task in std::fs::read_dir("/proc/self/task").unwrap() {
-        let list = std::fs::read_to_string(task.unwrap().path().join("children")).unwrap_or_default();
-        found.extend(list.split_whitespace().map(str::to_owned));
+    let mut pending = vec![ancestor];
+    while let Some(pid) = pending.pop() {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        for task in tasks {
+            let list = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            let children: Vec<u32> = list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+            found.extend(&children);
+            pending.extend(children);
+        }
     }
     found
 }
