@@ -16,6 +16,8 @@ mod code;
 mod error;
 mod frame;
 mod javascript;
+#[expect(dead_code, reason = "wired by the broker")]
+mod layers;
 mod level;
 mod limits;
 mod modules;
@@ -39,6 +41,7 @@ mod watch;
 
 pub use child::{CHILD_MARKER, child_hook};
 pub use error::Error;
+pub use layers::{CgroupReport, LayersReport, NamespaceReport};
 pub use level::{Language, Level};
 pub use limits::{Levels, Limits};
 pub use options::{ExtraModules, Options};
