@@ -3,7 +3,8 @@
 use std::io::Read;
 use std::os::fd::OwnedFd;
 
-use super::super::tests::{all_gone, alone, in_child, lacks_root, start_daemon};
+use super::super::Layers;
+use super::super::tests::{NOBODY, all_gone, alone, become_nobody, in_child, lacks_root, start_daemon};
 use super::*;
 
 /// A cgroup of this test's own below ours; none, said aloud, where there is no writable tree.
@@ -128,6 +129,69 @@ fn in_a_delegated_cgroup_the_server_moves_to_its_leaf() {
         remove(&base.join(SERVER_LEAF)).map_err(words)?;
         Ok(String::new())
     });
+    remove(&base).unwrap();
+}
+
+/// As a unit's `Delegate=` does it for a service with a user of its own.
+fn hand_over(base: &Path) {
+    for file in ["", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
+        std::os::unix::fs::chown(base.join(file), Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+}
+
+/// What a broker does: everything is entered, then a run's tree killed, from inside of a user namespace.
+fn live_as_broker(server_leaf: &Path) -> Result<(), String> {
+    let layers = Layers::enter(false);
+    let cgroups = layers.cgroups.ok_or_else(|| format!("{:?}", layers.report.cgroup))?;
+    must(layers.report.cgroup.reason.as_ref().is_none_or(|why| !why.contains("delegated")), "not delegated")?;
+    let inside = fs::read_to_string(server_leaf.join("cgroup.procs")).map_err(words)?;
+    must(inside.lines().count() == 2, "server and broker are not in the leaf")?;
+    for way in ["fork", "join"] {
+        let run = cgroups.make(way, None, None).map_err(words)?;
+        let (pid, reader) = start_tree(|| match way {
+            "fork" => run.fork(),
+            _ => layers.namespaces.fork_into_pid().or_else(|_| sys::fork()).inspect(|forked| {
+                if matches!(forked, Fork::Child) {
+                    run.join().ok();
+                }
+            }),
+        })?;
+        must(run.is_populated(), "nobody is in it")?;
+        run.kill().map_err(words)?;
+        must(all_gone(&reader, 10), "left")?;
+        sys::reap(pid).map_err(words)?;
+        run.remove().map_err(words)?;
+    }
+    cgroups.leave();
+    Ok(())
+}
+
+#[test]
+fn a_service_with_a_user_of_its_own_uses_what_was_delegated_twice() {
+    let _turn = alone();
+    let Some(base) = own_base("a delegation to another user") else { return };
+    hand_over(&base);
+    in_child(|| {
+        RunCgroup::open(base.clone()).and_then(|own| own.join()).map_err(words)?;
+        become_nobody()?;
+        let leaf = base.join(SERVER_LEAF);
+        // The second broker finds the server in the leaf where the first one put it.
+        for _ in 0..2 {
+            let (mut reader, mut writer) = io::pipe().map_err(words)?;
+            let Fork::Parent(pid) = sys::fork().map_err(words)? else {
+                let said = live_as_broker(&leaf).err().unwrap_or_default();
+                writer.write_all(said.as_bytes()).ok();
+                sys::exit_now(0);
+            };
+            drop(writer);
+            let mut said = String::new();
+            reader.read_to_string(&mut said).map_err(words)?;
+            sys::reap(pid).map_err(words)?;
+            must(said.is_empty(), &said)?;
+        }
+        Ok(String::new())
+    });
+    remove(&base.join(SERVER_LEAF)).unwrap();
     remove(&base).unwrap();
 }
 
