@@ -18,6 +18,8 @@ mod error;
 mod frame;
 mod guest;
 mod javascript;
+#[cfg_attr(not(test), expect(dead_code, reason = "wired by the broker"))]
+mod layers;
 mod level;
 mod limits;
 mod modules;
@@ -41,6 +43,7 @@ mod watch;
 
 pub use child::{BROKER_MARKER, child_hook};
 pub use error::Error;
+pub use layers::{CgroupReport, LayersReport, NamespaceReport};
 pub use level::{Language, Level};
 pub use limits::{Levels, Limits};
 pub use options::{ExtraModules, Options};

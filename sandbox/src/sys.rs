@@ -391,3 +391,74 @@ unsafe impl rquickjs::allocator::Allocator for MeteredAllocator {
         unsafe { libc::malloc_usable_size(block.cast()) }
     }
 }
+
+/// Which side of a fork this is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fork {
+    /// The new process.
+    Child,
+    /// The old one, with the new one's id.
+    Parent(i32),
+}
+
+/// Forks. Only for the broker and its children, which have one thread: nobody else's lock can be left locked.
+pub(crate) fn fork() -> io::Result<Fork> {
+    // SAFETY: the caller's process has one thread, so the child may do whatever its parent may.
+    match checked(unsafe { libc::fork() }.into())? {
+        0 => Ok(Fork::Child),
+        pid => Ok(Fork::Parent(i32::try_from(pid).unwrap_or(0))),
+    }
+}
+
+fn must_have_one_thread() -> io::Result<()> {
+    let is_alone = std::fs::read_dir("/proc/self/task")?.count() == 1;
+    if is_alone { Ok(()) } else { Err(io::Error::other("only a process with one thread can be cloned")) }
+}
+
+/// Forks a child that is process 1 of a new pid namespace: when it ends, the kernel kills all that descends from it,
+/// sessions and double forks included. Needs `CAP_SYS_ADMIN` in the own user namespace, and one thread (checked).
+///
+/// In the child `getpid` is 1, `getppid` is 0 (a parent's death must be looked for on its pidfd instead), signals from
+/// inside reach it only where it has a handler, and `/proc` still shows the outer numbers. The namespace itself is
+/// the parent's for all later forks: only the child is in the new one.
+pub(crate) fn fork_into_pid_namespace() -> io::Result<Fork> {
+    must_have_one_thread()?;
+    let flags = libc::c_long::from(libc::CLONE_NEWPID | libc::SIGCHLD);
+    // SAFETY: without CLONE_VM and a stack this is a fork: the child gets a copy of everything. With one thread, which
+    // was just counted, no lock is held by another. What the C library's fork does beyond that: it renews the cached
+    // thread id, which nothing of ours reads (raise and abort ask the kernel), and runs handlers, of which we have none.
+    match checked(unsafe { libc::syscall(libc::SYS_clone, flags, 0usize, 0usize, 0usize, 0usize) })? {
+        0 => Ok(Fork::Child),
+        pid => Ok(Fork::Parent(i32::try_from(pid).unwrap_or(0))),
+    }
+}
+
+/// Forks a child that begins its life in a cgroup (`directory` is open on it): unlike a later move, no lock of the whole
+/// machine is waited for. Needs Linux 5.7 and no filter on `clone3` (systemd's `RestrictNamespaces=` has one), and one
+/// thread (checked).
+pub(crate) fn fork_into_cgroup(directory: BorrowedFd<'_>) -> io::Result<Fork> {
+    // libc's constant of this name is cut off at 32 bits.
+    const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+    must_have_one_thread()?;
+    let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
+    // SAFETY: clone_args is plain numbers; zero means "not used" for each.
+    let mut arguments = unsafe { MaybeUninit::<libc::clone_args>::zeroed().assume_init() };
+    arguments.flags = CLONE_INTO_CGROUP;
+    arguments.exit_signal = u64::try_from(libc::SIGCHLD).map_err(invalid)?;
+    arguments.cgroup = u64::try_from(directory.as_raw_fd()).map_err(invalid)?;
+    let size = size_of::<libc::clone_args>();
+    // SAFETY: the arguments are live and of the told size; for the rest see fork_into_pid_namespace.
+    match checked(unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size) })? {
+        0 => Ok(Fork::Child),
+        pid => Ok(Fork::Parent(i32::try_from(pid).unwrap_or(0))),
+    }
+}
+
+/// Puts the calling thread into new namespaces.
+pub(crate) fn enter_namespaces(kinds: rustix::thread::UnshareFlags) -> io::Result<()> {
+    if kinds.contains(rustix::thread::UnshareFlags::FILES) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: the descriptor table, the one thing that may not be unshared, was just ruled out.
+    unsafe { rustix::thread::unshare_unsafe(kinds) }.map_err(Into::into)
+}

@@ -6,7 +6,7 @@ use super::terminal::Terminal;
 use crate::app::STORE_FILE;
 use crate::config::Config;
 use crate::store::{Glance, glance};
-use nanoclaw_sandbox::{Report, Sandbox};
+use nanoclaw_sandbox::{LayersReport, Report, Sandbox};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
@@ -127,6 +127,8 @@ fn check_sandbox(report: &Report) -> Vec<Finding> {
         ),
     });
     findings.push(Finding::good("javascript", report.javascript.clone()));
+    // Until the broker reports them.
+    findings.extend(check_layers(None));
     for level in &report.levels {
         findings.push(if level.able {
             Finding::good(level.level.name(), "holds: every probe of the self-test was refused by the kernel")
@@ -140,6 +142,50 @@ fn check_sandbox(report: &Report) -> Vec<Finding> {
         });
     }
     findings
+}
+
+/// The optional layers: told, never a fault, for nothing relies on them.
+fn check_layers(layers: Option<&LayersReport>) -> Option<Finding> {
+    let layers = layers?;
+    let (held, missing): (Vec<_>, Vec<_>) = layers.namespaces.iter().partition(|kind| kind.held);
+    let mut found = Vec::new();
+    if !held.is_empty() {
+        let kinds: Vec<&str> = held.iter().map(|namespace| namespace.kind.as_str()).collect();
+        found.push(format!("namespaces: {}", kinds.join(", ")));
+    }
+    // What one obstacle keeps away is told in one breath.
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for namespace in missing {
+        let reason = namespace.reason.as_deref().unwrap_or("not there");
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, kinds)) => kinds.push(&namespace.kind),
+            None => reasons.push((reason, vec![&namespace.kind])),
+        }
+    }
+    found
+        .extend(reasons.iter().map(|(reason, kinds)| format!("no {} namespace: {reason}", kinds.join(", "))));
+    let cgroup = &layers.cgroup;
+    if let Some(path) = &cgroup.path {
+        let controllers = if cgroup.controllers.is_empty() {
+            "kill only".to_owned()
+        } else {
+            cgroup.controllers.join(", ")
+        };
+        found.push(format!("cgroup {} ({controllers})", path.display()));
+    }
+    if let Some(reason) = &cgroup.reason {
+        let what = if cgroup.path.is_some() { "" } else { "no cgroup: " };
+        found.push(format!("{what}{reason}"));
+    }
+    let advices = layers.namespaces.iter().map(|namespace| &namespace.advice).chain([&cgroup.advice]);
+    let mut advice: Vec<&str> = advices.filter_map(Option::as_deref).collect();
+    advice.dedup();
+    Some(Finding {
+        what: "layers",
+        ok: true,
+        found: format!("optional; {}", found.join("; ")),
+        advice: (!advice.is_empty()).then(|| format!("to have more: {}", advice.join("; "))),
+    })
 }
 
 fn print(findings: &[Finding], as_json: bool, terminal: &Terminal) -> Result<(), CliError> {

@@ -1,0 +1,291 @@
+//! Namespaces against the real kernel: as root, as nobody, and where they cannot be had.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+
+use rustix::process::{DumpableBehavior, PidfdFlags, Signal, WaitOptions};
+
+use super::super::tests::{NOBODY, all_gone, alone, become_nobody, in_child, kill, lacks_root, start_daemon};
+use super::*;
+
+fn held(namespaces: &Namespaces, kind: &str) -> bool {
+    namespaces.reports().iter().any(|report| report.kind == kind && report.held)
+}
+
+fn link(kind: &str) -> String {
+    fs::read_link(format!("/proc/self/ns/{kind}")).unwrap_or_default().display().to_string()
+}
+
+fn words(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+fn must(fact: bool, what: &str) -> Result<(), String> {
+    if fact { Ok(()) } else { Err(what.to_owned()) }
+}
+
+/// Whether an unprivileged process can have user namespaces on this machine at all.
+fn lacks_user_namespaces(what: &str) -> bool {
+    let _turn = alone();
+    let said = in_child(|| {
+        become_nobody()?;
+        Ok(enter_user().err().unwrap_or_default())
+    });
+    if !said.is_empty() {
+        eprintln!("SKIPPED: {what}: {said}");
+    }
+    !said.is_empty()
+}
+
+#[test]
+fn root_enters_directly_and_keeps_its_user_ids() {
+    if lacks_root("entering namespaces by right") {
+        return;
+    }
+    let _turn = alone();
+    in_child(|| {
+        let before = ["net", "ipc", "uts", "user"].map(link);
+        let entered = Namespaces::enter(false);
+        let after = ["net", "ipc", "uts", "user"].map(link);
+        let changed: Vec<bool> = before.iter().zip(&after).map(|(old, new)| old != new).collect();
+        must(changed == [true, true, true, false], &format!("{changed:?} {entered:?}"))?;
+        let devices = fs::read_to_string("/proc/self/net/dev").map_err(words)?;
+        must(devices.lines().count() == 3, &devices)?;
+        must(entered.gives_pid(), "no pid namespaces")?;
+        // What children of root need afterwards.
+        become_nobody().map(|()| String::new())
+    });
+}
+
+#[test]
+fn the_network_stays_where_it_is_wanted() {
+    if lacks_root("entering namespaces by right") {
+        return;
+    }
+    let _turn = alone();
+    in_child(|| {
+        let before = link("net");
+        let entered = Namespaces::enter(true);
+        must(link("net") == before, "the network is gone")?;
+        must(!held(&entered, "network") && held(&entered, "ipc"), &format!("{entered:?}"))
+            .map(|()| String::new())
+    });
+}
+
+#[test]
+fn nobody_enters_through_a_user_namespace_and_stays_who_it_was() {
+    if lacks_root("becoming somebody else") || lacks_user_namespaces("the user namespace") {
+        return;
+    }
+    let _turn = alone();
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    in_child(|| {
+        become_nobody()?;
+        let own = folder.path().join("own");
+        fs::write(&own, "mine").map_err(words)?;
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o600)).map_err(words)?;
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(words)?;
+
+        let entered = Namespaces::enter(false);
+        for kind in ["user", "network", "ipc", "uts", "pid"] {
+            must(held(&entered, kind), &format!("{kind}: {entered:?}"))?;
+        }
+        must(geteuid().as_raw() == NOBODY && getegid().as_raw() == NOBODY, "another user")?;
+        must(fs::read_to_string(&own).map_err(words)? == "mine", "own file")?;
+        fs::write(folder.path().join("another"), "new").map_err(words)?;
+        let signal = rustix::process::parent_process_death_signal().map_err(words)?;
+        must(signal == Some(Signal::KILL), "the parent's death is no longer told")?;
+        let dumpable = rustix::process::dumpable_behavior().map_err(words)?;
+        must(dumpable == DumpableBehavior::Dumpable, "undumpable: its children could not read their /proc")?;
+        let sets = rustix::thread::capabilities(None).map_err(words)?;
+        must(sets.effective.is_empty(), "capabilities in force")?;
+        must(sets.permitted == CapabilitySet::SYS_ADMIN, "more capabilities than one kept")?;
+        let nested = sys::enter_namespaces(UnshareFlags::NEWUSER);
+        must(nested.is_err(), "a nested user namespace")?;
+        rustix::thread::set_no_new_privs(true).map_err(words)?;
+        crate::policy::restrict_files(sys::landlock_abi().map_err(words)?, &[]).map_err(words)?;
+        must(fs::read(&own).is_err(), "landlock does not bind")?;
+        Ok(String::new())
+    });
+}
+
+#[test]
+fn the_server_outside_signals_and_waits_for_who_is_inside() {
+    if lacks_root("becoming somebody else") || lacks_user_namespaces("signals from outside") {
+        return;
+    }
+    let _turn = alone();
+    in_child(|| {
+        become_nobody()?;
+        let (reader, writer) = io::pipe().map_err(words)?;
+        let Fork::Parent(pid) = sys::fork().map_err(words)? else {
+            drop(reader);
+            let entered = Namespaces::enter(false);
+            if held(&entered, "user") {
+                io::Write::write_all(&mut &writer, b"x").ok();
+            }
+            rustix::event::poll(&mut [], None).ok();
+            sys::exit_now(0);
+        };
+        drop(writer);
+        let mut byte = [0; 1];
+        io::Read::read_exact(&mut &reader, &mut byte).map_err(words)?;
+        let id = rustix::process::Pid::from_raw(pid).ok_or("no pid")?;
+        let pidfd = rustix::process::pidfd_open(id, PidfdFlags::empty()).map_err(words)?;
+        rustix::process::pidfd_send_signal(&pidfd, Signal::TERM).map_err(words)?;
+        must(sys::reap(pid).map_err(words)?.signal == Some(libc::SIGTERM), "not signalled")?;
+        Ok(String::new())
+    });
+}
+
+#[test]
+fn a_map_that_cannot_be_written_leaves_the_process_as_it_was() {
+    if lacks_root("becoming somebody else") || lacks_user_namespaces("the half-way failure") {
+        return;
+    }
+    let _turn = alone();
+    in_child(|| {
+        become_nobody()?;
+        // The kernel then gives the files of /proc/self to root: the namespace can be entered, the map not written.
+        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(words)?;
+        let before = link("user");
+        let entered = Namespaces::enter(false);
+        let reports = entered.reports();
+        must(reports.iter().all(|report| !report.held && report.reason.is_some()), &format!("{reports:?}"))?;
+        must(
+            reports.iter().any(|r| r.reason.as_ref().is_some_and(|r| r.contains("map"))),
+            &format!("{reports:?}"),
+        )?;
+        must(!entered.gives_pid() && entered.fork_into_pid().is_err(), "pid namespaces from nowhere")?;
+        must(geteuid().as_raw() == NOBODY && link("user") == before, "half-way in")?;
+        Ok(String::new())
+    });
+}
+
+#[test]
+fn a_filter_that_forbids_them_is_named() {
+    if lacks_root("becoming somebody else") {
+        return;
+    }
+    let _turn = alone();
+    in_child(|| {
+        become_nobody()?;
+        rustix::thread::set_no_new_privs(true).map_err(words)?;
+        let forbid = || -> Result<seccompiler::BpfProgram, seccompiler::BackendError> {
+            let rules = [(libc::SYS_unshare, Vec::new())].into_iter().collect();
+            let refuse = seccompiler::SeccompAction::Errno(1);
+            let arch = std::env::consts::ARCH.try_into()?;
+            seccompiler::SeccompFilter::new(rules, seccompiler::SeccompAction::Allow, refuse, arch)?
+                .try_into()
+        };
+        sys::install_filter(&forbid().map_err(words)?).map_err(words)?;
+        let entered = Namespaces::enter(false);
+        let named =
+            |text: &Option<String>| text.as_ref().is_some_and(|text| text.contains("RestrictNamespaces"));
+        let reports = entered.reports();
+        must(reports.len() == 4, "one line a kind")?;
+        must(reports.iter().all(|r| named(&r.reason) && named(&r.advice)), &format!("{reports:?}"))?;
+        Ok(String::new())
+    });
+}
+
+/// Forks a tree with a daemon below process 1 of a pid namespace; returns process 1.
+fn start_tree(entered: &Namespaces, life: &OwnedFd) -> Result<i32, String> {
+    match entered.fork_into_pid().map_err(words)? {
+        Fork::Parent(pid) => Ok(pid),
+        Fork::Child => {
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).ok();
+            let is_first = rustix::process::getpid().as_raw_nonzero().get() == 1;
+            if is_first && rustix::process::getppid().is_none() && start_daemon(life).is_ok() {
+                io::Write::write_all(&mut fs::File::from(rustix::io::dup(life).unwrap()), b"x").ok();
+            }
+            rustix::event::poll(&mut [], None).ok();
+            sys::exit_now(0);
+        }
+    }
+}
+
+fn tree_dies(become_user: fn() -> Result<(), String>) {
+    let _turn = alone();
+    in_child(|| {
+        become_user()?;
+        let entered = Namespaces::enter(false);
+        let (reader, writer) = io::pipe().map_err(words)?;
+        let writer = OwnedFd::from(writer);
+        let first = start_tree(&entered, &writer)?;
+        drop(writer);
+        let mut byte = [0; 1];
+        io::Read::read_exact(&mut &reader, &mut byte).map_err(words)?;
+        must(!all_gone(&reader, 0), "the daemon does not live")?;
+        kill(first);
+        must(all_gone(&reader, 10), "the daemon outlives process 1")?;
+        must(sys::reap(first).map_err(words)?.signal == Some(libc::SIGKILL), "not killed")?;
+        let again = sys::fork().map_err(words)?;
+        let Fork::Parent(pid) = again else { sys::exit_now(0) };
+        sys::reap(pid).map_err(words)?;
+        Ok(String::new())
+    });
+}
+
+#[test]
+fn a_daemon_dies_with_process_1_of_its_pid_namespace_as_root() {
+    if !lacks_root("pid namespaces by right") {
+        tree_dies(|| Ok(()));
+    }
+}
+
+#[test]
+fn a_daemon_dies_with_process_1_of_its_pid_namespace_as_nobody() {
+    if !lacks_root("becoming somebody else") && !lacks_user_namespaces("pid namespaces") {
+        tree_dies(become_nobody);
+    }
+}
+
+#[test]
+fn process_1_dies_with_its_parent_outside() {
+    if lacks_root("pid namespaces by right") {
+        return;
+    }
+    let _turn = alone();
+    in_child(|| {
+        let (reader, writer) = io::pipe().map_err(words)?;
+        let writer = OwnedFd::from(writer);
+        let Fork::Parent(broker) = sys::fork().map_err(words)? else {
+            let entered = Namespaces::enter(false);
+            start_tree(&entered, &writer).ok();
+            rustix::event::poll(&mut [], None).ok();
+            sys::exit_now(0);
+        };
+        drop(writer);
+        let mut byte = [0; 1];
+        io::Read::read_exact(&mut &reader, &mut byte).map_err(words)?;
+        kill(broker);
+        sys::reap(broker).map_err(words)?;
+        must(all_gone(&reader, 10), "the tree outlives the broker")?;
+        let pid = rustix::process::wait(WaitOptions::NOHANG).ok().flatten();
+        must(pid.is_none(), "a child is left")?;
+        Ok(String::new())
+    });
+}
+
+#[test]
+fn a_failed_step_goes_through_an_exit_code() {
+    let error = io::Error::from_raw_os_error(libc::ENOSPC);
+    for step in [Step::Enter, Step::Map] {
+        let (_, decoded) = Step::decode(step.encode(&error));
+        assert_eq!(decoded.raw_os_error(), Some(libc::ENOSPC));
+    }
+    assert!(matches!(Step::decode(Step::Map.encode(&error)).0, Step::Map));
+    assert!(matches!(Step::decode(Step::Enter.encode(&error)).0, Step::Enter));
+}
+
+#[test]
+fn each_obstacle_names_itself_and_a_way_out() {
+    for obstacle in SETTINGS.iter().chain([&FILTER]) {
+        assert!(!obstacle.reason.is_empty() && !obstacle.advice.is_empty());
+        assert!(obstacle.file.starts_with("/proc/"));
+    }
+}

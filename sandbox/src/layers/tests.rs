@@ -1,0 +1,107 @@
+//! What the tests of the layers share: forked children with one thread, and a look at when a whole tree is gone.
+
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{DumpableBehavior, Gid, Signal, Uid, geteuid};
+
+use super::{Layers, LayersReport};
+use crate::sys::{self, Fork};
+
+/// Somebody who is not root.
+pub(super) const NOBODY: u32 = 65_534;
+
+/// One test at a time: a fork copies the pipes of the others, whose end they wait for.
+pub(super) fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Says aloud that a test cannot be had here, and whether.
+pub(super) fn lacks_root(what: &str) -> bool {
+    let lacks = !geteuid().is_root();
+    if lacks {
+        eprintln!("SKIPPED: {what} needs root");
+    }
+    lacks
+}
+
+/// What a body says in a child of one thread: "" or what went wrong, and what it printed in either case.
+pub(super) fn in_child(body: impl FnOnce() -> Result<String, String>) -> String {
+    let (mut reader, mut writer) = io::pipe().unwrap();
+    match sys::fork().unwrap() {
+        Fork::Child => {
+            drop(reader);
+            let said = body().unwrap_or_else(|wrong| format!("WRONG: {wrong}"));
+            writer.write_all(said.as_bytes()).ok();
+            sys::exit_now(0);
+        }
+        Fork::Parent(pid) => {
+            drop(writer);
+            let mut said = String::new();
+            reader.read_to_string(&mut said).unwrap();
+            let ended = sys::reap(pid).unwrap();
+            assert_eq!((ended.exit_code, ended.signal), (Some(0), None), "{said}");
+            assert!(!said.starts_with("WRONG"), "{said}");
+            said
+        }
+    }
+}
+
+/// Becomes somebody who is not root; a change of user makes undumpable, a start of the server does not.
+pub(super) fn become_nobody() -> Result<(), String> {
+    let words = |error: rustix::io::Errno| error.to_string();
+    let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    rustix::thread::set_thread_res_gid(group, group, group).map_err(words)?;
+    rustix::thread::set_thread_res_uid(user, user, user).map_err(words)?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(words)
+}
+
+/// Starts a process that leaves its parent, its session and its group, and holds `life` open until it dies.
+pub(super) fn start_daemon(life: &OwnedFd) -> io::Result<()> {
+    if let Fork::Parent(pid) = sys::fork()? {
+        return sys::reap(pid).map(drop);
+    }
+    rustix::process::setsid().ok();
+    if let Ok(Fork::Child) = sys::fork() {
+        let _held = rustix::io::dup(life);
+        // For longer than any test: whoever lives on is found by it.
+        rustix::event::poll(&mut [], Some(&Timespec { tv_sec: 60, tv_nsec: 0 })).ok();
+    }
+    sys::exit_now(0);
+}
+
+/// Whether everybody who holds the other end is gone within ten seconds, or a short while for the contrary.
+pub(super) fn all_gone(reader: &impl std::os::fd::AsFd, wait_s: i64) -> bool {
+    let mut ends = [PollFd::new(reader, PollFlags::IN)];
+    let wait = Timespec { tv_sec: wait_s, tv_nsec: 100_000_000 };
+    rustix::event::poll(&mut ends, Some(&wait)).is_ok_and(|ready| ready == 1)
+}
+
+/// Ends a process and everything that waits on it.
+pub(super) fn kill(pid: i32) {
+    if let Some(pid) = rustix::process::Pid::from_raw(pid) {
+        rustix::process::kill_process(pid, Signal::KILL).ok();
+    }
+}
+
+#[test]
+fn everything_is_entered_and_reported_over_a_pipe() {
+    let _turn = alone();
+    let said = in_child(|| {
+        let layers = Layers::enter(false);
+        if let Some(cgroups) = &layers.cgroups {
+            cgroups.leave();
+        }
+        serde_json::to_string(&layers.report).map_err(|error| error.to_string())
+    });
+    let report: LayersReport = serde_json::from_str(&said).unwrap();
+    assert!(report.namespaces.len() >= 4, "{report:?}");
+    for namespace in &report.namespaces {
+        assert_eq!(namespace.held, namespace.reason.is_none(), "{namespace:?}");
+    }
+    let full = report.cgroup.path.is_some() && report.cgroup.controllers.len() == 2;
+    assert_eq!(full, report.cgroup.reason.is_none(), "what is missing is said: {report:?}");
+}
