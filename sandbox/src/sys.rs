@@ -392,24 +392,6 @@ unsafe impl rquickjs::allocator::Allocator for MeteredAllocator {
     }
 }
 
-/// Which side of a fork this is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Fork {
-    /// The new process.
-    Child,
-    /// The old one, with the new one's id.
-    Parent(i32),
-}
-
-/// Forks. Only for the broker and its children, which have one thread: nobody else's lock can be left locked.
-pub(crate) fn fork() -> io::Result<Fork> {
-    // SAFETY: the caller's process has one thread, so the child may do whatever its parent may.
-    match checked(unsafe { libc::fork() }.into())? {
-        0 => Ok(Fork::Child),
-        pid => Ok(Fork::Parent(i32::try_from(pid).unwrap_or(0))),
-    }
-}
-
 fn must_have_one_thread() -> io::Result<()> {
     let is_alone = std::fs::read_dir("/proc/self/task")?.count() == 1;
     if is_alone { Ok(()) } else { Err(io::Error::other("only a process with one thread can be cloned")) }
