@@ -15,6 +15,9 @@ mod clock;
 mod code;
 mod error;
 mod frame;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod javascript;
 mod level;
 mod limits;
