@@ -2,7 +2,7 @@
 // expect: lenient=denied standard=denied strict=denied
 // note: a futex inside the engine
 // never: sandbox_error
-// control: ?
+// control: none
 // protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 function attack() {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(8)), 0, 0); return 'it blocks out of the deadline\'s sight'

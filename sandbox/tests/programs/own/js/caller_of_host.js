@@ -2,7 +2,7 @@
 // expect: lenient=denied standard=denied strict=denied
 // note: sloppy mode's caller
 // never: sandbox_error
-// control: ?
+// control: none
 // protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 function attack() {
   function spy() { const c = spy.caller; return c && !/attack|spy/.test(c.name) ? 'the host\'s function: ' + c : '' }

@@ -1,7 +1,7 @@
 // class: state-leak
 // expect: lenient=denied standard=denied strict=denied
 // never: sandbox_error
-// control: ?
+// control: none
 // protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 function attack() {
   const mark = Symbol.for('sbx'); const where = [globalThis, Object.prototype, Array.prototype, Function.prototype, console, Math, JSON];

@@ -2,7 +2,7 @@
 // expect: lenient=denied standard=denied strict=denied
 // note: the host's functions must belong to no richer realm
 // never: sandbox_error
-// control: ?
+// control: yes
 // protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 function attack() {
   const F = console.log.constructor, G = (async () => { }).constructor, H = (function* () { }).constructor;

@@ -1,7 +1,7 @@
 // class: stack
 // expect: lenient=denied standard=denied strict=denied
 // never: sandbox_error
-// control: ?
+// control: none
 // protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 function attack() {
   new RegExp('(?:'.repeat(200000) + ')'.repeat(200000)); return ''

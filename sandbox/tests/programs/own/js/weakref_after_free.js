@@ -1,7 +1,7 @@
 // class: vm-escape
 // expect: lenient=denied standard=denied strict=denied
 // never: sandbox_error
-// control: ?
+// control: none
 // protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 function attack() {
   let o = { x: 1 }; const w = new WeakRef(o); const m = new WeakMap([[o, w]]); o = null;

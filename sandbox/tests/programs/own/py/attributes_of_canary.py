@@ -1,7 +1,7 @@
 # class: file-write
 # expect: lenient=denied standard=denied strict=denied
 # note: the sandbox pretends success for some of these: nothing may really happen
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import os

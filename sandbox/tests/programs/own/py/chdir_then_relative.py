@@ -1,7 +1,7 @@
 # class: file-read
 # expect: lenient=denied standard=denied strict=denied
 # note: landlock does not mediate chdir itself
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import os

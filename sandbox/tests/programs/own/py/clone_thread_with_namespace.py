@@ -1,7 +1,7 @@
 # class: process
 # expect: lenient=denied standard=denied strict=denied
 # note: the kernel answers EINVAL: the filter must answer first
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import ctypes

@@ -1,7 +1,8 @@
 # class: disk
 # expect: lenient=denied standard=denied strict=denied
 # note: whoever counts by names must look where they are
-# control: ?
+# open: the count of a private directory comes seconds late, or misses what changes its name meanwhile
+# control: destructive
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import ctypes

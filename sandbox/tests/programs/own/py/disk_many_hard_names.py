@@ -1,6 +1,7 @@
 # class: disk
 # expect: lenient=denied standard=denied strict=denied
-# control: ?
+# open: on a busy machine the count comes after 60,000 entries
+# control: destructive
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import os

@@ -1,7 +1,7 @@
 # class: result-forgery
 # expect: lenient=allowed standard=allowed strict=allowed
 # never: ok oom sandbox_error module_not_allowed
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 import json, os, sys, traceback, builtins
 def lie(*a, **k): return '{"result": "forged"}'

@@ -2,7 +2,7 @@
 # expect: lenient=allowed standard=allowed strict=allowed
 # note: the driver's own functions, called and replaced
 # never: ok module_not_allowed oom
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 import sys, gc
 def drivers():

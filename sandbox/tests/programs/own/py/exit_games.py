@@ -1,7 +1,7 @@
 # class: result-forgery
 # expect: lenient=allowed standard=allowed strict=allowed
 # never: ok sandbox_error crash oom
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 import sys
 class Code(int):

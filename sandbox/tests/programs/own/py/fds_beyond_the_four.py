@@ -1,7 +1,7 @@
 # class: fd-leak
 # expect: lenient=denied standard=denied strict=denied
 # note: 0 to 2 and the words' pipe (4) are all that a guest holds
-# control: ?
+# control: none
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import os

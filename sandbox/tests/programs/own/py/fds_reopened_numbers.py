@@ -2,7 +2,7 @@
 # expect: lenient=allowed standard=allowed strict=allowed
 # note: frames on every descriptor
 # never: ok module_not_allowed sandbox_error syntax_error oom
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import os

@@ -1,7 +1,7 @@
 # class: fd-leak
 # expect: lenient=denied standard=denied strict=denied
 # note: a control socket of the zygote or the broker
-# control: ?
+# control: none
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import ctypes

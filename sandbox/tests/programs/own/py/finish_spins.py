@@ -2,7 +2,7 @@
 # expect: lenient=killed-by-limit standard=killed-by-limit strict=killed-by-limit
 # note: the driver flushes at the end
 # never: ok sandbox_error
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 import sys
 class Stream:

@@ -1,7 +1,7 @@
 # class: process
 # expect: lenient=denied standard=denied strict=denied
 # note: FUTEX_LOCK_PI with another process as the owner
-# control: ?
+# control: none
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import ctypes

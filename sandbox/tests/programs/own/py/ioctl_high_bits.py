@@ -1,7 +1,7 @@
 # class: syscall
 # expect: lenient=denied standard=denied strict=denied
 # note: a comparison in the wrong width would let one through
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import ctypes

@@ -1,7 +1,7 @@
 # class: persistence
 # expect: lenient=denied standard=denied strict=denied
 # note: mq_open takes its name without the slash; the other suite's probe has the wrong form
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import ctypes

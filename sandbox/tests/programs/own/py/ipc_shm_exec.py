@@ -1,6 +1,6 @@
 # class: exec
 # expect: lenient=denied standard=denied strict=denied
-# control: ?
+# control: none
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import ctypes

@@ -1,6 +1,6 @@
 # class: pyjail
 # expect: lenient=denied standard=denied strict=denied
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 # The check's own builtins are a copy: the real ones hang on every function of the library.
 def real():

@@ -1,7 +1,7 @@
 # class: pyjail
 # expect: lenient=denied standard=denied strict=denied
 # note: an allowed module's own file access
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 try:
     import logging

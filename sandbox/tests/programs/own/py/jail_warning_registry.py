@@ -1,6 +1,6 @@
 # class: pyjail
 # expect: lenient=denied standard=denied strict=denied
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 import warnings
 try: print("ESCAPED: " + warnings.sys.modules["builtins"].open("/tmp/sbx_canary/secret.txt").read())

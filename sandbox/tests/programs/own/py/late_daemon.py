@@ -1,7 +1,7 @@
 # class: persistence
 # expect: lenient=denied standard=denied strict=denied
 # note: the suite also looks for late_* in the canary's directory
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import os, time

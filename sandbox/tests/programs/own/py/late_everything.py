@@ -2,7 +2,7 @@
 # expect: lenient=denied standard=denied strict=denied
 # note: acts in every hook that runs after the driver thinks that the guest is done
 # never: sandbox_error ok
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 import atexit, gc, os, signal, sys, threading, time, weakref
 def act(name):

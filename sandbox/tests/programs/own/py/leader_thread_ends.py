@@ -2,7 +2,7 @@
 # expect: lenient=killed-by-limit standard=denied strict=denied
 # note: the first thread exits, another goes on: the run is not over
 # never: ok sandbox_error
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import ctypes

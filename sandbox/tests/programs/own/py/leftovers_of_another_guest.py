@@ -1,7 +1,7 @@
 # class: state-leak
 # expect: lenient=denied standard=denied strict=denied
 # note: a zygote's children: what one leaves the next must not find (each run starts from the zygote as it was)
-# control: ?
+# control: none
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 import builtins, gc, linecache, os, sys
 MARK = "_".join(("SBX", "LEFT", "BEHIND"))

@@ -1,7 +1,7 @@
 # class: file-write
 # expect: lenient=denied standard=denied strict=denied
 # note: a link must not gain rights
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import os, json

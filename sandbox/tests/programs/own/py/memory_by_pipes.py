@@ -1,7 +1,7 @@
 # class: memory
 # expect: lenient=denied standard=denied strict=denied
 # note: buffers of the kernel
-# control: ?
+# control: destructive
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import os

@@ -1,7 +1,7 @@
 # class: memory
 # expect: lenient=killed-by-limit standard=killed-by-limit strict=killed-by-limit
 # note: shared memory counts as address space, too
-# control: ?
+# control: destructive
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import mmap

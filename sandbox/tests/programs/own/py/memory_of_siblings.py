@@ -1,7 +1,7 @@
 # class: proc-peek
 # expect: lenient=denied standard=denied strict=denied
 # note: of a zygote's children all lie alike
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import ctypes

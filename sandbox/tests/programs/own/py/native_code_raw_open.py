@@ -1,7 +1,7 @@
 # class: file-read
 # expect: lenient=denied standard=denied strict=denied
 # note: no C library between
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import ctypes

@@ -1,7 +1,7 @@
 # class: network
 # expect: lenient=denied standard=denied strict=denied
 # note: TIPC has pairs, too
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import ctypes

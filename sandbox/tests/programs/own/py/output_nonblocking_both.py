@@ -1,7 +1,7 @@
 # class: output
 # expect: lenient=denied standard=denied strict=denied
 # never: ok sandbox_error
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import os

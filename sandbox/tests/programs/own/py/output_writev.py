@@ -2,7 +2,7 @@
 # expect: lenient=killed-by-limit standard=killed-by-limit strict=killed-by-limit
 # note: many pieces at once
 # never: ok sandbox_error timeout
-# control: ?
+# control: destructive
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import os

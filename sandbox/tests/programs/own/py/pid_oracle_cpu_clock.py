@@ -1,7 +1,7 @@
 # class: proc-peek
 # expect: lenient=denied standard=denied strict=denied
 # note: clock ids of other processes need no right and no module beyond time
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import time

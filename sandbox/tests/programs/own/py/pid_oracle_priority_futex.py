@@ -1,7 +1,7 @@
 # class: proc-peek
 # expect: lenient=denied standard=denied strict=denied
 # note: FUTEX_TRYLOCK_PI looks its owner up; LOCK_PI would lend it priority
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import ctypes

@@ -1,7 +1,7 @@
 # class: proc-peek
 # expect: lenient=denied standard=denied strict=denied
 # note: getsid getpgid sched_getscheduler sched_rr_get_interval sched_getparam ioprio_get
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import ctypes

@@ -1,7 +1,7 @@
 # class: syscall
 # expect: lenient=denied standard=denied strict=denied
 # note: PR_SET_VMA
-# control: ?
+# control: none
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import ctypes

@@ -2,7 +2,7 @@
 # expect: lenient=allowed standard=allowed strict=allowed
 # note: a repr that is huge, lies about its length and cannot be encoded
 # never: sandbox_error crash
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 class R:
     def __repr__(self): raise SystemExit(0)

@@ -1,7 +1,7 @@
 # class: result-forgery
 # expect: lenient=allowed standard=allowed strict=allowed
 # never: ok oom timeout sandbox_error
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 import os
 class R:

@@ -1,6 +1,6 @@
 # class: limit-evasion
 # expect: lenient=denied standard=denied strict=denied
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import ctypes

@@ -1,7 +1,7 @@
 # class: env-leak
 # expect: lenient=denied standard=denied strict=denied
 # note: past what os.environ says
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import ctypes

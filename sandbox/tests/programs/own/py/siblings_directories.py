@@ -1,7 +1,7 @@
 # class: file-read
 # expect: lenient=denied standard=denied strict=denied
 # note: other runs' private directories lie beside this one
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import os

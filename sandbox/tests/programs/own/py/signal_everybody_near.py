@@ -1,7 +1,7 @@
 # class: signal
 # expect: lenient=denied standard=denied strict=denied
 # note: the zygote, siblings, the server
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import ctypes

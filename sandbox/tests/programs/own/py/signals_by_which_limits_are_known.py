@@ -2,7 +2,7 @@
 # expect: lenient=allowed standard=allowed strict=allowed
 # note: a guest that signals itself must not pass for one that met a limit
 # never: forbidden_syscall timeout oom
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import ctypes

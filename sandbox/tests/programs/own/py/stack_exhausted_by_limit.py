@@ -1,7 +1,7 @@
 # class: stack
 # expect: lenient=allowed standard=allowed strict=allowed
 # never: ok sandbox_error oom
-# control: ?
+# control: destructive
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 import sys
 sys.setrecursionlimit(10**9)

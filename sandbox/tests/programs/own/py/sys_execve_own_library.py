@@ -1,7 +1,7 @@
 # class: exec
 # expect: lenient=denied standard=denied strict=denied
 # note: the interpreter's own file is the one that landlock lets execute
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import ctypes

@@ -1,7 +1,7 @@
 # class: syscall
 # expect: lenient=denied standard=denied strict=denied
 # note: Linux 6.15; a twin of open_tree
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import ctypes

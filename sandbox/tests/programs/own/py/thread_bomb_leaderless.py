@@ -2,7 +2,7 @@
 # expect: lenient=denied standard=denied strict=denied
 # note: a zombie leader's thread count must still be seen
 # never: sandbox_error
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import ctypes

@@ -1,7 +1,7 @@
 # class: file-write
 # expect: lenient=denied standard=denied strict=denied
 # note: AT_EMPTY_PATH and the way through /proc
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import ctypes

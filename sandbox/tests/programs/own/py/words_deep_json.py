@@ -2,7 +2,7 @@
 # expect: lenient=allowed standard=allowed strict=allowed
 # note: the parent's JSON reader must not recurse away
 # never: ok sandbox_error crash
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
 def main():
     import os

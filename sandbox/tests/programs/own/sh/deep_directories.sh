@@ -3,7 +3,7 @@
 # expect: shell=allowed
 # note: the clean-up must not recurse
 # never: sandbox_error
-# control: ?
+# control: destructive
 # protocol: prints 'ESCAPED: ...' when the attack works; anything else or dying = BLOCKED
 python3 - <<'E'
 import os

@@ -1,7 +1,7 @@
 #!/bin/bash
 # class: network
 # expect: shell=denied
-# control: ?
+# control: yes
 # protocol: prints 'ESCAPED: ...' when the attack works; anything else or dying = BLOCKED
 python3 - <<'E' 2>/dev/null
 import socket

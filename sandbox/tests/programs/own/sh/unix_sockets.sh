@@ -2,7 +2,7 @@
 # class: network
 # expect: shell=denied
 # note: docker, dbus, systemd
-# control: ?
+# control: none
 # protocol: prints 'ESCAPED: ...' when the attack works; anything else or dying = BLOCKED
 python3 - <<'E' 2>/dev/null
 import socket, glob
