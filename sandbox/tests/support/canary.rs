@@ -33,6 +33,10 @@ impl Canary {
     /// Puts everything in place so that each probe could succeed outside.
     pub(crate) fn set_up() -> Self {
         drop(std::fs::remove_dir_all(CANARY));
+        for path in ELSEWHERE {
+            // What a run without the sandbox left.
+            drop(std::fs::remove_file(path));
+        }
         std::fs::create_dir_all(CANARY).unwrap();
         for (name, text) in
             [("secret.txt", "SBX_CANARY secret\n"), ("server.redb", "redb"), ("x.xml", "<root/>")]
