@@ -60,6 +60,7 @@ impl Canary {
 
     /// Takes it away.
     pub(crate) fn remove(self) {
+        drop(self);
         std::fs::remove_dir_all(CANARY).unwrap();
     }
 }
