@@ -25,7 +25,7 @@ mod suite {
     /// What the programs leave behind acts a second after their end.
     const LATE: Duration = Duration::from_millis(1_500);
     /// The command line of a process that a shell attack leaves behind.
-    const LEFT_BEHIND: &[u8] = b"sleep\077\0";
+    const LEFT_BEHIND: &[u8] = b"sleep\x0077\0";
 
     /// The levels that a language runs at.
     fn levels(language: Language) -> &'static [Level] {
