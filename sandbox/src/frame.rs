@@ -73,11 +73,18 @@ pub(crate) fn stage(frames: &[u8]) -> Stage {
         stage = match frame {
             Frame::Failed { message } => Stage::Failed(message),
             Frame::Ready => Stage::Ready,
-            Frame::Refused { status, message } => Stage::Refused(status, cut(message)),
-            Frame::Go => Stage::Ran,
+            Frame::Refused { status, message } if is_refusal(status) => Stage::Refused(status, cut(message)),
+            Frame::Refused { status, .. } => Stage::Failed(format!("a refusal as '{status}' makes no sense")),
+            // The last frame: whatever stands behind it is not ours.
+            Frame::Go => return Stage::Ran,
         };
     }
     stage
+}
+
+/// Whether a program can be refused with this status; any other would be a verdict on a run that never was.
+fn is_refusal(status: Status) -> bool {
+    matches!(status, Status::ModuleNotAllowed | Status::BuiltinNotAllowed | Status::SyntaxError)
 }
 
 /// Reads the words; a guest that wrote anything else into the pipe has said nothing.
@@ -110,6 +117,14 @@ mod tests {
         assert_eq!(stage(b"{\"frame\":\"ready\"}\n{\"frame\":\"go\"}\n"), Stage::Ran);
         let refused = b"{\"frame\":\"ready\"}\n{\"frame\":\"refused\",\"status\":\"module_not_allowed\",\"message\":\"m\"}\n";
         assert_eq!(stage(refused), Stage::Refused(Status::ModuleNotAllowed, "m".to_owned()));
+    }
+
+    #[test]
+    fn a_refusal_is_no_verdict_and_nothing_follows_the_start() {
+        let forged = b"{\"frame\":\"refused\",\"status\":\"ok\",\"message\":\"m\"}\n";
+        assert!(matches!(stage(forged), Stage::Failed(_)));
+        let late = b"{\"frame\":\"go\"}\n{\"frame\":\"failed\",\"message\":\"m\"}\n";
+        assert_eq!(stage(late), Stage::Ran);
     }
 
     #[test]

@@ -16,6 +16,9 @@ mod clock;
 mod code;
 mod error;
 mod frame;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod guest;
 mod javascript;
 #[cfg_attr(not(test), expect(dead_code, reason = "wired by the broker"))]

@@ -12,7 +12,7 @@ pub(crate) enum Keep {
 }
 
 /// One output, or one half of a report.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Stream {
     keep: Keep,
     head_bytes: usize,
@@ -28,6 +28,12 @@ impl Stream {
         let tail_bytes = if keep == Keep::HeadAndTail { cap / 2 } else { 0 };
         let head_bytes = cap - tail_bytes;
         Self { keep, head_bytes, tail_bytes, head: Vec::new(), tail: VecDeque::new(), left_out: 0 }
+    }
+
+    /// How many bytes it keeps at most.
+    #[cfg(feature = "fuzzing")]
+    pub(crate) fn cap(&self) -> usize {
+        self.head_bytes + self.tail_bytes
     }
 
     /// Takes what was read.

@@ -199,6 +199,23 @@ impl Pipes {
     }
 }
 
+/// Writes pieces into a pipe and reads after each, as a watch does: what is kept of them under `cap`.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn read_in_pieces(pieces: &[&[u8]], cap: usize) -> rustix::io::Result<Stream> {
+    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK)?;
+    let mut pipe = Pipe { reader: Some(reader), stream: Stream::new(cap, Keep::Head) };
+    for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
+        rustix::io::write(&writer, piece)?;
+        if !pipe.read_once() {
+            // It has had enough and closed its end.
+            break;
+        }
+    }
+    drop(writer);
+    while pipe.read_once() {}
+    Ok(pipe.stream)
+}
+
 impl Pipe {
     /// Reads one chunk if there is one; says whether more may come at once.
     fn read_once(&mut self) -> bool {

@@ -33,6 +33,19 @@ const NON_BLOCKING: &[Test] = &[Test { argument: 1, mask: LOW, value: 0x5421 }];
 const CLOSE_ON_EXEC: &[Test] = &[Test { argument: 1, mask: LOW, value: 0x5451 }];
 /// Its opposite.
 const KEEP_ON_EXEC: &[Test] = &[Test { argument: 1, mask: LOW, value: 0x5450 }];
+/// Clocks by their own numbers. A negative one is a clock of a process by its id (or of a descriptor): it tells which
+/// processes there are, and how much processor time each has used.
+const NO_PROCESS_CLOCK: Outcome = Outcome::AllowIf(&[&[Test { argument: 0, mask: 0x8000_0000, value: 0 }]]);
+/// `futex` without the operations on locks that lend priority: these look their owner up by any process's id.
+const NO_OWNERS: Outcome = Outcome::AllowIf(&[
+    &[operation(libc::FUTEX_WAIT)],
+    &[operation(libc::FUTEX_WAKE)],
+    &[operation(libc::FUTEX_REQUEUE)],
+    &[operation(libc::FUTEX_CMP_REQUEUE)],
+    &[operation(libc::FUTEX_WAKE_OP)],
+    &[operation(libc::FUTEX_WAIT_BITSET)],
+    &[operation(libc::FUTEX_WAKE_BITSET)],
+]);
 /// The first argument names the caller itself.
 const OF_ITSELF: Outcome = Outcome::AllowIf(&[&[Test { argument: 0, mask: LOW, value: 0 }]]);
 /// `getpriority(PRIO_PROCESS, self)`.
@@ -119,6 +132,11 @@ const fn command(value: i32) -> Test {
     Test { argument: 1, mask: LOW, value: value.unsigned_abs() as u64 }
 }
 
+/// An operation of `futex`, with or without `FUTEX_PRIVATE_FLAG` and `FUTEX_CLOCK_REALTIME`.
+const fn operation(value: i32) -> Test {
+    Test { argument: 1, mask: LOW & !0x180, value: value.unsigned_abs() as u64 }
+}
+
 const fn signal(value: i32) -> Test {
     Test { argument: 2, mask: LOW, value: value.unsigned_abs() as u64 }
 }
@@ -188,8 +206,10 @@ pub(super) const ALLOWED: &[Rule] = rows! {
     Code NOT_EXECUTABLE, "memory, but no code that was not there at warm-up": mmap mprotect;
     All Outcome::Allow, "its own end": exit exit_group;
     All Outcome::Allow, "its own signals": rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack restart_syscall;
-    All Outcome::Allow, "locks inside the process": futex sched_yield;
-    All Outcome::Allow, "the clock": clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday;
+    All NO_OWNERS, "locks inside the process": futex;
+    All Outcome::Allow, "likewise": sched_yield;
+    All NO_PROCESS_CLOCK, "the clock, and nobody else's": clock_gettime clock_getres clock_nanosleep;
+    All Outcome::Allow, "the clock": nanosleep gettimeofday;
     All Outcome::Allow, "randomness": getrandom;
     All Outcome::Allow, "who it is": getpid gettid getppid getuid geteuid getgid getegid;
     All Outcome::Allow, "imports list library directories": getcwd getdents64;

@@ -19,6 +19,8 @@ pub(crate) use surroundings::{environment, files, find_shell};
 use tree::Tree;
 pub(crate) use tree::children_of_this_thread;
 
+/// The exit code of a command that cannot be started, as shells have it.
+const CANNOT_START: i32 = 126;
 /// What shells add to the number of the signal that ended a command.
 const SIGNAL_EXIT: i32 = 128;
 /// What wakes a supervisor up: the broker's word, and the end of a child.
@@ -43,7 +45,10 @@ pub(crate) fn supervise(order: &Order, task: &ShellTask, kit: Kit, filters: &Fil
                 report.fail(message);
             }
             let error = become_shell(task, &code, &mut report);
-            report.fail(format!("cannot start '{}': {error}", task.shell.display()))
+            // As a shell says it of a program.
+            let words = format!("{}: cannot start: {error}\n", task.shell.display());
+            rustix::io::write(rustix::stdio::stderr(), words.as_bytes()).ok();
+            sys::exit_now(CANNOT_START)
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What the suites share: a sandbox on this crate's own child, the programs, a pool, and the look for leftovers.
 
+pub(crate) mod canary;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -28,7 +30,7 @@ pub(crate) fn sandbox(scratch: &Path) -> Sandbox {
 /// Limits with another wall clock at every level.
 pub(crate) fn levels_with_timeout(timeout_ms: u64) -> Levels {
     let mut levels = Levels::default();
-    for limits in [&mut levels.strict, &mut levels.standard, &mut levels.lenient] {
+    for limits in [&mut levels.strict, &mut levels.standard, &mut levels.lenient, &mut levels.shell] {
         limits.timeout_ms = timeout_ms;
     }
     levels

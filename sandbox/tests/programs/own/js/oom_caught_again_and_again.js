@@ -1,0 +1,7 @@
+// class: memory
+// expect: lenient=killed-by-limit standard=killed-by-limit strict=killed-by-limit
+// note: a guest that copes with every refusal
+// never: ok sandbox_error
+// control: destructive
+// protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
+const held = []; for (;;) try { held.push(new Uint8Array(1 << 20).fill(1)) } catch { }

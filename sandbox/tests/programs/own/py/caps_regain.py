@@ -1,0 +1,22 @@
+# class: privilege
+# expect: lenient=denied standard=denied strict=denied
+# control: yes
+# protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
+def main():
+    import ctypes
+    _l = ctypes.CDLL(None, use_errno=True)
+    def SC(n, *a):
+        r = _l.syscall(ctypes.c_long(n), *[ctypes.c_long(x) if isinstance(x, int) else x for x in a])
+        if r < 0: raise OSError(ctypes.get_errno(), "syscall %d" % n)
+        return r
+    import struct
+    head, data = struct.pack("Ii", 0x20080522, 0), ctypes.create_string_buffer(24)
+    SC(125, head, data)
+    eff = struct.unpack("6I", data.raw)[0]
+    SC(126, head, data)
+    return "capset is served; effective %x" % eff if eff else None
+try:
+    r = main()
+    print('ESCAPED: ' + str(r) if r else 'BLOCKED')
+except BaseException as e:
+    print('BLOCKED ' + e.__class__.__name__ + ': ' + str(e)[:160])

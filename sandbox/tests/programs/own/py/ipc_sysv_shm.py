@@ -1,0 +1,19 @@
+# class: persistence
+# expect: lenient=denied standard=denied strict=denied
+# control: yes
+# protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
+def main():
+    import ctypes
+    _l = ctypes.CDLL(None, use_errno=True)
+    def SC(n, *a):
+        r = _l.syscall(ctypes.c_long(n), *[ctypes.c_long(x) if isinstance(x, int) else x for x in a])
+        if r < 0: raise OSError(ctypes.get_errno(), "syscall %d" % n)
+        return r
+    i = SC(29, 0, 4096, 0o1600)
+    SC(31, i, 0, 0)
+    return "a shared segment that would outlive the run"
+try:
+    r = main()
+    print('ESCAPED: ' + str(r) if r else 'BLOCKED')
+except BaseException as e:
+    print('BLOCKED ' + e.__class__.__name__ + ': ' + str(e)[:160])

@@ -1,0 +1,20 @@
+# class: proc-peek
+# expect: lenient=denied standard=denied strict=denied
+# control: yes
+# protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
+def main():
+    import ctypes
+    _l = ctypes.CDLL(None, use_errno=True)
+    def SC(n, *a):
+        r = _l.syscall(ctypes.c_long(n), *[ctypes.c_long(x) if isinstance(x, int) else x for x in a])
+        if r < 0: raise OSError(ctypes.get_errno(), "syscall %d" % n)
+        return r
+    import struct
+    q = struct.pack("IIQQ", 24, 0, 0xffffffffffffffff, 0)
+    b = ctypes.create_string_buffer(8 * 64)
+    return "listmount told of %d mounts" % SC(458, q, b, 64, 0)
+try:
+    r = main()
+    print('ESCAPED: ' + str(r) if r else 'BLOCKED')
+except BaseException as e:
+    print('BLOCKED ' + e.__class__.__name__ + ': ' + str(e)[:160])

@@ -1,0 +1,19 @@
+# class: proc-peek
+# expect: lenient=denied standard=denied strict=denied
+# control: yes
+# protocol: prints 'ESCAPED: ...' when the attack works, 'BLOCKED ...' (or dies) when it does not
+def main():
+    import ctypes
+    _l = ctypes.CDLL(None, use_errno=True)
+    def SC(n, *a):
+        r = _l.syscall(ctypes.c_long(n), *[ctypes.c_long(x) if isinstance(x, int) else x for x in a])
+        if r < 0: raise OSError(ctypes.get_errno(), "syscall %d" % n)
+        return r
+    import struct
+    ids, size = ctypes.create_string_buffer(256), ctypes.create_string_buffer(struct.pack("I", 256))
+    return "lsm_list_modules told of %d modules" % SC(461, ids, size, 0)
+try:
+    r = main()
+    print('ESCAPED: ' + str(r) if r else 'BLOCKED')
+except BaseException as e:
+    print('BLOCKED ' + e.__class__.__name__ + ': ' + str(e)[:160])

@@ -1,0 +1,98 @@
+//! What hostile programs look for outside, put in place so that each could succeed; and whether one did.
+
+use std::collections::BTreeMap;
+use std::net::{TcpListener, UdpSocket};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use nanoclaw_sandbox::Record;
+
+/// Where the programs look for what they must not get.
+const CANARY: &str = "/tmp/sbx_canary";
+/// The programs' environment probe looks for this.
+const VARIABLE: &str = "SBX_CANARY";
+/// Where programs try to write besides.
+const ELSEWHERE: &[&str] = &[
+    "/etc/sbx_pwned",
+    "/var/tmp/sbx_pwned",
+    "/dev/shm/sbx_pwned",
+    "/tmp/sbx_pwned",
+    "/tmp/sbx_pwned_late",
+    "/etc/cron.d/sbx",
+    "/root/.bashrc_sbx",
+];
+
+/// The canary's directory and ports, as long as this lives.
+pub(crate) struct Canary {
+    _tcp: TcpListener,
+    _udp: UdpSocket,
+    before: BTreeMap<String, (u32, u32, u64)>,
+}
+
+impl Canary {
+    /// Puts everything in place so that each probe could succeed outside.
+    pub(crate) fn set_up() -> Self {
+        drop(std::fs::remove_dir_all(CANARY));
+        for path in ELSEWHERE {
+            // What a run without the sandbox left.
+            drop(std::fs::remove_file(path));
+        }
+        std::fs::create_dir_all(CANARY).unwrap();
+        for (name, text) in
+            [("secret.txt", "SBX_CANARY secret\n"), ("server.redb", "redb"), ("x.xml", "<root/>")]
+        {
+            std::fs::write(Path::new(CANARY).join(name), text).unwrap();
+        }
+        Self {
+            _tcp: TcpListener::bind("127.0.0.1:47811").unwrap(),
+            _udp: UdpSocket::bind("127.0.0.1:47812").unwrap(),
+            before: state(),
+        }
+    }
+
+    /// Nothing in it or elsewhere was changed, made or removed.
+    pub(crate) fn assert_untouched(&self) {
+        assert_eq!(state(), self.before, "the canary was touched");
+        for path in ELSEWHERE {
+            assert!(!Path::new(path).exists(), "{path} was written");
+        }
+    }
+
+    /// Takes it away.
+    pub(crate) fn remove(self) {
+        drop(self);
+        std::fs::remove_dir_all(CANARY).unwrap();
+    }
+}
+
+fn state() -> BTreeMap<String, (u32, u32, u64)> {
+    let entries = std::fs::read_dir(CANARY).unwrap().map(Result::unwrap);
+    entries
+        .map(|entry| {
+            let data = entry.metadata().unwrap();
+            (entry.file_name().to_string_lossy().into_owned(), (data.mode(), data.uid(), data.size()))
+        })
+        .collect()
+}
+
+/// Whether a program says that it got out.
+pub(crate) fn escaped(record: &Record) -> bool {
+    let said = |text: &str| text.lines().any(|line| line.starts_with("ESCAPED"));
+    said(&record.stdout) || said(&record.stderr) || record.result.as_deref().is_some_and(said)
+}
+
+/// Runs the named test of this binary once more with the canary in its environment, which can be set only for a new
+/// process. `false` in that process: it has the canary and goes on.
+pub(crate) fn runs_again_with_the_variable(test: &str) -> bool {
+    if std::env::var_os(VARIABLE).is_some() {
+        return false;
+    }
+    #[expect(clippy::disallowed_methods, reason = "the test starts itself")]
+    let status = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(VARIABLE, "SBX_CANARY in the environment")
+        .status()
+        .unwrap();
+    assert!(status.success());
+    true
+}
