@@ -17,9 +17,9 @@ pub struct Program {
     pub language_check: bool,
     /// A wall clock other than the level's, up to `Options::max_timeout_ms`.
     pub timeout_ms: Option<u64>,
-    /// A directory that a lenient program or a shell command may read and write. None: a private one, removed afterwards.
+    /// A directory that a lenient program may read and write. None: a private one, removed afterwards.
     pub workdir: Option<PathBuf>,
-    /// Where below its directory a shell command starts: a relative path without `..`. None: in the directory itself.
+    /// Where below it a shell command starts: a relative path that leads nowhere else.
     pub subdirectory: Option<PathBuf>,
     /// What a shell command finds in its environment beside the sandbox's own few variables. Nothing else ever does.
     pub environment: Vec<(String, String)>,

@@ -9,14 +9,34 @@ use super::wrapper::name;
 
 const PRIVILEGE: [&str; 8] = ["sudo", "sudoedit", "su", "doas", "pkexec", "runuser", "run0", "sudo-rs"];
 const DISK: [&str; 12] = [
-    "mke2fs", "mkswap", "wipefs", "fdisk", "sfdisk", "gdisk", "sgdisk", "cfdisk", "parted", "diskpart",
-    "blkdiscard", "format",
+    "mke2fs",
+    "mkswap",
+    "wipefs",
+    "fdisk",
+    "sfdisk",
+    "gdisk",
+    "sgdisk",
+    "cfdisk",
+    "parted",
+    "diskpart",
+    "blkdiscard",
+    "format",
 ];
 const POWER: [&str; 4] = ["shutdown", "reboot", "poweroff", "halt"];
 /// What `systemctl` and `loginctl` can do to the machine.
 const POWER_VERBS: [&str; 12] = [
-    "poweroff", "reboot", "halt", "kexec", "soft-reboot", "suspend", "hibernate", "hybrid-sleep",
-    "suspend-then-hibernate", "emergency", "rescue", "exit",
+    "poweroff",
+    "reboot",
+    "halt",
+    "kexec",
+    "soft-reboot",
+    "suspend",
+    "hibernate",
+    "hybrid-sleep",
+    "suspend-then-hibernate",
+    "emergency",
+    "rescue",
+    "exit",
 ];
 /// Commands that take trees when told to be recursive.
 const TREES: [&str; 4] = ["rm", "chmod", "chown", "chgrp"];
@@ -49,7 +69,7 @@ pub(super) fn of_command(words: &[Word], place: &Place) -> Option<Reason> {
             arguments.iter().any(is_switch).then_some(Reason::Removal { command: name, what })
         }
         "find" => deletion(arguments, place),
-        _ if known(&TREES) => tree(name, arguments, place),
+        _ if known(&TREES) => tree(&name, arguments, place),
         _ => device(&name, arguments, place),
     }
 }
@@ -102,7 +122,7 @@ impl Tally {
 }
 
 /// `rm`, recursive or forced, and recursive `chmod` and its kin, by any spelling of their options.
-fn tree(command: String, arguments: &[Word], place: &Place) -> Option<Reason> {
+fn tree(command: &str, arguments: &[Word], place: &Place) -> Option<Reason> {
     let (mut is_recursive, mut is_forced, mut options_end) = (false, false, false);
     let mut targets = Vec::new();
     for word in arguments {
@@ -121,7 +141,8 @@ fn tree(command: String, arguments: &[Word], place: &Place) -> Option<Reason> {
         }
     }
     let is_rm = command == "rm";
-    if !is_recursive && !(is_rm && is_forced) {
+    let is_risky = is_recursive || (is_rm && is_forced);
+    if !is_risky {
         return None;
     }
     let what = targets.into_iter().find_map(|target| place.to(target).protected())?;

@@ -91,7 +91,9 @@ impl Guard<'_> {
     }
 
     fn segment(self, segment: &Segment, around: &Surroundings<'_>) -> Result<(), Refusal> {
-        for source in segment.sources.iter().chain(documents(segment, around.documents).flat_map(|d| &d.sources)) {
+        for source in
+            segment.sources.iter().chain(documents(segment, around.documents).flat_map(|d| &d.sources))
+        {
             self.inner(source, &around.place)?;
         }
         if segment.words.is_empty() && segment.redirects.is_empty() {
@@ -101,14 +103,15 @@ impl Guard<'_> {
         if !self.rules.exempts(&segment.text).map_err(refused)? {
             let plain = joined(&segment.words);
             let reason = self.rules.denies(&[&segment.text, &plain]);
-            let redirected = || segment.redirects.iter().find_map(|to| danger::of_redirect(to, &around.place));
+            let redirected =
+                || segment.redirects.iter().find_map(|to| danger::of_redirect(to, &around.place));
             if let Some(reason) = reason.or_else(redirected) {
                 return Err(refused(reason));
             }
             self.command(segment.command(), segment, around)?;
         }
         let is_shell = matches!(innermost(segment.command()), Inner::Input);
-        let inputs = is_shell.then(|| inputs(segment, around)).unwrap_or_default();
+        let inputs = if is_shell { inputs(segment, around) } else { Vec::new() };
         inputs.iter().try_for_each(|input| self.inner(input, &around.place))
     }
 

@@ -119,7 +119,9 @@ fn subdirectory(text: &str) -> Result<Option<PathBuf>, ToolError> {
     let stays = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     if !stays || text.contains('\0') {
         let text = refusal::short(text);
-        let message = format!("working_dir must be relative to the job's directory and stay below it, without '..': '{text}'");
+        let message = format!(
+            "working_dir must be relative to the job's directory and stay below it, without '..': '{text}'"
+        );
         return Err(ToolError::Invalid(message));
     }
     let path: PathBuf = path.components().filter(|part| matches!(part, Component::Normal(_))).collect();

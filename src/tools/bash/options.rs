@@ -54,7 +54,11 @@ pub(super) fn permission(at: usize, pattern: &str) -> Result<Regex, BadBashOptio
 fn bad(key: String, pattern: &str, error: &regex::Error) -> BadBashOption {
     let text = error.to_string();
     let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
-    BadBashOption { key, value: pattern.to_owned(), allowed: format!("must be a regular expression: {reason}") }
+    BadBashOption {
+        key,
+        value: pattern.to_owned(),
+        allowed: format!("must be a regular expression: {reason}"),
+    }
 }
 
 fn variable(at: usize, name: &str) -> Option<BadBashOption> {

@@ -25,6 +25,15 @@ pub(super) enum Until {
     Branch,
 }
 
+/// What a look at what stands between two commands came to.
+enum Between {
+    Joint(Joint),
+    /// The end of the list.
+    End,
+    /// A command is next.
+    Command,
+}
+
 /// What a look at the next command came to.
 enum Step {
     Node(Node),
@@ -92,13 +101,16 @@ impl Parser {
         loop {
             self.cursor.skip_blanks();
             let Some(c) = self.cursor.peek() else { break };
-            if let Some(joint) = self.joint(until, c) {
-                let Some(joint) = joint else { break };
-                // A line's end after `|` continues it, and after `&` adds nothing.
-                if let Some(last) = items.last_mut().filter(|last| last.joint == Joint::Next) {
-                    last.joint = joint;
+            match self.between(until, c) {
+                Between::End => break,
+                Between::Command => {}
+                Between::Joint(joint) => {
+                    // A line's end after `|` continues it, and after `&` adds nothing.
+                    if let Some(last) = items.last_mut().filter(|last| last.joint == Joint::Next) {
+                        last.joint = joint;
+                    }
+                    continue;
                 }
-                continue;
             }
             match self.command(until) {
                 Step::Node(node) => items.push(Item { node, joint: Joint::Next }),
@@ -110,42 +122,43 @@ impl Parser {
         items
     }
 
-    /// Reads an operator between commands, if one is next; `Some(None)` when it ends the list.
-    fn joint(&mut self, until: Until, c: char) -> Option<Option<Joint>> {
-        let next = Some(Some(Joint::Next));
+    /// Reads an operator between commands, or the end of the list, if one is next.
+    fn between(&mut self, until: Until, c: char) -> Between {
         match c {
             '\n' => {
                 self.cursor.bump();
                 self.bodies();
-                next
+                Between::Joint(Joint::Next)
             }
             ';' => {
-                let is_branch_end = matches!(self.cursor.ahead(1), Some(';' | '&'));
+                let ends_branch = matches!(self.cursor.ahead(1), Some(';' | '&'));
                 self.cursor.bump();
-                while is_branch_end && matches!(self.cursor.peek(), Some(';' | '&')) {
+                while ends_branch && matches!(self.cursor.peek(), Some(';' | '&')) {
                     self.cursor.bump();
                 }
-                if is_branch_end && until == Until::Branch { Some(None) } else { next }
-            }
-            '&' if self.cursor.ahead(1) == Some('>') => None,
-            '&' if self.cursor.eat("&&") => next,
-            '|' if self.cursor.eat("||") => next,
-            '|' => {
-                if !self.cursor.eat("|&") {
-                    self.cursor.bump();
-                }
-                Some(Some(Joint::Pipe))
-            }
-            '&' => {
-                self.cursor.bump();
-                Some(Some(Joint::Background))
+                if ends_branch && until == Until::Branch { Between::End } else { Between::Joint(Joint::Next) }
             }
             ')' => {
                 self.cursor.bump();
-                if until == Until::Parenthesis { Some(None) } else { next }
+                if until == Until::Parenthesis { Between::End } else { Between::Joint(Joint::Next) }
             }
-            _ => None,
+            '&' if self.cursor.ahead(1) == Some('>') => Between::Command,
+            '&' | '|' => Between::Joint(self.joint()),
+            _ => Between::Command,
         }
+    }
+
+    /// Reads `&&`, `||`, `|&`, `|` or `&`.
+    fn joint(&mut self) -> Joint {
+        let known = [
+            ("&&", Joint::Next),
+            ("||", Joint::Next),
+            ("|&", Joint::Pipe),
+            ("|", Joint::Pipe),
+            ("&", Joint::Background),
+        ];
+        let read = known.into_iter().find(|(operator, _)| self.cursor.eat(operator));
+        read.map_or(Joint::Next, |(_, joint)| joint)
     }
 
     /// Reads the next command, of which the first character is ahead and is no operator.
@@ -183,14 +196,22 @@ impl Parser {
 
     /// The head of a loop: its words are data, up to the end of the command.
     fn head(&mut self, start: usize) -> Step {
+        let mut has_list = false;
         loop {
             self.cursor.skip_blanks();
+            let before = self.cursor.at();
             match self.cursor.peek() {
                 None | Some('\n' | ';' | '&' | '|' | ')' | '#') => break,
                 Some('(') if self.arithmetic() => {}
                 Some('(' | '<' | '>') if self.cursor.ahead(1) != Some('(') => drop(self.cursor.bump()),
-                _ if self.word().pieces.is_empty() => drop(self.cursor.bump()),
-                _ => {}
+                _ => match self.word() {
+                    word if word.pieces.is_empty() => drop(self.cursor.bump()),
+                    word if matches!(word.bare(), Some("do" | "{")) && !has_list => {
+                        self.cursor.go(before);
+                        break;
+                    }
+                    word => has_list |= word.bare() == Some("in"),
+                },
             }
         }
         self.data(start)
@@ -300,13 +321,12 @@ impl Parser {
         loop {
             self.cursor.skip_blanks();
             match self.cursor.peek() {
-                None | Some('\n' | ';' | '|' | ')' | '#') => break,
                 Some('&') if self.cursor.ahead(1) != Some('>') => break,
                 Some('(') if segment.words.len() == 1 && self.eat_parentheses() => {
                     let name = segment.words.first().map(Word::text).unwrap_or_default();
                     return self.body(name);
                 }
-                Some('(') => break,
+                None | Some('\n' | ';' | '|' | '(' | ')' | '#') => break,
                 Some('&') => self.redirect(&mut segment),
                 Some('<' | '>') if self.cursor.ahead(1) != Some('(') => self.redirect(&mut segment),
                 _ => {
@@ -315,9 +335,8 @@ impl Parser {
                 }
             }
         }
-        segment.text = self.cursor.since(start).trim().to_owned();
-        segment.sources = std::mem::take(&mut self.sources);
-        Step::Node(Node::Segment(segment))
+        let text = self.cursor.since(start).trim().to_owned();
+        Step::Node(Node::Segment(Segment { text, sources: std::mem::take(&mut self.sources), ..segment }))
     }
 
     /// Puts a word where it belongs: a number before `<` or `>` is a descriptor, `NAME=(…)` an array.

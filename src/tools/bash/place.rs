@@ -38,7 +38,8 @@ pub(super) struct Place {
 impl Place {
     /// Below the job's directory; nothing above it is named by `subdirectory`.
     pub(super) fn project(subdirectory: Option<&Path>) -> Self {
-        let names = subdirectory.into_iter().flat_map(Path::iter).map(|name| name.to_string_lossy().into_owned());
+        let names =
+            subdirectory.into_iter().flat_map(Path::iter).map(|name| name.to_string_lossy().into_owned());
         Self { base: Base::Project, names: names.filter(|name| name != ".").collect() }
     }
 
@@ -61,7 +62,9 @@ impl Place {
     pub(super) fn to(&self, path: &Word) -> Self {
         match path.pieces.as_slice() {
             [Piece::Variable(name), after @ ..] if name == "HOME" => Self::home(&render(after)),
-            [Piece::Variable(name), after @ ..] if name == "PWD" => self.clone().down(render(after).trim_start_matches('/')),
+            [Piece::Variable(name), after @ ..] if name == "PWD" => {
+                self.clone().down(render(after).trim_start_matches('/'))
+            }
             [Piece::Literal(empty), after @ ..] if empty.is_empty() && !after.is_empty() => {
                 self.to(&Word { pieces: after.to_vec() })
             }
@@ -85,10 +88,9 @@ impl Place {
         }
         for name in path.split('/') {
             match name {
-                "" | "." => {}
                 ".." if self.names.pop().is_some() => {}
                 ".." if matches!(self.base, Base::Project | Base::Home) => self.base = Base::Outside,
-                ".." => {}
+                "" | "." | ".." => {}
                 name => self.names.push(name.to_owned()),
             }
         }

@@ -47,7 +47,9 @@ pub(super) enum Reason {
     #[error("it matches the deny pattern '{0}' (bash.deny_patterns); do it another way, or ask the operator")]
     Pattern(String),
     /// The operator allows only other things.
-    #[error("it is not in the allow list (bash.allow_patterns), of which every part of a line must match one: {0}")]
+    #[error(
+        "it is not in the allow list (bash.allow_patterns), of which every part of a line must match one: {0}"
+    )]
     NotAllowed(Patterns),
     /// Nobody can follow it.
     #[error("it is nested too deeply to be judged; put it into a script file and run that")]
@@ -60,7 +62,8 @@ pub(super) struct Patterns(pub(super) Vec<String>);
 
 impl fmt::Display for Patterns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told: Vec<String> = self.0.iter().take(PATTERNS).map(|pattern| format!("'{}'", short(pattern))).collect();
+        let told: Vec<String> =
+            self.0.iter().take(PATTERNS).map(|pattern| format!("'{}'", short(pattern))).collect();
         f.write_str(&told.join(", "))?;
         if self.0.len() > PATTERNS { f.write_str(", …") } else { Ok(()) }
     }

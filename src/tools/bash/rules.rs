@@ -17,7 +17,10 @@ pub struct BashRules {
 
 impl BashRules {
     /// From the configuration; `environment` looks a variable of the server up, anew for each command.
-    pub fn new(options: &BashOptions, environment: fn(&str) -> Option<String>) -> Result<Self, BadBashOption> {
+    pub fn new(
+        options: &BashOptions,
+        environment: fn(&str) -> Option<String>,
+    ) -> Result<Self, BadBashOption> {
         let compile = |patterns: &[String], one: fn(usize, &str) -> Result<Regex, BadBashOption>| {
             patterns.iter().enumerate().map(|(at, pattern)| one(at, pattern)).collect::<Result<Vec<_>, _>>()
         };

@@ -139,21 +139,34 @@ fn the_exit_code_is_always_told() {
     let data = tool.call(&map(json!({"command": "true"})), &context()).expect("it ran well");
     assert_eq!(data, json!({"output": "out\n", "status": "ok", "duration_ms": 3, "exit_code": 0}));
     let stderr = "no such file\n".to_owned();
-    let (message, data) = failed(Record { stderr: stderr.clone(), error: Some(stderr), ..record(Status::Error, Some(2)) });
+    let (message, data) =
+        failed(Record { stderr: stderr.clone(), error: Some(stderr), ..record(Status::Error, Some(2)) });
     assert_eq!(message, "Exit code 2");
     assert_eq!(
         data,
         json!({"output": "out\n", "status": "error", "duration_ms": 3, "stderr": "no such file\n", "exit_code": 2})
     );
-    let killed = Record { signal: Some(9), limit: Some("timeout_ms".into()), error: Some("too long".into()), ..record(Status::Timeout, None) };
+    let killed = Record {
+        signal: Some(9),
+        limit: Some("timeout_ms".into()),
+        error: Some("too long".into()),
+        ..record(Status::Timeout, None)
+    };
     let (message, data) = failed(killed);
-    assert_eq!((message.as_str(), &data["exit_code"], &data["signal"]), ("too long", &Value::Null, &json!(9)));
+    assert_eq!(
+        (message.as_str(), &data["exit_code"], &data["signal"]),
+        ("too long", &Value::Null, &json!(9))
+    );
     assert!(data.as_object().expect("an object").contains_key("exit_code"));
 }
 
 #[test]
 fn a_call_that_is_late_says_which_limit_it_met_and_a_cancelled_one_does_not() {
-    let late = || Record { limit: Some("cancelled".into()), error: Some("cancelled".into()), ..record(Status::Timeout, None) };
+    let late = || Record {
+        limit: Some("cancelled".into()),
+        error: Some("cancelled".into()),
+        ..record(Status::Timeout, None)
+    };
     assert!(failed(late()).0.contains("limits.tool_timeout_s"));
     let (tool, _) = bash(late());
     let context = context();

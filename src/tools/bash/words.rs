@@ -73,7 +73,7 @@ impl Parser {
             }
             Some('{') => {
                 self.cursor.bump();
-                word.pieces.push(self.braced());
+                word.pieces.push(self.braced(is_quoted));
             }
             Some('\'') if !is_quoted => {
                 self.cursor.bump();
@@ -124,7 +124,7 @@ impl Parser {
     }
 
     /// The rest of `${…}`: the name counts, what follows may hold substitutions.
-    fn braced(&mut self) -> Piece {
+    fn braced(&mut self, is_quoted: bool) -> Piece {
         let start = self.cursor.at();
         while self.cursor.peek().is_some_and(is_name_char) {
             self.cursor.bump();
@@ -133,10 +133,11 @@ impl Parser {
         if !self.enter() {
             return Piece::Unknown;
         }
+        // Within double quotes a single quote protects nothing in a word that is put in, but does so in a pattern.
+        let quotes = !is_quoted || matches!(self.cursor.peek(), Some('#' | '%' | '/' | '^' | ','));
         let mut ignored = Word::default();
         while let Some(c) = self.cursor.bump().filter(|c| *c != '}') {
-            // A single quote within double quotes is a character: taken for one everywhere, it hides nothing.
-            if c != '\'' {
+            if quotes || c != '\'' {
                 self.piece(c, &mut ignored);
             }
         }
@@ -166,8 +167,13 @@ impl Parser {
     /// Where the `))` is that belongs to the `((` ahead.
     fn end_of_arithmetic(&self) -> Option<usize> {
         let (mut open, mut ahead) = (0_usize, 2_usize);
+        let mut quote = None;
         loop {
             match self.cursor.ahead(ahead)? {
+                '\\' if quote != Some('\'') => ahead = ahead.saturating_add(1),
+                c if quote == Some(c) => quote = None,
+                _ if quote.is_some() => {}
+                c @ ('\'' | '"') => quote = Some(c),
                 '(' => open = open.saturating_add(1),
                 ')' if open > 0 => open = open.saturating_sub(1),
                 ')' if self.cursor.ahead(ahead.saturating_add(1)) == Some(')') => {

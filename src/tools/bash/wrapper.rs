@@ -41,8 +41,19 @@ const WRAPPERS: [Wrapper; 22] = [
 ];
 /// Long options whose value is the next argument.
 const VALUED: [&str; 13] = [
-    "--adjustment", "--arg-file", "--chdir", "--class", "--delimiter", "--format", "--interval",
-    "--kill-after", "--max-args", "--max-procs", "--output", "--signal", "--unset",
+    "--adjustment",
+    "--arg-file",
+    "--chdir",
+    "--class",
+    "--delimiter",
+    "--format",
+    "--interval",
+    "--kill-after",
+    "--max-args",
+    "--max-procs",
+    "--output",
+    "--signal",
+    "--unset",
 ];
 const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "rbash"];
 
