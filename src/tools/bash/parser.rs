@@ -364,7 +364,8 @@ impl Parser {
                     return;
                 }
                 Some('#') => self.cursor.skip_line(),
-                _ if self.word().pieces.is_empty() => drop(self.cursor.bump()),
+                // An operator breaks it off: bash drops the line and goes on with the next one.
+                _ if self.word().pieces.is_empty() => return self.cursor.skip_line(),
                 _ => {}
             }
         }

@@ -27,6 +27,12 @@ impl Word {
         render(&self.pieces)
     }
 
+    /// The word without its quotes and without what is expanded in it.
+    pub(super) fn written(&self) -> String {
+        let is_written = |piece: &&Piece| matches!(piece, Piece::Plain(_) | Piece::Literal(_));
+        render(&self.pieces.iter().filter(is_written).cloned().collect::<Vec<_>>())
+    }
+
     /// The word if it is written without any quote or expansion: only such words can be keywords.
     pub(super) fn bare(&self) -> Option<&str> {
         match self.pieces.as_slice() {

@@ -70,9 +70,9 @@ pub(super) enum Inner<'a> {
     Input,
 }
 
-/// The name of a command without its path, in lower case.
+/// The name of a command without its path, in lower case, as if every variable in it were empty.
 pub(super) fn name(word: &Word) -> String {
-    let text = word.text();
+    let text = word.written();
     text.rsplit('/').next().unwrap_or_default().trim().to_lowercase()
 }
 
