@@ -15,7 +15,7 @@ use crate::http::{Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
 use crate::ports::{Clock, Entropy, Probe};
 use crate::store::RedbStore;
-use crate::tools::{Bounds, Executor, ToolDeps, registered};
+use crate::tools::{BadBashOption, BashRules, Bounds, Executor, ToolDeps, registered};
 use nanoclaw_sandbox::Sandbox;
 use probes::StoreProbe;
 pub use proof::Announce;
@@ -63,6 +63,9 @@ pub enum AppError {
     /// The tools.
     #[error(transparent)]
     Tools(#[from] crate::tools::Error),
+    /// The rules for commands.
+    #[error(transparent)]
+    Commands(#[from] BadBashOption),
     /// The sandbox's options.
     #[error("cannot set up the sandbox: {0}")]
     Sandbox(#[from] nanoclaw_sandbox::Error),
@@ -205,6 +208,7 @@ fn room(config: &Config, ports: &Ports, probes: Vec<Box<dyn Probe>>) -> Room {
 }
 
 fn executor(config: &Config, sandbox: &Arc<Sandbox>) -> Result<Executor, AppError> {
-    let deps = ToolDeps { code: Arc::<Sandbox>::clone(sandbox) };
+    let bash = BashRules::new(&config.bash, system::variable)?;
+    let deps = ToolDeps { code: Arc::<Sandbox>::clone(sandbox), bash };
     Ok(Executor::new(registered(&deps), Bounds::new(&config.limits, config.tool_max_workers))?)
 }

@@ -1,4 +1,5 @@
-//! The operating system's clock and randomness behind their ports: the one place that asks for either.
+//! The operating system's clock and randomness behind their ports, and the variables that commands may get: the one place
+//! that asks for any of them.
 
 use crate::ports::{Clock, Entropy, StopFlag};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -37,6 +38,12 @@ impl Clock for SystemClock {
     fn pause(&self, stop: &StopFlag, timeout: Duration) {
         stop.wait(timeout);
     }
+}
+
+/// A variable of this process, as it is now; what is not UTF-8 counts as not set. The configuration is read elsewhere and
+/// once: this is for values that are passed on and must not be kept.
+pub(super) fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name)?.into_string().ok()
 }
 
 fn millis(duration: Duration) -> u64 {

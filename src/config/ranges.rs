@@ -86,9 +86,12 @@ impl Problems {
         self.within("store.", &raw.store, STORE);
         self.within("code_execution.", &raw.code_execution, SANDBOX);
         let levels = &raw.code_execution.levels;
-        for (name, level) in
-            [("strict", &levels.strict), ("standard", &levels.standard), ("lenient", &levels.lenient)]
-        {
+        for (name, level) in [
+            ("strict", &levels.strict),
+            ("standard", &levels.standard),
+            ("lenient", &levels.lenient),
+            ("shell", &levels.shell),
+        ] {
             self.within(&format!("code_execution.levels.{name}."), level, LEVEL);
         }
         self.pairs(&raw.limits);

@@ -5,6 +5,7 @@ use super::log::LogOptions;
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
 use crate::store::options::StoreOptions;
+use crate::tools::BashOptions;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -32,6 +33,8 @@ pub struct RawConfig {
     pub tool_max_workers: usize,
     /// The sandbox's own options.
     pub code_execution: nanoclaw_sandbox::Options,
+    /// What the operator says about commands.
+    pub bash: BashOptions,
     /// The bounds of P8.
     pub limits: Limits,
     /// The store's own options.
@@ -53,6 +56,7 @@ impl Default for RawConfig {
             max_iterations: 15,
             tool_max_workers: 4,
             code_execution: nanoclaw_sandbox::Options::default(),
+            bash: BashOptions::default(),
             limits: Limits::default(),
             store: StoreOptions::default(),
             log: LogOptions::default(),

@@ -147,6 +147,12 @@ fn wrong_types_and_values_say_what_is_allowed() {
         ("limits: {page: -1}", ["limits.page", "-1"]),
         ("limits: {header_bytes: 100}", ["limits.header_bytes: '100'", "8192"]),
         ("limits: {page: 99, page_max: 50}", ["limits.page: '99'", "limits.page_max = 50"]),
+        (
+            "bash: {allow_patterns: [ls, '(']}",
+            ["bash.allow_patterns[1]: '('", "regular expression: unclosed group"],
+        ),
+        ("bash: {deny_patterns: ['[']}", ["bash.deny_patterns[0]: '['", "must be a regular expression"]),
+        ("bash: {allowed_env: ['A=B']}", ["bash.allowed_env[0]: 'A=B'", "name of an environment variable"]),
         ("log: {level: inof}", ["log.level", "'info'"]),
         ("listen: 0.0.0.0:80", ["listen: '0.0.0.0:80'", "reverse proxy"]),
         ("default_model: gpt", ["default_model: 'gpt'", "demo"]),

@@ -8,6 +8,7 @@ use super::raw::{DEMO, RawConfig};
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
 use crate::store::options::StoreOptions;
+use crate::tools::BashOptions;
 use serde::Serialize;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,8 @@ pub struct Config {
     pub tool_max_workers: usize,
     /// The sandbox's part.
     pub code_execution: nanoclaw_sandbox::Options,
+    /// What the operator says about commands.
+    pub bash: BashOptions,
     /// The bounds of P8.
     pub limits: Limits,
     /// The store's part.
@@ -60,6 +63,7 @@ impl Config {
         problems.origins(&raw.allowed_origins);
         problems.models(&raw.models);
         let default_model = problems.default_model(raw.default_model.as_deref(), &raw.models);
+        problems.commands(&raw.bash);
         problems.numbers(&raw);
         match (listen, data_dir, default_model) {
             (Some(listen), Some(data_dir), Some(default_model)) if problems.0.is_empty() => Ok(Self {
@@ -73,6 +77,7 @@ impl Config {
                 max_iterations: raw.max_iterations,
                 tool_max_workers: raw.tool_max_workers,
                 code_execution: raw.code_execution,
+                bash: raw.bash,
                 limits: raw.limits,
                 store: raw.store,
                 log: raw.log,
@@ -174,6 +179,12 @@ impl Problems {
                 self.add(format!("{key}.api_url"), url, "must start with https:// or http://");
             }
             _ => {}
+        }
+    }
+
+    fn commands(&mut self, bash: &BashOptions) {
+        for fault in bash.faults() {
+            self.add(format!("bash.{}", fault.key), fault.value, fault.allowed);
         }
     }
 

@@ -48,7 +48,7 @@ pub struct Limits {
     pub tool_arguments_bytes: usize,
     /// A tool's result as the model sees it, characters.
     pub tool_result_chars: usize,
-    /// Longest run of one tool call, seconds.
+    /// Longest run of one tool call, seconds; the time that a command asks for comes on top.
     pub tool_timeout_s: u64,
     /// Failed calls to a model in a row before the job fails.
     pub model_failures: u32,

@@ -25,6 +25,15 @@ pub struct ToolSpec {
     pub parameters: Value,
 }
 
+/// Other names under which a tool is known: taken in calls and in a job's list of tools, never offered to a model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Aliases {
+    /// Of the tool.
+    pub names: &'static [&'static str],
+    /// Of its parameters: the other name, and the one in the schema.
+    pub parameters: &'static [(&'static str, &'static str)],
+}
+
 /// What a tool's runs may do to the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToolTraits {

@@ -285,6 +285,7 @@ impl<'a> Driver<'a> {
             conversation_id: spec.conversation_id.clone(),
             allowed: spec.tools.clone(),
             strictness: spec.strictness,
+            workdir: None,
             leash: self.leash.clone(),
         };
         let journal = LogJournal::new(self.ports, self.lease, &mut self.turn);

@@ -3,9 +3,11 @@
 
 use super::stop::Leash;
 use crate::domain::id::{ConversationId, JobId, UserId};
-use crate::domain::tool::{Strictness, ToolCall, ToolChoice, ToolSpec, ToolTraits};
+use crate::domain::tool::{Aliases, Strictness, ToolCall, ToolChoice, ToolSpec, ToolTraits};
 use serde_json::{Map, Value};
 use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// Whose call it is and what it may use: comes from the job, never from the model.
 #[derive(Clone)]
@@ -20,6 +22,8 @@ pub struct ToolContext {
     pub allowed: ToolChoice,
     /// The job's default level for code.
     pub strictness: Option<Strictness>,
+    /// The job's project directory, if it has a project: code that may use files uses these.
+    pub workdir: Option<PathBuf>,
     /// When to stop.
     pub leash: Leash,
 }
@@ -46,6 +50,15 @@ pub trait Tool: Send + Sync {
     fn spec(&self) -> ToolSpec;
     /// What its runs may do to the world.
     fn traits(&self) -> ToolTraits;
+    /// Its other names.
+    fn aliases(&self) -> Aliases {
+        Aliases::default()
+    }
+    /// How long a call with these arguments may run of its own right, on top of `limits.tool_timeout_s`. The tool sees
+    /// to it that it takes no longer.
+    fn own_time(&self, _arguments: &Map<String, Value>) -> Duration {
+        Duration::ZERO
+    }
     /// Runs it with arguments that fit the schema; the result is the `data` that the model gets.
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError>;
 }
@@ -71,6 +84,8 @@ pub trait Journal: Sync {
 pub trait Toolbox: Send + Sync {
     /// What a job with this choice offers to its model, in stable order.
     fn offered(&self, choice: &ToolChoice) -> Vec<ToolSpec>;
+    /// Whether there is a tool of this name, or one that has it as an alias.
+    fn knows(&self, name: &str) -> bool;
     /// Whether the call may be made again when nobody knows whether it ran; unknown tools may.
     fn is_idempotent(&self, name: &str) -> bool;
     /// Makes the calls, several at once, and reports each. Returns when all are reported; a call that the leash

@@ -44,6 +44,19 @@ pub(super) fn unwrap(
     }
 }
 
+/// Gives parameters that were written by another name their own, unless that is there as well.
+pub(super) fn renamed(mut arguments: Map<String, Value>, aliases: &[(&str, &str)]) -> Map<String, Value> {
+    for (alias, name) in aliases {
+        if arguments.contains_key(*name) {
+            continue;
+        }
+        if let Some(value) = arguments.remove(*alias) {
+            arguments.insert((*name).to_owned(), value);
+        }
+    }
+    arguments
+}
+
 fn parse_text(text: &str) -> Result<Value, Error> {
     if text.trim().is_empty() {
         return Ok(Value::Null);

@@ -63,20 +63,25 @@ fn fit<'a>(call: &ToolCall, tools: &'a [Registered], allowed: &ToolChoice) -> Re
         Err(error @ arguments::Error::Malformed(_)) => return Err(error.to_string()),
         other => other,
     };
-    let offered = || tools.iter().map(|tool| tool.spec.name).filter(|name| allowed.allows(name));
+    let usable = || tools.iter().filter(|tool| tool.is_allowed(allowed));
+    let offered = || usable().map(|tool| tool.spec.name);
     let name: String = call.name.chars().take(NAME_CHARS).collect();
-    let Some(tool) = tools.iter().find(|tool| tool.spec.name == call.name) else {
-        return Err(match nearest(&name, offered()) {
+    let Some(tool) = tools.iter().find(|tool| tool.names().any(|known| known == call.name)) else {
+        // An alias that is near stands for the name that the model was told.
+        let near = nearest(&name, usable().flat_map(Registered::names));
+        let near = near.and_then(|near| usable().find(|tool| tool.names().any(|known| known == near)));
+        return Err(match near.map(|tool| tool.spec.name) {
             Some(near) => format!("Tool not found: {name}. Did you mean '{near}'?"),
             None => format!("Tool not found: {name}. Available: {}", list(offered())),
         });
     };
-    if !allowed.allows(tool.spec.name) {
+    if !tool.is_allowed(allowed) {
         return Err(format!("Tool not allowed in this job: {name}. Available: {}", list(offered())));
     }
     let misfit = |error: String| format!("Invalid parameters for tool '{name}': {error}");
-    let arguments =
-        arguments::unwrap(parsed.map_err(|error| misfit(error.to_string()))?, |name| tool.schema.has(name));
+    let parsed = parsed.map_err(|error| misfit(error.to_string()))?;
+    let arguments = arguments::unwrap(parsed, |name| tool.schema.has(name));
+    let arguments = arguments::renamed(arguments, tool.aliases.parameters);
     Ok((tool, tool.schema.fit(arguments).map_err(misfit)?))
 }
 

@@ -5,6 +5,7 @@ use crate::domain::tool::Strictness;
 use crate::ports::{ToolContext, ToolError};
 use nanoclaw_sandbox::{Language, Level, Program, Record, Sandbox, Status};
 use serde_json::{Map, Value, json};
+use std::time::Duration;
 
 /// Runs programs: the sandbox, or a fake of it in tests.
 pub trait CodeRunner: Send + Sync {
@@ -12,6 +13,8 @@ pub trait CodeRunner: Send + Sync {
     fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Record;
     /// The level of a call that names none, in a job that names none.
     fn default_level(&self) -> Level;
+    /// The wall clock of a run at this level that asks for none of its own.
+    fn timeout(&self, level: Level) -> Duration;
 }
 
 impl CodeRunner for Sandbox {
@@ -21,6 +24,10 @@ impl CodeRunner for Sandbox {
 
     fn default_level(&self) -> Level {
         self.options().default_strictness
+    }
+
+    fn timeout(&self, level: Level) -> Duration {
+        Duration::from_millis(self.options().levels.of(level).timeout_ms)
     }
 }
 
@@ -54,17 +61,18 @@ pub(super) fn run(
     let named =
         word("strictness").and_then(|name| Level::FOR_CODE.into_iter().find(|level| level.name() == name));
     let level = named.or_else(|| context.strictness.map(level_of)).unwrap_or_else(|| runner.default_level());
-    let program = Program::new(language, level, word("code").unwrap_or_default());
+    // Only these can read and write files; the others run in no directory at all.
+    let has_files = language == Language::Python && level == Level::Lenient;
+    let program = Program {
+        workdir: context.workdir.clone().filter(|_| has_files),
+        ..Program::new(language, level, word("code").unwrap_or_default())
+    };
     let record = runner.run(&program, &|| context.leash.is_pulled());
-    match record.status {
-        Status::Ok => Ok(data(&record)),
-        // Nobody cancelled the job: the call's own time was up, perhaps while it waited for a free place.
-        Status::Timeout if was_cancelled(&record) && context.leash.stop.raised().is_none() => {
-            let message = "the time for one tool call (limits.tool_timeout_s) is over".to_owned();
-            Err(ToolError::Failed { message, data: data(&record) })
-        }
-        _ => Err(failure(&record)),
+    if record.status == Status::Ok {
+        return Ok(Value::Object(data(&record, told(&record))));
     }
+    let message = explained(&record, context);
+    Err(ToolError::Failed { data: Value::Object(data(&record, told(&record))), message })
 }
 
 fn was_cancelled(record: &Record) -> bool {
@@ -79,15 +87,24 @@ fn level_of(strictness: Strictness) -> Level {
     }
 }
 
-fn failure(record: &Record) -> ToolError {
-    let told = record.error.as_deref().filter(|text| !text.trim().is_empty());
-    let said = Some(record.stderr.as_str()).filter(|text| !text.trim().is_empty());
-    let message = told.or(said).map_or_else(|| format!("Execution failed: {}", record.status), str::to_owned);
-    ToolError::Failed { message, data: data(record) }
+/// Why a run did not end well, in words.
+pub(super) fn explained(record: &Record, context: &ToolContext) -> String {
+    // Nobody cancelled the job: the call's own time was up, perhaps while it waited for a free place.
+    let is_late = record.status == Status::Timeout && was_cancelled(record);
+    if is_late && context.leash.stop.raised().is_none() {
+        return "the time for one tool call (limits.tool_timeout_s) is over".to_owned();
+    }
+    let said = [told(record), record.stderr.as_str()].into_iter().find(|text| !text.trim().is_empty());
+    said.map_or_else(|| format!("Execution failed: {}", record.status), str::to_owned)
 }
 
-/// The record's fields that say something, `output` and `status` first: each of them costs the model tokens.
-fn data(record: &Record) -> Value {
+fn told(record: &Record) -> &str {
+    record.error.as_deref().unwrap_or_default()
+}
+
+/// The record's fields that say something, `output` and `status` first: each of them costs the model tokens, so standard
+/// error is left out where it is `told` already.
+pub(super) fn data(record: &Record, told: &str) -> Map<String, Value> {
     let mut data = Map::new();
     let mut put = |name: &str, value: Value| {
         data.insert(name.to_owned(), value);
@@ -97,7 +114,7 @@ fn data(record: &Record) -> Value {
     put("strictness", json!(record.level.name()));
     put("duration_ms", json!(record.duration_ms));
     let exit_code = record.exit_code.filter(|code| *code != 0);
-    let is_told = record.error.as_deref().is_some_and(|error| error.contains(record.stderr.trim_end()));
+    let is_told = told.contains(record.stderr.trim_end());
     let stderr = Some(&record.stderr).filter(|text| !text.is_empty() && !is_told);
     let truncated = |cut: bool| cut.then_some(true);
     for (name, value) in [
@@ -113,5 +130,5 @@ fn data(record: &Record) -> Value {
             put(name, value);
         }
     }
-    Value::Object(data)
+    data
 }

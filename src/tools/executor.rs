@@ -5,7 +5,7 @@ use super::batch::{Batch, Task};
 use super::outcome::Outcome;
 use super::schema::Schema;
 use crate::domain::limits::Limits;
-use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec, ToolTraits};
+use crate::domain::tool::{Aliases, ToolCall, ToolChoice, ToolSpec, ToolTraits};
 use crate::ports::{Journal, Tool, ToolContext, ToolError, Toolbox};
 use serde_json::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,7 +24,7 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// Two tools of one name: a call could mean either.
+    /// Two tools of one name, aliases counted: a call could mean either.
     #[error("tool '{0}' is registered twice")]
     Twice(&'static str),
 }
@@ -55,8 +55,22 @@ pub(super) struct Registered {
     pub(super) spec: ToolSpec,
     /// What its runs may do.
     pub(super) traits: ToolTraits,
+    /// Its other names.
+    pub(super) aliases: Aliases,
     /// What its arguments must look like.
     pub(super) schema: Schema,
+}
+
+impl Registered {
+    /// Its name and its aliases.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.spec.name).chain(self.aliases.names.iter().copied())
+    }
+
+    /// Whether the job may use it, by whichever of its names the job lists it.
+    pub(super) fn is_allowed(&self, choice: &ToolChoice) -> bool {
+        self.names().any(|name| choice.allows(name))
+    }
 }
 
 /// The toolbox.
@@ -79,15 +93,21 @@ impl Executor {
             let (spec, traits) = (tool.spec(), tool.traits());
             let bad = |reason| Error::BadSchema { tool: spec.name, reason };
             let schema = Schema::compile(&spec.parameters).map_err(bad)?;
-            Ok(Registered { tool, spec, traits, schema })
+            let aliases = tool.aliases();
+            Ok(Registered { tool, spec, traits, aliases, schema })
         };
         let mut tools = tools.into_iter().map(register).collect::<Result<Vec<_>, _>>()?;
         tools.sort_by_key(|tool| tool.spec.name);
-        let names = || tools.iter().map(|tool| tool.spec.name);
-        if let Some((twice, _)) = names().zip(names().skip(1)).find(|(one, next)| one == next) {
+        let mut names: Vec<&str> = tools.iter().flat_map(Registered::names).collect();
+        names.sort_unstable();
+        if let Some((twice, _)) = names.iter().zip(names.iter().skip(1)).find(|(one, next)| one == next) {
             return Err(Error::Twice(twice));
         }
         Ok(Self { tools, bounds })
+    }
+
+    fn find(&self, name: &str) -> Option<&Registered> {
+        self.tools.iter().find(|tool| tool.names().any(|known| known == name))
     }
 
     fn perform(&self, task: &Task<'_>, context: &ToolContext, journal: &dyn Journal) {
@@ -105,7 +125,8 @@ impl Executor {
     }
 
     fn call(&self, task: &Task<'_>, context: &ToolContext) -> Outcome {
-        let leash = context.leash.shortened(self.bounds.timeout);
+        let time = self.bounds.timeout.saturating_add(task.tool.tool.own_time(&task.arguments));
+        let leash = context.leash.shortened(time);
         let clock = leash.clock.clone();
         let begun_ms = clock.monotonic_ms();
         let context = ToolContext { leash, ..context.clone() };
@@ -141,11 +162,15 @@ impl Executor {
 
 impl Toolbox for Executor {
     fn offered(&self, choice: &ToolChoice) -> Vec<ToolSpec> {
-        self.tools.iter().map(|tool| &tool.spec).filter(|spec| choice.allows(spec.name)).cloned().collect()
+        self.tools.iter().filter(|tool| tool.is_allowed(choice)).map(|tool| tool.spec.clone()).collect()
+    }
+
+    fn knows(&self, name: &str) -> bool {
+        self.find(name).is_some()
     }
 
     fn is_idempotent(&self, name: &str) -> bool {
-        self.tools.iter().find(|tool| tool.spec.name == name).is_none_or(|tool| tool.traits.idempotent)
+        self.find(name).is_none_or(|tool| tool.traits.idempotent)
     }
 
     fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal) {

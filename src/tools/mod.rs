@@ -15,6 +15,7 @@ mod outcome;
 mod registry;
 mod schema;
 
+pub use bash::{BadBashOption, BashOptions, BashRules};
 pub use code::CodeRunner;
 pub use executor::{Bounds, Error, Executor};
 pub use registry::ToolDeps;
@@ -35,6 +36,7 @@ macro_rules! tools {
 
 // One line per tool, in alphabetical order.
 tools! {
+    bash,
     calculator,
     execute_javascript,
     execute_python,

@@ -1,5 +1,6 @@
 //! What tools are built from. Owns the list of what a tool may ask for; refuses to be known by the agent loop.
 
+use super::bash::BashRules;
 use super::code::CodeRunner;
 use std::sync::Arc;
 
@@ -8,4 +9,6 @@ use std::sync::Arc;
 pub struct ToolDeps {
     /// Runs model-written code behind the kernel.
     pub code: Arc<dyn CodeRunner>,
+    /// What the operator says about commands.
+    pub bash: BashRules,
 }

@@ -156,6 +156,9 @@ impl Toolbox for FakeTools {
         vec![spec("effect"), spec("pure")]
     }
 
+    fn knows(&self, name: &str) -> bool {
+        self.offered(&ToolChoice::All(true)).iter().any(|tool| tool.name == name)
+    }
     fn is_idempotent(&self, name: &str) -> bool {
         name != "effect"
     }

@@ -49,6 +49,9 @@ impl Toolbox for Rest {
         let tool = |name| ToolSpec { name, description: "", parameters: serde_json::Value::Null };
         vec![tool("calculator"), tool("execute_python")]
     }
+    fn knows(&self, name: &str) -> bool {
+        ["calculator", "execute_python", "py"].contains(&name)
+    }
     fn is_idempotent(&self, _: &str) -> bool {
         true
     }

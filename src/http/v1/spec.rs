@@ -120,12 +120,12 @@ fn tools(value: Option<Value>, room: &Room) -> Result<ToolChoice, Error> {
         Some(Value::Array(list)) => list,
         Some(other) => return Err(wrong("tools", "true, false or a list of names", &other)),
     };
-    let offered = room.toolbox.offered(&ToolChoice::All(true));
     let mut named: Vec<String> = Vec::new();
     for (at, value) in list.into_iter().enumerate() {
         let place = format!("tools[{at}]");
         let Value::String(name) = value else { return Err(wrong(&place, "a tool's name", &value)) };
-        if !offered.iter().any(|tool| tool.name == name) {
+        if !room.toolbox.knows(&name) {
+            let offered = room.toolbox.offered(&ToolChoice::All(true));
             let meant = hint(&name, offered.iter().map(|tool| tool.name));
             return Err(Error::Invalid {
                 message: format!("there is no tool {}{meant}", quoted(&name)),

@@ -114,6 +114,7 @@ fn faults_inside_lists_and_objects_say_where() {
         ("input", json!([{"role": "user", "content": ["x"]}]), "input[0].content"),
         ("input", json!([{"role": "user", "content": "x", "name": "y"}]), "input[0].name"),
         ("tools", json!(["calculator", "calculater"]), "tools[1]"),
+        ("tools", json!(["py", "pi"]), "tools[1]"),
         ("tools", json!([1]), "tools[0]"),
         ("metadata", json!({"k": 1}), "metadata.k"),
         ("metadata", json!({"k": "v".repeat(513)}), "metadata.k"),

@@ -29,6 +29,32 @@ fn a_failed_program_is_a_failed_call_with_its_traceback() {
 }
 
 #[test]
+fn bash_answers_to_exec_and_to_the_parameters_of_others() {
+    let data = json!({"output": "bash ls\n", "status": "ok", "duration_ms": 3, "exit_code": 0});
+    for (name, arguments) in [
+        ("bash", r#"{"command": "ls", "working_dir": "a", "timeout": "5"}"#),
+        ("exec", r#"{"cmd": "ls", "workdir": "a"}"#),
+    ] {
+        let result = one(name, arguments);
+        assert_eq!((&result["success"], &result["data"]), (&json!(true), &data), "{name}");
+    }
+    let failed = one("exec", r#"{"command": "raise"}"#);
+    assert_eq!((&failed["success"], &failed["error"]), (&json!(false), &json!("Exit code 1")));
+    assert_eq!(failed["data"]["exit_code"], 1);
+    for (arguments, told) in [
+        (r#"{"command": "ls", "timeout": 0}"#, "timeout must be >= 1"),
+        (r#"{"command": "ls", "timeout": 601}"#, "timeout must be <= 600"),
+        (r#"{"working_dir": "a"}"#, "missing required command"),
+        (r#"{"command": "ls; sudo ls"}"#, "Command blocked, nothing was run: `sudo ls`"),
+    ] {
+        let error = one("bash", arguments)["error"].clone();
+        assert!(error.as_str().expect("refused").contains(told), "{error}");
+    }
+    assert!(!real().is_idempotent("exec") && real().knows("exec"));
+    assert_eq!(one("Exec", "{}")["error"], "Tool not found: Exec. Did you mean 'bash'?");
+}
+
+#[test]
 fn text_json_and_weather_answer_as_the_seed_did() {
     for (name, arguments, data) in [
         ("text_process", json!({"text": "héllo w", "operation": "count"}), json!({"count": 7})),

@@ -3,7 +3,7 @@
 use super::*;
 use crate::domain::id::{JobId, UserId};
 use crate::ports::{Clock, Leash, Stop, StopFlag};
-use crate::tools::{CodeRunner, ToolDeps, registered};
+use crate::tools::{BashOptions, BashRules, CodeRunner, ToolDeps, registered};
 use nanoclaw_sandbox::{Level, Program, Record, Status};
 use serde_json::{Map, json};
 use std::ops::ControlFlow;
@@ -56,6 +56,9 @@ impl CodeRunner for FakeRunner {
     fn default_level(&self) -> Level {
         Level::Standard
     }
+    fn timeout(&self, _: Level) -> Duration {
+        Duration::from_secs(60)
+    }
 }
 
 /// Remembers what was reported.
@@ -96,6 +99,7 @@ type Act = Arc<dyn Fn(&ToolContext) -> Result<Value, ToolError> + Send + Sync>;
 /// A tool that does whatever a test wants.
 struct Any {
     name: &'static str,
+    aliases: Aliases,
     idempotent: bool,
     act: Act,
 }
@@ -111,6 +115,12 @@ impl Tool for Any {
     fn traits(&self) -> ToolTraits {
         ToolTraits { idempotent: self.idempotent }
     }
+    fn aliases(&self) -> Aliases {
+        self.aliases
+    }
+    fn own_time(&self, arguments: &Map<String, Value>) -> Duration {
+        Duration::from_secs(arguments.get("n").and_then(Value::as_u64).unwrap_or_default())
+    }
     fn call(&self, _: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
         (self.act)(context)
     }
@@ -121,7 +131,7 @@ fn any(
     idempotent: bool,
     act: impl Fn(&ToolContext) -> Result<Value, ToolError> + Send + Sync + 'static,
 ) -> Box<dyn Tool> {
-    Box::new(Any { name, idempotent, act: Arc::new(act) })
+    Box::new(Any { name, aliases: Aliases::default(), idempotent, act: Arc::new(act) })
 }
 
 fn bounds() -> Bounds {
@@ -129,7 +139,8 @@ fn bounds() -> Bounds {
 }
 
 pub(super) fn real() -> Executor {
-    Executor::new(registered(&ToolDeps { code: Arc::new(FakeRunner) }), bounds()).expect("valid tools")
+    let bash = BashRules::new(&BashOptions::default(), |_| None).expect("good rules");
+    Executor::new(registered(&ToolDeps { code: Arc::new(FakeRunner), bash }), bounds()).expect("valid tools")
 }
 
 pub(super) fn context(allowed: ToolChoice) -> ToolContext {
@@ -139,6 +150,7 @@ pub(super) fn context(allowed: ToolChoice) -> ToolContext {
         conversation_id: None,
         allowed,
         strictness: None,
+        workdir: None,
         leash: Leash { stop: StopFlag::default(), deadline_ms: 1 << 40, clock: Arc::new(Ticking::default()) },
     }
 }
@@ -160,8 +172,15 @@ pub(super) fn one(name: &str, arguments: &str) -> Value {
 #[test]
 fn every_tool_is_offered_in_stable_order_and_refuses_unknown_parameters() {
     let names: Vec<_> = real().offered(&ToolChoice::All(true)).into_iter().map(|spec| spec.name).collect();
-    let expected =
-        ["calculator", "execute_javascript", "execute_python", "get_weather", "json_process", "text_process"];
+    let expected = [
+        "bash",
+        "calculator",
+        "execute_javascript",
+        "execute_python",
+        "get_weather",
+        "json_process",
+        "text_process",
+    ];
     assert_eq!(names, expected);
     for spec in real().offered(&ToolChoice::All(true)) {
         assert_eq!(spec.parameters["additionalProperties"], false, "{}", spec.name);
@@ -203,7 +222,7 @@ fn unknown_tools_are_never_executed_and_the_nearest_name_is_told() {
         far["error"]
             .as_str()
             .expect("refused")
-            .starts_with("Tool not found: format_disk. Available: calculator, ")
+            .starts_with("Tool not found: format_disk. Available: bash, calculator, ")
     );
     assert_eq!(
         one("nope", "{bad")["error"].as_str().expect("refused").split(':').next(),
@@ -319,6 +338,43 @@ fn each_call_has_the_tool_timeout_as_its_leash() {
     let tool = any("late", true, |context| Ok(json!(context.leash.remaining().as_secs())));
     let executor = Executor::new(vec![tool], bounds()).expect("valid tools");
     assert_eq!(run(&executor, &[call("a", "late", "{}")]).result("a")["data"], 59);
+    let asked = run(&executor, &[call("a", "late", r#"{"n": 100}"#)]);
+    assert_eq!(asked.result("a")["data"], 159, "its own time comes on top");
+}
+
+#[test]
+fn a_tool_answers_to_its_aliases_but_is_offered_by_its_name_alone() {
+    let aliases = Aliases { names: &["perform", "do_it"], parameters: &[("number", "n")] };
+    let act: Act = Arc::new(|_| Ok(json!("done")));
+    let tool = || Box::new(Any { name: "act", aliases, idempotent: false, act: Arc::clone(&act) });
+    let executor =
+        Executor::new(vec![tool(), any("other", true, |_| Ok(Value::Null))], bounds()).expect("valid tools");
+    assert!(executor.knows("act") && executor.knows("perform") && !executor.knows("nope"));
+    assert!(!executor.is_idempotent("perform"), "P3 holds by any name");
+    let named = |name: &str| ToolChoice::Named(vec![name.to_owned()]);
+    let offered: Vec<_> = executor.offered(&named("do_it")).into_iter().map(|spec| spec.name).collect();
+    assert_eq!(offered, ["act"]);
+    let told = |choice: ToolChoice, name: &str, arguments: &str| {
+        let log = Log::default();
+        executor.run(&[call("a", name, arguments)], &context(choice), &log);
+        log.result("a")
+    };
+    for (choice, name) in [("act", "perform"), ("perform", "act"), ("do_it", "perform")] {
+        assert_eq!(told(named(choice), name, r#"{"number": 5}"#)["data"], "done", "{choice} {name}");
+    }
+    assert_eq!(
+        told(named("other"), "perform", "{}")["error"],
+        "Tool not allowed in this job: perform. Available: other"
+    );
+    assert_eq!(
+        told(ToolChoice::All(true), "Perform", "{}")["error"],
+        "Tool not found: Perform. Did you mean 'act'?"
+    );
+    assert_eq!(told(named("other"), "Perform", "{}")["error"], "Tool not found: Perform. Available: other");
+    let both = told(ToolChoice::All(true), "act", r#"{"number": 5, "n": 6}"#)["error"].clone();
+    assert_eq!(both, "Invalid parameters for tool 'act': unexpected parameter number");
+    let taken = Executor::new(vec![tool(), any("perform", true, |_| Ok(Value::Null))], bounds());
+    assert_eq!(taken.err(), Some(Error::Twice("perform")));
 }
 
 #[test]

@@ -1,0 +1,728 @@
+//! The judge on command lines: what it stops, what it lets pass, and what holds for any text at all.
+
+use super::guard::judge;
+use super::place::Place;
+use super::{BashOptions, BashRules};
+use proptest::prelude::*;
+use std::path::Path;
+
+fn rules(deny: &[&str], allow: &[&str]) -> BashRules {
+    let owned = |patterns: &[&str]| patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
+    let options =
+        BashOptions { deny_patterns: owned(deny), allow_patterns: owned(allow), allowed_env: Vec::new() };
+    BashRules::new(&options, |_| None).expect("good patterns")
+}
+
+fn verdict(command: &str, rules: &BashRules) -> Result<(), String> {
+    judge(command, &Place::project(None), rules).map_err(|refusal| refusal.to_string())
+}
+
+fn passes(command: &str) {
+    assert_eq!(verdict(command, &rules(&[], &[])), Ok(()), "{command}");
+}
+
+fn stops(command: &str, reason: &str) {
+    let told = verdict(command, &rules(&[], &[])).expect_err(command);
+    assert!(
+        told.starts_with("Command blocked, nothing was run: `") && told.contains(reason),
+        "{command}: {told}"
+    );
+}
+
+const ROOT: &str = "the root directory";
+const HOME: &str = "the home directory";
+const ABOVE: &str = "above the job's directory";
+const SYSTEM: &str = "the system directory";
+const USER: &str = "change the user";
+const DISKS: &str = "disks and their file systems";
+const DEVICE: &str = "the device /dev/";
+const POWER: &str = "stop or restart the machine";
+const BOMB: &str = "a fork bomb";
+
+/// Why, and what.
+const STOPPED: &[(&str, &[&str])] = &[
+    (
+        ROOT,
+        &[
+            "rm -r -f /",
+            "rm -fr /",
+            "rm -Rf /",
+            "rm --recursive --force /",
+            "rm --rec /",
+            "rm -rf -- /",
+            "rm / -rf",
+            "rm -rf /*",
+            "rm -rf //",
+            "rm -rf /./",
+            "rm -rf /tmp/..",
+            "rm -rf /tmp/../*",
+            "rm -f /*",
+            "rm -rf \"/\"",
+            "rm -rf '/'",
+            "r''m -r\"f\" /",
+            r"\rm -rf /",
+            r"$'\x72\155' -rf /",
+            "/bin/rm -rf /",
+            "X=1 Y=2 rm -rf /",
+            "rm -rf build /",
+            "rm -rf --no-preserve-root /",
+            "  rm -rf /",
+            "RM -rf /",
+            "rm -rf /.*",
+            "rm -rf /{*,.*}",
+            "rm \\\n  -rf \\\n  /",
+            "2>/dev/null rm -rf /",
+            "cd / && rm -rf *",
+            "cd /tmp; cd ..; rm -rf ./*",
+            "chmod -R 777 /",
+            "chown -R nobody /",
+            "find / -delete",
+            "find / -name x -exec rm {} +",
+        ],
+    ),
+    (
+        HOME,
+        &[
+            "rm -rf ~",
+            "rm -rf ~/",
+            "rm -rf ~/*",
+            "rm -rf $HOME",
+            "rm -rf \"$HOME\"",
+            "rm -rf ${HOME}/*",
+            "rm -rf ~root",
+            "cd && rm -rf .",
+        ],
+    ),
+    (
+        ABOVE,
+        &[
+            "rm -rf ..",
+            "rm -rf ../x",
+            "rm -rf a/../../x",
+            "rm -f ../../notes",
+            "cd a && rm -rf ../../x",
+            "rm -rf ~/..",
+        ],
+    ),
+    (
+        SYSTEM,
+        &[
+            "rm -rf /etc",
+            "rm -rf /usr/lib/x",
+            "rm -f /etc/passwd",
+            "rm -rf /home",
+            "rm -rf /home/u/*",
+            "rm -rf /var/lib",
+            "rm -rf /b*",
+            "rm -rf /{bin,usr}",
+            "cd /etc; rm -rf ./ssh",
+            "chmod -R a+w /etc",
+        ],
+    ),
+    (USER, &["/usr/bin/sudo ls", "su -c 'ls'", "doas ls", "pkexec ls", "\"sudo\" ls", "su\\do ls", "sudo"]),
+    (
+        DISKS,
+        &[
+            "mkfs -t ext4 x",
+            "mke2fs x",
+            "wipefs -a x",
+            "/sbin/fdisk -l",
+            "parted x",
+            "diskpart",
+            "format C: /q",
+            "ls;format",
+            "ls | format",
+            "mkswap x",
+        ],
+    ),
+    (
+        DEVICE,
+        &[
+            "dd if=x of=/dev/nvme0n1 bs=1M",
+            "dd of=\"/dev/sda\"",
+            "echo x > /dev/sda",
+            "echo x >/dev/sda1",
+            "echo x >> /dev/vda",
+            "echo x >| /dev/sda",
+            "ls &> /dev/sdb",
+            "> /dev/sda",
+            "cat x 1>/dev/mmcblk0",
+            "echo x >& /dev/sda",
+            "tee /dev/sda < x",
+            "cp x /dev/sda",
+            "{ echo x; } > /dev/sda",
+            "for f in a; do echo; done > /dev/sda",
+            "cat x > /dev//sda",
+            "cat x > /dev/../dev/sda",
+            "shred -n 1 /dev/sda",
+        ],
+    ),
+    (
+        POWER,
+        &[
+            "reboot",
+            "/sbin/poweroff",
+            "halt -p",
+            "init 0",
+            "init 6",
+            "telinit 6",
+            "systemctl poweroff",
+            "systemctl -i reboot",
+            "loginctl poweroff",
+            "SHUTDOWN now",
+        ],
+    ),
+    (
+        BOMB,
+        &[
+            "bomb() { bomb | bomb & }; bomb",
+            ":(){ :|: & };:",
+            ":(){:|:&};:",
+            "function f { f | f & }; f",
+            "f ()\n{\n f |\n f &\n}\nf",
+            "f() ( f | f & ); f",
+            "b(){ b & b & };b",
+            "b(){ echo x; b & b; }; b",
+            "b(){ (b|b) & }; b",
+        ],
+    ),
+    ("deeply", &["$($($($($($($($($($($($($($($($($($(ls))))))))))))))))))"]),
+    ("a whole tree", &["del /f /q x", "rmdir /s x"]),
+];
+
+/// All of them start `sudo`.
+const LOOKED_INTO: &[&str] = &[
+    "sh -c 'sudo ls'",
+    "bash -c \"sudo ls\"",
+    "/bin/bash -lc 'sudo ls'",
+    "bash --norc -o pipefail -xc 'ls; sudo ls'",
+    "bash -c 'bash -c \"sudo ls\"'",
+    "eval sudo ls",
+    "eval 'ls; sudo ls'",
+    "env sudo ls",
+    "env -i X=1 sudo ls",
+    "env -u X sudo ls",
+    "env -S 'sudo ls'",
+    "nohup sudo ls &",
+    "timeout 5 sudo ls",
+    "timeout -k 1 --signal KILL 5 sudo ls",
+    "timeout -s9 5s sudo ls",
+    "nice -n 5 sudo ls",
+    "nice -5 sudo ls",
+    "ls | xargs sudo",
+    "ls | xargs -0 -n 1 -I {} sudo {}",
+    "exec sudo ls",
+    "exec -a x sudo ls",
+    "command sudo ls",
+    "command -p sudo ls",
+    "builtin command sudo",
+    "time sudo ls",
+    "time -p sudo ls",
+    "setsid -w sudo ls",
+    "stdbuf -oL sudo ls",
+    "busybox sudo",
+    "nohup nice timeout 5 sudo ls",
+    "find . -exec sudo rm {} ;",
+    "trap 'sudo ls' EXIT",
+    "flock x sudo ls",
+    "flock x -c 'sudo ls'",
+    "echo $(sudo ls)",
+    "echo \"$(sudo ls)\"",
+    "echo `sudo ls`",
+    "echo \"`sudo ls`\"",
+    "echo `echo \\`sudo ls\\``",
+    "echo $(echo $(sudo ls))",
+    "cat <(sudo ls)",
+    "tee >(sudo ls)",
+    "X=$(sudo ls)",
+    "X=($(sudo ls))",
+    "echo ${X:-$(sudo ls)}",
+    "echo \"${X:-`sudo ls`}\"",
+    "echo $(( $(sudo ls) + 1 ))",
+    "(( x = $(sudo ls) ))",
+    "(( echo \"))\" ; sudo ls ) )",
+    "echo ${x:-'}'}; sudo ls",
+    "echo \"${x:-'}\"; sudo ls",
+    "echo \"${x#'}'}\"; sudo ls",
+    "sudo$x ls",
+    "$X/bin/sudo ls",
+    "a=(;\nsudo ls",
+    "a=(<<'E'\nsudo ls",
+    "for x do sudo ls; done",
+    "for ((;;)) { sudo ls; }",
+    "for x in do; do sudo ls; done",
+    "su\\\ndo ls",
+    "[[ -n $(sudo ls) ]]",
+    "(sudo ls)",
+    "( ( sudo ls ) )",
+    "((sudo ls); ls)",
+    "{ sudo ls; }",
+    "if true; then sudo ls; fi",
+    "if sudo ls; then :; fi",
+    "while sudo ls; do :; done",
+    "for x in a b; do sudo ls; done",
+    "for x in $(sudo ls); do :; done",
+    "for ((i=0; i<2; i++)); do sudo ls; done",
+    "select x in a; do sudo ls; done",
+    "case x in a) ls;; *) sudo ls;; esac",
+    "case $(sudo ls) in x) ;; esac",
+    "case x in a|b) sudo ls; esac",
+    "case x in (a) case y in z) ls;; esac;; (b) sudo ls;; esac",
+    "echo $(case x in a) sudo ls;; esac)",
+    "case x in esac; sudo ls",
+    "f() { sudo ls; }",
+    "function f { sudo ls; }; f",
+    "f() ( sudo ls )",
+    "! sudo ls",
+    "coproc sudo ls",
+    "true && ! sudo ls",
+    "bash <<EOF\nsudo ls\nEOF",
+    "bash -s <<'EOF'\nsudo ls\nEOF",
+    "sh <<-EOF\n\tsudo ls\n\tEOF",
+    "sh <<< 'sudo ls'",
+    "cat <<EOF | sh\nsudo ls\nEOF",
+    "cat <<EOF\n$(sudo ls)\nEOF",
+    "cat <<A <<B\nx\nA\n$(sudo ls)\nB",
+    "echo 'sudo ls' | sh",
+    "echo -e 'ls\\nsudo ls' | bash -x",
+    "printf '%s\\n' 'sudo ls' | sh",
+    "printf 'sudo ls\\n' |\n bash",
+    "source /dev/stdin <<< 'sudo ls'",
+    "cat <<EOF\nx\nEOF\nsudo ls",
+    "cat <<EOF; sudo ls\nx\nEOF",
+    "echo $((x<<2))\nsudo ls",
+    "((x<<2))\nsudo ls",
+    "[[ a < b && c ]] && sudo ls",
+    "ls # don't\nsudo ls",
+    "for x in a # don't\ndo sudo ls; done",
+    "X=(a # don't\n b); sudo ls",
+    "[[ a ]] # don't\nsudo ls",
+    "echo a#b; sudo ls",
+    "echo 'x' \"y\" \\' ; sudo ls",
+    "ls) ; sudo ls",
+    "} ; sudo ls",
+    "cat <<'EOF'\r\nx\r\nEOF\r\nsudo ls",
+];
+
+const PASSING: &[&str] = &[
+    "",
+    " ",
+    "# sudo ls",
+    "ls # sudo ls",
+    "echo \"sudo\"",
+    "echo 'rm -rf /'",
+    "echo sudo ls",
+    "echo a \\; sudo ls",
+    "printf 'reboot\\n'",
+    "grep -r 'shutdown' .",
+    "grep -rn \"rm -rf /\" . | head",
+    "git log --grep='mkfs' && ls",
+    "git commit -m 'x; sudo ls'",
+    "git commit -m \"$(cat <<'EOF'\nrm -rf / is gone; sudo too\nEOF\n)\"",
+    "cat <<EOF\nrm -rf /\nsudo ls\nEOF",
+    "cat > x.sh <<'EOF'\n$(sudo ls)\nEOF",
+    "bash x.sh <<EOF\nsudo ls\nEOF",
+    "cat <<-EOF\n\tsudo\n\tEOF",
+    "echo 'sudo ls' | cat",
+    "make format",
+    "npm run format",
+    "cargo fmt -- --check",
+    "./format",
+    "./scripts/format",
+    "scripts/reboot",
+    "bin/mkfs.py",
+    "python3 format.py",
+    "echo format",
+    "echo reformat",
+    "date '+format'",
+    "rm -rf build",
+    "rm -rf ./build ./dist",
+    "rm -rf -- build",
+    "rm -rf a/../b",
+    "rm -r *",
+    "rm -rf .",
+    "rm x",
+    "rm /etc/passwd",
+    "rm -rf /tmp/x",
+    "rm -rf /tmp/*",
+    "rm -rf \"$DIR\"",
+    "rm -rf $DIR/*",
+    "rm -rf '~'",
+    "rm -rf '$HOME'",
+    "rm -rf \\$HOME",
+    "rm -rf \"$PWD/build\"",
+    "rm -rf /var/lib/nanoclaw/workspaces/p/build",
+    "rm -rf ~/build",
+    "cd a && rm -rf ../b",
+    "cd a/b && rm -rf ../../c",
+    "(cd / && ls); rm -rf build/*",
+    "(cd /; ls) && rm -rf *",
+    "cd \"$X\" && rm -rf ../b",
+    "pushd a; popd; rm -rf x",
+    "rm -i x",
+    "rm --version",
+    "rm --help /",
+    "rmdir x",
+    "git log --format=%H",
+    "git diff --no-index /dev/null x",
+    "find . -name '*.rs'",
+    "find . -name '*.o' -delete",
+    "find . -type f -exec rm -f {} +",
+    "find / -name x",
+    "ls > /dev/null",
+    "ls 2>/dev/null",
+    "ls > /dev/null 2>&1",
+    "ls &>/dev/null",
+    "echo x >&2",
+    "echo x > /dev/stderr",
+    "cat < /dev/stdin",
+    "cat /dev/urandom | head -c 4",
+    "head -c 9 < /dev/sda",
+    "echo x > /dev/fd/3",
+    "dd if=/dev/zero of=x bs=1M count=1",
+    "dd if=/dev/urandom of=/dev/null",
+    "dd if=/dev/sda of=x",
+    "tee /dev/stderr",
+    "echo x | tee /dev/null",
+    "cp x /dev/null",
+    "which sudo",
+    "command -v sudo",
+    "type shutdown",
+    "man sudo",
+    "apt-cache search sudo",
+    "alias rm='rm -i'",
+    "systemctl status x",
+    "systemctl list-units | grep reboot",
+    "initdb 0",
+    "git init 6",
+    "npm init",
+    "su=1; echo $su",
+    "arr=(sudo rm -rf /)",
+    "arr=(a b); echo \"${arr[@]}\"",
+    "arr+=(sudo)",
+    "x=sudo",
+    "case $x in sudo) ls;; reboot|halt) ls;; esac",
+    "for x in sudo reboot; do echo $x; done",
+    "for x in do sudo; do echo $x; done",
+    "echo \"${x:-it's}\" sudo",
+    "[[ $x == sudo && $y == reboot ]]",
+    "[ x = sudo ]",
+    "(( sudo = 1 ))",
+    "echo $((1<<2))",
+    "f() { ls | f; }; f",
+    "walk() { for f in *; do walk \"$f\" & done; }",
+    "fact() { echo $(( $1 * $(fact $(( $1 - 1 ))) )); }",
+    "f(){ g|g& };f",
+    "echo ':(){ :|:& };:'",
+    "echo $'sudo\\'s'",
+    "echo $\"sudo\"",
+    "curl 'https://x/?a=1;sudo&b=2|c'",
+    "curl \"https://x/?format=a&b\"",
+    "awk '{ print $1; system(\"x\") }' f",
+    "sed -n 's/sudo/x/p' f",
+    "sh -c 'echo \"sudo ls\"'",
+    "bash -c 'rm -rf build' sudo",
+    "sh x.sh sudo",
+    "timeout 5 make format",
+    "env | grep sudo",
+    "env X=sudo ls",
+    "xargs rm -f < list",
+    "nohup ./run &",
+    "time ls",
+    "exec 3>&1",
+    "trap - EXIT",
+    "echo `echo sudo`",
+    "echo \"it's `date`; sudo\"",
+    "echo 'unfinished; sudo ls",
+    "echo \"unfinished; sudo ls",
+    "cat <<EOF\nsudo ls",
+    "while read -r x; do echo \"$x\"; done < f",
+    "if [ -f x ]; then ls; else :; fi",
+    "{ ls; }",
+    "(ls; ls)",
+    "ls &",
+    "sleep 1 & wait",
+    "a=b ls",
+    "test -e x || { echo missing; exit 1; }",
+    "diff <(sort a) <(sort b)",
+    "echo {a,b}",
+    "echo ~",
+    "echo \u{e9} \u{1f600}",
+    "\u{0}",
+    "\\",
+    "echo PromQL 'x=~\"a|b\"'",
+    "mv a b",
+    "chmod -R u+w build",
+    "chmod 644 /etc/passwd",
+    "shred -u x",
+];
+
+/// Under an allow list.
+const LISTED: &[(&str, bool)] = &[
+    ("git status", true),
+    ("git log --format=%H", true),
+    ("sudo systemctl restart x", true),
+    ("ls", true),
+    ("pwd", true),
+    ("sleep 1 &", true),
+    ("git status && ls; pwd | ls || pwd", true),
+    ("ls # no matter what", true),
+    ("", true),
+    ("for x in a; do ls; done", true),
+    ("echo $(ls)", true),
+    ("echo $(cat x)", false),
+    ("git statusx", false),
+    ("xgit status", false),
+    ("lsx", false),
+    ("pwd x", false),
+    ("GIT status", false),
+    ("git status && cat x", false),
+    ("git status; cat x", false),
+    ("git status | cat", false),
+    ("ls & cat x", false),
+    ("ls\ncat x", false),
+    ("sudo systemctl restart y", false),
+    ("X=1 ls", false),
+    ("ls > x", false),
+    ("git push", false),
+    ("(cat x)", false),
+    ("f() { cat x; }", false),
+    ("ls '#' ; cat x", false),
+    ("git log '#'; cat x", false),
+    ("git log <<EOF\nx\nEOF\ncat x", false),
+];
+
+#[test]
+fn the_nine_of_the_contract() {
+    passes("echo rm x");
+    passes(r#"git commit -m "rm x""#);
+    passes("curl 'https://example.org/?format=1'");
+    stops("rm -rf /", ROOT);
+    stops("sudo ls", USER);
+    stops("mkfs.ext4 /dev/sda1", DISKS);
+    stops("dd if=/dev/zero of=/dev/sda", DEVICE);
+    stops("shutdown -h now", POWER);
+    stops(":(){ :|:& };:", BOMB);
+}
+
+#[test]
+fn what_is_stopped() {
+    for (reason, commands) in STOPPED {
+        for command in *commands {
+            stops(command, reason);
+        }
+    }
+}
+
+#[test]
+fn what_runs_another_command_is_looked_into() {
+    for command in LOOKED_INTO {
+        stops(command, USER);
+    }
+}
+
+#[test]
+fn every_operator_parts_segments() {
+    for operator in ["&&", "||", ";", "|", "|&", "&", "\n", ";;", " & \n", "\n\n"] {
+        for (before, after) in [("ls", "x"), ("ls -la 'a b'", "cat"), ("echo \"a;b\"", "true")] {
+            stops(&format!("{before}{operator}sudo x"), USER);
+            stops(&format!("sudo x{operator}{after}"), USER);
+            stops(&format!("{before} {operator} rm -rf / {operator} {after}"), ROOT);
+        }
+    }
+}
+
+#[test]
+fn what_passes() {
+    for command in PASSING {
+        passes(command);
+    }
+}
+
+#[test]
+fn the_working_directory_counts() {
+    let from = |below: &str, command: &str| {
+        judge(command, &Place::project(Some(Path::new(below))), &rules(&[], &[])).is_ok()
+    };
+    assert!(
+        from("a/b", "rm -rf ../c ../../d") && !from("a/b", "rm -rf ../../../e") && !from("a", "rm -rf ../..")
+    );
+}
+
+#[test]
+fn deny_patterns_come_on_top_of_the_built_in_rules() {
+    let rules = rules(&[r"\bgit\s+push\b", "^curl"], &[]);
+    for (command, is_fine) in [
+        ("git push origin", false),
+        ("ls && GIT  PUSH", false),
+        ("git 'push'", false),
+        ("ls\ngit push", false),
+        ("$(git push)", false),
+        ("curl x", false),
+        ("echo curl", true),
+        ("git pull", true),
+        ("sudo ls", false),
+    ] {
+        assert_eq!(verdict(command, &rules).is_ok(), is_fine, "{command}");
+    }
+    let told = verdict("ls; git push -f", &rules).expect_err("denied");
+    assert!(
+        told.contains("`git push -f`")
+            && told.contains(r"\bgit\s+push\b")
+            && told.contains("bash.deny_patterns"),
+        "{told}"
+    );
+}
+
+#[test]
+fn allow_patterns_exempt_whole_segments_and_shut_out_the_rest() {
+    let rules = rules(
+        &["status"],
+        &["git (status|log)( .*)?", "sudo systemctl restart x", "ls|pwd", r"echo [\w$()]+", "sleep 1"],
+    );
+    for (command, is_fine) in LISTED.iter().copied() {
+        assert_eq!(verdict(command, &rules).is_ok(), is_fine, "{command}");
+    }
+    let told = verdict("ls && cat x", &rules).expect_err("not on it");
+    assert!(
+        told.contains("`cat x`") && told.contains("not in the allow list") && told.contains("'ls|pwd'"),
+        "{told}"
+    );
+}
+
+#[test]
+fn patterns_that_cannot_be_are_named() {
+    let options = BashOptions {
+        deny_patterns: vec!["ok".into(), "(".into()],
+        allow_patterns: vec!["a)|(b".into()],
+        allowed_env: vec!["LANG".into(), "$X".into(), "A=B".into(), String::new()],
+    };
+    let faults: Vec<String> = options.faults().iter().map(ToString::to_string).collect();
+    assert_eq!(faults.len(), 5, "{faults:?}");
+    assert_eq!(faults[0], "bash.deny_patterns[1]: '(' must be a regular expression: unclosed group");
+    assert!(faults[1].starts_with("bash.allow_patterns[0]: 'a)|(b' must be"), "{faults:?}");
+    assert!(faults[2].starts_with("bash.allowed_env[1]: '$X' must be the name"), "{faults:?}");
+    assert_eq!(
+        BashRules::new(&options, |_| None).err().map(|fault| fault.key).as_deref(),
+        Some("deny_patterns[1]")
+    );
+}
+
+#[test]
+fn long_and_deep_lines_end() {
+    for unit in [
+        "(",
+        "$(",
+        "${",
+        "`",
+        "{ ",
+        "((",
+        "$((",
+        "\"$(",
+        "case x in a) ",
+        "<(",
+        "f(){ ",
+        "cat <<E\n$(",
+        "find -exec ",
+        "eval ",
+        "sh -c ",
+        "a=(",
+        "[[ ",
+        "\\",
+    ] {
+        let line = unit.repeat(20_000);
+        let _judged = verdict(&line, &rules(&[], &[]));
+        let told = verdict(&format!("sudo ls; {line}"), &rules(&[], &[])).expect_err(unit);
+        assert!(told.len() < 1_000, "{unit}");
+    }
+}
+
+/// Lines of which nothing may be said at all.
+fn harmless() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "ls",
+        "ls -la",
+        "echo hi",
+        "git status",
+        "echo \"a; b\"",
+        "X=1",
+        "cat x 2>/dev/null",
+        "(ls)",
+        "{ ls; }",
+        "if true; then ls; fi",
+        "echo $(date)",
+        "echo 'it is'",
+        "[[ a ]]",
+        "case x in a) ls;; esac",
+        "f() { ls; }",
+        "arr=(a b)",
+        "echo $((1+2))",
+        "true # fine\n:",
+        "cat <<EOF\nit's\nEOF\n:",
+        "for x in a; do ls; done",
+        "make -j2 > log 2>&1",
+    ])
+}
+
+fn denied() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "rm -rf /",
+        "sudo ls",
+        "mkfs.ext4 x",
+        "dd of=/dev/sda",
+        "shutdown now",
+        "b(){ b|b& };b",
+        "echo x > /dev/sda",
+        "sh -c 'sudo ls'",
+        "rm -r -f ~",
+        "echo $(sudo ls)",
+        "nohup reboot",
+        "format C:",
+        "rm -f /etc/passwd",
+        "(sudo ls)",
+        "eval reboot",
+    ])
+}
+
+fn operator() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "&&", "||", ";", "|", "&", "\n", " && ", " || ", " ; ", " | ", " & ", " |& ", "\n\n", " &&\n",
+    ])
+}
+
+proptest! {
+    #[test]
+    fn no_text_at_all_makes_it_fall(text in any::<String>()) {
+        let _judged = verdict(&text, &rules(&[], &[]));
+    }
+
+    #[test]
+    fn no_shell_like_text_makes_it_fall(text in "[ \n\t'\"\\\\`$(){}<>|&;#=~*a-c/!\\[\\]-]{0,80}") {
+        let _judged = verdict(&text, &rules(&["a"], &[]));
+        let _listed = verdict(&text, &rules(&[], &["a.*"]));
+    }
+
+    #[test]
+    fn what_echo_is_given_in_quotes_is_never_denied(word in denied(), text in "[a-z;&|<>$()`{}\n/ *~-]{0,30}") {
+        prop_assert_eq!(verdict(&format!("echo '{word}'"), &rules(&[], &[])), Ok(()));
+        prop_assert_eq!(verdict(&format!("echo '{text}{word}{text}'"), &rules(&[], &[])), Ok(()));
+    }
+
+    #[test]
+    fn a_denied_segment_stays_denied_in_any_company(
+        before in prop::collection::vec((harmless(), operator()), 0..4),
+        segment in denied(),
+        after in prop::collection::vec((operator(), harmless()), 0..4),
+    ) {
+        let head: String = before.into_iter().flat_map(<[&str; 2]>::from).collect();
+        let tail: String = after.into_iter().flat_map(<[&str; 2]>::from).collect();
+        let line = format!("{head}{segment}{tail}");
+        prop_assert!(verdict(&line, &rules(&[], &[])).is_err(), "{}", line);
+    }
+
+    #[test]
+    fn harmless_company_is_harmless(lines in prop::collection::vec((harmless(), operator()), 0..5)) {
+        let line: String = lines.into_iter().flat_map(<[&str; 2]>::from).collect();
+        prop_assert_eq!(verdict(&line, &rules(&[], &[])), Ok(()));
+    }
+}

@@ -1,0 +1,69 @@
+//! `bash:` of the configuration. Owns its keys, their meaning, and what is wrong with them.
+
+use regex::{Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
+
+/// What an operator says about commands.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BashOptions {
+    /// Regular expressions; a segment in which one is found, in any case, is refused. Added to the built-in rules.
+    pub deny_patterns: Vec<String>,
+    /// Regular expressions; a segment that is one of them from end to end is exempt from every rule, and if there are
+    /// any, each segment must be one.
+    pub allow_patterns: Vec<String>,
+    /// Variables of the server's environment that commands get.
+    pub allowed_env: Vec<String>,
+}
+
+/// A value of `bash:` that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("bash.{key}: '{value}' {allowed}")]
+pub struct BadBashOption {
+    /// The key below `bash`, with its place in the list.
+    pub key: String,
+    /// The value.
+    pub value: String,
+    /// What would be right.
+    pub allowed: String,
+}
+
+impl BashOptions {
+    /// Everything that cannot be.
+    pub fn faults(&self) -> Vec<BadBashOption> {
+        let deny = self.deny_patterns.iter().enumerate().map(|(at, pattern)| denial(at, pattern).err());
+        let allow = self.allow_patterns.iter().enumerate().map(|(at, pattern)| permission(at, pattern).err());
+        let names = self.allowed_env.iter().enumerate().map(|(at, name)| variable(at, name));
+        deny.chain(allow).chain(names).flatten().collect()
+    }
+}
+
+/// A deny pattern, ready for use.
+pub(super) fn denial(at: usize, pattern: &str) -> Result<Regex, BadBashOption> {
+    let compiled = RegexBuilder::new(pattern).case_insensitive(true).build();
+    compiled.map_err(|error| bad(format!("deny_patterns[{at}]"), pattern, &error))
+}
+
+/// An allow pattern, ready for use: it matches whole segments only.
+pub(super) fn permission(at: usize, pattern: &str) -> Result<Regex, BadBashOption> {
+    // Alone first: `a)|(b` must not become right by what is put around it.
+    let compiled = Regex::new(pattern).and_then(|_| Regex::new(&format!(r"\A(?:{pattern})\z")));
+    compiled.map_err(|error| bad(format!("allow_patterns[{at}]"), pattern, &error))
+}
+
+fn bad(key: String, pattern: &str, error: &regex::Error) -> BadBashOption {
+    let text = error.to_string();
+    let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
+    BadBashOption {
+        key,
+        value: pattern.to_owned(),
+        allowed: format!("must be a regular expression: {reason}"),
+    }
+}
+
+fn variable(at: usize, name: &str) -> Option<BadBashOption> {
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let allowed = "must be the name of an environment variable, without '$' and value".to_owned();
+    (!is_name).then(|| BadBashOption { key: format!("allowed_env[{at}]"), value: name.to_owned(), allowed })
+}

@@ -1,0 +1,55 @@
+//! What holds for every command: the operator's patterns, compiled once, and the way to the variables that commands get.
+
+use super::options::{BadBashOption, BashOptions, denial, permission};
+use super::refusal::{Patterns, Reason};
+use regex::Regex;
+
+/// The operator's rules for commands, ready for use.
+#[derive(Debug, Clone)]
+pub struct BashRules {
+    deny: Vec<Regex>,
+    allow: Vec<Regex>,
+    /// As written, for messages.
+    allow_list: Patterns,
+    variables: Vec<String>,
+    environment: fn(&str) -> Option<String>,
+}
+
+impl BashRules {
+    /// From the configuration; `environment` looks a variable of the server up, anew for each command.
+    pub fn new(
+        options: &BashOptions,
+        environment: fn(&str) -> Option<String>,
+    ) -> Result<Self, BadBashOption> {
+        let compile = |patterns: &[String], one: fn(usize, &str) -> Result<Regex, BadBashOption>| {
+            patterns.iter().enumerate().map(|(at, pattern)| one(at, pattern)).collect::<Result<Vec<_>, _>>()
+        };
+        Ok(Self {
+            deny: compile(&options.deny_patterns, denial)?,
+            allow: compile(&options.allow_patterns, permission)?,
+            allow_list: Patterns(options.allow_patterns.clone()),
+            variables: options.allowed_env.clone(),
+            environment,
+        })
+    }
+
+    /// The variables that commands get, with their values now; those that are not set are left out.
+    pub(super) fn environment(&self) -> Vec<(String, String)> {
+        let value = |name: &String| Some((name.clone(), (self.environment)(name)?));
+        self.variables.iter().filter_map(value).collect()
+    }
+
+    /// Whether the segment is exempt from every rule; an error if there is an allow list and it is not on it.
+    pub(super) fn exempts(&self, segment: &str) -> Result<bool, Reason> {
+        if self.allow.is_empty() || self.allow.iter().any(|pattern| pattern.is_match(segment)) {
+            return Ok(!self.allow.is_empty());
+        }
+        Err(Reason::NotAllowed(self.allow_list.clone()))
+    }
+
+    /// The first deny pattern that is found in one of the spellings.
+    pub(super) fn denies(&self, spellings: &[&str]) -> Option<Reason> {
+        let found = self.deny.iter().find(|pattern| spellings.iter().any(|text| pattern.is_match(text)))?;
+        Some(Reason::Pattern(found.as_str().to_owned()))
+    }
+}

@@ -1,0 +1,184 @@
+//! The tool over a fake sandbox: what reaches the sandbox, and what models get back.
+
+use super::*;
+use crate::domain::id::{JobId, UserId};
+use crate::domain::tool::ToolChoice;
+use crate::ports::{Clock, Leash, Stop, StopFlag};
+use std::sync::Mutex;
+
+struct Still;
+
+impl Clock for Still {
+    fn now_ms(&self) -> u64 {
+        0
+    }
+    fn monotonic_ms(&self) -> u64 {
+        0
+    }
+    fn pause(&self, _: &StopFlag, _: Duration) {}
+}
+
+/// Notes what it is to run and answers with a record made before.
+struct Told {
+    record: Record,
+    seen: Mutex<Vec<Program>>,
+}
+
+impl CodeRunner for Told {
+    fn run(&self, program: &Program, _: &dyn Fn() -> bool) -> Record {
+        self.seen.lock().expect("unpoisoned").push(program.clone());
+        self.record.clone()
+    }
+    fn default_level(&self) -> Level {
+        Level::Standard
+    }
+    fn timeout(&self, level: Level) -> Duration {
+        assert_eq!(level, Level::Shell);
+        Duration::from_secs(33)
+    }
+}
+
+fn record(status: Status, exit_code: Option<i32>) -> Record {
+    Record {
+        status,
+        exit_code,
+        signal: None,
+        limit: None,
+        stdout: "out\n".into(),
+        stderr: String::new(),
+        stdout_truncated: false,
+        stderr_truncated: false,
+        result: None,
+        error: None,
+        duration_ms: 3,
+        cpu_ms: 2,
+        max_rss_kb: 1_000,
+        level: Level::Shell,
+        engine: Language::Bash,
+        engine_version: "5".into(),
+    }
+}
+
+fn context() -> ToolContext {
+    ToolContext {
+        user: UserId::SINGLE,
+        job: JobId::from_bits(1),
+        conversation_id: None,
+        allowed: ToolChoice::All(true),
+        strictness: None,
+        workdir: Some(PathBuf::from("/srv/p")),
+        leash: Leash { stop: StopFlag::default(), deadline_ms: 1 << 40, clock: Arc::new(Still) },
+    }
+}
+
+fn bash(record: Record) -> (Bash, Arc<Told>) {
+    let runner = Arc::new(Told { record, seen: Mutex::default() });
+    let options = BashOptions { allowed_env: vec!["SET".into(), "UNSET".into()], ..BashOptions::default() };
+    let environment = |name: &str| (name == "SET").then(|| "value".to_owned());
+    let rules = BashRules::new(&options, environment).expect("good rules");
+    (Bash { runner: Arc::<Told>::clone(&runner), rules }, runner)
+}
+
+fn map(arguments: Value) -> Map<String, Value> {
+    let Value::Object(map) = arguments else { panic!("an object") };
+    map
+}
+
+/// What the sandbox is told to run.
+fn program(arguments: Value) -> Result<Program, ToolError> {
+    let (tool, runner) = bash(record(Status::Ok, Some(0)));
+    let result = tool.call(&map(arguments), &context());
+    let seen = std::mem::take(&mut *runner.seen.lock().expect("unpoisoned"));
+    assert_eq!(result.is_ok(), seen.len() == 1, "what is refused is not run");
+    result.map(|_| seen.into_iter().next().expect("one program"))
+}
+
+fn failed(record: Record) -> (String, Value) {
+    let (tool, _) = bash(record);
+    match tool.call(&map(json!({"command": "false"})), &context()) {
+        Err(ToolError::Failed { message, data }) => (message, data),
+        other => panic!("it failed: {other:?}"),
+    }
+}
+
+#[test]
+fn the_sandbox_gets_the_line_its_place_its_time_and_its_variables() {
+    let given = program(json!({"command": "ls -l", "working_dir": "./a//b/", "timeout": 7})).expect("runs");
+    assert_eq!((given.language, given.level, given.code.as_str()), (Language::Bash, Level::Shell, "ls -l"));
+    assert_eq!(given.timeout_ms, Some(7_000));
+    assert_eq!((given.workdir, given.subdirectory), (Some("/srv/p".into()), Some("a/b".into())));
+    assert_eq!(given.environment, [("SET".to_owned(), "value".to_owned())]);
+    let plain = program(json!({"command": "ls"})).expect("runs");
+    assert_eq!((plain.timeout_ms, plain.subdirectory), (None, None));
+    for here in ["", ".", "./", " "] {
+        let given = program(json!({"command": "ls", "working_dir": here})).expect("runs");
+        assert_eq!(given.subdirectory, None, "{here:?}");
+    }
+}
+
+#[test]
+fn a_working_dir_outside_is_refused_and_nothing_runs() {
+    for bad in ["/", "/srv/p", "..", "a/../b", "../p", "a/..", "a\0b"] {
+        let told = program(json!({"command": "ls", "working_dir": bad})).expect_err(bad).to_string();
+        assert!(told.contains("working_dir must be relative"), "{told}");
+    }
+    let fine = program(json!({"command": "rm -rf ../x", "working_dir": "a"}));
+    assert!(fine.is_ok(), "the guard knows where the command starts");
+}
+
+#[test]
+fn what_the_guard_refuses_is_not_run() {
+    for command in ["sudo ls", "ls && rm -rf /", "", " \n"] {
+        assert!(matches!(program(json!({"command": command})), Err(ToolError::Invalid(_))), "{command}");
+    }
+}
+
+#[test]
+fn the_exit_code_is_always_told() {
+    let (tool, _) = bash(record(Status::Ok, Some(0)));
+    let data = tool.call(&map(json!({"command": "true"})), &context()).expect("it ran well");
+    assert_eq!(data, json!({"output": "out\n", "status": "ok", "duration_ms": 3, "exit_code": 0}));
+    let stderr = "no such file\n".to_owned();
+    let (message, data) =
+        failed(Record { stderr: stderr.clone(), error: Some(stderr), ..record(Status::Error, Some(2)) });
+    assert_eq!(message, "Exit code 2");
+    assert_eq!(
+        data,
+        json!({"output": "out\n", "status": "error", "duration_ms": 3, "stderr": "no such file\n", "exit_code": 2})
+    );
+    let killed = Record {
+        signal: Some(9),
+        limit: Some("timeout_ms".into()),
+        error: Some("too long".into()),
+        ..record(Status::Timeout, None)
+    };
+    let (message, data) = failed(killed);
+    assert_eq!(
+        (message.as_str(), &data["exit_code"], &data["signal"]),
+        ("too long", &Value::Null, &json!(9))
+    );
+    assert!(data.as_object().expect("an object").contains_key("exit_code"));
+}
+
+#[test]
+fn a_call_that_is_late_says_which_limit_it_met_and_a_cancelled_one_does_not() {
+    let late = || Record {
+        limit: Some("cancelled".into()),
+        error: Some("cancelled".into()),
+        ..record(Status::Timeout, None)
+    };
+    assert!(failed(late()).0.contains("limits.tool_timeout_s"));
+    let (tool, _) = bash(late());
+    let context = context();
+    context.leash.stop.raise(Stop::Cancelled);
+    let told = tool.call(&map(json!({"command": "ls"})), &context).expect_err("cancelled").to_string();
+    assert_eq!(told, "cancelled");
+}
+
+#[test]
+fn a_command_has_the_time_that_it_asks_for() {
+    let (tool, _) = bash(record(Status::Ok, Some(0)));
+    assert_eq!(tool.own_time(&map(json!({"command": "x", "timeout": 600}))), Duration::from_secs(600));
+    assert_eq!(tool.own_time(&map(json!({"command": "x"}))), Duration::from_secs(33), "the level's own");
+    assert!(!tool.traits().idempotent);
+}
