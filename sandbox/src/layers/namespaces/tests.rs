@@ -9,6 +9,7 @@ use rustix::process::{DumpableBehavior, PidfdFlags, Signal, WaitOptions};
 
 use super::super::tests::{NOBODY, all_gone, alone, become_nobody, in_child, kill, lacks_root, start_daemon};
 use super::*;
+use crate::policy::{Domain, Reach};
 
 fn held(namespaces: &Namespaces, kind: &str) -> bool {
     namespaces.reports().iter().any(|report| report.kind == kind && report.held)
@@ -106,7 +107,9 @@ fn nobody_enters_through_a_user_namespace_and_stays_who_it_was() {
         let nested = sys::enter_namespaces(UnshareFlags::NEWUSER);
         must(nested.is_err(), "a nested user namespace")?;
         rustix::thread::set_no_new_privs(true).map_err(words)?;
-        crate::policy::restrict_files(sys::landlock_abi().map_err(words)?, &[]).map_err(words)?;
+        let domain =
+            Domain { abi: sys::landlock_abi().map_err(words)?, reach: Reach::Files, has_network: false };
+        crate::policy::restrict(domain, &[]).map_err(words)?;
         must(fs::read(&own).is_err(), "landlock does not bind")?;
         Ok(String::new())
     });
