@@ -26,6 +26,10 @@ const MAX_RUNS: u64 = 1_000;
 const MAX_AGE: Duration = Duration::from_secs(60 * 60);
 /// A zygote that nobody has needed for so long is let go.
 const MAX_IDLE: Duration = Duration::from_secs(10 * 60);
+/// How long a zygote may take to become warm: large modules take their time.
+const WARM_UP: Duration = Duration::from_secs(50);
+/// How long a warm one may take to answer with the next child, which is milliseconds' work.
+const ANSWER: Duration = Duration::from_secs(5);
 /// How much of a dying zygote's last words is told.
 const LAST_WORDS_BYTES: u64 = 4 * 1024;
 
@@ -41,11 +45,30 @@ pub(crate) struct Nursery {
     zygotes: Vec<Zygote>,
 }
 
-/// One run, until its child is there.
-struct Waiting {
-    order: Order,
-    kit: Kit,
-    reply: OwnedFd,
+/// One run, until its child is asked for.
+pub(crate) struct Waiting {
+    pub(crate) order: Order,
+    pub(crate) kit: Kit,
+    pub(crate) reply: OwnedFd,
+}
+
+/// What has come of all zygotes since the last look.
+#[derive(Default)]
+pub(crate) struct Heard {
+    /// Children that they have had.
+    pub(crate) newborns: Vec<Newborn>,
+    /// Runs whose zygote, once warm, is gone before it was asked: another one may take them.
+    pub(crate) unserved: Vec<Waiting>,
+    /// A zygote is gone that may have had a child without having said so.
+    pub(crate) has_lost: bool,
+}
+
+/// What became of asking for a child.
+enum Asked {
+    Sent,
+    /// Not now: the zygote's socket is full, or the zygote is gone, which the next look tells.
+    Later(Box<Waiting>),
+    Failed(OwnedFd, String),
 }
 
 /// One zygote.
@@ -60,7 +83,9 @@ struct Zygote {
     runs: u64,
     born: Instant,
     used: Instant,
-    /// Before it is warm.
+    /// Since when it owes an answer: the first child that it was asked for, or the last one that it had.
+    asked: Instant,
+    /// Before it is warm, and while its socket is full.
     queue: VecDeque<Waiting>,
     /// Asked for and not yet born, in order.
     unborn: VecDeque<OwnedFd>,
@@ -109,18 +134,34 @@ impl Nursery {
         self.zygotes.iter().map(|zygote| zygote.socket.as_fd())
     }
 
-    /// Hears all zygotes; the children that they have had.
-    pub(crate) fn listen(&mut self) -> Vec<Newborn> {
-        let mut newborns = Vec::new();
-        self.zygotes.retain_mut(|zygote| zygote.hear(&mut newborns));
-        newborns
+    /// Hears all zygotes, and ends those that no longer answer.
+    pub(crate) fn listen(&mut self) -> Heard {
+        let mut heard = Heard::default();
+        self.zygotes.retain_mut(|zygote| {
+            zygote.drop_abandoned();
+            let owes = !zygote.unborn.is_empty();
+            if zygote.hear(&mut heard.newborns) && zygote.is_answering() {
+                return true;
+            }
+            heard.has_lost |= owes;
+            if zygote.is_ready {
+                heard.unserved.extend(zygote.queue.drain(..));
+            }
+            zygote.bury();
+            false
+        });
+        heard
+    }
+
+    /// Whether a run waits for a child.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.zygotes.iter().any(Zygote::is_busy)
     }
 
     /// Lets go of zygotes that are retired or not needed.
     pub(crate) fn tidy(&mut self) {
         self.zygotes.retain(|zygote| {
-            let is_busy = !zygote.queue.is_empty() || !zygote.unborn.is_empty();
-            is_busy || !(zygote.is_retired || zygote.is_ready && zygote.used.elapsed() > MAX_IDLE)
+            zygote.is_busy() || !(zygote.is_retired || zygote.is_ready && zygote.used.elapsed() > MAX_IDLE)
         });
     }
 
@@ -154,6 +195,7 @@ impl Zygote {
             runs: 0,
             born: now(),
             used: now(),
+            asked: now(),
             queue: VecDeque::new(),
             unborn: VecDeque::new(),
         })
@@ -163,57 +205,87 @@ impl Zygote {
         self.runs >= MAX_RUNS || self.born.elapsed() > MAX_AGE
     }
 
+    fn is_busy(&self) -> bool {
+        !self.queue.is_empty() || !self.unborn.is_empty()
+    }
+
+    /// Whether it has done in time what it was asked for.
+    fn is_answering(&self) -> bool {
+        if self.is_ready {
+            self.unborn.is_empty() || self.asked.elapsed() < ANSWER
+        } else {
+            self.born.elapsed() < WARM_UP
+        }
+    }
+
     fn take(&mut self, waiting: Waiting) -> Result<(), (OwnedFd, String)> {
         self.used = now();
-        if self.is_ready {
-            return self.ask(waiting);
+        if !self.is_ready || !self.queue.is_empty() {
+            self.queue.push_back(waiting);
+            return Ok(());
         }
-        self.queue.push_back(waiting);
-        Ok(())
+        match self.ask(waiting) {
+            Asked::Sent => Ok(()),
+            Asked::Later(waiting) => {
+                self.queue.push_back(*waiting);
+                Ok(())
+            }
+            Asked::Failed(reply, message) => Err((reply, message)),
+        }
     }
 
     /// Asks for a child.
-    fn ask(&mut self, waiting: Waiting) -> Result<(), (OwnedFd, String)> {
-        let Waiting { order, kit, reply } = waiting;
-        match self.send_birth(order, &kit) {
+    fn ask(&mut self, waiting: Waiting) -> Asked {
+        match self.send_birth(&waiting.order, &waiting.kit) {
             Ok(()) => {
                 self.runs += 1;
-                self.unborn.push_back(reply);
-                Ok(())
+                if self.unborn.is_empty() {
+                    self.asked = now();
+                }
+                self.unborn.push_back(waiting.reply);
+                Asked::Sent
             }
-            Err(message) => Err((reply, format!("cannot ask the Python zygote for a child: {message}"))),
+            Err(error) if is_full_or_gone(&error) => Asked::Later(Box::new(waiting)),
+            Err(error) => {
+                Asked::Failed(waiting.reply, format!("cannot ask the Python zygote for a child: {error}"))
+            }
         }
     }
 
-    fn send_birth(&self, order: Order, kit: &Kit) -> Result<(), String> {
-        let Task::Python { language_check, .. } = order.task else {
-            return Err("it is no Python".to_owned());
-        };
-        let domain = Domain { abi: order.landlock_abi, reach: Reach::Files, has_network: false };
-        let ruleset = build_ruleset(domain, &order.files).map_err(|error| error.to_string())?;
-        let birth = Birth { language_check, directory: order.directory, limits: order.limits };
-        let mut descriptors = kit.descriptors().to_vec();
-        descriptors.push(ruleset.as_fd());
-        packet::send(self.socket.as_fd(), &birth, &descriptors).map_err(|error| error.to_string())
+    /// Forgets the runs that their server has let go before they were asked for.
+    fn drop_abandoned(&mut self) {
+        self.queue.retain(|waiting| !packet::is_abandoned(&waiting.reply));
     }
 
-    /// Takes what it has said; false once it is gone.
+    fn send_birth(&self, order: &Order, kit: &Kit) -> io::Result<()> {
+        let Task::Python { language_check, .. } = order.task else {
+            return Err(io::Error::other("it is no Python"));
+        };
+        let domain = Domain { abi: order.landlock_abi, reach: Reach::Files, has_network: false };
+        let ruleset = build_ruleset(domain, &order.files).map_err(io::Error::other)?;
+        let birth =
+            Birth { language_check, directory: order.directory.clone(), limits: order.limits.clone() };
+        let mut descriptors = kit.descriptors().to_vec();
+        descriptors.push(ruleset.as_fd());
+        packet::send(self.socket.as_fd(), &birth, &descriptors)
+    }
+
+    /// Takes what it has said; false once it is gone or speaks nonsense.
     fn hear(&mut self, newborns: &mut Vec<Newborn>) -> bool {
         loop {
             let packet = match packet::receive(&self.socket, RecvFlags::empty()) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Ok(Some(packet)) => packet,
-                Ok(None) | Err(_) => {
-                    self.bury();
-                    return false;
-                }
+                Ok(None) | Err(_) => return false,
             };
             match packet.decode::<ZygoteReply>() {
-                Ok(ZygoteReply::Ready) => self.wake(),
+                Ok(ZygoteReply::Ready) => self.is_ready = true,
                 Ok(ZygoteReply::Born { pid }) => {
+                    self.asked = now();
                     newborns.extend(self.unborn.pop_front().map(|reply| Newborn { pid, reply }));
                 }
                 Ok(ZygoteReply::Failed { message }) if self.is_ready => {
+                    self.asked = now();
                     if let Some(reply) = self.unborn.pop_front() {
                         refuse(&reply, message);
                     }
@@ -228,19 +300,34 @@ impl Zygote {
                 }
             }
         }
+        if self.is_ready {
+            self.ask_for_queue();
+        }
+        true
     }
 
-    fn wake(&mut self) {
-        self.is_ready = true;
+    /// Asks for the children of those who wait, as long as its socket takes them.
+    fn ask_for_queue(&mut self) {
         while let Some(waiting) = self.queue.pop_front() {
-            if let Err((reply, message)) = self.ask(waiting) {
-                refuse(&reply, message);
+            match self.ask(waiting) {
+                Asked::Sent => {}
+                Asked::Later(waiting) => {
+                    self.queue.push_front(*waiting);
+                    return;
+                }
+                Asked::Failed(reply, message) => refuse(&reply, message),
             }
         }
     }
 
-    /// It is gone without having been told to go.
+    /// Tells those who wait for it that it is gone: it died without having been told to, or does not answer.
     fn bury(&mut self) {
+        let level = self.spec.level;
+        if !self.is_answering() {
+            let what = if self.is_ready { "answer" } else { "become warm" };
+            self.refuse_all(&format!("the Python zygote of level {level} does not {what}; it has been ended"));
+            return;
+        }
         let mut words = String::new();
         // Without a descriptor to spare there are no last words.
         if let Ok(copy) = self.last_words.try_clone() {
@@ -250,7 +337,7 @@ impl Zygote {
             }
         }
         let last = words.trim().lines().last().unwrap_or("it said nothing");
-        self.refuse_all(&format!("the Python zygote of level {} died: {last}", self.spec.level));
+        self.refuse_all(&format!("the Python zygote of level {level} died: {last}"));
     }
 
     fn refuse_all(&mut self, message: &str) {
@@ -259,6 +346,12 @@ impl Zygote {
             refuse(&reply, message.to_owned());
         }
     }
+}
+
+/// Whether a packet can be sent later, to this zygote or to its successor: this one has not got it.
+fn is_full_or_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, WouldBlock};
+    matches!(error.kind(), WouldBlock | BrokenPipe | ConnectionReset)
 }
 
 fn refuse(reply: &OwnedFd, message: String) {
