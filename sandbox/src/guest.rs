@@ -124,14 +124,12 @@ impl Guest {
         let packet = receive(&self.reply, RecvFlags::empty()).map_err(Error::Watch)?;
         let reply = packet.map(|packet| packet.decode::<Reply>()).transpose().map_err(Error::Watch)?;
         self.has_ended = true;
-        match reply {
-            Some(reply) => reply.into_ended().map_err(Error::Broker),
-            None => {
-                // Its guests die with it, a command's tree by its supervisor's hand: nothing runs on when that is told.
-                wait_until_readable(&self.pidfd, DYING).ok();
-                Err(Error::BrokerDied)
-            }
+        if let Some(reply) = reply {
+            return reply.into_ended().map_err(Error::Broker);
         }
+        // Its guests die with it, a command's tree by its supervisor's hand: nothing runs on when that is told.
+        wait_until_readable(&self.pidfd, DYING).ok();
+        Err(Error::BrokerDied)
     }
 }
 

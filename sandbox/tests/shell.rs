@@ -58,7 +58,11 @@ mod suite {
             ("echo out; echo err >&2; echo also >/dev/stdout", "out\nalso\n", 0),
             ("seq 5 | tac | head -2 | tr '\\n' ,", "5,4,", 0),
             ("cat <<E\nhere $((6 * 7))\nE\ncat <<<string", "here 42\nstring\n", 0),
-            ("cat <(echo one) <(echo two); while read l; do echo \"$l!\"; done < <(echo x)", "one\ntwo\nx!\n", 0),
+            (
+                "cat <(echo one) <(echo two); while read l; do echo \"$l!\"; done < <(echo x)",
+                "one\ntwo\nx!\n",
+                0,
+            ),
             ("for i in 1 2 3; do (sleep 0.0$i; echo $i >$i) & done; wait; cat 1 2 3; jobs", "1\n2\n3\n", 0),
             ("coproc cat; echo hi >&${COPROC[1]}; read -u ${COPROC[0]} l; echo $l", "hi\n", 0),
             ("set -o pipefail; false | true; echo $?; set -e; false; echo no", "1\n", 1),
@@ -98,26 +102,49 @@ mod suite {
         check_all(&[
             ("f=$(mktemp); d=$(mktemp -d); case $f$d in \"$PWD\"/*\"$PWD\"/*) echo own;; esac", "own\n", 0),
             ("mkdir -p a/b; seq 9 >a/b/n; find a -name n | xargs cat | sort -rn | head -1", "9\n", 0),
-            ("seq 4 | awk '{s += $1} END {print s}'; echo cat | sed s/c/b/; seq 3 >f; sed -i 2d f; cat f",
-             "10\nbat\n1\n3\n", 0),
+            (
+                "seq 4 | awk '{s += $1} END {print s}'; echo cat | sed s/c/b/; seq 3 >f; sed -i 2d f; cat f",
+                "10\nbat\n1\n3\n",
+                0,
+            ),
             ("mkdir d; echo x >d/f; tar czf a.tgz d; rm -r d; tar xzf a.tgz; cat d/f", "x\n", 0),
             ("mkdir d; echo x >d/f; tar cf - d | gzip >a.gz; gunzip <a.gz | tar tf -", "d/\nd/f\n", 0),
             ("echo x >a; gzip a; gunzip a.gz; cat a; gzip -c a | zcat", "x\nx\n", 0),
-            ("mkdir d; echo x >d/f; ln -s f d/l; cp -a d e; readlink e/l; mv e g; cat g/l; rm -r g; ls", "f\nx\nd\n", 0),
-            ("touch -d 2001-01-01 t; echo 'echo ran' >x; chmod +x x; sh ./x; install -m 644 x y; cat y",
-             "ran\necho ran\n", 0),
+            (
+                "mkdir d; echo x >d/f; ln -s f d/l; cp -a d e; readlink e/l; mv e g; cat g/l; rm -r g; ls",
+                "f\nx\nd\n",
+                0,
+            ),
+            (
+                "touch -d 2001-01-01 t; echo 'echo ran' >x; chmod +x x; sh ./x; install -m 644 x y; cat y",
+                "ran\necho ran\n",
+                0,
+            ),
             ("echo 'echo ran' >x; chmod +x x; ./x", "", 126),
             ("mkfifo f 2>/dev/null || echo none; ls /proc /tmp /root 2>/dev/null", "none\n", 2),
-            ("dd if=/dev/zero of=f bs=1M count=1 2>/dev/null; stat -c %s f; du -sk f | cut -f1", "1048576\n1024\n", 0),
-            ("head -c 5 /dev/urandom | wc -c; echo x >/dev/null; printf a | sha256sum | cut -c1-8", "5\nca978112\n", 0),
-            ("echo a >x; echo b >y; diff x y | head -1; cmp x x; ln x z; echo c >>z; cat x", "1c1\na\nc\n", 0),
+            (
+                "dd if=/dev/zero of=f bs=1M count=1 2>/dev/null; stat -c %s f; du -sk f | cut -f1",
+                "1048576\n1024\n",
+                0,
+            ),
+            (
+                "head -c 5 /dev/urandom | wc -c; echo x >/dev/null; printf a | sha256sum | cut -c1-8",
+                "5\nca978112\n",
+                0,
+            ),
+            (
+                "echo a >x; echo b >y; diff x y | head -1; cmp x x; ln x z; echo c >>z; cat x",
+                "1c1\na\nc\n",
+                0,
+            ),
         ]);
     }
 
     #[test]
     fn the_environment_is_scrubbed() {
         let _turn = support::alone();
-        let mut program = bash("env | cut -d= -f1 | sort | tr '\\n' ' '; echo; echo $HOME $TMPDIR; pwd; echo $TOKEN");
+        let mut program =
+            bash("env | cut -d= -f1 | sort | tr '\\n' ' '; echo; echo $HOME $TMPDIR; pwd; echo $TOKEN");
         program.environment = vec![("TOKEN".to_owned(), "let through".to_owned())];
         let record = run(&program);
         let lines: Vec<&str> = record.stdout.lines().collect();
@@ -187,7 +214,11 @@ if __name__ == '__main__':
         for below in ["out", "sub/../..", "..", "/etc", "absent", "made"] {
             program.subdirectory = Some(below.into());
             let record = run(&program);
-            assert_eq!((record.status, record.exit_code), (Status::SandboxError, None), "{below}: {record:#?}");
+            assert_eq!(
+                (record.status, record.exit_code),
+                (Status::SandboxError, None),
+                "{below}: {record:#?}"
+            );
             assert!(record.error.unwrap().contains(&format!("directory '{below}'")));
         }
     }

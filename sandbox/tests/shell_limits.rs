@@ -101,9 +101,10 @@ mod suite {
         let small = |limits: &mut Limits| (limits.stdout_bytes, limits.stderr_bytes) = (2_000, 1_000);
         let record = run("echo first; seq 1000000; echo last; seq 5000 >&2; exit 6", small);
         assert_eq!((record.status, record.exit_code), (Status::Error, Some(6)));
-        for (text, first, last, most) in
-            [(&record.stdout, "first\n1\n", "1000000\nlast\n", 2_000), (&record.stderr, "1\n2\n", "4999\n5000\n", 1_000)]
-        {
+        for (text, first, last, most) in [
+            (&record.stdout, "first\n1\n", "1000000\nlast\n", 2_000),
+            (&record.stderr, "1\n2\n", "4999\n5000\n", 1_000),
+        ] {
             assert!(text.starts_with(first) && text.ends_with(last), "{text}");
             let gap = text.lines().find(|line| line.starts_with('…')).unwrap();
             assert!(gap.ends_with("bytes left out …"), "{gap}");
@@ -154,7 +155,10 @@ mod suite {
             (limits.own_directory_bytes, limits.own_directory_entries) = (40 * MIB, 2_000);
         };
         for (code, limit) in [
-            ("n=0; while dd if=/dev/zero of=f$n bs=1M count=8 2>/dev/null; do n=$((n + 1)); done", "own_directory_bytes"),
+            (
+                "n=0; while dd if=/dev/zero of=f$n bs=1M count=8 2>/dev/null; do n=$((n + 1)); done",
+                "own_directory_bytes",
+            ),
             ("n=0; while :; do >f$n; n=$((n + 1)); done", "own_directory_entries"),
             ("python3 -c 'import os\nwhile True: os.mkdir(\"d\"); os.chdir(\"d\")'", "own_directory_entries"),
         ] {

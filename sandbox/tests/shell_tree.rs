@@ -105,7 +105,8 @@ os.execvp('sleep', ['sleep', '86399'])
         changed["directory"] = json!(own);
         changed["files"] = json!(files);
         let environment = json!([["PATH", "/usr/local/bin:/usr/bin:/bin"]]);
-        changed["task"] = json!({"kind": "shell", "shell": "/bin/bash", "environment": environment, "network": false});
+        changed["task"] =
+            json!({"kind": "shell", "shell": "/bin/bash", "environment": environment, "network": false});
         changed
     }
 
@@ -129,9 +130,13 @@ os.execvp('sleep', ['sleep', '86399'])
             assert_eq!(tree, Vec::<u32>::new(), "runaway forkers under ABI {abi}");
         }
         for abi in [5, 1] {
-            let code = "sleep 9 & kill $! 2>/dev/null || echo denied; kill -0 $PPID 2>/dev/null || echo denied";
+            let code =
+                "sleep 9 & kill $! 2>/dev/null || echo denied; kill -0 $PPID 2>/dev/null || echo denied";
             let outcome = broker.run(&shell_order(own.path(), abi).to_string(), code);
-            assert_eq!(outcome.stdout, "denied\ndenied\n", "signals are nobody's without a scope: {outcome:?}");
+            assert_eq!(
+                outcome.stdout, "denied\ndenied\n",
+                "signals are nobody's without a scope: {outcome:?}"
+            );
         }
     }
 }

@@ -325,7 +325,9 @@ impl Zygote {
         let level = self.spec.level;
         if !self.is_answering() {
             let what = if self.is_ready { "answer" } else { "become warm" };
-            self.refuse_all(&format!("the Python zygote of level {level} does not {what}; it has been ended"));
+            self.refuse_all(&format!(
+                "the Python zygote of level {level} does not {what}; it has been ended"
+            ));
             return;
         }
         let mut words = String::new();
