@@ -147,6 +147,44 @@ mod suite {
     }
 
     #[test]
+    fn a_broker_without_descriptors_refuses_and_goes_on() {
+        let _turn = support::alone();
+        let scratch = tempfile::tempdir().unwrap();
+        let sandbox = warm(scratch.path());
+        let broker = one("nanoclaw-broker");
+        let open = std::fs::read_dir(format!("/proc/{}/fd", broker.pid)).unwrap().count();
+        let mut refused = 0;
+        for spare in [0, 1, 3, 6, 7, 9, 12, 20] {
+            let most = Some(u64::try_from(open + spare).unwrap());
+            let limit = rustix::process::Rlimit { current: most, maximum: Some(4_096) };
+            let pid = rustix::process::Pid::from_raw(i32::try_from(broker.pid).unwrap());
+            rustix::process::prlimit(pid, rustix::process::Resource::Nofile, limit).unwrap();
+            let programs: Vec<Program> = (0..24)
+                .map(|number| match number % 3 {
+                    0 => support::javascript(Level::Strict, "let n = 0; for (;;) if (++n > 3e6) break"),
+                    1 => support::python(Level::Strict, "print(1)"),
+                    _ => bash("(setsid sleep 86395 &); sleep 0.1"),
+                })
+                .collect();
+            for record in support::in_parallel(programs, 8, |program| sandbox.run(&program, &|| false)) {
+                let is_fine = matches!(record.status, Status::Ok | Status::SandboxError);
+                assert!(is_fine, "{spare} spare descriptors: {record:#?}");
+                refused += usize::from(record.status == Status::SandboxError);
+            }
+        }
+        let most = Some(4_096);
+        let limit = rustix::process::Rlimit { current: most, maximum: most };
+        let pid = rustix::process::Pid::from_raw(i32::try_from(broker.pid).unwrap());
+        rustix::process::prlimit(pid, rustix::process::Resource::Nofile, limit).unwrap();
+        assert_works(&sandbox);
+        assert!((24..24 * 8).contains(&refused), "{refused} of them were refused");
+        assert_eq!(one("nanoclaw-broker"), broker, "the broker lived through it");
+        eventually("nobody is left", || support::guests().is_empty());
+        drop(sandbox);
+        support::assert_nothing_left(scratch.path());
+    }
+
+    #[test]
     fn a_killed_supervisor_s_orphans_are_ended() {
         let _turn = support::alone();
         let scratch = tempfile::tempdir().unwrap();

@@ -32,6 +32,8 @@ const LET_GO_TIMEOUT: Duration = Duration::from_millis(150);
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a waiting caller is asked whether it has been cancelled.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
+/// How long a broker whose socket is closed may take to be dead.
+const DYING: Duration = Duration::from_millis(500);
 /// How long a broker that was let go may take to end its children.
 const CLOSING_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -93,6 +95,10 @@ impl Link {
                 let guest = Guest::new(pid, pidfd, reply, ends.ours);
                 Ok(if matches!(order.task, Task::Shell(_)) { guest.asked_first() } else { guest })
             }
+            // It has no descriptor left for the order, or none for the reply; its other runs go on.
+            Err(Error::BrokerDied) if !broker.is_dead() => {
+                Err(Error::Broker("the sandbox's broker dropped the run: too many at once".to_owned()))
+            }
             Err(error) => {
                 if matches!(error, Error::BrokerDied | Error::BrokerStuck) {
                     self.forget(&broker);
@@ -153,6 +159,13 @@ impl Broker {
             .spawn()
             .map_err(fail)?;
         Ok(Self { control, process: Mutex::new(process), has_answered: AtomicBool::new(false) })
+    }
+
+    /// Whether it has ended, or does so in a moment: its socket closes first.
+    fn is_dead(&self) -> bool {
+        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        wait_for_end(&process, DYING);
+        !matches!(process.try_wait(), Ok(None))
     }
 
     fn kill(&self) {

@@ -272,16 +272,15 @@ impl Broker {
         if !self.has_orphans || !self.nursery.is_quiet() {
             return;
         }
-        let found = |broker: &Self, _| broker.kill_orphans().then_some(());
-        // One that forks on and on is met again at the next tick.
-        self.has_orphans = (0..ORPHAN_ROUNDS).map_while(|round| found(self, round)).count() == ORPHAN_ROUNDS;
+        // One that forks on and on is met again at the next tick; so are all if there is no descriptor to look with.
+        self.has_orphans = !(0..ORPHAN_ROUNDS).any(|_| self.kill_orphans().is_ok_and(|killed| killed == 0));
     }
 
-    /// Kills and reaps the children that nobody knows; says whether there were any.
-    fn kill_orphans(&self) -> bool {
+    /// Kills and reaps the children that nobody knows; says how many there were.
+    fn kill_orphans(&self) -> io::Result<usize> {
         let known: Vec<i32> = self.runs.iter().map(|run| run.pid.as_raw_nonzero().get()).collect();
-        let children = shell::children_of_this_thread().unwrap_or_default();
-        let orphans = children.into_iter().filter(|pid| !known.contains(pid) && !self.nursery.has(*pid));
+        let children = shell::children_of_this_thread()?.into_iter();
+        let orphans = children.filter(|pid| !known.contains(pid) && !self.nursery.has(*pid));
         let orphans: Vec<Pid> = orphans.filter_map(Pid::from_raw).collect();
         for orphan in &orphans {
             rustix::process::kill_process(*orphan, Signal::KILL).ok();
@@ -289,7 +288,7 @@ impl Broker {
         for orphan in &orphans {
             sys::reap(orphan.as_raw_nonzero().get()).ok();
         }
-        !orphans.is_empty()
+        Ok(orphans.len())
     }
 
     /// Ends everything: the server is gone. Guests die with this process; supervisors need a moment for their trees.
@@ -307,7 +306,7 @@ impl Broker {
             let Ok(ready) = self.wait() else { return };
             self.bury(&ready.ended);
         }
-        while self.kill_orphans() && start.elapsed() < FAREWELL {}
+        while self.kill_orphans().is_ok_and(|killed| killed > 0) && start.elapsed() < FAREWELL {}
     }
 }
 
