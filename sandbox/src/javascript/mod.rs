@@ -28,6 +28,8 @@ const ERROR_EXIT: i32 = 1;
 
 /// The engine's stack; the process's own is 8 MiB.
 const STACK_BYTES: usize = 2 * 1024 * 1024;
+/// How much more time than the limit a guest has by its own clock.
+const PARENT_FIRST: Duration = Duration::from_secs(2);
 /// The engine may use so much of the address space; the rest is for this program itself.
 const HEAP_SHARE: (u64, u64) = (3, 4);
 
@@ -46,8 +48,8 @@ enum End {
 
 /// Runs a program behind the policy that is already in force; the code is the one to leave with.
 pub(crate) fn run(report: &mut Report, limits: &Limits, code: &str, language_check: bool) -> i32 {
-    let refused = Rc::new(Cell::new(false));
-    let end = match start_engine(limits, &refused) {
+    let (refused, overdue) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
+    let end = match start_engine(limits, &refused, &overdue) {
         Ok((runtime, context)) => {
             let code = check::without_hashbang(code);
             match check::parse(&runtime, &code, language_check) {
@@ -67,6 +69,8 @@ pub(crate) fn run(report: &mut Report, limits: &Limits, code: &str, language_che
         }
     };
     let (exit, result, error) = match end {
+        // An interrupted job ends the queue as if there were none left.
+        _ if overdue.get() => (ERROR_EXIT, None, Some(format!("it ran past {} ms", limits.timeout_ms))),
         End::Fine(result) => (0, result, None),
         End::NoMemory(error) if refused.get() => (OUT_OF_MEMORY_EXIT, None, Some(error)),
         End::Error(error) | End::NoMemory(error) => (ERROR_EXIT, None, Some(error)),
@@ -79,14 +83,22 @@ pub(crate) fn run(report: &mut Report, limits: &Limits, code: &str, language_che
     exit
 }
 
-fn start_engine(limits: &Limits, refused: &Rc<Cell<bool>>) -> rquickjs::Result<(Runtime, Context)> {
+fn start_engine(
+    limits: &Limits,
+    refused: &Rc<Cell<bool>>,
+    overdue: &Rc<Cell<bool>>,
+) -> rquickjs::Result<(Runtime, Context)> {
     let (share, whole) = HEAP_SHARE;
     let heap = usize::try_from(limits.address_space_bytes / whole * share).unwrap_or(usize::MAX);
     let runtime = Runtime::new_with_alloc(MeteredAllocator::new(heap, Rc::clone(refused)))?;
     runtime.set_max_stack_size(STACK_BYTES);
-    // The parent's kill comes first. This one ends a guest whose parent is stopped.
-    let (start, timeout) = (now(), Duration::from_millis(limits.timeout_ms));
-    runtime.set_interrupt_handler(Some(Box::new(move || start.elapsed() > timeout)));
+    // The parent's kill comes first: its clock starts later than this one. This one ends a guest whose parent is stopped.
+    let (start, timeout) = (now(), Duration::from_millis(limits.timeout_ms) + PARENT_FIRST);
+    let overdue = Rc::clone(overdue);
+    runtime.set_interrupt_handler(Some(Box::new(move || {
+        overdue.set(overdue.get() || start.elapsed() > timeout);
+        overdue.get()
+    })));
     let context = Context::full(&runtime)?;
     Ok((runtime, context))
 }
