@@ -120,6 +120,31 @@ mod suite {
     }
 
     #[test]
+    fn a_burst_that_fills_a_zygote_s_socket_is_served() {
+        let _turn = support::alone();
+        let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        let all = rustix::process::Rlimit { current: files.maximum, maximum: files.maximum };
+        rustix::process::setrlimit(rustix::process::Resource::Nofile, all).unwrap();
+        let scratch = tempfile::tempdir().unwrap();
+        let mut options = support::options(scratch.path());
+        options.max_parallel = 400;
+        let sandbox = Sandbox::new(options).unwrap();
+        assert_works(&sandbox);
+        let zygote = one("nanoclaw-zygote");
+        zygote.signal(Signal::STOP);
+        std::thread::scope(|scope| {
+            let runs: Vec<_> = (0..400).map(|_| scope.spawn(|| assert_works(&sandbox))).collect();
+            #[expect(clippy::disallowed_methods, reason = "all orders must have reached the broker")]
+            std::thread::sleep(Duration::from_millis(1_500));
+            zygote.signal(Signal::CONT);
+            runs.into_iter().for_each(|run| run.join().unwrap());
+        });
+        assert_eq!(one("nanoclaw-zygote"), zygote, "it was the same one");
+        drop(sandbox);
+        support::assert_nothing_left(scratch.path());
+    }
+
+    #[test]
     fn a_run_cancelled_while_it_waits_for_a_zygote_never_stays() {
         let _turn = support::alone();
         let scratch = tempfile::tempdir().unwrap();
