@@ -137,7 +137,9 @@ mod suite {
             #[expect(clippy::disallowed_methods, reason = "all orders must have reached the broker")]
             std::thread::sleep(Duration::from_millis(1_500));
             zygote.signal(Signal::CONT);
-            runs.into_iter().for_each(|run| run.join().unwrap());
+            for run in runs {
+                run.join().unwrap();
+            }
         });
         assert_eq!(one("nanoclaw-zygote"), zygote, "it was the same one");
         drop(sandbox);
