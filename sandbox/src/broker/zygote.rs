@@ -160,6 +160,11 @@ impl Nursery {
 
     /// Lets go of zygotes that are retired or not needed.
     pub(crate) fn tidy(&mut self) {
+        let fresh = self.zygotes.iter().filter(|zygote| zygote.is_ready && !zygote.is_worn());
+        let successors: Vec<u64> = fresh.map(|zygote| zygote.spec.id).collect();
+        for zygote in &mut self.zygotes {
+            zygote.is_retired |= zygote.is_worn() && successors.contains(&zygote.spec.id);
+        }
         self.zygotes.retain(|zygote| {
             zygote.is_busy() || !(zygote.is_retired || zygote.is_ready && zygote.used.elapsed() > MAX_IDLE)
         });
