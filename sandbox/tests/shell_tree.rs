@@ -123,11 +123,24 @@ os.execvp('sleep', ['sleep', '86399'])
                 assert_eq!(outcome.exit_code(), Some(code), "{leave} under ABI {abi}: {outcome:?}");
                 assert_eq!(left(), Vec::<String>::new(), "{leave} under ABI {abi}");
             }
-            let forker = "f() { (f &); sleep 0.01; (f &); }; f 2>/dev/null & sleep 0.2; exit 4";
+            // Bounded, about a thousand in all: without a bound a mistake of ours would take the machine's last process id.
+            let forker = "f() { [ $1 = 0 ] || { (f $(($1 - 1)) &); sleep 0.01; (f $(($1 - 1)) &); }; }\n\
+                          f 8 2>/dev/null & sleep 0.2; exit 4";
             let outcome = broker.run(&order, forker);
             assert_eq!(outcome.exit_code(), Some(4), "under ABI {abi}: {outcome:?}");
             let tree: Vec<u32> = support::descendants(broker.pid());
             assert_eq!(tree, Vec::<u32>::new(), "runaway forkers under ABI {abi}");
+        }
+        for abi in [6, 5] {
+            let many = "for i in $(seq 1000); do sleep 86399 & done; echo $EPOCHREALTIME";
+            let outcome = broker.run(&shell_order(own.path(), abi).to_string(), many);
+            let ended: f64 = outcome.stdout.trim().parse().unwrap_or_else(|_| panic!("{outcome:?}"));
+            #[expect(clippy::disallowed_methods, reason = "the test measures real time")]
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+            let took = now.as_secs_f64() - ended;
+            println!("a thousand processes ended in {took:.3} s under ABI {abi}");
+            assert!(took < 3.0, "a thousand processes took {took} s under ABI {abi}");
+            assert_eq!(left(), Vec::<String>::new());
         }
         for abi in [5, 1] {
             let code =

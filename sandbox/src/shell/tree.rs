@@ -29,17 +29,25 @@ impl Tree {
     }
 
     /// Kills and reaps until there is nobody left; the exit code of `command` if it was among them.
+    ///
+    /// All the dead are reaped before the living are killed again: with one reaped at a time the work would grow with
+    /// the square of the tree, and one that forks on and on would outrun it.
     pub(super) fn end(&self, command: i32) -> Option<i32> {
         let mut code = None;
         loop {
             self.kill();
             // Blocks until one has ended: all that are there have been killed, and those of the dead come here.
-            match sys::reap_any(true) {
-                Ok(Reaped::Ended { pid, exit_code, signal }) if pid == command => {
-                    code = Some(exit_of(exit_code, signal));
+            let mut waits = true;
+            loop {
+                match sys::reap_any(waits) {
+                    Ok(Reaped::Ended { pid, exit_code, signal }) if pid == command => {
+                        code = Some(exit_of(exit_code, signal));
+                    }
+                    Ok(Reaped::Ended { .. }) => {}
+                    Ok(Reaped::Running) => break,
+                    Ok(Reaped::Nobody) | Err(_) => return code,
                 }
-                Ok(Reaped::Ended { .. } | Reaped::Running) => {}
-                Ok(Reaped::Nobody) | Err(_) => return code,
+                waits = false;
             }
         }
     }
