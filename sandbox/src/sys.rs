@@ -315,30 +315,38 @@ pub(crate) mod attempt {
     }
 }
 
-/// The allocator of `QuickJS`: bounded, and it remembers that the bound was met, which no guest can forge.
+/// The bound of an allocator, and whether it was met, which no guest can forge.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    /// The most bytes.
+    pub limit: std::cell::Cell<usize>,
+    /// Whether more was asked for.
+    pub refused: std::cell::Cell<bool>,
+}
+
+/// The allocator of `QuickJS`.
 pub(crate) struct MeteredAllocator {
     used: usize,
-    limit: usize,
-    refused: std::rc::Rc<std::cell::Cell<bool>>,
+    meter: std::rc::Rc<Meter>,
 }
 
 impl MeteredAllocator {
-    /// An allocator for at most `limit` bytes that raises `refused` when more is asked for.
-    pub(crate) fn new(limit: usize, refused: std::rc::Rc<std::cell::Cell<bool>>) -> Self {
-        Self { used: 0, limit, refused }
+    /// An allocator within a bound.
+    pub(crate) fn new(meter: std::rc::Rc<Meter>) -> Self {
+        Self { used: 0, meter }
     }
 
     fn fits(&self, more: usize) -> bool {
-        let fits = self.used.checked_add(more).is_some_and(|total| total <= self.limit);
+        let fits = self.used.checked_add(more).is_some_and(|total| total <= self.meter.limit.get());
         if !fits {
-            self.refused.set(true);
+            self.meter.refused.set(true);
         }
         fits
     }
 
     fn count(&mut self, block: *mut libc::c_void) -> *mut u8 {
         if block.is_null() {
-            self.refused.set(true);
+            self.meter.refused.set(true);
         } else {
             // SAFETY: the block was just allocated by malloc, calloc or realloc.
             self.used = self.used.saturating_add(unsafe { libc::malloc_usable_size(block) });
