@@ -95,10 +95,11 @@ impl Broker {
             index += 1;
             is_ready(index - 1)
         });
-        for newborn in self.nursery.listen() {
+        self.has_orphans |= self.nursery.listen();
+        let goes_on = !is_ready(0) || self.take_orders()?;
+        for newborn in self.nursery.newborns() {
             self.adopt(newborn.pid, newborn.reply, false);
         }
-        let goes_on = !is_ready(0) || self.take_orders()?;
         self.nursery.tidy();
         if self.has_orphans && self.nursery.is_quiet() {
             self.has_orphans = self.kill_orphans();
