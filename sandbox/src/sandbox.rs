@@ -57,6 +57,13 @@ impl Sandbox {
         {
             return bad("default_strictness", "must be strict, standard or lenient");
         }
+        if options.lenient_network {
+            return bad(
+                "lenient_network",
+                "cannot be enforced on this kernel: landlock knows ports, not addresses, so private addresses would be open, \
+                 too; leave it off, or let commands use the network (`shell_network`)",
+            );
+        }
         if options.default_strictness > options.max_level() {
             return bad("default_strictness", "must not be more lenient than `max_strictness_allowed`");
         }
