@@ -10,6 +10,12 @@ mod legacy;
 mod numbers;
 mod rule;
 
-pub(crate) use files::{Access, Domain, FileRule, Reach, SCOPE_ABI, build_ruleset, restrict};
+pub(crate) use files::{
+    Access, Domain, FileRule, Reach, SCOPE_ABI, build_ruleset, restrict, restriction_number,
+};
 pub(crate) use filter::{Filters, compile};
+#[cfg(feature = "ablation")]
+pub(crate) use filter::{allowed_rules, killed_rules};
 pub(crate) use rule::Profile;
+#[cfg(feature = "ablation")]
+pub(crate) use rule::{Outcome, Rule, Test};
