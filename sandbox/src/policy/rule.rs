@@ -51,6 +51,8 @@ pub(crate) enum For {
     Shell,
     /// Commands with the network.
     Online,
+    /// Commands without it.
+    Networkless,
     /// Those with a directory of their own but without the network.
     Offline,
 }
@@ -65,6 +67,7 @@ impl For {
             Self::Owners => profile != Profile::Confined,
             Self::Shell => matches!(profile, Profile::Shell | Profile::Online),
             Self::Online => profile == Profile::Online,
+            Self::Networkless => profile == Profile::Shell,
             Self::Offline => matches!(profile, Profile::Roomy | Profile::Shell),
         }
     }
