@@ -6,7 +6,7 @@
 //!
 //! | call | outcome | in the record |
 //! |---|---|---|
-//! | a number from 0x4000_0000 on (x32, negative), or another architecture's (`int 0x80`) | SIGSYS | `forbidden_syscall` |
+//! | a number from `0x4000_0000` on (x32, negative), or another architecture's (`int 0x80`) | SIGSYS | `forbidden_syscall` |
 //! | on the kill list (`kill`, `legacy`) | SIGSYS | `forbidden_syscall` |
 //! | `Answer(0)` | nothing happens, success is pretended | – |
 //! | `Answer(errno)`: ENOSYS where callers then go on without, EOPNOTSUPP for attributes | that errno | – |
