@@ -143,8 +143,10 @@ impl Sandbox {
             keep: if program.language == Language::Bash { Keep::HeadAndTail } else { Keep::Head },
             cancel,
         };
-        let quota = own.as_ref().map(|own| Quota::new(own.path(), &limits, self.options.max_parallel));
-        let quota = quota.transpose().map_err(|error| Error::Watch(error.into()))?;
+        let quota = workdir
+            .map(|path| Quota::new(&path, own.is_some(), &limits, self.options.max_parallel))
+            .transpose()
+            .map_err(|error| Error::Watch(error.into()))?;
         let seen = watch::watch(guest, &bounds, quota)?;
         let subject = Subject { level: program.level, language: program.language, version, limits: &limits };
         let mut record = verdict::judge(subject, seen);
