@@ -196,12 +196,16 @@ mod tests {
         const MARKER: &str = "NANOCLAW_SANDBOX_CLOSES_ITSELF";
         if std::env::var_os(MARKER).is_some() {
             let (closed, is_closed) = std::sync::mpsc::channel();
+            // A thread's start needs calls of its own.
+            let (started, has_started) = std::sync::mpsc::channel();
             let thread = std::thread::spawn(move || {
                 let could_before = crate::sys::attempt::socket().is_ok();
+                started.send(()).unwrap();
                 is_closed.recv().unwrap();
                 let could_after = crate::sys::attempt::socket().is_ok();
                 crate::sys::exit_now(if could_before && !could_after { HELD } else { 1 })
             });
+            has_started.recv().unwrap();
             rustix::thread::set_no_new_privs(true).unwrap();
             let filters = compile(Profile::Confined, 7).unwrap();
             filters.last.iter().for_each(|program| crate::sys::install_filter(program).unwrap());
@@ -214,7 +218,7 @@ mod tests {
             .env(MARKER, "1")
             .status()
             .unwrap();
-        assert_eq!(status.code(), Some(HELD));
+        assert_eq!(status.code(), Some(HELD), "{status}");
     }
 
     #[test]
