@@ -10,6 +10,9 @@
 //! frames, exit code — reaches [`Record::status`] beyond telling a clean exit from a failed one. The language
 //! check gives models quick and helpful answers; it is never the boundary.
 
+#[cfg(feature = "ablation")]
+#[doc(hidden)]
+pub mod ablation;
 mod broker;
 mod child;
 mod clock;

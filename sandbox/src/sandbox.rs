@@ -229,6 +229,16 @@ impl Sandbox {
         self.remover.failures()
     }
 
+    /// Runs programs although a level does not hold, for tests that want to see it not hold.
+    #[cfg(feature = "ablation")]
+    #[doc(hidden)]
+    pub fn trust_blindly(&mut self) {
+        self.levels = [const { OnceLock::new() }; Level::ALL.len()];
+        for level in &self.levels {
+            level.get_or_init(|| Ok(()));
+        }
+    }
+
     /// Whether a level holds: asked of the kernel, then of real children, once.
     fn level(&self, level: Level) -> Result<(), String> {
         let index = Level::ALL.iter().position(|other| *other == level).unwrap_or(0);
