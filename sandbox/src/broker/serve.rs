@@ -19,7 +19,7 @@ use super::zygote::Nursery;
 use crate::child::{self, Heritage, Kit};
 use crate::clock::now;
 use crate::javascript::Engine;
-use crate::policy::{Filters, Profile, compile};
+use crate::policy::{Filters, Profile, compile, compile_for_broker};
 use crate::shell;
 use crate::sys::{self, Fork};
 
@@ -85,6 +85,8 @@ fn begin() -> io::Result<OwnedFd> {
     // When memory runs out, a guest goes before the server. Where that cannot be said, the kernel decides alone.
     std::fs::write("/proc/self/oom_score_adj", GUESTS_GO_FIRST).ok();
     child::shed_privileges().map_err(io::Error::other)?;
+    let filter = compile_for_broker().map_err(io::Error::other)?;
+    child::install("the broker's", &filter).map_err(io::Error::other)?;
     rustix::io::ioctl_fionbio(&control, true)?;
     Ok(control)
 }
