@@ -1,4 +1,4 @@
-//! Runs a file in the sandbox and prints the record: `sandbox-run python|javascript LEVEL FILE [unchecked]`.
+//! Runs a file in the sandbox and prints the record: `sandbox-run python|javascript|bash LEVEL FILE [unchecked]`.
 
 use nanoclaw_sandbox::{Language, Level, Options, Program, Sandbox};
 

@@ -193,6 +193,26 @@ if __name__ == '__main__':
         check_all(&present.collect::<Vec<_>>());
     }
 
+    /// What a call's arguments decide: set-id bits, other processes' limits and processors, ids that are not ours.
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn calls_that_are_open_have_edges() {
+        let code = format!(
+            "python3 - $PPID <<'E'\nimport ctypes, os, sys\nl = ctypes.CDLL(None, use_errno=True)\n\
+             def call(n, *a): return ctypes.get_errno() if l.syscall(ctypes.c_long(n), *a) < 0 else 0\n\
+             parent, mask = int(sys.argv[1]), ctypes.create_string_buffer(b'\\x01' + bytes(127))\n\
+             print(call({creat}, b'plain', 0o644), call({creat}, b'set', 0o4755), call({creat}, b'/etc/x', 0o644))\n\
+             print(call({affinity}, 0, 128, mask), call({affinity}, parent, 128, mask))\n\
+             print(call({limit}, 0, 7, None, mask), call({limit}, parent, 7, None, mask))\n\
+             print(call({uid}, -1, os.getuid(), -1), call({uid}, 4242, 4242, 4242))\nE",
+            creat = libc::SYS_creat,
+            affinity = libc::SYS_sched_setaffinity,
+            limit = libc::SYS_prlimit64,
+            uid = libc::SYS_setresuid,
+        );
+        check_all(&[(Box::leak(code.into_boxed_str()), "0 1 13\n0 1\n0 1\n0 1\n", 0)]);
+    }
+
     #[test]
     fn a_project_s_directory_is_used_and_kept() {
         let _turn = support::alone();
