@@ -159,6 +159,11 @@ impl Nursery {
 
     /// Lets go of zygotes that are retired or not needed.
     pub(crate) fn tidy(&mut self) {
+        for zygote in self.zygotes.iter_mut().filter(|zygote| zygote.queue.is_empty()) {
+            // Asked for by runs that were given up.
+            let surplus = zygote.spares.len().saturating_sub(SPARES);
+            zygote.spares.drain(..surplus).for_each(|spare| spare.bury());
+        }
         self.zygotes.retain(|zygote| {
             // A child that is about to be there must not be lost sight of.
             let is_busy = !zygote.queue.is_empty() || zygote.expected > 0;

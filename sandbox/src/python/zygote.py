@@ -238,7 +238,7 @@ def main():
         os._exit(70)
     control.send(b'{"zygote": "ready"}')
     own = serve(kernel, control)
-    control.detach()
+    control.close()  # the zygote's alone: its end must be seen when it dies
     run_, descriptors = wait_for_run(kernel, spec, own)
     task = become_guest(kernel, spec, run_, descriptors)
     own.detach()
