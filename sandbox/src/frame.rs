@@ -27,7 +27,7 @@ pub(crate) enum Frame {
     Ready,
     /// The guest's text was refused; nothing ran.
     Refused {
-        /// `module_not_allowed`, `builtin_not_allowed` or `syntax_error`.
+        /// `module_not_allowed`, `builtin_not_allowed`, `syntax_error`, or `oom` while it was compiled.
         status: Status,
         /// The message for the model.
         message: String,
@@ -84,7 +84,10 @@ pub(crate) fn stage(frames: &[u8]) -> Stage {
 
 /// Whether a program can be refused with this status; any other would be a verdict on a run that never was.
 fn is_refusal(status: Status) -> bool {
-    matches!(status, Status::ModuleNotAllowed | Status::BuiltinNotAllowed | Status::SyntaxError)
+    matches!(
+        status,
+        Status::ModuleNotAllowed | Status::BuiltinNotAllowed | Status::SyntaxError | Status::Oom
+    )
 }
 
 /// Reads the words; a guest that wrote anything else into the pipe has said nothing.

@@ -3,6 +3,7 @@
 //! Owns: the search past shims (pyenv, asdf), the demand for 3.9, the paths that stay open.
 //! Refuses: interpreters that cannot install the filters (no ctypes). Python is off then; JavaScript stays.
 
+mod host;
 mod spec;
 mod zygote;
 
@@ -19,8 +20,8 @@ use crate::broker::{new_command, wait_until_readable};
 use crate::guest::memory_file;
 use crate::level::Level;
 use crate::modules;
-use crate::options::Options;
 use crate::policy::{Access, FileRule};
+pub(crate) use host::{Host, Python, is_module_name};
 pub(crate) use spec::ZygoteSpec;
 pub(crate) use zygote::become_zygote;
 
@@ -49,6 +50,8 @@ pub(crate) struct Interpreter {
     library_trees: Vec<PathBuf>,
     site_trees: Vec<PathBuf>,
     shared_libraries: Vec<PathBuf>,
+    /// What the extra modules need besides.
+    extra_libraries: Vec<PathBuf>,
     loader: PathBuf,
     extensions: Vec<String>,
     missing: Vec<String>,
@@ -57,16 +60,11 @@ pub(crate) struct Interpreter {
 
 impl Interpreter {
     /// Finds one, or says why each candidate does not do.
-    pub(crate) fn find(options: &Options) -> Result<Self, String> {
-        let extra = [
-            options.extra_allowed_modules.of(Level::Standard),
-            options.extra_allowed_modules.of(Level::Strict),
-        ];
-        let extra: Vec<&String> = extra.into_iter().flatten().collect();
-        let candidates = options.python.clone().map_or_else(candidates, |path| vec![path]);
+    pub(crate) fn find(python: Option<&Path>, extra: &[String]) -> Result<Self, String> {
+        let candidates = python.map_or_else(candidates, |path| vec![path.to_owned()]);
         let mut reasons = Vec::new();
         for path in candidates {
-            match describe(&path, &extra).and_then(Self::accept) {
+            match describe(&path, extra).and_then(Self::accept) {
                 Ok(found) => return Ok(found),
                 Err(reason) => reasons.push(format!("'{}': {reason}", path.display())),
             }
@@ -74,7 +72,7 @@ impl Interpreter {
         if reasons.is_empty() {
             reasons.push("no python3 on the search path".to_owned());
         }
-        Err(format!("Python is off: {}", reasons.join("; ")))
+        Err(reasons.join("; "))
     }
 
     fn accept(self) -> Result<Self, String> {
@@ -115,10 +113,14 @@ impl Interpreter {
         let mut files: Vec<FileRule> = libraries.map(|path| rule(path, Access::ReadFile)).collect();
         files.extend(self.library_trees.iter().map(|path| rule(path, Access::ReadTree)));
         if with_site {
+            files.extend(self.extra_libraries.iter().map(|path| rule(path, Access::ReadFile)));
             files.extend(self.site_trees.iter().map(|path| rule(path, Access::ReadTree)));
         }
-        if level == Level::Lenient {
+        // Packages that know time zones may read them there (Debian's pytz, say).
+        if level == Level::Lenient || with_site {
             files.push(rule(Path::new(ZONES), Access::ReadTree));
+        }
+        if level == Level::Lenient {
             files.push(rule(Path::new("/dev/urandom"), Access::ReadFile));
             files.push(rule(Path::new("/dev/null"), Access::ReadWriteFile));
             files.extend(own.map(|path| rule(path, Access::OwnTree)));
@@ -130,11 +132,10 @@ impl Interpreter {
 
     /// The zygote of a level, with so many modules more.
     pub(crate) fn zygote(&self, level: Level, extra: &[String], landlock_abi: u32) -> ZygoteSpec {
-        let mut warm = modules::warm(level);
+        let mut warm = modules::warm(level, extra);
         if level == Level::Lenient {
             warm.extend(self.extensions.iter().cloned());
         }
-        warm.extend(extra.iter().cloned());
         let allowed = modules::allowed(level).iter().map(|&name| name.to_owned());
         let mut files = self.files(level, None, !extra.is_empty());
         for path in [&self.path, &self.loader] {
@@ -177,7 +178,7 @@ fn candidates() -> Vec<PathBuf> {
 }
 
 /// Lets an interpreter (or the shim before it) describe itself. This is the host's own program: it runs unconfined.
-fn describe(path: &Path, extra: &[&String]) -> Result<Interpreter, String> {
+fn describe(path: &Path, extra: &[String]) -> Result<Interpreter, String> {
     let words = |error: std::io::Error| error.to_string();
     let (stdout, stderr) = (memory_file(&[]).map_err(words)?, memory_file(&[]).map_err(words)?);
     let mut child = new_command(path)

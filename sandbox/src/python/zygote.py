@@ -168,7 +168,8 @@ def become_guest(kernel, spec, run, descriptors):
         os.dup2(pipe, number)
     try:
         task = dict(spec, language_check=run["language_check"] and spec["level"] != "lenient",
-                    directory=run["directory"], code=read_all(code).decode())
+                    directory=run["directory"], stderr_bytes=run["limits"]["stderr_bytes"],
+                    code=read_all(code).decode())
         reseed()
         if spec["level"] == "lenient":
             os.environ.update(HOME=run["directory"], TMPDIR=run["directory"])
