@@ -52,6 +52,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The levels that a call may name, from the tightest on.
+    pub fn levels_allowed(&self) -> Vec<Level> {
+        Level::FOR_CODE.into_iter().filter(|level| *level <= self.max_level()).collect()
+    }
+
     /// The most lenient level that is allowed. Commands count as lenient.
     pub(crate) fn max_level(&self) -> Level {
         match self.max_strictness_allowed {
@@ -99,9 +104,14 @@ impl ExtraModules {
         }
     }
 
-    /// The first name that cannot be a module's.
-    pub(crate) fn bad_name(&self) -> Option<String> {
-        self.all().into_iter().find(|name| !is_module_name(name))
+    /// The names that cannot be a module's: in which level's list, at which place.
+    pub fn bad_names(&self) -> Vec<(Level, usize, &str)> {
+        let lists =
+            [(Level::Strict, &self.strict), (Level::Standard, &self.standard), (Level::Lenient, &self.lenient)];
+        let named = lists.into_iter().flat_map(|(level, list)| {
+            list.iter().enumerate().map(move |(at, name)| (level, at, name.as_str()))
+        });
+        named.filter(|(_, _, name)| !is_module_name(name)).collect()
     }
 }
 

@@ -57,7 +57,7 @@ impl Sandbox {
         {
             return bad("default_strictness", "must be strict, standard or lenient");
         }
-        if let Some(name) = options.extra_allowed_modules.bad_name() {
+        if let Some((_, _, name)) = options.extra_allowed_modules.bad_names().first() {
             let reason = format!("names '{}', which cannot be a module", name.escape_debug());
             return bad("extra_allowed_modules", &reason);
         }

@@ -320,26 +320,41 @@ pub(crate) struct MeteredAllocator {
     used: usize,
     limit: usize,
     refused: std::rc::Rc<std::cell::Cell<bool>>,
+    /// Blocks given out since the last refusal.
+    given: u32,
 }
 
 impl MeteredAllocator {
-    /// An allocator for at most `limit` bytes that raises `refused` when more is asked for.
+    /// After so many blocks more, with half of the memory free, a refusal is history: the program has coped.
+    const COPED_AFTER: u32 = 1_000;
+
+    /// An allocator for at most `limit` bytes that raises `refused` when more is asked for, until the
+    /// program has coped with that.
     pub(crate) fn new(limit: usize, refused: std::rc::Rc<std::cell::Cell<bool>>) -> Self {
-        Self { used: 0, limit, refused }
+        Self { used: 0, limit, refused, given: 0 }
     }
 
-    fn fits(&self, more: usize) -> bool {
+    fn fits(&mut self, more: usize) -> bool {
         let fits = self.used.checked_add(more).is_some_and(|total| total <= self.limit);
         if !fits {
-            self.refused.set(true);
+            self.refuse();
         }
         fits
     }
 
+    fn refuse(&mut self) {
+        self.refused.set(true);
+        self.given = 0;
+    }
+
     fn count(&mut self, block: *mut libc::c_void) -> *mut u8 {
         if block.is_null() {
-            self.refused.set(true);
+            self.refuse();
         } else {
+            self.given = self.given.saturating_add(1);
+            if self.given > Self::COPED_AFTER && self.used < self.limit / 2 {
+                self.refused.set(false);
+            }
             // SAFETY: the block was just allocated by malloc, calloc or realloc.
             self.used = self.used.saturating_add(unsafe { libc::malloc_usable_size(block) });
         }

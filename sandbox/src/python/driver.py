@@ -289,9 +289,7 @@ def parse(task):
         return Guest(task)
     except MemoryError:
         # Whether memory was really short, the parent sees.
-        task = None
-        Guest.refuse("oom", "the program does not compile: it is nested too deeply for Python's parser, or too large for "
-                     "the memory of this level")
+        Guest.refuse("oom", "the program does not compile: it is nested too deeply for Python's parser")
     except Exception as error:  # whatever the compiler makes of it, nothing of it has run
         import traceback
         text = "".join(traceback.format_exception_only(type(error), error)).rstrip()
@@ -350,7 +348,8 @@ def words_of(caught):
 
 
 def run(guest, task):
-    import os
+    import gc, os
+    gc.enable()  # not before: a large program's tree would be gone through again and again
     leave, tell, finish_up = os._exit, report, finish
     # The guest's own words on standard error have room beside ours.
     most = max(min(MAX_TEXT, task["stderr_bytes"] // 2), 0)

@@ -162,7 +162,7 @@ def serve(kernel, control):
 
 def become_guest(kernel, spec, run, descriptors):
     """From a copy of the zygote to a process behind the whole policy; the program's text is read on the way."""
-    import gc, os
+    import os
     pipes, code, ruleset = descriptors[:4], descriptors[4], descriptors[5]
     for number, pipe in enumerate(pipes, 1):
         os.dup2(pipe, number)
@@ -174,7 +174,6 @@ def become_guest(kernel, spec, run, descriptors):
         if spec["level"] == "lenient":
             os.environ.update(HOME=run["directory"], TMPDIR=run["directory"])
         kernel.isolate(run, ruleset)
-        gc.enable()
         return task
     except Exception as error:
         fail("%s: %s" % (type(error).__name__, error))
