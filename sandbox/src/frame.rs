@@ -98,9 +98,14 @@ pub(crate) fn words(line: &[u8]) -> Words {
 }
 
 /// Cuts a text at [`MAX_TEXT_BYTES`], on a character's edge.
-pub(crate) fn cut(mut text: String) -> String {
-    if text.len() > MAX_TEXT_BYTES {
-        let mut edge = MAX_TEXT_BYTES;
+pub(crate) fn cut(text: String) -> String {
+    cut_at(text, MAX_TEXT_BYTES)
+}
+
+/// Cuts a text at so many bytes, on a character's edge.
+pub(crate) fn cut_at(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        let mut edge = most;
         while !text.is_char_boundary(edge) {
             edge -= 1;
         }

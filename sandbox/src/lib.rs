@@ -27,6 +27,7 @@ mod level;
 mod limits;
 mod modules;
 mod options;
+mod pipes;
 mod policy;
 mod program;
 mod python;

@@ -315,11 +315,19 @@ pub(crate) mod attempt {
     }
 }
 
-/// The allocator of `QuickJS`: bounded, and it remembers that the bound was met, which no guest can forge.
+/// The bound of an allocator, and whether it was met, which no guest can forge.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    /// The most bytes.
+    pub limit: std::cell::Cell<usize>,
+    /// Whether more was asked for, and the program has not coped with the refusal since.
+    pub refused: std::cell::Cell<bool>,
+}
+
+/// The allocator of `QuickJS`.
 pub(crate) struct MeteredAllocator {
     used: usize,
-    limit: usize,
-    refused: std::rc::Rc<std::cell::Cell<bool>>,
+    meter: std::rc::Rc<Meter>,
     /// Blocks given out since the last refusal.
     given: u32,
 }
@@ -328,14 +336,13 @@ impl MeteredAllocator {
     /// After so many blocks more, with half of the memory free, a refusal is history: the program has coped.
     const COPED_AFTER: u32 = 1_000;
 
-    /// An allocator for at most `limit` bytes that raises `refused` when more is asked for, until the
-    /// program has coped with that.
-    pub(crate) fn new(limit: usize, refused: std::rc::Rc<std::cell::Cell<bool>>) -> Self {
-        Self { used: 0, limit, refused, given: 0 }
+    /// An allocator within a bound.
+    pub(crate) fn new(meter: std::rc::Rc<Meter>) -> Self {
+        Self { used: 0, meter, given: 0 }
     }
 
     fn fits(&mut self, more: usize) -> bool {
-        let fits = self.used.checked_add(more).is_some_and(|total| total <= self.limit);
+        let fits = self.used.checked_add(more).is_some_and(|total| total <= self.meter.limit.get());
         if !fits {
             self.refuse();
         }
@@ -343,7 +350,7 @@ impl MeteredAllocator {
     }
 
     fn refuse(&mut self) {
-        self.refused.set(true);
+        self.meter.refused.set(true);
         self.given = 0;
     }
 
@@ -352,8 +359,8 @@ impl MeteredAllocator {
             self.refuse();
         } else {
             self.given = self.given.saturating_add(1);
-            if self.given > Self::COPED_AFTER && self.used < self.limit / 2 {
-                self.refused.set(false);
+            if self.given > Self::COPED_AFTER && self.used < self.meter.limit.get() / 2 {
+                self.meter.refused.set(false);
             }
             // SAFETY: the block was just allocated by malloc, calloc or realloc.
             self.used = self.used.saturating_add(unsafe { libc::malloc_usable_size(block) });

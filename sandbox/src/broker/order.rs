@@ -116,7 +116,7 @@ impl Reply {
     }
 }
 
-/// One run: broker to zygote, with the guest's pipes, its text and its landlock ruleset.
+/// One run: broker to a zygote's spare child, with the guest's pipes, its text and its landlock ruleset.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Birth {
     /// Whether modules and builtins are checked.
@@ -133,7 +133,7 @@ pub(crate) struct Birth {
 pub(crate) enum ZygoteReply {
     /// It is warm.
     Ready,
-    /// It has a child, which is the broker's.
+    /// It has a spare child, which is the broker's; the socket to it comes along.
     Born {
         /// The child's process id.
         pid: i32,

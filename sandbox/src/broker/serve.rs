@@ -16,8 +16,9 @@ use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signa
 use super::order::{Order, Reply, Task};
 use super::packet::{self, Packet};
 use super::zygote::Nursery;
-use crate::child::{self, Kit};
+use crate::child::{self, Heritage, Kit};
 use crate::clock::now;
+use crate::javascript::Engine;
 use crate::policy::{Filters, Profile, compile};
 use crate::shell;
 use crate::sys::{self, Fork};
@@ -46,6 +47,8 @@ struct Broker {
     runs: Vec<Run>,
     nursery: Nursery,
     filters: BTreeMap<(Profile, u32), Rc<Filters>>,
+    /// Made for the first run that needs it; children use copies.
+    engine: Option<Rc<Engine>>,
     has_orphans: bool,
 }
 
@@ -58,6 +61,7 @@ pub(crate) fn serve() -> ! {
         runs: Vec::new(),
         nursery: Nursery::default(),
         filters: BTreeMap::new(),
+        engine: None,
         has_orphans: false,
     };
     while broker.turn().unwrap_or(false) {}
@@ -91,10 +95,11 @@ impl Broker {
             index += 1;
             is_ready(index - 1)
         });
-        for newborn in self.nursery.listen() {
+        self.has_orphans |= self.nursery.listen();
+        let goes_on = !is_ready(0) || self.take_orders()?;
+        for newborn in self.nursery.newborns() {
             self.adopt(newborn.pid, newborn.reply, false);
         }
-        let goes_on = !is_ready(0) || self.take_orders()?;
         self.nursery.tidy();
         if self.has_orphans && self.nursery.is_quiet() {
             self.has_orphans = self.kill_orphans();
@@ -173,16 +178,23 @@ impl Broker {
         if matches!(order.task, Task::Python { .. }) {
             return self.nursery.order(order, kit, reply, &filters);
         }
+        let engine = match self.engine() {
+            Ok(engine) => engine,
+            Err(message) => return Err((reply, message)),
+        };
         match sys::fork() {
             Err(error) => Err((reply, format!("cannot fork: {error}"))),
             Ok(Fork::Parent(pid)) => {
                 self.adopt(pid, reply, matches!(order.task, Task::Shell(_)));
                 Ok(())
             }
-            Ok(Fork::Child) => match &order.task {
-                Task::Shell(task) => shell::supervise(&order, task, kit, &filters),
-                _ => child::live(&order, kit, &filters, self.own_pid),
-            },
+            Ok(Fork::Child) => {
+                if let Task::Shell(task) = &order.task {
+                    shell::supervise(&order, task, kit, &filters)
+                }
+                let heritage = Heritage { broker: self.own_pid, filters: &filters, engine: &engine };
+                child::live(&order, kit, &heritage)
+            }
         }
     }
 
@@ -195,6 +207,15 @@ impl Broker {
         let filters = Rc::new(compile(key.0, key.1).map_err(|error| error.to_string())?);
         self.filters.insert(key, Rc::clone(&filters));
         Ok(filters)
+    }
+
+    fn engine(&mut self) -> Result<Rc<Engine>, String> {
+        if let Some(engine) = &self.engine {
+            return Ok(Rc::clone(engine));
+        }
+        let engine = Rc::new(Engine::new().map_err(|error| format!("QuickJS: {error}"))?);
+        self.engine = Some(Rc::clone(&engine));
+        Ok(engine)
     }
 
     /// Keeps a child in the table and announces it.

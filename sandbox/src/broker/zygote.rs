@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::net::RecvFlags;
 use rustix::process::{Pid, Signal};
 
-use super::order::{Birth, Order, Reply, Task, ZygoteReply};
+use super::order::{self, Order, Reply, Task, ZygoteReply};
 use super::packet;
 use crate::child::Kit;
 use crate::clock::now;
@@ -26,10 +26,12 @@ const MAX_RUNS: u64 = 1_000;
 const MAX_AGE: Duration = Duration::from_secs(60 * 60);
 /// A zygote that nobody has needed for so long is let go.
 const MAX_IDLE: Duration = Duration::from_secs(10 * 60);
+/// So many children in a row that die unused mean that none will live.
+const MAX_DEATHS: u32 = 3;
 /// How much of a dying zygote's last words is told.
 const LAST_WORDS_BYTES: u64 = 4 * 1024;
 
-/// A child that a zygote has just had, and whom to tell.
+/// A run that a zygote's child has taken, and whom to tell.
 pub(crate) struct Newborn {
     pub(crate) pid: i32,
     pub(crate) reply: OwnedFd,
@@ -39,9 +41,10 @@ pub(crate) struct Newborn {
 #[derive(Default)]
 pub(crate) struct Nursery {
     zygotes: Vec<Zygote>,
+    newborns: Vec<Newborn>,
 }
 
-/// One run, until its child is there.
+/// One run, until a child takes it.
 struct Waiting {
     order: Order,
     kit: Kit,
@@ -60,10 +63,18 @@ struct Zygote {
     runs: u64,
     born: Instant,
     used: Instant,
-    /// Before it is warm.
     queue: VecDeque<Waiting>,
-    /// Asked for and not yet born, in order.
-    unborn: VecDeque<OwnedFd>,
+    spares: Vec<Spare>,
+    /// Children asked for and not yet there.
+    expected: usize,
+    /// Children in a row that were dead when their run came.
+    deaths: u32,
+}
+
+/// A child that waits for its run. It is the broker's, and nobody's table holds it yet.
+struct Spare {
+    pid: i32,
+    socket: OwnedFd,
 }
 
 impl Nursery {
@@ -99,7 +110,10 @@ impl Nursery {
             _ => first,
         });
         match best {
-            Some(zygote) => zygote.take(Waiting { order, kit, reply }),
+            Some(zygote) => {
+                zygote.take(Waiting { order, kit, reply }, &mut self.newborns);
+                Ok(())
+            }
             None => Err((reply, "there is no Python zygote".to_owned())),
         }
     }
@@ -109,29 +123,37 @@ impl Nursery {
         self.zygotes.iter().map(|zygote| zygote.socket.as_fd())
     }
 
-    /// Hears all zygotes; the children that they have had.
-    pub(crate) fn listen(&mut self) -> Vec<Newborn> {
-        let mut newborns = Vec::new();
-        self.zygotes.retain_mut(|zygote| zygote.hear(&mut newborns));
-        newborns
+    /// Hears all zygotes; says whether one has died, whose last child nobody knows then.
+    pub(crate) fn listen(&mut self) -> bool {
+        let count = self.zygotes.len();
+        self.zygotes.retain_mut(|zygote| zygote.hear(&mut self.newborns));
+        self.zygotes.len() < count
+    }
+
+    /// The runs that have been taken since the last time.
+    pub(crate) fn newborns(&mut self) -> Vec<Newborn> {
+        std::mem::take(&mut self.newborns)
     }
 
     /// Lets go of zygotes that are retired or not needed.
     pub(crate) fn tidy(&mut self) {
         self.zygotes.retain(|zygote| {
-            let is_busy = !zygote.queue.is_empty() || !zygote.unborn.is_empty();
+            // A child that is about to be there must not be lost sight of.
+            let is_busy = !zygote.queue.is_empty() || zygote.expected > 0;
             is_busy || !(zygote.is_retired || zygote.is_ready && zygote.used.elapsed() > MAX_IDLE)
         });
     }
 
     /// Whether every child of a zygote is known to the broker.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.zygotes.iter().all(|zygote| zygote.unborn.is_empty())
+        self.zygotes.iter().all(|zygote| zygote.expected == 0)
     }
 
-    /// Whether this is a zygote's process id.
+    /// Whether this is the process id of a zygote or of a spare child.
     pub(crate) fn has(&self, pid: i32) -> bool {
-        self.zygotes.iter().any(|zygote| zygote.pid == pid)
+        let is_its =
+            |zygote: &Zygote| zygote.pid == pid || zygote.spares.iter().any(|spare| spare.pid == pid);
+        self.zygotes.iter().any(is_its)
     }
 }
 
@@ -155,7 +177,9 @@ impl Zygote {
             born: now(),
             used: now(),
             queue: VecDeque::new(),
-            unborn: VecDeque::new(),
+            spares: Vec::new(),
+            expected: 0,
+            deaths: 0,
         })
     }
 
@@ -163,38 +187,53 @@ impl Zygote {
         self.runs >= MAX_RUNS || self.born.elapsed() > MAX_AGE
     }
 
-    fn take(&mut self, waiting: Waiting) -> Result<(), (OwnedFd, String)> {
+    /// Gives a run to a spare child, or lets it wait for one.
+    fn take(&mut self, waiting: Waiting, newborns: &mut Vec<Newborn>) {
         self.used = now();
-        if self.is_ready {
-            return self.ask(waiting);
-        }
         self.queue.push_back(waiting);
-        Ok(())
+        self.serve(newborns);
     }
 
-    /// Asks for a child.
-    fn ask(&mut self, waiting: Waiting) -> Result<(), (OwnedFd, String)> {
-        let Waiting { order, kit, reply } = waiting;
-        match self.send_birth(order, &kit) {
+    /// Hands out what waits as long as there are children, and sees to it that there will be enough: one ahead of need.
+    fn serve(&mut self, newborns: &mut Vec<Newborn>) {
+        while !self.queue.is_empty()
+            && let Some(spare) = self.spares.pop()
+        {
+            self.hand_over(&spare, newborns);
+        }
+        let ahead = usize::from(!self.is_retired);
+        while self.is_ready && self.expected + self.spares.len() < self.queue.len() + ahead {
+            if packet::send(self.socket.as_fd(), &"beget", &[]).is_err() {
+                // Full: it has enough to do. Gone: its end is heard next.
+                return;
+            }
+            self.expected += 1;
+        }
+    }
+
+    /// The first run in the queue becomes a child's. A child that died while it waited takes none.
+    fn hand_over(&mut self, spare: &Spare, newborns: &mut Vec<Newborn>) {
+        let Some(waiting) = self.queue.pop_front() else { return };
+        match send_birth(spare, &waiting) {
             Ok(()) => {
                 self.runs += 1;
-                self.unborn.push_back(reply);
-                Ok(())
+                self.deaths = 0;
+                newborns.push(Newborn { pid: spare.pid, reply: waiting.reply });
             }
-            Err(message) => Err((reply, format!("cannot ask the Python zygote for a child: {message}"))),
+            Err(Birth::Dead) => {
+                spare.bury();
+                self.deaths += 1;
+                self.queue.push_front(waiting);
+                if self.deaths >= MAX_DEATHS {
+                    let words = self.last_words();
+                    self.refuse_all(&format!("Python children die before they are given a run: {words}"));
+                }
+            }
+            Err(Birth::Refused(message)) => {
+                spare.bury();
+                refuse(&waiting.reply, message);
+            }
         }
-    }
-
-    fn send_birth(&self, order: Order, kit: &Kit) -> Result<(), String> {
-        let Task::Python { language_check, .. } = order.task else {
-            return Err("it is no Python".to_owned());
-        };
-        let domain = Domain { abi: order.landlock_abi, reach: Reach::Files, has_network: false };
-        let ruleset = build_ruleset(domain, &order.files).map_err(|error| error.to_string())?;
-        let birth = Birth { language_check, directory: order.directory, limits: order.limits };
-        let mut descriptors = kit.descriptors().to_vec();
-        descriptors.push(ruleset.as_fd());
-        packet::send(self.socket.as_fd(), &birth, &descriptors).map_err(|error| error.to_string())
     }
 
     /// Takes what it has said; false once it is gone.
@@ -209,13 +248,21 @@ impl Zygote {
                 }
             };
             match packet.decode::<ZygoteReply>() {
-                Ok(ZygoteReply::Ready) => self.wake(),
+                Ok(ZygoteReply::Ready) => {
+                    self.is_ready = true;
+                    self.serve(newborns);
+                }
                 Ok(ZygoteReply::Born { pid }) => {
-                    newborns.extend(self.unborn.pop_front().map(|reply| Newborn { pid, reply }));
+                    self.expected = self.expected.saturating_sub(1);
+                    self.spares
+                        .extend(packet.descriptors.into_iter().next().map(|socket| Spare { pid, socket }));
+                    self.serve(newborns);
                 }
                 Ok(ZygoteReply::Failed { message }) if self.is_ready => {
-                    if let Some(reply) = self.unborn.pop_front() {
-                        refuse(&reply, message);
+                    self.expected = self.expected.saturating_sub(1);
+                    // Nobody waits for a child ahead of need.
+                    if let Some(waiting) = self.queue.pop_front() {
+                        refuse(&waiting.reply, message);
                     }
                 }
                 Ok(ZygoteReply::Failed { message }) => {
@@ -230,35 +277,54 @@ impl Zygote {
         }
     }
 
-    fn wake(&mut self) {
-        self.is_ready = true;
-        while let Some(waiting) = self.queue.pop_front() {
-            if let Err((reply, message)) = self.ask(waiting) {
-                refuse(&reply, message);
-            }
-        }
-    }
-
     /// It is gone without having been told to go.
     fn bury(&mut self) {
+        let words = self.last_words();
+        self.refuse_all(&format!("the Python zygote of level {} died: {words}", self.spec.level));
+    }
+
+    /// The last line of what it and its spare children have written to standard error.
+    fn last_words(&self) -> String {
         let mut words = String::new();
-        // Without a descriptor to spare there are no last words.
+        // Without a descriptor to spare there are none.
         if let Ok(copy) = self.last_words.try_clone() {
             let mut file = std::fs::File::from(copy);
             if file.rewind().is_ok() {
                 file.take(LAST_WORDS_BYTES).read_to_string(&mut words).ok();
             }
         }
-        let last = words.trim().lines().last().unwrap_or("it said nothing");
-        self.refuse_all(&format!("the Python zygote of level {} died: {last}", self.spec.level));
+        words.trim().lines().last().unwrap_or("it said nothing").to_owned()
     }
 
     fn refuse_all(&mut self, message: &str) {
-        let queued = self.queue.drain(..).map(|waiting| waiting.reply);
-        for reply in queued.chain(self.unborn.drain(..)) {
-            refuse(&reply, message.to_owned());
+        for waiting in self.queue.drain(..) {
+            refuse(&waiting.reply, message.to_owned());
         }
     }
+}
+
+/// Why a child has not taken a run.
+enum Birth {
+    /// There is no such child any more.
+    Dead,
+    /// The run cannot be.
+    Refused(String),
+}
+
+fn send_birth(spare: &Spare, waiting: &Waiting) -> Result<(), Birth> {
+    let Waiting { order, kit, .. } = waiting;
+    let refused = |error: &dyn std::fmt::Display| Birth::Refused(error.to_string());
+    let Task::Python { language_check, .. } = order.task else { return Err(refused(&"it is no Python")) };
+    let domain = Domain { abi: order.landlock_abi, reach: Reach::Files, has_network: false };
+    let ruleset = build_ruleset(domain, &order.files).map_err(|error| refused(&error))?;
+    let run =
+        order::Birth { language_check, directory: order.directory.clone(), limits: order.limits.clone() };
+    let mut descriptors = kit.descriptors().to_vec();
+    descriptors.push(ruleset.as_fd());
+    packet::send(spare.socket.as_fd(), &run, &descriptors).map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Birth::Dead,
+        _ => refused(&error),
+    })
 }
 
 fn refuse(reply: &OwnedFd, message: String) {
@@ -266,9 +332,19 @@ fn refuse(reply: &OwnedFd, message: String) {
     packet::send(reply.as_fd(), &Reply::Failed { message }, &[]).ok();
 }
 
+impl Spare {
+    fn bury(&self) {
+        if let Some(pid) = Pid::from_raw(self.pid) {
+            rustix::process::kill_process(pid, Signal::KILL).ok();
+        }
+        sys::reap(self.pid).ok();
+    }
+}
+
 impl Drop for Zygote {
     fn drop(&mut self) {
-        // Its children are the broker's and live on.
+        self.spares.iter().for_each(Spare::bury);
+        // Children that run are the broker's and live on.
         if let Some(pid) = Pid::from_raw(self.pid) {
             rustix::process::kill_process(pid, Signal::KILL).ok();
         }
