@@ -184,7 +184,7 @@ impl Sandbox {
     fn order(
         &self,
         program: &Program,
-        limits: Limits,
+        mut limits: Limits,
         own: Option<&Path>,
     ) -> Result<(Order, String), String> {
         let landlock_abi = sys::landlock_abi().map_err(|error| format!("landlock: {error}"))?;
@@ -205,6 +205,9 @@ impl Sandbox {
             Language::Python => {
                 let python = self.python()?;
                 let (extra, python) = (python.extra.of(program.level), &python.interpreter);
+                if !extra.is_empty() {
+                    limits.address_space_bytes += python.extra_bytes();
+                }
                 let files = python.files(program.level, own, !extra.is_empty());
                 let zygote = Box::new(python.zygote(program.level, &extra, landlock_abi));
                 let task = Task::Python { zygote, language_check: program.language_check };

@@ -38,6 +38,7 @@ def warm_up(task):
                 __import__(name)
             except Exception:
                 pass  # this Python lacks it (uu since 3.13): the guest will be told so by its own import
+        exercise()
     # Also what parsing and telling of errors import late: nothing of ours may be looked for in the guest's directory.
     for name in ("ast", "traceback", "linecache", "tokenize", "__future__", "gc", "builtins", "threading", "atexit", "io"):
         __import__(name)

@@ -26,7 +26,7 @@ pub(crate) use spec::ZygoteSpec;
 pub(crate) use zygote::become_zygote;
 
 /// The program that describes an interpreter.
-const PROBE: &str = include_str!("probe.py");
+const PROBE: &str = concat!(include_str!("exercise.py"), include_str!("probe.py"));
 /// The oldest version.
 const OLDEST: (u32, u32) = (3, 9);
 /// How long an interpreter may take to describe itself; a shim may be slow.
@@ -52,6 +52,8 @@ pub(crate) struct Interpreter {
     shared_libraries: Vec<PathBuf>,
     /// What the extra modules need besides.
     extra_libraries: Vec<PathBuf>,
+    /// The address space that they take before a program starts.
+    extra_bytes: u64,
     loader: PathBuf,
     extensions: Vec<String>,
     missing: Vec<String>,
@@ -104,6 +106,11 @@ impl Interpreter {
     pub(crate) fn version(&self) -> String {
         let (major, minor, micro) = self.version;
         format!("{major}.{minor}.{micro}")
+    }
+
+    /// The address space that extra modules take before a program starts: OpenBLAS alone may map 128 MiB.
+    pub(crate) const fn extra_bytes(&self) -> u64 {
+        self.extra_bytes
     }
 
     /// The paths that stay open for a run.

@@ -59,7 +59,16 @@ try:
     has_ctypes = True
 except Exception:
     has_ctypes = False
+
+
+def size():
+    """The address space in use."""
+    with open("/proc/self/statm") as pages:
+        return int(pages.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
 library, loader = mapped()
+size_before = size()
 trees, missing = site_trees(), []
 if sys.argv[1:]:
     sys.path.extend(trees)
@@ -68,6 +77,7 @@ for module in sys.argv[1:]:
         __import__(module)
     except BaseException as error:  # a module that leaves is as little use as one that fails
         missing.append("%s (%s)" % (module, " ".join(str(error).split())[:300] or type(error).__name__))
+exercise()
 os.write(answer, json.dumps({
     "version": list(sys.version_info[:3]),
     "implementation": sys.implementation.name,
@@ -78,6 +88,7 @@ os.write(answer, json.dumps({
     "shared_libraries": library,
     "extra_libraries": [path for path in mapped()[0] if path not in library],
     "loader": loader,
+    "extra_bytes": max(size() - size_before, 0) if sys.argv[1:] else 0,
     "extensions": extensions,
     "missing": missing,
     "has_ctypes": has_ctypes,

@@ -20,7 +20,8 @@ use crate::policy::{Domain, Filters, Reach, restrict};
 use crate::sys;
 
 /// What runs in the interpreter: the guest's surroundings first, then the zygote's own life.
-const DRIVER: &str = concat!(include_str!("driver.py"), include_str!("zygote.py"));
+const DRIVER: &str =
+    concat!(include_str!("driver.py"), include_str!("exercise.py"), include_str!("zygote.py"));
 /// A guest's whole environment. One thread: number libraries would start a pool while they warm up.
 const ENVIRONMENT: [(&str, &str); 6] = [
     ("LANG", "C.UTF-8"),
