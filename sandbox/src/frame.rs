@@ -84,10 +84,7 @@ pub(crate) fn stage(frames: &[u8]) -> Stage {
 
 /// Whether a program can be refused with this status; any other would be a verdict on a run that never was.
 fn is_refusal(status: Status) -> bool {
-    matches!(
-        status,
-        Status::ModuleNotAllowed | Status::BuiltinNotAllowed | Status::SyntaxError | Status::Oom
-    )
+    matches!(status, Status::ModuleNotAllowed | Status::BuiltinNotAllowed | Status::SyntaxError | Status::Oom)
 }
 
 /// Reads the words; a guest that wrote anything else into the pipe has said nothing.

@@ -130,10 +130,8 @@ const LATE: &[&str] = &[
 ];
 
 /// Parts of packages that load late and bring native code, which no program can load once it runs.
-const LATE_PARTS: &[(&str, &[&str])] = &[(
-    "numpy",
-    &["numpy.random", "numpy.linalg", "numpy.fft", "numpy.polynomial", "numpy.ma"],
-)];
+const LATE_PARTS: &[(&str, &[&str])] =
+    &[("numpy", &["numpy.random", "numpy.linalg", "numpy.fft", "numpy.polynomial", "numpy.ma"])];
 
 /// Modules that a level allows, before the extra ones.
 pub(crate) fn allowed(level: Level) -> &'static [&'static str] {

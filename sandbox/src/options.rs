@@ -106,8 +106,11 @@ impl ExtraModules {
 
     /// The names that cannot be a module's: in which level's list, at which place.
     pub fn bad_names(&self) -> Vec<(Level, usize, &str)> {
-        let lists =
-            [(Level::Strict, &self.strict), (Level::Standard, &self.standard), (Level::Lenient, &self.lenient)];
+        let lists = [
+            (Level::Strict, &self.strict),
+            (Level::Standard, &self.standard),
+            (Level::Lenient, &self.lenient),
+        ];
         let named = lists.into_iter().flat_map(|(level, list)| {
             list.iter().enumerate().map(move |(at, name)| (level, at, name.as_str()))
         });

@@ -320,7 +320,7 @@ pub(crate) mod attempt {
 pub(crate) struct Meter {
     /// The most bytes.
     pub limit: std::cell::Cell<usize>,
-    /// Whether more was asked for, and the program has not coped with the refusal since.
+    /// Whether more was asked for.
     pub refused: std::cell::Cell<bool>,
 }
 
@@ -328,40 +328,26 @@ pub(crate) struct Meter {
 pub(crate) struct MeteredAllocator {
     used: usize,
     meter: std::rc::Rc<Meter>,
-    /// Blocks given out since the last refusal.
-    given: u32,
 }
 
 impl MeteredAllocator {
-    /// After so many blocks more, with half of the memory free, a refusal is history: the program has coped.
-    const COPED_AFTER: u32 = 1_000;
-
     /// An allocator within a bound.
     pub(crate) fn new(meter: std::rc::Rc<Meter>) -> Self {
-        Self { used: 0, meter, given: 0 }
+        Self { used: 0, meter }
     }
 
-    fn fits(&mut self, more: usize) -> bool {
+    fn fits(&self, more: usize) -> bool {
         let fits = self.used.checked_add(more).is_some_and(|total| total <= self.meter.limit.get());
         if !fits {
-            self.refuse();
+            self.meter.refused.set(true);
         }
         fits
     }
 
-    fn refuse(&mut self) {
-        self.meter.refused.set(true);
-        self.given = 0;
-    }
-
     fn count(&mut self, block: *mut libc::c_void) -> *mut u8 {
         if block.is_null() {
-            self.refuse();
+            self.meter.refused.set(true);
         } else {
-            self.given = self.given.saturating_add(1);
-            if self.given > Self::COPED_AFTER && self.used < self.meter.limit.get() / 2 {
-                self.meter.refused.set(false);
-            }
             // SAFETY: the block was just allocated by malloc, calloc or realloc.
             self.used = self.used.saturating_add(unsafe { libc::malloc_usable_size(block) });
         }

@@ -101,7 +101,9 @@ fn decide(subject: &Subject<'_>, seen: &Seen, stage: Stage, words: &Words) -> Ve
 fn not_compiled(limits: &Limits, ended: &Ended, message: String) -> Verdict {
     if memory_was_used(limits, ended) {
         let limit = limits.address_space_bytes;
-        let words = format!("its memory ran out while it was compiled: the limit is {limit} bytes (address_space_bytes)");
+        let words = format!(
+            "its memory ran out while it was compiled: the limit is {limit} bytes (address_space_bytes)"
+        );
         return Verdict::limit(Status::Oom, "address_space_bytes", words);
     }
     Verdict::new(Status::Error, message)

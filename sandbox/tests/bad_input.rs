@@ -130,7 +130,11 @@ mod suite {
             (deep("not ", "1", "", 100_000), Status::Error, "nested too deeply for Python's parser"),
             (deep("1+", "1", "", 100_000), Status::SyntaxError, "nested too deeply for Python's compiler"),
             (deep("", "x", ".a", 100_000), Status::SyntaxError, "nested too deeply for Python's compiler"),
-            ((0..120).map(|depth| format!("{}if 1:\n", " ".repeat(depth))).collect(), Status::SyntaxError, "line 101"),
+            (
+                (0..120).map(|depth| format!("{}if 1:\n", " ".repeat(depth))).collect(),
+                Status::SyntaxError,
+                "line 101",
+            ),
         ] {
             let record = run(python(Level::Strict, &code));
             let said = record.error.as_deref().unwrap_or_default();
@@ -139,10 +143,12 @@ mod suite {
                 "{words}: {record:#?}"
             );
             // Which of the interpreter's own bounds speaks first depends on its version.
-            let is_deep = ["nested", "too many", "recursion", "indentation"].iter().any(|word| said.contains(word));
+            let is_deep =
+                ["nested", "too many", "recursion", "indentation"].iter().any(|word| said.contains(word));
             assert!(is_deep, "{words}, {status}: {said:.400}");
         }
-        for code in [deep("(", "1", ")", 100_000), deep("[", "1", "]", 200_000), deep("{", "", "}", 300_000)] {
+        for code in [deep("(", "1", ")", 100_000), deep("[", "1", "]", 200_000), deep("{", "", "}", 300_000)]
+        {
             let record = run(javascript(Level::Strict, &code));
             assert!(
                 matches!(record.status, Status::SyntaxError | Status::Error | Status::Ok),
@@ -193,7 +199,11 @@ mod suite {
             assert_eq!(record.status, Status::Error, "{words}: {:?} {:?}", record.status, record.limit);
             let said = record.error.unwrap();
             assert!(said.contains(words) && said.len() < 17 * 1024, "{said}");
-            assert!(record.stderr.contains(words) && record.stderr.len() < 9 * 1024, "{}", record.stderr.len());
+            assert!(
+                record.stderr.contains(words) && record.stderr.len() < 9 * 1024,
+                "{}",
+                record.stderr.len()
+            );
         }
     }
 }

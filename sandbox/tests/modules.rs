@@ -21,7 +21,8 @@ mod suite {
         print((np.ones((300, 300)) @ np.ones((300, 300))).sum(), np.linalg.svd(a)[1].round(1))\n\
         print(np.datetime64('2024-01-01') + np.timedelta64(3, 'D'), np.ma.masked_array([1, 2], [0, 1]).sum())\n\
         print(np.polynomial.Polynomial([1, 2])(3), np.median([3, 1, 2]), np.array([1.5]).astype(str))";
-    const NUMBERS_SAY: &str = "66.0 [0.5 0.5 0.5] [10. -2. -2. -2.]\n27000000.0 [22.4  2.   0. ]\n2024-01-04 1\n7.0 2.0 ['1.5']\n";
+    const NUMBERS_SAY: &str =
+        "66.0 [0.5 0.5 0.5] [10. -2. -2. -2.]\n27000000.0 [22.4  2.   0. ]\n2024-01-04 1\n7.0 2.0 ['1.5']\n";
     const FRAMES: &str = "import pandas as pd\n\
         df = pd.DataFrame({'k': list('abab'), 'v': [1, 2, 3, 4.5], 't': pd.date_range('2024-01-01', periods=4, tz='Europe/Berlin')})\n\
         class Lines:\n    def __init__(s, t): s.lines = t.splitlines(True)\n    def __iter__(s): return iter(s.lines)\n    \
@@ -185,9 +186,15 @@ mod suite {
             assert_eq!(record.status, Status::Error, "{record:#?}");
             let record = say(&sandbox, level, "import pandas as pd\npd.read_csv('/etc/passwd')");
             assert_eq!(record.status, Status::Error, "{record:#?}");
-            let record = say(&sandbox, level, "import numpy as np\nx = np.ones((1 << 20, 1 << 8))\nprint('ESCAPED')");
-            assert_eq!((record.status, &*record.stdout), (Status::Error, ""), "2 GB were never touched: {record:#?}");
-            let record = say(&sandbox, level, "import numpy as np\nl = []\nwhile True: l.append(np.ones(1 << 20))");
+            let record =
+                say(&sandbox, level, "import numpy as np\nx = np.ones((1 << 20, 1 << 8))\nprint('ESCAPED')");
+            assert_eq!(
+                (record.status, &*record.stdout),
+                (Status::Error, ""),
+                "2 GB were never touched: {record:#?}"
+            );
+            let record =
+                say(&sandbox, level, "import numpy as np\nl = []\nwhile True: l.append(np.ones(1 << 20))");
             assert_eq!(record.status, Status::Oom, "{record:#?}");
         }
         drop(sandbox);

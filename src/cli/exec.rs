@@ -83,7 +83,8 @@ pub(super) fn exec(options: Options, args: &ExecArgs, terminal: &Terminal) -> Re
 /// Commands have a level of their own; a level that the operator rules out is refused before anything is read.
 fn level(language: Language, named: Option<Level>, options: &Options) -> Result<Level, CliError> {
     if language == Language::Bash {
-        let refusal = CliError::usage("--strictness is for python and javascript: bash has one level only".to_owned());
+        let refusal =
+            CliError::usage("--strictness is for python and javascript: bash has one level only".to_owned());
         return if named.is_some() { Err(refusal) } else { Ok(Level::Shell) };
     }
     let level = named.unwrap_or(options.default_strictness);
@@ -92,10 +93,8 @@ fn level(language: Language, named: Option<Level>, options: &Options) -> Result<
         return Ok(level);
     }
     let names: Vec<&str> = allowed.iter().map(|level| level.name()).collect();
-    Err(CliError::usage(format!("--strictness {level} is not allowed here")).hint(format!(
-        "code_execution.max_strictness_allowed leaves {}",
-        names.join(", ")
-    )))
+    Err(CliError::usage(format!("--strictness {level} is not allowed here"))
+        .hint(format!("code_execution.max_strictness_allowed leaves {}", names.join(", "))))
 }
 
 /// A word on ends that the program's own output does not show.

@@ -168,7 +168,10 @@ fn wrong_types_and_values_say_what_is_allowed() {
         ),
         (
             "code_execution: {default_strictness: lenient, max_strictness_allowed: standard}",
-            ["code_execution.default_strictness: 'lenient'", "strict, standard (code_execution.max_strictness_allowed"],
+            [
+                "code_execution.default_strictness: 'lenient'",
+                "strict, standard (code_execution.max_strictness_allowed",
+            ],
         ),
         (
             "code_execution: {max_strictness_allowed: strict}",
@@ -178,10 +181,7 @@ fn wrong_types_and_values_say_what_is_allowed() {
             "code_execution: {max_strictness_allowed: shell}",
             ["code_execution.max_strictness_allowed: 'shell'", "strict, standard, lenient"],
         ),
-        (
-            "code_execution: {default_strictness: loose}",
-            ["code_execution.default_strictness", "loose"],
-        ),
+        ("code_execution: {default_strictness: loose}", ["code_execution.default_strictness", "loose"]),
         (
             "code_execution: {extra_allowed_modules: {standard: [numpy, 'a b']}}",
             ["code_execution.extra_allowed_modules.standard[1]: 'a b'", "Python module"],

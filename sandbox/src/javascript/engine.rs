@@ -72,7 +72,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether the allocator refused memory and the program has not coped with that.
+    /// Whether the allocator ever refused memory.
     pub(super) fn was_refused(&self) -> bool {
         self.meter.refused.get()
     }
