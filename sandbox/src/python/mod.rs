@@ -108,7 +108,7 @@ impl Interpreter {
         format!("{major}.{minor}.{micro}")
     }
 
-    /// The address space that extra modules take before a program starts: OpenBLAS alone may map 128 MiB.
+    /// The address space that extra modules take before a program starts: `OpenBLAS` alone may map 128 MiB.
     pub(crate) const fn extra_bytes(&self) -> u64 {
         self.extra_bytes
     }
