@@ -26,6 +26,9 @@
 //! check gives models quick and helpful answers; it is never the boundary. The crate's README has the levels, what is
 //! needed of the kernel, and what is not promised.
 
+#[cfg(feature = "ablation")]
+#[doc(hidden)]
+pub mod ablation;
 mod broker;
 mod child;
 mod clock;

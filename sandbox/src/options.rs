@@ -22,6 +22,9 @@ pub struct Options {
     pub extra_allowed_modules: ExtraModules,
     /// Whether commands may use the network. Off, they have no sockets at all.
     pub shell_network: bool,
+    /// Whether lenient programs may reach public addresses. Refused where it is on: landlock knows ports but no addresses,
+    /// and a system call filter does not see them, so that no kernel of today can enforce it.
+    pub lenient_network: bool,
     /// The Python interpreter; none means the first fitting `python3` of `$PATH` and the usual directories.
     pub python: Option<PathBuf>,
     /// Programs running at once; more wait for their turn, and waiting does not count as running time.
@@ -42,6 +45,7 @@ impl Default for Options {
             levels: Levels::default(),
             extra_allowed_modules: ExtraModules::default(),
             shell_network: false,
+            lenient_network: false,
             python: None,
             max_parallel: 8,
             max_timeout_ms: 600_000,

@@ -301,6 +301,17 @@ pub(crate) mod attempt {
         }
     }
 
+    /// Any call; what it answered, an error as its negative number. Whoever asks for one knows what it does.
+    #[cfg(feature = "ablation")]
+    pub(crate) fn call(call: [u64; 7]) -> i64 {
+        let [number, one, two, three, four, five, six] = call;
+        // SAFETY: the test's child makes the call, and nothing but the test depends on that child.
+        match checked(unsafe { libc::syscall(number.cast_signed(), one, two, three, four, five, six) }) {
+            Ok(answer) => answer,
+            Err(error) => -i64::from(error.raw_os_error().unwrap_or(0)),
+        }
+    }
+
     /// Makes a system call by its x32 number. Must kill.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn x32_call() -> io::Result<()> {

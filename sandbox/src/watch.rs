@@ -97,7 +97,8 @@ pub(crate) fn watch(mut guest: Guest, bounds: &Bounds<'_>, quota: Option<Quota>)
     };
     let ended = guest.ended()?;
     let [stdout, stderr, frames, words] = pipes.drain();
-    let cut = cut.map(|(reason, _)| reason).or_else(|| overflow((stdout.is_full(), stderr.is_full())));
+    let cut = cut.map(|(reason, _)| reason);
+    let cut = cut.or_else(|| overflow((stdout.is_full(), stderr.is_full()))).or_else(|| guard.look_back());
     Ok(Seen { cut, ended, stdout, stderr, frames, words, duration })
 }
 
@@ -128,6 +129,12 @@ impl Guard<'_> {
             }
         }
         let excess = self.quota.as_mut().and_then(|quota| quota.exceeded(elapsed));
+        excess.map(Cut::OwnDirectory)
+    }
+
+    /// Which bound turns out to have been passed, once the child is gone.
+    fn look_back(&self) -> Option<Cut> {
+        let excess = self.quota.as_ref().and_then(Quota::exceeded_at_end);
         excess.map(Cut::OwnDirectory)
     }
 }

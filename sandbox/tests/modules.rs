@@ -55,10 +55,7 @@ mod suite {
         let python = sandbox.report().python;
         if let Some(reason) = python.reason {
             assert!(reason.contains("cannot be imported") || reason.contains(SYSTEM_PYTHON), "{reason}");
-            #[expect(clippy::print_stderr, reason = "a skipped test says so")]
-            {
-                eprintln!("SKIPPED, install python3-numpy and python3-pandas: {reason}");
-            }
+            eprintln!("SKIPPED, install python3-numpy and python3-pandas: {reason}");
             return None;
         }
         Some(sandbox)
@@ -250,10 +247,7 @@ mod suite {
             times.push(start.elapsed());
         }
         times.sort();
-        #[expect(clippy::print_stderr, reason = "a figure to look at")]
-        {
-            eprintln!("numpy at standard, p50: {:?}", times[20]);
-        }
+        eprintln!("numpy at standard, p50: {:?}", times[20]);
         assert!(times[20] < Duration::from_millis(60), "an import of numpy takes longer: {:?}", times[20]);
     }
 }

@@ -29,6 +29,8 @@ const TICK: Duration = Duration::from_secs(30);
 const ORPHAN_TICK: Duration = Duration::from_millis(20);
 /// How long the supervisors of commands may take to end their trees once the server is gone.
 const FAREWELL: Duration = Duration::from_millis(500);
+/// Half of what the kernel takes; children inherit it.
+const GUESTS_GO_FIRST: &str = "500";
 /// The exit code of a broker that cannot begin.
 const CANNOT_BEGIN: i32 = 70;
 
@@ -80,6 +82,8 @@ fn begin() -> io::Result<OwnedFd> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let files = rustix::process::getrlimit(Resource::Nofile).maximum;
     rustix::process::setrlimit(Resource::Nofile, Rlimit { current: files, maximum: files })?;
+    // When memory runs out, a guest goes before the server. Where that cannot be said, the kernel decides alone.
+    std::fs::write("/proc/self/oom_score_adj", GUESTS_GO_FIRST).ok();
     child::shed_privileges().map_err(io::Error::other)?;
     rustix::io::ioctl_fionbio(&control, true)?;
     Ok(control)

@@ -26,6 +26,8 @@ const MAX_RUNS: u64 = 1_000;
 const MAX_AGE: Duration = Duration::from_secs(60 * 60);
 /// A zygote that nobody has needed for so long is let go.
 const MAX_IDLE: Duration = Duration::from_secs(10 * 60);
+/// Children that a zygote has ahead of need: one that is taken next, one that gets ready meanwhile.
+const SPARES: usize = 2;
 /// So many children in a row that die unused mean that none will live.
 const MAX_DEATHS: u32 = 3;
 /// How much of a dying zygote's last words is told.
@@ -194,14 +196,14 @@ impl Zygote {
         self.serve(newborns);
     }
 
-    /// Hands out what waits as long as there are children, and sees to it that there will be enough: one ahead of need.
+    /// Hands out what waits as long as there are children, and sees to it that there will be enough.
     fn serve(&mut self, newborns: &mut Vec<Newborn>) {
         while !self.queue.is_empty()
             && let Some(spare) = self.spares.pop()
         {
             self.hand_over(&spare, newborns);
         }
-        let ahead = usize::from(!self.is_retired);
+        let ahead = if self.is_retired { 0 } else { SPARES };
         while self.is_ready && self.expected + self.spares.len() < self.queue.len() + ahead {
             if packet::send(self.socket.as_fd(), &"beget", &[]).is_err() {
                 // Full: it has enough to do. Gone: its end is heard next.

@@ -55,8 +55,7 @@ pub(crate) struct Filters {
 
 /// Compiles the tables for a profile under a kernel's landlock ABI.
 pub(crate) fn compile(profile: Profile, landlock_abi: u32) -> Result<Filters, FilterError> {
-    let killed: Vec<&Rule> =
-        KILLED.iter().chain(legacy::KILLED).filter(|rule| rule.whom.covers(profile)).collect();
+    let killed = killed_rules(profile);
     let without = |needed: &[&str]| -> Vec<&Rule> {
         killed.iter().copied().filter(|rule| !needed.contains(&rule.name)).collect()
     };
@@ -65,15 +64,23 @@ pub(crate) fn compile(profile: Profile, landlock_abi: u32) -> Result<Filters, Fi
     let is_code = For::Code.covers(profile);
     let allow = allow_program(&allowed_rules(profile, landlock_abi), is_code)?;
     let kill = kill_program(&killed)?;
-    Ok(Filters {
+    let filters = Filters {
         early: kill_program(&without(NEEDED_FOR_SET_UP))?,
         zygote: kill_program(&without(NEEDED_BY_ZYGOTE))?,
         last: if is_code { [allow, kill] } else { [kill, allow] },
-    })
+    };
+    #[cfg(feature = "ablation")]
+    let filters = crate::ablation::open(filters);
+    Ok(filters)
+}
+
+/// The rows of the kill list that hold for a profile.
+pub(crate) fn killed_rules(profile: Profile) -> Vec<&'static Rule> {
+    KILLED.iter().chain(legacy::KILLED).filter(|rule| rule.whom.covers(profile)).collect()
 }
 
 /// The rows of the allow list that hold for a profile.
-fn allowed_rules(profile: Profile, landlock_abi: u32) -> Vec<&'static Rule> {
+pub(crate) fn allowed_rules(profile: Profile, landlock_abi: u32) -> Vec<&'static Rule> {
     let scoped: &[Rule] = if landlock_abi >= SIGNAL_SCOPE_ABI { ALLOWED_WITH_SIGNAL_SCOPE } else { &[] };
     let truncating =
         if landlock_abi >= TRUNCATION_ABI { ALLOWED_WITH_TRUNCATION } else { ALLOWED_WITHOUT_TRUNCATION };
@@ -152,8 +159,9 @@ mod tests {
     #[test]
     fn every_rule_has_a_reason_and_no_call_is_both_killed_and_allowed() {
         for profile in Profile::ALL {
-            let killed = KILLED.iter().chain(legacy::KILLED).filter(|rule| rule.whom.covers(profile));
-            let killed: BTreeSet<_> = killed.map(|rule| rule.name).collect();
+            let killed = killed_rules(profile);
+            assert!(killed.iter().all(|rule| !rule.because.is_empty()));
+            let killed: BTreeSet<_> = killed.iter().map(|rule| rule.name).collect();
             for rule in allowed_rules(profile, 7) {
                 assert!(!rule.because.is_empty(), "{} has no reason", rule.name);
                 assert!(!killed.contains(rule.name), "{} is killed and allowed", rule.name);
@@ -179,6 +187,38 @@ mod tests {
                 assert!(program.len() < 4096);
             }
         }
+    }
+
+    /// Filters cannot be taken off again: the test starts itself once more and closes that process.
+    #[test]
+    fn a_thread_started_before_is_held() {
+        const HELD: i32 = 23;
+        const MARKER: &str = "NANOCLAW_SANDBOX_CLOSES_ITSELF";
+        if std::env::var_os(MARKER).is_some() {
+            let (closed, is_closed) = std::sync::mpsc::channel();
+            // A thread's start needs calls of its own.
+            let (started, has_started) = std::sync::mpsc::channel();
+            let thread = std::thread::spawn(move || {
+                let could_before = crate::sys::attempt::socket().is_ok();
+                started.send(()).unwrap();
+                is_closed.recv().unwrap();
+                let could_after = crate::sys::attempt::socket().is_ok();
+                crate::sys::exit_now(if could_before && !could_after { HELD } else { 1 })
+            });
+            has_started.recv().unwrap();
+            rustix::thread::set_no_new_privs(true).unwrap();
+            let filters = compile(Profile::Confined, 7).unwrap();
+            filters.last.iter().for_each(|program| crate::sys::install_filter(program).unwrap());
+            closed.send(()).unwrap();
+            thread.join().unwrap();
+        }
+        #[expect(clippy::disallowed_methods, reason = "the test starts itself")]
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "policy::filter::tests::a_thread_started_before_is_held"])
+            .env(MARKER, "1")
+            .status()
+            .unwrap();
+        assert_eq!(status.code(), Some(HELD), "{status}");
     }
 
     #[test]

@@ -29,7 +29,8 @@ class Kernel:
         self.programs = {name: self.program(text) for name, text in spec["filters"].items()}
         self.no_capabilities = [ctypes.create_string_buffer(data, len(data)) for data in (
             (0x20080522).to_bytes(4, sys.byteorder) + bytes(4), bytes(24))]
-        self.names = [ctypes.create_string_buffer(name) for name in (b"nanoclaw-zygote", b"nanoclaw-guest")]
+        self.names = [ctypes.create_string_buffer(name) for name in (
+            b"nanoclaw-zygote", b"nanoclaw-spare", b"nanoclaw-guest")]
         self.must("prctl", PR_SET_NAME, self.names[0], 0, 0, 0)
         self.flags, self.tid_address = CLONE_PARENT | SIGCHLD, 0
         # As the C library's own fork does, so that it knows the child's main thread by its new number.
@@ -94,6 +95,7 @@ class Kernel:
     def isolate(self, run, ruleset):
         """The rest of that order; descriptors are in place."""
         os, limits = self.os, run["limits"]
+        self.must("prctl", PR_SET_NAME, self.names[2], 0, 0, 0)
         processes = limits["processes"]
         if processes and not self.is_alone:
             processes += self.spec["shared_uid_tasks"]

@@ -16,7 +16,7 @@ use crate::broker::new_command;
 use crate::child::{self, FIRST_PRIVATE_UID, SET_UP_FAILED, SHARED_UID_TASKS};
 use crate::guest::memory_file;
 use crate::level::Level;
-use crate::policy::{Domain, Filters, Reach, restrict};
+use crate::policy::{Domain, Filters, Reach, restrict, restriction_number};
 use crate::sys;
 
 /// What runs in the interpreter: the guest's surroundings first, then the zygote's own life.
@@ -114,7 +114,7 @@ fn assignment(spec: &ZygoteSpec, filters: &Filters) -> io::Result<serde_json::Va
         let numbers = json!({
             "clone": libc::SYS_clone, "prctl": libc::SYS_prctl, "seccomp": libc::SYS_seccomp,
             "capset": libc::SYS_capset, "close_range": libc::SYS_close_range,
-            "landlock_restrict_self": libc::SYS_landlock_restrict_self,
+            "landlock_restrict_self": restriction_number(),
         });
         fields.insert("filters".to_owned(), programs);
         fields.insert("numbers".to_owned(), numbers);
