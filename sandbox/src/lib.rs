@@ -74,3 +74,8 @@ pub use program::Program;
 pub use record::{Record, Status};
 pub use report::{LevelReport, PythonReport, Report};
 pub use sandbox::Sandbox;
+
+/// The README's example is compiled with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -12,7 +12,7 @@ mod suite {
 
     const LONGEST: usize = 1024 * 1024;
 
-    fn run_all(programs: Vec<Program>) -> Vec<Record> {
+    fn run_all(programs: &[Program]) -> Vec<Record> {
         let scratch = tempfile::tempdir().unwrap();
         let sandbox = support::sandbox(scratch.path());
         let records = programs.iter().map(|program| sandbox.run(program, &|| false)).collect();
@@ -22,7 +22,7 @@ mod suite {
     }
 
     fn run(program: Program) -> Record {
-        run_all(vec![program]).remove(0)
+        run_all(&[program]).remove(0)
     }
 
     /// A program of exactly so many bytes that prints 1.
@@ -79,7 +79,7 @@ mod suite {
     #[test]
     fn marks_and_line_ends_of_other_editors_are_fine() {
         let _turn = support::alone();
-        let records = run_all(vec![
+        let records = run_all(&[
             python(Level::Standard, "\u{feff}print(1)"),
             python(Level::Standard, "\u{feff}#!/usr/bin/python3\nprint(1)"),
             python(Level::Standard, "if True:\r\n    print(1)\r\n"),
@@ -130,11 +130,7 @@ mod suite {
             (deep("not ", "1", "", 100_000), Status::Error, "nested too deeply for Python's parser"),
             (deep("1+", "1", "", 100_000), Status::SyntaxError, "nested too deeply for Python's compiler"),
             (deep("", "x", ".a", 100_000), Status::SyntaxError, "nested too deeply for Python's compiler"),
-            (
-                (0..120).map(|depth| format!("{}if 1:\n", " ".repeat(depth))).collect(),
-                Status::SyntaxError,
-                "line 101",
-            ),
+            ((0..120).map(|depth| " ".repeat(depth) + "if 1:\n").collect(), Status::SyntaxError, "line 101"),
         ] {
             let record = run(python(Level::Strict, &code));
             let said = record.error.as_deref().unwrap_or_default();

@@ -81,13 +81,13 @@ pub(super) fn exec(options: Options, args: &ExecArgs, terminal: &Terminal) -> Re
 }
 
 /// Commands have a level of their own; a level that the operator rules out is refused before anything is read.
-fn level(language: Language, named: Option<Level>, options: &Options) -> Result<Level, CliError> {
+fn level(language: Language, asked: Option<Level>, options: &Options) -> Result<Level, CliError> {
     if language == Language::Bash {
         let refusal =
             CliError::usage("--strictness is for python and javascript: bash has one level only".to_owned());
-        return if named.is_some() { Err(refusal) } else { Ok(Level::Shell) };
+        return if asked.is_some() { Err(refusal) } else { Ok(Level::Shell) };
     }
-    let level = named.unwrap_or(options.default_strictness);
+    let level = asked.unwrap_or(options.default_strictness);
     let allowed = options.levels_allowed();
     if allowed.contains(&level) {
         return Ok(level);
