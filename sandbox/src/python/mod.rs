@@ -120,7 +120,10 @@ impl Interpreter {
         let mut files: Vec<FileRule> = libraries.map(|path| rule(path, Access::ReadFile)).collect();
         files.extend(self.library_trees.iter().map(|path| rule(path, Access::ReadTree)));
         if with_site {
-            files.extend(self.extra_libraries.iter().map(|path| rule(path, Access::ReadFile)));
+            // Hundreds of them, often, and nearly all in the packages themselves: an order must stay small.
+            let is_inside = |path: &&PathBuf| self.site_trees.iter().any(|tree| path.starts_with(tree));
+            let outside = self.extra_libraries.iter().filter(|path| !is_inside(path));
+            files.extend(outside.map(|path| rule(path, Access::ReadFile)));
             files.extend(self.site_trees.iter().map(|path| rule(path, Access::ReadTree)));
         }
         // Packages that know time zones may read them there (Debian's pytz, say).
