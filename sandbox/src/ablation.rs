@@ -54,6 +54,11 @@ pub(crate) fn open(filters: Filters) -> Filters {
     Filters { early: idle(), zygote: idle(), last: [idle(), answers] }
 }
 
+/// Likewise the broker's.
+pub(crate) fn open_for_broker(program: Vec<sock_filter>) -> Vec<sock_filter> {
+    if lacks(Layer::Seccomp) { vec![instruction(RETURN, 0, 0, ALLOW)] } else { program }
+}
+
 const LOAD: u16 = 0x20;
 const JUMP_IF_EQUAL: u16 = 0x15;
 const RETURN: u16 = 0x06;

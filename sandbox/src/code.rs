@@ -1,10 +1,13 @@
 //! The checks on a program's text that need no language: they answer before any process starts.
 
+use crate::level::Language;
 use crate::program::Program;
 use crate::record::{Record, Status};
 
 /// The longest program.
 pub(crate) const MAX_CODE_BYTES: usize = 1024 * 1024;
+/// The longest command line: the kernel's `MAX_ARG_STRLEN` (32 pages of 4 KiB), which counts the NUL at its end.
+pub(crate) const MAX_COMMAND_BYTES: usize = 128 * 1024 - 1;
 
 /// The text without the mark that some editors put before it.
 pub(crate) fn without_mark(code: &str) -> &str {
@@ -18,6 +21,13 @@ pub(crate) fn refuse(program: &Program) -> Option<Record> {
         (None, "the program is empty".to_owned())
     } else if let Some(line) = code.lines().position(|line| line.contains('\0')) {
         (None, format!("line {}: the program holds a NUL byte", line + 1))
+    } else if program.language == Language::Bash && code.len() > MAX_COMMAND_BYTES {
+        let length = code.len();
+        let message = format!(
+            "the command line has {length} bytes; the limit is {MAX_COMMAND_BYTES}: write long input to a file first, \
+             and let the command read that"
+        );
+        (Some("code_bytes"), message)
     } else if code.len() > MAX_CODE_BYTES {
         let length = code.len();
         (Some("code_bytes"), format!("the program has {length} bytes; the limit is {MAX_CODE_BYTES}"))
@@ -32,7 +42,7 @@ pub(crate) fn refuse(program: &Program) -> Option<Record> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::level::{Language, Level};
+    use crate::level::Level;
 
     #[test]
     fn text_that_cannot_run_is_refused_with_a_reason() {
@@ -43,5 +53,9 @@ mod tests {
         let long = refused(&"#".repeat(MAX_CODE_BYTES + 1)).unwrap();
         assert_eq!(long.limit.as_deref(), Some("code_bytes"));
         assert_eq!(long.status, Status::SyntaxError);
+        let command = |length| refuse(&Program::new(Language::Bash, Level::Shell, "#".repeat(length)));
+        assert!(command(MAX_COMMAND_BYTES).is_none());
+        let long = command(MAX_COMMAND_BYTES + 1).unwrap();
+        assert!(long.error.unwrap().contains("command line"));
     }
 }

@@ -10,9 +10,12 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::RecvFlags;
 use rustix::process::Signal;
 
-use crate::broker::{Reply, receive};
+use crate::broker::{Reply, receive, wait_until_readable};
 use crate::error::Error;
 use crate::sys::Ended;
+
+/// How long the guest of a dead broker may take to die.
+const DYING: Duration = Duration::from_secs(2);
 
 /// A running child.
 #[derive(Debug)]
@@ -121,10 +124,12 @@ impl Guest {
         let packet = receive(&self.reply, RecvFlags::empty()).map_err(Error::Watch)?;
         let reply = packet.map(|packet| packet.decode::<Reply>()).transpose().map_err(Error::Watch)?;
         self.has_ended = true;
-        match reply {
-            Some(reply) => reply.into_ended().map_err(Error::Broker),
-            None => Err(Error::BrokerDied),
+        if let Some(reply) = reply {
+            return reply.into_ended().map_err(Error::Broker);
         }
+        // Its guests die with it, a command's tree by its supervisor's hand: nothing runs on when that is told.
+        wait_until_readable(&self.pidfd, DYING).ok();
+        Err(Error::BrokerDied)
     }
 }
 

@@ -124,7 +124,12 @@ impl Sandbox {
     fn permit(&self, program: &Program) -> Result<(), String> {
         let (level, most) = (program.level, self.options.max_level());
         if (program.language == Language::Bash) != (level == Level::Shell) {
-            return Err(format!("{} does not run at level {level}", program.language));
+            let may = if level == Level::Shell {
+                "that level is for commands: choose strict, standard or lenient"
+            } else {
+                "commands run at level shell alone"
+            };
+            return Err(format!("{} does not run at level {level}; {may}", program.language));
         }
         if level > most {
             let may = if level == Level::Shell {

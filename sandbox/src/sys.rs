@@ -136,6 +136,15 @@ pub(crate) fn block_signals(signals: &[i32]) -> io::Result<()> {
         .map(drop)
 }
 
+/// Gives every signal its default action but `SIGPIPE`, which Rust's own start ignores: what a caller ignored (`nohup`,
+/// `SIGCHLD`) would go down to every child.
+pub(crate) fn default_signals() {
+    for signal in (1..32).filter(|signal| *signal != libc::SIGPIPE) {
+        // SAFETY: no handler is set, only the default action; numbers that cannot be changed are refused.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
 /// Waits for one of these blocked signals.
 pub(crate) fn wait_for_signal(signals: &[i32]) -> io::Result<i32> {
     let set = signal_set(signals);

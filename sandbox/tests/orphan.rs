@@ -1,4 +1,4 @@
-//! A server that is killed leaves no process, and its successor sweeps up its directory.
+//! A server that is killed leaves no process of any kind a second later, and its successor sweeps up its directories.
 
 #[cfg(test)]
 #[allow(dead_code, reason = "each suite uses its part of the support module")]
@@ -9,37 +9,37 @@ mod suite {
     use std::path::Path;
     use std::time::Duration;
 
-    use nanoclaw_sandbox::Level;
+    use nanoclaw_sandbox::{Language, Level, Program};
 
-    use super::support;
+    use super::support::{self, Process, eventually};
 
     /// Set in the process that is to be killed: where its private directories are.
     const VICTIM: &str = "NANOCLAW_TEST_VICTIM";
 
-    /// Asks again and again for up to ten seconds.
-    #[expect(clippy::disallowed_methods, reason = "the test waits for other processes")]
-    fn eventually(what: &str, mut asked: impl FnMut() -> bool) {
-        for _ in 0..1_000 {
-            if asked() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("it never came to be: {what}");
-    }
-
-    fn guest_of(victim: u32) -> Option<String> {
-        let tasks = std::fs::read_dir(format!("/proc/{victim}/task")).ok()?;
-        let children =
-            tasks.flatten().filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
-        children.flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).next()
+    /// Lives as a busy server until it is killed.
+    fn live_as_victim(scratch: &Path) {
+        let sandbox = support::sandbox(scratch);
+        assert!(sandbox.report().able());
+        let programs = [
+            support::python(Level::Lenient, "open('here', 'w').close()\nwhile True: pass"),
+            support::python(Level::Strict, "while True: pass"),
+            support::javascript(Level::Lenient, "for (;;) {}"),
+            Program::new(
+                Language::Bash,
+                Level::Shell,
+                "trap '' TERM; setsid sleep 86398 & (nohup sleep 86398 &) ; >here; sleep 86398",
+            ),
+        ];
+        support::in_parallel(programs.to_vec(), 4, |mut program| {
+            program.timeout_ms = Some(60_000);
+            sandbox.run(&program, &|| false)
+        });
     }
 
     #[test]
     fn a_killed_server_leaves_nothing() {
         if let Some(scratch) = std::env::var_os(VICTIM) {
-            let program = support::python(Level::Lenient, "open('here', 'w').close()\nwhile True: pass");
-            support::sandbox(Path::new(&scratch)).run(&program, &|| false);
+            live_as_victim(Path::new(&scratch));
             return;
         }
         let scratch = tempfile::tempdir().unwrap();
@@ -49,15 +49,23 @@ mod suite {
             .env(VICTIM, scratch.path())
             .spawn()
             .unwrap();
-        let works = |entry: std::fs::DirEntry| entry.path().join("here").exists();
-        eventually("the guest works", || std::fs::read_dir(scratch.path()).unwrap().flatten().any(works));
-        let guest = guest_of(victim.id()).unwrap();
+        let works = |entry: &std::fs::DirEntry| entry.path().join("here").exists();
+        eventually("the guests work", || {
+            std::fs::read_dir(scratch.path()).unwrap().flatten().filter(works).count() == 2
+        });
+        let named = |name: &str| Process::below(victim.id()).iter().filter(|one| one.name == name).count();
+        eventually("everybody is there", || {
+            named("nanoclaw-guest") == 3 && named("sleep") == 3 && named("nanoclaw-shell") == 1
+        });
+        let all = Process::below(victim.id());
+        let count = |name: &str| all.iter().filter(|one| one.name == name).count();
+        assert_eq!((count("nanoclaw-broker"), count("nanoclaw-zygote")), (1, 3), "{all:?}");
         victim.kill().unwrap();
         victim.wait().unwrap();
-        eventually("the guest is dead", || {
-            let state = std::fs::read_to_string(format!("/proc/{guest}/stat")).unwrap_or_default();
-            state.is_empty() || state.contains(") Z ")
-        });
+        #[expect(clippy::disallowed_methods, reason = "the promise is a second")]
+        std::thread::sleep(Duration::from_secs(1));
+        let alive: Vec<&Process> = all.iter().filter(|one| one.is_alive()).collect();
+        assert!(alive.is_empty(), "alive a second later: {alive:?}");
         assert!(support::sandbox(scratch.path()).report().able());
         support::assert_nothing_left(scratch.path());
     }

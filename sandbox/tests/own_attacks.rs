@@ -16,8 +16,8 @@ mod suite {
     use super::support::canary::{self, Canary, escaped};
     use super::support::{self, Sample};
 
-    /// The languages whose attacks run. One line switches the shell's on: add `Language::Bash`.
-    const LANGUAGES: &[Language] = &[Language::Python, Language::JavaScript];
+    /// The languages whose attacks run.
+    const LANGUAGES: &[Language] = &[Language::Python, Language::JavaScript, Language::Bash];
     /// Long enough for a program that ends by itself on a busy machine.
     const PATIENT_MS: u64 = 10_000;
     /// Enough for a program that ends only by its limit.
@@ -116,6 +116,8 @@ mod suite {
         canary.assert_untouched();
         assert_no_process_left();
         canary.remove();
+        // Waits for the remover, which has much to do.
+        drop(sandbox);
         support::assert_nothing_left(scratch.path());
     }
 }

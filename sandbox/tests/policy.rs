@@ -117,17 +117,17 @@ mod suite {
         assert_eq!(record.stdout, "in a session\n", "{record:#?}");
     }
 
-    /// Two filters at the end; a zygote's children have two more from before: the early kill list and the zygote's own.
+    /// The broker's and two at the end; a zygote's children have two more between: the early kill list and the zygote's own.
     #[test]
     fn the_filters_stack() {
         let _turn = support::alone();
         let scratch = tempfile::tempdir().unwrap();
         let sandbox = support::sandbox(scratch.path());
         for (program, filters) in [
-            (support::javascript(Level::Strict, "for (;;) {}"), "2"),
-            (support::python(Level::Lenient, "while True: pass"), "4"),
-            (support::python(Level::Standard, "while True: pass"), "4"),
-            (Program::new(Language::Bash, Level::Shell, "sleep 100"), "2"),
+            (support::javascript(Level::Strict, "for (;;) {}"), "3"),
+            (support::python(Level::Lenient, "while True: pass"), "5"),
+            (support::python(Level::Standard, "while True: pass"), "5"),
+            (Program::new(Language::Bash, Level::Shell, "sleep 100"), "3"),
         ] {
             let seen = std::cell::RefCell::new(String::new());
             // Asked again and again while the program runs.

@@ -22,12 +22,18 @@ use crate::clock::now;
 use crate::error::Error;
 use crate::guest::{Ends, Guest};
 
-/// How long the broker may take to start a child. A zygote that loads large modules comes before the first one.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long the broker may take to fork on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long it may take to start a child of a zygote, whose own time to warm up is shorter: the broker tells of that.
+const ZYGOTE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a caller that has cancelled waits for the word that nothing runs: its directory is removed next.
+const LET_GO_TIMEOUT: Duration = Duration::from_millis(150);
 /// How long a full socket may stay full before the broker counts as stuck.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a waiting caller is asked whether it has been cancelled.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
+/// How long a broker whose socket is closed may take to be dead.
+const DYING: Duration = Duration::from_millis(500);
 /// How long a broker that was let go may take to end its children.
 const CLOSING_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -82,11 +88,16 @@ impl Link {
             Err(error) => return Err(Error::Order(error)),
         };
         drop((theirs, ends.theirs));
-        match await_start(&reply, cancel) {
+        let is_python = matches!(order.task, Task::Python { .. });
+        match await_start(&reply, if is_python { ZYGOTE_TIMEOUT } else { START_TIMEOUT }, cancel) {
             Ok((pid, pidfd)) => {
                 broker.has_answered.store(true, Ordering::Relaxed);
                 let guest = Guest::new(pid, pidfd, reply, ends.ours);
                 Ok(if matches!(order.task, Task::Shell(_)) { guest.asked_first() } else { guest })
+            }
+            // It has no descriptor left for the order, or none for the reply; its other runs go on.
+            Err(Error::BrokerDied) if !broker.is_dead() => {
+                Err(Error::Broker("the sandbox's broker dropped the run: too many at once".to_owned()))
             }
             Err(error) => {
                 if matches!(error, Error::BrokerDied | Error::BrokerStuck) {
@@ -150,6 +161,13 @@ impl Broker {
         Ok(Self { control, process: Mutex::new(process), has_answered: AtomicBool::new(false) })
     }
 
+    /// Whether it has ended, or does so in a moment: its socket closes first.
+    fn is_dead(&self) -> bool {
+        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        wait_for_end(&process, DYING);
+        !matches!(process.try_wait(), Ok(None))
+    }
+
     fn kill(&self) {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         // It may be gone already; that is what is wanted.
@@ -186,13 +204,18 @@ fn is_hang_up(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
-fn await_start(reply: &OwnedFd, cancel: &dyn Fn() -> bool) -> Result<(i32, OwnedFd), Error> {
+fn await_start(
+    reply: &OwnedFd,
+    patience: Duration,
+    cancel: &dyn Fn() -> bool,
+) -> Result<(i32, OwnedFd), Error> {
     let start = now();
     while !wait_until_readable(reply, CANCEL_POLL).map_err(|error| Error::Watch(error.into()))? {
         if cancel() {
+            let_go(reply);
             return Err(Error::Cancelled);
         }
-        if start.elapsed() > START_TIMEOUT {
+        if start.elapsed() > patience {
             return Err(Error::BrokerStuck);
         }
     }
@@ -206,6 +229,16 @@ fn await_start(reply: &OwnedFd, cancel: &dyn Fn() -> bool) -> Result<(i32, Owned
             Err(Error::Broker("the broker's answer makes no sense".to_owned()))
         }
     }
+}
+
+/// Tells the broker that nobody waits for a run any more, and gives it the time to end what may have begun.
+fn let_go(reply: &OwnedFd) {
+    rustix::net::shutdown(reply, rustix::net::Shutdown::Write).ok();
+    let start = now();
+    while let Some(left) = LET_GO_TIMEOUT.checked_sub(start.elapsed())
+        && wait_until_readable(reply, left).unwrap_or(false)
+        && matches!(packet::receive(reply, RecvFlags::empty()), Ok(Some(_)))
+    {}
 }
 
 /// Waits until there is something to read, or the other end is closed; false once `patience` is over.

@@ -6,7 +6,9 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -91,6 +93,16 @@ pub(crate) fn receive(socket: impl AsFd, flags: RecvFlags) -> io::Result<Option<
     Ok(Some(Packet { bytes, descriptors }))
 }
 
+/// Whether the other end of a socket on which nothing is ever received has been closed, or shut down for writing.
+pub(crate) fn is_abandoned(socket: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(socket, ABANDONED)];
+    let at_once = Timespec::try_from(Duration::ZERO).ok();
+    matches!(rustix::event::poll(&mut polled, at_once.as_ref()), Ok(ready) if ready > 0)
+}
+
+/// What a poll says of such a socket.
+pub(crate) const ABANDONED: PollFlags = PollFlags::RDHUP;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +121,19 @@ mod tests {
         let packet = receive(&other, RecvFlags::empty()).unwrap().unwrap();
         assert_eq!((packet.decode::<i32>().unwrap(), packet.descriptors.len()), (2, 0));
         assert!(receive(&other, RecvFlags::empty()).unwrap().is_none(), "the other end is closed");
+    }
+
+    #[test]
+    fn an_abandoned_socket_is_known() {
+        let (one, other) = pair().unwrap();
+        assert!(!is_abandoned(&one));
+        send(one.as_fd(), &1, &[]).unwrap();
+        rustix::net::shutdown(&other, rustix::net::Shutdown::Write).unwrap();
+        assert!(is_abandoned(&one));
+        assert!(receive(&other, RecvFlags::empty()).unwrap().is_some(), "it still receives");
+        let (one, other) = pair().unwrap();
+        drop(other);
+        assert!(is_abandoned(&one));
     }
 
     #[test]

@@ -19,12 +19,16 @@ use super::zygote::Nursery;
 use crate::child::{self, Heritage, Kit};
 use crate::clock::now;
 use crate::javascript::Engine;
-use crate::policy::{Filters, Profile, compile};
+use crate::policy::{Filters, Profile, compile, compile_for_broker};
 use crate::shell;
 use crate::sys::{self, Fork};
 
 /// How often idle zygotes are looked at.
 const TICK: Duration = Duration::from_secs(30);
+/// How often zygotes that owe a child are looked at.
+const BUSY_TICK: Duration = Duration::from_millis(50);
+/// How often in one turn what orphans leave is looked for at once: their children become the broker's.
+const ORPHAN_ROUNDS: usize = 64;
 /// How often orphans are looked for while there may be some.
 const ORPHAN_TICK: Duration = Duration::from_millis(20);
 /// How long the supervisors of commands may take to end their trees once the server is gone.
@@ -40,6 +44,15 @@ struct Run {
     pidfd: OwnedFd,
     reply: OwnedFd,
     is_shell: bool,
+    /// Its server wants no more of it: it has been told to end.
+    is_let_go: bool,
+}
+
+/// What a look at all descriptors found: the socket to the server, then the runs in their order.
+struct Ready {
+    control: bool,
+    ended: Vec<bool>,
+    abandoned: Vec<bool>,
 }
 
 /// Everything that the broker knows.
@@ -74,6 +87,8 @@ pub(crate) fn serve() -> ! {
 /// Leaves everything of the server's behind but the socket.
 fn begin() -> io::Result<OwnedFd> {
     let control = child::settle_descriptors()?;
+    sys::default_signals();
+    sys::block_signals(&[])?;
     // Terminal signals are the server's affair.
     rustix::process::setsid()?;
     rustix::thread::set_name(c"nanoclaw-broker")?;
@@ -85,6 +100,8 @@ fn begin() -> io::Result<OwnedFd> {
     // When memory runs out, a guest goes before the server. Where that cannot be said, the kernel decides alone.
     std::fs::write("/proc/self/oom_score_adj", GUESTS_GO_FIRST).ok();
     child::shed_privileges().map_err(io::Error::other)?;
+    let filter = compile_for_broker().map_err(io::Error::other)?;
+    child::install("the broker's", &filter).map_err(io::Error::other)?;
     rustix::io::ioctl_fionbio(&control, true)?;
     Ok(control)
 }
@@ -93,58 +110,83 @@ impl Broker {
     /// Waits for something to do and does it; says whether to go on.
     fn turn(&mut self) -> io::Result<bool> {
         let ready = self.wait()?;
-        let is_ready = |index: usize| ready.get(index).copied().unwrap_or(false);
-        let mut index = 1;
-        self.has_orphans |= self.bury(|| {
-            index += 1;
-            is_ready(index - 1)
-        });
+        self.let_go(&ready.abandoned);
+        self.bury(&ready.ended);
         self.has_orphans |= self.nursery.listen();
-        let goes_on = !is_ready(0) || self.take_orders()?;
+        let goes_on = !ready.control || self.take_orders()?;
         for newborn in self.nursery.newborns() {
             self.adopt(newborn.pid, newborn.reply, false);
         }
         self.nursery.tidy();
-        if self.has_orphans && self.nursery.is_quiet() {
-            self.has_orphans = self.kill_orphans();
-        }
+        self.end_orphans();
         Ok(goes_on)
     }
 
-    /// Which descriptors have something: the socket to the server, then the runs in order. Zygotes only wake it up.
-    fn wait(&self) -> rustix::io::Result<Vec<bool>> {
+    /// Zygotes only wake it up.
+    fn wait(&self) -> rustix::io::Result<Ready> {
+        let count = self.runs.len();
         let mut polled = vec![PollFd::new(&self.control, PollFlags::IN)];
         polled.extend(self.runs.iter().map(|run| PollFd::new(&run.pidfd, PollFlags::IN)));
-        let known = polled.len();
+        polled.extend(self.runs.iter().map(|run| {
+            // Told once, that end would be told again and again.
+            if run.is_let_go {
+                PollFd::new(&run.pidfd, PollFlags::empty())
+            } else {
+                PollFd::new(&run.reply, packet::ABANDONED)
+            }
+        }));
         polled.extend(self.nursery.sockets().map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
-        let tick = if self.has_orphans { ORPHAN_TICK } else { TICK };
+        let tick = if self.has_orphans {
+            ORPHAN_TICK
+        } else if self.nursery.is_busy() {
+            BUSY_TICK
+        } else {
+            TICK
+        };
         let timeout = Timespec::try_from(tick).map_err(|_| Errno::INVAL)?;
         match rustix::event::poll(&mut polled, Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error),
         }
-        Ok(polled.iter().take(known).map(|descriptor| !descriptor.revents().is_empty()).collect())
+        let mut found = polled.iter().map(|descriptor| !descriptor.revents().is_empty());
+        let control = found.next().unwrap_or(false);
+        let ended = found.by_ref().take(count).collect();
+        Ok(Ready { control, ended, abandoned: found.take(count).collect() })
     }
 
-    /// Reaps the runs that have ended; says whether one of them may have left processes behind.
-    fn bury(&mut self, mut is_ready: impl FnMut() -> bool) -> bool {
-        let mut left = false;
-        self.runs.retain(|run| {
-            if !is_ready() {
-                return true;
+    /// Ends the runs that nobody waits for any more.
+    fn let_go(&mut self, abandoned: &[bool]) {
+        for (run, _) in self.runs.iter_mut().zip(abandoned).filter(|(_, is_abandoned)| **is_abandoned) {
+            if !run.is_let_go {
+                run.is_let_go = true;
+                run.end();
             }
+        }
+    }
+
+    /// Reaps the runs that have ended, ends what they left behind, and says so.
+    fn bury(&mut self, ended: &[bool]) {
+        let mut gone = Vec::new();
+        for (run, has_ended) in std::mem::take(&mut self.runs).into_iter().zip(ended) {
+            if *has_ended { gone.push(run) } else { self.runs.push(run) }
+        }
+        let mut replies = Vec::new();
+        for run in gone {
             let reply = match sys::reap(run.pid.as_raw_nonzero().get()) {
                 Ok(ended) => {
-                    left |= run.is_shell && ended.signal.is_some();
+                    // A supervisor that was killed could not end its tree.
+                    self.has_orphans |= run.is_shell && ended.signal.is_some();
                     Reply::ended(&ended)
                 }
                 Err(error) => Reply::Failed { message: format!("cannot reap the child: {error}") },
             };
+            replies.push((run.reply, reply));
+        }
+        self.end_orphans();
+        for (socket, reply) in replies {
             // A server that no longer listens has let go of the run.
-            packet::send(run.reply.as_fd(), &reply, &[]).ok();
-            false
-        });
-        left
+            packet::send(socket.as_fd(), &reply, &[]).ok();
+        }
     }
 
     /// Takes what the server has sent; false once the server is gone.
@@ -163,14 +205,16 @@ impl Broker {
         let order = packet.decode::<Order>();
         let mut descriptors = packet.descriptors.into_iter();
         let Some(reply) = descriptors.next() else { return };
-        let outcome = match (order, Kit::from_descriptors(descriptors)) {
-            (Ok(order), Some(kit)) => self.start(order, kit, reply),
-            (Err(error), _) => Err((reply, format!("cannot decode the order: {error}"))),
-            (_, None) => Err((reply, "the order lacks a descriptor".to_owned())),
-        };
-        if let Err((reply, message)) = outcome {
-            // A server that no longer listens has let go of the run.
-            packet::send(reply.as_fd(), &Reply::Failed { message }, &[]).ok();
+        match (order, Kit::from_descriptors(descriptors)) {
+            (Ok(order), Some(kit)) => self.start_or_refuse(order, kit, reply),
+            (Err(error), _) => refuse(&reply, format!("cannot decode the order: {error}")),
+            (_, None) => refuse(&reply, "the order lacks a descriptor".to_owned()),
+        }
+    }
+
+    fn start_or_refuse(&mut self, order: Order, kit: Kit, reply: OwnedFd) {
+        if let Err((reply, message)) = self.start(order, kit, reply) {
+            refuse(&reply, message);
         }
     }
 
@@ -228,9 +272,10 @@ impl Broker {
         match rustix::process::pidfd_open(known, PidfdFlags::empty()) {
             Ok(pidfd) => {
                 let started = packet::send(reply.as_fd(), &Reply::Started { pid }, &[pidfd.as_fd()]);
-                let run = Run { pid: known, pidfd, reply, is_shell };
+                let mut run = Run { pid: known, pidfd, reply, is_shell, is_let_go: false };
                 if started.is_err() {
                     // Nobody waits for it any more.
+                    run.is_let_go = true;
                     run.end();
                 }
                 self.runs.push(run);
@@ -238,43 +283,59 @@ impl Broker {
             Err(error) => {
                 rustix::process::kill_process(known, Signal::KILL).ok();
                 sys::reap(pid).ok();
-                let message = format!("cannot watch the child: {error}");
-                packet::send(reply.as_fd(), &Reply::Failed { message }, &[]).ok();
+                self.has_orphans |= is_shell;
+                refuse(&reply, format!("cannot watch the child: {error}"));
             }
         }
     }
 
-    /// Kills what a killed supervisor left; says whether there was something.
-    fn kill_orphans(&self) -> bool {
+    /// Ends what killed supervisors and zygotes left, unless a zygote may have a child that nobody has heard of.
+    fn end_orphans(&mut self) {
+        if !self.has_orphans || !self.nursery.is_quiet() {
+            return;
+        }
+        // One that forks on and on is met again at the next tick; so are all if there is no descriptor to look with.
+        self.has_orphans = !(0..ORPHAN_ROUNDS).any(|_| self.kill_orphans().is_ok_and(|killed| killed == 0));
+    }
+
+    /// Kills and reaps the children that nobody knows; says how many there were.
+    fn kill_orphans(&self) -> io::Result<usize> {
         let known: Vec<i32> = self.runs.iter().map(|run| run.pid.as_raw_nonzero().get()).collect();
-        let children = shell::children_of_this_thread().unwrap_or_default();
-        let orphans = children.into_iter().filter(|pid| !known.contains(pid) && !self.nursery.has(*pid));
-        let mut found = false;
-        for orphan in orphans.filter_map(Pid::from_raw) {
-            found = true;
-            rustix::process::kill_process(orphan, Signal::KILL).ok();
+        let children = shell::children_of_this_thread()?.into_iter();
+        let orphans = children.filter(|pid| !known.contains(pid) && !self.nursery.has(*pid));
+        let orphans: Vec<Pid> = orphans.filter_map(Pid::from_raw).collect();
+        for orphan in &orphans {
+            rustix::process::kill_process(*orphan, Signal::KILL).ok();
+        }
+        for orphan in &orphans {
             sys::reap(orphan.as_raw_nonzero().get()).ok();
         }
-        found
+        Ok(orphans.len())
     }
 
     /// Ends everything: the server is gone. Guests die with this process; supervisors need a moment for their trees.
     fn farewell(mut self) {
         self.nursery = Nursery::default();
-        for run in &self.runs {
+        for run in &mut self.runs {
+            run.is_let_go = true;
             run.end();
         }
+        // The server's end is closed and would say so at every look.
+        let Ok((silent, _kept)) = packet::pair() else { return };
+        self.control = silent;
         let start = now();
         while !self.runs.is_empty() && start.elapsed() < FAREWELL {
             let Ok(ready) = self.wait() else { return };
-            let mut index = 0;
-            self.has_orphans |= self.bury(|| {
-                index += 1;
-                ready.get(index).copied().unwrap_or(false)
-            });
+            self.bury(&ready.ended);
         }
-        while self.kill_orphans() && start.elapsed() < FAREWELL {}
+        while self.kill_orphans().is_ok_and(|killed| killed > 0) && start.elapsed() < FAREWELL {}
     }
+}
+
+/// Says that there is no child.
+fn refuse(reply: &OwnedFd, message: String) {
+    // A server that no longer listens has let go of the run.
+    packet::send(reply.as_fd(), &Reply::Failed { message }, &[]).ok();
 }
 
 impl Run {

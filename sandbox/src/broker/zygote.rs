@@ -30,6 +30,10 @@ const MAX_IDLE: Duration = Duration::from_secs(10 * 60);
 const SPARES: usize = 2;
 /// So many children in a row that die unused mean that none will live.
 const MAX_DEATHS: u32 = 3;
+/// How long a zygote may take to become warm: large modules take their time.
+const WARM_UP: Duration = Duration::from_secs(50);
+/// How long a warm one may take to answer with the next child, which is milliseconds' work.
+const ANSWER: Duration = Duration::from_secs(5);
 /// How much of a dying zygote's last words is told.
 const LAST_WORDS_BYTES: u64 = 4 * 1024;
 
@@ -69,6 +73,8 @@ struct Zygote {
     spares: Vec<Spare>,
     /// Children asked for and not yet there.
     expected: usize,
+    /// Since when it owes an answer: the first child that it was asked for, or the last one that it had.
+    asked: Instant,
     /// Children in a row that were dead when their run came.
     deaths: u32,
 }
@@ -125,11 +131,25 @@ impl Nursery {
         self.zygotes.iter().map(|zygote| zygote.socket.as_fd())
     }
 
-    /// Hears all zygotes; says whether one has died, whose last child nobody knows then.
+    /// Hears all zygotes, and ends those that no longer answer; says whether one is gone whose last child nobody knows.
     pub(crate) fn listen(&mut self) -> bool {
-        let count = self.zygotes.len();
-        self.zygotes.retain_mut(|zygote| zygote.hear(&mut self.newborns));
-        self.zygotes.len() < count
+        let mut has_lost = false;
+        self.zygotes.retain_mut(|zygote| {
+            zygote.queue.retain(|waiting| !packet::is_abandoned(&waiting.reply));
+            let owes = zygote.expected > 0;
+            let lives = zygote.hear(&mut self.newborns) && zygote.is_answering();
+            if !lives {
+                has_lost |= owes;
+                zygote.tell_end();
+            }
+            lives
+        });
+        has_lost
+    }
+
+    /// Whether a run waits for a child.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.zygotes.iter().any(|zygote| zygote.expected > 0 || !zygote.queue.is_empty())
     }
 
     /// The runs that have been taken since the last time.
@@ -181,6 +201,7 @@ impl Zygote {
             queue: VecDeque::new(),
             spares: Vec::new(),
             expected: 0,
+            asked: now(),
             deaths: 0,
         })
     }
@@ -209,7 +230,19 @@ impl Zygote {
                 // Full: it has enough to do. Gone: its end is heard next.
                 return;
             }
+            if self.expected == 0 {
+                self.asked = now();
+            }
             self.expected += 1;
+        }
+    }
+
+    /// Whether it has done in time what it was asked for.
+    fn is_answering(&self) -> bool {
+        if self.is_ready {
+            self.expected == 0 || self.asked.elapsed() < ANSWER
+        } else {
+            self.born.elapsed() < WARM_UP
         }
     }
 
@@ -244,10 +277,7 @@ impl Zygote {
             let packet = match packet::receive(&self.socket, RecvFlags::empty()) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
                 Ok(Some(packet)) => packet,
-                Ok(None) | Err(_) => {
-                    self.bury();
-                    return false;
-                }
+                Ok(None) | Err(_) => return false,
             };
             match packet.decode::<ZygoteReply>() {
                 Ok(ZygoteReply::Ready) => {
@@ -255,6 +285,7 @@ impl Zygote {
                     self.serve(newborns);
                 }
                 Ok(ZygoteReply::Born { pid }) => {
+                    self.asked = now();
                     self.expected = self.expected.saturating_sub(1);
                     self.spares
                         .extend(packet.descriptors.into_iter().next().map(|socket| Spare { pid, socket }));
@@ -279,10 +310,16 @@ impl Zygote {
         }
     }
 
-    /// It is gone without having been told to go.
-    fn bury(&mut self) {
-        let words = self.last_words();
-        self.refuse_all(&format!("the Python zygote of level {} died: {words}", self.spec.level));
+    /// Tells those who wait for it that it is gone: it died without having been told to, or does not answer.
+    fn tell_end(&mut self) {
+        let level = self.spec.level;
+        let message = if self.is_answering() {
+            format!("the Python zygote of level {level} died: {}", self.last_words())
+        } else {
+            let what = if self.is_ready { "answer" } else { "become warm" };
+            format!("the Python zygote of level {level} does not {what}; it has been ended")
+        };
+        self.refuse_all(&message);
     }
 
     /// The last line of what it and its spare children have written to standard error.

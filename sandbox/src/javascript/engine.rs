@@ -21,6 +21,9 @@ const STACK_BYTES: usize = 2 * 1024 * 1024;
 /// The engine may use so much of the address space; the rest is for this program itself.
 const HEAP_SHARE: (u64, u64) = (3, 4);
 
+/// How much more time than the limit a guest has by its own clock: the parent's starts later, and its kill comes first.
+const PARENT_FIRST: Duration = Duration::from_secs(2);
+
 /// What the prelude answers.
 pub(super) struct Host<'js> {
     /// The text of a value.
@@ -41,6 +44,7 @@ pub(crate) struct Engine {
     meter: Rc<Meter>,
     start: Rc<Cell<Instant>>,
     random: Rc<Cell<u64>>,
+    overdue: Rc<Cell<bool>>,
 }
 
 impl Engine {
@@ -52,7 +56,7 @@ impl Engine {
         let (context, parser) = (Context::full(&runtime)?, Context::full(&runtime)?);
         let (start, random) = (Rc::new(Cell::new(now())), Rc::new(Cell::new(1)));
         let host = context.with(|ctx| prepare(&ctx, &start, &random))?;
-        Ok(Self { runtime, context, parser, host, meter, start, random })
+        Ok(Self { runtime, context, parser, host, meter, start, random, overdue: Rc::default() })
     }
 
     /// Makes this process's copy its own, within the limits of a run.
@@ -65,11 +69,20 @@ impl Engine {
         rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
         // Zero would stay zero.
         self.random.set(u64::from_ne_bytes(seed) | 1);
-        let (start, timeout) = (now(), Duration::from_millis(limits.timeout_ms));
+        let (start, timeout) = (now(), Duration::from_millis(limits.timeout_ms) + PARENT_FIRST);
         self.start.set(start);
-        // The parent's kill comes first. This one ends a guest whose parent is stopped.
-        self.runtime.set_interrupt_handler(Some(Box::new(move || start.elapsed() > timeout)));
+        // This one ends a guest whose parent is stopped.
+        let overdue = Rc::clone(&self.overdue);
+        self.runtime.set_interrupt_handler(Some(Box::new(move || {
+            overdue.set(overdue.get() || start.elapsed() > timeout);
+            overdue.get()
+        })));
         Ok(())
+    }
+
+    /// Whether the guest's own clock ran out: an interrupted job ends the queue as if there were none left.
+    pub(super) fn is_overdue(&self) -> bool {
+        self.overdue.get()
     }
 
     /// Whether the allocator ever refused memory.

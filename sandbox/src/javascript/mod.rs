@@ -59,6 +59,7 @@ pub(crate) fn run(
         }
     };
     let (exit, result, error) = match end {
+        _ if engine.is_overdue() => (ERROR_EXIT, None, Some(format!("it ran past {} ms", limits.timeout_ms))),
         End::Fine(result) => (0, result, None),
         End::NoMemory(error) if engine.was_refused() => (OUT_OF_MEMORY_EXIT, None, Some(error)),
         End::Error(error) | End::NoMemory(error) => (ERROR_EXIT, None, Some(error)),

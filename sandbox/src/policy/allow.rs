@@ -253,7 +253,11 @@ pub(super) const ALLOWED: &[Rule] = rows! {
     Shell DESCRIPTOR_CONTROL, "descriptor flags, locks on its own files": fcntl;
     Shell OWN_TRAITS, "names, and what can only become less": prctl;
     Shell OF_ITSELF, "limits can be lowered; nothing can raise them again": prlimit64;
-    Shell OF_ITSELF, "where it runs": sched_getaffinity sched_setaffinity sched_getscheduler sched_getparam;
+    Shell OF_ITSELF, "where it runs": sched_setaffinity;
+    Shell Outcome::Allow, "the C library asks this of each thread by its number; which numbers are taken, kill tells as well":
+        sched_getaffinity sched_getscheduler sched_getparam;
+    Shell Outcome::Allow, "make and others set the ids that they have; without a capability the kernel lets them have no other":
+        setuid setgid setreuid setregid setresuid setresgid;
     Shell Outcome::Allow, "facts": sched_get_priority_max sched_get_priority_min getresuid getresgid getcpu getpriority;
     Shell OWN_BARRIERS, "runtimes order their own threads": membarrier;
     Shell OWN_PRIORITY, "nice": setpriority;

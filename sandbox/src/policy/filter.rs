@@ -1,7 +1,8 @@
 //! Turns the tables into BPF programs.
 //!
-//! Owns: the order of the filters, and what seccompiler cannot say. A zygote gets the kill list without what it still
-//! needs; a child gets the allow list, then the whole kill list: it takes `seccomp` itself away and so comes last, and
+//! Owns: the order of the filters, and what seccompiler cannot say. The broker lives behind what is deadly for everybody,
+//! and so does all that descends from it. A zygote gets the rest of the kill list without what it still needs; a child
+//! gets the allow list, then the whole rest: it takes `seccomp` itself away and so comes last, and
 //! the kernel heeds the most severe answer. seccompiler checks the architecture but not x32, and has one action per
 //! filter; so x32 numbers and single answers (`ENOSYS`, pretended success) stand in a short hand-written prefix that
 //! falls through into its program. BPF jumps are relative: the two join without changes.
@@ -45,7 +46,7 @@ pub(crate) struct FilterError(#[from] seccompiler::BackendError);
 /// The filters of one profile.
 #[derive(Debug)]
 pub(crate) struct Filters {
-    /// The kill list without what the set-up of a zygote still needs. Holds from before its exec.
+    /// Code's kill list without what the set-up of a zygote still needs. Holds from before its exec.
     pub early: BpfProgram,
     /// The kill list without what a warm zygote still needs: exec is over.
     pub zygote: BpfProgram,
@@ -53,9 +54,19 @@ pub(crate) struct Filters {
     pub last: [BpfProgram; 2],
 }
 
-/// Compiles the tables for a profile under a kernel's landlock ABI.
+/// Compiles what is deadly for everybody: the broker lives behind it, and every child inherits it.
+pub(crate) fn compile_for_broker() -> Result<BpfProgram, FilterError> {
+    let killed: Vec<&Rule> =
+        KILLED.iter().chain(legacy::KILLED).filter(|rule| rule.whom == For::All).collect();
+    let program = kill_program(&killed)?;
+    #[cfg(feature = "ablation")]
+    let program = crate::ablation::open_for_broker(program);
+    Ok(program)
+}
+
+/// Compiles the rest of the tables for a profile under a kernel's landlock ABI.
 pub(crate) fn compile(profile: Profile, landlock_abi: u32) -> Result<Filters, FilterError> {
-    let killed = killed_rules(profile);
+    let killed: Vec<&Rule> = killed_rules(profile).into_iter().filter(|rule| rule.whom != For::All).collect();
     let without = |needed: &[&str]| -> Vec<&Rule> {
         killed.iter().copied().filter(|rule| !needed.contains(&rule.name)).collect()
     };

@@ -10,7 +10,7 @@ pub(super) const KILLED: &[Rule] = rows! {
     All Outcome::Answer(libc::EPERM), "ports and segments of the machine itself": iopl ioperm modify_ldt;
 };
 
-/// Additions to the allow list. `open` and `creat` are absent: the C library uses `openat`.
+/// Additions to the allow list. Code has neither `open` nor `creat`: its interpreters use `openat`.
 #[cfg(target_arch = "x86_64")]
 pub(super) const ALLOWED: &[Rule] = rows! {
     All Outcome::Allow, "what a file is; contents stay closed": stat lstat;
@@ -24,6 +24,7 @@ pub(super) const ALLOWED: &[Rule] = rows! {
     Owners Outcome::Answer(0), "landlock does not mediate it, and shutil insists on it: pretended":
         chmod chown lchown utime utimes futimesat;
     Shell Outcome::Allow, "processes": fork vfork;
+    Shell NO_SET_ID, "tar makes archives with it; it opens for writing, which landlock has always mediated": creat;
     Shell THREAD_POINTER, "a program's start": arch_prctl;
     Shell Outcome::Allow, "limits can be lowered; nothing can raise them again": setrlimit;
     Shell Outcome::Allow, "waiting on its own descriptors": signalfd;
@@ -39,6 +40,10 @@ const THREAD_POINTER: Outcome = Outcome::AllowIf(&[
     &[Test { argument: 0, mask: 0xffff_ffff, value: 0x1003 }],
     &[Test { argument: 0, mask: 0xffff_ffff, value: 0x1004 }],
 ]);
+
+/// `creat` without set-id bits on what it makes.
+#[cfg(target_arch = "x86_64")]
+const NO_SET_ID: Outcome = Outcome::AllowIf(&[&[Test { argument: 1, mask: 0o6_000, value: 0 }]]);
 
 /// Nothing on other architectures.
 #[cfg(not(target_arch = "x86_64"))]

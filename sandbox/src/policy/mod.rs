@@ -18,7 +18,7 @@
 //! | fact | test |
 //! |---|---|
 //! | every number from 0 to 470, every way and every bit of a condition does what its row says, in each profile | `every_call::every_call_does_what_the_table_says` |
-//! | two filters stack at the end (kill and allow); a zygote's children have four (early and zygote before them) | `policy::the_filters_stack` |
+//! | three filters stack at the end (the broker's, kill and allow); a zygote's children have five (early and zygote before the last two) | `policy::the_filters_stack` |
 //! | the most severe answer counts: `seccomp`, which code's allow list lets in, kills | `every_call::the_most_severe_answer_counts` |
 //! | a thread started before is held, too (`SECCOMP_FILTER_FLAG_TSYNC`) | `filter::tests::a_thread_started_before_is_held` |
 //! | the upper half of the number's register is nothing: `1 << 32 \| ptrace` kills, `1 << 32 \| getpid` answers | `every_call` |
@@ -37,7 +37,7 @@ mod socket;
 pub(crate) use files::{
     Access, Domain, FileRule, Reach, SCOPE_ABI, build_ruleset, restrict, restriction_number,
 };
-pub(crate) use filter::{Filters, compile};
+pub(crate) use filter::{Filters, compile, compile_for_broker};
 #[cfg(feature = "ablation")]
 pub(crate) use filter::{allowed_rules, killed_rules};
 pub(crate) use rule::Profile;

@@ -102,6 +102,12 @@ import! {
     geteuid = SYS_geteuid,
     getgid = SYS_getgid,
     getegid = SYS_getegid,
+    setuid = SYS_setuid,
+    setgid = SYS_setgid,
+    setreuid = SYS_setreuid,
+    setregid = SYS_setregid,
+    setresuid = SYS_setresuid,
+    setresgid = SYS_setresgid,
     getcwd = SYS_getcwd,
     openat = SYS_openat,
     getdents64 = SYS_getdents64,
@@ -280,4 +286,5 @@ import! {
     setrlimit = SYS_setrlimit,
     inotify_init = SYS_inotify_init,
     signalfd = SYS_signalfd,
+    creat = SYS_creat,
 }

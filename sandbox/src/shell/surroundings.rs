@@ -24,8 +24,20 @@ const READ_TREES: &[&str] = &[
     "/etc/fonts",
     "/etc/perl",
     "/etc/python3",
+    // Java does not start without its own settings.
+    "/etc/java-8-openjdk",
+    "/etc/java-11-openjdk",
     "/etc/java-17-openjdk",
     "/etc/java-21-openjdk",
+    "/etc/java-25-openjdk",
+    // Nor do those that make documents and pictures.
+    "/etc/ImageMagick-6",
+    "/etc/ImageMagick-7",
+    "/etc/texmf",
+    "/var/lib/texmf",
+    "/etc/R",
+    "/etc/xml",
+    "/etc/sgml",
 ];
 /// Likewise, single files; and what the machine is, which build tools ask for.
 const READ_FILES: &[&str] = &[
@@ -41,6 +53,9 @@ const READ_FILES: &[&str] = &[
     "/etc/inputrc",
     "/etc/bash.bashrc",
     "/etc/os-release",
+    "/etc/lsb-release",
+    "/etc/debian_version",
+    "/etc/locale.alias",
     "/etc/ssl/openssl.cnf",
     "/etc/protocols",
     "/etc/services",
@@ -52,6 +67,7 @@ const READ_FILES: &[&str] = &[
     "/proc/version",
     "/proc/filesystems",
     "/sys/devices/system/cpu/online",
+    "/sys/devices/system/cpu/possible",
     "/dev/urandom",
     "/dev/random",
 ];
@@ -96,6 +112,8 @@ pub(crate) fn environment(own: &Path, shell: &Path, more: &[(String, String)]) -
         ("LANG", "C.UTF-8".to_owned()),
         ("TERM", "dumb".to_owned()),
         ("SHELL", shell.to_string_lossy().into_owned()),
+        // git gives up where there is a host-wide configuration that it may not read; that may hold credentials.
+        ("GIT_CONFIG_NOSYSTEM", "1".to_owned()),
     ];
     let mut environment: Vec<(String, String)> =
         pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();

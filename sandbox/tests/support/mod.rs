@@ -165,3 +165,48 @@ pub(crate) fn descendants(ancestor: u32) -> Vec<u32> {
 pub(crate) fn open_descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
+
+/// Asks again and again for up to ten seconds.
+#[expect(clippy::disallowed_methods, reason = "the tests wait for other processes")]
+pub(crate) fn eventually(what: &str, mut asked: impl FnMut() -> bool) {
+    for _ in 0..1_000 {
+        if asked() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("it never came to be: {what}");
+}
+
+/// One process, known by its start as well: a number alone may be somebody else's by now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    pub(crate) name: String,
+    start: String,
+}
+
+impl Process {
+    /// The process of this number, unless it is dead.
+    pub(crate) fn of(pid: u32) -> Option<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (_, rest) = stat.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let is_dead = ["Z", "X"].contains(&fields[0]);
+        (!is_dead).then(|| Self { pid, name: name_of(pid), start: fields[19].to_owned() })
+    }
+
+    /// All that descend from one.
+    pub(crate) fn below(ancestor: u32) -> Vec<Self> {
+        descendants(ancestor).into_iter().filter_map(Self::of).collect()
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        Self::of(self.pid).is_some_and(|now| now.start == self.start)
+    }
+
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.pid).unwrap()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+}
