@@ -87,6 +87,7 @@ fn decide(subject: &Subject<'_>, seen: &Seen, stage: Stage, words: &Words) -> Ve
             Verdict::limit(Status::Timeout, "timeout_ms", words)
         }
         (Stage::Setup, _) => Verdict::new(Status::SandboxError, set_up_died(seen)),
+        (Stage::Refused(Status::Oom, message), _) => not_compiled(subject.limits, &seen.ended, message),
         (Stage::Refused(status, message), _) => Verdict::new(status, message),
         (Stage::Ready | Stage::Ran, Some(cut)) => cut_short(subject.limits, cut),
         (Stage::Ready, None) if seen.ended.signal.is_none() => {
@@ -94,6 +95,18 @@ fn decide(subject: &Subject<'_>, seen: &Seen, stage: Stage, words: &Words) -> Ve
         }
         (Stage::Ready | Stage::Ran, None) => by_end(subject, &seen.ended, words),
     }
+}
+
+/// The compiler had no memory, or says so of a program that is nested too deeply: the kernel's figures decide.
+fn not_compiled(limits: &Limits, ended: &Ended, message: String) -> Verdict {
+    if memory_was_used(limits, ended) {
+        let limit = limits.address_space_bytes;
+        let words = format!(
+            "its memory ran out while it was compiled: the limit is {limit} bytes (address_space_bytes)"
+        );
+        return Verdict::limit(Status::Oom, "address_space_bytes", words);
+    }
+    Verdict::new(Status::Error, message)
 }
 
 fn set_up_died(seen: &Seen) -> String {

@@ -8,7 +8,7 @@ mod engine;
 mod session;
 
 use crate::child::Report;
-use crate::frame::{Frame, Words, cut};
+use crate::frame::{Frame, MAX_TEXT_BYTES, Words, cut, cut_at};
 use crate::limits::Limits;
 pub(crate) use engine::Engine;
 
@@ -65,7 +65,9 @@ pub(crate) fn run(
         End::Error(error) | End::NoMemory(error) => (ERROR_EXIT, None, Some(error)),
     };
     if let Some(error) = &error {
-        session::write(2, &format!("{error}\n"));
+        // The guest's own words on standard error have room beside ours.
+        let most = usize::try_from(limits.stderr_bytes / 2).unwrap_or(MAX_TEXT_BYTES).min(MAX_TEXT_BYTES);
+        session::write(2, &format!("{}\n", cut_at(error.clone(), most)));
     }
     let out_of_memory = exit == OUT_OF_MEMORY_EXIT;
     report.end(&Words { result: result.map(cut), error: error.map(cut), out_of_memory });

@@ -119,14 +119,17 @@ fn sleep(milliseconds: f64) {
 /// memory for an error.
 fn says_no_memory<'js>(ctx: &Ctx<'js>, thrown: &Value<'js>) -> bool {
     let Some(error) = thrown.as_object() else { return thrown.is_null() };
-    let message: rquickjs::Result<String> = error.get("message");
-    message.map_or_else(
-        |_| {
-            ctx.catch();
-            false
-        },
-        |message| message == "out of memory",
-    )
+    let says = |field: &str, text: &str| {
+        let said: rquickjs::Result<String> = error.get(field);
+        said.map_or_else(
+            |_| {
+                ctx.catch();
+                false
+            },
+            |said| said == text,
+        )
+    };
+    says("name", "InternalError") && says("message", "out of memory")
 }
 
 /// What to say to a name that other hosts of JavaScript have.

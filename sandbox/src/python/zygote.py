@@ -190,17 +190,17 @@ def practise(spec):
 
 def become_guest(kernel, spec, run, descriptors):
     """From a spare child to a process behind the whole policy; the program's text is read on the way."""
-    import gc, os
+    import os
     pipes, code, ruleset = descriptors[:4], descriptors[4], descriptors[5]
     for number, pipe in enumerate(pipes, 1):
         os.dup2(pipe, number)
     try:
         task = dict(spec, language_check=run["language_check"] and spec["level"] != "lenient",
-                    directory=run["directory"], code=read_all(code).decode())
+                    directory=run["directory"], stderr_bytes=run["limits"]["stderr_bytes"],
+                    code=read_all(code).decode())
         if spec["level"] == "lenient":
             os.environ.update(HOME=run["directory"], TMPDIR=run["directory"])
         kernel.isolate(run, ruleset)
-        gc.enable()
         return task
     except Exception as error:
         fail("%s: %s" % (type(error).__name__, error))
