@@ -13,18 +13,20 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal};
 
+use super::cells::Cells;
 use super::order::{Order, Reply, Task};
 use super::packet::{self, Packet};
 use super::zygote::Nursery;
 use crate::child::{self, Kit};
 use crate::clock::now;
+use crate::layers::{Layers, RunCgroup};
 use crate::policy::{Filters, Profile, compile};
 use crate::shell;
 use crate::sys::{self, Fork};
 
 /// How often idle zygotes are looked at.
 const TICK: Duration = Duration::from_secs(30);
-/// How often orphans are looked for while there may be some.
+/// How often orphans, and cgroups that drain, are looked at while there may be some.
 const ORPHAN_TICK: Duration = Duration::from_millis(20);
 /// How long the supervisors of commands may take to end their trees once the server is gone.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -37,6 +39,8 @@ struct Run {
     pidfd: OwnedFd,
     reply: OwnedFd,
     is_shell: bool,
+    /// Only commands have one, and not everywhere.
+    cgroup: Option<RunCgroup>,
 }
 
 /// Everything that the broker knows.
@@ -45,18 +49,20 @@ struct Broker {
     own_pid: Pid,
     runs: Vec<Run>,
     nursery: Nursery,
+    cells: Cells,
     filters: BTreeMap<(Profile, u32), Rc<Filters>>,
     has_orphans: bool,
 }
 
-/// Serves until the server is gone, and never returns.
-pub(crate) fn serve() -> ! {
-    let Ok(control) = begin() else { sys::exit_now(CANNOT_BEGIN) };
+/// Serves until the server is gone, and never returns. `has_network`: commands may have the network.
+pub(crate) fn serve(has_network: bool) -> ! {
+    let Ok((control, layers)) = begin(has_network) else { sys::exit_now(CANNOT_BEGIN) };
     let mut broker = Broker {
         control,
         own_pid: rustix::process::getpid(),
         runs: Vec::new(),
         nursery: Nursery::default(),
+        cells: Cells::new(layers.cgroups),
         filters: BTreeMap::new(),
         has_orphans: false,
     };
@@ -65,9 +71,11 @@ pub(crate) fn serve() -> ! {
     sys::exit_now(0)
 }
 
-/// Leaves everything of the server's behind but the socket.
-fn begin() -> io::Result<OwnedFd> {
+/// Leaves everything of the server's behind but the socket, and tells it of the optional layers.
+fn begin(has_network: bool) -> io::Result<(OwnedFd, Layers)> {
     let control = child::settle_descriptors()?;
+    // Before it is undumpable, which would give its own /proc files to root, and while it has its privileges.
+    let layers = Layers::enter(has_network);
     // Terminal signals are the server's affair.
     rustix::process::setsid()?;
     rustix::thread::set_name(c"nanoclaw-broker")?;
@@ -77,8 +85,9 @@ fn begin() -> io::Result<OwnedFd> {
     let files = rustix::process::getrlimit(Resource::Nofile).maximum;
     rustix::process::setrlimit(Resource::Nofile, Rlimit { current: files, maximum: files })?;
     child::shed_privileges().map_err(io::Error::other)?;
+    packet::send(control.as_fd(), &layers.report, &[])?;
     rustix::io::ioctl_fionbio(&control, true)?;
-    Ok(control)
+    Ok((control, layers))
 }
 
 impl Broker {
@@ -92,10 +101,11 @@ impl Broker {
             is_ready(index - 1)
         });
         for newborn in self.nursery.listen() {
-            self.adopt(newborn.pid, newborn.reply, false);
+            self.adopt(newborn.pid, newborn.reply, false, None);
         }
         let goes_on = !is_ready(0) || self.take_orders()?;
         self.nursery.tidy();
+        self.cells.tidy();
         if self.has_orphans && self.nursery.is_quiet() {
             self.has_orphans = self.kill_orphans();
         }
@@ -108,7 +118,8 @@ impl Broker {
         polled.extend(self.runs.iter().map(|run| PollFd::new(&run.pidfd, PollFlags::IN)));
         let known = polled.len();
         polled.extend(self.nursery.sockets().map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
-        let tick = if self.has_orphans { ORPHAN_TICK } else { TICK };
+        let is_busy = self.has_orphans || self.cells.are_draining();
+        let tick = if is_busy { ORPHAN_TICK } else { TICK };
         let timeout = Timespec::try_from(tick).map_err(|_| Errno::INVAL)?;
         match rustix::event::poll(&mut polled, Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -120,19 +131,21 @@ impl Broker {
     /// Reaps the runs that have ended; says whether one of them may have left processes behind.
     fn bury(&mut self, mut is_ready: impl FnMut() -> bool) -> bool {
         let mut left = false;
-        self.runs.retain(|run| {
+        self.runs.retain_mut(|run| {
             if !is_ready() {
                 return true;
             }
             let reply = match sys::reap(run.pid.as_raw_nonzero().get()) {
-                Ok(ended) => {
+                Ok(mut ended) => {
                     left |= run.is_shell && ended.signal.is_some();
+                    ended.oom_kills = run.cgroup.as_ref().map_or(0, RunCgroup::end);
                     Reply::ended(&ended)
                 }
                 Err(error) => Reply::Failed { message: format!("cannot reap the child: {error}") },
             };
             // A server that no longer listens has let go of the run.
             packet::send(run.reply.as_fd(), &reply, &[]).ok();
+            self.cells.remove(run.cgroup.take());
             false
         });
         left
@@ -173,10 +186,15 @@ impl Broker {
         if matches!(order.task, Task::Python { .. }) {
             return self.nursery.order(order, kit, reply, &filters);
         }
-        match sys::fork() {
-            Err(error) => Err((reply, format!("cannot fork: {error}"))),
+        let is_shell = matches!(order.task, Task::Shell(_));
+        let cgroup = if is_shell { self.cells.make(&order.limits) } else { None };
+        match cgroup.as_ref().map_or_else(sys::fork, RunCgroup::fork) {
+            Err(error) => {
+                self.cells.remove(cgroup);
+                Err((reply, format!("cannot fork: {error}")))
+            }
             Ok(Fork::Parent(pid)) => {
-                self.adopt(pid, reply, matches!(order.task, Task::Shell(_)));
+                self.adopt(pid, reply, is_shell, cgroup);
                 Ok(())
             }
             Ok(Fork::Child) => match &order.task {
@@ -198,12 +216,12 @@ impl Broker {
     }
 
     /// Keeps a child in the table and announces it.
-    fn adopt(&mut self, pid: i32, reply: OwnedFd, is_shell: bool) {
+    fn adopt(&mut self, pid: i32, reply: OwnedFd, is_shell: bool, cgroup: Option<RunCgroup>) {
         let Some(known) = Pid::from_raw(pid) else { return };
         match rustix::process::pidfd_open(known, PidfdFlags::empty()) {
             Ok(pidfd) => {
                 let started = packet::send(reply.as_fd(), &Reply::Started { pid }, &[pidfd.as_fd()]);
-                let run = Run { pid: known, pidfd, reply, is_shell };
+                let run = Run { pid: known, pidfd, reply, is_shell, cgroup };
                 if started.is_err() {
                     // Nobody waits for it any more.
                     run.end();
@@ -213,13 +231,15 @@ impl Broker {
             Err(error) => {
                 rustix::process::kill_process(known, Signal::KILL).ok();
                 sys::reap(pid).ok();
+                self.cells.remove(cgroup);
                 let message = format!("cannot watch the child: {error}");
                 packet::send(reply.as_fd(), &Reply::Failed { message }, &[]).ok();
             }
         }
     }
 
-    /// Kills what a killed supervisor left; says whether there was something.
+    /// Kills what a killed supervisor left, where no cgroup has done so already, and reaps it; says whether there was
+    /// something.
     fn kill_orphans(&self) -> bool {
         let known: Vec<i32> = self.runs.iter().map(|run| run.pid.as_raw_nonzero().get()).collect();
         let children = shell::children_of_this_thread().unwrap_or_default();
@@ -236,6 +256,11 @@ impl Broker {
     /// Ends everything: the server is gone. Guests die with this process; supervisors need a moment for their trees.
     fn farewell(mut self) {
         self.nursery = Nursery::default();
+        self.end_runs();
+        self.cells.leave();
+    }
+
+    fn end_runs(&mut self) {
         for run in &self.runs {
             run.end();
         }
