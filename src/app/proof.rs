@@ -25,7 +25,6 @@ impl SandboxProof {
             if let Err(reason) = judge(&report, |_| true) {
                 tracing::error!(%reason, "the sandbox does not hold; code does not run at these levels");
             }
-            tracing::info!(layers = %report.layers, "the sandbox's optional layers");
             announce(&report);
             told.get_or_init(|| report);
         };
