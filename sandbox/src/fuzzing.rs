@@ -90,6 +90,7 @@ impl View {
             signal: self.signal,
             cpu: self.cpu,
             max_rss_kb: self.max_rss_kb,
+            oom_kills: 0,
         };
         let seen = Seen {
             cut: self.cut,

@@ -40,7 +40,6 @@ mod frame;
 pub mod fuzzing;
 mod guest;
 mod javascript;
-#[cfg_attr(not(test), expect(dead_code, reason = "wired by the broker"))]
 mod layers;
 mod level;
 mod limits;

@@ -71,7 +71,7 @@ impl Sandbox {
         if options.default_strictness > options.max_level() {
             return bad("default_strictness", "must not be more lenient than `max_strictness_allowed`");
         }
-        let link = Link::new(&options.child_exe);
+        let link = Link::new(&options.child_exe, options.shell_network);
         // A broker that cannot be started now is tried again by each run, which says why.
         link.connect().ok();
         let slots = Slots::new(options.max_parallel);
@@ -313,6 +313,7 @@ impl Sandbox {
             python,
             javascript: javascript::VERSION.to_owned(),
             levels: levels.to_vec(),
+            layers: self.link.layers(),
         }
     }
 }

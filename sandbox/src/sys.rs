@@ -21,6 +21,8 @@ pub(crate) struct Ended {
     pub cpu: Duration,
     /// Peak resident memory.
     pub max_rss_kb: u64,
+    /// Processes of its cgroup that were killed for want of memory, if it had one that counts them.
+    pub oom_kills: u64,
 }
 
 fn checked(result: libc::c_long) -> io::Result<libc::c_long> {
@@ -51,6 +53,7 @@ pub(crate) fn reap(pid: i32) -> io::Result<Ended> {
         signal,
         cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
         max_rss_kb: u64::try_from(usage.ru_maxrss).unwrap_or(0),
+        oom_kills: 0,
     })
 }
 
@@ -425,24 +428,6 @@ fn must_have_one_thread() -> io::Result<()> {
     if is_alone { Ok(()) } else { Err(io::Error::other("only a process with one thread can be cloned")) }
 }
 
-/// Forks a child that is process 1 of a new pid namespace: when it ends, the kernel kills all that descends from it,
-/// sessions and double forks included. Needs `CAP_SYS_ADMIN` in the own user namespace, and one thread (checked).
-///
-/// In the child `getpid` is 1, `getppid` is 0 (a parent's death must be looked for on its pidfd instead), signals from
-/// inside reach it only where it has a handler, and `/proc` still shows the outer numbers. The namespace itself is
-/// the parent's for all later forks: only the child is in the new one.
-pub(crate) fn fork_into_pid_namespace() -> io::Result<Fork> {
-    must_have_one_thread()?;
-    let flags = libc::c_long::from(libc::CLONE_NEWPID | libc::SIGCHLD);
-    // SAFETY: without CLONE_VM and a stack this is a fork: the child gets a copy of everything. With one thread, which
-    // was just counted, no lock is held by another. What the C library's fork does beyond that: it renews the cached
-    // thread id, which nothing of ours reads (raise and abort ask the kernel), and runs handlers, of which we have none.
-    match checked(unsafe { libc::syscall(libc::SYS_clone, flags, 0usize, 0usize, 0usize, 0usize) })? {
-        0 => Ok(Fork::Child),
-        pid => Ok(Fork::Parent(i32::try_from(pid).unwrap_or(0))),
-    }
-}
-
 /// Forks a child that begins its life in a cgroup (`directory` is open on it): unlike a later move, no lock of the whole
 /// machine is waited for. Needs Linux 5.7 and no filter on `clone3` (systemd's `RestrictNamespaces=` has one), and one
 /// thread (checked).
@@ -457,7 +442,10 @@ pub(crate) fn fork_into_cgroup(directory: BorrowedFd<'_>) -> io::Result<Fork> {
     arguments.exit_signal = u64::try_from(libc::SIGCHLD).map_err(invalid)?;
     arguments.cgroup = u64::try_from(directory.as_raw_fd()).map_err(invalid)?;
     let size = size_of::<libc::clone_args>();
-    // SAFETY: the arguments are live and of the told size; for the rest see fork_into_pid_namespace.
+    // SAFETY: the arguments are live and of the told size. Without CLONE_VM and a stack this is a fork: the child gets a
+    // copy of everything. With one thread, which was just counted, no lock is held by another. What the C library's fork
+    // does beyond that: it renews the cached thread id, which nothing of ours reads (raise and abort ask the kernel), and
+    // runs handlers, of which we have none.
     match checked(unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size) })? {
         0 => Ok(Fork::Child),
         pid => Ok(Fork::Parent(i32::try_from(pid).unwrap_or(0))),

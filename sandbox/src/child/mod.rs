@@ -26,6 +26,9 @@ pub(crate) use kit::{Kit, settle_descriptors};
 /// The first argument that makes this binary the sandbox's broker.
 pub const BROKER_MARKER: &str = "__nanoclaw_sandbox_broker";
 
+/// The argument after it that leaves the broker, and all that it starts, the network.
+pub(crate) const NETWORK_ARGUMENT: &str = "network";
+
 /// The number of the frames' pipe in a child, until guest code runs.
 pub(crate) const FRAMES_DESCRIPTOR: i32 = 3;
 /// The number of the words' pipe in a child.
@@ -40,9 +43,9 @@ pub(crate) const SET_UP_FAILED: i32 = 70;
 ///
 /// Must be called first thing in `main`, before any thread is started.
 pub fn child_hook() {
-    let is_broker = std::env::args_os().nth(1).is_some_and(|marker| marker == BROKER_MARKER);
-    if is_broker {
-        broker::serve();
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|marker| marker == BROKER_MARKER) {
+        broker::serve(arguments.next().is_some_and(|word| word == NETWORK_ARGUMENT));
     }
 }
 

@@ -33,13 +33,19 @@ impl Tree {
         let mut code = None;
         loop {
             self.kill();
-            // Blocks until one has ended: all that are there have been killed, and those of the dead come here.
-            match sys::reap_any(true) {
-                Ok(Reaped::Ended { pid, exit_code, signal }) if pid == command => {
-                    code = Some(exit_of(exit_code, signal));
+            // Waits for one: all that are there have been killed, and those of the dead come here. Then takes whatever else
+            // has ended: killing goes through all processes, the dead ones of a fork bomb included.
+            let mut waits = true;
+            while let Ok(reaped) = sys::reap_any(waits) {
+                waits = false;
+                match reaped {
+                    Reaped::Ended { pid, exit_code, signal } if pid == command => {
+                        code = Some(exit_of(exit_code, signal));
+                    }
+                    Reaped::Ended { .. } => {}
+                    Reaped::Running => break,
+                    Reaped::Nobody => return code,
                 }
-                Ok(Reaped::Ended { .. } | Reaped::Running) => {}
-                Ok(Reaped::Nobody) | Err(_) => return code,
             }
         }
     }
