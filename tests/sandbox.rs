@@ -1,5 +1,11 @@
 //! Programs of models in the real server: many at once, none left behind, also when the server is killed.
-#![allow(clippy::disallowed_methods, reason = "black-box tests wait and measure real time")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, and starts processes and waits for them"
+)]
 
 mod support;
 
