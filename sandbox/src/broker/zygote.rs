@@ -159,10 +159,14 @@ impl Nursery {
 
     /// Lets go of zygotes that are retired or not needed.
     pub(crate) fn tidy(&mut self) {
-        for zygote in self.zygotes.iter_mut().filter(|zygote| zygote.queue.is_empty()) {
             // Asked for by runs that were given up.
             let surplus = zygote.spares.len().saturating_sub(SPARES);
             zygote.spares.drain(..surplus).for_each(|spare| spare.bury());
+        }
+        let fresh = self.zygotes.iter().filter(|zygote| zygote.is_ready && !zygote.is_worn());
+        let successors: Vec<u64> = fresh.map(|zygote| zygote.spec.id).collect();
+        for zygote in &mut self.zygotes {
+            zygote.is_retired |= zygote.is_worn() && successors.contains(&zygote.spec.id);
         }
         self.zygotes.retain(|zygote| {
             // A child that is about to be there must not be lost sight of.
