@@ -159,6 +159,7 @@ impl Nursery {
 
     /// Lets go of zygotes that are retired or not needed.
     pub(crate) fn tidy(&mut self) {
+        for zygote in self.zygotes.iter_mut().filter(|zygote| zygote.queue.is_empty()) {
             // Asked for by runs that were given up.
             let surplus = zygote.spares.len().saturating_sub(SPARES);
             zygote.spares.drain(..surplus).for_each(|spare| spare.bury());
