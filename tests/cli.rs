@@ -77,6 +77,89 @@ fn exec_gives_the_programs_streams_and_exit_code() {
 }
 
 #[test]
+fn exec_runs_bash_by_name_and_by_ending() {
+    let ran = feed(&["exec", "--lang", "bash", "-"], "echo $((6 * 7)); echo no >&2; exit 3");
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (3, "42\n", "no\n"));
+    let home = tempfile::tempdir().expect("a directory");
+    let script = home.path().join("x.sh");
+    std::fs::write(&script, "#!/bin/sh\nprintf %s \"$((1 + 1))\"").expect("written");
+    let ran = run(&["exec", "--json", script.to_str().expect("UTF-8")]);
+    let record: Value = serde_json::from_str(&ran.out).expect("one JSON object");
+    assert_eq!(
+        (&record["stdout"], &record["engine"], &record["level"]),
+        (&json!("2"), &json!("bash"), &json!("shell"))
+    );
+    let ran = feed(&["exec", "--lang", "bash", "--strictness", "lenient", "-"], "echo 1");
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{}", ran.err);
+    assert!(ran.err.contains("one level only"), "{}", ran.err);
+}
+
+#[test]
+fn exec_obeys_the_most_lenient_level_allowed() {
+    let limited = |arguments: &[&str]| -> Ran {
+        let mut command = command(arguments);
+        command.env("NANOCLAW_CODE_EXECUTION__MAX_STRICTNESS_ALLOWED", "standard");
+        command.stdin(Stdio::null()).output().expect("the binary runs").into()
+    };
+    let home = tempfile::tempdir().expect("a directory");
+    let file = |name: &str, text: &str| {
+        let path = home.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let (python, bash) = (file("x.py", "print(1)"), file("x.sh", "echo 1"));
+    assert_eq!(limited(&["exec", &python]).out, "1\n");
+    let ran = limited(&["exec", "--strictness", "lenient", &python]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{}", ran.err);
+    assert!(
+        ran.err.contains("max_strictness_allowed") && ran.err.contains("strict, standard"),
+        "{}",
+        ran.err
+    );
+    let ran = limited(&["exec", &bash]);
+    assert_ne!(ran.code, 0);
+    assert!(ran.out.is_empty() && ran.err.contains("max_strictness_allowed"), "{}", ran.err);
+}
+
+#[test]
+fn exec_answers_bad_text_with_a_word_on_what_is_wrong() {
+    let home = tempfile::tempdir().expect("a directory");
+    for (name, bytes, word) in [
+        ("utf8.py", &b"x = 1\ny = '\xff'"[..], "not UTF-8 text (line 2"),
+        ("utf16.py", b"\xff\xfep\0", "not UTF-8 text (line 1"),
+        ("nul.py", b"x = 1\n\0", "line 2: the program holds a NUL byte"),
+        ("empty.js", b" \n", "the program is empty"),
+        ("prose.py", b"Dear reader, hello.", "line 1: invalid syntax"),
+    ] {
+        let path = home.path().join(name);
+        std::fs::write(&path, bytes).expect("written");
+        let ran = run(&["exec", path.to_str().expect("UTF-8")]);
+        assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{name}: {}", ran.err);
+        assert!(ran.err.contains(word), "{name}: {}", ran.err);
+    }
+    let long = home.path().join("long.py");
+    for (bytes, code) in [(1_048_576, 0), (1_048_577, 1)] {
+        std::fs::write(&long, "#".repeat(bytes)).expect("written");
+        let ran = run(&["exec", long.to_str().expect("UTF-8")]);
+        assert_eq!(ran.code, code, "{bytes}: {}", ran.err);
+        assert_eq!(ran.err.contains("the limit is 1048576"), code == 1, "{}", ran.err);
+    }
+    let ran = feed(&["exec", "--lang", "python", "-"], "\u{feff}print('a')\r\nprint('b')\r\n");
+    assert_eq!((ran.code, ran.out.as_str()), (0, "a\nb\n"), "{}", ran.err);
+    let mut child = command(&["exec", "--lang", "python", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    child.stdin.take().expect("its stdin").write_all(b"print('\xc3')").expect("it reads");
+    let ran = Ran::from(child.wait_with_output().expect("it ends"));
+    assert!(ran.code == 1 && ran.err.contains("'-': it is not UTF-8"), "{}", ran.err);
+    let ran = run(&["exec", home.path().to_str().expect("UTF-8"), "--lang", "python"]);
+    assert!(ran.code == 1 && ran.err.contains("directory"), "{}", ran.err);
+}
+
+#[test]
 fn exec_json_is_the_result_record() {
     let ran = feed(&["exec", "--lang", "python", "--json", "-"], "print('hi')\n6*7");
     let record: Value = serde_json::from_str(&ran.out).expect("one JSON object");
@@ -109,7 +192,7 @@ fn exec_json_is_the_result_record() {
 fn exec_refuses_what_makes_no_sense_with_a_word_on_what_would() {
     for (arguments, word) in [
         (vec!["exec", "/nonexistent/x.py"], "x.py"),
-        (vec!["exec", "--lang", "cobol", "-"], "python"),
+        (vec!["exec", "--lang", "cobol", "-"], "bash"),
         (vec!["exec", "--lang", "python", "--strictness", "none", "-"], "standard"),
         (vec!["exec", "noending"], "--lang"),
         (vec!["exec", "--lang", "python", "--timeout-s", "0", "-"], "--timeout-s"),

@@ -185,6 +185,29 @@ fn every_file_says_what_it_owns() {
 }
 
 #[test]
+fn no_build_of_the_product_can_lack_a_layer() {
+    let read = |file: &str| fs::read_to_string(root().join(file)).expect("readable manifest");
+    assert!(!read("Cargo.toml").contains("ablation"), "the product must not ask for the sandbox's ablation");
+    let manifest = read("sandbox/Cargo.toml");
+    let (always, tests_only) = manifest.split_once("[dev-dependencies]").expect("dev-dependencies");
+    assert!(
+        !always.contains("default =") && !always.contains("\"ablation\",") && tests_only.contains("ablation")
+    );
+    for path in production_files() {
+        let inside = name(&path);
+        let is_ablation = inside == "sandbox/src/ablation.rs" || inside.ends_with("-only.rs");
+        let text = production_code(&path);
+        assert!(is_ablation || !text.contains("live_without"), "{inside} must not take a layer away");
+        let code: Vec<&str> = code_lines(&text).collect();
+        for pair in code.windows(2).filter(|_| !is_ablation) {
+            // Whatever knows the ablation stands right below the feature's name.
+            let knows = pair[1].contains("ablation::") && !pair[1].trim_start().starts_with("return");
+            assert!(!knows || pair[0].contains("feature = \"ablation\""), "{inside}: {}", pair[1].trim());
+        }
+    }
+}
+
+#[test]
 fn no_file_is_a_drawer() {
     for path in rust_files("src").into_iter().chain(rust_files("sandbox/src")) {
         for part in path.iter().filter_map(|p| p.to_str()) {

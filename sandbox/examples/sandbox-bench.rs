@@ -1,4 +1,4 @@
-//! How long a small program takes, run after run: `sandbox-bench [RUNS]` prints p50 and p99 for each engine.
+//! How long a small program takes, run after run: `sandbox-bench [RUNS] [LANGUAGE]` prints p50 and p99 for each engine.
 
 use std::time::Instant;
 
@@ -8,10 +8,14 @@ use nanoclaw_sandbox::{Language, Level, Options, Program, Sandbox};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     nanoclaw_sandbox::child_hook();
     let runs: usize = std::env::args().nth(1).map_or(Ok(100), |text| text.parse())?;
+    let only = std::env::args().nth(2);
     let sandbox = Sandbox::new(Options::default())?;
     let mut lines = Vec::new();
     for (language, code) in [(Language::JavaScript, "console.log(6 * 7)"), (Language::Python, "print(6 * 7)")]
     {
+        if only.as_ref().is_some_and(|only| only != language.name()) {
+            continue;
+        }
         for level in Level::FOR_CODE {
             let program = Program::new(language, level, code);
             let mut times = Vec::with_capacity(runs);

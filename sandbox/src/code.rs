@@ -9,9 +9,14 @@ pub(crate) const MAX_CODE_BYTES: usize = 1024 * 1024;
 /// The longest command line: the kernel's `MAX_ARG_STRLEN` (32 pages of 4 KiB), which counts the NUL at its end.
 pub(crate) const MAX_COMMAND_BYTES: usize = 128 * 1024 - 1;
 
+/// The text without the mark that some editors put before it.
+pub(crate) fn without_mark(code: &str) -> &str {
+    code.strip_prefix('\u{feff}').unwrap_or(code)
+}
+
 /// The record of a program whose text cannot be run, if so.
 pub(crate) fn refuse(program: &Program) -> Option<Record> {
-    let code = &program.code;
+    let code = without_mark(&program.code);
     let (limit, message) = if code.trim().is_empty() {
         (None, "the program is empty".to_owned())
     } else if let Some(line) = code.lines().position(|line| line.contains('\0')) {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use thiserror::Error as ThisError;
 
+use crate::level::Level;
+
 /// A failed act of the sandbox. Inside a run it becomes a record with status `sandbox_error`.
 #[derive(Debug, ThisError)]
 pub enum Error {
@@ -14,6 +16,14 @@ pub enum Error {
         /// Its name.
         option: &'static str,
         /// What is wrong with it.
+        reason: String,
+    },
+    /// Modules could not be registered; nothing has changed.
+    #[error("cannot allow modules at level {level}: {reason}")]
+    AllowModules {
+        /// The level.
+        level: Level,
+        /// Which module, and what is wrong with it.
         reason: String,
     },
     /// A descriptor for the child could not be made.

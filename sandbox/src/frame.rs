@@ -27,7 +27,7 @@ pub(crate) enum Frame {
     Ready,
     /// The guest's text was refused; nothing ran.
     Refused {
-        /// `module_not_allowed`, `builtin_not_allowed` or `syntax_error`.
+        /// `module_not_allowed`, `builtin_not_allowed`, `syntax_error`, or `oom` while it was compiled.
         status: Status,
         /// The message for the model.
         message: String,
@@ -84,7 +84,7 @@ pub(crate) fn stage(frames: &[u8]) -> Stage {
 
 /// Whether a program can be refused with this status; any other would be a verdict on a run that never was.
 fn is_refusal(status: Status) -> bool {
-    matches!(status, Status::ModuleNotAllowed | Status::BuiltinNotAllowed | Status::SyntaxError)
+    matches!(status, Status::ModuleNotAllowed | Status::BuiltinNotAllowed | Status::SyntaxError | Status::Oom)
 }
 
 /// Reads the words; a guest that wrote anything else into the pipe has said nothing.
@@ -95,9 +95,14 @@ pub(crate) fn words(line: &[u8]) -> Words {
 }
 
 /// Cuts a text at [`MAX_TEXT_BYTES`], on a character's edge.
-pub(crate) fn cut(mut text: String) -> String {
-    if text.len() > MAX_TEXT_BYTES {
-        let mut edge = MAX_TEXT_BYTES;
+pub(crate) fn cut(text: String) -> String {
+    cut_at(text, MAX_TEXT_BYTES)
+}
+
+/// Cuts a text at so many bytes, on a character's edge.
+pub(crate) fn cut_at(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        let mut edge = most;
         while !text.is_char_boundary(edge) {
             edge -= 1;
         }

@@ -13,7 +13,7 @@ use crate::record::{Record, Status};
 use crate::stream::{Keep, Stream};
 use crate::sys::Ended;
 use crate::verdict::{self, Subject};
-use crate::watch::{self, Cut, Seen};
+use crate::watch::{Cut, Seen};
 
 /// A fuzzer's bytes, taken from the front; past their end there are zeros.
 struct Bytes<'a>(&'a [u8]);
@@ -90,6 +90,7 @@ impl View {
             signal: self.signal,
             cpu: self.cpu,
             max_rss_kb: self.max_rss_kb,
+            oom_kills: 0,
         };
         let seen = Seen {
             cut: self.cut,
@@ -201,7 +202,7 @@ pub fn pieces(data: &[u8]) {
     }
     let whole = pieces.concat();
     // Without descriptors or memory there is no pipe: that says nothing about the reading.
-    let Ok(stream) = watch::read_in_pieces(&pieces, cap) else { return };
+    let Ok(stream) = crate::pipes::read_in_pieces(&pieces, cap) else { return };
     assert_eq!(stream.head(), whole.get(..cap).unwrap_or(&whole), "what was kept is not what was written");
     assert_eq!(stream.is_cut(), whole.len() > cap);
     let expected = frame::stage(whole.get(..cap).unwrap_or(&whole));

@@ -3,13 +3,32 @@
 //! Owns: the levels and their limits, the kernel policy, the child per run, the verdict, the result record.
 //! Refuses: to run anything when a single layer that the level demands cannot be applied (fail closed).
 //!
-//! The way of a run: [`Sandbox::run`] → `spawn` (this binary again, marked) → `child` (policy, then `QuickJS` in
-//! itself or `CPython` by exec) → `watch` (pidfd, pipes, clock) → `verdict` (the parent's own view → [`Record`]).
+//! ```no_run
+//! use nanoclaw_sandbox::{Language, Level, Options, Program, Sandbox, Status};
 //!
-//! Threat model: the guest is hostile and may own its whole process. Nothing that it can write — output, report
-//! frames, exit code — reaches [`Record::status`] beyond telling a clean exit from a failed one. The language
-//! check gives models quick and helpful answers; it is never the boundary.
+//! // First thing in `main`: the sandbox starts this very binary again, as its broker.
+//! nanoclaw_sandbox::child_hook();
+//!
+//! let sandbox = Sandbox::new(Options::default())?;
+//! sandbox.allow_modules(Level::Standard, &["numpy"])?;
+//! let code = "import numpy as np\nint(np.arange(10).sum())";
+//! let record = sandbox.run(&Program::new(Language::Python, Level::Standard, code), &|| false);
+//! assert_eq!((record.status, record.result.as_deref()), (Status::Ok, Some("45")));
+//! # Ok::<(), nanoclaw_sandbox::Error>(())
+//! ```
+//!
+//! The way of a run: [`Sandbox::run`] → the broker, a process without secrets that alone starts programs → a child of
+//! its own (`QuickJS`, a shell) or of a warm `CPython` → the kernel policy → the program; beside it the watch (pidfd, pipes,
+//! clock), and after it the verdict: the parent's own view becomes a [`Record`].
+//!
+//! Threat model: the guest is hostile and may own its whole process. Nothing that it can write — output, words on
+//! its own end, exit code — reaches [`Record::status`] beyond telling a clean exit from a failed one. The language
+//! check gives models quick and helpful answers; it is never the boundary. The crate's README has the levels, what is
+//! needed of the kernel, and what is not promised.
 
+#[cfg(feature = "ablation")]
+#[doc(hidden)]
+pub mod ablation;
 mod broker;
 mod child;
 mod clock;
@@ -21,12 +40,12 @@ mod frame;
 pub mod fuzzing;
 mod guest;
 mod javascript;
-#[cfg_attr(not(test), expect(dead_code, reason = "wired by the broker"))]
 mod layers;
 mod level;
 mod limits;
 mod modules;
 mod options;
+mod pipes;
 mod policy;
 mod program;
 mod python;
@@ -54,3 +73,8 @@ pub use program::Program;
 pub use record::{Record, Status};
 pub use report::{LevelReport, PythonReport, Report};
 pub use sandbox::Sandbox;
+
+/// The README's example is compiled with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -16,7 +16,7 @@ pub struct Limits {
     pub timeout_ms: u64,
     /// Processor time (`RLIMIT_CPU`); a second above the wall clock, so that the wall clock speaks first.
     pub cpu_s: u64,
-    /// Address space (`RLIMIT_AS`).
+    /// Address space (`RLIMIT_AS`); what extra modules take before a Python program starts comes on top.
     pub address_space_bytes: u64,
     /// The largest file (`RLIMIT_FSIZE`).
     pub file_size_bytes: u64,

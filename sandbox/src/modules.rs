@@ -129,6 +129,10 @@ const LATE: &[&str] = &[
     "_random",
 ];
 
+/// Parts of packages that load late and bring native code, which no program can load once it runs.
+const LATE_PARTS: &[(&str, &[&str])] =
+    &[("numpy", &["numpy.random", "numpy.linalg", "numpy.fft", "numpy.polynomial", "numpy.ma"])];
+
 /// Modules that a level allows, before the extra ones.
 pub(crate) fn allowed(level: Level) -> &'static [&'static str] {
     match level {
@@ -149,8 +153,11 @@ pub(crate) fn refused_builtins(level: Level) -> Vec<String> {
 }
 
 /// Modules imported while the interpreter warms up. Lenient adds the interpreter's extension modules.
-pub(crate) fn warm(level: Level) -> Vec<String> {
-    allowed(level).iter().chain(LATE).map(|&name| name.to_owned()).collect()
+pub(crate) fn warm(level: Level, extra: &[String]) -> Vec<String> {
+    let late = LATE_PARTS.iter().filter(|(package, _)| extra.iter().any(|name| name == package));
+    let parts = late.flat_map(|(_, parts)| parts.iter());
+    let listed = allowed(level).iter().chain(LATE).chain(parts).map(|&name| name.to_owned());
+    listed.chain(extra.iter().cloned()).collect()
 }
 
 #[cfg(test)]

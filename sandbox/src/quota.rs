@@ -40,15 +40,16 @@ pub(crate) enum Excess {
     FileSystem,
 }
 
-/// One run's private directory and what it may hold.
+/// One run's directory and what it may hold.
 pub(crate) struct Quota {
     root: Rc<OwnedFd>,
-    bytes: u64,
-    entries: u64,
+    /// What the tree may hold; none for a directory that is the caller's, with who knows what in it.
+    tree: Option<Count>,
     at_start: StatVfs,
     /// What all runs that may run at once can use together.
-    all_runs_bytes: u64,
-    next: Duration,
+    all_runs: Count,
+    next_look: Duration,
+    next_count: Duration,
 }
 
 /// What one count found.
@@ -59,51 +60,75 @@ struct Count {
 }
 
 impl Quota {
-    /// Of the directory at `root`, for a sandbox with so many runs at once.
-    pub(crate) fn new(root: &Path, limits: &Limits, max_parallel: usize) -> rustix::io::Result<Self> {
+    /// Of the directory at `root`, for a sandbox with so many runs at once. Only a private one is counted.
+    pub(crate) fn new(
+        root: &Path,
+        is_private: bool,
+        limits: &Limits,
+        max_parallel: usize,
+    ) -> rustix::io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let root = rustix::fs::open(root, flags, Mode::empty())?;
         let runs = u64::try_from(max_parallel).unwrap_or(u64::MAX);
+        let most = Count { bytes: limits.own_directory_bytes, entries: limits.own_directory_entries };
         Ok(Self {
             at_start: rustix::fs::fstatvfs(&root)?,
             root: Rc::new(root),
-            bytes: limits.own_directory_bytes,
-            entries: limits.own_directory_entries,
-            all_runs_bytes: limits.own_directory_bytes.saturating_mul(runs),
-            next: PAUSE,
+            tree: is_private.then_some(most),
+            all_runs: Count {
+                bytes: most.bytes.saturating_mul(runs),
+                entries: most.entries.saturating_mul(runs),
+            },
+            next_look: PAUSE,
+            next_count: PAUSE,
         })
     }
 
-    /// What is passed, if it is time to look again.
+    /// What is passed, if it is time to look again. The file system is asked often, the tree as often as it is cheap.
     pub(crate) fn exceeded(&mut self, elapsed: Duration) -> Option<Excess> {
-        if elapsed < self.next {
+        if elapsed < self.next_look {
+            return None;
+        }
+        self.next_look = elapsed + PAUSE;
+        if let Some(excess) = self.look_at_file_system() {
+            return Some(excess);
+        }
+        if elapsed < self.next_count {
             return None;
         }
         let start = now();
-        let excess = self.look();
-        self.next = elapsed + start.elapsed() * COUNT_SHARE + PAUSE;
+        let excess = self.count_tree();
+        self.next_count = elapsed + start.elapsed() * COUNT_SHARE + PAUSE;
         excess
     }
 
-    fn look(&self) -> Option<Excess> {
+    /// What is passed at the end, when nothing moves any more: a tree that changes can hide from a count.
+    pub(crate) fn exceeded_at_end(&self) -> Option<Excess> {
+        self.count_tree()
+    }
+
+    fn look_at_file_system(&self) -> Option<Excess> {
         let now = rustix::fs::fstatvfs(&self.root).ok()?;
-        if file_system_suffers(&self.at_start, &now, self.all_runs_bytes) {
-            return Some(Excess::FileSystem);
-        }
-        let count = count(&self.root, self.entries);
-        if count.entries > self.entries {
+        file_system_suffers(&self.at_start, &now, self.all_runs).then_some(Excess::FileSystem)
+    }
+
+    fn count_tree(&self) -> Option<Excess> {
+        let most = self.tree?;
+        let count = count(&self.root, most.entries);
+        if count.entries > most.entries {
             Some(Excess::Entries)
         } else {
-            (count.bytes > self.bytes).then_some(Excess::Bytes)
+            (count.bytes > most.bytes).then_some(Excess::Bytes)
         }
     }
 }
 
-fn file_system_suffers(start: &StatVfs, now: &StatVfs, all_runs_bytes: u64) -> bool {
+fn file_system_suffers(start: &StatVfs, now: &StatVfs, all_runs: Count) -> bool {
     let free = |stat: &StatVfs| stat.f_bavail.saturating_mul(stat.f_frsize);
     let (before, left) = (free(start), free(now));
     let fell_below = |before: u64, left: u64, floor: u64| left < before && left < floor.min(before / 2);
-    before.saturating_sub(left) > all_runs_bytes
+    before.saturating_sub(left) > all_runs.bytes
+        || start.f_favail.saturating_sub(now.f_favail) > all_runs.entries
         || fell_below(before, left, FLOOR_BYTES)
         || fell_below(start.f_favail, now.f_favail, FLOOR_INODES)
 }
@@ -223,11 +248,14 @@ mod tests {
         let like = rustix::fs::statvfs(home.path()).unwrap();
         let of = |free: u64, inodes: u64| StatVfs { f_frsize: 1, f_bavail: free, f_favail: inodes, ..like };
         let start = of(10 << 30, 100_000);
-        assert!(!file_system_suffers(&start, &of(9 << 30, 90_000), 2 << 30));
-        assert!(file_system_suffers(&start, &of(7 << 30, 90_000), 2 << 30));
-        assert!(file_system_suffers(&start, &of(200 << 20, 90_000), u64::MAX));
-        assert!(file_system_suffers(&start, &of(9 << 30, 900), u64::MAX));
+        let most = Count { bytes: 2 << 30, entries: 20_000 };
+        let any = Count { bytes: u64::MAX, entries: u64::MAX };
+        assert!(!file_system_suffers(&start, &of(9 << 30, 90_000), most));
+        assert!(file_system_suffers(&start, &of(7 << 30, 90_000), most));
+        assert!(file_system_suffers(&start, &of(9 << 30, 70_000), most));
+        assert!(file_system_suffers(&start, &of(200 << 20, 90_000), any));
+        assert!(file_system_suffers(&start, &of(9 << 30, 900), any));
         let full = of(10 << 20, 100);
-        assert!(!file_system_suffers(&full, &of(9 << 20, 90), u64::MAX), "little to begin with is no fault");
+        assert!(!file_system_suffers(&full, &of(9 << 20, 90), any), "little to begin with is no fault");
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::layers::LayersReport;
 use crate::level::Level;
 
 /// The sandbox's state on this machine.
@@ -21,6 +22,8 @@ pub struct Report {
     pub javascript: String,
     /// The levels, from the tightest on.
     pub levels: Vec<LevelReport>,
+    /// The optional layers around them. None is needed, whatever it says.
+    pub layers: LayersReport,
 }
 
 impl Report {

@@ -3,7 +3,7 @@
 //! Owns: the order of a run, and that nothing runs at a level whose self-test failed.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::broker::{Link, Order, ShellTask, Task};
@@ -15,7 +15,7 @@ use crate::level::{Language, Level};
 use crate::limits::Limits;
 use crate::options::Options;
 use crate::program::Program;
-use crate::python::Interpreter;
+use crate::python::{Host, Python};
 use crate::quota::Quota;
 use crate::record::{Record, Status};
 use crate::report::{LevelReport, PythonReport, Report};
@@ -35,7 +35,7 @@ pub struct Sandbox {
     link: Link,
     slots: Slots,
     remover: Remover,
-    python: OnceLock<Result<Interpreter, String>>,
+    python: Host,
     levels: [OnceLock<Result<(), String>>; Level::ALL.len()],
 }
 
@@ -57,19 +57,30 @@ impl Sandbox {
         {
             return bad("default_strictness", "must be strict, standard or lenient");
         }
+        if let Some((_, _, name)) = options.extra_allowed_modules.bad_names().first() {
+            let reason = format!("names '{}', which cannot be a module", name.escape_debug());
+            return bad("extra_allowed_modules", &reason);
+        }
+        if options.lenient_network {
+            return bad(
+                "lenient_network",
+                "cannot be enforced on this kernel: landlock knows ports, not addresses, so private addresses would be open, \
+                 too; leave it off, or let commands use the network (`shell_network`)",
+            );
+        }
         if options.default_strictness > options.max_level() {
             return bad("default_strictness", "must not be more lenient than `max_strictness_allowed`");
         }
-        let link = Link::new(&options.child_exe);
+        let link = Link::new(&options.child_exe, options.shell_network);
         // A broker that cannot be started now is tried again by each run, which says why.
         link.connect().ok();
         let slots = Slots::new(options.max_parallel);
         Ok(Self {
+            python: Host::new(&options),
             options,
             link,
             slots,
             remover: Remover::default(),
-            python: OnceLock::new(),
             levels: Default::default(),
         })
     }
@@ -140,7 +151,7 @@ impl Sandbox {
         self.apply_timeout(&mut limits, program);
         let (order, version) =
             self.order(program, limits.clone(), workdir.as_deref()).map_err(Error::Broker)?;
-        let guest = self.link.run(&order, Ends::make(&program.code)?, cancel)?;
+        let guest = self.link.run(&order, Ends::make(code::without_mark(&program.code))?, cancel)?;
         let bounds = Bounds {
             timeout: Duration::from_millis(limits.timeout_ms),
             tasks: if is_owner(program) { limits.processes } else { 0 },
@@ -149,8 +160,10 @@ impl Sandbox {
             keep: if program.language == Language::Bash { Keep::HeadAndTail } else { Keep::Head },
             cancel,
         };
-        let quota = own.as_ref().map(|own| Quota::new(own.path(), &limits, self.options.max_parallel));
-        let quota = quota.transpose().map_err(|error| Error::Watch(error.into()))?;
+        let quota = workdir
+            .map(|path| Quota::new(&path, own.is_some(), &limits, self.options.max_parallel))
+            .transpose()
+            .map_err(|error| Error::Watch(error.into()))?;
         let seen = watch::watch(guest, &bounds, quota)?;
         let subject = Subject { level: program.level, language: program.language, version, limits: &limits };
         let mut record = verdict::judge(subject, seen);
@@ -185,7 +198,7 @@ impl Sandbox {
     fn order(
         &self,
         program: &Program,
-        limits: Limits,
+        mut limits: Limits,
         own: Option<&Path>,
     ) -> Result<(Order, String), String> {
         let landlock_abi = sys::landlock_abi().map_err(|error| format!("landlock: {error}"))?;
@@ -204,10 +217,13 @@ impl Sandbox {
                 (Vec::new(), task, javascript::VERSION.to_owned())
             }
             Language::Python => {
-                let python = self.python().as_ref().map_err(String::clone)?;
-                let extra = self.options.extra_allowed_modules.of(program.level);
+                let python = self.python()?;
+                let (extra, python) = (python.extra.of(program.level), &python.interpreter);
+                if !extra.is_empty() {
+                    limits.address_space_bytes += python.extra_bytes();
+                }
                 let files = python.files(program.level, own, !extra.is_empty());
-                let zygote = Box::new(python.zygote(program.level, extra, landlock_abi));
+                let zygote = Box::new(python.zygote(program.level, &extra, landlock_abi));
                 let task = Task::Python { zygote, language_check: program.language_check };
                 (files, task, python.version())
             }
@@ -217,13 +233,32 @@ impl Sandbox {
         Ok((Order { level, limits, landlock_abi, directory, subdirectory, files, task }, version))
     }
 
-    fn python(&self) -> &Result<Interpreter, String> {
-        self.python.get_or_init(|| Interpreter::find(&self.options))
+    fn python(&self) -> Result<Arc<Python>, String> {
+        self.python.current().map_err(|reason| format!("Python is off: {reason}"))
+    }
+
+    /// Allows Python modules at a level beyond its list and the options' `extra_allowed_modules`, from the next run on;
+    /// runs under way are left alone. Lenient may import what is allowed at any level. A name that is allowed already
+    /// costs nothing; a new one costs an import of all of them in the host's interpreter, outside of the sandbox.
+    ///
+    /// An error names what cannot be imported; then nothing has changed.
+    pub fn allow_modules(&self, level: Level, names: &[&str]) -> Result<(), Error> {
+        self.python.allow(level, names)
     }
 
     /// Private directories of ended runs that could not be removed, in words: for the log and the operator.
     pub fn leftovers(&self) -> Vec<String> {
         self.remover.failures()
+    }
+
+    /// Runs programs although a level does not hold, for tests that want to see it not hold.
+    #[cfg(feature = "ablation")]
+    #[doc(hidden)]
+    pub fn trust_blindly(&mut self) {
+        self.levels = [const { OnceLock::new() }; Level::ALL.len()];
+        for level in &self.levels {
+            level.get_or_init(|| Ok(()));
+        }
     }
 
     /// Whether a level holds: asked of the kernel, then of real children, once.
@@ -261,11 +296,11 @@ impl Sandbox {
     pub fn report(&self) -> Report {
         let python = match self.python() {
             Ok(found) => PythonReport {
-                path: Some(found.path().to_owned()),
-                version: Some(found.version()),
+                path: Some(found.interpreter.path().to_owned()),
+                version: Some(found.interpreter.version()),
                 reason: self.try_python(),
             },
-            Err(reason) => PythonReport { path: None, version: None, reason: Some(reason.clone()) },
+            Err(reason) => PythonReport { path: None, version: None, reason: Some(reason) },
         };
         let levels = Level::ALL.map(|level| {
             let outcome = self.level(level);
@@ -278,6 +313,7 @@ impl Sandbox {
             python,
             javascript: javascript::VERSION.to_owned(),
             levels: levels.to_vec(),
+            layers: self.link.layers(),
         }
     }
 }

@@ -37,6 +37,14 @@ pub(crate) enum Probe {
     IoUring,
     /// A system call by its x32 number: must kill.
     X32,
+    /// These calls by their raw numbers; each answer is written to standard output.
+    #[cfg(feature = "ablation")]
+    Calls {
+        /// Number and arguments.
+        calls: Vec<[u64; 7]>,
+        /// Behind the policy of commands that may use the network.
+        online: bool,
+    },
 }
 
 /// The exit code of a quiet probe that got nowhere.
@@ -69,6 +77,8 @@ pub(crate) fn attempt(probe: &Probe, parent: i32) -> i32 {
         Probe::Execve => sys::attempt::execve(),
         Probe::IoUring => sys::attempt::io_uring(),
         Probe::X32 => sys::attempt::x32_call(),
+        #[cfg(feature = "ablation")]
+        Probe::Calls { calls, .. } => return crate::ablation::make_calls(calls),
     };
     // Still alive: whatever the call answered, it did not kill.
     if outcome.is_ok() { FIRST_ESCAPE } else { FIRST_ESCAPE + 1 }

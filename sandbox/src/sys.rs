@@ -21,6 +21,8 @@ pub(crate) struct Ended {
     pub cpu: Duration,
     /// Peak resident memory.
     pub max_rss_kb: u64,
+    /// Processes of its cgroup that were killed for want of memory, if it had one that counts them.
+    pub oom_kills: u64,
 }
 
 fn checked(result: libc::c_long) -> io::Result<libc::c_long> {
@@ -51,6 +53,7 @@ pub(crate) fn reap(pid: i32) -> io::Result<Ended> {
         signal,
         cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
         max_rss_kb: u64::try_from(usage.ru_maxrss).unwrap_or(0),
+        oom_kills: 0,
     })
 }
 
@@ -310,6 +313,17 @@ pub(crate) mod attempt {
         }
     }
 
+    /// Any call; what it answered, an error as its negative number. Whoever asks for one knows what it does.
+    #[cfg(feature = "ablation")]
+    pub(crate) fn call(call: [u64; 7]) -> i64 {
+        let [number, one, two, three, four, five, six] = call;
+        // SAFETY: the test's child makes the call, and nothing but the test depends on that child.
+        match checked(unsafe { libc::syscall(number.cast_signed(), one, two, three, four, five, six) }) {
+            Ok(answer) => answer,
+            Err(error) => -i64::from(error.raw_os_error().unwrap_or(0)),
+        }
+    }
+
     /// Makes a system call by its x32 number. Must kill.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn x32_call() -> io::Result<()> {
@@ -324,30 +338,38 @@ pub(crate) mod attempt {
     }
 }
 
-/// The allocator of `QuickJS`: bounded, and it remembers that the bound was met, which no guest can forge.
+/// The bound of an allocator, and whether it was met, which no guest can forge.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    /// The most bytes.
+    pub limit: std::cell::Cell<usize>,
+    /// Whether more was asked for.
+    pub refused: std::cell::Cell<bool>,
+}
+
+/// The allocator of `QuickJS`.
 pub(crate) struct MeteredAllocator {
     used: usize,
-    limit: usize,
-    refused: std::rc::Rc<std::cell::Cell<bool>>,
+    meter: std::rc::Rc<Meter>,
 }
 
 impl MeteredAllocator {
-    /// An allocator for at most `limit` bytes that raises `refused` when more is asked for.
-    pub(crate) fn new(limit: usize, refused: std::rc::Rc<std::cell::Cell<bool>>) -> Self {
-        Self { used: 0, limit, refused }
+    /// An allocator within a bound.
+    pub(crate) fn new(meter: std::rc::Rc<Meter>) -> Self {
+        Self { used: 0, meter }
     }
 
     fn fits(&self, more: usize) -> bool {
-        let fits = self.used.checked_add(more).is_some_and(|total| total <= self.limit);
+        let fits = self.used.checked_add(more).is_some_and(|total| total <= self.meter.limit.get());
         if !fits {
-            self.refused.set(true);
+            self.meter.refused.set(true);
         }
         fits
     }
 
     fn count(&mut self, block: *mut libc::c_void) -> *mut u8 {
         if block.is_null() {
-            self.refused.set(true);
+            self.meter.refused.set(true);
         } else {
             // SAFETY: the block was just allocated by malloc, calloc or realloc.
             self.used = self.used.saturating_add(unsafe { libc::malloc_usable_size(block) });
@@ -406,24 +428,6 @@ fn must_have_one_thread() -> io::Result<()> {
     if is_alone { Ok(()) } else { Err(io::Error::other("only a process with one thread can be cloned")) }
 }
 
-/// Forks a child that is process 1 of a new pid namespace: when it ends, the kernel kills all that descends from it,
-/// sessions and double forks included. Needs `CAP_SYS_ADMIN` in the own user namespace, and one thread (checked).
-///
-/// In the child `getpid` is 1, `getppid` is 0 (a parent's death must be looked for on its pidfd instead), signals from
-/// inside reach it only where it has a handler, and `/proc` still shows the outer numbers. The namespace itself is
-/// the parent's for all later forks: only the child is in the new one.
-pub(crate) fn fork_into_pid_namespace() -> io::Result<Fork> {
-    must_have_one_thread()?;
-    let flags = libc::c_long::from(libc::CLONE_NEWPID | libc::SIGCHLD);
-    // SAFETY: without CLONE_VM and a stack this is a fork: the child gets a copy of everything. With one thread, which
-    // was just counted, no lock is held by another. What the C library's fork does beyond that: it renews the cached
-    // thread id, which nothing of ours reads (raise and abort ask the kernel), and runs handlers, of which we have none.
-    match checked(unsafe { libc::syscall(libc::SYS_clone, flags, 0usize, 0usize, 0usize, 0usize) })? {
-        0 => Ok(Fork::Child),
-        pid => Ok(Fork::Parent(i32::try_from(pid).unwrap_or(0))),
-    }
-}
-
 /// Forks a child that begins its life in a cgroup (`directory` is open on it): unlike a later move, no lock of the whole
 /// machine is waited for. Needs Linux 5.7 and no filter on `clone3` (systemd's `RestrictNamespaces=` has one), and one
 /// thread (checked).
@@ -438,7 +442,10 @@ pub(crate) fn fork_into_cgroup(directory: BorrowedFd<'_>) -> io::Result<Fork> {
     arguments.exit_signal = u64::try_from(libc::SIGCHLD).map_err(invalid)?;
     arguments.cgroup = u64::try_from(directory.as_raw_fd()).map_err(invalid)?;
     let size = size_of::<libc::clone_args>();
-    // SAFETY: the arguments are live and of the told size; for the rest see fork_into_pid_namespace.
+    // SAFETY: the arguments are live and of the told size. Without CLONE_VM and a stack this is a fork: the child gets a
+    // copy of everything. With one thread, which was just counted, no lock is held by another. What the C library's fork
+    // does beyond that: it renews the cached thread id, which nothing of ours reads (raise and abort ask the kernel), and
+    // runs handlers, of which we have none.
     match checked(unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size) })? {
         0 => Ok(Fork::Child),
         pid => Ok(Fork::Parent(i32::try_from(pid).unwrap_or(0))),

@@ -77,6 +77,10 @@ fn decide(subject: &Subject<'_>, seen: &Seen, stage: Stage, words: &Words) -> Ve
     if seen.cut == Some(Cut::Cancelled) {
         return Verdict::limit(Status::Timeout, "cancelled", "cancelled by the caller".to_owned());
     }
+    // The kernel says so, of a run that nobody else ended: no word of the guest's is in it.
+    if seen.cut.is_none() && seen.ended.oom_kills > 0 {
+        return Verdict::limit(Status::Oom, "address_space_bytes", out_of_memory(subject.limits));
+    }
     match (stage, seen.cut) {
         (Stage::Failed(message), _) => Verdict::new(Status::SandboxError, message),
         (Stage::Setup, Some(Cut::Timeout)) => {
@@ -87,6 +91,7 @@ fn decide(subject: &Subject<'_>, seen: &Seen, stage: Stage, words: &Words) -> Ve
             Verdict::limit(Status::Timeout, "timeout_ms", words)
         }
         (Stage::Setup, _) => Verdict::new(Status::SandboxError, set_up_died(seen)),
+        (Stage::Refused(Status::Oom, message), _) => not_compiled(subject.limits, &seen.ended, message),
         (Stage::Refused(status, message), _) => Verdict::new(status, message),
         (Stage::Ready | Stage::Ran, Some(cut)) => cut_short(subject.limits, cut),
         (Stage::Ready, None) if seen.ended.signal.is_none() => {
@@ -94,6 +99,18 @@ fn decide(subject: &Subject<'_>, seen: &Seen, stage: Stage, words: &Words) -> Ve
         }
         (Stage::Ready | Stage::Ran, None) => by_end(subject, &seen.ended, words),
     }
+}
+
+/// The compiler had no memory, or says so of a program that is nested too deeply: the kernel's figures decide.
+fn not_compiled(limits: &Limits, ended: &Ended, message: String) -> Verdict {
+    if memory_was_used(limits, ended) {
+        let limit = limits.address_space_bytes;
+        let words = format!(
+            "its memory ran out while it was compiled: the limit is {limit} bytes (address_space_bytes)"
+        );
+        return Verdict::limit(Status::Oom, "address_space_bytes", words);
+    }
+    Verdict::new(Status::Error, message)
 }
 
 fn set_up_died(seen: &Seen) -> String {
@@ -205,6 +222,15 @@ mod tests {
     use crate::stream::{Keep, Stream};
 
     fn run(code: Option<i32>, signal: Option<i32>, frames: &str, words: &str) -> Record {
+        run_counted(0, (code, signal), frames, words)
+    }
+
+    fn run_counted(
+        oom_kills: u64,
+        (code, signal): (Option<i32>, Option<i32>),
+        frames: &str,
+        words: &str,
+    ) -> Record {
         let limits = Limits::of(Level::Strict);
         let subject = Subject {
             level: Level::Strict,
@@ -212,7 +238,7 @@ mod tests {
             version: String::new(),
             limits: &limits,
         };
-        let ended = Ended { exit_code: code, signal, cpu: Duration::ZERO, max_rss_kb: 1000 };
+        let ended = Ended { exit_code: code, signal, cpu: Duration::ZERO, max_rss_kb: 1000, oom_kills };
         let stream = |text: &str| {
             let mut stream = Stream::new(1_000, Keep::Head);
             stream.push(text.as_bytes());
@@ -239,6 +265,16 @@ mod tests {
         let claimed = "{\"error\":\"MemoryError\",\"out_of_memory\":true}\n";
         assert_eq!(run(Some(1), None, GO, claimed).status, Status::Error);
         assert_eq!(run(None, Some(libc::SIGKILL), GO, "").status, Status::Crash);
+    }
+
+    #[test]
+    fn what_the_kernel_counted_is_out_of_memory() {
+        for (end, frames) in
+            [((None, Some(libc::SIGKILL)), GO), ((Some(0), None), GO), ((Some(137), None), "")]
+        {
+            let record = run_counted(1, end, frames, "");
+            assert_eq!((record.status, record.limit.as_deref()), (Status::Oom, Some("address_space_bytes")));
+        }
     }
 
     #[test]

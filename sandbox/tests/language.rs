@@ -275,7 +275,8 @@ mod suite {
     fn extra_modules_extend_a_level_and_missing_ones_are_named() {
         let scratch = tempfile::tempdir().unwrap();
         let mut options = support::options(scratch.path());
-        options.extra_allowed_modules = ExtraModules { standard: vec!["io".to_owned()], strict: Vec::new() };
+        options.extra_allowed_modules =
+            ExtraModules { standard: vec!["io".to_owned()], ..ExtraModules::default() };
         let sandbox = Sandbox::new(options.clone()).unwrap();
         let program = python(Level::Standard, "import io\nprint(io.StringIO('x').read())");
         assert_eq!(sandbox.run(&program, &|| false).stdout, "x\n");

@@ -18,11 +18,13 @@ mod suite {
         Program::new(Language::Bash, Level::Shell, code)
     }
 
+    /// The one process of this name. A zygote's newest child has its name for a moment.
     fn one(name: &str) -> Process {
-        let found: Vec<Process> =
-            Process::below(std::process::id()).into_iter().filter(|one| one.name == name).collect();
-        let [one] = &found[..] else { panic!("not one {name}: {found:?}") };
-        one.clone()
+        let found = || -> Vec<Process> {
+            Process::below(std::process::id()).into_iter().filter(|one| one.name == name).collect()
+        };
+        eventually(name, || found().len() == 1);
+        found().remove(0)
     }
 
     /// A sandbox whose broker has one zygote, of the level `strict`.
@@ -84,10 +86,19 @@ mod suite {
         support::assert_nothing_left(scratch.path());
     }
 
-    /// Runs while the one zygote is stopped; `meanwhile` happens as soon as the run waits for it.
-    fn run_on_a_stopped_zygote(sandbox: &Sandbox, meanwhile: impl FnOnce(&Process)) -> (Record, Duration) {
+    /// Stops the one zygote and uses up the children that it has ahead of need.
+    fn stop_zygote(sandbox: &Sandbox) -> Process {
+        eventually("spare children", || support::staff("nanoclaw-spare").len() == 2);
         let zygote = one("nanoclaw-zygote");
         zygote.signal(Signal::STOP);
+        assert_works(sandbox);
+        assert_works(sandbox);
+        zygote
+    }
+
+    /// Runs while the one zygote is stopped; `meanwhile` happens as soon as the run waits for it.
+    fn run_on_a_stopped_zygote(sandbox: &Sandbox, meanwhile: impl FnOnce(&Process)) -> (Record, Duration) {
+        let zygote = stop_zygote(sandbox);
         #[expect(clippy::disallowed_methods, reason = "the test measures real time")]
         let start = Instant::now();
         std::thread::scope(|scope| {
@@ -152,10 +163,9 @@ mod suite {
         let scratch = tempfile::tempdir().unwrap();
         let sandbox = warm(scratch.path());
         let cancelled = AtomicBool::new(false);
-        let zygote = one("nanoclaw-zygote");
         for _ in 0..3 {
             cancelled.store(false, Ordering::Relaxed);
-            zygote.signal(Signal::STOP);
+            let zygote = stop_zygote(&sandbox);
             let record = std::thread::scope(|scope| {
                 let spin = support::python(Level::Strict, "while True: pass");
                 let waiting = scope.spawn(|| sandbox.run(&{ spin }, &|| cancelled.load(Ordering::Relaxed)));

@@ -6,7 +6,7 @@ mod support;
 
 #[cfg(test)]
 mod suite {
-    use nanoclaw_sandbox::{Level, Program, Status};
+    use nanoclaw_sandbox::{Language, Level, Program, Status};
 
     use super::support;
 
@@ -80,6 +80,81 @@ mod suite {
         let alive: Vec<_> = alive.into_iter().flatten().collect();
         assert!(alive.is_empty(), "{}", alive.join("\n"));
         support::assert_nothing_left(scratch.path());
+    }
+
+    /// `int 0x80`, which means an i386 number: code at a level has no memory to put it in, and a command, which has, dies.
+    #[test]
+    fn another_architecture_s_calls_kill() {
+        let _turn = support::alone();
+        let scratch = tempfile::tempdir().unwrap();
+        let sandbox = support::sandbox(scratch.path());
+        let code = include_str!("programs/hostile/py/int80_compat.py");
+        let mut program = support::python(Level::Lenient, code);
+        program.language_check = false;
+        let record = sandbox.run(&program, &|| false);
+        let blocked = record.stdout.starts_with("BLOCKED PermissionError");
+        assert!(record.status == Status::ForbiddenSyscall || blocked, "{record:#?}");
+        let python = std::path::Path::new("/usr/bin/python3");
+        if !python.exists() {
+            println!("skipped: no {} for the command's half", python.display());
+            return;
+        }
+        let command = format!("{} - <<'end'\n{code}\nend\necho $?", python.display());
+        let record = sandbox.run(&Program::new(Language::Bash, Level::Shell, command), &|| false);
+        // SIGSYS by the filter; SIGSEGV where the kernel has no such calls at all.
+        let died = [libc::SIGSYS, libc::SIGSEGV].map(|signal| format!("{}\n", 128 + signal));
+        assert!(died.contains(&record.stdout), "{record:#?}");
+    }
+
+    /// The kernel answers EPERM to the leader of a group, so the filter's own answer shows only in a child of one.
+    #[test]
+    fn a_command_has_sessions() {
+        let _turn = support::alone();
+        let scratch = tempfile::tempdir().unwrap();
+        let command = "setsid --wait sh -c 'echo in a session' || echo $?";
+        let program = Program::new(Language::Bash, Level::Shell, command);
+        let record = support::sandbox(scratch.path()).run(&program, &|| false);
+        assert_eq!(record.stdout, "in a session\n", "{record:#?}");
+    }
+
+    /// The broker's and two at the end; a zygote's children have two more between: the early kill list and the zygote's own.
+    #[test]
+    fn the_filters_stack() {
+        let _turn = support::alone();
+        let scratch = tempfile::tempdir().unwrap();
+        let sandbox = support::sandbox(scratch.path());
+        for (program, filters) in [
+            (support::javascript(Level::Strict, "for (;;) {}"), "3"),
+            (support::python(Level::Lenient, "while True: pass"), "5"),
+            (support::python(Level::Standard, "while True: pass"), "5"),
+            (Program::new(Language::Bash, Level::Shell, "sleep 100"), "3"),
+        ] {
+            let seen = std::cell::RefCell::new(String::new());
+            // Asked again and again while the program runs.
+            let look = || {
+                *seen.borrow_mut() = guest_filters().unwrap_or_default();
+                *seen.borrow() == filters
+            };
+            let mut program = program;
+            program.timeout_ms = Some(20_000);
+            let record = sandbox.run(&program, &look);
+            assert_eq!(seen.take(), filters, "{record:#?}");
+        }
+    }
+
+    /// The most filters of any process that may run guest code.
+    fn guest_filters() -> Option<String> {
+        let descendants = support::descendants(std::process::id());
+        let guests = descendants.into_iter().filter(|pid| {
+            let name = support::name_of(*pid);
+            name == "nanoclaw-guest" || name == "sleep"
+        });
+        let filters = guests.filter_map(|pid| {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+            let line = status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"));
+            line.map(|count| count.trim().to_owned())
+        });
+        filters.max()
     }
 
     /// Refused by the filter (EPERM) although their other arguments are good; and what good programs need is not.

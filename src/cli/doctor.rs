@@ -127,8 +127,7 @@ fn check_sandbox(report: &Report) -> Vec<Finding> {
         ),
     });
     findings.push(Finding::good("javascript", report.javascript.clone()));
-    // Until the broker reports them.
-    findings.extend(check_layers(None));
+    findings.push(check_layers(&report.layers));
     for level in &report.levels {
         findings.push(if level.able {
             Finding::good(level.level.name(), "holds: every probe of the self-test was refused by the kernel")
@@ -144,9 +143,9 @@ fn check_sandbox(report: &Report) -> Vec<Finding> {
     findings
 }
 
-/// The optional layers: told, never a fault, for nothing relies on them.
-fn check_layers(layers: Option<&LayersReport>) -> Option<Finding> {
-    let layers = layers?;
+/// The optional layers: told, never a fault, for nothing relies on them. They are had by who starts a program: a server
+/// under systemd may have others than this shell.
+fn check_layers(layers: &LayersReport) -> Finding {
     let (held, missing): (Vec<_>, Vec<_>) = layers.namespaces.iter().partition(|kind| kind.held);
     let mut found = Vec::new();
     if !held.is_empty() {
@@ -180,12 +179,12 @@ fn check_layers(layers: Option<&LayersReport>) -> Option<Finding> {
     let advices = layers.namespaces.iter().map(|namespace| &namespace.advice).chain([&cgroup.advice]);
     let mut advice: Vec<&str> = advices.filter_map(Option::as_deref).collect();
     advice.dedup();
-    Some(Finding {
+    Finding {
         what: "layers",
         ok: true,
-        found: format!("optional; {}", found.join("; ")),
+        found: format!("optional; of this process: {}", found.join("; ")),
         advice: (!advice.is_empty()).then(|| format!("to have more: {}", advice.join("; "))),
-    })
+    }
 }
 
 fn print(findings: &[Finding], as_json: bool, terminal: &Terminal) -> Result<(), CliError> {

@@ -22,10 +22,10 @@ const MAX_CODE_BYTES: u64 = 16 * 1024 * 1024;
 pub(super) struct ExecArgs {
     /// The program; '-' reads it from stdin
     pub(super) file: PathBuf,
-    /// python or javascript; by the file's ending when absent
+    /// python, javascript or bash; by the file's ending when absent
     #[arg(long, value_parser = parse_language)]
     pub(super) lang: Option<Language>,
-    /// lenient, standard or strict; `code_execution.default_strictness` when absent
+    /// lenient, standard or strict; `code_execution.default_strictness` when absent. Not for bash
     #[arg(long, value_parser = parse_level)]
     pub(super) strictness: Option<Level>,
     /// Wall clock, seconds; the level's own when absent
@@ -43,7 +43,8 @@ fn parse_language(text: &str) -> Result<Language, String> {
     match text {
         "python" | "py" => Ok(Language::Python),
         "javascript" | "js" => Ok(Language::JavaScript),
-        other => Err(format!("'{other}' is none of: python, javascript")),
+        "bash" | "sh" => Ok(Language::Bash),
+        other => Err(format!("'{other}' is none of: python, javascript, bash")),
     }
 }
 
@@ -59,7 +60,7 @@ fn parse_level(text: &str) -> Result<Level, String> {
 /// Runs the program and ends with its exit code.
 pub(super) fn exec(options: Options, args: &ExecArgs, terminal: &Terminal) -> Result<ExitCode, CliError> {
     let language = args.lang.map_or_else(|| guess_language(&args.file), Ok)?;
-    let level = args.strictness.unwrap_or(options.default_strictness);
+    let level = level(language, args.strictness, &options)?;
     let mut program = Program::new(language, level, read_code(&args.file)?);
     program.language_check = !args.no_language_check;
     program.timeout_ms = args.timeout_s.map(|s| s.saturating_mul(1000));
@@ -77,6 +78,23 @@ pub(super) fn exec(options: Options, args: &ExecArgs, terminal: &Terminal) -> Re
         explain(&record, terminal);
     }
     Ok(exit_code(&record))
+}
+
+/// Commands have a level of their own; a level that the operator rules out is refused before anything is read.
+fn level(language: Language, asked: Option<Level>, options: &Options) -> Result<Level, CliError> {
+    if language == Language::Bash {
+        let refusal =
+            CliError::usage("--strictness is for python and javascript: bash has one level only".to_owned());
+        return if asked.is_some() { Err(refusal) } else { Ok(Level::Shell) };
+    }
+    let level = asked.unwrap_or(options.default_strictness);
+    let allowed = options.levels_allowed();
+    if allowed.contains(&level) {
+        return Ok(level);
+    }
+    let names: Vec<&str> = allowed.iter().map(|level| level.name()).collect();
+    Err(CliError::usage(format!("--strictness {level} is not allowed here"))
+        .hint(format!("code_execution.max_strictness_allowed leaves {}", names.join(", "))))
 }
 
 /// A word on ends that the program's own output does not show.
@@ -104,8 +122,9 @@ fn guess_language(file: &Path) -> Result<Language, CliError> {
     match file.extension().and_then(|e| e.to_str()) {
         Some("py") => Ok(Language::Python),
         Some("js" | "mjs") => Ok(Language::JavaScript),
+        Some("sh" | "bash") => Ok(Language::Bash),
         _ => Err(CliError::usage(format!("cannot tell the language of '{}'", file.display()))
-            .hint("name it with --lang python or --lang javascript")),
+            .hint("name it with --lang python, --lang javascript or --lang bash")),
     }
 }
 
@@ -118,5 +137,9 @@ fn read_code(file: &Path) -> Result<String, CliError> {
         let opened = std::fs::File::open(file).map_err(|e| cannot(e.to_string()))?;
         opened.take(MAX_CODE_BYTES).read_to_end(&mut bytes).map_err(|e| cannot(e.to_string()))?;
     }
-    String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8 text".to_owned()))
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let line = error.as_bytes().iter().take(valid).filter(|byte| **byte == b'\n').count() + 1;
+        cannot(format!("it is not UTF-8 text (line {line}, byte {valid})"))
+    })
 }

@@ -46,7 +46,8 @@ fn announce(report: &Report, terminal: &Terminal) {
     let levels: Vec<&str> = report.levels.iter().filter(|l| l.able).map(|l| l.level.name()).collect();
     let holds = if levels.is_empty() { "OFF: run 'nanoclaw doctor'".to_owned() } else { levels.join(", ") };
     let python = report.python.version.as_deref().map_or("no Python".to_owned(), |v| format!("Python {v}"));
-    terminal.say(&format!("  sandbox    {holds} ({python}, JavaScript)"));
+    let layers = &report.layers;
+    terminal.say(&format!("  sandbox    {holds} ({python}, JavaScript)\n  layers     optional: {layers}"));
 }
 
 fn explain(error: &AppError) -> CliError {

@@ -166,6 +166,26 @@ fn wrong_types_and_values_say_what_is_allowed() {
             "code_execution: {levels: {strict: {timeout_ms: 0}}}",
             ["code_execution.levels.strict.timeout_ms", "from 1"],
         ),
+        (
+            "code_execution: {default_strictness: lenient, max_strictness_allowed: standard}",
+            [
+                "code_execution.default_strictness: 'lenient'",
+                "strict, standard (code_execution.max_strictness_allowed",
+            ],
+        ),
+        (
+            "code_execution: {max_strictness_allowed: strict}",
+            ["code_execution.default_strictness: 'standard'", "one of strict (code_execution.max_"],
+        ),
+        (
+            "code_execution: {max_strictness_allowed: shell}",
+            ["code_execution.max_strictness_allowed: 'shell'", "strict, standard, lenient"],
+        ),
+        ("code_execution: {default_strictness: loose}", ["code_execution.default_strictness", "loose"]),
+        (
+            "code_execution: {extra_allowed_modules: {standard: [numpy, 'a b']}}",
+            ["code_execution.extra_allowed_modules.standard[1]: 'a b'", "Python module"],
+        ),
         ("workers: 1\nworkers: 2", ["not valid YAML", "duplicate"]),
         ("workers: [", ["not valid YAML", "line"]),
         ("models: [{id: a, id: b}]", ["not valid YAML", "duplicate"]),

@@ -9,6 +9,7 @@ use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
 use crate::store::options::StoreOptions;
 use crate::tools::BashOptions;
+use nanoclaw_sandbox::Level;
 use serde::Serialize;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -64,6 +65,7 @@ impl Config {
         problems.models(&raw.models);
         let default_model = problems.default_model(raw.default_model.as_deref(), &raw.models);
         problems.commands(&raw.bash);
+        problems.sandbox(&raw.code_execution);
         problems.numbers(&raw);
         match (listen, data_dir, default_model) {
             (Some(listen), Some(data_dir), Some(default_model)) if problems.0.is_empty() => Ok(Self {
@@ -185,6 +187,29 @@ impl Problems {
     fn commands(&mut self, bash: &BashOptions) {
         for fault in bash.faults() {
             self.add(format!("bash.{}", fault.key), fault.value, fault.allowed);
+        }
+    }
+
+    fn sandbox(&mut self, options: &nanoclaw_sandbox::Options) {
+        let allowed = options.levels_allowed();
+        let names = |levels: &[Level]| levels.iter().map(|level| level.name()).collect::<Vec<_>>().join(", ");
+        let most = options.max_strictness_allowed.filter(|level| !Level::FOR_CODE.contains(level));
+        if let Some(most) = most {
+            let every = format!("must be one of {}", names(&Level::FOR_CODE));
+            self.add("code_execution.max_strictness_allowed", most, every);
+        }
+        let default = options.default_strictness;
+        if !allowed.contains(&default) {
+            let because = match options.max_strictness_allowed {
+                Some(most) => format!(" (code_execution.max_strictness_allowed = {most})"),
+                None => String::new(),
+            };
+            let one_of = format!("must be one of {}{because}", names(&allowed));
+            self.add("code_execution.default_strictness", default, one_of);
+        }
+        for (level, at, name) in options.extra_allowed_modules.bad_names() {
+            let key = format!("code_execution.extra_allowed_modules.{level}[{at}]");
+            self.add(key, name, "must be the name of a Python module, as in numpy or xml.dom");
         }
     }
 

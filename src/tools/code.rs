@@ -13,6 +13,10 @@ pub trait CodeRunner: Send + Sync {
     fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Record;
     /// The level of a call that names none, in a job that names none.
     fn default_level(&self) -> Level;
+    /// The levels that a call may name, from the tightest on.
+    fn levels(&self) -> Vec<Level> {
+        Level::FOR_CODE.to_vec()
+    }
     /// The wall clock of a run at this level that asks for none of its own.
     fn timeout(&self, level: Level) -> Duration;
 }
@@ -26,28 +30,45 @@ impl CodeRunner for Sandbox {
         self.options().default_strictness
     }
 
+    fn levels(&self) -> Vec<Level> {
+        self.options().levels_allowed()
+    }
+
     fn timeout(&self, level: Level) -> Duration {
         Duration::from_millis(self.options().levels.of(level).timeout_ms)
     }
 }
 
 /// The parameters of a tool that runs code.
-pub(super) fn parameters(code: &str) -> Value {
+pub(super) fn parameters(runner: &dyn CodeRunner, code: &str) -> Value {
+    let levels = runner.levels();
+    let meanings: Vec<&str> = levels.iter().map(|level| meaning(*level)).collect();
     json!({
         "type": "object",
         "properties": {
             "code": {"type": "string", "description": code},
             "strictness": {
                 "type": "string",
-                "enum": Level::FOR_CODE.map(Level::name),
-                "description": "How much the program may do. strict: pure computation, 5 s. standard: the common harmless \
-                                part of the standard library, no files, 10 s. lenient: the whole standard library and a \
-                                private directory, 30 s. Never the network. Leave it out for the job's level.",
+                "enum": levels.iter().map(|level| level.name()).collect::<Vec<_>>(),
+                "description": format!(
+                    "How much the program may do. {} Never the network. Leave it out for the job's level.",
+                    meanings.join(" ")
+                ),
             },
         },
         "required": ["code"],
         "additionalProperties": false,
     })
+}
+
+/// What a level is for, for the model.
+const fn meaning(level: Level) -> &'static str {
+    match level {
+        Level::Strict => "strict: pure computation, 5 s.",
+        Level::Standard => "standard: the common harmless part of the standard library, no files, 10 s.",
+        Level::Lenient => "lenient: the whole standard library and a private directory, 30 s.",
+        Level::Shell => "shell: commands.",
+    }
 }
 
 /// Runs the call's code; the call's level goes before the job's, the job's before the server's.

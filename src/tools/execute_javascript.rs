@@ -23,7 +23,7 @@ impl Tool for ExecuteJavascript {
             name: "execute_javascript",
             description: "Run a JavaScript program in a sandbox (QuickJS, no browser, no Node modules) and get what \
                           it prints with console.log, with the error if it fails. Nothing is kept between two calls; there is no network.",
-            parameters: code::parameters("The JavaScript program"),
+            parameters: code::parameters(self.runner.as_ref(), "The JavaScript program"),
         }
     }
 

@@ -23,7 +23,7 @@ impl Tool for ExecutePython {
             name: "execute_python",
             description: "Run a Python program in a sandbox and get what it prints, with a traceback if it fails. \
                           Print what you want to see; nothing is kept between two calls; there is no network.",
-            parameters: code::parameters("The Python program"),
+            parameters: code::parameters(self.runner.as_ref(), "The Python program"),
         }
     }
 

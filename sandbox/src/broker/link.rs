@@ -17,10 +17,11 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use super::order::{Order, Reply, Task};
 use super::packet::{self, Packet};
-use crate::child::BROKER_MARKER;
+use crate::child::{BROKER_MARKER, NETWORK_ARGUMENT};
 use crate::clock::now;
 use crate::error::Error;
 use crate::guest::{Ends, Guest};
+use crate::layers::LayersReport;
 
 /// How long the broker may take to fork on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
@@ -30,6 +31,8 @@ const ZYGOTE_TIMEOUT: Duration = Duration::from_secs(60);
 const LET_GO_TIMEOUT: Duration = Duration::from_millis(150);
 /// How long a full socket may stay full before the broker counts as stuck.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a broker may take to begin, of which it tells.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(3);
 /// How often a waiting caller is asked whether it has been cancelled.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 /// How long a broker whose socket is closed may take to be dead.
@@ -41,6 +44,7 @@ const CLOSING_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Link {
     exe: PathBuf,
+    has_network: bool,
     broker: Mutex<Option<Arc<Broker>>>,
 }
 
@@ -51,17 +55,25 @@ struct Broker {
     process: Mutex<Child>,
     /// Whether it has ever answered: what dies before may be no broker at all.
     has_answered: AtomicBool,
+    /// What it has said of itself, once that was asked for.
+    layers: Mutex<Option<LayersReport>>,
 }
 
 impl Link {
-    /// A link to a broker that `exe` becomes. Nothing is started yet.
-    pub(crate) fn new(exe: &Path) -> Self {
-        Self { exe: exe.to_owned(), broker: Mutex::new(None) }
+    /// A link to a broker that `exe` becomes, with the network if commands may have it. Nothing is started yet.
+    pub(crate) fn new(exe: &Path, has_network: bool) -> Self {
+        Self { exe: exe.to_owned(), has_network, broker: Mutex::new(None) }
     }
 
     /// Starts the broker unless it runs.
     pub(crate) fn connect(&self) -> Result<(), Error> {
         self.broker().map(drop)
+    }
+
+    /// The optional layers that are in force in the broker, or why that is not known.
+    pub(crate) fn layers(&self) -> LayersReport {
+        let told = self.broker().and_then(|broker| broker.layers());
+        told.unwrap_or_else(|error| LayersReport::unknown(&error))
     }
 
     /// Orders a run. Waits for its start, at the longest until `cancel` says so.
@@ -123,7 +135,7 @@ impl Link {
         if let Some(running) = &*broker {
             return Ok(Arc::clone(running));
         }
-        let started = Arc::new(Broker::start(&self.exe)?);
+        let started = Arc::new(Broker::start(&self.exe, self.has_network)?);
         *broker = Some(Arc::clone(&started));
         Ok(started)
     }
@@ -144,13 +156,14 @@ impl Link {
 
 impl Broker {
     /// The binary again, with nothing of ours but one end of a socket pair as its standard input.
-    fn start(exe: &Path) -> Result<Self, Error> {
+    fn start(exe: &Path, has_network: bool) -> Result<Self, Error> {
         let fail = |source: io::Error| Error::StartBroker { path: exe.to_owned(), source };
         let (control, theirs) = packet::pair().map_err(fail)?;
         set_socket_timeout(&control, Timeout::Send, Some(SEND_TIMEOUT))
             .map_err(|error| fail(error.into()))?;
         let process = new_command(exe)
             .arg(BROKER_MARKER)
+            .args(has_network.then_some(NETWORK_ARGUMENT))
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::from(theirs))
@@ -158,7 +171,25 @@ impl Broker {
             .stderr(Stdio::null())
             .spawn()
             .map_err(fail)?;
-        Ok(Self { control, process: Mutex::new(process), has_answered: AtomicBool::new(false) })
+        let (has_answered, layers) = (AtomicBool::new(false), Mutex::default());
+        Ok(Self { control, process: Mutex::new(process), has_answered, layers })
+    }
+
+    /// The first thing it says, and the only one on this socket.
+    fn layers(&self) -> Result<LayersReport, Error> {
+        let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(told) = &*layers {
+            return Ok(told.clone());
+        }
+        let start = now();
+        while !wait_until_readable(&self.control, CANCEL_POLL).map_err(|error| Error::Watch(error.into()))? {
+            if start.elapsed() > HELLO_TIMEOUT {
+                return Err(Error::BrokerStuck);
+            }
+        }
+        let hello = packet::receive(&self.control, RecvFlags::DONTWAIT).map_err(Error::Watch)?;
+        let told: LayersReport = hello.ok_or(Error::BrokerDied)?.decode().map_err(Error::Watch)?;
+        Ok(layers.insert(told).clone())
     }
 
     /// Whether it has ended, or does so in a moment: its socket closes first.
@@ -173,6 +204,10 @@ impl Broker {
         // It may be gone already; that is what is wanted.
         process.kill().ok();
         process.wait().ok();
+        drop(process);
+        if let Ok(told) = self.layers() {
+            told.clean_up();
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! its end of the link; it forks JavaScript guests and the supervisors of commands from itself, and Python guests from
 //! warm zygotes, whose children are its own, too (`CLONE_PARENT`): it alone reaps, so it alone knows how a run ended.
 
+mod cells;
 mod link;
 mod order;
 mod packet;

@@ -85,6 +85,8 @@ pub(crate) enum Reply {
         cpu_us: u64,
         /// Peak resident memory.
         max_rss_kb: u64,
+        /// Processes of its cgroup that were killed for want of memory.
+        oom_kills: u64,
     },
     /// There is no child. The last word.
     Failed {
@@ -101,14 +103,16 @@ impl Reply {
             signal: ended.signal,
             cpu_us: u64::try_from(ended.cpu.as_micros()).unwrap_or(u64::MAX),
             max_rss_kb: ended.max_rss_kb,
+            oom_kills: ended.oom_kills,
         }
     }
 
     /// What the kernel counted, if this is the end of a child.
     pub(crate) fn into_ended(self) -> Result<Ended, String> {
         match self {
-            Self::Ended { exit_code, signal, cpu_us, max_rss_kb } => {
-                Ok(Ended { exit_code, signal, cpu: Duration::from_micros(cpu_us), max_rss_kb })
+            Self::Ended { exit_code, signal, cpu_us, max_rss_kb, oom_kills } => {
+                let cpu = Duration::from_micros(cpu_us);
+                Ok(Ended { exit_code, signal, cpu, max_rss_kb, oom_kills })
             }
             Self::Failed { message } => Err(message),
             Self::Started { pid } => Err(format!("the broker announced process {pid} twice")),
@@ -116,7 +120,7 @@ impl Reply {
     }
 }
 
-/// One run: broker to zygote, with the guest's pipes, its text and its landlock ruleset.
+/// One run: broker to a zygote's spare child, with the guest's pipes, its text and its landlock ruleset.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Birth {
     /// Whether modules and builtins are checked.
@@ -133,7 +137,7 @@ pub(crate) struct Birth {
 pub(crate) enum ZygoteReply {
     /// It is warm.
     Ready,
-    /// It has a child, which is the broker's.
+    /// It has a spare child, which is the broker's; the socket to it comes along.
     Born {
         /// The child's process id.
         pid: i32,

@@ -13,12 +13,15 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal};
 
+use super::cells::Cells;
 use super::order::{Order, Reply, Task};
 use super::packet::{self, Packet};
-use super::zygote::{Nursery, Waiting};
-use crate::child::{self, Kit};
+use super::zygote::Nursery;
+use crate::child::{self, Heritage, Kit};
 use crate::clock::now;
-use crate::policy::{Filters, Profile, compile};
+use crate::javascript::Engine;
+use crate::layers::{Layers, RunCgroup};
+use crate::policy::{Filters, Profile, compile, compile_for_broker};
 use crate::shell;
 use crate::sys::{self, Fork};
 
@@ -28,10 +31,12 @@ const TICK: Duration = Duration::from_secs(30);
 const BUSY_TICK: Duration = Duration::from_millis(50);
 /// How often in one turn what orphans leave is looked for at once: their children become the broker's.
 const ORPHAN_ROUNDS: usize = 64;
-/// How often orphans are looked for while there may be some.
+/// How often orphans, and cgroups that drain, are looked at while there may be some.
 const ORPHAN_TICK: Duration = Duration::from_millis(20);
 /// How long the supervisors of commands may take to end their trees once the server is gone.
 const FAREWELL: Duration = Duration::from_millis(500);
+/// Half of what the kernel takes; children inherit it.
+const GUESTS_GO_FIRST: &str = "500";
 /// The exit code of a broker that cannot begin.
 const CANNOT_BEGIN: i32 = 70;
 
@@ -41,6 +46,8 @@ struct Run {
     pidfd: OwnedFd,
     reply: OwnedFd,
     is_shell: bool,
+    /// Only commands have one, and not everywhere.
+    cgroup: Option<RunCgroup>,
     /// Its server wants no more of it: it has been told to end.
     is_let_go: bool,
 }
@@ -58,19 +65,24 @@ struct Broker {
     own_pid: Pid,
     runs: Vec<Run>,
     nursery: Nursery,
+    cells: Cells,
     filters: BTreeMap<(Profile, u32), Rc<Filters>>,
+    /// Made for the first run that needs it; children use copies.
+    engine: Option<Rc<Engine>>,
     has_orphans: bool,
 }
 
-/// Serves until the server is gone, and never returns.
-pub(crate) fn serve() -> ! {
-    let Ok(control) = begin() else { sys::exit_now(CANNOT_BEGIN) };
+/// Serves until the server is gone, and never returns. `has_network`: commands may have the network.
+pub(crate) fn serve(has_network: bool) -> ! {
+    let Ok((control, layers)) = begin(has_network) else { sys::exit_now(CANNOT_BEGIN) };
     let mut broker = Broker {
         control,
         own_pid: rustix::process::getpid(),
         runs: Vec::new(),
         nursery: Nursery::default(),
+        cells: Cells::new(layers.cgroups),
         filters: BTreeMap::new(),
+        engine: None,
         has_orphans: false,
     };
     while broker.turn().unwrap_or(false) {}
@@ -78,9 +90,11 @@ pub(crate) fn serve() -> ! {
     sys::exit_now(0)
 }
 
-/// Leaves everything of the server's behind but the socket.
-fn begin() -> io::Result<OwnedFd> {
+/// Leaves everything of the server's behind but the socket, and tells it of the optional layers.
+fn begin(has_network: bool) -> io::Result<(OwnedFd, Layers)> {
     let control = child::settle_descriptors()?;
+    // Before it is undumpable, which would give its own /proc files to root, and while it has its privileges.
+    let layers = Layers::enter(has_network);
     sys::default_signals();
     sys::block_signals(&[])?;
     // Terminal signals are the server's affair.
@@ -91,9 +105,14 @@ fn begin() -> io::Result<OwnedFd> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let files = rustix::process::getrlimit(Resource::Nofile).maximum;
     rustix::process::setrlimit(Resource::Nofile, Rlimit { current: files, maximum: files })?;
+    // When memory runs out, a guest goes before the server. Where that cannot be said, the kernel decides alone.
+    std::fs::write("/proc/self/oom_score_adj", GUESTS_GO_FIRST).ok();
     child::shed_privileges().map_err(io::Error::other)?;
+    let filter = compile_for_broker().map_err(io::Error::other)?;
+    child::install("the broker's", &filter).map_err(io::Error::other)?;
+    packet::send(control.as_fd(), &layers.report, &[])?;
     rustix::io::ioctl_fionbio(&control, true)?;
-    Ok(control)
+    Ok((control, layers))
 }
 
 impl Broker {
@@ -102,16 +121,13 @@ impl Broker {
         let ready = self.wait()?;
         self.let_go(&ready.abandoned);
         self.bury(&ready.ended);
-        let heard = self.nursery.listen();
-        self.has_orphans |= heard.has_lost;
-        for newborn in heard.newborns {
-            self.adopt(newborn.pid, newborn.reply, false);
-        }
-        for Waiting { order, kit, reply } in heard.unserved {
-            self.start_or_refuse(order, kit, reply);
-        }
+        self.has_orphans |= self.nursery.listen();
         let goes_on = !ready.control || self.take_orders()?;
+        for newborn in self.nursery.newborns() {
+            self.adopt(newborn.pid, newborn.reply, false, None);
+        }
         self.nursery.tidy();
+        self.cells.tidy();
         self.end_orphans();
         Ok(goes_on)
     }
@@ -130,7 +146,7 @@ impl Broker {
             }
         }));
         polled.extend(self.nursery.sockets().map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
-        let tick = if self.has_orphans {
+        let tick = if self.has_orphans || self.cells.are_draining() {
             ORPHAN_TICK
         } else if self.nursery.is_busy() {
             BUSY_TICK
@@ -165,15 +181,17 @@ impl Broker {
             if *has_ended { gone.push(run) } else { self.runs.push(run) }
         }
         let mut replies = Vec::new();
-        for run in gone {
+        for mut run in gone {
             let reply = match sys::reap(run.pid.as_raw_nonzero().get()) {
-                Ok(ended) => {
+                Ok(mut ended) => {
+                    ended.oom_kills = run.cgroup.as_ref().map_or(0, RunCgroup::end);
                     // A supervisor that was killed could not end its tree.
                     self.has_orphans |= run.is_shell && ended.signal.is_some();
                     Reply::ended(&ended)
                 }
                 Err(error) => Reply::Failed { message: format!("cannot reap the child: {error}") },
             };
+            self.cells.remove(run.cgroup.take());
             replies.push((run.reply, reply));
         }
         self.end_orphans();
@@ -220,16 +238,28 @@ impl Broker {
         if matches!(order.task, Task::Python { .. }) {
             return self.nursery.order(order, kit, reply, &filters);
         }
-        match sys::fork() {
-            Err(error) => Err((reply, format!("cannot fork: {error}"))),
+        let engine = match self.engine() {
+            Ok(engine) => engine,
+            Err(message) => return Err((reply, message)),
+        };
+        let is_shell = matches!(order.task, Task::Shell(_));
+        let cgroup = if is_shell { self.cells.make(&order.limits) } else { None };
+        match cgroup.as_ref().map_or_else(sys::fork, RunCgroup::fork) {
+            Err(error) => {
+                self.cells.remove(cgroup);
+                Err((reply, format!("cannot fork: {error}")))
+            }
             Ok(Fork::Parent(pid)) => {
-                self.adopt(pid, reply, matches!(order.task, Task::Shell(_)));
+                self.adopt(pid, reply, is_shell, cgroup);
                 Ok(())
             }
-            Ok(Fork::Child) => match &order.task {
-                Task::Shell(task) => shell::supervise(&order, task, kit, &filters),
-                _ => child::live(&order, kit, &filters, self.own_pid),
-            },
+            Ok(Fork::Child) => {
+                if let Task::Shell(task) = &order.task {
+                    shell::supervise(&order, task, kit, &filters)
+                }
+                let heritage = Heritage { broker: self.own_pid, filters: &filters, engine: &engine };
+                child::live(&order, kit, &heritage)
+            }
         }
     }
 
@@ -244,13 +274,22 @@ impl Broker {
         Ok(filters)
     }
 
+    fn engine(&mut self) -> Result<Rc<Engine>, String> {
+        if let Some(engine) = &self.engine {
+            return Ok(Rc::clone(engine));
+        }
+        let engine = Rc::new(Engine::new().map_err(|error| format!("QuickJS: {error}"))?);
+        self.engine = Some(Rc::clone(&engine));
+        Ok(engine)
+    }
+
     /// Keeps a child in the table and announces it.
-    fn adopt(&mut self, pid: i32, reply: OwnedFd, is_shell: bool) {
+    fn adopt(&mut self, pid: i32, reply: OwnedFd, is_shell: bool, cgroup: Option<RunCgroup>) {
         let Some(known) = Pid::from_raw(pid) else { return };
         match rustix::process::pidfd_open(known, PidfdFlags::empty()) {
             Ok(pidfd) => {
                 let started = packet::send(reply.as_fd(), &Reply::Started { pid }, &[pidfd.as_fd()]);
-                let mut run = Run { pid: known, pidfd, reply, is_shell, is_let_go: false };
+                let mut run = Run { pid: known, pidfd, reply, is_shell, cgroup, is_let_go: false };
                 if started.is_err() {
                     // Nobody waits for it any more.
                     run.is_let_go = true;
@@ -262,6 +301,7 @@ impl Broker {
                 rustix::process::kill_process(known, Signal::KILL).ok();
                 sys::reap(pid).ok();
                 self.has_orphans |= is_shell;
+                self.cells.remove(cgroup);
                 refuse(&reply, format!("cannot watch the child: {error}"));
             }
         }
@@ -293,6 +333,11 @@ impl Broker {
 
     /// Ends everything: the server is gone. Guests die with this process; supervisors need a moment for their trees.
     fn farewell(mut self) {
+        self.end_runs();
+        self.cells.leave();
+    }
+
+    fn end_runs(&mut self) {
         self.nursery = Nursery::default();
         for run in &mut self.runs {
             run.is_let_go = true;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::net::RecvFlags;
 use rustix::process::{Pid, Signal};
 
-use super::order::{Birth, Order, Reply, Task, ZygoteReply};
+use super::order::{self, Order, Reply, Task, ZygoteReply};
 use super::packet;
 use crate::child::Kit;
 use crate::clock::now;
@@ -26,6 +26,10 @@ const MAX_RUNS: u64 = 1_000;
 const MAX_AGE: Duration = Duration::from_secs(60 * 60);
 /// A zygote that nobody has needed for so long is let go.
 const MAX_IDLE: Duration = Duration::from_secs(10 * 60);
+/// Children that a zygote has ahead of need: one that is taken next, one that gets ready meanwhile.
+const SPARES: usize = 2;
+/// So many children in a row that die unused mean that none will live.
+const MAX_DEATHS: u32 = 3;
 /// How long a zygote may take to become warm: large modules take their time.
 const WARM_UP: Duration = Duration::from_secs(50);
 /// How long a warm one may take to answer with the next child, which is milliseconds' work.
@@ -33,7 +37,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// How much of a dying zygote's last words is told.
 const LAST_WORDS_BYTES: u64 = 4 * 1024;
 
-/// A child that a zygote has just had, and whom to tell.
+/// A run that a zygote's child has taken, and whom to tell.
 pub(crate) struct Newborn {
     pub(crate) pid: i32,
     pub(crate) reply: OwnedFd,
@@ -43,32 +47,14 @@ pub(crate) struct Newborn {
 #[derive(Default)]
 pub(crate) struct Nursery {
     zygotes: Vec<Zygote>,
+    newborns: Vec<Newborn>,
 }
 
-/// One run, until its child is asked for.
-pub(crate) struct Waiting {
-    pub(crate) order: Order,
-    pub(crate) kit: Kit,
-    pub(crate) reply: OwnedFd,
-}
-
-/// What has come of all zygotes since the last look.
-#[derive(Default)]
-pub(crate) struct Heard {
-    /// Children that they have had.
-    pub(crate) newborns: Vec<Newborn>,
-    /// Runs whose zygote, once warm, is gone before it was asked: another one may take them.
-    pub(crate) unserved: Vec<Waiting>,
-    /// A zygote is gone that may have had a child without having said so.
-    pub(crate) has_lost: bool,
-}
-
-/// What became of asking for a child.
-enum Asked {
-    Sent,
-    /// Not now: the zygote's socket is full, or the zygote is gone, which the next look tells.
-    Later(Box<Waiting>),
-    Failed(OwnedFd, String),
+/// One run, until a child takes it.
+struct Waiting {
+    order: Order,
+    kit: Kit,
+    reply: OwnedFd,
 }
 
 /// One zygote.
@@ -83,12 +69,20 @@ struct Zygote {
     runs: u64,
     born: Instant,
     used: Instant,
+    queue: VecDeque<Waiting>,
+    spares: Vec<Spare>,
+    /// Children asked for and not yet there.
+    expected: usize,
     /// Since when it owes an answer: the first child that it was asked for, or the last one that it had.
     asked: Instant,
-    /// Before it is warm, and while its socket is full.
-    queue: VecDeque<Waiting>,
-    /// Asked for and not yet born, in order.
-    unborn: VecDeque<OwnedFd>,
+    /// Children in a row that were dead when their run came.
+    deaths: u32,
+}
+
+/// A child that waits for its run. It is the broker's, and nobody's table holds it yet.
+struct Spare {
+    pid: i32,
+    socket: OwnedFd,
 }
 
 impl Nursery {
@@ -124,7 +118,10 @@ impl Nursery {
             _ => first,
         });
         match best {
-            Some(zygote) => zygote.take(Waiting { order, kit, reply }),
+            Some(zygote) => {
+                zygote.take(Waiting { order, kit, reply }, &mut self.newborns);
+                Ok(())
+            }
             None => Err((reply, "there is no Python zygote".to_owned())),
         }
     }
@@ -134,50 +131,61 @@ impl Nursery {
         self.zygotes.iter().map(|zygote| zygote.socket.as_fd())
     }
 
-    /// Hears all zygotes, and ends those that no longer answer.
-    pub(crate) fn listen(&mut self) -> Heard {
-        let mut heard = Heard::default();
+    /// Hears all zygotes, and ends those that no longer answer; says whether one is gone whose last child nobody knows.
+    pub(crate) fn listen(&mut self) -> bool {
+        let mut has_lost = false;
         self.zygotes.retain_mut(|zygote| {
-            zygote.drop_abandoned();
-            let owes = !zygote.unborn.is_empty();
-            if zygote.hear(&mut heard.newborns) && zygote.is_answering() {
-                return true;
+            zygote.queue.retain(|waiting| !packet::is_abandoned(&waiting.reply));
+            let owes = zygote.expected > 0;
+            let lives = zygote.hear(&mut self.newborns) && zygote.is_answering();
+            if !lives {
+                has_lost |= owes;
+                zygote.tell_end();
             }
-            heard.has_lost |= owes;
-            if zygote.is_ready {
-                heard.unserved.extend(zygote.queue.drain(..));
-            }
-            zygote.bury();
-            false
+            lives
         });
-        heard
+        has_lost
     }
 
     /// Whether a run waits for a child.
     pub(crate) fn is_busy(&self) -> bool {
-        self.zygotes.iter().any(Zygote::is_busy)
+        self.zygotes.iter().any(|zygote| zygote.expected > 0 || !zygote.queue.is_empty())
+    }
+
+    /// The runs that have been taken since the last time.
+    pub(crate) fn newborns(&mut self) -> Vec<Newborn> {
+        std::mem::take(&mut self.newborns)
     }
 
     /// Lets go of zygotes that are retired or not needed.
     pub(crate) fn tidy(&mut self) {
+        for zygote in self.zygotes.iter_mut().filter(|zygote| zygote.queue.is_empty()) {
+            // Asked for by runs that were given up.
+            let surplus = zygote.spares.len().saturating_sub(SPARES);
+            zygote.spares.drain(..surplus).for_each(|spare| spare.bury());
+        }
         let fresh = self.zygotes.iter().filter(|zygote| zygote.is_ready && !zygote.is_worn());
         let successors: Vec<u64> = fresh.map(|zygote| zygote.spec.id).collect();
         for zygote in &mut self.zygotes {
             zygote.is_retired |= zygote.is_worn() && successors.contains(&zygote.spec.id);
         }
         self.zygotes.retain(|zygote| {
-            zygote.is_busy() || !(zygote.is_retired || zygote.is_ready && zygote.used.elapsed() > MAX_IDLE)
+            // A child that is about to be there must not be lost sight of.
+            let is_busy = !zygote.queue.is_empty() || zygote.expected > 0;
+            is_busy || !(zygote.is_retired || zygote.is_ready && zygote.used.elapsed() > MAX_IDLE)
         });
     }
 
     /// Whether every child of a zygote is known to the broker.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.zygotes.iter().all(|zygote| zygote.unborn.is_empty())
+        self.zygotes.iter().all(|zygote| zygote.expected == 0)
     }
 
-    /// Whether this is a zygote's process id.
+    /// Whether this is the process id of a zygote or of a spare child.
     pub(crate) fn has(&self, pid: i32) -> bool {
-        self.zygotes.iter().any(|zygote| zygote.pid == pid)
+        let is_its =
+            |zygote: &Zygote| zygote.pid == pid || zygote.spares.iter().any(|spare| spare.pid == pid);
+        self.zygotes.iter().any(is_its)
     }
 }
 
@@ -200,9 +208,11 @@ impl Zygote {
             runs: 0,
             born: now(),
             used: now(),
-            asked: now(),
             queue: VecDeque::new(),
-            unborn: VecDeque::new(),
+            spares: Vec::new(),
+            expected: 0,
+            asked: now(),
+            deaths: 0,
         })
     }
 
@@ -210,89 +220,92 @@ impl Zygote {
         self.runs >= MAX_RUNS || self.born.elapsed() > MAX_AGE
     }
 
-    fn is_busy(&self) -> bool {
-        !self.queue.is_empty() || !self.unborn.is_empty()
+    /// Gives a run to a spare child, or lets it wait for one.
+    fn take(&mut self, waiting: Waiting, newborns: &mut Vec<Newborn>) {
+        self.used = now();
+        self.queue.push_back(waiting);
+        self.serve(newborns);
+    }
+
+    /// Hands out what waits as long as there are children, and sees to it that there will be enough.
+    fn serve(&mut self, newborns: &mut Vec<Newborn>) {
+        while !self.queue.is_empty()
+            && let Some(spare) = self.spares.pop()
+        {
+            self.hand_over(&spare, newborns);
+        }
+        let ahead = if self.is_retired { 0 } else { SPARES };
+        while self.is_ready && self.expected + self.spares.len() < self.queue.len() + ahead {
+            if packet::send(self.socket.as_fd(), &"beget", &[]).is_err() {
+                // Full: it has enough to do. Gone: its end is heard next.
+                return;
+            }
+            if self.expected == 0 {
+                self.asked = now();
+            }
+            self.expected += 1;
+        }
     }
 
     /// Whether it has done in time what it was asked for.
     fn is_answering(&self) -> bool {
         if self.is_ready {
-            self.unborn.is_empty() || self.asked.elapsed() < ANSWER
+            self.expected == 0 || self.asked.elapsed() < ANSWER
         } else {
             self.born.elapsed() < WARM_UP
         }
     }
 
-    fn take(&mut self, waiting: Waiting) -> Result<(), (OwnedFd, String)> {
-        self.used = now();
-        if !self.is_ready || !self.queue.is_empty() {
-            self.queue.push_back(waiting);
-            return Ok(());
-        }
-        match self.ask(waiting) {
-            Asked::Sent => Ok(()),
-            Asked::Later(waiting) => {
-                self.queue.push_back(*waiting);
-                Ok(())
-            }
-            Asked::Failed(reply, message) => Err((reply, message)),
-        }
-    }
-
-    /// Asks for a child.
-    fn ask(&mut self, waiting: Waiting) -> Asked {
-        match self.send_birth(&waiting.order, &waiting.kit) {
+    /// The first run in the queue becomes a child's. A child that died while it waited takes none.
+    fn hand_over(&mut self, spare: &Spare, newborns: &mut Vec<Newborn>) {
+        let Some(waiting) = self.queue.pop_front() else { return };
+        match send_birth(spare, &waiting) {
             Ok(()) => {
                 self.runs += 1;
-                if self.unborn.is_empty() {
-                    self.asked = now();
-                }
-                self.unborn.push_back(waiting.reply);
-                Asked::Sent
+                self.deaths = 0;
+                newborns.push(Newborn { pid: spare.pid, reply: waiting.reply });
             }
-            Err(error) if is_full_or_gone(&error) => Asked::Later(Box::new(waiting)),
-            Err(error) => {
-                Asked::Failed(waiting.reply, format!("cannot ask the Python zygote for a child: {error}"))
+            Err(Birth::Dead) => {
+                spare.bury();
+                self.deaths += 1;
+                self.queue.push_front(waiting);
+                if self.deaths >= MAX_DEATHS {
+                    let words = self.last_words();
+                    self.refuse_all(&format!("Python children die before they are given a run: {words}"));
+                }
+            }
+            Err(Birth::Refused(message)) => {
+                spare.bury();
+                refuse(&waiting.reply, message);
             }
         }
     }
 
-    /// Forgets the runs that their server has let go before they were asked for.
-    fn drop_abandoned(&mut self) {
-        self.queue.retain(|waiting| !packet::is_abandoned(&waiting.reply));
-    }
-
-    fn send_birth(&self, order: &Order, kit: &Kit) -> io::Result<()> {
-        let Task::Python { language_check, .. } = order.task else {
-            return Err(io::Error::other("it is no Python"));
-        };
-        let domain = Domain { abi: order.landlock_abi, reach: Reach::Files, has_network: false };
-        let ruleset = build_ruleset(domain, &order.files).map_err(io::Error::other)?;
-        let birth =
-            Birth { language_check, directory: order.directory.clone(), limits: order.limits.clone() };
-        let mut descriptors = kit.descriptors().to_vec();
-        descriptors.push(ruleset.as_fd());
-        packet::send(self.socket.as_fd(), &birth, &descriptors)
-    }
-
-    /// Takes what it has said; false once it is gone or speaks nonsense.
+    /// Takes what it has said; false once it is gone.
     fn hear(&mut self, newborns: &mut Vec<Newborn>) -> bool {
         loop {
             let packet = match packet::receive(&self.socket, RecvFlags::empty()) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
                 Ok(Some(packet)) => packet,
                 Ok(None) | Err(_) => return false,
             };
             match packet.decode::<ZygoteReply>() {
-                Ok(ZygoteReply::Ready) => self.is_ready = true,
+                Ok(ZygoteReply::Ready) => {
+                    self.is_ready = true;
+                    self.serve(newborns);
+                }
                 Ok(ZygoteReply::Born { pid }) => {
                     self.asked = now();
-                    newborns.extend(self.unborn.pop_front().map(|reply| Newborn { pid, reply }));
+                    self.expected = self.expected.saturating_sub(1);
+                    self.spares
+                        .extend(packet.descriptors.into_iter().next().map(|socket| Spare { pid, socket }));
+                    self.serve(newborns);
                 }
                 Ok(ZygoteReply::Failed { message }) if self.is_ready => {
-                    self.asked = now();
-                    if let Some(reply) = self.unborn.pop_front() {
-                        refuse(&reply, message);
+                    self.expected = self.expected.saturating_sub(1);
+                    // Nobody waits for a child ahead of need.
+                    if let Some(waiting) = self.queue.pop_front() {
+                        refuse(&waiting.reply, message);
                     }
                 }
                 Ok(ZygoteReply::Failed { message }) => {
@@ -305,60 +318,62 @@ impl Zygote {
                 }
             }
         }
-        if self.is_ready {
-            self.ask_for_queue();
-        }
-        true
-    }
-
-    /// Asks for the children of those who wait, as long as its socket takes them.
-    fn ask_for_queue(&mut self) {
-        while let Some(waiting) = self.queue.pop_front() {
-            match self.ask(waiting) {
-                Asked::Sent => {}
-                Asked::Later(waiting) => {
-                    self.queue.push_front(*waiting);
-                    return;
-                }
-                Asked::Failed(reply, message) => refuse(&reply, message),
-            }
-        }
     }
 
     /// Tells those who wait for it that it is gone: it died without having been told to, or does not answer.
-    fn bury(&mut self) {
+    fn tell_end(&mut self) {
         let level = self.spec.level;
-        if !self.is_answering() {
+        let message = if self.is_answering() {
+            format!("the Python zygote of level {level} died: {}", self.last_words())
+        } else {
             let what = if self.is_ready { "answer" } else { "become warm" };
-            self.refuse_all(&format!(
-                "the Python zygote of level {level} does not {what}; it has been ended"
-            ));
-            return;
-        }
+            format!("the Python zygote of level {level} does not {what}; it has been ended")
+        };
+        self.refuse_all(&message);
+    }
+
+    /// The last line of what it and its spare children have written to standard error.
+    fn last_words(&self) -> String {
         let mut words = String::new();
-        // Without a descriptor to spare there are no last words.
+        // Without a descriptor to spare there are none.
         if let Ok(copy) = self.last_words.try_clone() {
             let mut file = std::fs::File::from(copy);
             if file.rewind().is_ok() {
                 file.take(LAST_WORDS_BYTES).read_to_string(&mut words).ok();
             }
         }
-        let last = words.trim().lines().last().unwrap_or("it said nothing");
-        self.refuse_all(&format!("the Python zygote of level {level} died: {last}"));
+        words.trim().lines().last().unwrap_or("it said nothing").to_owned()
     }
 
     fn refuse_all(&mut self, message: &str) {
-        let queued = self.queue.drain(..).map(|waiting| waiting.reply);
-        for reply in queued.chain(self.unborn.drain(..)) {
-            refuse(&reply, message.to_owned());
+        for waiting in self.queue.drain(..) {
+            refuse(&waiting.reply, message.to_owned());
         }
     }
 }
 
-/// Whether a packet can be sent later, to this zygote or to its successor: this one has not got it.
-fn is_full_or_gone(error: &io::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionReset, WouldBlock};
-    matches!(error.kind(), WouldBlock | BrokenPipe | ConnectionReset)
+/// Why a child has not taken a run.
+enum Birth {
+    /// There is no such child any more.
+    Dead,
+    /// The run cannot be.
+    Refused(String),
+}
+
+fn send_birth(spare: &Spare, waiting: &Waiting) -> Result<(), Birth> {
+    let Waiting { order, kit, .. } = waiting;
+    let refused = |error: &dyn std::fmt::Display| Birth::Refused(error.to_string());
+    let Task::Python { language_check, .. } = order.task else { return Err(refused(&"it is no Python")) };
+    let domain = Domain { abi: order.landlock_abi, reach: Reach::Files, has_network: false };
+    let ruleset = build_ruleset(domain, &order.files).map_err(|error| refused(&error))?;
+    let run =
+        order::Birth { language_check, directory: order.directory.clone(), limits: order.limits.clone() };
+    let mut descriptors = kit.descriptors().to_vec();
+    descriptors.push(ruleset.as_fd());
+    packet::send(spare.socket.as_fd(), &run, &descriptors).map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Birth::Dead,
+        _ => refused(&error),
+    })
 }
 
 fn refuse(reply: &OwnedFd, message: String) {
@@ -366,9 +381,19 @@ fn refuse(reply: &OwnedFd, message: String) {
     packet::send(reply.as_fd(), &Reply::Failed { message }, &[]).ok();
 }
 
+impl Spare {
+    fn bury(&self) {
+        if let Some(pid) = Pid::from_raw(self.pid) {
+            rustix::process::kill_process(pid, Signal::KILL).ok();
+        }
+        sys::reap(self.pid).ok();
+    }
+}
+
 impl Drop for Zygote {
     fn drop(&mut self) {
-        // Its children are the broker's and live on.
+        self.spares.iter().for_each(Spare::bury);
+        // Children that run are the broker's and live on.
         if let Some(pid) = Pid::from_raw(self.pid) {
             rustix::process::kill_process(pid, Signal::KILL).ok();
         }

@@ -12,7 +12,7 @@ use rustix::process::Pid;
 
 use crate::broker::{self, Order, Task};
 use crate::frame::{Frame, Words};
-use crate::javascript;
+use crate::javascript::{self, Engine};
 use crate::policy::{Domain, Filters, Reach, restrict};
 use crate::selftest;
 use crate::sys;
@@ -25,6 +25,9 @@ pub(crate) use kit::{Kit, settle_descriptors};
 
 /// The first argument that makes this binary the sandbox's broker.
 pub const BROKER_MARKER: &str = "__nanoclaw_sandbox_broker";
+
+/// The argument after it that leaves the broker, and all that it starts, the network.
+pub(crate) const NETWORK_ARGUMENT: &str = "network";
 
 /// The number of the frames' pipe in a child, until guest code runs.
 pub(crate) const FRAMES_DESCRIPTOR: i32 = 3;
@@ -40,16 +43,26 @@ pub(crate) const SET_UP_FAILED: i32 = 70;
 ///
 /// Must be called first thing in `main`, before any thread is started.
 pub fn child_hook() {
-    let is_broker = std::env::args_os().nth(1).is_some_and(|marker| marker == BROKER_MARKER);
-    if is_broker {
-        broker::serve();
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|marker| marker == BROKER_MARKER) {
+        broker::serve(arguments.next().is_some_and(|word| word == NETWORK_ARGUMENT));
     }
 }
 
+/// What a child has from the broker that it is a copy of.
+pub(crate) struct Heritage<'a> {
+    /// The broker.
+    pub broker: Pid,
+    /// The filters of the child's profile.
+    pub filters: &'a Filters,
+    /// The warm engine.
+    pub engine: &'a Engine,
+}
+
 /// Lives as a run's child, right after the broker's fork.
-pub(crate) fn live(order: &Order, kit: Kit, filters: &Filters, broker: Pid) -> ! {
+pub(crate) fn live(order: &Order, kit: Kit, heritage: &Heritage<'_>) -> ! {
     let Ok((mut report, code)) = settle(kit) else { sys::exit_now(SET_UP_FAILED) };
-    match set_up_and_run(&mut report, order, &code, filters, broker) {
+    match set_up_and_run(&mut report, order, &code, heritage) {
         Ok(code) => sys::exit_now(code),
         Err(message) => report.fail(message),
     }
@@ -73,21 +86,20 @@ fn set_up_and_run(
     report: &mut Report,
     order: &Order,
     code: &str,
-    filters: &Filters,
-    broker: Pid,
+    heritage: &Heritage<'_>,
 ) -> Result<i32, String> {
-    isolate(order, broker)?;
+    isolate(order, heritage.broker)?;
     let domain = Domain { abi: order.landlock_abi, reach: Reach::Files, has_network: false };
     restrict(domain, &order.files).map_err(|error| error.to_string())?;
-    install_last(filters)?;
+    install_last(heritage.filters)?;
     report.tell(&Frame::Ready);
     match &order.task {
         Task::JavaScript { language_check } => {
-            Ok(javascript::run(report, &order.limits, code, *language_check))
+            Ok(javascript::run(report, heritage.engine, &order.limits, code, *language_check))
         }
         Task::Probe(probe) => {
             report.go();
-            Ok(selftest::attempt(probe, broker.as_raw_nonzero().get()))
+            Ok(selftest::attempt(probe, heritage.broker.as_raw_nonzero().get()))
         }
         Task::Python { .. } | Task::Shell(_) => Err("this child runs neither Python nor commands".to_owned()),
     }

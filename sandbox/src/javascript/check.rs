@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use rquickjs::context::EvalOptions;
-use rquickjs::{Context, Ctx, Runtime, Value};
+use rquickjs::{Context, Ctx, Value};
 
 use super::FILE_NAME;
 use crate::frame::Frame;
@@ -39,9 +39,7 @@ pub(super) fn without_hashbang(code: &str) -> Cow<'_, str> {
 }
 
 /// How the program parses, or the frame that refuses it.
-pub(super) fn parse(runtime: &Runtime, code: &str, language_check: bool) -> Result<Mode, Frame> {
-    let realm =
-        Context::full(runtime).map_err(|error| Frame::Failed { message: format!("QuickJS: {error}") })?;
+pub(super) fn parse(realm: &Context, code: &str, language_check: bool) -> Result<Mode, Frame> {
     realm.with(|ctx| {
         // Awaiting first: to a sloppy script `await (…)` is the call of a function of that name, and parses.
         let modes: &[Mode] =

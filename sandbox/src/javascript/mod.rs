@@ -4,19 +4,13 @@
 //! Refuses: modules, and every host object but `console`, `print`, timers and `queueMicrotask`.
 
 mod check;
+mod engine;
 mod session;
 
-use std::cell::Cell;
-use std::rc::Rc;
-use std::time::Duration;
-
-use rquickjs::{Context, Runtime};
-
 use crate::child::Report;
-use crate::clock::now;
-use crate::frame::{Frame, Words, cut};
+use crate::frame::{Frame, MAX_TEXT_BYTES, Words, cut, cut_at};
 use crate::limits::Limits;
-use crate::sys::MeteredAllocator;
+pub(crate) use engine::Engine;
 
 /// The version of the engine that is built in.
 pub(crate) const VERSION: &str = "quickjs-ng 0.16.2";
@@ -25,13 +19,6 @@ pub(crate) const VERSION: &str = "quickjs-ng 0.16.2";
 pub(crate) const OUT_OF_MEMORY_EXIT: i32 = 9;
 /// The exit code of a program that ended with an uncaught error.
 const ERROR_EXIT: i32 = 1;
-
-/// The engine's stack; the process's own is 8 MiB.
-const STACK_BYTES: usize = 2 * 1024 * 1024;
-/// How much more time than the limit a guest has by its own clock.
-const PARENT_FIRST: Duration = Duration::from_secs(2);
-/// The engine may use so much of the address space; the rest is for this program itself.
-const HEAP_SHARE: (u64, u64) = (3, 4);
 
 /// Where the guest's text seems to come from, in stacks.
 const FILE_NAME: &str = "<code>";
@@ -47,58 +34,42 @@ enum End {
 }
 
 /// Runs a program behind the policy that is already in force; the code is the one to leave with.
-pub(crate) fn run(report: &mut Report, limits: &Limits, code: &str, language_check: bool) -> i32 {
-    let (refused, overdue) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
-    let end = match start_engine(limits, &refused, &overdue) {
-        Ok((runtime, context)) => {
-            let code = check::without_hashbang(code);
-            match check::parse(&runtime, &code, language_check) {
-                Ok(mode) => {
-                    report.go();
-                    session::run(&runtime, &context, &code, mode)
-                }
-                Err(refusal) => {
-                    report.tell(&refusal);
-                    return ERROR_EXIT;
-                }
-            }
+///
+/// The engine is not taken down: the process ends.
+pub(crate) fn run(
+    report: &mut Report,
+    engine: &Engine,
+    limits: &Limits,
+    code: &str,
+    language_check: bool,
+) -> i32 {
+    if let Err(error) = engine.settle(limits) {
+        report.tell(&Frame::Failed { message: format!("QuickJS: {error}") });
+        return ERROR_EXIT;
+    }
+    let code = check::without_hashbang(code);
+    let end = match check::parse(&engine.parser, &code, language_check) {
+        Ok(mode) => {
+            report.go();
+            session::run(engine, &code, mode)
         }
-        Err(error) => {
-            report.tell(&Frame::Failed { message: format!("QuickJS: {error}") });
+        Err(refusal) => {
+            report.tell(&refusal);
             return ERROR_EXIT;
         }
     };
     let (exit, result, error) = match end {
-        // An interrupted job ends the queue as if there were none left.
-        _ if overdue.get() => (ERROR_EXIT, None, Some(format!("it ran past {} ms", limits.timeout_ms))),
+        _ if engine.is_overdue() => (ERROR_EXIT, None, Some(format!("it ran past {} ms", limits.timeout_ms))),
         End::Fine(result) => (0, result, None),
-        End::NoMemory(error) if refused.get() => (OUT_OF_MEMORY_EXIT, None, Some(error)),
+        End::NoMemory(error) if engine.was_refused() => (OUT_OF_MEMORY_EXIT, None, Some(error)),
         End::Error(error) | End::NoMemory(error) => (ERROR_EXIT, None, Some(error)),
     };
     if let Some(error) = &error {
-        session::write(2, &format!("{error}\n"));
+        // The guest's own words on standard error have room beside ours.
+        let most = usize::try_from(limits.stderr_bytes / 2).unwrap_or(MAX_TEXT_BYTES).min(MAX_TEXT_BYTES);
+        session::write(2, &format!("{}\n", cut_at(error.clone(), most)));
     }
     let out_of_memory = exit == OUT_OF_MEMORY_EXIT;
     report.end(&Words { result: result.map(cut), error: error.map(cut), out_of_memory });
     exit
-}
-
-fn start_engine(
-    limits: &Limits,
-    refused: &Rc<Cell<bool>>,
-    overdue: &Rc<Cell<bool>>,
-) -> rquickjs::Result<(Runtime, Context)> {
-    let (share, whole) = HEAP_SHARE;
-    let heap = usize::try_from(limits.address_space_bytes / whole * share).unwrap_or(usize::MAX);
-    let runtime = Runtime::new_with_alloc(MeteredAllocator::new(heap, Rc::clone(refused)))?;
-    runtime.set_max_stack_size(STACK_BYTES);
-    // The parent's kill comes first: its clock starts later than this one. This one ends a guest whose parent is stopped.
-    let (start, timeout) = (now(), Duration::from_millis(limits.timeout_ms) + PARENT_FIRST);
-    let overdue = Rc::clone(overdue);
-    runtime.set_interrupt_handler(Some(Box::new(move || {
-        overdue.set(overdue.get() || start.elapsed() > timeout);
-        overdue.get()
-    })));
-    let context = Context::full(&runtime)?;
-    Ok((runtime, context))
 }

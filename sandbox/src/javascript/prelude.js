@@ -1,7 +1,7 @@
 // Evaluated once in the guest's realm before the guest: console, timers, and how a value is shown.
-// It is a function of (write, now) and answers what the host calls: {result, next, crash}. Everything it uses
+// It is a function of (write, now, random) and answers what the host calls: {result, next, crash}. Everything it uses
 // is taken at its start, so a guest that rewrites the built-ins breaks its own output at most.
-(function (write, now) {
+(function (write, now, random) {
   'use strict';
   const { Object, Array, String, JSON, Map, Set, Date, RegExp, Error, Promise, Symbol, Math } = globalThis;
   const { getPrototypeOf, keys, getOwnPropertySymbols, defineProperty } = Object;
@@ -179,6 +179,8 @@
   }
 
   const define = (name, value) => defineProperty(globalThis, name, { value, writable: true, configurable: true });
+  // Seeded for each run: the engine itself is a copy of one that was made long before.
+  defineProperty(Math, 'random', { value: random, writable: true, configurable: true });
   define('console', console);
   define('print', log);
   define('setTimeout', arm(false));

@@ -3,49 +3,27 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use rquickjs::context::EvalOptions;
 use rquickjs::promise::PromiseState;
-use rquickjs::{Context, Ctx, Function, Object, Persistent, Promise, Runtime, Value};
+use rquickjs::{Ctx, Persistent, Promise, Runtime, Value};
 
 use super::End;
 use super::check::Mode;
-use crate::clock::now;
-
-const PRELUDE: &str = include_str!("prelude.js");
+use super::engine::{Engine, Host};
 
 /// Promises that were rejected while nobody listened, with their reasons.
 type Rejections = Rc<RefCell<Vec<(Persistent<Value<'static>>, Persistent<Value<'static>>)>>>;
 
-/// What the prelude answers.
-struct Host<'js> {
-    result: Function<'js>,
-    next: Function<'js>,
-    crash: Function<'js>,
-}
-
 /// Runs a parsed program to its end.
-pub(super) fn run(runtime: &Runtime, context: &Context, code: &str, mode: Mode) -> End {
+pub(super) fn run(engine: &Engine, code: &str, mode: Mode) -> End {
     let rejections: Rejections = Rc::default();
-    track_rejections(runtime, &rejections);
-    context.with(|ctx| {
-        let Ok(host) = prepare(&ctx) else {
+    track_rejections(&engine.runtime, &rejections);
+    engine.context.with(|ctx| {
+        let Ok(host) = engine.host(&ctx) else {
             return End::NoMemory("out of memory before the first statement".to_owned());
         };
         let outcome = evaluate(&ctx, &host, code, mode, &rejections);
         outcome.unwrap_or_else(|thrown| host.uncaught(&ctx, thrown))
     })
-}
-
-fn prepare<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Host<'js>> {
-    let mut options = EvalOptions::default();
-    options.strict = false;
-    options.filename = Some("<prelude>".to_owned());
-    let prelude: Function<'js> = ctx.eval_with_options(PRELUDE, options)?;
-    let start = now();
-    let print = Function::new(ctx.clone(), |stream: i32, text: String| write(stream, &text))?;
-    let clock = Function::new(ctx.clone(), move || start.elapsed().as_secs_f64() * 1000.0)?;
-    let host: Object<'js> = prelude.call((print, clock))?;
-    Ok(Host { result: host.get("result")?, next: host.get("next")?, crash: host.get("crash")? })
 }
 
 /// Writes to one of the two output pipes. A parent that reads no more kills; there is nobody to tell.
@@ -141,14 +119,17 @@ fn sleep(milliseconds: f64) {
 /// memory for an error.
 fn says_no_memory<'js>(ctx: &Ctx<'js>, thrown: &Value<'js>) -> bool {
     let Some(error) = thrown.as_object() else { return thrown.is_null() };
-    let message: rquickjs::Result<String> = error.get("message");
-    message.map_or_else(
-        |_| {
-            ctx.catch();
-            false
-        },
-        |message| message == "out of memory",
-    )
+    let says = |field: &str, text: &str| {
+        let said: rquickjs::Result<String> = error.get(field);
+        said.map_or_else(
+            |_| {
+                ctx.catch();
+                false
+            },
+            |said| said == text,
+        )
+    };
+    says("name", "InternalError") && says("message", "out of memory")
 }
 
 /// What to say to a name that other hosts of JavaScript have.

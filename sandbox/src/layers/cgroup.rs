@@ -172,11 +172,6 @@ impl Cgroups {
         Ok(())
     }
 
-    /// Whether this controller binds runs.
-    pub(crate) fn has(&self, controller: &str) -> bool {
-        self.controllers.contains(&controller)
-    }
-
     /// Removes the place of this broker, killing what is still in it. For the broker's orderly end.
     pub(crate) fn leave(&self) {
         remove_holder(&self.holder);
@@ -194,7 +189,8 @@ impl Cgroups {
     }
 }
 
-/// The cgroup of one run. Dropping it does nothing: a forked child drops its copy too. [`RunCgroup::remove`] ends it.
+/// The cgroup of one run. Dropping it does nothing: a forked child drops its copy too. [`RunCgroup::try_remove`] ends
+/// it.
 #[derive(Debug)]
 pub(crate) struct RunCgroup {
     path: PathBuf,
@@ -227,37 +223,41 @@ impl RunCgroup {
 
     /// Moves the calling process in: for a forked child, before its policy closes. Nothing it starts can leave again
     /// without opening files of the tree, which no policy of ours allows.
-    pub(crate) fn join(&self) -> io::Result<()> {
+    fn join(&self) -> io::Result<()> {
         (&self.processes).write_all(b"0")
     }
 
+    /// Ends its run: kills whoever is left in it, and says how many were killed for want of memory before.
+    pub(crate) fn end(&self) -> u64 {
+        let before = self.memory_events();
+        // It may be empty, and is as a rule; what cannot be killed this way the broker hunts down.
+        self.kill().ok();
+        before.oom_kill
+    }
+
     /// Kills every process in it, whatever session or parent it gave itself.
-    pub(crate) fn kill(&self) -> io::Result<()> {
+    fn kill(&self) -> io::Result<()> {
         kill(&self.path)
     }
 
     /// What the kernel counted of its memory; nothing where the controller is missing.
-    pub(crate) fn memory_events(&self) -> MemoryEvents {
+    fn memory_events(&self) -> MemoryEvents {
         MemoryEvents::parse(&fs::read_to_string(self.path.join("memory.events")).unwrap_or_default())
     }
 
-    /// Whether a process is left in it.
-    pub(crate) fn is_populated(&self) -> bool {
-        fs::read_to_string(self.path.join("cgroup.events"))
-            .is_ok_and(|events| number(&events, "populated") > 0)
-    }
-
-    /// Removes it, waiting up to a fifth of a second while killed processes drain.
-    pub(crate) fn remove(&self) -> io::Result<()> {
-        remove(&self.path)
+    /// Removes it unless processes are left in it; says whether there is nothing more to do. Never waits.
+    pub(crate) fn try_remove(&self) -> bool {
+        let outcome = fs::remove_dir(&self.path);
+        // Whatever else resists goes with the broker's place.
+        !matches!(outcome, Err(error) if error.kind() == io::ErrorKind::ResourceBusy)
     }
 }
 
 /// Counts of a run's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct MemoryEvents {
+struct MemoryEvents {
     /// Processes killed because the limit was met.
-    pub(crate) oom_kill: u64,
+    oom_kill: u64,
 }
 
 impl MemoryEvents {
@@ -362,6 +362,7 @@ fn wait_for_drain(cgroup: &Path) {
     rustix::event::poll(&mut [PollFd::new(&events, PollFlags::PRI)], Some(&wait)).ok();
 }
 
+/// Removes a cgroup, waiting up to a fifth of a second while killed processes drain.
 fn remove(cgroup: &Path) -> io::Result<()> {
     let mut outcome = Ok(());
     for _ in 0..REMOVE_ATTEMPTS {
@@ -393,7 +394,7 @@ fn is_left_over(name: &str) -> bool {
 }
 
 /// Kills and removes a holder and the runs in it. Best effort: nothing depends on it.
-fn remove_holder(holder: &Path) {
+pub(super) fn remove_holder(holder: &Path) {
     let runs: Vec<PathBuf> = fs::read_dir(holder)
         .map(|entries| entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect())
         .unwrap_or_default();

@@ -7,18 +7,17 @@ mod cgroup;
 mod hierarchy;
 mod namespaces;
 
+use std::fmt::{self, Display, Formatter};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use cgroup::Cgroups;
-pub(crate) use namespaces::Namespaces;
+pub(crate) use cgroup::{Cgroups, RunCgroup};
+use namespaces::Namespaces;
 
 /// The layers of this process and its children.
 #[derive(Debug)]
 pub(crate) struct Layers {
-    /// The namespaces that all children inherit.
-    pub(crate) namespaces: Namespaces,
     /// Where runs get cgroups of their own, if anywhere.
     pub(crate) cgroups: Option<Cgroups>,
     /// What the server is told.
@@ -38,9 +37,8 @@ impl Layers {
             }
             Err(error) => (None, CgroupReport { advice: error.advice(), ..CgroupReport::without(&error) }),
         };
-        let namespaces = Namespaces::enter(network);
-        let report = LayersReport { namespaces: namespaces.reports().to_vec(), cgroup };
-        Self { namespaces, cgroups, report }
+        let namespaces = Namespaces::enter(network).into_reports();
+        Self { cgroups, report: LayersReport { namespaces, cgroup } }
     }
 }
 
@@ -53,10 +51,46 @@ pub struct LayersReport {
     pub cgroup: CgroupReport,
 }
 
+impl LayersReport {
+    /// What is said where nobody has told.
+    pub(crate) fn unknown(reason: &impl ToString) -> Self {
+        Self { namespaces: Vec::new(), cgroup: CgroupReport::without(reason) }
+    }
+
+    /// Removes what is left of the place of a broker that has ended. For the server: the broker itself has shed what this
+    /// takes in a cgroup that only root's privilege opens, and a killed one has removed nothing.
+    pub(crate) fn clean_up(&self) {
+        if let Some(holder) = &self.cgroup.path {
+            cgroup::remove_holder(holder);
+        }
+    }
+}
+
+/// What is in force, on one line.
+impl Display for LayersReport {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        let held = self.namespaces.iter().filter(|namespace| namespace.held);
+        let kinds: Vec<&str> = held.map(|namespace| namespace.kind.as_str()).collect();
+        let mut words = Vec::new();
+        if !kinds.is_empty() {
+            words.push(format!("namespaces ({})", kinds.join(", ")));
+        }
+        if self.cgroup.path.is_some() {
+            let bound = self.cgroup.controllers.join(", ");
+            words.push(format!(
+                "a cgroup a command ({})",
+                if bound.is_empty() { "kill only" } else { &bound }
+            ));
+        }
+        formatter.write_str(if words.is_empty() { "none" } else { "" })?;
+        formatter.write_str(&words.join(", "))
+    }
+}
+
 /// One kind of namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamespaceReport {
-    /// Its kind: `user`, `network`, `ipc`, `uts` or `pid`.
+    /// Its kind: `user`, `network`, `ipc` or `uts`.
     pub kind: String,
     /// Whether it is in force.
     pub held: bool,

@@ -1,9 +1,10 @@
 //! New namespaces for a process at its very start: all that it forks later lives in them too.
 //!
 //! Owns: how they are had (by right, or through a user namespace that is tried out in a child first), the closing of
-//! nested user namespaces, and the one capability kept for pid namespaces.
-//! Refuses: mount namespaces (landlock decides on files) and cgroup namespaces (their border would keep runs from
-//! joining a cgroup beside the broker's own); a user namespace for root, whose children need user ids it would not map.
+//! nested user namespaces, and that every capability gained on the way goes again.
+//! Refuses: mount namespaces (landlock decides on files), pid namespaces (landlock's signal scope ends a tree as surely)
+//! and cgroup namespaces (their border would keep runs from joining a cgroup beside the broker's own); a user namespace
+//! for root, whose children need user ids it would not map.
 
 use std::fs;
 use std::io::{self, Write};
@@ -14,24 +15,23 @@ use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 use super::NamespaceReport;
 use crate::sys::{self, Fork};
 
-/// The kinds beside `user` and `pid` that are entered, by name.
+/// The kinds beside `user` that are entered, by name.
 const KINDS: [(&str, UnshareFlags); 3] =
     [("network", UnshareFlags::NEWNET), ("ipc", UnshareFlags::NEWIPC), ("uts", UnshareFlags::NEWUTS)];
 
-/// The namespaces this process is in, and whether its children can have pid namespaces.
+/// What became of each kind of namespace.
 #[derive(Debug, Default)]
-pub(crate) struct Namespaces {
+pub(super) struct Namespaces {
     reports: Vec<NamespaceReport>,
-    gives_pid: bool,
-    /// `CAP_SYS_ADMIN` is kept ready, not in force, and only over our own user namespace.
-    raises: bool,
+    /// Whether they were entered through a user namespace.
+    through_user: bool,
 }
 
 impl Namespaces {
     /// Enters what can be entered. For a process with one thread that has not made itself undumpable yet.
     ///
     /// `network`: the operator wants commands to have the network, so it stays.
-    pub(crate) fn enter(network: bool) -> Self {
+    pub(super) fn enter(network: bool) -> Self {
         let mut entered = Self::default();
         match way() {
             Way::Direct => {}
@@ -44,7 +44,7 @@ impl Namespaces {
                     entered.refuse_all(&reason, obstacle(true));
                     return entered;
                 }
-                entered.raises = true;
+                entered.through_user = true;
                 entered.tell("user", Ok(()));
             }
         }
@@ -55,53 +55,15 @@ impl Namespaces {
                 entered.tell(kind, sys::enter_namespaces(flag));
             }
         }
-        let pid = try_pid();
-        entered.gives_pid = pid.is_ok();
-        entered.tell("pid", pid);
-        if entered.raises {
-            entered.close_behind();
+        if entered.through_user {
+            close_behind();
         }
         entered
     }
 
     /// What became of each kind.
-    pub(crate) fn reports(&self) -> &[NamespaceReport] {
-        &self.reports
-    }
-
-    /// Whether [`Namespaces::fork_into_pid`] can be used.
-    pub(crate) fn gives_pid(&self) -> bool {
-        self.gives_pid
-    }
-
-    /// Forks a child as process 1 of a pid namespace of its own; see `sys::fork_into_pid_namespace` for what that means.
-    pub(crate) fn fork_into_pid(&self) -> io::Result<Fork> {
-        if !self.gives_pid {
-            return Err(io::ErrorKind::Unsupported.into());
-        }
-        if !self.raises {
-            return sys::fork_into_pid_namespace();
-        }
-        keep(CapabilitySet::SYS_ADMIN, CapabilitySet::SYS_ADMIN)?;
-        match sys::fork_into_pid_namespace() {
-            // The child has no more use for it at all.
-            Ok(Fork::Child) => keep(CapabilitySet::empty(), CapabilitySet::empty()).map(|()| Fork::Child),
-            other => {
-                keep(CapabilitySet::empty(), CapabilitySet::SYS_ADMIN)?;
-                other
-            }
-        }
-    }
-
-    /// Nobody below can make another user namespace, and of the capabilities gained, one is kept out of force if needed.
-    fn close_behind(&mut self) {
-        // One's own namespace's count, not the machine's. Where /proc/sys is read-only, the filters alone forbid it.
-        write_proc("/proc/sys/user/max_user_namespaces", "0").ok();
-        let kept = if self.gives_pid { CapabilitySet::SYS_ADMIN } else { CapabilitySet::empty() };
-        if keep(CapabilitySet::empty(), kept).is_err() {
-            // Then they stay until each child drops them, as it does in any case.
-            self.raises = false;
-        }
+    pub(super) fn into_reports(self) -> Vec<NamespaceReport> {
+        self.reports
     }
 
     fn tell(&mut self, kind: &str, outcome: io::Result<()>) {
@@ -110,7 +72,9 @@ impl Namespaces {
                 let kind = kind.to_owned();
                 self.reports.push(NamespaceReport { kind, held: true, reason: None, advice: None });
             }
-            Err(error) => self.refuse(kind, &describe(&error, self.raises), obstacle(self.raises)),
+            Err(error) => {
+                self.refuse(kind, &describe(&error, self.through_user), obstacle(self.through_user));
+            }
         }
     }
 
@@ -124,7 +88,7 @@ impl Namespaces {
     }
 
     fn refuse_all(&mut self, reason: &str, obstacle: Option<&Obstacle>) {
-        for kind in KINDS.map(|(kind, _)| kind).into_iter().chain(["pid"]) {
+        for kind in KINDS.map(|(kind, _)| kind) {
             self.refuse(kind, reason, obstacle);
         }
     }
@@ -219,17 +183,14 @@ fn write_proc(path: &str, value: &str) -> io::Result<()> {
     fs::OpenOptions::new().write(true).open(path)?.write_all(value.as_bytes())
 }
 
-/// Whether a child can be process 1 of a new pid namespace.
-fn try_pid() -> io::Result<()> {
-    match sys::fork_into_pid_namespace()? {
-        Fork::Child => sys::exit_now(0),
-        Fork::Parent(pid) => sys::reap(pid).map(drop),
-    }
-}
-
-fn keep(effective: CapabilitySet, permitted: CapabilitySet) -> io::Result<()> {
-    let sets = CapabilitySets { effective, permitted, inheritable: CapabilitySet::empty() };
-    rustix::thread::set_capabilities(None, sets).map_err(Into::into)
+/// Nobody below can make another user namespace, and every capability that was gained goes.
+fn close_behind() {
+    // One's own namespace's count, not the machine's. Where /proc/sys is read-only, the filters alone forbid it.
+    write_proc("/proc/sys/user/max_user_namespaces", "0").ok();
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    // Dropping cannot be refused; if it were, the broker sheds them a moment later, or does not begin.
+    rustix::thread::set_capabilities(None, sets).ok();
 }
 
 /// An error with what most probably stands behind it.
@@ -255,7 +216,7 @@ const FILTER: Obstacle = Obstacle {
     file: "/proc/self/status",
     value: "Seccomp:\t2",
     reason: "a seccomp filter is in force: RestrictNamespaces= of the unit, or the container's",
-    advice: "nothing where that is meant; else RestrictNamespaces=user net ipc uts pid in the unit",
+    advice: "nothing where that is meant; else RestrictNamespaces=user net ipc uts in the unit",
 };
 
 /// What stands in the way of user namespaces alone.

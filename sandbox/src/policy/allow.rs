@@ -1,6 +1,7 @@
 //! Calls that a guest may make once its interpreter is warm. What no row names answers EPERM.
 
 use super::rule::{Outcome, Rule, Test, rows};
+use super::socket::{INTERNET, INTERNET_TRAITS, SOCKET_TRAITS};
 
 /// `PROT_EXEC` must be absent from the third argument.
 const NOT_EXECUTABLE: Outcome = Outcome::AllowIf(&[&[Test { argument: 2, mask: PROT_EXEC, value: 0 }]]);
@@ -113,7 +114,7 @@ const HARMLESS_SIGNALS: Outcome = Outcome::AllowIf(&[
     &[signal(libc::SIGTERM)],
 ]);
 
-const LOW: u64 = 0xffff_ffff;
+pub(super) const LOW: u64 = 0xffff_ffff;
 const PROT_EXEC: u64 = 4;
 const O_PATH: u64 = 0o10_000_000;
 const O_ACCMODE: u64 = 0o3;
@@ -126,7 +127,7 @@ const CLONE_THREAD: u64 = 0x0001_0000;
 /// Every `CLONE_NEW*` flag: time, mount, cgroup, uts, ipc, user, pid, net.
 const CLONE_ANY_NAMESPACE: u64 = 0x0000_0080 | 0x0002_0000 | 0x7e00_0000;
 /// `SOCK_CLOEXEC | SOCK_NONBLOCK`.
-const SOCK_FLAGS: u64 = 0o2_000_000 | 0o4_000;
+pub(super) const SOCK_FLAGS: u64 = 0o2_000_000 | 0o4_000;
 
 const fn command(value: i32) -> Test {
     Test { argument: 1, mask: LOW, value: value.unsigned_abs() as u64 }
@@ -182,22 +183,18 @@ const OWN_TRAITS: Outcome = Outcome::AllowIf(&[
     &[Test { argument: 0, mask: LOW, value: 1 }],
     &[Test { argument: 0, mask: LOW, value: 36 }],
 ]);
-/// `socket(AF_INET or AF_INET6, SOCK_STREAM or SOCK_DGRAM | flags, …)`.
-const INTERNET: Outcome = Outcome::AllowIf(&[
-    &[family(libc::AF_INET), kind(libc::SOCK_STREAM)],
-    &[family(libc::AF_INET), kind(libc::SOCK_DGRAM)],
-    &[family(libc::AF_INET6), kind(libc::SOCK_STREAM)],
-    &[family(libc::AF_INET6), kind(libc::SOCK_DGRAM)],
-]);
+/// `fallocate` that grows a file like any write, or punches a hole. `FALLOC_FL_KEEP_SIZE` alone would take blocks past the
+/// file size limit.
+const WITHIN_LIMITS: Outcome = Outcome::AllowIf(&[&[command(0)], &[command(3)]]);
+/// Barriers inside the process, and the question which there are. The global ones make the whole machine wait.
+const OWN_BARRIERS: Outcome = Outcome::AllowIf(&[&[Test { argument: 0, mask: LOW & !0x1f8, value: 0 }]]);
+/// Timers on clocks by their own numbers, and on this process's and this thread's processor time.
+const OWN_CLOCKS: Outcome =
+    Outcome::AllowIf(&[&[Test { argument: 0, mask: 0x8000_0000, value: 0 }], &[first(-6)], &[first(-2)]]);
 
-const fn family(value: i32) -> Test {
-    Test { argument: 0, mask: LOW, value: value.unsigned_abs() as u64 }
+const fn first(value: i32) -> Test {
+    Test { argument: 0, mask: LOW, value: value.cast_unsigned() as u64 }
 }
-
-const fn kind(value: i32) -> Test {
-    Test { argument: 1, mask: LOW & !SOCK_FLAGS, value: value.unsigned_abs() as u64 }
-}
-
 /// The allow list.
 pub(super) const ALLOWED: &[Rule] = rows! {
     All Outcome::Allow, "descriptors that it already has": read readv pread64 write writev lseek close;
@@ -261,18 +258,26 @@ pub(super) const ALLOWED: &[Rule] = rows! {
         sched_getaffinity sched_getscheduler sched_getparam;
     Shell Outcome::Allow, "make and others set the ids that they have; without a capability the kernel lets them have no other":
         setuid setgid setreuid setregid setresuid setresgid;
-    Shell Outcome::Allow, "facts": sched_get_priority_max sched_get_priority_min getresuid getresgid getcpu membarrier getpriority;
+    Shell Outcome::Allow, "facts": sched_get_priority_max sched_get_priority_min getresuid getresgid getcpu getpriority;
+    Shell OWN_BARRIERS, "runtimes order their own threads": membarrier;
     Shell OWN_PRIORITY, "nice": setpriority;
-    Shell Outcome::Allow, "timers of its own": timerfd_create timerfd_settime timerfd_gettime timer_create timer_settime
+    Shell OWN_CLOCKS, "timers of its own": timer_create;
+    Shell Outcome::Allow, "likewise": timerfd_create timerfd_settime timerfd_gettime timer_settime
         timer_gettime timer_delete timer_getoverrun;
-    Shell Outcome::Allow, "waiting on its own descriptors": inotify_init1 inotify_add_watch inotify_rm_watch signalfd4 epoll_pwait2;
-    Shell Outcome::Allow, "descriptors that it already has": close_range preadv2 pwritev2 splice tee fallocate fadvise64 readahead sync_file_range;
+    Shell Outcome::Allow, "waiting on its own descriptors": signalfd4 epoll_pwait2;
+    Shell Outcome::Answer(libc::ENOSYS), "landlock does not mediate it: it would tell what happens in anybody's directories; tail and others go on without":
+        inotify_init1;
+    Shell Outcome::Allow, "descriptors that it already has": close_range preadv2 pwritev2 splice tee fadvise64 readahead sync_file_range;
+    Shell WITHIN_LIMITS, "likewise; blocks count": fallocate;
     Shell PLAIN_MESSAGES, "its own socket pair": sendmsg recvmsg;
-    Shell Outcome::Allow, "likewise": getsockopt setsockopt getsockname getpeername;
+    Shell Outcome::Allow, "likewise": getsockopt getsockname getpeername;
+    Networkless SOCKET_TRAITS, "likewise, but no programs in the kernel": setsockopt;
     Shell Outcome::Answer(libc::ENOSYS), "runtimes ask for these and go on without":
         pidfd_open pidfd_send_signal io_uring_setup openat2 seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self;
-    Online INTERNET, "the operator allows the network": socket;
-    Online Outcome::Allow, "likewise": connect bind listen accept accept4 sendto recvfrom sendmmsg recvmmsg;
+    Online INTERNET, "the operator allows the network; other protocols would load modules into the kernel": socket;
+    Online INTERNET_TRAITS, "likewise; neither packet filters nor protocols above TCP": setsockopt;
+    Online Outcome::Allow, "likewise": connect bind listen accept accept4;
+    Online IN_BAND, "likewise, without the out-of-band byte": sendto recvfrom sendmmsg recvmmsg;
 };
 
 /// Rules that hold only where landlock mediates truncation.

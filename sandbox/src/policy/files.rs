@@ -134,8 +134,21 @@ pub(crate) fn build_ruleset(domain: Domain, rules: &[FileRule]) -> Result<OwnedF
 
 /// Restricts the calling thread for good. No-new-privs must be set.
 pub(crate) fn restrict(domain: Domain, rules: &[FileRule]) -> Result<(), FilesError> {
+    #[cfg(feature = "ablation")]
+    if crate::ablation::lacks(crate::ablation::Layer::Landlock) {
+        return Ok(());
+    }
     let ruleset = build_ruleset(domain, rules)?;
     sys::restrict_self(ruleset.as_fd()).map_err(FilesError::Restrict)
+}
+
+/// The number of the call that puts a ruleset in force, for a zygote's children, who make it themselves.
+pub(crate) fn restriction_number() -> i64 {
+    #[cfg(feature = "ablation")]
+    if crate::ablation::lacks(crate::ablation::Layer::Landlock) {
+        return crate::ablation::IDLE_CALL;
+    }
+    libc::SYS_landlock_restrict_self
 }
 
 fn rights(access: Access, abi: ABI) -> BitFlags<AccessFs> {

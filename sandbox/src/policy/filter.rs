@@ -1,7 +1,8 @@
 //! Turns the tables into BPF programs.
 //!
-//! Owns: the order of the filters, and what seccompiler cannot say. A zygote gets the kill list without what it still
-//! needs; a child gets the allow list, then the whole kill list: it takes `seccomp` itself away and so comes last, and
+//! Owns: the order of the filters, and what seccompiler cannot say. The broker lives behind what is deadly for everybody,
+//! and so does all that descends from it. A zygote gets the rest of the kill list without what it still needs; a child
+//! gets the allow list, then the whole rest: it takes `seccomp` itself away and so comes last, and
 //! the kernel heeds the most severe answer. seccompiler checks the architecture but not x32, and has one action per
 //! filter; so x32 numbers and single answers (`ENOSYS`, pretended success) stand in a short hand-written prefix that
 //! falls through into its program. BPF jumps are relative: the two join without changes.
@@ -45,7 +46,7 @@ pub(crate) struct FilterError(#[from] seccompiler::BackendError);
 /// The filters of one profile.
 #[derive(Debug)]
 pub(crate) struct Filters {
-    /// The kill list without what the set-up of a zygote still needs. Holds from before its exec.
+    /// Code's kill list without what the set-up of a zygote still needs. Holds from before its exec.
     pub early: BpfProgram,
     /// The kill list without what a warm zygote still needs: exec is over.
     pub zygote: BpfProgram,
@@ -53,10 +54,19 @@ pub(crate) struct Filters {
     pub last: [BpfProgram; 2],
 }
 
-/// Compiles the tables for a profile under a kernel's landlock ABI.
-pub(crate) fn compile(profile: Profile, landlock_abi: u32) -> Result<Filters, FilterError> {
+/// Compiles what is deadly for everybody: the broker lives behind it, and every child inherits it.
+pub(crate) fn compile_for_broker() -> Result<BpfProgram, FilterError> {
     let killed: Vec<&Rule> =
-        KILLED.iter().chain(legacy::KILLED).filter(|rule| rule.whom.covers(profile)).collect();
+        KILLED.iter().chain(legacy::KILLED).filter(|rule| rule.whom == For::All).collect();
+    let program = kill_program(&killed)?;
+    #[cfg(feature = "ablation")]
+    let program = crate::ablation::open_for_broker(program);
+    Ok(program)
+}
+
+/// Compiles the rest of the tables for a profile under a kernel's landlock ABI.
+pub(crate) fn compile(profile: Profile, landlock_abi: u32) -> Result<Filters, FilterError> {
+    let killed: Vec<&Rule> = killed_rules(profile).into_iter().filter(|rule| rule.whom != For::All).collect();
     let without = |needed: &[&str]| -> Vec<&Rule> {
         killed.iter().copied().filter(|rule| !needed.contains(&rule.name)).collect()
     };
@@ -65,15 +75,23 @@ pub(crate) fn compile(profile: Profile, landlock_abi: u32) -> Result<Filters, Fi
     let is_code = For::Code.covers(profile);
     let allow = allow_program(&allowed_rules(profile, landlock_abi), is_code)?;
     let kill = kill_program(&killed)?;
-    Ok(Filters {
+    let filters = Filters {
         early: kill_program(&without(NEEDED_FOR_SET_UP))?,
         zygote: kill_program(&without(NEEDED_BY_ZYGOTE))?,
         last: if is_code { [allow, kill] } else { [kill, allow] },
-    })
+    };
+    #[cfg(feature = "ablation")]
+    let filters = crate::ablation::open(filters);
+    Ok(filters)
+}
+
+/// The rows of the kill list that hold for a profile.
+pub(crate) fn killed_rules(profile: Profile) -> Vec<&'static Rule> {
+    KILLED.iter().chain(legacy::KILLED).filter(|rule| rule.whom.covers(profile)).collect()
 }
 
 /// The rows of the allow list that hold for a profile.
-fn allowed_rules(profile: Profile, landlock_abi: u32) -> Vec<&'static Rule> {
+pub(crate) fn allowed_rules(profile: Profile, landlock_abi: u32) -> Vec<&'static Rule> {
     let scoped: &[Rule] = if landlock_abi >= SIGNAL_SCOPE_ABI { ALLOWED_WITH_SIGNAL_SCOPE } else { &[] };
     let truncating =
         if landlock_abi >= TRUNCATION_ABI { ALLOWED_WITH_TRUNCATION } else { ALLOWED_WITHOUT_TRUNCATION };
@@ -152,8 +170,9 @@ mod tests {
     #[test]
     fn every_rule_has_a_reason_and_no_call_is_both_killed_and_allowed() {
         for profile in Profile::ALL {
-            let killed = KILLED.iter().chain(legacy::KILLED).filter(|rule| rule.whom.covers(profile));
-            let killed: BTreeSet<_> = killed.map(|rule| rule.name).collect();
+            let killed = killed_rules(profile);
+            assert!(killed.iter().all(|rule| !rule.because.is_empty()));
+            let killed: BTreeSet<_> = killed.iter().map(|rule| rule.name).collect();
             for rule in allowed_rules(profile, 7) {
                 assert!(!rule.because.is_empty(), "{} has no reason", rule.name);
                 assert!(!killed.contains(rule.name), "{} is killed and allowed", rule.name);
@@ -179,6 +198,38 @@ mod tests {
                 assert!(program.len() < 4096);
             }
         }
+    }
+
+    /// Filters cannot be taken off again: the test starts itself once more and closes that process.
+    #[test]
+    fn a_thread_started_before_is_held() {
+        const HELD: i32 = 23;
+        const MARKER: &str = "NANOCLAW_SANDBOX_CLOSES_ITSELF";
+        if std::env::var_os(MARKER).is_some() {
+            let (closed, is_closed) = std::sync::mpsc::channel();
+            // A thread's start needs calls of its own.
+            let (started, has_started) = std::sync::mpsc::channel();
+            let thread = std::thread::spawn(move || {
+                let could_before = crate::sys::attempt::socket().is_ok();
+                started.send(()).unwrap();
+                is_closed.recv().unwrap();
+                let could_after = crate::sys::attempt::socket().is_ok();
+                crate::sys::exit_now(if could_before && !could_after { HELD } else { 1 })
+            });
+            has_started.recv().unwrap();
+            rustix::thread::set_no_new_privs(true).unwrap();
+            let filters = compile(Profile::Confined, 7).unwrap();
+            filters.last.iter().for_each(|program| crate::sys::install_filter(program).unwrap());
+            closed.send(()).unwrap();
+            thread.join().unwrap();
+        }
+        #[expect(clippy::disallowed_methods, reason = "the test starts itself")]
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "policy::filter::tests::a_thread_started_before_is_held"])
+            .env(MARKER, "1")
+            .status()
+            .unwrap();
+        assert_eq!(status.code(), Some(HELD), "{status}");
     }
 
     #[test]

@@ -27,7 +27,9 @@ pub(super) const ALLOWED: &[Rule] = rows! {
     Shell NO_SET_ID, "tar makes archives with it; it opens for writing, which landlock has always mediated": creat;
     Shell THREAD_POINTER, "a program's start": arch_prctl;
     Shell Outcome::Allow, "limits can be lowered; nothing can raise them again": setrlimit;
-    Shell Outcome::Allow, "waiting on its own descriptors": inotify_init signalfd;
+    Shell Outcome::Allow, "waiting on its own descriptors": signalfd;
+    Shell Outcome::Answer(libc::ENOSYS), "landlock does not mediate it: it would tell what happens in anybody's directories":
+        inotify_init;
 };
 
 /// `ARCH_SET_GS`, `ARCH_SET_FS`, `ARCH_GET_FS`, `ARCH_GET_GS`.

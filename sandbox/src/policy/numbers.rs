@@ -216,8 +216,6 @@ import! {
     timer_delete = SYS_timer_delete,
     timer_getoverrun = SYS_timer_getoverrun,
     inotify_init1 = SYS_inotify_init1,
-    inotify_add_watch = SYS_inotify_add_watch,
-    inotify_rm_watch = SYS_inotify_rm_watch,
     signalfd4 = SYS_signalfd4,
     epoll_pwait2 = SYS_epoll_pwait2,
     close_range = SYS_close_range,

@@ -20,6 +20,8 @@ impl Profile {
     /// The profile of a task. JavaScript has no files and no threads of its own: it is confined at every level.
     pub(crate) fn of(task: &Task, level: Level) -> Self {
         match (task, level) {
+            #[cfg(feature = "ablation")]
+            (Task::Probe(crate::selftest::Probe::Calls { online: true, .. }), _) => Self::Online,
             (Task::JavaScript { .. }, _) | (_, Level::Strict | Level::Standard) => Self::Confined,
             (Task::Shell(task), _) if task.network => Self::Online,
             (Task::Shell(_), _) | (_, Level::Shell) => Self::Shell,
@@ -28,7 +30,7 @@ impl Profile {
     }
 
     /// Every profile.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "ablation"))]
     pub(crate) const ALL: [Self; 4] = [Self::Confined, Self::Roomy, Self::Shell, Self::Online];
 }
 
@@ -49,6 +51,8 @@ pub(crate) enum For {
     Shell,
     /// Commands with the network.
     Online,
+    /// Commands without it.
+    Networkless,
     /// Those with a directory of their own but without the network.
     Offline,
 }
@@ -63,6 +67,7 @@ impl For {
             Self::Owners => profile != Profile::Confined,
             Self::Shell => matches!(profile, Profile::Shell | Profile::Online),
             Self::Online => profile == Profile::Online,
+            Self::Networkless => profile == Profile::Shell,
             Self::Offline => matches!(profile, Profile::Roomy | Profile::Shell),
         }
     }

@@ -38,6 +38,7 @@ def warm_up(task):
                 __import__(name)
             except Exception:
                 pass  # this Python lacks it (uu since 3.13): the guest will be told so by its own import
+        exercise()
     # Also what parsing and telling of errors import late: nothing of ours may be looked for in the guest's directory.
     for name in ("ast", "traceback", "linecache", "tokenize", "__future__", "gc", "builtins", "threading", "atexit", "io"):
         __import__(name)
@@ -188,8 +189,10 @@ def guest_builtins(rules, builtins):
     real_import, loaded, frame = builtins.__import__, sys.modules, sys._getframe
 
     def checked_import(name, globals=None, locals=None, fromlist=(), level=0):
-        private = name.startswith("_") and name in loaded  # strptime imports _strptime through the guest's frame
-        if level == 0 and not private and name != "__future__":
+        # C code that the guest calls imports through the guest's frame (strptime its _strptime, numpy its datetime), and
+        # with a list where an import statement has a tuple or None. What is loaded already it may have.
+        inner = name in loaded and (name.startswith("_") or type(fromlist) is list)
+        if level == 0 and not inner and name != "__future__":
             if not is_allowed(name, rules.allowed) and not is_parent(name, rules.allowed):
                 raise ImportError(rules.module(frame(1).f_lineno, name))
         return real_import(name, globals, locals, fromlist, level)
@@ -213,7 +216,8 @@ class Guest:
         import ast, builtins, linecache
         self.code = task["code"]
         self.values = {"__name__": "__main__", "__builtins__": builtins, "__doc__": None, "__file__": FILE}
-        lines = self.code.splitlines(True)
+        # As the parser counts lines: a form feed or U+2028 ends none.
+        lines = [line + "\n" for line in self.code.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
         linecache.cache[FILE] = (len(self.code), None, lines, FILE)
         tree = ast.parse(self.code, FILE)
         if task["language_check"]:
@@ -260,24 +264,43 @@ def words(error):
         seen.add(id(one))
         one.stack = traceback.StackSummary.from_list([f for f in one.stack if f.filename == FILE])
         todo += [one.__cause__, one.__context__]
+    if isinstance(error, ImportError) and "failed to map segment" in str(error):
+        return ("".join(top.format()).rstrip() + "\nHint: native code is loaded before the program starts, never after: "
+                "the operator can list this very module, too, in extra_allowed_modules.")
     return "".join(top.format()).rstrip()
 
 
-def cut(text):
-    return text if text is None or len(text) <= MAX_TEXT else text[:MAX_TEXT] + "..."
+def cut(text, most=MAX_TEXT):
+    return text if text is None or len(text) <= most else text[:most] + "..."
+
+
+def cut_middle(text, most):
+    """Of a traceback the beginning says where, the end says what."""
+    if text is None or len(text) <= most and len(text.encode("utf-8", "replace")) <= most:
+        return text
+    half = max(most // 2 - 20, 0)
+    head = text[:half].encode("utf-8", "backslashreplace")[:half]
+    tail = text[-half:].encode("utf-8", "backslashreplace")[-half:] if half else b""
+    return "%s\n... %d characters left out ...\n%s" % (
+        head.decode("utf-8", "ignore"), max(len(text) - 2 * half, 1), tail.decode("utf-8", "ignore"))
 
 
 def parse(task):
     try:
         return Guest(task)
+    except MemoryError:
+        # Whether memory was really short, the parent sees.
+        Guest.refuse("oom", "the program does not compile: it is nested too deeply for Python's parser")
     except Exception as error:  # whatever the compiler makes of it, nothing of it has run
         import traceback
         text = "".join(traceback.format_exception_only(type(error), error)).rstrip()
-        if not isinstance(error, SyntaxError):
+        if isinstance(error, RecursionError):
+            text = "the program does not compile: it is nested too deeply for Python's compiler"
+        elif not isinstance(error, SyntaxError):
             text = "the program does not compile: " + text
         elif error.lineno:
-            text = "line %d: %s\n%s" % (error.lineno, error.msg, text)
-        Guest.refuse("syntax_error", cut(text))
+            text = "line %d: %s\n%s" % (error.lineno, cut(str(error.msg), 500), text)
+        Guest.refuse("syntax_error", cut_middle(text, MAX_TEXT))
 
 
 def exit_code(leaving):
@@ -326,8 +349,11 @@ def words_of(caught):
 
 
 def run(guest, task):
-    import os
+    import gc, os
+    gc.enable()  # not before: a large program's tree would be gone through again and again
     leave, tell, finish_up = os._exit, report, finish
+    # The guest's own words on standard error have room beside ours.
+    most = max(min(MAX_TEXT, task["stderr_bytes"] // 2), 0)
     code, result, error, out_of_memory = 0, None, None, False
     tell(frame="go")
     os.close(FRAMES)  # what comes after is the guest's word
@@ -345,12 +371,12 @@ def run(guest, task):
         guest.values.clear() if out_of_memory else None
     try:
         if error is not None:
-            complain(error)
+            complain(cut_middle(error, most))
         finish_up()
     except BaseException:
         pass
     try:
-        tell(WORDS, result=cut(result), error=cut(error), out_of_memory=out_of_memory)
+        tell(WORDS, result=cut(result), error=cut_middle(error, MAX_TEXT), out_of_memory=out_of_memory)
     finally:
         leave(code)
 

@@ -3,6 +3,7 @@
 //! Owns: the search past shims (pyenv, asdf), the demand for 3.9, the paths that stay open.
 //! Refuses: interpreters that cannot install the filters (no ctypes). Python is off then; JavaScript stays.
 
+mod host;
 mod spec;
 mod zygote;
 
@@ -19,13 +20,13 @@ use crate::broker::{new_command, wait_until_readable};
 use crate::guest::memory_file;
 use crate::level::Level;
 use crate::modules;
-use crate::options::Options;
 use crate::policy::{Access, FileRule};
+pub(crate) use host::{Host, Python, is_module_name};
 pub(crate) use spec::ZygoteSpec;
 pub(crate) use zygote::become_zygote;
 
 /// The program that describes an interpreter.
-const PROBE: &str = include_str!("probe.py");
+const PROBE: &str = concat!(include_str!("exercise.py"), include_str!("probe.py"));
 /// The oldest version.
 const OLDEST: (u32, u32) = (3, 9);
 /// How long an interpreter may take to describe itself; a shim may be slow.
@@ -49,6 +50,10 @@ pub(crate) struct Interpreter {
     library_trees: Vec<PathBuf>,
     site_trees: Vec<PathBuf>,
     shared_libraries: Vec<PathBuf>,
+    /// What the extra modules need besides.
+    extra_libraries: Vec<PathBuf>,
+    /// The address space that they take before a program starts.
+    extra_bytes: u64,
     loader: PathBuf,
     extensions: Vec<String>,
     missing: Vec<String>,
@@ -57,16 +62,11 @@ pub(crate) struct Interpreter {
 
 impl Interpreter {
     /// Finds one, or says why each candidate does not do.
-    pub(crate) fn find(options: &Options) -> Result<Self, String> {
-        let extra = [
-            options.extra_allowed_modules.of(Level::Standard),
-            options.extra_allowed_modules.of(Level::Strict),
-        ];
-        let extra: Vec<&String> = extra.into_iter().flatten().collect();
-        let candidates = options.python.clone().map_or_else(candidates, |path| vec![path]);
+    pub(crate) fn find(python: Option<&Path>, extra: &[String]) -> Result<Self, String> {
+        let candidates = python.map_or_else(candidates, |path| vec![path.to_owned()]);
         let mut reasons = Vec::new();
         for path in candidates {
-            match describe(&path, &extra).and_then(Self::accept) {
+            match describe(&path, extra).and_then(Self::accept) {
                 Ok(found) => return Ok(found),
                 Err(reason) => reasons.push(format!("'{}': {reason}", path.display())),
             }
@@ -74,7 +74,7 @@ impl Interpreter {
         if reasons.is_empty() {
             reasons.push("no python3 on the search path".to_owned());
         }
-        Err(format!("Python is off: {}", reasons.join("; ")))
+        Err(reasons.join("; "))
     }
 
     fn accept(self) -> Result<Self, String> {
@@ -108,6 +108,11 @@ impl Interpreter {
         format!("{major}.{minor}.{micro}")
     }
 
+    /// The address space that extra modules take before a program starts: `OpenBLAS` alone may map 128 MiB.
+    pub(crate) const fn extra_bytes(&self) -> u64 {
+        self.extra_bytes
+    }
+
     /// The paths that stay open for a run.
     pub(crate) fn files(&self, level: Level, own: Option<&Path>, with_site: bool) -> Vec<FileRule> {
         let rule = |path: &Path, access| FileRule { path: path.to_owned(), access };
@@ -115,10 +120,17 @@ impl Interpreter {
         let mut files: Vec<FileRule> = libraries.map(|path| rule(path, Access::ReadFile)).collect();
         files.extend(self.library_trees.iter().map(|path| rule(path, Access::ReadTree)));
         if with_site {
+            // Hundreds of them, often, and nearly all in the packages themselves: an order must stay small.
+            let is_inside = |path: &&PathBuf| self.site_trees.iter().any(|tree| path.starts_with(tree));
+            let outside = self.extra_libraries.iter().filter(|path| !is_inside(path));
+            files.extend(outside.map(|path| rule(path, Access::ReadFile)));
             files.extend(self.site_trees.iter().map(|path| rule(path, Access::ReadTree)));
         }
-        if level == Level::Lenient {
+        // Packages that know time zones may read them there (Debian's pytz, say).
+        if level == Level::Lenient || with_site {
             files.push(rule(Path::new(ZONES), Access::ReadTree));
+        }
+        if level == Level::Lenient {
             files.push(rule(Path::new("/dev/urandom"), Access::ReadFile));
             files.push(rule(Path::new("/dev/null"), Access::ReadWriteFile));
             files.extend(own.map(|path| rule(path, Access::OwnTree)));
@@ -130,11 +142,10 @@ impl Interpreter {
 
     /// The zygote of a level, with so many modules more.
     pub(crate) fn zygote(&self, level: Level, extra: &[String], landlock_abi: u32) -> ZygoteSpec {
-        let mut warm = modules::warm(level);
+        let mut warm = modules::warm(level, extra);
         if level == Level::Lenient {
             warm.extend(self.extensions.iter().cloned());
         }
-        warm.extend(extra.iter().cloned());
         let allowed = modules::allowed(level).iter().map(|&name| name.to_owned());
         let mut files = self.files(level, None, !extra.is_empty());
         for path in [&self.path, &self.loader] {
@@ -177,7 +188,7 @@ fn candidates() -> Vec<PathBuf> {
 }
 
 /// Lets an interpreter (or the shim before it) describe itself. This is the host's own program: it runs unconfined.
-fn describe(path: &Path, extra: &[&String]) -> Result<Interpreter, String> {
+fn describe(path: &Path, extra: &[String]) -> Result<Interpreter, String> {
     let words = |error: std::io::Error| error.to_string();
     let (stdout, stderr) = (memory_file(&[]).map_err(words)?, memory_file(&[]).map_err(words)?);
     let mut child = new_command(path)

@@ -1,7 +1,8 @@
 # The second half of what runs in the host's CPython: the zygote's life, and its children's first steps.
 #
-# A zygote warms up, then forks for each run. It never sees a program: that stands in a memory file which only the child
-# reads. Its children are the broker's (CLONE_PARENT), so that the broker alone knows how each ends.
+# A zygote warms up, then forks when the broker asks: one child ahead of need. It never sees a program: that stands in a
+# memory file which only the child reads. Its children are the broker's (CLONE_PARENT), so that the broker alone knows how
+# each ends.
 
 CONTROL, ASSIGNMENT = 5, 6
 CLONE_PARENT, SIGCHLD = 0x8000, 17
@@ -28,7 +29,8 @@ class Kernel:
         self.programs = {name: self.program(text) for name, text in spec["filters"].items()}
         self.no_capabilities = [ctypes.create_string_buffer(data, len(data)) for data in (
             (0x20080522).to_bytes(4, sys.byteorder) + bytes(4), bytes(24))]
-        self.names = [ctypes.create_string_buffer(name) for name in (b"nanoclaw-zygote", b"nanoclaw-guest")]
+        self.names = [ctypes.create_string_buffer(name) for name in (
+            b"nanoclaw-zygote", b"nanoclaw-spare", b"nanoclaw-guest")]
         self.must("prctl", PR_SET_NAME, self.names[0], 0, 0, 0)
         self.flags, self.tid_address = CLONE_PARENT | SIGCHLD, 0
         # As the C library's own fork does, so that it knows the child's main thread by its new number.
@@ -80,18 +82,22 @@ class Kernel:
             self.in_parent()
         return pid
 
-    def isolate(self, run, ruleset):
-        """SANDBOX.md's order; descriptors are in place."""
-        os, limits = self.os, run["limits"]
-        os.setsid()
+    def stand_apart(self):
+        """What SANDBOX.md's order begins with, and no run needs to be known for."""
+        self.os.setsid()
         self.must("prctl", PR_SET_NAME, self.names[1], 0, 0, 0)
         self.must("prctl", PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)
-        if os.getppid() != self.broker:
+        if self.os.getppid() != self.broker:
             raise OSError("the parent is gone")
-        alone = self.take_private_uid()
+        self.is_alone = self.take_private_uid()
         self.must("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+    def isolate(self, run, ruleset):
+        """The rest of that order; descriptors are in place."""
+        os, limits = self.os, run["limits"]
+        self.must("prctl", PR_SET_NAME, self.names[2], 0, 0, 0)
         processes = limits["processes"]
-        if processes and not alone:
+        if processes and not self.is_alone:
             processes += self.spec["shared_uid_tasks"]
         for name, soft, hard in (
                 ("CPU", limits["cpu_s"], limits["cpu_s"] + 1), ("AS", limits["address_space_bytes"], None),
@@ -142,38 +148,59 @@ def reseed():
 
 
 def serve(kernel, control):
-    """Forks until the broker is gone. Returns in each child with what it is to run."""
+    """Forks a spare child whenever the broker asks, until it is gone. Returns in each child, with its own socket."""
     import json, os, socket
-    while True:
-        data, descriptors, _, _ = socket.recv_fds(control, 1 << 16, 8)
-        if not data:
-            os._exit(0)
+    while control.recv(64):
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pid = kernel.beget()
         if pid == 0:
-            return json.loads(data), descriptors
-        for descriptor in descriptors:
-            os.close(descriptor)
+            ours.close()
+            return theirs
         if pid > 0:
-            answer = {"zygote": "born", "pid": pid}
+            socket.send_fds(control, [json.dumps({"zygote": "born", "pid": pid}).encode()], [ours.fileno()])
         else:
-            answer = {"zygote": "failed", "message": "the zygote cannot fork: errno %d" % kernel.errno()}
-        control.send(json.dumps(answer).encode())
+            message = "the zygote cannot fork: errno %d" % kernel.errno()
+            control.send(json.dumps({"zygote": "failed", "message": message}).encode())
+        ours.close()
+        theirs.close()
+    os._exit(0)
+
+
+def wait_for_run(kernel, spec, own):
+    """A spare child's life until it is needed: whatever can be done ahead is done."""
+    import json, os, socket
+    receive = socket.recv_fds
+    kernel.stand_apart()
+    reseed()
+    if spec["level"] != "lenient":
+        forget("ctypes", "_ctypes", "socket", "_socket", "resource")
+    # Once for practice: the pages that this writes to are the child's own from here on.
+    practise(spec)
+    data, descriptors, _, _ = receive(own, 1 << 16, 8)
+    if not data:
+        os._exit(0)
+    return json.loads(data), descriptors
+
+
+def practise(spec):
+    import json
+    guest = parse(dict(spec, code="1 + 1", language_check=spec["level"] != "lenient"))
+    json.dumps({"frame": guest.run(), "out_of_memory": False})
 
 
 def become_guest(kernel, spec, run, descriptors):
-    """From a copy of the zygote to a process behind the whole policy; the program's text is read on the way."""
-    import gc, os
+    """From a spare child to a process behind the whole policy; the program's text is read on the way."""
+    import os
     pipes, code, ruleset = descriptors[:4], descriptors[4], descriptors[5]
     for number, pipe in enumerate(pipes, 1):
         os.dup2(pipe, number)
     try:
         task = dict(spec, language_check=run["language_check"] and spec["level"] != "lenient",
-                    directory=run["directory"], code=read_all(code).decode())
-        reseed()
+                    directory=run["directory"], stderr_bytes=run["limits"]["stderr_bytes"],
+                    code=read_all(code).decode())
         if spec["level"] == "lenient":
             os.environ.update(HOME=run["directory"], TMPDIR=run["directory"])
         kernel.isolate(run, ruleset)
-        gc.enable()
         return task
     except Exception as error:
         fail("%s: %s" % (type(error).__name__, error))
@@ -185,7 +212,7 @@ def warm(spec):
     warm_up(spec)
     kernel = Kernel(spec)
     # The parser and the check load and cache things of their own.
-    parse(dict(spec, code="print(len('x'))", language_check=spec["level"] != "lenient"))
+    practise(spec)
     if spec["level"] == "lenient":
         explain_refusals()
     sys.stdout.reconfigure(line_buffering=True)
@@ -210,12 +237,12 @@ def main():
         os.write(CONTROL, json.dumps({"zygote": "failed", "message": message}).encode())
         os._exit(70)
     control.send(b'{"zygote": "ready"}')
-    run_, descriptors = serve(kernel, control)
+    own = serve(kernel, control)
+    control.close()  # the zygote's alone: its end must be seen when it dies
+    run_, descriptors = wait_for_run(kernel, spec, own)
     task = become_guest(kernel, spec, run_, descriptors)
-    control.detach()
-    del kernel, control, spec, run_, descriptors
-    if task["level"] != "lenient":
-        forget("ctypes", "_ctypes", "socket", "_socket", "resource")
+    own.detach()
+    del kernel, control, own, spec, run_, descriptors
     report(frame="ready")
     run(parse(task), task)
 

@@ -16,11 +16,12 @@ use crate::broker::new_command;
 use crate::child::{self, FIRST_PRIVATE_UID, SET_UP_FAILED, SHARED_UID_TASKS};
 use crate::guest::memory_file;
 use crate::level::Level;
-use crate::policy::{Domain, Filters, Reach, restrict};
+use crate::policy::{Domain, Filters, Reach, restrict, restriction_number};
 use crate::sys;
 
 /// What runs in the interpreter: the guest's surroundings first, then the zygote's own life.
-const DRIVER: &str = concat!(include_str!("driver.py"), include_str!("zygote.py"));
+const DRIVER: &str =
+    concat!(include_str!("driver.py"), include_str!("exercise.py"), include_str!("zygote.py"));
 /// A guest's whole environment. One thread: number libraries would start a pool while they warm up.
 const ENVIRONMENT: [(&str, &str); 6] = [
     ("LANG", "C.UTF-8"),
@@ -34,8 +35,9 @@ const ENVIRONMENT: [(&str, &str); 6] = [
 const CONTROL_DESCRIPTOR: i32 = 5;
 /// The number of the specification.
 const ASSIGNMENT_DESCRIPTOR: i32 = 6;
-/// Descriptors that a zygote may hold: a run brings six.
-const OPEN_FILES: u64 = 256;
+/// Descriptors that a zygote may hold. The kernel holds every descriptor that any process of the user has sent and nobody
+/// has received against this limit, too, and refuses to send more: 256 were too few for many runs at once.
+const OPEN_FILES: u64 = 65_536;
 
 /// Becomes a zygote. Last words go to its standard error.
 pub(crate) fn become_zygote(
@@ -61,7 +63,8 @@ fn set_up(
     child::enter_session(c"nanoclaw-zygote")?;
     child::die_with(broker, Signal::KILL)?;
     keep_uid_capability().map_err(|error| format!("capabilities: {error}"))?;
-    for (resource, most) in [(Resource::Core, 0), (Resource::Nofile, OPEN_FILES)] {
+    let ceiling = rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    for (resource, most) in [(Resource::Core, 0), (Resource::Nofile, OPEN_FILES.min(ceiling))] {
         let limit = Rlimit { current: Some(most), maximum: Some(most) };
         rustix::process::setrlimit(resource, limit).map_err(|error| format!("rlimit: {error}"))?;
     }
@@ -113,7 +116,7 @@ fn assignment(spec: &ZygoteSpec, filters: &Filters) -> io::Result<serde_json::Va
         let numbers = json!({
             "clone": libc::SYS_clone, "prctl": libc::SYS_prctl, "seccomp": libc::SYS_seccomp,
             "capset": libc::SYS_capset, "close_range": libc::SYS_close_range,
-            "landlock_restrict_self": libc::SYS_landlock_restrict_self,
+            "landlock_restrict_self": restriction_number(),
         });
         fields.insert("filters".to_owned(), programs);
         fields.insert("numbers".to_owned(), numbers);

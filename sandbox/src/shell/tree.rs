@@ -29,25 +29,23 @@ impl Tree {
     }
 
     /// Kills and reaps until there is nobody left; the exit code of `command` if it was among them.
-    ///
-    /// All the dead are reaped before the living are killed again: with one reaped at a time the work would grow with
-    /// the square of the tree, and one that forks on and on would outrun it.
     pub(super) fn end(&self, command: i32) -> Option<i32> {
         let mut code = None;
         loop {
             self.kill();
-            // Blocks until one has ended: all that are there have been killed, and those of the dead come here.
+            // Waits for one: all that are there have been killed, and those of the dead come here. Then takes whatever else
+            // has ended: killing goes through all processes, the dead ones of a fork bomb included.
             let mut waits = true;
-            loop {
-                match sys::reap_any(waits) {
-                    Ok(Reaped::Ended { pid, exit_code, signal }) if pid == command => {
+            while let Ok(reaped) = sys::reap_any(waits) {
+                waits = false;
+                match reaped {
+                    Reaped::Ended { pid, exit_code, signal } if pid == command => {
                         code = Some(exit_of(exit_code, signal));
                     }
-                    Ok(Reaped::Ended { .. }) => {}
-                    Ok(Reaped::Running) => break,
-                    Ok(Reaped::Nobody) | Err(_) => return code,
+                    Reaped::Ended { .. } => {}
+                    Reaped::Running => break,
+                    Reaped::Nobody => return code,
                 }
-                waits = false;
             }
         }
     }

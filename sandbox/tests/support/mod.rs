@@ -125,9 +125,9 @@ pub(crate) fn assert_nothing_left(scratch: &Path) {
     assert_eq!(guests(), Vec::<String>::new(), "processes left behind");
 }
 
-/// The descendants of this process, zombies included, but for the broker and its zygotes: by id and name.
+/// The descendants of this process, zombies included, but for the broker, its zygotes and their spare children: by id and name.
 pub(crate) fn guests() -> Vec<String> {
-    let staff = ["nanoclaw-broker", "nanoclaw-zygote"];
+    let staff = ["nanoclaw-broker", "nanoclaw-zygote", "nanoclaw-spare"];
     let named = descendants(std::process::id()).into_iter().map(|pid| (pid, name_of(pid)));
     named
         .filter(|(_, name)| !staff.contains(&name.as_str()))

@@ -1,8 +1,9 @@
 //! The real tools through the executor: what models get of each.
 
-use super::tests::{Log, call, context, one, real};
+use super::tests::{Log, call, context, one, real, real_at};
 use super::*;
 use crate::domain::tool::Strictness;
+use nanoclaw_sandbox::Level;
 use serde_json::json;
 
 #[test]
@@ -18,6 +19,46 @@ fn code_runs_at_the_level_asked_for() {
     assert_eq!(one("execute_python", r#"{"code": "1"}"#)["data"]["strictness"], "standard");
     let bad = one("execute_python", r#"{"code": "1", "strictness": "none"}"#)["error"].clone();
     assert!(bad.as_str().expect("refused").contains("strictness must be one of"), "{bad}");
+}
+
+#[test]
+fn only_the_levels_that_the_operator_allows_are_offered() {
+    let executor = real_at(&[Level::Strict, Level::Standard]);
+    for spec in
+        executor.offered(&ToolChoice::Named(vec!["execute_python".into(), "execute_javascript".into()]))
+    {
+        let strictness = &spec.parameters["properties"]["strictness"];
+        assert_eq!(strictness["enum"], json!(["strict", "standard"]), "{}", spec.name);
+        let description = strictness["description"].as_str().expect("words");
+        assert!(description.contains("standard:") && !description.contains("lenient"), "{description}");
+        let log = Log::default();
+        let calls = [call("a", spec.name, r#"{"code": "1", "strictness": "lenient"}"#)];
+        executor.run(&calls, &context(ToolChoice::All(true)), &log);
+        let refused = log.result("a")["error"].as_str().expect("refused").to_owned();
+        assert!(
+            refused.contains("strictness must be one of") && !refused.contains("'lenient', "),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn arguments_that_are_no_text_reach_no_interpreter() {
+    for arguments in [
+        r#"{"code": "print('\ud800')"}"#,
+        r#"{"code": "\udc00"}"#,
+        r#"{"code": 1}"#,
+        r#"{"code": ["print(1)"]}"#,
+        r#"{"code": null}"#,
+        "{}",
+        "print(1)",
+        r#"{"code": "1", "strictness": "shell"}"#,
+        r#"{"code": "1", "strictness": ""}"#,
+    ] {
+        let result = one("execute_python", arguments);
+        assert_eq!(result["success"], false, "{arguments}: {result}");
+        assert!(result["error"].as_str().is_some_and(|error| error.len() > 10), "{arguments}: {result}");
+    }
 }
 
 #[test]

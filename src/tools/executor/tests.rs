@@ -23,8 +23,8 @@ impl Clock for Ticking {
     fn pause(&self, _: &StopFlag, _: Duration) {}
 }
 
-/// Says what it was asked to run; fails when the code says so.
-struct FakeRunner;
+/// Says what it was asked to run, at the levels that it was given; fails when the code says so.
+struct FakeRunner(&'static [Level]);
 
 impl CodeRunner for FakeRunner {
     fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Record {
@@ -55,6 +55,9 @@ impl CodeRunner for FakeRunner {
     }
     fn default_level(&self) -> Level {
         Level::Standard
+    }
+    fn levels(&self) -> Vec<Level> {
+        self.0.to_vec()
     }
     fn timeout(&self, _: Level) -> Duration {
         Duration::from_secs(60)
@@ -139,8 +142,14 @@ fn bounds() -> Bounds {
 }
 
 pub(super) fn real() -> Executor {
+    real_at(&Level::FOR_CODE)
+}
+
+/// The real tools, where the operator allows these levels.
+pub(super) fn real_at(levels: &'static [Level]) -> Executor {
     let bash = BashRules::new(&BashOptions::default(), |_| None).expect("good rules");
-    Executor::new(registered(&ToolDeps { code: Arc::new(FakeRunner), bash }), bounds()).expect("valid tools")
+    Executor::new(registered(&ToolDeps { code: Arc::new(FakeRunner(levels)), bash }), bounds())
+        .expect("valid tools")
 }
 
 pub(super) fn context(allowed: ToolChoice) -> ToolContext {

@@ -1,0 +1,43 @@
+//! Runs one program in the sandbox and prints what became of it, as JSON:
+//!
+//! `cargo run --example run -- python strict program.py [MODULE …]` — or `-` for the program on standard input. The modules
+//! (`numpy`, say) are allowed beyond the level's own. Without arguments it tells what the sandbox can do on this machine.
+//!
+//! `$SANDBOX_PYTHON` names the interpreter; `$SANDBOX_UNCHECKED` leaves out the language check, so that the kernel alone speaks.
+
+use std::io::Read;
+
+use nanoclaw_sandbox::{Language, Level, Options, Program, Sandbox};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // First: the sandbox starts this very binary again, and must find itself here.
+    nanoclaw_sandbox::child_hook();
+
+    let python = std::env::var_os("SANDBOX_PYTHON").map(Into::into);
+    let sandbox = Sandbox::new(Options { python, ..Options::default() })?;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [language, level, file, modules @ ..] = arguments.as_slice() else {
+        serde_json::to_writer_pretty(std::io::stdout(), &sandbox.report())?;
+        return Ok(());
+    };
+
+    let language: Language = serde_json::from_value(language.as_str().into())?;
+    let level: Level = serde_json::from_value(level.as_str().into())?;
+    let modules: Vec<&str> = modules.iter().map(String::as_str).collect();
+    if !modules.is_empty() {
+        sandbox.allow_modules(level, &modules)?;
+    }
+    let mut code = String::new();
+    if file == "-" {
+        std::io::stdin().read_to_string(&mut code)?;
+    } else {
+        code = std::fs::read_to_string(file)?;
+    }
+
+    // The closure is asked now and then whether the caller wants no more.
+    let mut program = Program::new(language, level, code);
+    program.language_check = std::env::var_os("SANDBOX_UNCHECKED").is_none();
+    let record = sandbox.run(&program, &|| false);
+    serde_json::to_writer_pretty(std::io::stdout(), &record)?;
+    Ok(())
+}

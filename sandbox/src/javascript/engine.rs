@@ -1,0 +1,155 @@
+//! The engine, made before anybody's program is there: the broker makes one, and each child uses up its own copy.
+//!
+//! Owns: what a copy must not share with another: clock and random numbers start anew in each.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use rquickjs::context::EvalOptions;
+use rquickjs::{Context, Ctx, Function, Object, Persistent, Runtime};
+
+use super::session;
+use crate::clock::now;
+use crate::limits::Limits;
+use crate::sys::{Meter, MeteredAllocator};
+
+const PRELUDE: &str = include_str!("prelude.js");
+
+/// The engine's stack; the process's own is 8 MiB.
+const STACK_BYTES: usize = 2 * 1024 * 1024;
+/// The engine may use so much of the address space; the rest is for this program itself.
+const HEAP_SHARE: (u64, u64) = (3, 4);
+
+/// How much more time than the limit a guest has by its own clock: the parent's starts later, and its kill comes first.
+const PARENT_FIRST: Duration = Duration::from_secs(2);
+
+/// What the prelude answers.
+pub(super) struct Host<'js> {
+    /// The text of a value.
+    pub(super) result: Function<'js>,
+    /// Runs a timer that is due, or says how long there is to wait.
+    pub(super) next: Function<'js>,
+    /// The text of what was thrown.
+    pub(super) crash: Function<'js>,
+}
+
+/// An engine with its prelude evaluated, and a second realm to parse in.
+pub(crate) struct Engine {
+    pub(super) runtime: Runtime,
+    pub(super) context: Context,
+    /// The realm in which a program is parsed and nothing of it runs.
+    pub(super) parser: Context,
+    host: [Persistent<Function<'static>>; 3],
+    meter: Rc<Meter>,
+    start: Rc<Cell<Instant>>,
+    random: Rc<Cell<u64>>,
+    overdue: Rc<Cell<bool>>,
+}
+
+impl Engine {
+    /// A fresh one.
+    pub(crate) fn new() -> rquickjs::Result<Self> {
+        let meter = Rc::new(Meter { limit: Cell::new(usize::MAX), refused: Cell::new(false) });
+        let runtime = Runtime::new_with_alloc(MeteredAllocator::new(Rc::clone(&meter)))?;
+        runtime.set_max_stack_size(STACK_BYTES);
+        let (context, parser) = (Context::full(&runtime)?, Context::full(&runtime)?);
+        let (start, random) = (Rc::new(Cell::new(now())), Rc::new(Cell::new(1)));
+        let host = context.with(|ctx| prepare(&ctx, &start, &random))?;
+        Ok(Self { runtime, context, parser, host, meter, start, random, overdue: Rc::default() })
+    }
+
+    /// Makes this process's copy its own, within the limits of a run.
+    pub(super) fn settle(&self, limits: &Limits) -> std::io::Result<()> {
+        let (share, whole) = HEAP_SHARE;
+        self.meter
+            .limit
+            .set(usize::try_from(limits.address_space_bytes / whole * share).unwrap_or(usize::MAX));
+        let mut seed = [0; 8];
+        rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
+        // Zero would stay zero.
+        self.random.set(u64::from_ne_bytes(seed) | 1);
+        let (start, timeout) = (now(), Duration::from_millis(limits.timeout_ms) + PARENT_FIRST);
+        self.start.set(start);
+        // This one ends a guest whose parent is stopped.
+        let overdue = Rc::clone(&self.overdue);
+        self.runtime.set_interrupt_handler(Some(Box::new(move || {
+            overdue.set(overdue.get() || start.elapsed() > timeout);
+            overdue.get()
+        })));
+        Ok(())
+    }
+
+    /// Whether the guest's own clock ran out: an interrupted job ends the queue as if there were none left.
+    pub(super) fn is_overdue(&self) -> bool {
+        self.overdue.get()
+    }
+
+    /// Whether the allocator ever refused memory.
+    pub(super) fn was_refused(&self) -> bool {
+        self.meter.refused.get()
+    }
+
+    /// What the prelude answered.
+    pub(super) fn host<'js>(&self, ctx: &Ctx<'js>) -> rquickjs::Result<Host<'js>> {
+        let [result, next, crash] = self.host.clone();
+        Ok(Host { result: result.restore(ctx)?, next: next.restore(ctx)?, crash: crash.restore(ctx)? })
+    }
+}
+
+fn prepare(
+    ctx: &Ctx<'_>,
+    start: &Rc<Cell<Instant>>,
+    random: &Rc<Cell<u64>>,
+) -> rquickjs::Result<[Persistent<Function<'static>>; 3]> {
+    let mut options = EvalOptions::default();
+    options.strict = false;
+    options.filename = Some("<prelude>".to_owned());
+    let prelude: Function<'_> = ctx.eval_with_options(PRELUDE, options)?;
+    let print = Function::new(ctx.clone(), |stream: i32, text: String| session::write(stream, &text))?;
+    let start = Rc::clone(start);
+    let clock = Function::new(ctx.clone(), move || start.get().elapsed().as_secs_f64() * 1000.0)?;
+    let random = Rc::clone(random);
+    let random = Function::new(ctx.clone(), move || draw(&random))?.with_name("random")?;
+    let host: Object<'_> = prelude.call((print, clock, random))?;
+    let saved = |name| Ok::<_, rquickjs::Error>(Persistent::save(ctx, host.get::<_, Function<'_>>(name)?));
+    Ok([saved("result")?, saved("next")?, saved("crash")?])
+}
+
+/// The next number in [0, 1): xorshift64*, as good as an engine's own `Math.random`.
+fn draw(state: &Cell<u64>) -> f64 {
+    /// 2^-53: a double has so many bits after the point.
+    const STEP: f64 = 1.0 / 9_007_199_254_740_992.0;
+    let mut bits = state.get();
+    bits ^= bits >> 12;
+    bits ^= bits << 25;
+    bits ^= bits >> 27;
+    state.set(bits);
+    let [high, low] = split(bits.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11);
+    (f64::from(high) * 67_108_864.0 + f64::from(low)) * STEP
+}
+
+/// The upper 27 and the lower 26 of 53 bits.
+fn split(bits: u64) -> [u32; 2] {
+    let part = |bits: u64| u32::try_from(bits).unwrap_or(0);
+    [part(bits >> 26), part(bits & 0x3ff_ffff)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_numbers_fill_the_unit_interval() {
+        let state = Cell::new(0x9e37_79b9_7f4a_7c15);
+        let numbers: Vec<f64> = (0..10_000).map(|_| draw(&state)).collect();
+        assert!(numbers.iter().all(|number| (0.0..1.0).contains(number)));
+        let mean = numbers.iter().sum::<f64>() / 10_000.0;
+        assert!((0.48..0.52).contains(&mean), "{mean}");
+        for tenth in 0..10 {
+            let low = f64::from(tenth) / 10.0;
+            let count = numbers.iter().filter(|number| (low..low + 0.1).contains(*number)).count();
+            assert!((900..1_100).contains(&count), "{low}: {count}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Programs of models in the real server: many at once, none left behind, also when the server is killed.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, and starts processes and waits for them"
+)]
+
+mod support;
+
+use serde_json::json;
+use std::time::{Duration, Instant};
+use support::Server;
+
+fn call(tool: &str, arguments: &serde_json::Value) -> serde_json::Value {
+    json!({"input": format!("tool: {tool} {arguments}")})
+}
+
+fn name_of(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
+}
+
+/// All processes that descend from one.
+fn descendants(ancestor: u32) -> Vec<u32> {
+    let (mut found, mut pending) = (Vec::new(), vec![ancestor]);
+    while let Some(pid) = pending.pop() {
+        for task in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+            let list = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            let children: Vec<u32> = list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+            found.extend(&children);
+            pending.extend(children);
+        }
+    }
+    found
+}
+
+fn until(what: &str, patience: Duration, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < patience, "it never came to be: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn is_alive(pid: u32) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !state.is_empty() && !state.contains(") Z ")
+}
+
+#[test]
+fn p5_sixty_four_programs_at_once_and_the_server_answers() {
+    let server = Server::start_with("workers: 64\n");
+    let jobs: Vec<(String, usize)> = (0..64)
+        .map(|number| {
+            let (tool, code) = if number % 2 == 0 {
+                ("execute_python", format!("print({number} * 1001)"))
+            } else {
+                ("execute_javascript", format!("console.log({number} * 1001)"))
+            };
+            (server.submit(&call(tool, &json!({"code": code}))), number)
+        })
+        .collect();
+    let mut slowest = Duration::ZERO;
+    for (job, number) in jobs {
+        let asked = Instant::now();
+        assert_eq!(server.get("/healthz").status, 200);
+        slowest = slowest.max(asked.elapsed());
+        let ended = server.wait(&job);
+        assert_eq!(ended["status"], "succeeded", "{ended}");
+        let output = ended["output_text"].as_str().unwrap_or_default().to_owned();
+        assert!(output.contains(&(number * 1001).to_string()), "{output}");
+    }
+    assert!(slowest < Duration::from_secs(2), "/healthz took {slowest:?}");
+    let guests =
+        || descendants(server.pid()).into_iter().filter(|pid| name_of(*pid) == "nanoclaw-guest").count();
+    until("no guest is left", Duration::from_secs(5), || guests() == 0);
+}
+
+#[test]
+fn p5_a_killed_server_takes_every_guest_along() {
+    let mut server = Server::start();
+    let spins = [
+        call("execute_python", &json!({"code": "while True: pass", "strictness": "lenient"})),
+        call("execute_javascript", &json!({"code": "for (;;) {}", "strictness": "lenient"})),
+        call("bash", &json!({"command": "setsid sleep 1000 & (sleep 1000 &) ; sleep 1000"})),
+    ];
+    for spin in &spins {
+        server.submit(spin);
+    }
+    let sleeps = |pids: &[u32]| pids.iter().filter(|pid| name_of(**pid) == "sleep").count();
+    until("all of them run", Duration::from_secs(20), || {
+        let all = descendants(server.pid());
+        let guests = all.iter().filter(|pid| name_of(**pid) == "nanoclaw-guest").count();
+        guests >= 2 && sleeps(&all) >= 3
+    });
+    let all = descendants(server.pid());
+    server.kill();
+    std::thread::sleep(Duration::from_secs(1));
+    let alive: Vec<String> =
+        all.into_iter().filter(|pid| is_alive(*pid)).map(|pid| format!("{pid} {}", name_of(pid))).collect();
+    assert!(alive.is_empty(), "alive a second later: {alive:?}");
+}
