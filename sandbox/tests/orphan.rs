@@ -59,7 +59,8 @@ mod suite {
         });
         let all = Process::below(victim.id());
         let count = |name: &str| all.iter().filter(|one| one.name == name).count();
-        assert_eq!((count("nanoclaw-broker"), count("nanoclaw-zygote")), (1, 3), "{all:?}");
+        // A zygote's spare child bears its name until it has one of its own.
+        assert!(count("nanoclaw-broker") == 1 && count("nanoclaw-zygote") >= 3, "{all:?}");
         victim.kill().unwrap();
         victim.wait().unwrap();
         #[expect(clippy::disallowed_methods, reason = "the promise is a second")]
