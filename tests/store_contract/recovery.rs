@@ -161,6 +161,21 @@ fn a_second_process_is_kept_out_and_garbage_is_no_store() {
     assert!(open(&rig.dir.path().join("no/such/dir"), &Limits::default(), HandClock::new()).is_err());
 }
 
+/// A server that was killed in the moment of starting a program leaves its lock to that program for an instant.
+#[test]
+fn a_lock_that_is_given_up_soon_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store.redb");
+    let first = open(&path, &Limits::default(), HandClock::new()).unwrap();
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| open(&path, &Limits::default(), HandClock::new()).is_ok());
+        std::thread::park_timeout(Duration::from_millis(200));
+        first.close();
+        drop(first);
+        assert!(second.join().unwrap(), "it waits");
+    });
+}
+
 #[test]
 fn p9_the_file_is_its_owners_alone() {
     use std::os::unix::fs::PermissionsExt;

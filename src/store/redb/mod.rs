@@ -57,6 +57,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
 
+/// How often a locked file is tried, and the pause between two tries.
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
 /// The store of one server.
 pub struct RedbStore {
     shared: Arc<Shared>,
@@ -106,7 +110,7 @@ impl RedbStore {
     ) -> Result<Arc<Self>, OpenError> {
         let unusable = |e: StoreError| OpenError::Unusable { path: path.to_owned(), reason: e.to_string() };
         medium.provide().map_err(|e| refused(path, e))?;
-        let database = medium.open(options.cache_bytes).map_err(|e| refused(path, e))?;
+        let database = open_patiently(medium.as_ref(), options.cache_bytes).map_err(|e| refused(path, e))?;
         prepare(&database, path)?;
         let (channel, requests) = sync_channel(options.channel_writes.max(1));
         let shared = Arc::new(Shared {
@@ -164,6 +168,19 @@ impl Drop for RedbStore {
 impl From<&Limits> for Bounds {
     fn from(limits: &Limits) -> Self {
         Self { queue_jobs: limits.queue_jobs, crashes: limits.crashes, history_bytes: limits.history_bytes }
+    }
+}
+
+/// Opens the file; one that is locked is tried again for a while. A predecessor that was killed in the moment of starting
+/// a program leaves its lock to that program until it has begun.
+fn open_patiently(medium: &dyn Medium, cache_bytes: usize) -> Result<Database, DatabaseError> {
+    let mut tries = LOCK_TRIES;
+    loop {
+        match medium.open(cache_bytes) {
+            Err(DatabaseError::DatabaseAlreadyOpen) if tries > 1 => std::thread::park_timeout(LOCK_PAUSE),
+            outcome => return outcome,
+        }
+        tries -= 1;
     }
 }
 
