@@ -13,7 +13,7 @@ use crate::guest::Guest;
 use crate::stream::{Keep, Stream};
 
 /// How much is read at once.
-const CHUNK_BYTES: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 16 * 1024;
 
 /// The reading ends: standard output, standard error, frames, words.
 pub(crate) struct Pipes {

@@ -9,6 +9,7 @@ mod link;
 mod order;
 mod packet;
 mod serve;
+mod spare;
 mod zygote;
 
 pub(crate) use link::{Link, new_command, wait_until_readable};

@@ -69,7 +69,16 @@ pub(crate) fn send(
 
 /// Receives one packet; none once the other end is closed.
 pub(crate) fn receive(socket: impl AsFd, flags: RecvFlags) -> io::Result<Option<Packet>> {
-    let mut bytes = vec![0; MAX_PACKET_BYTES];
+    // How long it is comes first: most are short, and a buffer for the longest would be cleared for each.
+    let wanted = flags | RecvFlags::PEEK | RecvFlags::TRUNC;
+    let length = loop {
+        match rustix::net::recv(&socket, &mut [0; 1], wanted) {
+            Ok((_, length)) => break length,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    };
+    let mut bytes = vec![0; length.clamp(1, MAX_PACKET_BYTES)];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let received = loop {

@@ -16,6 +16,7 @@ use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signa
 use super::cells::Cells;
 use super::order::{Order, Reply, Task};
 use super::packet::{self, Packet};
+use super::spare::Spare;
 use super::zygote::Nursery;
 use crate::child::{self, Heritage, Kit};
 use crate::clock::now;
@@ -25,6 +26,8 @@ use crate::policy::{Filters, Profile, compile, compile_for_broker};
 use crate::shell;
 use crate::sys::{self, Fork};
 
+/// Children that stand ready for JavaScript: one that is taken next, one that gets ready meanwhile.
+const READY_SCRIPTS: usize = 2;
 /// How often idle zygotes are looked at.
 const TICK: Duration = Duration::from_secs(30);
 /// How often zygotes that owe a child are looked at.
@@ -65,6 +68,7 @@ struct Broker {
     own_pid: Pid,
     runs: Vec<Run>,
     nursery: Nursery,
+    scripts: Vec<Spare>,
     cells: Cells,
     filters: BTreeMap<(Profile, u32), Rc<Filters>>,
     /// Made for the first run that needs it; children use copies.
@@ -80,6 +84,7 @@ pub(crate) fn serve(has_network: bool) -> ! {
         own_pid: rustix::process::getpid(),
         runs: Vec::new(),
         nursery: Nursery::default(),
+        scripts: Vec::new(),
         cells: Cells::new(layers.cgroups),
         filters: BTreeMap::new(),
         engine: None,
@@ -128,6 +133,7 @@ impl Broker {
         }
         self.nursery.tidy();
         self.cells.tidy();
+        self.stock_up();
         self.end_orphans();
         Ok(goes_on)
     }
@@ -238,6 +244,12 @@ impl Broker {
         if matches!(order.task, Task::Python { .. }) {
             return self.nursery.order(order, kit, reply, &filters);
         }
+        if matches!(order.task, Task::JavaScript { .. })
+            && let Some(spare) = self.script_for(&order, &kit)
+        {
+            self.adopt(spare.pid, reply, false, None);
+            return Ok(());
+        }
         let engine = match self.engine() {
             Ok(engine) => engine,
             Err(message) => return Err((reply, message)),
@@ -259,6 +271,37 @@ impl Broker {
                 }
                 let heritage = Heritage { broker: self.own_pid, filters: &filters, engine: &engine };
                 child::live(&order, kit, &heritage)
+            }
+        }
+    }
+
+    /// Hands a JavaScript run to a child that stands ready, if one does.
+    fn script_for(&mut self, order: &Order, kit: &Kit) -> Option<Spare> {
+        while let Some(spare) = self.scripts.pop() {
+            if packet::send(spare.socket.as_fd(), order, &kit.descriptors()).is_ok() {
+                return Some(spare);
+            }
+            // Dead, or out of reach: another one may do.
+            spare.bury();
+        }
+        None
+    }
+
+    /// Has children stand ready for JavaScript, once there was any. After the replies: nobody waits for them.
+    fn stock_up(&mut self) {
+        let Some(engine) = self.engine.clone() else { return };
+        let filters = self.filters.iter().find(|((profile, _), _)| *profile == Profile::Confined);
+        let Some(filters) = filters.map(|(_, filters)| Rc::clone(filters)) else { return };
+        while self.scripts.len() < READY_SCRIPTS {
+            let Ok((socket, theirs)) = packet::pair() else { return };
+            match sys::fork() {
+                Ok(Fork::Parent(pid)) => self.scripts.push(Spare { pid, socket }),
+                Ok(Fork::Child) => {
+                    let heritage = Heritage { broker: self.own_pid, filters: &filters, engine: &engine };
+                    child::stand_by(theirs, &heritage)
+                }
+                // The run that needs one is forked directly, and says so.
+                Err(_) => return,
             }
         }
     }
@@ -318,7 +361,8 @@ impl Broker {
 
     /// Kills and reaps the children that nobody knows; says how many there were.
     fn kill_orphans(&self) -> io::Result<usize> {
-        let known: Vec<i32> = self.runs.iter().map(|run| run.pid.as_raw_nonzero().get()).collect();
+        let runs = self.runs.iter().map(|run| run.pid.as_raw_nonzero().get());
+        let known: Vec<i32> = runs.chain(self.scripts.iter().map(|spare| spare.pid)).collect();
         let children = shell::children_of_this_thread()?.into_iter();
         let orphans = children.filter(|pid| !known.contains(pid) && !self.nursery.has(*pid));
         let orphans: Vec<Pid> = orphans.filter_map(Pid::from_raw).collect();
@@ -339,6 +383,7 @@ impl Broker {
 
     fn end_runs(&mut self) {
         self.nursery = Nursery::default();
+        self.scripts.drain(..).for_each(|spare| spare.bury());
         for run in &mut self.runs {
             run.is_let_go = true;
             run.end();

@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal};
 
 use super::order::{self, Order, Reply, Task, ZygoteReply};
 use super::packet;
+use super::spare::Spare;
 use crate::child::Kit;
 use crate::clock::now;
 use crate::guest::memory_file;
@@ -77,12 +78,6 @@ struct Zygote {
     asked: Instant,
     /// Children in a row that were dead when their run came.
     deaths: u32,
-}
-
-/// A child that waits for its run. It is the broker's, and nobody's table holds it yet.
-struct Spare {
-    pid: i32,
-    socket: OwnedFd,
 }
 
 impl Nursery {
@@ -379,15 +374,6 @@ fn send_birth(spare: &Spare, waiting: &Waiting) -> Result<(), Birth> {
 fn refuse(reply: &OwnedFd, message: String) {
     // A server that no longer listens has let go of the run.
     packet::send(reply.as_fd(), &Reply::Failed { message }, &[]).ok();
-}
-
-impl Spare {
-    fn bury(&self) {
-        if let Some(pid) = Pid::from_raw(self.pid) {
-            rustix::process::kill_process(pid, Signal::KILL).ok();
-        }
-        sys::reap(self.pid).ok();
-    }
 }
 
 impl Drop for Zygote {

@@ -28,9 +28,19 @@ pub(crate) enum Isolation {
 
 /// Isolates this process, in SANDBOX.md's order.
 pub(crate) fn isolate(order: &Order, broker: Pid) -> Result<(), String> {
-    enter_session(c"nanoclaw-guest")?;
+    let isolation = stand_apart(c"nanoclaw-guest", broker)?;
+    take_bounds(order, isolation)
+}
+
+/// What that order begins with, and no run needs to be known for.
+pub(crate) fn stand_apart(name: &CStr, broker: Pid) -> Result<Isolation, String> {
+    enter_session(name)?;
     die_with(broker, Signal::KILL)?;
-    let isolation = take_private_uid()?;
+    take_private_uid()
+}
+
+/// The rest of it.
+pub(crate) fn take_bounds(order: &Order, isolation: Isolation) -> Result<(), String> {
     limit_resources(&order.limits, isolation)?;
     enter_directory(order)?;
     drop_capabilities()

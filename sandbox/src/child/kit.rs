@@ -60,6 +60,14 @@ impl Kit {
     }
 }
 
+/// Leaves a spare child with nothing of the broker's but its own socket: what it held open would never seem closed.
+pub(super) fn keep_alone(own: OwnedFd) -> io::Result<OwnedFd> {
+    sys::copy_descriptor(own.as_fd(), CONTROL_DESCRIPTOR)?;
+    std::mem::forget(own);
+    sys::close_from(CONTROL_DESCRIPTOR.unsigned_abs() + 1)?;
+    sys::inherited(CONTROL_DESCRIPTOR)
+}
+
 /// Leaves a fresh broker with `/dev/null` three times and its socket, which came as standard input.
 pub(crate) fn settle_descriptors() -> io::Result<OwnedFd> {
     let control = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), LOWEST_OWN_NUMBER)?;

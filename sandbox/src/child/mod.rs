@@ -7,6 +7,7 @@ mod kit;
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 
 use rustix::process::Pid;
 
@@ -19,7 +20,7 @@ use crate::sys;
 
 pub(crate) use confine::{
     FIRST_PRIVATE_UID, Isolation, SHARED_UID_TASKS, die_with, drop_capabilities, enter_directory,
-    enter_session, isolate, limit_resources, shed_privileges,
+    enter_session, isolate, limit_resources, shed_privileges, stand_apart, take_bounds,
 };
 pub(crate) use kit::{Kit, settle_descriptors};
 
@@ -68,6 +69,31 @@ pub(crate) fn live(order: &Order, kit: Kit, heritage: &Heritage<'_>) -> ! {
     }
 }
 
+/// Lives as a child that waits for a JavaScript run, and then as that run's.
+///
+/// Until it has one there is nobody to tell what goes wrong: it ends, and the broker finds its socket closed.
+pub(crate) fn stand_by(own: OwnedFd, heritage: &Heritage<'_>) -> ! {
+    let Ok((order, kit, isolation)) = wait_for_run(own, heritage) else { sys::exit_now(SET_UP_FAILED) };
+    let Ok((mut report, code)) = settle(kit) else { sys::exit_now(SET_UP_FAILED) };
+    let bounded = rustix::thread::set_name(c"nanoclaw-guest")
+        .map_err(|error| format!("name: {error}"))
+        .and_then(|()| take_bounds(&order, isolation));
+    match bounded.and_then(|()| close_and_run(&mut report, &order, &code, heritage)) {
+        Ok(code) => sys::exit_now(code),
+        Err(message) => report.fail(message),
+    }
+}
+
+fn wait_for_run(own: OwnedFd, heritage: &Heritage<'_>) -> std::io::Result<(Order, Kit, Isolation)> {
+    let own = kit::keep_alone(own)?;
+    let isolation = stand_apart(c"nanoclaw-ready", heritage.broker).map_err(std::io::Error::other)?;
+    javascript::practise(heritage.engine);
+    let Some(packet) = broker::receive(&own, rustix::net::RecvFlags::empty())? else { sys::exit_now(0) };
+    let order = packet.decode()?;
+    let kit = Kit::from_descriptors(packet.descriptors.into_iter());
+    kit.map(|kit| (order, kit, isolation)).ok_or_else(|| std::io::Error::other("a descriptor is missing"))
+}
+
 /// Puts the descriptors in place and reads the program.
 pub(crate) fn settle(kit: Kit) -> std::io::Result<(Report, String)> {
     let code = kit.put_in_place()?;
@@ -89,6 +115,16 @@ fn set_up_and_run(
     heritage: &Heritage<'_>,
 ) -> Result<i32, String> {
     isolate(order, heritage.broker)?;
+    close_and_run(report, order, code, heritage)
+}
+
+/// Closes the kernel's two layers around this process and runs the program; the code is the one to leave with.
+fn close_and_run(
+    report: &mut Report,
+    order: &Order,
+    code: &str,
+    heritage: &Heritage<'_>,
+) -> Result<i32, String> {
     let domain = Domain { abi: order.landlock_abi, reach: Reach::Files, has_network: false };
     restrict(domain, &order.files).map_err(|error| error.to_string())?;
     install_last(heritage.filters)?;

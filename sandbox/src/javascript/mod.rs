@@ -73,3 +73,10 @@ pub(crate) fn run(
     report.end(&Words { result: result.map(cut), error: error.map(cut), out_of_memory });
     exit
 }
+
+/// Once for practice, ahead of a run: the pages that this writes to are the process's own from here on.
+pub(crate) fn practise(engine: &Engine) {
+    // Nothing of it stays; that it fails is told by the run itself.
+    check::parse(&engine.parser, "1", false).ok();
+    engine.context.with(|ctx| ctx.eval::<(), _>("void 0").ok());
+}

@@ -127,7 +127,7 @@ pub(crate) fn assert_nothing_left(scratch: &Path) {
 
 /// The descendants of this process, zombies included, but for the broker, its zygotes and their spare children: by id and name.
 pub(crate) fn guests() -> Vec<String> {
-    let staff = ["nanoclaw-broker", "nanoclaw-zygote", "nanoclaw-spare"];
+    let staff = ["nanoclaw-broker", "nanoclaw-zygote", "nanoclaw-spare", "nanoclaw-ready"];
     let named = descendants(std::process::id()).into_iter().map(|pid| (pid, name_of(pid)));
     named
         .filter(|(_, name)| !staff.contains(&name.as_str()))
