@@ -68,12 +68,14 @@ mod suite {
         let sandbox = support::sandbox(scratch.path());
         run_many(&sandbox, WARM_UP);
         support::assert_nothing_left(scratch.path());
+        // A socket for each child that stands ready: as many as there will be again at the end. Freshly forked, one still
+        // has the name of its parent.
+        let has = |name: &str, count: usize| support::staff(name).len() == count;
+        let is_settled = || has("nanoclaw-broker", 1) && has("nanoclaw-spare", 2) && has("nanoclaw-ready", 2);
+        support::eventually("two spare children of each kind stand ready", is_settled);
         let [broker] = support::staff("nanoclaw-broker")[..] else { panic!("not one broker") };
         let first_zygotes = support::staff("nanoclaw-zygote");
         let everyone = [std::process::id(), broker];
-        // A socket for each spare child: as many as there will be again at the end.
-        let is_settled = || support::staff("nanoclaw-spare").len() == 2;
-        support::eventually("two spare children stand ready", is_settled);
         let before = everyone.map(holdings);
         let runs = runs();
         // In pieces: a long list of programs would itself be memory that the allocator keeps.
@@ -85,7 +87,7 @@ mod suite {
         support::assert_nothing_left(scratch.path());
         // The broker tells of an end first and closes its socket then.
         let descriptors = |pid: u32| holdings(pid).descriptors;
-        support::eventually("two spare children stand ready", is_settled);
+        support::eventually("two spare children of each kind stand ready", is_settled);
         support::eventually("no descriptor leaked", || {
             before.iter().zip(everyone).all(|(before, pid)| before.descriptors == descriptors(pid))
         });
