@@ -6,7 +6,6 @@ use std::io::{self, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::RecvFlags;
 use rustix::process::Signal;
 
@@ -114,9 +113,7 @@ impl Guest {
     }
 
     fn is_gone(&self) -> bool {
-        let mut polled = [PollFd::new(&self.pidfd, PollFlags::IN)];
-        let at_once = Timespec::try_from(Duration::ZERO).ok();
-        rustix::event::poll(&mut polled, at_once.as_ref()) != Ok(0)
+        wait_until_readable(&self.pidfd, Duration::ZERO) != Ok(false)
     }
 
     /// What it used, once [`Guest::end`] is readable. An error if the broker died with it.

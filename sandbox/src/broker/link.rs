@@ -86,11 +86,11 @@ impl Link {
         let broker = match packet::send(broker.control.as_fd(), order, &descriptors) {
             Ok(()) => broker,
             // It died between two runs: nobody took the order.
-            Err(error) if is_hang_up(&error) => {
+            Err(error) if packet::is_hang_up(&error) => {
                 self.forget(&broker);
                 let broker = self.broker()?;
                 match packet::send(broker.control.as_fd(), order, &descriptors) {
-                    Err(error) if is_hang_up(&error) => {
+                    Err(error) if packet::is_hang_up(&error) => {
                         return Err(Error::NoBroker { path: self.exe.clone() });
                     }
                     sent => sent.map_err(Error::Order)?,
@@ -233,10 +233,6 @@ fn wait_for_end(process: &Child, patience: Duration) {
 #[expect(clippy::disallowed_methods, reason = "this module is where the sandbox starts programs")]
 pub(crate) fn new_command(exe: &Path) -> Command {
     Command::new(exe)
-}
-
-fn is_hang_up(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 fn await_start(

@@ -1,11 +1,13 @@
 //! What server, broker and zygotes say to each other. The program's text itself travels in a memory file: only the
 //! process that runs it ever reads it.
 
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::packet;
 use crate::level::Level;
 use crate::limits::Limits;
 use crate::policy::FileRule;
@@ -118,6 +120,12 @@ impl Reply {
             Self::Started { pid } => Err(format!("the broker announced process {pid} twice")),
         }
     }
+}
+
+/// Tells a run's server that there is no child.
+pub(super) fn refuse(reply: &OwnedFd, message: String) {
+    // A server that no longer listens has let go of the run.
+    packet::send(reply.as_fd(), &Reply::Failed { message }, &[]).ok();
 }
 
 /// One run: broker to a zygote's spare child, with the guest's pipes, its text and its landlock ruleset.

@@ -67,6 +67,11 @@ pub(crate) fn send(
     }
 }
 
+/// Whether nothing was sent because the other end is closed.
+pub(crate) fn is_hang_up(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
+
 /// Receives one packet; none once the other end is closed.
 pub(crate) fn receive(socket: impl AsFd, flags: RecvFlags) -> io::Result<Option<Packet>> {
     // How long it is comes first: most are short, and a buffer for the longest would be cleared for each.

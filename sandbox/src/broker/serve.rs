@@ -14,7 +14,7 @@ use rustix::net::RecvFlags;
 use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal};
 
 use super::cells::Cells;
-use super::order::{Order, Reply, Task};
+use super::order::{Order, Reply, Task, refuse};
 use super::packet::{self, Packet};
 use super::spare::Spare;
 use super::zygote::Nursery;
@@ -71,7 +71,7 @@ struct Broker {
     scripts: Vec<Spare>,
     cells: Cells,
     filters: BTreeMap<(Profile, u32), Rc<Filters>>,
-    /// Made for the first run that needs it; children use copies.
+    /// Made for the first JavaScript run; children use copies.
     engine: Option<Rc<Engine>>,
     has_orphans: bool,
 }
@@ -250,7 +250,8 @@ impl Broker {
             self.adopt(spare.pid, reply, false, None);
             return Ok(());
         }
-        let engine = match self.engine() {
+        let is_script = matches!(order.task, Task::JavaScript { .. });
+        let engine = match is_script.then(|| self.engine()).transpose() {
             Ok(engine) => engine,
             Err(message) => return Err((reply, message)),
         };
@@ -269,7 +270,8 @@ impl Broker {
                 if let Task::Shell(task) = &order.task {
                     shell::supervise(&order, task, kit, &filters)
                 }
-                let heritage = Heritage { broker: self.own_pid, filters: &filters, engine: &engine };
+                let engine = engine.as_deref();
+                let heritage = Heritage { broker: self.own_pid, filters: &filters, engine };
                 child::live(&order, kit, &heritage)
             }
         }
@@ -297,7 +299,8 @@ impl Broker {
             match sys::fork() {
                 Ok(Fork::Parent(pid)) => self.scripts.push(Spare { pid, socket }),
                 Ok(Fork::Child) => {
-                    let heritage = Heritage { broker: self.own_pid, filters: &filters, engine: &engine };
+                    let engine = Some(engine.as_ref());
+                    let heritage = Heritage { broker: self.own_pid, filters: &filters, engine };
                     child::stand_by(theirs, &heritage)
                 }
                 // The run that needs one is forked directly, and says so.
@@ -398,12 +401,6 @@ impl Broker {
         }
         while self.kill_orphans().is_ok_and(|killed| killed > 0) && start.elapsed() < FAREWELL {}
     }
-}
-
-/// Says that there is no child.
-fn refuse(reply: &OwnedFd, message: String) {
-    // A server that no longer listens has let go of the run.
-    packet::send(reply.as_fd(), &Reply::Failed { message }, &[]).ok();
 }
 
 impl Run {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::net::RecvFlags;
 use rustix::process::{Pid, Signal};
 
-use super::order::{self, Order, Reply, Task, ZygoteReply};
+use super::order::{self, Order, Task, ZygoteReply, refuse};
 use super::packet;
 use super::spare::Spare;
 use crate::child::Kit;
@@ -144,7 +144,7 @@ impl Nursery {
 
     /// Whether a run waits for a child.
     pub(crate) fn is_busy(&self) -> bool {
-        self.zygotes.iter().any(|zygote| zygote.expected > 0 || !zygote.queue.is_empty())
+        self.zygotes.iter().any(Zygote::is_busy)
     }
 
     /// The runs that have been taken since the last time.
@@ -166,8 +166,7 @@ impl Nursery {
         }
         self.zygotes.retain(|zygote| {
             // A child that is about to be there must not be lost sight of.
-            let is_busy = !zygote.queue.is_empty() || zygote.expected > 0;
-            is_busy || !(zygote.is_retired || zygote.is_ready && zygote.used.elapsed() > MAX_IDLE)
+            zygote.is_busy() || !(zygote.is_retired || zygote.is_ready && zygote.used.elapsed() > MAX_IDLE)
         });
     }
 
@@ -209,6 +208,11 @@ impl Zygote {
             asked: now(),
             deaths: 0,
         })
+    }
+
+    /// Whether a run waits for it, or a child of its is about to be there.
+    fn is_busy(&self) -> bool {
+        self.expected > 0 || !self.queue.is_empty()
     }
 
     fn is_worn(&self) -> bool {
@@ -365,15 +369,8 @@ fn send_birth(spare: &Spare, waiting: &Waiting) -> Result<(), Birth> {
         order::Birth { language_check, directory: order.directory.clone(), limits: order.limits.clone() };
     let mut descriptors = kit.descriptors().to_vec();
     descriptors.push(ruleset.as_fd());
-    packet::send(spare.socket.as_fd(), &run, &descriptors).map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Birth::Dead,
-        _ => refused(&error),
-    })
-}
-
-fn refuse(reply: &OwnedFd, message: String) {
-    // A server that no longer listens has let go of the run.
-    packet::send(reply.as_fd(), &Reply::Failed { message }, &[]).ok();
+    packet::send(spare.socket.as_fd(), &run, &descriptors)
+        .map_err(|error| if packet::is_hang_up(&error) { Birth::Dead } else { refused(&error) })
 }
 
 impl Drop for Zygote {

@@ -56,8 +56,8 @@ pub(crate) struct Heritage<'a> {
     pub broker: Pid,
     /// The filters of the child's profile.
     pub filters: &'a Filters,
-    /// The warm engine.
-    pub engine: &'a Engine,
+    /// The warm engine, for those who run JavaScript.
+    pub engine: Option<&'a Engine>,
 }
 
 /// Lives as a run's child, right after the broker's fork.
@@ -87,7 +87,7 @@ pub(crate) fn stand_by(own: OwnedFd, heritage: &Heritage<'_>) -> ! {
 fn wait_for_run(own: OwnedFd, heritage: &Heritage<'_>) -> std::io::Result<(Order, Kit, Isolation)> {
     let own = kit::keep_alone(own)?;
     let isolation = stand_apart(c"nanoclaw-ready", heritage.broker).map_err(std::io::Error::other)?;
-    javascript::practise(heritage.engine);
+    heritage.engine.into_iter().for_each(javascript::practise);
     let Some(packet) = broker::receive(&own, rustix::net::RecvFlags::empty())? else { sys::exit_now(0) };
     let order = packet.decode()?;
     let kit = Kit::from_descriptors(packet.descriptors.into_iter());
@@ -131,7 +131,8 @@ fn close_and_run(
     report.tell(&Frame::Ready);
     match &order.task {
         Task::JavaScript { language_check } => {
-            Ok(javascript::run(report, heritage.engine, &order.limits, code, *language_check))
+            let engine = heritage.engine.ok_or("this child has no JavaScript engine")?;
+            Ok(javascript::run(report, engine, &order.limits, code, *language_check))
         }
         Task::Probe(probe) => {
             report.go();

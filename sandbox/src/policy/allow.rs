@@ -155,7 +155,7 @@ const ASKS: Outcome = Outcome::AllowIf(&[
     &[Test { argument: 1, mask: LOW, value: 0x5413 }],
     &[Test { argument: 1, mask: LOW, value: 0x540f }],
 ]);
-/// Descriptor flags, locks, pipe sizes and seals; no signals to others through `F_SETOWN`.
+/// Descriptor flags, locks and pipe sizes; no signals to others through `F_SETOWN`.
 const DESCRIPTOR_CONTROL: Outcome = Outcome::AllowIf(&[
     &[command(libc::F_DUPFD)],
     &[command(libc::F_DUPFD_CLOEXEC)],
