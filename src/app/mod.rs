@@ -10,7 +10,7 @@ pub mod system;
 use crate::config::{Config, Listen};
 use crate::domain::id::IdMint;
 use crate::engine::pool::{Pool, PoolError};
-use crate::engine::{DriveLimits, Ports};
+use crate::engine::{Backoff, DriveLimits, Ports};
 use crate::http::{Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
 use crate::ports::{Clock, Entropy, Probe};
@@ -118,6 +118,10 @@ impl App {
         let limits = DriveLimits {
             model_failures: config.limits.model_failures,
             history_messages: config.limits.history_messages,
+            backoff: Backoff {
+                first_s: config.limits.job_backoff_s,
+                longest_s: config.limits.job_backoff_max_s,
+            },
         };
         let proof = SandboxProof::begin(sandbox, announce).map_err(AppError::Runtime)?;
         let pool = Pool::start(config.workers, &ports, limits)?;

@@ -86,6 +86,12 @@ prefixed_id!(
     "msg_"
 );
 
+prefixed_id!(
+    /// A batch of jobs, `batch_…`.
+    BatchId,
+    "batch_"
+);
+
 impl JobId {
     /// The id of the one answer that this job may leave: the same bits, so that a rerun names the same message.
     pub const fn message_id(self) -> MessageId {

@@ -36,6 +36,14 @@ pub struct Limits {
     pub metadata_value_chars: usize,
     /// Unfinished jobs in the store; more is a 429.
     pub queue_jobs: u64,
+    /// How long an `Idempotency-Key` is remembered, seconds.
+    pub idempotency_s: u64,
+    /// Largest `max_attempts` of a job.
+    pub job_attempts: u32,
+    /// Time before a failed job's second attempt, seconds; it doubles with each further one.
+    pub job_backoff_s: u64,
+    /// Longest time before another attempt, seconds.
+    pub job_backoff_max_s: u64,
     /// What a job gets that names no `timeout_s`, seconds.
     pub job_timeout_s: u64,
     /// Longest `timeout_s`, seconds.
@@ -88,6 +96,10 @@ impl Default for Limits {
             metadata_key_chars: 64,
             metadata_value_chars: 512,
             queue_jobs: 1_000_000,
+            idempotency_s: 86_400,
+            job_attempts: 20,
+            job_backoff_s: 5,
+            job_backoff_max_s: 600,
             job_timeout_s: 3_600,
             job_timeout_max_s: 86_400,
             output_bytes: 4 * 1024 * 1024,

@@ -3,6 +3,7 @@
 
 pub mod event;
 pub mod id;
+pub mod idempotency;
 pub mod job;
 pub mod limits;
 pub mod message;

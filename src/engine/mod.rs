@@ -1,7 +1,8 @@
 //! Running jobs. Owns the loop: `turn` decides, `driver` performs (tools report to its `journal`), `worker` claims and
-//! finishes, `pool` keeps the threads, `setup` is what they are given. Refuses to know any tool, any wire dialect and any
+//! finishes, `pool` keeps the threads, `setup` is what they are given, `backoff` how long a failed job waits. Refuses to know any tool, any wire dialect and any
 //! file format: all of that comes in through [`crate::ports`].
 
+mod backoff;
 mod journal;
 mod setup;
 
@@ -10,6 +11,7 @@ pub mod pool;
 pub mod turn;
 pub mod worker;
 
+pub use backoff::Backoff;
 pub use setup::{DriveLimits, Ports};
 
 #[cfg(test)]

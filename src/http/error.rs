@@ -46,6 +46,9 @@ pub(crate) enum Error {
     /// The answer of a job that has not ended.
     #[error("the job is {}; its output exists once it has ended (GET the job with ?wait=SECONDS)", .0.as_str())]
     NotFinished(JobStatus),
+    /// Another try of a job that has not failed.
+    #[error("the job is {}; only a failed job can be retried", .0.as_str())]
+    NotFailed(JobStatus),
     /// The answer of a job that ended without one.
     #[error("the job has no output: it ended as {}: {message}", .status.as_str())]
     NoOutput {
@@ -105,7 +108,11 @@ impl Error {
             Self::Invalid { .. } | Self::ModelNotFound { .. } => StatusCode::BAD_REQUEST,
             Self::NotFound(_) => StatusCode::NOT_FOUND,
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
-            Self::NotFinished(_) | Self::NoOutput { .. } => StatusCode::CONFLICT,
+            Self::NotFinished(_)
+            | Self::NotFailed(_)
+            | Self::NoOutput { .. }
+            | Self::Store(StoreError::WrongState { .. }) => StatusCode::CONFLICT,
+            Self::Store(StoreError::KeyReused) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::BodyTooLarge(_) | Self::InputTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::BodyTimeout(_) => StatusCode::REQUEST_TIMEOUT,
             Self::TargetTooLong(_) => StatusCode::URI_TOO_LONG,
@@ -128,7 +135,10 @@ impl Error {
             Self::NotFound(_) => "not_found",
             Self::Method { .. } => "method_not_allowed",
             Self::NotFinished(_) => "job_not_finished",
+            Self::NotFailed(_) => "job_not_failed",
             Self::NoOutput { .. } => "no_output",
+            Self::Store(StoreError::KeyReused) => "idempotency_key_reused",
+            Self::Store(StoreError::WrongState { .. }) => "wrong_state",
             Self::BodyTooLarge(_) => "body_too_large",
             Self::InputTooLarge(_) => "input_too_large",
             Self::BodyTimeout(_) => "body_timeout",
@@ -150,6 +160,7 @@ impl Error {
             Self::Invalid { param, .. } => param.as_deref(),
             Self::ModelNotFound { .. } => Some("model"),
             Self::InputTooLarge(_) => Some("input"),
+            Self::Store(StoreError::KeyReused) => Some("Idempotency-Key"),
             _ => None,
         }
     }

@@ -15,6 +15,9 @@ use std::task::{Context, Poll};
 /// The name of the header that carries a job's id beside a body that does not.
 pub(crate) const X_JOB_ID: HeaderName = HeaderName::from_static("x-job-id");
 
+/// The name of the header that marks the outcome of an earlier request with the same `Idempotency-Key`.
+pub(crate) const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
 /// An answer on its way to the socket.
 pub(crate) type Reply = Response<ReplyBody>;
 

@@ -238,7 +238,8 @@ impl Reader {
         self.last_seq = page.last_seq;
         if let Some(last) = page.events.last() {
             self.cursor = last.seq;
-            self.ended = Event::is_terminal(&last.event);
+            // A retried job goes on behind an end: only the newest event is the end of the stream.
+            self.ended = last.event.is_terminal() && last.seq >= page.last_seq;
         }
         Ok(frames)
     }

@@ -14,6 +14,6 @@ pub use clock::{Clock, Entropy};
 pub use model::{Chunk, Completion, Model, ModelError, ModelInfo, ModelRequest, Sink};
 pub use probe::Probe;
 pub use stop::{Leash, Stop, StopFlag};
-pub use store::{EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Store, StoreError, Urgency};
+pub use store::{EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Once, Store, StoreError, Urgency};
 pub use ticket::Ticket;
 pub use tool::{Journal, Tool, ToolContext, ToolError, ToolOutcome, Toolbox};

@@ -69,6 +69,7 @@ pub(crate) fn job(number: u128, user: UserId) -> NewJob {
         max_total_tokens: None,
         priority: Priority::DEFAULT,
         run_at_ms: None,
+        max_attempts: 1,
         on_disconnect: OnDisconnect::Continue,
         metadata: BTreeMap::new(),
     };
@@ -104,4 +105,11 @@ pub(crate) fn done(job: JobId, text: &str) -> Ending {
 pub(crate) fn cancelled() -> Ending {
     let event = Event::Error { content: "cancelled".to_owned(), code: FailureCode::Cancelled };
     Ending { event, usage: Usage::default(), output_text: String::new(), messages: Vec::new() }
+}
+
+/// A bad end.
+pub(crate) fn failed() -> Ending {
+    let event = Event::Error { content: "the provider is gone".to_owned(), code: FailureCode::ProviderError };
+    let messages = vec![Message::assistant("half")];
+    Ending { event, usage: Usage::new(1, 1), output_text: "half".to_owned(), messages }
 }

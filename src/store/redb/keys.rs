@@ -18,6 +18,10 @@ pub(super) type TurnBytes = [u8; 76];
 pub(super) type OwnerBytes = [u8; 13];
 /// Bytes of a [`FairKey`].
 pub(super) type FairBytes = [u8; 5];
+/// Bytes of a [`OnceRef`].
+pub(super) type OnceBytes = [u8; 36];
+/// Bytes of a [`OnceDueKey`].
+pub(super) type OnceDueBytes = [u8; 44];
 
 /// A record of a job's log: an event has `sub` 0, the marks after it 1, 2, 3 ….
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -136,6 +140,37 @@ pub(super) struct FairKey {
 impl FairKey {
     pub(super) fn encode(self) -> FairBytes {
         join(&[&[self.priority], &self.user.0.to_be_bytes()])
+    }
+}
+
+/// A user's idempotency key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OnceRef {
+    pub(super) user: UserId,
+    pub(super) key: [u8; 32],
+}
+
+impl OnceRef {
+    pub(super) fn encode(self) -> OnceBytes {
+        join(&[&self.user.0.to_be_bytes(), &self.key])
+    }
+}
+
+/// When an idempotency key may be forgotten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OnceDueKey {
+    pub(super) until_ms: u64,
+    pub(super) place: OnceRef,
+}
+
+impl OnceDueKey {
+    pub(super) fn encode(self) -> OnceDueBytes {
+        join(&[&self.until_ms.to_be_bytes(), &self.place.encode()])
+    }
+
+    pub(super) fn decode(bytes: &OnceDueBytes) -> Self {
+        let mut cut = Cut(bytes);
+        Self { until_ms: cut.u64(), place: OnceRef { user: UserId(cut.u32()), key: cut.take() } }
     }
 }
 

@@ -17,12 +17,15 @@ mod keys;
 mod lease;
 mod log;
 mod medium;
+mod once;
+mod postpone;
 mod probe;
 mod quarantine;
 mod queue;
 mod read;
 mod recover;
 mod release;
+mod retry;
 mod row;
 mod schema;
 mod submit;
@@ -43,11 +46,13 @@ use self::writer::{Shared, Writer};
 use super::options::StoreOptions;
 use crate::domain::event::Record;
 use crate::domain::id::{JobId, UserId};
+use crate::domain::idempotency::OnceKey;
 use crate::domain::job::{Ending, Job};
 use crate::domain::limits::Limits;
 use crate::domain::message::Message;
 use crate::ports::{
-    Clock, EventPage, Fence, JobPage, JobQuery, Lease, NewJob, StopFlag, Store, StoreError, Ticket, Urgency,
+    Clock, EventPage, Fence, JobPage, JobQuery, Lease, NewJob, Once, StopFlag, Store, StoreError, Ticket,
+    Urgency,
 };
 use redb::{Database, DatabaseError, StorageBackend};
 use std::path::Path;
@@ -167,7 +172,12 @@ impl Drop for RedbStore {
 
 impl From<&Limits> for Bounds {
     fn from(limits: &Limits) -> Self {
-        Self { queue_jobs: limits.queue_jobs, crashes: limits.crashes, history_bytes: limits.history_bytes }
+        Self {
+            queue_jobs: limits.queue_jobs,
+            crashes: limits.crashes,
+            history_bytes: limits.history_bytes,
+            idempotency_ms: limits.idempotency_s.saturating_mul(1_000),
+        }
     }
 }
 
@@ -216,6 +226,10 @@ impl Store for RedbStore {
         self.offer(submit::Submit(jobs))
     }
 
+    fn submit_once(&self, job: NewJob, key: OnceKey) -> Ticket<Once<Job>> {
+        self.offer(once::SubmitOnce { job, key })
+    }
+
     fn claim(&self, max: usize) -> Ticket<Vec<Lease>> {
         // An empty queue costs no commit, not even a message to the writer.
         if max == 0 || !self.shared.work.is_there(self.shared.clock.now_ms()) {
@@ -236,6 +250,14 @@ impl Store for RedbStore {
 
     fn release(&self, fence: Fence) -> Ticket<()> {
         self.push(release::Release(fence))
+    }
+
+    fn postpone(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
+        self.push(postpone::Postpone { fence, reason, delay_ms })
+    }
+
+    fn retry(&self, user: UserId, job: JobId) -> Ticket<Option<Job>> {
+        self.offer(retry::Retry { user, job })
     }
 
     fn cancel(&self, user: UserId, job: JobId) -> Ticket<Option<Job>> {

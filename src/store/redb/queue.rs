@@ -58,7 +58,7 @@ impl Transaction<'_> {
 
     /// Ready, or delayed until its time.
     pub(super) fn place(&mut self, row: &mut Row) -> Result<(), StoreError> {
-        match row.job.run_at_ms {
+        match row.due_ms() {
             Some(run_at_ms) if run_at_ms > self.now_ms => {
                 let key = DelayedKey { run_at_ms, accept: row.accept };
                 self.tables.delayed.insert(&key.encode(), &row.id().to_bytes())?;
@@ -132,7 +132,7 @@ impl Transaction<'_> {
     }
 
     fn displace(&mut self, row: &mut Row) -> Result<(), StoreError> {
-        match (row.place, row.fair, row.job.run_at_ms) {
+        match (row.place, row.fair, row.due_ms()) {
             (Place::Ready, Some(fair), _) => {
                 let key = ReadyKey { priority: row.job.priority.level(), fair, accept: row.accept };
                 self.tables.ready.remove(&key.encode())?;

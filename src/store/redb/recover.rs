@@ -6,7 +6,7 @@ use super::lease::Tail;
 use super::release::CANCELLED;
 use super::row::Row;
 use super::transaction::Transaction;
-use crate::domain::event::FailureCode;
+use crate::domain::event::{FailureCode, Phase};
 use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
 use crate::ports::StoreError;
@@ -81,6 +81,6 @@ impl Transaction<'_> {
             Cause::Disk => "resumed after a disk error",
         };
         row.resumed = Some(reason.to_owned());
-        self.requeue(row, &mut tail, Some(reason.to_owned()))
+        self.requeue(row, &mut tail, Phase::Queued, Some(reason.to_owned()))
     }
 }

@@ -1,6 +1,8 @@
 //! The tables of the file and the version of their layout. Owns their names and types; refuses a newer file.
 
-use super::keys::{DelayedBytes, FairBytes, JobBytes, LogBytes, OwnerBytes, ReadyBytes, TurnBytes};
+use super::keys::{
+    DelayedBytes, FairBytes, JobBytes, LogBytes, OnceBytes, OnceDueBytes, OwnerBytes, ReadyBytes, TurnBytes,
+};
 use super::value;
 use crate::ports::StoreError;
 use redb::{Database, ReadableDatabase, TableDefinition, TableError, WriteTransaction};
@@ -43,6 +45,11 @@ pub(super) const LINES: TableDefinition<'static, &'static TurnBytes, &'static Jo
 pub(super) const TURNS: TableDefinition<'static, &'static TurnBytes, Bytes> = TableDefinition::new("turns");
 /// The newest fair time of a user inside a priority.
 pub(super) const FAIR: TableDefinition<'static, &'static FairBytes, u64> = TableDefinition::new("fair");
+/// Idempotency keys and what came of them.
+pub(super) const ONCE: TableDefinition<'static, &'static OnceBytes, Bytes> = TableDefinition::new("once");
+/// When they may be forgotten.
+pub(super) const ONCE_DUE: TableDefinition<'static, &'static OnceDueBytes, ()> =
+    TableDefinition::new("once_due");
 
 /// Numbers that belong to the whole store.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -94,6 +101,8 @@ pub(super) struct Tables<'t> {
     pub(super) lines: redb::Table<'t, &'static TurnBytes, &'static JobBytes>,
     pub(super) turns: redb::Table<'t, &'static TurnBytes, Bytes>,
     pub(super) fair: redb::Table<'t, &'static FairBytes, u64>,
+    pub(super) once: redb::Table<'t, &'static OnceBytes, Bytes>,
+    pub(super) once_due: redb::Table<'t, &'static OnceDueBytes, ()>,
 }
 
 impl<'t> Tables<'t> {
@@ -112,6 +121,8 @@ impl<'t> Tables<'t> {
             lines: writing.open_table(LINES)?,
             turns: writing.open_table(TURNS)?,
             fair: writing.open_table(FAIR)?,
+            once: writing.open_table(ONCE)?,
+            once_due: writing.open_table(ONCE_DUE)?,
         })
     }
 
