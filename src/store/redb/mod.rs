@@ -17,12 +17,14 @@ mod keys;
 mod lease;
 mod log;
 mod medium;
+mod migrate;
 mod probe;
 mod quarantine;
 mod queue;
 mod read;
 mod recover;
 mod release;
+mod retention;
 mod row;
 mod schema;
 mod submit;
@@ -37,7 +39,6 @@ pub use self::error::OpenError;
 use self::act::{Act, pend};
 use self::batch::Request;
 use self::medium::{Handle, InFile, Made, Medium};
-use self::schema::{Layout, Tables};
 use self::transaction::Bounds;
 use self::writer::{Shared, Writer};
 use super::options::StoreOptions;
@@ -111,7 +112,7 @@ impl RedbStore {
         let unusable = |e: StoreError| OpenError::Unusable { path: path.to_owned(), reason: e.to_string() };
         medium.provide().map_err(|e| refused(path, e))?;
         let database = open_patiently(medium.as_ref(), options.cache_bytes).map_err(|e| refused(path, e))?;
-        prepare(&database, path)?;
+        migrate::prepare(&database, medium.as_ref(), path)?;
         let (channel, requests) = sync_channel(options.channel_writes.max(1));
         let shared = Arc::new(Shared {
             medium,
@@ -191,24 +192,6 @@ fn refused(path: &Path, error: DatabaseError) -> OpenError {
         DatabaseError::Storage(redb::StorageError::Io(source)) => OpenError::Io { path, source },
         other => OpenError::Unusable { path, reason: other.to_string() },
     }
-}
-
-/// Makes an empty file a store and refuses one that a newer build wrote.
-fn prepare(database: &Database, path: &Path) -> Result<(), OpenError> {
-    let unusable = |e: StoreError| OpenError::Unusable { path: path.to_owned(), reason: e.to_string() };
-    match schema::inspect(database).map_err(unusable)? {
-        Layout::Known(found) if found > schema::VERSION => {
-            Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION })
-        }
-        Layout::Known(_) => Ok(()),
-        Layout::Empty => found(database).map_err(unusable),
-    }
-}
-
-fn found(database: &Database) -> Result<(), StoreError> {
-    let writing = database.begin_write()?;
-    Tables::open(&writing)?.found()?;
-    Ok(writing.commit()?)
 }
 
 impl Store for RedbStore {

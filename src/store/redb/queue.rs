@@ -5,7 +5,7 @@
 //! user's last and the one served last, so users take turns however many jobs each has queued. Old entries do not age
 //! from one priority into another.
 
-use super::keys::{DelayedKey, FairKey, ReadyKey, TurnBytes, TurnKey};
+use super::keys::{DelayedKey, FairKey, ReadyKey, TurnBytes, TurnKey, Waiting};
 use super::row::{Place, Row};
 use super::transaction::Transaction;
 use crate::domain::id::JobId;
@@ -77,7 +77,8 @@ impl Transaction<'_> {
         row.fair = Some(fair);
         row.place = Place::Ready;
         let key = ReadyKey { priority: row.job.priority.level(), fair, accept: row.accept };
-        self.tables.ready.insert(&key.encode(), &row.id().to_bytes())?;
+        let waiting = Waiting { job: row.id(), since_ms: self.now_ms };
+        self.tables.ready.insert(&key.encode(), &waiting.encode())?;
         self.effects.readied = self.effects.readied.saturating_add(1);
         Ok(())
     }
@@ -96,12 +97,12 @@ impl Transaction<'_> {
 
     /// Takes the first ready job out of the queue.
     pub(super) fn take_ready(&mut self) -> Result<Option<JobId>, StoreError> {
-        let Some((key, job)) = self.tables.ready.pop_first()? else { return Ok(None) };
+        let Some((key, waiting)) = self.tables.ready.pop_first()? else { return Ok(None) };
         let key = ReadyKey::decode(key.value());
         if let Some(served) = self.counters.served.get_mut(usize::from(key.priority)) {
             *served = key.fair.max(*served);
         }
-        Ok(Some(JobId::from_bytes(*job.value())))
+        Ok(Some(Waiting::decode(waiting.value()).job))
     }
 
     /// Makes delayed jobs ready whose time has come.
