@@ -19,6 +19,9 @@ mod lists;
 #[path = "store_contract/log.rs"]
 mod log;
 #[cfg(test)]
+#[path = "store_contract/migration.rs"]
+mod migration;
+#[cfg(test)]
 #[path = "store_contract/order.rs"]
 mod order;
 #[cfg(test)]

@@ -35,6 +35,7 @@ pub(crate) const LIMITS: &[Range] = &[
     ("metadata_key_chars", 1, 1_024),
     ("metadata_value_chars", 1, 64 * KIB),
     ("queue_jobs", 1, 100_000_000),
+    ("queue_ageing_s", 0, DAY_S),
     ("idempotency_s", 1, 30 * DAY_S),
     ("job_attempts", 1, 1_000),
     ("job_backoff_s", 0, DAY_S),

@@ -36,6 +36,8 @@ pub struct Limits {
     pub metadata_value_chars: usize,
     /// Unfinished jobs in the store; more is a 429.
     pub queue_jobs: u64,
+    /// Waiting that counts as much as one priority, seconds; 0: waiting counts for nothing.
+    pub queue_ageing_s: u64,
     /// How long an `Idempotency-Key` is remembered, seconds.
     pub idempotency_s: u64,
     /// Largest `max_attempts` of a job.
@@ -96,6 +98,7 @@ impl Default for Limits {
             metadata_key_chars: 64,
             metadata_value_chars: 512,
             queue_jobs: 1_000_000,
+            queue_ageing_s: 60,
             idempotency_s: 86_400,
             job_attempts: 20,
             job_backoff_s: 5,

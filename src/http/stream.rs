@@ -9,7 +9,6 @@ use super::door::Door;
 use super::error::Error;
 use super::frame::{self, Renderer, Text, Wire};
 use super::shutdown::{Shutdown, Stage};
-use crate::domain::event::Event;
 use crate::domain::id::JobId;
 use crate::ports::{EventPage, Store};
 use bytes::Bytes;

@@ -1,13 +1,21 @@
 //! What happens again, and what must not: retries, further attempts, and requests that come twice.
 
-use crate::kit::{ANN, BOB, delta, done, failed, id, job, turn};
+use crate::kit::{ANN, BOB, delta, done, id, job, turn};
 use crate::rig::Rig;
-use nanoclaw::domain::event::{Event, Phase};
+use nanoclaw::domain::event::{Event, FailureCode, Phase};
 use nanoclaw::domain::idempotency::OnceKey;
-use nanoclaw::domain::job::JobStatus;
+use nanoclaw::domain::job::{Ending, JobStatus};
 use nanoclaw::domain::limits::Limits;
+use nanoclaw::domain::message::Message;
+use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{Once, Store, StoreError, Urgency};
 use std::sync::{Arc, Barrier};
+
+fn failed() -> Ending {
+    let event = Event::Error { content: "the provider is gone".to_owned(), code: FailureCode::ProviderError };
+    let messages = vec![Message::assistant("half")];
+    Ending { event, usage: Usage::new(1, 1), output_text: "half".to_owned(), messages }
+}
 
 fn key(name: u8, request: u8) -> OnceKey {
     OnceKey { key: [name; 32], fingerprint: [request; 32] }

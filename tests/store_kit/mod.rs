@@ -106,10 +106,3 @@ pub(crate) fn cancelled() -> Ending {
     let event = Event::Error { content: "cancelled".to_owned(), code: FailureCode::Cancelled };
     Ending { event, usage: Usage::default(), output_text: String::new(), messages: Vec::new() }
 }
-
-/// A bad end.
-pub(crate) fn failed() -> Ending {
-    let event = Event::Error { content: "the provider is gone".to_owned(), code: FailureCode::ProviderError };
-    let messages = vec![Message::assistant("half")];
-    Ending { event, usage: Usage::new(1, 1), output_text: "half".to_owned(), messages }
-}

@@ -3,9 +3,10 @@
 
 use super::act::{Act, SMALL};
 use super::append::{record_bytes, refuse_terminal};
-use super::keys::TurnKey;
+use super::keys::{EndedKey, TurnKey};
 use super::lease::Tail;
 use super::queue::line_key;
+use super::retention::WHOLE;
 use super::row::Row;
 use super::transaction::Transaction;
 use super::value;
@@ -63,6 +64,8 @@ impl Transaction<'_> {
         row.job.last_event_id = tail.seq;
         row.resumed = None;
         self.move_row(row, ending.status())?;
+        let ended = EndedKey { stage: WHOLE, finished_at_ms: self.now_ms, job: row.id() };
+        self.tables.ended.insert(&ended.encode(), ())?;
         if !ending.output_text.is_empty() {
             let text = value::encode_text(&ending.output_text);
             self.tables.outputs.insert(&row.id().to_bytes(), text.as_slice())?;

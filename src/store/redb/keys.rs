@@ -10,6 +10,10 @@ pub(super) type JobBytes = [u8; 16];
 pub(super) type LogBytes = [u8; 28];
 /// Bytes of a [`ReadyKey`].
 pub(super) type ReadyBytes = [u8; 17];
+/// Bytes of a [`Waiting`].
+pub(super) type WaitingBytes = [u8; 24];
+/// Bytes of an [`EndedKey`].
+pub(super) type EndedBytes = [u8; 25];
 /// Bytes of a [`DelayedKey`].
 pub(super) type DelayedBytes = [u8; 16];
 /// Bytes of a [`TurnKey`].
@@ -63,6 +67,44 @@ impl ReadyKey {
     pub(super) fn decode(bytes: &ReadyBytes) -> Self {
         let mut cut = Cut(bytes);
         Self { priority: cut.u8(), fair: cut.u64(), accept: cut.u64() }
+    }
+}
+
+/// Who stands in the ready queue, and since when: the only value here, because it is as bare as a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Waiting {
+    pub(super) job: JobId,
+    pub(super) since_ms: u64,
+}
+
+impl Waiting {
+    pub(super) fn encode(self) -> WaitingBytes {
+        join(&[&self.job.to_bytes(), &self.since_ms.to_be_bytes()])
+    }
+
+    pub(super) fn decode(bytes: &WaitingBytes) -> Self {
+        let mut cut = Cut(bytes);
+        Self { job: JobId::from_bytes(cut.take()), since_ms: cut.u64() }
+    }
+}
+
+/// An ended job, by what is left of it and by its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct EndedKey {
+    /// How much retention has taken: see [`super::retention`].
+    pub(super) stage: u8,
+    pub(super) finished_at_ms: u64,
+    pub(super) job: JobId,
+}
+
+impl EndedKey {
+    pub(super) fn encode(self) -> EndedBytes {
+        join(&[&[self.stage], &self.finished_at_ms.to_be_bytes(), &self.job.to_bytes()])
+    }
+
+    pub(super) fn decode(bytes: &EndedBytes) -> Self {
+        let mut cut = Cut(bytes);
+        Self { stage: cut.u8(), finished_at_ms: cut.u64(), job: JobId::from_bytes(cut.take()) }
     }
 }
 
@@ -241,6 +283,22 @@ mod tests {
             let key = |(priority, fair, accept)| ReadyKey { priority, fair, accept };
             let (a, b) = (key(a), key(if same { (a.0, a.1, b.2) } else { b }));
             prop_assert_eq!(ReadyKey::decode(&a.encode()), a);
+            prop_assert_eq!(a.encode().cmp(&b.encode()), a.cmp(&b));
+        }
+
+        #[test]
+        fn waiting_jobs_round_trip(job: u128, since_ms: u64) {
+            let waiting = Waiting { job: JobId::from_bits(job), since_ms };
+            prop_assert_eq!(Waiting::decode(&waiting.encode()), waiting);
+        }
+
+        #[test]
+        fn ended_keys_round_trip_and_sort(a: (u8, u64, u128), b: (u8, u64, u128), same: bool) {
+            let key = |(stage, finished_at_ms, job)| {
+                EndedKey { stage, finished_at_ms, job: JobId::from_bits(job) }
+            };
+            let (a, b) = (key(a), key(if same { (a.0, a.1, b.2) } else { b }));
+            prop_assert_eq!(EndedKey::decode(&a.encode()), a);
             prop_assert_eq!(a.encode().cmp(&b.encode()), a.cmp(&b));
         }
 

@@ -1,22 +1,23 @@
 //! The embedded store on redb: one file, one writer thread, readers beside it. Owns how a job lies on disk; refuses
 //! everything that is not behind [`Store`].
 //!
-//! The way of a write: an `Act` goes through the bounded channel (`batch`), joins a group, is applied to one open
+//! The way of a write: an `Act` goes through the bounded channel (`group`), joins a group, is applied to one open
 //! `transaction` (tables and copies of what is in memory), and the `writer` commits, fsyncs, and only then settles the
 //! tickets and wakes readers (`watches`) and workers (`work`).
 
 mod act;
 mod append;
-mod batch;
 mod cancel;
 mod claim;
 mod error;
 mod finish;
+mod group;
 mod history;
 mod keys;
 mod lease;
 mod log;
 mod medium;
+mod migrate;
 mod once;
 mod postpone;
 mod probe;
@@ -25,6 +26,7 @@ mod queue;
 mod read;
 mod recover;
 mod release;
+mod retention;
 mod retry;
 mod row;
 mod schema;
@@ -38,9 +40,8 @@ mod writer;
 pub use self::error::OpenError;
 
 use self::act::{Act, pend};
-use self::batch::Request;
+use self::group::Request;
 use self::medium::{Handle, InFile, Made, Medium};
-use self::schema::{Layout, Tables};
 use self::transaction::Bounds;
 use self::writer::{Shared, Writer};
 use super::options::StoreOptions;
@@ -116,7 +117,7 @@ impl RedbStore {
         let unusable = |e: StoreError| OpenError::Unusable { path: path.to_owned(), reason: e.to_string() };
         medium.provide().map_err(|e| refused(path, e))?;
         let database = open_patiently(medium.as_ref(), options.cache_bytes).map_err(|e| refused(path, e))?;
-        prepare(&database, path)?;
+        migrate::prepare(&database, medium.as_ref(), path)?;
         let (channel, requests) = sync_channel(options.channel_writes.max(1));
         let shared = Arc::new(Shared {
             medium,
@@ -124,7 +125,7 @@ impl RedbStore {
             options,
             bounds,
             clock,
-            backlog: batch::Backlog::default(),
+            backlog: group::Backlog::default(),
             watches: watches::Watches::default(),
             work: work::Work::default(),
         });
@@ -176,6 +177,7 @@ impl From<&Limits> for Bounds {
             queue_jobs: limits.queue_jobs,
             crashes: limits.crashes,
             history_bytes: limits.history_bytes,
+            ageing_ms: limits.queue_ageing_s.saturating_mul(1_000),
             idempotency_ms: limits.idempotency_s.saturating_mul(1_000),
         }
     }
@@ -201,24 +203,6 @@ fn refused(path: &Path, error: DatabaseError) -> OpenError {
         DatabaseError::Storage(redb::StorageError::Io(source)) => OpenError::Io { path, source },
         other => OpenError::Unusable { path, reason: other.to_string() },
     }
-}
-
-/// Makes an empty file a store and refuses one that a newer build wrote.
-fn prepare(database: &Database, path: &Path) -> Result<(), OpenError> {
-    let unusable = |e: StoreError| OpenError::Unusable { path: path.to_owned(), reason: e.to_string() };
-    match schema::inspect(database).map_err(unusable)? {
-        Layout::Known(found) if found > schema::VERSION => {
-            Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION })
-        }
-        Layout::Known(_) => Ok(()),
-        Layout::Empty => found(database).map_err(unusable),
-    }
-}
-
-fn found(database: &Database) -> Result<(), StoreError> {
-    let writing = database.begin_write()?;
-    Tables::open(&writing)?.found()?;
-    Ok(writing.commit()?)
 }
 
 impl Store for RedbStore {

@@ -2,7 +2,7 @@
 //! way back after a disk error. Refuses to acknowledge anything before its fsync (P1, P2).
 
 use super::act::{Pending, pend};
-use super::batch::{Backlog, Batch, Request};
+use super::group::{Backlog, Group, Request};
 use super::lease::Leases;
 use super::medium::{Handle, Medium};
 use super::probe::Probe;
@@ -65,10 +65,10 @@ impl Writer {
         loop {
             match self.next(channel) {
                 Ok(Request::Write(first)) => {
-                    let batch = Batch::gather(first, channel, &self.shared);
-                    let closes = batch.closes;
-                    let quick = self.wants_quick_repair(&batch);
-                    self.write(batch.writes, quick);
+                    let group = Group::gather(first, channel, &self.shared);
+                    let closes = group.closes;
+                    let quick = self.wants_quick_repair(&group);
+                    self.write(group.writes, quick);
                     if closes {
                         break;
                     }
@@ -95,9 +95,9 @@ impl Writer {
         }
     }
 
-    fn wants_quick_repair(&self, batch: &Batch) -> bool {
+    fn wants_quick_repair(&self, group: &Group) -> bool {
         let bytes = self.shared.medium.bytes();
-        let is_quiet = batch.is_last && batch.writes.len() <= LOAD_WRITES;
+        let is_quiet = group.is_last && group.writes.len() <= LOAD_WRITES;
         bytes > LARGE_FILE_BYTES || (is_quiet && bytes > SMALL_FILE_BYTES)
     }
 
