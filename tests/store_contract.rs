@@ -4,6 +4,9 @@
 #[path = "store_contract/again.rs"]
 mod again;
 #[cfg(test)]
+#[path = "store_contract/batches.rs"]
+mod batches;
+#[cfg(test)]
 #[path = "store_contract/cancel.rs"]
 mod cancel;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Plain data and its rules. Owns what a job, an event, a message and a limit are; refuses all I/O,
 //! all clocks and all randomness: whatever is not in the arguments does not exist here.
 
+pub mod batch;
 pub mod event;
 pub mod id;
 pub mod idempotency;

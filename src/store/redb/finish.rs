@@ -71,7 +71,7 @@ impl Transaction<'_> {
             self.tables.outputs.insert(&row.id().to_bytes(), text.as_slice())?;
         }
         self.announce(row.id(), tail.seq);
-        Ok(())
+        self.end_line(&row.job)
     }
 
     /// Ends a job that no worker holds, without an answer. What it has spent stays spent, and if it had run, its

@@ -1,7 +1,7 @@
 //! How keys become bytes. Owns one codec for each key; every codec keeps order (bytes sort as values do) and width.
 //! Refuses to know what stands behind a key.
 
-use crate::domain::id::{ConversationId, JobId, UserId};
+use crate::domain::id::{BatchId, ConversationId, JobId, UserId};
 use crate::domain::job::JobStatus;
 
 /// Bytes of a job's key.
@@ -22,6 +22,12 @@ pub(super) type TurnBytes = [u8; 76];
 pub(super) type OwnerBytes = [u8; 13];
 /// Bytes of a [`FairKey`].
 pub(super) type FairBytes = [u8; 5];
+/// Bytes of a batch's key.
+pub(super) type BatchBytes = [u8; 16];
+/// Bytes of a [`LineKey`].
+pub(super) type LineBytes = [u8; 20];
+/// Bytes of an [`OwnedBatchKey`].
+pub(super) type OwnedBatchBytes = [u8; 20];
 /// Bytes of a [`OnceRef`].
 pub(super) type OnceBytes = [u8; 36];
 /// Bytes of a [`OnceDueKey`].
@@ -182,6 +188,47 @@ pub(super) struct FairKey {
 impl FairKey {
     pub(super) fn encode(self) -> FairBytes {
         join(&[&[self.priority], &self.user.0.to_be_bytes()])
+    }
+}
+
+/// A line of a batch, or a number in the order of its lines' ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LineKey {
+    pub(super) batch: BatchId,
+    pub(super) line: u32,
+}
+
+impl LineKey {
+    /// The first and the last key that a batch's lines can have.
+    pub(super) fn all_of(batch: BatchId) -> (LineBytes, LineBytes) {
+        (Self { batch, line: 0 }.encode(), Self { batch, line: u32::MAX }.encode())
+    }
+
+    pub(super) fn encode(self) -> LineBytes {
+        join(&[&self.batch.to_bytes(), &self.line.to_be_bytes()])
+    }
+
+    pub(super) fn decode(bytes: &LineBytes) -> Self {
+        let mut cut = Cut(bytes);
+        Self { batch: BatchId::from_bytes(cut.take()), line: cut.u32() }
+    }
+}
+
+/// A batch in its user's list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OwnedBatchKey {
+    pub(super) user: UserId,
+    pub(super) batch: BatchId,
+}
+
+impl OwnedBatchKey {
+    pub(super) fn encode(self) -> OwnedBatchBytes {
+        join(&[&self.user.0.to_be_bytes(), &self.batch.to_bytes()])
+    }
+
+    pub(super) fn decode(bytes: &OwnedBatchBytes) -> Self {
+        let mut cut = Cut(bytes);
+        Self { user: UserId(cut.u32()), batch: BatchId::from_bytes(cut.take()) }
     }
 }
 

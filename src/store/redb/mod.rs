@@ -7,6 +7,11 @@
 
 mod act;
 mod append;
+mod batch_fill;
+mod batch_read;
+mod batch_row;
+mod batch_run;
+mod batches;
 mod cancel;
 mod claim;
 mod error;
@@ -127,6 +132,7 @@ impl RedbStore {
             clock,
             backlog: group::Backlog::default(),
             watches: watches::Watches::default(),
+            batch_watches: watches::Watches::default(),
             work: work::Work::default(),
         });
         let writer = Writer::start(Arc::clone(&shared)).map_err(unusable)?;

@@ -59,6 +59,7 @@ impl Transaction<'_> {
             ..row.job.clone()
         };
         *row = Row::new(Job { cancel_requested: false, ..job }, self.counters.accept);
+        self.reopen_line(&row.job)?;
         let mut tail = self.tables.tail(row.id())?;
         let (status, attempt, reason) = (Phase::Queued, row.job.attempt, Some(RETRIED.to_owned()));
         self.tables.append_event(row.id(), &mut tail, &Event::Status { status, attempt, reason })?;

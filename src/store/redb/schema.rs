@@ -1,8 +1,8 @@
 //! The tables of the file and the version of their layout. Owns their names and types; refuses a newer file.
 
 use super::keys::{
-    DelayedBytes, EndedBytes, FairBytes, JobBytes, LogBytes, OnceBytes, OnceDueBytes, OwnerBytes, ReadyBytes,
-    TurnBytes, WaitingBytes,
+    BatchBytes, DelayedBytes, EndedBytes, FairBytes, JobBytes, LineBytes, LogBytes, OnceBytes, OnceDueBytes,
+    OwnedBatchBytes, OwnerBytes, ReadyBytes, TurnBytes, WaitingBytes,
 };
 use super::value;
 use crate::ports::StoreError;
@@ -80,6 +80,18 @@ tables! {
     turns TURNS: &'static TurnBytes => Bytes;
     /// The newest fair time of a user inside a priority.
     fair FAIR: &'static FairBytes => u64;
+    /// How batches stand: [`super::batch_row::BatchRow`].
+    batches BATCHES: &'static BatchBytes => Bytes;
+    /// Batches by owner.
+    batches_owned BATCHES_OWNED: &'static OwnedBatchBytes => ();
+    /// Their lines: [`super::batch_row::LineRow`].
+    batch_lines BATCH_LINES: &'static LineBytes => Bytes;
+    /// Lines whose job has not ended.
+    batch_active BATCH_ACTIVE: &'static LineBytes => &'static JobBytes;
+    /// Lines in the order of their ends, counted from 1.
+    batch_ended BATCH_ENDED: &'static LineBytes => u32;
+    /// Batches whose lines are stored and which are not accepted yet.
+    filling FILLING: &'static BatchBytes => ();
     /// Idempotency keys and what came of them.
     once ONCE: &'static OnceBytes => Bytes;
     /// When they may be forgotten.

@@ -6,7 +6,7 @@ use super::lease::{Held, Leases};
 use super::row::{Place, Row};
 use super::schema::{Counters, Tables};
 use super::value;
-use crate::domain::id::JobId;
+use crate::domain::id::{BatchId, JobId};
 use crate::domain::job::{JobSpec, JobStatus};
 use crate::ports::{Fence, Stop, StopFlag, StoreError};
 use redb::{ReadableTable, ReadableTableMetadata};
@@ -47,6 +47,8 @@ pub(super) struct Transaction<'t> {
 pub(super) struct Effects {
     /// The newest `seq` of every job that got events.
     pub(super) news: HashMap<JobId, u64>,
+    /// What there is to hear of batches.
+    pub(super) batch_news: HashMap<BatchId, u64>,
     /// Flags to raise.
     pub(super) stops: Vec<(StopFlag, Stop)>,
     /// Jobs that entered the ready queue.

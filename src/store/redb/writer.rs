@@ -11,7 +11,7 @@ use super::schema::Tables;
 use super::transaction::{Bounds, Landing, Transaction};
 use super::watches::Watches;
 use super::work::Work;
-use crate::domain::id::JobId;
+use crate::domain::id::{BatchId, JobId};
 use crate::ports::{Clock, Stop, StoreError};
 use crate::store::options::StoreOptions;
 use std::sync::Arc;
@@ -35,7 +35,8 @@ pub(super) struct Shared {
     pub(super) bounds: Bounds,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) backlog: Backlog,
-    pub(super) watches: Watches,
+    pub(super) watches: Watches<JobId>,
+    pub(super) batch_watches: Watches<BatchId>,
     pub(super) work: Work,
 }
 
@@ -159,6 +160,9 @@ impl Writer {
         self.shared.work.publish(landing.ready, effects.readied, landing.due_ms);
         for (job, seq) in effects.news {
             self.shared.watches.bump(job, seq);
+        }
+        for (batch, news) in effects.batch_news {
+            self.shared.batch_watches.bump(batch, news);
         }
         for (stop, reason) in effects.stops {
             stop.raise(reason);
