@@ -131,7 +131,7 @@ impl App {
             Box::new(proof.probe()),
         ];
         let (stages, shutdown) = Stages::new();
-        let room = Arc::new(room(config, &ports, probes));
+        let room = Arc::new(room(config, &ports, &store, probes));
         let serving = runtime.spawn(serve(listener, room, shutdown));
         let drain = Duration::from_secs(config.limits.drain_s);
         Ok(Self { runtime, signals, stages, serving, pool, store, bound, drain })
@@ -194,9 +194,10 @@ fn listen(runtime: &Runtime, wanted: &Listen) -> Result<Listener, AppError> {
     bound.map_err(|source| AppError::Listen { listen: wanted.to_string(), source })
 }
 
-fn room(config: &Config, ports: &Ports, probes: Vec<Box<dyn Probe>>) -> Room {
+fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, probes: Vec<Box<dyn Probe>>) -> Room {
     Room {
         store: Arc::clone(&ports.store),
+        batches: Arc::<RedbStore>::clone(store),
         clock: Arc::clone(&ports.clock),
         entropy: Arc::clone(&ports.entropy),
         mint: IdMint::default(),

@@ -34,6 +34,12 @@ pub struct Limits {
     pub metadata_key_chars: usize,
     /// A metadata value, characters.
     pub metadata_value_chars: usize,
+    /// A batch's lines together, bytes; more is a 413.
+    pub batch_bytes: u64,
+    /// Lines of a batch.
+    pub batch_lines: usize,
+    /// Most jobs of one batch in the queue at once.
+    pub batch_concurrency: u32,
     /// Unfinished jobs in the store; more is a 429.
     pub queue_jobs: u64,
     /// Waiting that counts as much as one priority, seconds; 0: waiting counts for nothing.
@@ -97,6 +103,9 @@ impl Default for Limits {
             metadata_pairs: 16,
             metadata_key_chars: 64,
             metadata_value_chars: 512,
+            batch_bytes: 200 * 1024 * 1024,
+            batch_lines: 50_000,
+            batch_concurrency: 1_000,
             queue_jobs: 1_000_000,
             queue_ageing_s: 60,
             idempotency_s: 86_400,

@@ -60,6 +60,9 @@ pub(crate) enum Error {
     /// More body than allowed.
     #[error("the request body is larger than limits.body_bytes = {0} bytes")]
     BodyTooLarge(usize),
+    /// More of a batch than allowed.
+    #[error("the batch is larger than limits.batch_bytes = {0} bytes")]
+    BatchTooLarge(u64),
     /// More input than allowed.
     #[error("input and system_prompt together are larger than limits.input_bytes = {0} bytes")]
     InputTooLarge(usize),
@@ -103,6 +106,12 @@ impl Error {
         Self::Invalid { message: message.into(), param: None, code: "invalid_request" }
     }
 
+    /// The same of a line of a batch, which makes it wrong as a whole.
+    pub(crate) fn at_line(self, number: u64) -> Self {
+        let message = format!("line {number}: {}", self.message());
+        Self::Invalid { message, param: Some(format!("line {number}")), code: self.code() }
+    }
+
     fn status(&self) -> StatusCode {
         match self {
             Self::Invalid { .. } | Self::ModelNotFound { .. } => StatusCode::BAD_REQUEST,
@@ -113,7 +122,9 @@ impl Error {
             | Self::NoOutput { .. }
             | Self::Store(StoreError::WrongState { .. }) => StatusCode::CONFLICT,
             Self::Store(StoreError::KeyReused) => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::BodyTooLarge(_) | Self::InputTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyTooLarge(_) | Self::BatchTooLarge(_) | Self::InputTooLarge(_) => {
+                StatusCode::PAYLOAD_TOO_LARGE
+            }
             Self::BodyTimeout(_) => StatusCode::REQUEST_TIMEOUT,
             Self::TargetTooLong(_) => StatusCode::URI_TOO_LONG,
             Self::HeadersTooLarge(_) => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
@@ -140,6 +151,7 @@ impl Error {
             Self::Store(StoreError::KeyReused) => "idempotency_key_reused",
             Self::Store(StoreError::WrongState { .. }) => "wrong_state",
             Self::BodyTooLarge(_) => "body_too_large",
+            Self::BatchTooLarge(_) => "batch_too_large",
             Self::InputTooLarge(_) => "input_too_large",
             Self::BodyTimeout(_) => "body_timeout",
             Self::TargetTooLong(_) => "target_too_long",

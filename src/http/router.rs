@@ -32,6 +32,10 @@ enum Route {
     Events(String),
     Cancel(String),
     Retry(String),
+    Batches,
+    Batch(String),
+    Results(String),
+    CancelBatch(String),
 }
 
 impl Route {
@@ -47,14 +51,18 @@ impl Route {
             ["v1", "jobs", id, "events"] => Some(Self::Events(id.to_owned())),
             ["v1", "jobs", id, "cancel"] => Some(Self::Cancel(id.to_owned())),
             ["v1", "jobs", id, "retry"] => Some(Self::Retry(id.to_owned())),
+            ["v1", "batches"] => Some(Self::Batches),
+            ["v1", "batches", id] if !id.is_empty() => Some(Self::Batch(id.to_owned())),
+            ["v1", "batches", id, "results"] => Some(Self::Results(id.to_owned())),
+            ["v1", "batches", id, "cancel"] => Some(Self::CancelBatch(id.to_owned())),
             _ => None,
         }
     }
 
     fn allow(&self) -> &'static str {
         match self {
-            Self::Jobs => "GET, HEAD, POST, OPTIONS",
-            Self::Cancel(_) | Self::Retry(_) => "POST, OPTIONS",
+            Self::Jobs | Self::Batches => "GET, HEAD, POST, OPTIONS",
+            Self::Cancel(_) | Self::Retry(_) | Self::CancelBatch(_) => "POST, OPTIONS",
             _ => "GET, HEAD, OPTIONS",
         }
     }
@@ -96,6 +104,9 @@ async fn take(door: &Arc<Door>, request: Request<Incoming>) -> Result<Reply, Err
         (&Method::POST, Route::Jobs) => v1::submit::submit(door, call, body).await,
         (&Method::POST, Route::Cancel(id)) => v1::cancel::cancel(door, &call, id).await,
         (&Method::POST, Route::Retry(id)) => v1::retry::retry(door, &call, id).await,
+        // `curl -T file URL` puts.
+        (&Method::POST | &Method::PUT, Route::Batches) => v1::batch::upload::upload(door, call, body).await,
+        (&Method::POST, Route::CancelBatch(id)) => v1::batch::cancel::cancel(door, &call, id).await,
         (&Method::GET | &Method::HEAD, route) => get(door, &call, route)
             .await
             .unwrap_or_else(|| Err(Error::Method { method: head.method.clone(), allow: route.allow() })),
@@ -112,7 +123,10 @@ async fn get(door: &Arc<Door>, call: &Call, route: &Route) -> Option<Result<Repl
         Route::Job(id) => v1::show::show(door, call, id).await,
         Route::Output(id) => v1::output::output(door, call, id).await,
         Route::Events(id) => v1::events::events(door, call, id).await,
-        Route::Cancel(_) | Route::Retry(_) => return None,
+        Route::Batches => v1::batch::show::list(door, call).await,
+        Route::Batch(id) => v1::batch::show::show(door, call, id).await,
+        Route::Results(id) => v1::batch::results::results(door, call, id).await,
+        Route::Cancel(_) | Route::Retry(_) | Route::CancelBatch(_) => return None,
     })
 }
 

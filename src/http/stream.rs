@@ -47,8 +47,15 @@ pub(crate) struct Asked {
 
 /// The body broke off; the client sees a cut connection, never a clean end that is none.
 #[derive(Debug, thiserror::Error)]
-#[error("the event stream was cut off: {0}")]
+#[error("the stream was cut off: {0}")]
 pub(crate) struct Cut(String);
+
+impl Cut {
+    /// Because of this; for the log.
+    pub(crate) fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}
 
 /// What to do when the reader goes away before the job's end; disarmed by the end and by a shutdown.
 pub(crate) trait Farewell: Send {
@@ -56,10 +63,15 @@ pub(crate) trait Farewell: Send {
     fn disarm(&mut self);
 }
 
-/// The body of an event stream.
-pub(crate) struct EventBody(Pin<Box<dyn Stream<Item = Result<Bytes, Cut>> + Send>>);
+/// A body that the socket pulls, piece by piece.
+pub(crate) struct PulledBody(Pin<Box<dyn Stream<Item = Result<Bytes, Cut>> + Send>>);
 
-impl EventBody {
+impl PulledBody {
+    /// A body whose pieces come when the socket asks for them.
+    pub(crate) fn new(pieces: impl Stream<Item = Result<Bytes, Cut>> + Send + 'static) -> Self {
+        Self(Box::pin(pieces))
+    }
+
     pub(crate) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         self.0.as_mut().poll_next(cx).map_ok(Frame::data)
     }
@@ -75,13 +87,13 @@ impl Opened {
     }
 
     /// The body. `farewell` is told when the stream comes to its proper end, and dropped with it.
-    pub(crate) fn into_body(self, farewell: Option<Box<dyn Farewell>>) -> EventBody {
+    pub(crate) fn into_body(self, farewell: Option<Box<dyn Farewell>>) -> PulledBody {
         let mut reader = self.0;
         reader.farewell = farewell;
         if reader.ended {
             reader.say_farewell();
         }
-        EventBody(Box::pin(try_unfold(reader, Reader::next)))
+        PulledBody::new(try_unfold(reader, Reader::next))
     }
 }
 

@@ -152,7 +152,7 @@ async fn methods_and_paths_are_told_apart() {
         ("OPTIONS /v1/jobs".to_owned(), 204, Some("GET, HEAD, POST, OPTIONS")),
         ("GET /".to_owned(), 404, None),
         ("GET /v1/jobs/".to_owned(), 404, None),
-        ("GET /v1/batches".to_owned(), 404, None),
+        ("GET /v1/batch".to_owned(), 404, None),
         (format!("POST /v1/jobs/{id}/again"), 404, None),
         (format!("GET /v1/jobs/{id}/output/x"), 404, None),
         ("OPTIONS *".to_owned(), 404, None),
