@@ -85,6 +85,11 @@ prefixed_id!(
     MessageId,
     "msg_"
 );
+prefixed_id!(
+    /// A schedule, `sched_…`.
+    ScheduleId,
+    "sched_"
+);
 
 impl JobId {
     /// The id of the one answer that this job may leave: the same bits, so that a rerun names the same message.
