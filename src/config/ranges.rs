@@ -35,6 +35,7 @@ pub(crate) const LIMITS: &[Range] = &[
     ("metadata_key_chars", 1, 1_024),
     ("metadata_value_chars", 1, 64 * KIB),
     ("queue_jobs", 1, 100_000_000),
+    ("schedules", 0, 1_000_000),
     ("job_timeout_s", 1, 30 * DAY_S),
     ("job_timeout_max_s", 1, 30 * DAY_S),
     ("output_bytes", KIB, GIB),

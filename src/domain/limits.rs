@@ -36,6 +36,8 @@ pub struct Limits {
     pub metadata_value_chars: usize,
     /// Unfinished jobs in the store; more is a 429.
     pub queue_jobs: u64,
+    /// Schedules of one user; more is a 429.
+    pub schedules: u64,
     /// What a job gets that names no `timeout_s`, seconds.
     pub job_timeout_s: u64,
     /// Longest `timeout_s`, seconds.
@@ -88,6 +90,7 @@ impl Default for Limits {
             metadata_key_chars: 64,
             metadata_value_chars: 512,
             queue_jobs: 1_000_000,
+            schedules: 1_000,
             job_timeout_s: 3_600,
             job_timeout_max_s: 86_400,
             output_bytes: 4 * 1024 * 1024,

@@ -77,7 +77,10 @@ mod tests {
     #[test]
     fn one_time_is_due_once() {
         let at = Timing::At(5_000);
-        assert_eq!((at.first(9_000), at.next_after(4_999), at.next_after(5_000)), (Some(5_000), Some(5_000), None));
+        assert_eq!(
+            (at.first(9_000), at.next_after(4_999), at.next_after(5_000)),
+            (Some(5_000), Some(5_000), None)
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod clock;
 mod model;
 mod probe;
+mod schedule;
 mod stop;
 mod store;
 mod ticket;
@@ -13,6 +14,7 @@ mod tool;
 pub use clock::{Clock, Entropy};
 pub use model::{Chunk, Completion, Model, ModelError, ModelInfo, ModelRequest, Sink};
 pub use probe::Probe;
+pub use schedule::{Fired, SchedulePage, ScheduleQuery, Schedules, Standing};
 pub use stop::{Leash, Stop, StopFlag};
 pub use store::{EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Store, StoreError, Urgency};
 pub use ticket::Ticket;

@@ -32,7 +32,9 @@ pub enum CronError {
     #[error("{0}")]
     Expression(String),
     /// No such zone.
-    #[error("there is no time zone '{name}'{hint} (names are those of the IANA database, as in Europe/Berlin)")]
+    #[error(
+        "there is no time zone '{name}'{hint} (names are those of the IANA database, as in Europe/Berlin)"
+    )]
     Zone {
         /// As it was given, cut.
         name: String,
@@ -64,7 +66,8 @@ impl Cron {
     pub fn new(expression: &str, zone: &str) -> Result<Self, CronError> {
         let pattern = pattern(expression)?;
         let hours = &pattern.pattern.hours;
-        let is_hourly = hours.from_wildcard || (0..24).all(|hour| pattern.pattern.hour_match(hour).unwrap_or(false));
+        let is_hourly =
+            hours.from_wildcard || (0..24).all(|hour| pattern.pattern.hour_match(hour).unwrap_or(false));
         let zone = named(zone)?;
         let name = zone.iana_name().unwrap_or(DEFAULT_ZONE).to_owned();
         let written = Written { expression: expression.trim().to_owned(), zone: name };
@@ -202,7 +205,8 @@ mod tests {
         let mut seen = Vec::new();
         for _ in 0..count {
             at = cron.next_after(at).unwrap();
-            let shown = Timestamp::from_millisecond(at.try_into().unwrap()).unwrap().to_zoned(cron.zone.clone());
+            let shown =
+                Timestamp::from_millisecond(at.try_into().unwrap()).unwrap().to_zoned(cron.zone.clone());
             seen.push(shown.strftime("%m-%d %H:%M %:z").to_string());
         }
         seen
@@ -211,13 +215,48 @@ mod tests {
     #[test]
     fn a_time_that_the_clock_skips_runs_once_right_after_the_gap() {
         for (zone, from, expression, expected) in [
-            ("Europe/Berlin", "2027-03-27T00:00:00Z", "30 2 * * *", ["03-27 02:30 +01:00", "03-28 03:00 +02:00", "03-29 02:30 +02:00"]),
-            ("Europe/Berlin", "2027-03-27T22:00:00Z", "0 2,3 * * *", ["03-28 03:00 +02:00", "03-29 02:00 +02:00", "03-29 03:00 +02:00"]),
-            ("Europe/Berlin", "2027-03-28T00:00:00Z", "*/20 2 * * *", ["03-28 03:00 +02:00", "03-29 02:00 +02:00", "03-29 02:20 +02:00"]),
-            ("America/New_York", "2027-03-13T12:00:00Z", "15 2 * * *", ["03-14 03:00 -04:00", "03-15 02:15 -04:00", "03-16 02:15 -04:00"]),
-            ("Australia/Lord_Howe", "2027-10-02T00:00:00Z", "15 2 * * *", ["10-03 02:30 +11:00", "10-04 02:15 +11:00", "10-05 02:15 +11:00"]),
-            ("Pacific/Apia", "2011-12-29T00:00:00Z", "0 12 * * *", ["12-29 12:00 -10:00", "12-31 00:00 +14:00", "12-31 12:00 +14:00"]),
-            ("Asia/Beirut", "2027-03-27T00:00:00Z", "0 0 * * *", ["03-28 01:00 +03:00", "03-29 00:00 +03:00", "03-30 00:00 +03:00"]),
+            (
+                "Europe/Berlin",
+                "2027-03-27T00:00:00Z",
+                "30 2 * * *",
+                ["03-27 02:30 +01:00", "03-28 03:00 +02:00", "03-29 02:30 +02:00"],
+            ),
+            (
+                "Europe/Berlin",
+                "2027-03-27T22:00:00Z",
+                "0 2,3 * * *",
+                ["03-28 03:00 +02:00", "03-29 02:00 +02:00", "03-29 03:00 +02:00"],
+            ),
+            (
+                "Europe/Berlin",
+                "2027-03-28T00:00:00Z",
+                "*/20 2 * * *",
+                ["03-28 03:00 +02:00", "03-29 02:00 +02:00", "03-29 02:20 +02:00"],
+            ),
+            (
+                "America/New_York",
+                "2027-03-13T12:00:00Z",
+                "15 2 * * *",
+                ["03-14 03:00 -04:00", "03-15 02:15 -04:00", "03-16 02:15 -04:00"],
+            ),
+            (
+                "Australia/Lord_Howe",
+                "2027-10-02T00:00:00Z",
+                "15 2 * * *",
+                ["10-03 02:30 +11:00", "10-04 02:15 +11:00", "10-05 02:15 +11:00"],
+            ),
+            (
+                "Pacific/Apia",
+                "2011-12-29T00:00:00Z",
+                "0 12 * * *",
+                ["12-29 12:00 -10:00", "12-31 00:00 +14:00", "12-31 12:00 +14:00"],
+            ),
+            (
+                "Asia/Beirut",
+                "2027-03-27T00:00:00Z",
+                "0 0 * * *",
+                ["03-28 01:00 +03:00", "03-29 00:00 +03:00", "03-30 00:00 +03:00"],
+            ),
         ] {
             assert_eq!(runs(expression, zone, from, 3), expected, "{expression} in {zone}");
         }
@@ -226,11 +265,36 @@ mod tests {
     #[test]
     fn a_time_that_the_clock_shows_twice_runs_the_first_time_only() {
         for (zone, from, expression, expected) in [
-            ("Europe/Berlin", "2027-10-30T12:00:00Z", "30 2 * * *", ["10-31 02:30 +02:00", "11-01 02:30 +01:00"]),
-            ("Europe/Berlin", "2027-10-31T00:45:00Z", "30 2 * * *", ["11-01 02:30 +01:00", "11-02 02:30 +01:00"]),
-            ("Europe/Berlin", "2027-10-31T01:15:00Z", "30 2 * * *", ["11-01 02:30 +01:00", "11-02 02:30 +01:00"]),
-            ("America/New_York", "2027-11-06T12:00:00Z", "59 1 * * *", ["11-07 01:59 -04:00", "11-08 01:59 -05:00"]),
-            ("Australia/Lord_Howe", "2027-04-03T12:00:00Z", "45 1 * * *", ["04-04 01:45 +11:00", "04-05 01:45 +10:30"]),
+            (
+                "Europe/Berlin",
+                "2027-10-30T12:00:00Z",
+                "30 2 * * *",
+                ["10-31 02:30 +02:00", "11-01 02:30 +01:00"],
+            ),
+            (
+                "Europe/Berlin",
+                "2027-10-31T00:45:00Z",
+                "30 2 * * *",
+                ["11-01 02:30 +01:00", "11-02 02:30 +01:00"],
+            ),
+            (
+                "Europe/Berlin",
+                "2027-10-31T01:15:00Z",
+                "30 2 * * *",
+                ["11-01 02:30 +01:00", "11-02 02:30 +01:00"],
+            ),
+            (
+                "America/New_York",
+                "2027-11-06T12:00:00Z",
+                "59 1 * * *",
+                ["11-07 01:59 -04:00", "11-08 01:59 -05:00"],
+            ),
+            (
+                "Australia/Lord_Howe",
+                "2027-04-03T12:00:00Z",
+                "45 1 * * *",
+                ["04-04 01:45 +11:00", "04-05 01:45 +10:30"],
+            ),
         ] {
             assert_eq!(runs(expression, zone, from, 2), expected, "{expression} in {zone} from {from}");
         }
@@ -291,8 +355,16 @@ mod tests {
     }
 
     fn expressions() -> impl Strategy<Value = (String, &'static str)> {
-        let minute = prop_oneof![Just("*".to_owned()), (0..60_u32).prop_map(|m| m.to_string()), Just("*/7".to_owned())];
-        let hour = prop_oneof![Just("*".to_owned()), (0..24_u32).prop_map(|h| h.to_string()), Just("1-3".to_owned())];
+        let minute = prop_oneof![
+            Just("*".to_owned()),
+            (0..60_u32).prop_map(|m| m.to_string()),
+            Just("*/7".to_owned())
+        ];
+        let hour = prop_oneof![
+            Just("*".to_owned()),
+            (0..24_u32).prop_map(|h| h.to_string()),
+            Just("1-3".to_owned())
+        ];
         let day = prop_oneof![Just("*"), Just("1"), Just("L")];
         let zones = prop_oneof![
             Just("Europe/Berlin"),

@@ -1,6 +1,7 @@
 //! The tables of the file and the version of their layout. Owns their names and types; refuses a newer file.
 
 use super::keys::{DelayedBytes, FairBytes, JobBytes, LogBytes, OwnerBytes, ReadyBytes, TurnBytes};
+use super::schedule_keys::ScheduleTables;
 use super::value;
 use crate::ports::StoreError;
 use redb::{Database, ReadableDatabase, TableDefinition, TableError, WriteTransaction};
@@ -94,6 +95,7 @@ pub(super) struct Tables<'t> {
     pub(super) lines: redb::Table<'t, &'static TurnBytes, &'static JobBytes>,
     pub(super) turns: redb::Table<'t, &'static TurnBytes, Bytes>,
     pub(super) fair: redb::Table<'t, &'static FairBytes, u64>,
+    pub(super) schedules: ScheduleTables<'t>,
 }
 
 impl<'t> Tables<'t> {
@@ -112,6 +114,7 @@ impl<'t> Tables<'t> {
             lines: writing.open_table(LINES)?,
             turns: writing.open_table(TURNS)?,
             fair: writing.open_table(FAIR)?,
+            schedules: ScheduleTables::open(writing)?,
         })
     }
 

@@ -38,7 +38,7 @@ impl Act for Submit {
 }
 
 impl Transaction<'_> {
-    fn accept(&mut self, new: &NewJob) -> Result<Job, StoreError> {
+    pub(super) fn accept(&mut self, new: &NewJob) -> Result<Job, StoreError> {
         let id = new.id.to_bytes();
         self.counters.accept = self.counters.accept.saturating_add(1);
         self.counters.unfinished = self.counters.unfinished.saturating_add(1);
@@ -83,7 +83,7 @@ fn queued(new: &NewJob) -> Job {
     }
 }
 
-fn job_bytes(spec: &JobSpec) -> usize {
+pub(super) fn job_bytes(spec: &JobSpec) -> usize {
     let said = spec.input.iter().map(Message::bytes).sum::<usize>();
     said.saturating_add(spec.system_prompt.as_ref().map_or(0, String::len))
 }
