@@ -10,10 +10,11 @@ pub mod system;
 use crate::config::{Config, Listen};
 use crate::domain::id::IdMint;
 use crate::engine::pool::{Pool, PoolError};
+use crate::engine::timekeeper::{TimePorts, Timekeeping};
 use crate::engine::{DriveLimits, Ports};
 use crate::http::{Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
-use crate::ports::{Clock, Entropy, Probe};
+use crate::ports::{Clock, Entropy, Probe, Schedules};
 use crate::store::RedbStore;
 use crate::tools::{BadBashOption, BashRules, Bounds, Executor, ToolDeps, registered};
 use nanoclaw_sandbox::Sandbox;
@@ -92,6 +93,7 @@ pub struct App {
     stages: Stages,
     serving: JoinHandle<()>,
     pool: Pool,
+    timekeeping: Timekeeping,
     store: Arc<RedbStore>,
     bound: Bound,
     drain: Duration,
@@ -121,16 +123,17 @@ impl App {
         };
         let proof = SandboxProof::begin(sandbox, announce).map_err(AppError::Runtime)?;
         let pool = Pool::start(config.workers, &ports, limits)?;
+        let timekeeping = keep_time(&store, &ports).map_err(AppError::Runtime)?;
         let probes: Vec<Box<dyn Probe>> = vec![
             Box::new(StoreProbe(Arc::<RedbStore>::clone(&store))),
             Box::new(pool.probe()),
             Box::new(proof.probe()),
         ];
         let (stages, shutdown) = Stages::new();
-        let room = Arc::new(room(config, &ports, probes));
+        let room = Arc::new(room(config, &ports, Arc::<RedbStore>::clone(&store), probes));
         let serving = runtime.spawn(serve(listener, room, shutdown));
         let drain = Duration::from_secs(config.limits.drain_s);
-        Ok(Self { runtime, signals, stages, serving, pool, store, bound, drain })
+        Ok(Self { runtime, signals, stages, serving, pool, timekeeping, store, bound, drain })
     }
 
     /// Where clients come in.
@@ -147,6 +150,7 @@ impl App {
         process::notify_stopping();
         self.signals.exit_on_next(&self.runtime);
         self.stages.advance(Stage::Draining);
+        self.timekeeping.end();
         self.pool.drain(self.drain);
         self.stages.advance(Stage::Closing);
         let closing = {
@@ -167,6 +171,11 @@ fn open_store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<RedbStore>,
     process::make_private(&path).map_err(|source| AppError::DataDir { path, source })?;
     let file = config.data_dir.join(STORE_FILE);
     Ok(RedbStore::open(&file, &config.store, &config.limits, Arc::clone(clock))?)
+}
+
+fn keep_time(store: &Arc<RedbStore>, ports: &Ports) -> std::io::Result<Timekeeping> {
+    let (clock, entropy) = (Arc::clone(&ports.clock), Arc::clone(&ports.entropy));
+    Timekeeping::start(TimePorts { schedules: Arc::<RedbStore>::clone(store), clock, entropy })
 }
 
 fn start_runtime() -> Result<Runtime, AppError> {
@@ -190,9 +199,10 @@ fn listen(runtime: &Runtime, wanted: &Listen) -> Result<Listener, AppError> {
     bound.map_err(|source| AppError::Listen { listen: wanted.to_string(), source })
 }
 
-fn room(config: &Config, ports: &Ports, probes: Vec<Box<dyn Probe>>) -> Room {
+fn room(config: &Config, ports: &Ports, schedules: Arc<dyn Schedules>, probes: Vec<Box<dyn Probe>>) -> Room {
     Room {
         store: Arc::clone(&ports.store),
+        schedules,
         clock: Arc::clone(&ports.clock),
         entropy: Arc::clone(&ports.entropy),
         mint: IdMint::default(),

@@ -1,5 +1,6 @@
 //! Running jobs. Owns the loop: `turn` decides, `driver` performs (tools report to its `journal`), `worker` claims and
-//! finishes, `pool` keeps the threads, `setup` is what they are given. Refuses to know any tool, any wire dialect and any
+//! finishes, `pool` keeps the threads, `setup` is what they are given, `timekeeper` makes jobs of
+//! schedules that are due. Refuses to know any tool, any wire dialect and any
 //! file format: all of that comes in through [`crate::ports`].
 
 mod journal;
@@ -7,6 +8,7 @@ mod setup;
 
 pub mod driver;
 pub mod pool;
+pub mod timekeeper;
 pub mod turn;
 pub mod worker;
 

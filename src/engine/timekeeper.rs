@@ -120,7 +120,8 @@ impl Timekeeping {
     pub fn start(ports: TimePorts) -> std::io::Result<Self> {
         let stop = StopFlag::default();
         let flag = stop.clone();
-        let thread = std::thread::Builder::new().name("timekeeper".to_owned()).spawn(move || run(&ports, &flag))?;
+        let thread =
+            std::thread::Builder::new().name("timekeeper".to_owned()).spawn(move || run(&ports, &flag))?;
         Ok(Self { stop, thread })
     }
 

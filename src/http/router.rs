@@ -31,6 +31,8 @@ enum Route {
     Output(String),
     Events(String),
     Cancel(String),
+    Schedules,
+    Schedule(String),
 }
 
 impl Route {
@@ -45,13 +47,16 @@ impl Route {
             ["v1", "jobs", id, "output"] => Some(Self::Output(id.to_owned())),
             ["v1", "jobs", id, "events"] => Some(Self::Events(id.to_owned())),
             ["v1", "jobs", id, "cancel"] => Some(Self::Cancel(id.to_owned())),
+            ["v1", "schedules"] => Some(Self::Schedules),
+            ["v1", "schedules", id] if !id.is_empty() => Some(Self::Schedule(id.to_owned())),
             _ => None,
         }
     }
 
     fn allow(&self) -> &'static str {
         match self {
-            Self::Jobs => "GET, HEAD, POST, OPTIONS",
+            Self::Jobs | Self::Schedules => "GET, HEAD, POST, OPTIONS",
+            Self::Schedule(_) => "GET, HEAD, DELETE, OPTIONS",
             Self::Cancel(_) => "POST, OPTIONS",
             _ => "GET, HEAD, OPTIONS",
         }
@@ -93,6 +98,8 @@ async fn take(door: &Arc<Door>, request: Request<Incoming>) -> Result<Reply, Err
         (&Method::OPTIONS, route) => Ok(options(route)),
         (&Method::POST, Route::Jobs) => v1::submit::submit(door, call, body).await,
         (&Method::POST, Route::Cancel(id)) => v1::cancel::cancel(door, &call, id).await,
+        (&Method::POST, Route::Schedules) => v1::schedules::create(door, call, body).await,
+        (&Method::DELETE, Route::Schedule(id)) => v1::schedules::delete(door, &call, id).await,
         (&Method::GET | &Method::HEAD, route) => get(door, &call, route)
             .await
             .unwrap_or_else(|| Err(Error::Method { method: head.method.clone(), allow: route.allow() })),
@@ -109,6 +116,8 @@ async fn get(door: &Arc<Door>, call: &Call, route: &Route) -> Option<Result<Repl
         Route::Job(id) => v1::show::show(door, call, id).await,
         Route::Output(id) => v1::output::output(door, call, id).await,
         Route::Events(id) => v1::events::events(door, call, id).await,
+        Route::Schedules => v1::schedules::list(door, call).await,
+        Route::Schedule(id) => v1::schedules::show(door, call, id).await,
         Route::Cancel(_) => return None,
     })
 }

@@ -1,5 +1,6 @@
 //! The seams beside the store, as small as they can be, and the room that they make.
 
+use super::schedules::NoSchedules;
 use super::store::MemoryStore;
 use crate::domain::id::IdMint;
 use crate::domain::limits::Limits;
@@ -116,6 +117,7 @@ impl Probe for Counted {
 pub(crate) fn room(store: &Arc<MemoryStore>) -> Room {
     Room {
         store: Arc::clone(store) as Arc<dyn Store>,
+        schedules: Arc::new(NoSchedules),
         clock: Arc::new(Rest),
         entropy: Arc::new(Rest),
         mint: IdMint::default(),

@@ -8,6 +8,7 @@ mod input;
 mod job_view;
 pub(crate) mod list;
 pub(crate) mod output;
+pub(crate) mod schedules;
 pub(crate) mod show;
 pub(crate) mod spec;
 pub(crate) mod submit;
