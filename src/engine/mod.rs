@@ -1,7 +1,6 @@
 //! Running jobs. Owns the loop: `turn` decides, `driver` performs (tools report to its `journal`), `worker` claims and
-//! finishes, `pool` keeps the threads, `setup` is what they are given, `timekeeper` makes jobs of
-//! schedules that are due. Refuses to know any tool, any wire dialect and any
-//! file format: all of that comes in through [`crate::ports`].
+//! finishes, `pool` keeps the threads, `setup` is what they are given; `timekeeper` makes jobs of schedules that are due.
+//! Refuses to know any tool, any wire dialect and any file format: all of that comes in through [`crate::ports`].
 
 mod journal;
 mod setup;
