@@ -145,7 +145,7 @@ fn order() -> Order {
 }
 
 fn cron(expression: &str) -> Timing {
-    Timing::Cron(Cron::new(expression, "UTC").unwrap())
+    Timing::Cron(Box::new(Cron::new(expression, "UTC").unwrap()))
 }
 
 fn every(seconds: u64) -> Timing {

@@ -20,8 +20,9 @@ pub const DEFAULT_ZONE: &str = "UTC";
 const EXPRESSION_BYTES: usize = 256;
 /// Characters of a client's word that an error repeats.
 const WORD_CHARS: usize = 64;
-/// Clock changes that a search walks through; more than any zone has between two 29ths of February.
-const CLOCK_CHANGES: usize = 64;
+/// Clock changes that a search walks through; more than any zone has in the forty years between two 29ths of February
+/// on the same weekday.
+const CLOCK_CHANGES: usize = 256;
 /// Wall clock times of one repeated hour, seconds included, and as many again to spare.
 const REPEATED_TIMES: usize = 2 * 3_600 * 24;
 
@@ -327,6 +328,7 @@ mod tests {
         assert_eq!(runs("@weekly", "UTC", from, 1), ["01-03 00:00 +00:00"]);
         assert_eq!(runs("0 0 29 2 *", "UTC", from, 1), ["02-29 00:00 +00:00"]);
         assert_eq!(runs("0 0 L * *", "UTC", "2027-11-30T12:00:00Z", 1), ["12-31 00:00 +00:00"]);
+        assert_eq!(runs("* * 29 2 MON#5", "Africa/Casablanca", from, 1), ["02-29 00:00 +00:00"]);
         assert_eq!(runs("59 59 23 31 12 *", "UTC", from, 1), ["12-31 23:59 +00:00"]);
         let cron = Cron::new(" @daily ", "europe/berlin").unwrap();
         assert_eq!((cron.expression(), cron.zone()), ("@daily", "Europe/Berlin"));

@@ -187,7 +187,7 @@ impl Transaction<'_> {
             match read {
                 Ok((Some(schedule), Some(order))) => return Ok(Some((key, schedule, order))),
                 Ok(_) => {
-                    tracing::error!(schedule = %key.id, "a schedule that is due is not there; it never fires")
+                    tracing::error!(schedule = %key.id, "a schedule that is due is not there; it never fires");
                 }
                 Err(StoreError::Corrupt(reason)) => {
                     tracing::error!(schedule = %key.id, reason, "a schedule cannot be read; it never fires again");

@@ -90,7 +90,11 @@ fn timing(fields: &mut Fields, now_ms: u64) -> Result<Timing, Error> {
         (None, Some(seconds), None) => Ok(Timing::Every { seconds, anchor_ms: now_ms }),
         (None, None, Some(expression)) => {
             let cron = Cron::new(&expression, zone.as_deref().unwrap_or(DEFAULT_ZONE));
-            Ok(Timing::Cron(cron.map_err(|error| bad_cron(&error))?))
+            let cron = cron.map_err(|error| bad_cron(&error))?;
+            if cron.next_after(now_ms).is_none() {
+                return Err(Error::value("cron", "'cron' never comes true: there is no such date"));
+            }
+            Ok(Timing::Cron(Box::new(cron)))
         }
         _ => Err(Error::malformed(ONE_TIMING)),
     }
@@ -160,13 +164,14 @@ mod tests {
             (json!({"job": job, "at": "tomorrow"}), "at", "RFC 3339"),
             (json!({"job": job, "cron": "* * * *"}), "cron", "4 fields"),
             (json!({"job": job, "cron": 5}), "cron", "a string"),
+            (json!({"job": job, "cron": "0 0 30 2 *"}), "cron", "never"),
             (json!({"job": job, "cron": "@daily", "tz": "Europe/Berln"}), "tz", "Europe/Berlin"),
             (json!({"job": job, "every_s": 1, "name": ""}), "name", "1 to 64"),
             (json!({"job": job, "every_s": 1, "name": "x".repeat(65)}), "name", "1 to 64"),
             (json!({"job": job, "evry_s": 1}), "evry_s", "every_s"),
             (json!({"every_s": 1}), "job", "missing"),
             (json!({"every_s": 1, "job": "x"}), "job", "an object"),
-            (json!({"every_s": 1, "job": {"input": ""}}), "job.input", "'input'"),
+            (json!({"every_s": 1, "job": {"input": ""}}), "job.input", "is empty"),
             (json!({"every_s": 1, "job": {"input": "x", "temprature": 1}}), "job.temprature", "temperature"),
             (json!({"every_s": 1, "job": {"input": "x", "run_at": NOW_S + 9}}), "job.run_at", "says when"),
         ] {
