@@ -338,6 +338,30 @@ fn damage(path: &Path) {
 }
 
 #[test]
+fn a_file_of_a_build_that_knew_no_schedules_has_none_and_takes_some() {
+    let kept = Kept::new();
+    kept.store.close();
+    let database = redb::Database::open(kept.dir.path().join("store.redb")).unwrap();
+    let writing = database.begin_write().unwrap();
+    let is_ours = |table: &redb::UntypedTableHandle| redb::TableHandle::name(table).starts_with("schedule");
+    let tables: Vec<_> = writing.list_tables().unwrap().filter(is_ours).collect();
+    assert_eq!(tables.len(), 4);
+    for table in tables {
+        assert!(writing.delete_table(table).unwrap());
+    }
+    writing.commit().unwrap();
+    drop(database);
+    let mut next = kept.crash();
+    assert_eq!((next.tick(), next.store.next_run_ms()), (0, Ok(None)));
+    assert_eq!(next.store.schedule(ANN, ScheduleId::from_bits(1)), Ok(None));
+    let page = next.store.schedules(&ScheduleQuery { user: ANN, before: None, limit: 9 }).unwrap();
+    assert!(page.schedules.is_empty());
+    next.put(1, every(1));
+    next.clocks.pass(1_000);
+    assert_eq!(next.tick(), 1);
+}
+
+#[test]
 fn ids_that_were_not_needed_make_no_jobs() {
     let kept = Kept::new();
     kept.put(1, every(1));
