@@ -33,3 +33,6 @@ mod recovery;
 #[cfg(test)]
 #[path = "store_contract/rig.rs"]
 mod rig;
+#[cfg(test)]
+#[path = "store_contract/schedules.rs"]
+mod schedules;

@@ -10,6 +10,7 @@ pub mod system;
 use crate::config::{Config, Listen};
 use crate::domain::id::IdMint;
 use crate::engine::pool::{Pool, PoolError};
+use crate::engine::timekeeper::{TimePorts, Timekeeping};
 use crate::engine::{Backoff, DriveLimits, Ports};
 use crate::http::{Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
@@ -92,6 +93,7 @@ pub struct App {
     stages: Stages,
     serving: JoinHandle<()>,
     pool: Pool,
+    timekeeping: Timekeeping,
     store: Arc<RedbStore>,
     bound: Bound,
     drain: Duration,
@@ -125,6 +127,7 @@ impl App {
         };
         let proof = SandboxProof::begin(sandbox, announce).map_err(AppError::Runtime)?;
         let pool = Pool::start(config.workers, &ports, limits)?;
+        let timekeeping = keep_time(&store, &ports).map_err(AppError::Runtime)?;
         let probes: Vec<Box<dyn Probe>> = vec![
             Box::new(StoreProbe(Arc::<RedbStore>::clone(&store))),
             Box::new(pool.probe()),
@@ -134,7 +137,7 @@ impl App {
         let room = Arc::new(room(config, &ports, &store, probes));
         let serving = runtime.spawn(serve(listener, room, shutdown));
         let drain = Duration::from_secs(config.limits.drain_s);
-        Ok(Self { runtime, signals, stages, serving, pool, store, bound, drain })
+        Ok(Self { runtime, signals, stages, serving, pool, timekeeping, store, bound, drain })
     }
 
     /// Where clients come in.
@@ -151,6 +154,7 @@ impl App {
         process::notify_stopping();
         self.signals.exit_on_next(&self.runtime);
         self.stages.advance(Stage::Draining);
+        self.timekeeping.end();
         self.pool.drain(self.drain);
         self.stages.advance(Stage::Closing);
         let closing = {
@@ -171,6 +175,11 @@ fn open_store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<RedbStore>,
     process::make_private(&path).map_err(|source| AppError::DataDir { path, source })?;
     let file = config.data_dir.join(STORE_FILE);
     Ok(RedbStore::open(&file, &config.store, &config.limits, Arc::clone(clock))?)
+}
+
+fn keep_time(store: &Arc<RedbStore>, ports: &Ports) -> std::io::Result<Timekeeping> {
+    let (clock, entropy) = (Arc::clone(&ports.clock), Arc::clone(&ports.entropy));
+    Timekeeping::start(TimePorts { schedules: Arc::<RedbStore>::clone(store), clock, entropy })
 }
 
 fn start_runtime() -> Result<Runtime, AppError> {
@@ -198,6 +207,7 @@ fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, probes: Vec<Box<
     Room {
         store: Arc::clone(&ports.store),
         batches: Arc::<RedbStore>::clone(store),
+        schedules: Arc::<RedbStore>::clone(store),
         clock: Arc::clone(&ports.clock),
         entropy: Arc::clone(&ports.entropy),
         mint: IdMint::default(),

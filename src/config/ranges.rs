@@ -43,6 +43,7 @@ pub(crate) const LIMITS: &[Range] = &[
     ("job_attempts", 1, 1_000),
     ("job_backoff_s", 0, DAY_S),
     ("job_backoff_max_s", 0, 7 * DAY_S),
+    ("schedules", 0, 1_000_000),
     ("job_timeout_s", 1, 30 * DAY_S),
     ("job_timeout_max_s", 1, 30 * DAY_S),
     ("output_bytes", KIB, GIB),

@@ -52,6 +52,8 @@ pub struct Limits {
     pub job_backoff_s: u64,
     /// Longest time before another attempt, seconds.
     pub job_backoff_max_s: u64,
+    /// Schedules of one user; more is a 429.
+    pub schedules: u64,
     /// What a job gets that names no `timeout_s`, seconds.
     pub job_timeout_s: u64,
     /// Longest `timeout_s`, seconds.
@@ -112,6 +114,7 @@ impl Default for Limits {
             job_attempts: 20,
             job_backoff_s: 5,
             job_backoff_max_s: 600,
+            schedules: 1_000,
             job_timeout_s: 3_600,
             job_timeout_max_s: 86_400,
             output_bytes: 4 * 1024 * 1024,

@@ -10,6 +10,8 @@ pub mod job;
 pub mod limits;
 pub mod message;
 pub mod nearest;
+pub mod schedule;
 pub mod secret;
+pub mod timing;
 pub mod tool;
 pub mod usage;

@@ -130,7 +130,9 @@ impl Error {
             Self::HeadersTooLarge(_) => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Encoding(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Host(_) | Self::Origin(_) => StatusCode::FORBIDDEN,
-            Self::Store(StoreError::QueueFull { .. }) => StatusCode::TOO_MANY_REQUESTS,
+            Self::Store(StoreError::QueueFull { .. } | StoreError::SchedulesFull { .. }) => {
+                StatusCode::TOO_MANY_REQUESTS
+            }
             Self::BodiesFull(_) | Self::Store(StoreError::Busy | StoreError::Closed) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
@@ -160,6 +162,7 @@ impl Error {
             Self::Host(_) => "host_not_allowed",
             Self::Origin(_) => "origin_not_allowed",
             Self::Store(StoreError::QueueFull { .. }) => "queue_full",
+            Self::Store(StoreError::SchedulesFull { .. }) => "schedules_full",
             Self::BodiesFull(_) | Self::Store(StoreError::Busy) => "busy",
             Self::Store(StoreError::Closed) => "shutting_down",
             Self::Store(StoreError::Full) => "disk_full",

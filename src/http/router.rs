@@ -36,6 +36,8 @@ enum Route {
     Batch(String),
     Results(String),
     CancelBatch(String),
+    Schedules,
+    Schedule(String),
 }
 
 impl Route {
@@ -55,13 +57,16 @@ impl Route {
             ["v1", "batches", id] if !id.is_empty() => Some(Self::Batch(id.to_owned())),
             ["v1", "batches", id, "results"] => Some(Self::Results(id.to_owned())),
             ["v1", "batches", id, "cancel"] => Some(Self::CancelBatch(id.to_owned())),
+            ["v1", "schedules"] => Some(Self::Schedules),
+            ["v1", "schedules", id] if !id.is_empty() => Some(Self::Schedule(id.to_owned())),
             _ => None,
         }
     }
 
     fn allow(&self) -> &'static str {
         match self {
-            Self::Jobs | Self::Batches => "GET, HEAD, POST, OPTIONS",
+            Self::Jobs | Self::Batches | Self::Schedules => "GET, HEAD, POST, OPTIONS",
+            Self::Schedule(_) => "GET, HEAD, DELETE, OPTIONS",
             Self::Cancel(_) | Self::Retry(_) | Self::CancelBatch(_) => "POST, OPTIONS",
             _ => "GET, HEAD, OPTIONS",
         }
@@ -107,6 +112,8 @@ async fn take(door: &Arc<Door>, request: Request<Incoming>) -> Result<Reply, Err
         // `curl -T file URL` puts.
         (&Method::POST | &Method::PUT, Route::Batches) => v1::batch::upload::upload(door, call, body).await,
         (&Method::POST, Route::CancelBatch(id)) => v1::batch::cancel::cancel(door, &call, id).await,
+        (&Method::POST, Route::Schedules) => v1::schedules::create(door, call, body).await,
+        (&Method::DELETE, Route::Schedule(id)) => v1::schedules::delete(door, &call, id).await,
         (&Method::GET | &Method::HEAD, route) => get(door, &call, route)
             .await
             .unwrap_or_else(|| Err(Error::Method { method: head.method.clone(), allow: route.allow() })),
@@ -126,6 +133,8 @@ async fn get(door: &Arc<Door>, call: &Call, route: &Route) -> Option<Result<Repl
         Route::Batches => v1::batch::show::list(door, call).await,
         Route::Batch(id) => v1::batch::show::show(door, call, id).await,
         Route::Results(id) => v1::batch::results::results(door, call, id).await,
+        Route::Schedules => v1::schedules::list(door, call).await,
+        Route::Schedule(id) => v1::schedules::show(door, call, id).await,
         Route::Cancel(_) | Route::Retry(_) | Route::CancelBatch(_) => return None,
     })
 }

@@ -6,6 +6,7 @@ mod batch;
 mod clock;
 mod model;
 mod probe;
+mod schedule;
 mod stop;
 mod store;
 mod ticket;
@@ -15,6 +16,7 @@ pub use batch::{BatchPage, Batches, LineOutcome, LineResult, NewBatch, NewLine, 
 pub use clock::{Clock, Entropy};
 pub use model::{Chunk, Completion, Model, ModelError, ModelInfo, ModelRequest, Sink};
 pub use probe::Probe;
+pub use schedule::{Fired, SchedulePage, ScheduleQuery, Schedules, Standing};
 pub use stop::{Leash, Stop, StopFlag};
 pub use store::{EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Once, Store, StoreError, Urgency};
 pub use ticket::Ticket;

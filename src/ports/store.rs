@@ -24,6 +24,12 @@ pub enum StoreError {
         /// The bound.
         limit: u64,
     },
+    /// `limits.schedules` schedules of one user are stored already (HTTP: 429).
+    #[error("there are {limit} schedules already (limits.schedules); delete one first")]
+    SchedulesFull {
+        /// The bound.
+        limit: u64,
+    },
     /// The writer's lease is no longer valid; whatever it wanted to write was not written.
     #[error("the lease of {job} is lost")]
     Fenced {

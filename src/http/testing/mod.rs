@@ -1,6 +1,7 @@
 //! A store in memory, a room around it and a client on a pipe, for the tests of this module.
 
 mod client;
+mod schedules;
 mod seams;
 mod store;
 

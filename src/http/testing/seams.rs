@@ -1,5 +1,6 @@
 //! The seams beside the store, as small as they can be, and the room that they make.
 
+use super::schedules::NoSchedules;
 use super::store::MemoryStore;
 use crate::domain::batch::Batch;
 use crate::domain::id::{BatchId, IdMint, UserId};
@@ -150,6 +151,7 @@ pub(crate) fn room(store: &Arc<MemoryStore>) -> Room {
     Room {
         store: Arc::clone(store) as Arc<dyn Store>,
         batches: Arc::new(Rest),
+        schedules: Arc::new(NoSchedules),
         clock: Arc::new(Rest),
         entropy: Arc::new(Rest),
         mint: IdMint::default(),

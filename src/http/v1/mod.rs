@@ -11,6 +11,7 @@ pub(crate) mod list;
 mod once;
 pub(crate) mod output;
 pub(crate) mod retry;
+pub(crate) mod schedules;
 pub(crate) mod show;
 pub(crate) mod spec;
 pub(crate) mod submit;

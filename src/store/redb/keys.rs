@@ -274,7 +274,7 @@ fn status_byte(status: JobStatus) -> u8 {
     }
 }
 
-fn join<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
+pub(super) fn join<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
     debug_assert_eq!(parts.iter().map(|p| p.len()).sum::<usize>(), N, "parts fill the key");
     let mut out = [0; N];
     for (slot, byte) in out.iter_mut().zip(parts.iter().copied().flatten()) {
@@ -284,10 +284,10 @@ fn join<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
 }
 
 /// Reads a key from the front. Widths are fixed by the types above, so it never runs short.
-struct Cut<'a>(&'a [u8]);
+pub(super) struct Cut<'a>(pub(super) &'a [u8]);
 
 impl Cut<'_> {
-    fn take<const N: usize>(&mut self) -> [u8; N] {
+    pub(super) fn take<const N: usize>(&mut self) -> [u8; N] {
         let Some((head, rest)) = self.0.split_first_chunk() else { return [0; N] };
         self.0 = rest;
         *head
@@ -297,11 +297,11 @@ impl Cut<'_> {
         u8::from_be_bytes(self.take())
     }
 
-    fn u32(&mut self) -> u32 {
+    pub(super) fn u32(&mut self) -> u32 {
         u32::from_be_bytes(self.take())
     }
 
-    fn u64(&mut self) -> u64 {
+    pub(super) fn u64(&mut self) -> u64 {
         u64::from_be_bytes(self.take())
     }
 }

@@ -4,6 +4,7 @@ use super::keys::{
     BatchBytes, DelayedBytes, EndedBytes, FairBytes, JobBytes, LineBytes, LogBytes, OnceBytes, OnceDueBytes,
     OwnedBatchBytes, OwnerBytes, ReadyBytes, TurnBytes, WaitingBytes,
 };
+use super::schedule_keys::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
 use super::value;
 use crate::ports::StoreError;
 use redb::{Database, Key, ReadableDatabase, TableDefinition, TableError, Value, WriteTransaction};
@@ -92,6 +93,14 @@ tables! {
     batch_ended BATCH_ENDED: &'static LineBytes => u32;
     /// Batches whose lines are stored and which are not accepted yet.
     filling FILLING: &'static BatchBytes => ();
+    /// How schedules stand: [`crate::domain::schedule::Schedule`].
+    schedules SCHEDULES: &'static ScheduleBytes => Bytes;
+    /// What they ask for: [`crate::domain::schedule::Order`]; written once.
+    schedule_orders SCHEDULE_ORDERS: &'static ScheduleBytes => Bytes;
+    /// Schedules by owner.
+    schedules_owned SCHEDULES_OWNED: &'static ScheduleOwnerBytes => ();
+    /// Schedules that have a next occurrence, by its time.
+    schedules_due SCHEDULES_DUE: &'static ScheduleDueBytes => ();
     /// Idempotency keys and what came of them.
     once ONCE: &'static OnceBytes => Bytes;
     /// When they may be forgotten.
