@@ -15,6 +15,7 @@ use crate::http::{Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
 use crate::ports::{Clock, Entropy, Probe};
 use crate::store::RedbStore;
+use crate::store::options::StoreOptions;
 use crate::tools::{BadBashOption, BashRules, Bounds, Executor, ToolDeps, registered};
 use nanoclaw_sandbox::Sandbox;
 use probes::StoreProbe;
@@ -166,7 +167,8 @@ fn open_store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<RedbStore>,
     let path = config.data_dir.clone();
     process::make_private(&path).map_err(|source| AppError::DataDir { path, source })?;
     let file = config.data_dir.join(STORE_FILE);
-    Ok(RedbStore::open(&file, &config.store, &config.limits, Arc::clone(clock))?)
+    let options = StoreOptions { retention: config.retention.clone(), ..config.store.clone() };
+    Ok(RedbStore::open(&file, &options, &config.limits, Arc::clone(clock))?)
 }
 
 fn start_runtime() -> Result<Runtime, AppError> {

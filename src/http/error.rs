@@ -116,7 +116,7 @@ impl Error {
             Self::BodiesFull(_) | Self::Store(StoreError::Busy | StoreError::Closed) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            Self::Store(StoreError::Full) => StatusCode::INSUFFICIENT_STORAGE,
+            Self::Store(StoreError::Full | StoreError::LowDisk { .. }) => StatusCode::INSUFFICIENT_STORAGE,
             Self::Store(_) | Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -140,7 +140,7 @@ impl Error {
             Self::Store(StoreError::QueueFull { .. }) => "queue_full",
             Self::BodiesFull(_) | Self::Store(StoreError::Busy) => "busy",
             Self::Store(StoreError::Closed) => "shutting_down",
-            Self::Store(StoreError::Full) => "disk_full",
+            Self::Store(StoreError::Full | StoreError::LowDisk { .. }) => "disk_full",
             Self::Store(_) | Self::Internal => "internal",
         }
     }

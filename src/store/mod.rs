@@ -1,8 +1,10 @@
 //! Where jobs and events live. Owns the embedded store behind [`crate::ports::Store`]; refuses to know who reads it.
 
 mod glance;
+mod keep;
 pub mod options;
 mod redb;
 
 pub use self::redb::{OpenError, RedbStore};
 pub use glance::{Glance, glance};
+pub use keep::{Keep, NoTime};

@@ -1,6 +1,7 @@
 //! Where the bytes lie, and the database on top of them. Owns opening, reopening after an I/O error and closing;
 //! refuses to know the tables.
 
+use super::watermark::Space;
 use crate::ports::StoreError;
 use redb::{Database, DatabaseError, ReadTransaction, ReadableDatabase, StorageBackend, WriteTransaction};
 use std::fs::{self, File, OpenOptions};
@@ -27,6 +28,10 @@ pub(super) trait Medium: Send + Sync {
     /// Keeps a copy of it as it is, before its layout of that version is changed.
     fn keep_copy(&self, _version: u64) -> Result<(), io::Error> {
         Ok(())
+    }
+    /// The disk that it lies on; `None` where nobody knows.
+    fn space(&self) -> Option<Space> {
+        None
     }
     /// How large it is, bytes; 0 where nobody knows.
     fn bytes(&self) -> u64;
@@ -71,6 +76,12 @@ impl Medium for InFile {
         fs::copy(&self.0, &copy)?;
         File::open(&copy)?.sync_all()?;
         sync_directory_of(&copy)
+    }
+
+    fn space(&self) -> Option<Space> {
+        let disk = rustix::fs::statvfs(&self.0).ok()?;
+        let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+        Some(Space { free_bytes: bytes(disk.f_bavail), total_bytes: bytes(disk.f_blocks) })
     }
 
     fn bytes(&self) -> u64 {

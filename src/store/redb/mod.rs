@@ -31,6 +31,7 @@ mod submit;
 mod transaction;
 mod value;
 mod watches;
+mod watermark;
 mod work;
 mod writer;
 
@@ -40,6 +41,7 @@ use self::act::{Act, pend};
 use self::batch::Request;
 use self::medium::{Handle, InFile, Made, Medium};
 use self::transaction::Bounds;
+use self::watermark::Mark;
 use self::writer::{Shared, Writer};
 use super::options::StoreOptions;
 use crate::domain::event::Record;
@@ -77,8 +79,7 @@ impl RedbStore {
         limits: &Limits,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, OpenError> {
-        let (options, bounds) = (options.clone(), Bounds::from(limits));
-        Self::open_medium(Box::new(InFile(path.to_owned())), path, (options, bounds), clock)
+        Self::open_medium(Box::new(InFile(path.to_owned())), path, (options, limits), clock)
     }
 
     /// Opens whatever `make` makes, and makes it anew each time the store has to reopen after an I/O error.
@@ -88,8 +89,7 @@ impl RedbStore {
         limits: &Limits,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, OpenError> {
-        let (options, bounds) = (options.clone(), Bounds::from(limits));
-        Self::open_medium(Box::new(Made(make)), Path::new("(made)"), (options, bounds), clock)
+        Self::open_medium(Box::new(Made(make)), Path::new("(made)"), (options, limits), clock)
     }
 
     /// Writes what was asked for before, settles the file and ends the writer. Later writes and reads answer
@@ -106,7 +106,7 @@ impl RedbStore {
     fn open_medium(
         medium: Box<dyn Medium>,
         path: &Path,
-        (options, bounds): (StoreOptions, Bounds),
+        (options, limits): (&StoreOptions, &Limits),
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, OpenError> {
         let unusable = |e: StoreError| OpenError::Unusable { path: path.to_owned(), reason: e.to_string() };
@@ -117,8 +117,9 @@ impl RedbStore {
         let shared = Arc::new(Shared {
             medium,
             handle: Handle::new(database),
-            options,
-            bounds,
+            options: options.clone(),
+            bounds: Bounds::from(limits),
+            mark: Mark::from(limits),
             clock,
             backlog: batch::Backlog::default(),
             watches: watches::Watches::default(),

@@ -20,6 +20,7 @@ impl Act for Submit {
     type Out = Vec<Job>;
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Vec<Job>, StoreError> {
+        transaction.refuse_low_disk()?;
         let limit = transaction.bounds.queue_jobs;
         let count = u64::try_from(self.0.len()).unwrap_or(u64::MAX);
         if transaction.counters.unfinished.saturating_add(count) > limit {

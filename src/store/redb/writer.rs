@@ -10,6 +10,7 @@ use super::recover::{Cause, Recover};
 use super::schema::Tables;
 use super::transaction::{Bounds, Landing, Transaction};
 use super::watches::Watches;
+use super::watermark::{Mark, Watermark};
 use super::work::Work;
 use crate::domain::id::JobId;
 use crate::ports::{Clock, Stop, StoreError};
@@ -33,6 +34,7 @@ pub(super) struct Shared {
     pub(super) handle: Handle,
     pub(super) options: StoreOptions,
     pub(super) bounds: Bounds,
+    pub(super) mark: Mark,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) backlog: Backlog,
     pub(super) watches: Watches,
@@ -49,13 +51,21 @@ pub(super) struct Writer {
     is_broken: bool,
     /// Jobs of failed groups: nobody knows what reached the disk until it is reopened.
     unsure: Vec<JobId>,
+    watermark: Watermark,
 }
 
 impl Writer {
     /// A writer on an open store; recovers what the last process left running.
     pub(super) fn start(shared: Arc<Shared>) -> Result<Self, StoreError> {
-        let mut writer =
-            Self { shared, leases: Leases::new(), is_settled: false, is_broken: false, unsure: Vec::new() };
+        let watermark = Watermark::new(shared.mark);
+        let mut writer = Self {
+            shared,
+            leases: Leases::new(),
+            is_settled: false,
+            is_broken: false,
+            unsure: Vec::new(),
+            watermark,
+        };
         writer.recover(Cause::Crash)?;
         Ok(writer)
     }
@@ -135,6 +145,8 @@ impl Writer {
         let tables = Tables::open(&writing)?;
         let now_ms = self.shared.clock.now_ms();
         let mut transaction = Transaction::new(tables, &self.leases, self.shared.bounds, now_ms)?;
+        let clock = &self.shared.clock;
+        transaction.low_disk = self.watermark.look(self.shared.medium.as_ref(), clock.monotonic_ms());
         for write in writes {
             write.apply(&mut transaction)?;
         }
