@@ -10,8 +10,11 @@ mod append;
 mod batch;
 mod cancel;
 mod claim;
+mod compact;
 mod error;
 mod finish;
+mod fold;
+mod forget;
 mod history;
 mod keys;
 mod lease;
@@ -28,6 +31,7 @@ mod retention;
 mod row;
 mod schema;
 mod submit;
+mod sweeper;
 mod transaction;
 mod value;
 mod watches;
@@ -113,6 +117,9 @@ impl RedbStore {
         medium.provide().map_err(|e| refused(path, e))?;
         let database = open_patiently(medium.as_ref(), options.cache_bytes).map_err(|e| refused(path, e))?;
         migrate::prepare(&database, medium.as_ref(), path)?;
+        let database =
+            compact::compact_if_worth(database, medium.as_ref(), options.cache_bytes, clock.as_ref())
+                .map_err(|e| refused(path, e))?;
         let (channel, requests) = sync_channel(options.channel_writes.max(1));
         let shared = Arc::new(Shared {
             medium,

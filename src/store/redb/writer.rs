@@ -8,6 +8,7 @@ use super::medium::{Handle, Medium};
 use super::probe::Probe;
 use super::recover::{Cause, Recover};
 use super::schema::Tables;
+use super::sweeper::{Moment, Sweeper};
 use super::transaction::{Bounds, Landing, Transaction};
 use super::watches::Watches;
 use super::watermark::{Mark, Watermark};
@@ -52,12 +53,15 @@ pub(super) struct Writer {
     /// Jobs of failed groups: nobody knows what reached the disk until it is reopened.
     unsure: Vec<JobId>,
     watermark: Watermark,
+    sweeper: Sweeper,
 }
 
 impl Writer {
     /// A writer on an open store; recovers what the last process left running.
     pub(super) fn start(shared: Arc<Shared>) -> Result<Self, StoreError> {
         let watermark = Watermark::new(shared.mark);
+        let seen_ms = shared.handle.read(super::schema::counters)?.seen_ms;
+        let sweeper = Sweeper::new(shared.options.retention.clone(), moment(&*shared.clock), seen_ms);
         let mut writer = Self {
             shared,
             leases: Leases::new(),
@@ -65,6 +69,7 @@ impl Writer {
             is_broken: false,
             unsure: Vec::new(),
             watermark,
+            sweeper,
         };
         writer.recover(Cause::Crash)?;
         Ok(writer)
@@ -76,15 +81,21 @@ impl Writer {
             match self.next(channel) {
                 Ok(Request::Write(first)) => {
                     let batch = Batch::gather(first, channel, &self.shared);
-                    let closes = batch.closes;
+                    let (closes, is_last) = (batch.closes, batch.is_last);
                     let quick = self.wants_quick_repair(&batch);
                     self.write(batch.writes, quick);
                     if closes {
                         break;
                     }
+                    if is_last {
+                        self.sweep_if_due();
+                    }
                 }
                 Err(RecvTimeoutError::Timeout) if self.is_broken => drop(self.heal()),
-                Err(RecvTimeoutError::Timeout) => self.settle(),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.settle();
+                    self.sweep_if_due();
+                }
                 Ok(Request::Close) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
@@ -99,7 +110,7 @@ impl Writer {
         if self.is_broken {
             channel.recv_timeout(HEAL_EVERY)
         } else if self.is_settled {
-            channel.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            channel.recv_timeout(self.sweeper.wait(self.shared.clock.monotonic_ms()))
         } else {
             channel.recv_timeout(Duration::from_millis(self.shared.options.settle_ms))
         }
@@ -214,6 +225,19 @@ impl Writer {
         Ok(())
     }
 
+    /// Silence: a share of retention's work, if it is time. What it wants to be told of, it tells.
+    fn sweep_if_due(&mut self) {
+        if self.is_broken || !self.sweeper.is_due(self.shared.clock.monotonic_ms()) {
+            return;
+        }
+        let Some(sweep) = self.sweeper.look(moment(&*self.shared.clock)) else { return };
+        let (sweep, more) = pend(sweep);
+        self.write(vec![sweep], true);
+        if more.wait() == Ok(true) {
+            self.sweeper.hurry(self.shared.clock.monotonic_ms());
+        }
+    }
+
     /// Silence: one commit that makes the next open quick.
     fn settle(&mut self) {
         if !self.is_settled && !self.is_broken {
@@ -224,6 +248,10 @@ impl Writer {
             self.is_settled = true;
         }
     }
+}
+
+fn moment(clock: &dyn Clock) -> Moment {
+    Moment { wall_ms: clock.now_ms(), monotonic_ms: clock.monotonic_ms() }
 }
 
 fn settle_all(writes: Vec<Box<dyn Pending>>, verdict: &Result<(), StoreError>) {
