@@ -25,5 +25,8 @@ mod order;
 #[path = "store_contract/recovery.rs"]
 mod recovery;
 #[cfg(test)]
+#[path = "store_contract/retention.rs"]
+mod retention;
+#[cfg(test)]
 #[path = "store_contract/rig.rs"]
 mod rig;

@@ -93,7 +93,7 @@ pub(crate) async fn open(door: &Arc<Door>, asked: Asked) -> Result<Opened, Error
         door: Arc::clone(door),
         shutdown: door.shutdown.clone(),
         newest,
-        renderer: Renderer::new(asked.wire, asked.text),
+        renderer: Renderer::new(asked.wire, asked.text).after(asked.after),
         cursor: asked.after,
         last_seq: u64::MAX,
         opening: None,
