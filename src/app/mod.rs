@@ -13,7 +13,7 @@ use crate::engine::pool::{Pool, PoolError};
 use crate::engine::{DriveLimits, Ports};
 use crate::http::{Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
-use crate::ports::{Clock, Entropy, Probe};
+use crate::ports::{Backup, Clock, Entropy, Probe};
 use crate::store::RedbStore;
 use crate::store::options::StoreOptions;
 use crate::tools::{BadBashOption, BashRules, Bounds, Executor, ToolDeps, registered};
@@ -22,7 +22,7 @@ use probes::StoreProbe;
 pub use proof::Announce;
 use proof::SandboxProof;
 use signals::StopSignals;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use system::{SystemClock, SystemEntropy};
@@ -128,7 +128,8 @@ impl App {
             Box::new(proof.probe()),
         ];
         let (stages, shutdown) = Stages::new();
-        let room = Arc::new(room(config, &ports, probes));
+        let backup = Arc::<RedbStore>::clone(&store);
+        let room = Arc::new(room(config, &ports, backup, probes));
         let serving = runtime.spawn(serve(listener, room, shutdown));
         let drain = Duration::from_secs(config.limits.drain_s);
         Ok(Self { runtime, signals, stages, serving, pool, store, bound, drain })
@@ -163,9 +164,13 @@ impl App {
     }
 }
 
+/// Makes the data directory, for its owner alone.
+pub fn provide_data_dir(dir: &Path) -> Result<(), AppError> {
+    process::make_private(dir).map_err(|source| AppError::DataDir { path: dir.to_owned(), source })
+}
+
 fn open_store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<RedbStore>, AppError> {
-    let path = config.data_dir.clone();
-    process::make_private(&path).map_err(|source| AppError::DataDir { path, source })?;
+    provide_data_dir(&config.data_dir)?;
     let file = config.data_dir.join(STORE_FILE);
     let options = StoreOptions { retention: config.retention.clone(), ..config.store.clone() };
     Ok(RedbStore::open(&file, &options, &config.limits, Arc::clone(clock))?)
@@ -192,9 +197,10 @@ fn listen(runtime: &Runtime, wanted: &Listen) -> Result<Listener, AppError> {
     bound.map_err(|source| AppError::Listen { listen: wanted.to_string(), source })
 }
 
-fn room(config: &Config, ports: &Ports, probes: Vec<Box<dyn Probe>>) -> Room {
+fn room(config: &Config, ports: &Ports, backup: Arc<dyn Backup>, probes: Vec<Box<dyn Probe>>) -> Room {
     Room {
         store: Arc::clone(&ports.store),
+        backup,
         clock: Arc::clone(&ports.clock),
         entropy: Arc::clone(&ports.entropy),
         mint: IdMint::default(),

@@ -81,6 +81,9 @@ pub(crate) enum Error {
     /// A web page that nobody allowed.
     #[error("origin {0} is not allowed; if it is yours, add it to allowed_origins in the configuration")]
     Origin(String),
+    /// A backup is being made, or fetched.
+    #[error("another backup is under way; there is one at a time, try again when it is done")]
+    BackupRunning,
     /// The store said no.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -105,7 +108,7 @@ impl Error {
             Self::Invalid { .. } | Self::ModelNotFound { .. } => StatusCode::BAD_REQUEST,
             Self::NotFound(_) => StatusCode::NOT_FOUND,
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
-            Self::NotFinished(_) | Self::NoOutput { .. } => StatusCode::CONFLICT,
+            Self::NotFinished(_) | Self::NoOutput { .. } | Self::BackupRunning => StatusCode::CONFLICT,
             Self::BodyTooLarge(_) | Self::InputTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::BodyTimeout(_) => StatusCode::REQUEST_TIMEOUT,
             Self::TargetTooLong(_) => StatusCode::URI_TOO_LONG,
@@ -129,6 +132,7 @@ impl Error {
             Self::Method { .. } => "method_not_allowed",
             Self::NotFinished(_) => "job_not_finished",
             Self::NoOutput { .. } => "no_output",
+            Self::BackupRunning => "backup_running",
             Self::BodyTooLarge(_) => "body_too_large",
             Self::InputTooLarge(_) => "input_too_large",
             Self::BodyTimeout(_) => "body_timeout",

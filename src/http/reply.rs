@@ -1,6 +1,7 @@
 //! Answers. Owns their shapes (JSON, text, empty, stream) and the headers that all of one shape carry; refuses to
 //! decide what is said.
 
+use super::file_body::FileBody;
 use super::stream::EventBody;
 use bytes::Bytes;
 use http_body_util::Full;
@@ -22,6 +23,7 @@ pub(crate) type Reply = Response<ReplyBody>;
 pub(crate) enum ReplyBody {
     Whole(Full<Bytes>),
     Events(EventBody),
+    File(FileBody),
 }
 
 impl Body for ReplyBody {
@@ -35,6 +37,7 @@ impl Body for ReplyBody {
         match self.get_mut() {
             Self::Whole(whole) => Pin::new(whole).poll_frame(cx).map_err(|never: Infallible| match never {}),
             Self::Events(events) => Pin::new(events).poll_frame(cx),
+            Self::File(file) => file.poll_frame(cx),
         }
     }
 
@@ -42,6 +45,7 @@ impl Body for ReplyBody {
         match self {
             Self::Whole(whole) => whole.is_end_stream(),
             Self::Events(_) => false,
+            Self::File(file) => file.left() == 0,
         }
     }
 
@@ -49,6 +53,7 @@ impl Body for ReplyBody {
         match self {
             Self::Whole(whole) => whole.size_hint(),
             Self::Events(_) => SizeHint::default(),
+            Self::File(file) => SizeHint::with_exact(file.left()),
         }
     }
 }
@@ -86,6 +91,15 @@ pub(crate) fn events(content_type: &'static str, body: EventBody) -> Reply {
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-store"));
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    reply
+}
+
+/// A file, to be kept by whoever asked and by nobody in between.
+pub(crate) fn file(body: FileBody) -> Reply {
+    let mut reply = Response::new(ReplyBody::File(body));
+    let headers = reply.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     reply
 }
 

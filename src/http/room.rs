@@ -2,13 +2,15 @@
 
 use crate::domain::id::{IdMint, JobId};
 use crate::domain::limits::Limits;
-use crate::ports::{Clock, Entropy, Model, Probe, Store, Toolbox};
+use crate::ports::{Backup, Clock, Entropy, Model, Probe, Store, Toolbox};
 use std::sync::Arc;
 
 /// Everything that a request may need.
 pub struct Room {
     /// The durable truth.
     pub store: Arc<dyn Store>,
+    /// Copies the durable truth.
+    pub backup: Arc<dyn Backup>,
     /// When a job was accepted.
     pub clock: Arc<dyn Clock>,
     /// What makes ids unguessable.

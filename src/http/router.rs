@@ -31,6 +31,7 @@ enum Route {
     Output(String),
     Events(String),
     Cancel(String),
+    Backup,
 }
 
 impl Route {
@@ -40,6 +41,7 @@ impl Route {
         match *segments.as_slice() {
             ["healthz"] => Some(Self::Alive),
             ["readyz"] => Some(Self::Ready),
+            ["v1", "backup"] => Some(Self::Backup),
             ["v1", "jobs"] => Some(Self::Jobs),
             ["v1", "jobs", id] if !id.is_empty() => Some(Self::Job(id.to_owned())),
             ["v1", "jobs", id, "output"] => Some(Self::Output(id.to_owned())),
@@ -109,6 +111,7 @@ async fn get(door: &Arc<Door>, call: &Call, route: &Route) -> Option<Result<Repl
         Route::Job(id) => v1::show::show(door, call, id).await,
         Route::Output(id) => v1::output::output(door, call, id).await,
         Route::Events(id) => v1::events::events(door, call, id).await,
+        Route::Backup => v1::backup::backup(door, call).await,
         Route::Cancel(_) => return None,
     })
 }

@@ -48,8 +48,8 @@ pub(crate) struct Asked {
 
 /// The body broke off; the client sees a cut connection, never a clean end that is none.
 #[derive(Debug, thiserror::Error)]
-#[error("the event stream was cut off: {0}")]
-pub(crate) struct Cut(String);
+#[error("the body was cut off: {0}")]
+pub(crate) struct Cut(pub(crate) String);
 
 /// What to do when the reader goes away before the job's end; disarmed by the end and by a shutdown.
 pub(crate) trait Farewell: Send {

@@ -2,6 +2,7 @@
 //! Owns traits and the values that cross them, each with the little that it takes to be one (a flag that can be waited
 //! on, a ticket that resolves); refuses whatever stands behind a trait.
 
+mod backup;
 mod clock;
 mod model;
 mod probe;
@@ -10,6 +11,7 @@ mod store;
 mod ticket;
 mod tool;
 
+pub use backup::Backup;
 pub use clock::{Clock, Entropy};
 pub use model::{Chunk, Completion, Model, ModelError, ModelInfo, ModelRequest, Sink};
 pub use probe::Probe;

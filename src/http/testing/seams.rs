@@ -6,8 +6,8 @@ use crate::domain::limits::Limits;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
 use crate::http::room::Room;
 use crate::ports::{
-    Clock, Completion, Entropy, Journal, Leash, Model, ModelError, ModelInfo, ModelRequest, Probe, Sink,
-    StopFlag, Store, ToolContext, Toolbox,
+    Backup, Clock, Completion, Entropy, Journal, Leash, Model, ModelError, ModelInfo, ModelRequest, Probe,
+    Sink, StopFlag, Store, StoreError, ToolContext, Toolbox,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +24,14 @@ impl Clock for Rest {
         0
     }
     fn pause(&self, _: &StopFlag, _: Duration) {}
+}
+
+impl Backup for Rest {
+    fn copy(&self) -> Result<std::fs::File, StoreError> {
+        let mut file = tempfile::tempfile()?;
+        std::io::Write::write_all(&mut file, &vec![7; 600_000])?;
+        Ok(file)
+    }
 }
 
 impl Entropy for Rest {
@@ -116,6 +124,7 @@ impl Probe for Counted {
 pub(crate) fn room(store: &Arc<MemoryStore>) -> Room {
     Room {
         store: Arc::clone(store) as Arc<dyn Store>,
+        backup: Arc::new(Rest),
         clock: Arc::new(Rest),
         entropy: Arc::new(Rest),
         mint: IdMint::default(),

@@ -41,6 +41,18 @@ pub(super) fn prepare(database: &Database, medium: &dyn Medium, path: &Path) -> 
     }
 }
 
+/// Refuses what this build cannot read, and what is no store at all, without changing anything.
+pub(super) fn refuse_newer(database: &Database, path: &Path) -> Result<(), OpenError> {
+    let unusable = |reason: String| OpenError::Unusable { path: path.to_owned(), reason };
+    match schema::inspect(database).map_err(|e| unusable(e.to_string()))? {
+        Layout::Known(found) if found > schema::VERSION => {
+            Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION })
+        }
+        Layout::Known(_) => Ok(()),
+        Layout::Empty => Err(unusable("it is a database, but no NanoClaw store".to_owned())),
+    }
+}
+
 fn found(database: &Database) -> Result<(), StoreError> {
     let writing = database.begin_write()?;
     Tables::open(&writing)?.found()?;

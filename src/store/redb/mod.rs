@@ -7,6 +7,7 @@
 
 mod act;
 mod append;
+mod backup;
 mod batch;
 mod cancel;
 mod claim;
@@ -27,6 +28,7 @@ mod queue;
 mod read;
 mod recover;
 mod release;
+mod restore;
 mod retention;
 mod row;
 mod schema;
@@ -39,7 +41,9 @@ mod watermark;
 mod work;
 mod writer;
 
+pub use self::backup::backup_closed;
 pub use self::error::OpenError;
+pub use self::restore::restore;
 
 use self::act::{Act, pend};
 use self::batch::Request;
@@ -48,6 +52,7 @@ use self::transaction::Bounds;
 use self::watermark::Mark;
 use self::writer::{Shared, Writer};
 use super::options::StoreOptions;
+use super::{Glance, glance};
 use crate::domain::event::Record;
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Ending, Job};

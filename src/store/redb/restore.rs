@@ -1,0 +1,69 @@
+//! Putting a backup in the store's place. Owns the order: nobody may hold the store, the backup is copied and looked through
+//! before anything is touched, what was there is kept under another name. Refuses files that are no store, newer ones, and
+//! damaged ones.
+
+use super::error::OpenError;
+use super::medium::InFile;
+use super::migrate::refuse_newer;
+use super::{Glance, glance, open_patiently, refused};
+use crate::store::draft::{Draft, sync_directory_of, with_suffix};
+use redb::{Database, DatabaseError};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+const CACHE_BYTES: usize = 16 * 1024 * 1024;
+
+/// Makes `from` the store; tells where the one that was there before is kept, if there was one. `now_s` is part of that name.
+pub fn restore(store: &Path, from: &Path, now_s: u64) -> Result<Option<PathBuf>, OpenError> {
+    let held = hold(store)?;
+    if read(from, glance(from))? != Glance::Store {
+        let reason = "it is no NanoClaw store, nor a backup of one".to_owned();
+        return Err(OpenError::Unusable { path: from.to_owned(), reason });
+    }
+    let draft = read(store, Draft::begin(store))?;
+    read(from, File::open(from).and_then(|mut from| io::copy(&mut from, &mut draft.file())))?;
+    prove(draft.path(), from)?;
+    let kept = read(store, keep(store, now_s))?;
+    read(store, draft.finish())?;
+    drop(held); // until now no server could have opened what was about to be replaced
+    Ok(kept)
+}
+
+/// The lock of the store that is there. One that cannot be opened has no server, and is what a restore is for.
+fn hold(store: &Path) -> Result<Option<Database>, OpenError> {
+    if read(store, glance(store))? != Glance::Store {
+        return Ok(None);
+    }
+    match open_patiently(&InFile(store.to_owned()), CACHE_BYTES) {
+        Err(error @ DatabaseError::DatabaseAlreadyOpen) => Err(refused(store, error)),
+        other => Ok(other.ok()),
+    }
+}
+
+/// Opens the copy and looks through all of it; messages name the file that it was copied from.
+fn prove(copy: &Path, from: &Path) -> Result<(), OpenError> {
+    let unusable = |reason: String| OpenError::Unusable { path: from.to_owned(), reason };
+    let mut database =
+        open_patiently(&InFile(copy.to_owned()), CACHE_BYTES).map_err(|e| unusable(e.to_string()))?;
+    match database.check_integrity() {
+        Ok(true) => refuse_newer(&database, from),
+        Ok(false) => Err(unusable("it is damaged".to_owned())),
+        Err(error) => Err(unusable(format!("it is damaged: {error}"))),
+    }
+}
+
+/// Gives what is there a second name, so that the store never has none; where that is impossible, another one.
+fn keep(store: &Path, now_s: u64) -> io::Result<Option<PathBuf>> {
+    if !store.exists() {
+        return Ok(None);
+    }
+    let kept = with_suffix(store, &format!(".before-restore-{now_s}"));
+    fs::hard_link(store, &kept).or_else(|_| fs::rename(store, &kept))?;
+    sync_directory_of(&kept)?;
+    Ok(Some(kept))
+}
+
+fn read<T>(path: &Path, outcome: io::Result<T>) -> Result<T, OpenError> {
+    outcome.map_err(|source| OpenError::Io { path: path.to_owned(), source })
+}
