@@ -1,6 +1,9 @@
 //! The store against its port: what every method promises, on a real file, crashes by copying that file.
 
 #[cfg(test)]
+#[path = "store_contract/backup.rs"]
+mod backup;
+#[cfg(test)]
 #[path = "store_contract/cancel.rs"]
 mod cancel;
 #[cfg(test)]

@@ -70,6 +70,8 @@ pub(super) fn restore(
 ) -> Result<(), CliError> {
     provide_data_dir(&config.data_dir).map_err(|error| CliError::failed(error.to_string()))?;
     let store = config.data_dir.join(STORE_FILE);
+    // A damaged backup may make the store's library panic; that is caught, and said in plain words.
+    std::panic::set_hook(Box::new(|_| {}));
     let kept = put_back(&store, &args.file, clock.now_ms() / 1_000).map_err(|error| explain(&error))?;
     if let Some(kept) = kept {
         terminal.say(&format!("what was there before is kept as {}", kept.display()));

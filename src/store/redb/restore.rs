@@ -5,12 +5,11 @@
 use super::error::OpenError;
 use super::medium::InFile;
 use super::migrate::refuse_newer;
-use super::{Glance, glance, open_patiently, refused};
+use super::{Glance, LOCK_PAUSE, LOCK_TRIES, glance, open_patiently};
 use crate::store::draft::{Draft, sync_directory_of, with_suffix};
-use redb::{Database, DatabaseError};
-use std::fs::{self, File};
-use std::io;
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::{io, panic};
 
 const CACHE_BYTES: usize = 16 * 1024 * 1024;
 
@@ -30,19 +29,31 @@ pub fn restore(store: &Path, from: &Path, now_s: u64) -> Result<Option<PathBuf>,
     Ok(kept)
 }
 
-/// The lock of the store that is there. One that cannot be opened has no server, and is what a restore is for.
-fn hold(store: &Path) -> Result<Option<Database>, OpenError> {
-    if read(store, glance(store))? != Glance::Store {
-        return Ok(None);
+/// The lock of the store that is there, the same that redb takes; whether it still opens does not matter.
+fn hold(store: &Path) -> Result<Option<File>, OpenError> {
+    let file = match File::options().read(true).write(true).open(store) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => read(store, other)?,
+    };
+    for _ in 0..LOCK_TRIES {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::park_timeout(LOCK_PAUSE),
+            Err(TryLockError::Error(error)) => return read(store, Err(error)),
+            Ok(()) => return Ok(Some(file)),
+        }
     }
-    match open_patiently(&InFile(store.to_owned()), CACHE_BYTES) {
-        Err(error @ DatabaseError::DatabaseAlreadyOpen) => Err(refused(store, error)),
-        other => Ok(other.ok()),
-    }
+    Err(OpenError::Locked { path: store.to_owned() })
 }
 
-/// Opens the copy and looks through all of it; messages name the file that it was copied from.
+/// Opens the copy and looks through all of it; messages name the file that it was copied from. redb trusts its pages: what
+/// it meets in a damaged one may be a panic, which is an answer, too.
 fn prove(copy: &Path, from: &Path) -> Result<(), OpenError> {
+    panic::catch_unwind(|| look_through(copy, from)).unwrap_or_else(|_| {
+        Err(OpenError::Unusable { path: from.to_owned(), reason: "it is damaged".to_owned() })
+    })
+}
+
+fn look_through(copy: &Path, from: &Path) -> Result<(), OpenError> {
     let unusable = |reason: String| OpenError::Unusable { path: from.to_owned(), reason };
     let mut database =
         open_patiently(&InFile(copy.to_owned()), CACHE_BYTES).map_err(|e| unusable(e.to_string()))?;
