@@ -46,12 +46,11 @@ pub(super) fn backup(
     }
     let unwritable = |error| CliError::failed(format!("cannot write '{shown}': {error}"));
     let draft = Draft::begin(&args.file).map_err(unwritable)?;
-    let (bytes, source) = match client.download("/v1/backup")? {
-        Some((bytes, body)) => (receive(body, bytes, &draft, terminal)?, client.base().to_owned()),
-        None => {
-            let store = config()?.data_dir.join(STORE_FILE);
-            (copy_closed(&store, client, &draft)?, store.display().to_string())
-        }
+    let (bytes, source) = if let Some((bytes, body)) = client.download("/v1/backup")? {
+        (receive(body, bytes, &draft, terminal)?, client.base().to_owned())
+    } else {
+        let store = config()?.data_dir.join(STORE_FILE);
+        (copy_closed(&store, client, &draft)?, store.display().to_string())
     };
     match glance(draft.path()) {
         Ok(Glance::Store) => draft.finish().map_err(unwritable)?,

@@ -77,7 +77,7 @@ fn step(writing: &WriteTransaction, from: u64) -> Result<(), StoreError> {
 
 /// 1 → 2: the ready queue tells since when a job waits, and ended jobs have an index.
 fn ready_since_and_ended(writing: &WriteTransaction) -> Result<(), StoreError> {
-    let waiting = {
+    let places = {
         let (old, jobs) = (writing.open_table(READY_1)?, writing.open_table(JOBS)?);
         let read = |entry: Result<_, redb::StorageError>| -> Result<(ReadyBytes, Waiting), StoreError> {
             let (place, job): (redb::AccessGuard<'_, &ReadyBytes>, redb::AccessGuard<'_, &JobBytes>) = entry?;
@@ -90,7 +90,7 @@ fn ready_since_and_ended(writing: &WriteTransaction) -> Result<(), StoreError> {
     };
     writing.delete_table(READY_1)?;
     let mut ready = writing.open_table(READY)?;
-    for (place, waiting) in waiting {
+    for (place, waiting) in places {
         ready.insert(&place, &waiting.encode())?;
     }
     let (jobs, mut ended) = (writing.open_table(JOBS)?, writing.open_table(ENDED)?);

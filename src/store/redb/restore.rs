@@ -8,6 +8,7 @@ use super::migrate::refuse_newer;
 use super::{Glance, LOCK_PAUSE, LOCK_TRIES, glance, open_patiently};
 use crate::store::draft::{Draft, sync_directory_of, with_suffix};
 use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 use std::{io, panic};
 
@@ -23,6 +24,7 @@ pub fn restore(store: &Path, from: &Path, now_s: u64) -> Result<Option<PathBuf>,
     let draft = read(store, Draft::begin(store))?;
     read(from, File::open(from).and_then(|mut from| io::copy(&mut from, &mut draft.file())))?;
     prove(draft.path(), from)?;
+    read(store, give_to_owner(&draft, store))?;
     let kept = read(store, keep(store, now_s))?;
     read(store, draft.finish())?;
     drop(held); // until now no server could have opened what was about to be replaced
@@ -62,6 +64,16 @@ fn look_through(copy: &Path, from: &Path) -> Result<(), OpenError> {
         Ok(false) => Err(unusable("it is damaged".to_owned())),
         Err(error) => Err(unusable(format!("it is damaged: {error}"))),
     }
+}
+
+/// root may restore a service's store: it has to be the service's again, which owns the directory.
+fn give_to_owner(draft: &Draft, store: &Path) -> io::Result<()> {
+    let parent = store.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let (mine, directory) = (draft.file().metadata()?, fs::metadata(parent.unwrap_or(Path::new(".")))?);
+    if (mine.uid(), mine.gid()) == (directory.uid(), directory.gid()) {
+        return Ok(());
+    }
+    fchown(draft.file(), Some(directory.uid()), Some(directory.gid()))
 }
 
 /// Gives what is there a second name, so that the store never has none; where that is impossible, another one.

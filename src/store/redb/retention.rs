@@ -33,10 +33,11 @@ const SWEEP_BYTES: usize = 4 * 1024 * 1024;
 
 /// What ended before these moments is due, unix milliseconds; `None`: nothing ever is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_field_names, reason = "the unit stands last")]
 pub(super) struct Sweep {
-    pub(super) deltas_ms: Option<u64>,
-    pub(super) events_ms: Option<u64>,
-    pub(super) jobs_ms: Option<u64>,
+    pub(super) deltas_before_ms: Option<u64>,
+    pub(super) events_before_ms: Option<u64>,
+    pub(super) jobs_before_ms: Option<u64>,
 }
 
 /// What is done to a job.
@@ -47,28 +48,34 @@ enum Loss {
     All,
 }
 
+impl Sweep {
+    /// What is due in which stage, the largest loss first: what goes altogether need not be folded before.
+    fn losses(&self) -> impl Iterator<Item = (Loss, u8, u64)> {
+        let losses: [(Loss, Option<u64>, &'static [u8]); 3] = [
+            (Loss::All, self.jobs_before_ms, &STAGES),
+            (Loss::Events, self.events_before_ms, &[WHOLE, FOLDED]),
+            (Loss::Deltas, self.deltas_before_ms, &[WHOLE]),
+        ];
+        let stages = |(loss, before_ms, stages): (Loss, Option<u64>, &'static [u8])| {
+            stages.iter().filter_map(move |stage| Some((loss, *stage, before_ms?)))
+        };
+        losses.into_iter().flat_map(stages)
+    }
+}
+
 impl Act for Sweep {
     /// Whether more is due.
     type Out = bool;
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<bool, StoreError> {
         let (mut jobs, mut bytes) = (0, 0);
-        // The largest loss first: what goes altogether need not be folded before.
-        let losses: [(Loss, Option<u64>, &[u8]); 3] = [
-            (Loss::All, self.jobs_ms, &STAGES),
-            (Loss::Events, self.events_ms, &[WHOLE, FOLDED]),
-            (Loss::Deltas, self.deltas_ms, &[WHOLE]),
-        ];
-        for (loss, before_ms, stages) in losses {
-            let Some(before_ms) = before_ms else { continue };
-            for stage in stages {
-                for key in transaction.due(*stage, before_ms)? {
-                    if jobs >= SWEEP_JOBS || bytes >= SWEEP_BYTES {
-                        return Ok(true);
-                    }
-                    jobs += 1;
-                    bytes += transaction.shrink(key, loss)?;
+        for (loss, stage, before_ms) in self.losses() {
+            for key in transaction.due(stage, before_ms)? {
+                if jobs >= SWEEP_JOBS || bytes >= SWEEP_BYTES {
+                    return Ok(true);
                 }
+                jobs += 1;
+                bytes += transaction.shrink(key, loss)?;
             }
         }
         Ok(jobs >= SWEEP_JOBS)

@@ -69,7 +69,11 @@ impl Sweeper {
         self.distrusts_until_ms = None;
         let before = |keep: crate::store::Keep| keep.cutoff_ms(now.wall_ms);
         let RetentionOptions { deltas, events, jobs } = &self.options;
-        Some(Sweep { deltas_ms: before(*deltas), events_ms: before(*events), jobs_ms: before(*jobs) })
+        Some(Sweep {
+            deltas_before_ms: before(*deltas),
+            events_before_ms: before(*events),
+            jobs_before_ms: before(*jobs),
+        })
     }
 
     /// More is due than one transaction does: the next look is at the next silence.
@@ -108,7 +112,8 @@ mod tests {
         assert_eq!(sweeper.wait(EVERY_MS - 5), Duration::from_millis(5));
         let now = START + EVERY_MS;
         let sweep = sweeper.look(at(now, EVERY_MS));
-        let expected = Sweep { deltas_ms: Some(now - HOUR), events_ms: None, jobs_ms: Some(now - 2 * HOUR) };
+        let (deltas, jobs) = (Some(now - HOUR), Some(now - 2 * HOUR));
+        let expected = Sweep { deltas_before_ms: deltas, events_before_ms: None, jobs_before_ms: jobs };
         assert_eq!(sweep, Some(expected));
         assert!(!sweeper.is_due(EVERY_MS + 1));
         sweeper.hurry(EVERY_MS + 1);
