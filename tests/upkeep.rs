@@ -9,11 +9,16 @@
 
 mod support;
 
+use nanoclaw::domain::limits::Limits;
+use nanoclaw::ports::{Clock, StopFlag, Store};
+use nanoclaw::store::options::{RetentionOptions, StoreOptions};
+use nanoclaw::store::{Keep, RedbStore};
 use serde_json::json;
 use std::path::Path;
 use std::process::Output;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use support::{Server, command};
 
 /// Where nobody listens.
@@ -128,4 +133,80 @@ fn a_nearly_full_disk_refuses_new_jobs_and_nothing_else() {
     let server = server.crash_and_restart("");
     let late = server.submit(&json!({"input": "hello"}));
     assert_eq!(server.wait(&late)["status"], "succeeded");
+}
+
+/// The wall clock, and a monotonic one that is set by hand.
+struct HandClock {
+    wall_ms: u64,
+    passed_ms: AtomicU64,
+}
+
+impl Clock for HandClock {
+    fn now_ms(&self) -> u64 {
+        self.wall_ms + self.monotonic_ms()
+    }
+    fn monotonic_ms(&self) -> u64 {
+        self.passed_ms.load(Ordering::SeqCst)
+    }
+    fn pause(&self, stop: &StopFlag, timeout: Duration) {
+        stop.wait(timeout);
+    }
+}
+
+/// What a server with these times would do a minute later, without the minute.
+fn sweep(file: &Path, retention: RetentionOptions) {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
+    let wall_ms = u64::try_from(wall).expect("small") + 1_000;
+    let clock = Arc::new(HandClock { wall_ms, passed_ms: AtomicU64::new(0) });
+    let options = StoreOptions { retention, ..StoreOptions::default() };
+    let store = RedbStore::open(file, &options, &Limits::default(), Arc::clone(&clock) as Arc<dyn Clock>)
+        .expect("opens");
+    clock.passed_ms.store(60_000, Ordering::SeqCst);
+    for _ in 0..2 {
+        store.probe().wait().expect("writes");
+    }
+    store.close();
+}
+
+#[test]
+fn p2_a_reader_who_comes_back_is_told_of_what_retention_took() {
+    let mut server = Server::start();
+    let id = server.submit(&json!({"input": "stream: 20 words, 20 ms"}));
+    let said = server.wait(&id)["output_text"].clone();
+    let whole = server.events(&id);
+    support::assert_whole(&whole);
+    let last = whole.last().expect("events").seq;
+    server.terminate();
+    let dir = server.dir.clone();
+    let file = dir.join("data/nanoclaw.redb");
+    let events = format!("/v1/jobs/{id}/events");
+
+    let (now, never) = (Keep::For(0), Keep::Forever);
+    sweep(&file, RetentionOptions { deltas: now, events: never, jobs: never });
+    let mut folded = Server::start_in(&dir, "");
+    let told = folded.events(&id);
+    let gap = told.iter().find(|event| event.name == "gap").expect("a gap");
+    assert_eq!(gap.seq, gap.data["to"], "resuming at a gap goes on behind it");
+    assert_eq!(support::text_of(&told), said.as_str().expect("an answer"), "no text is lost");
+    let cumulative: Vec<_> = folded.stream(&events, 0).collect();
+    assert!(cumulative.iter().all(|event| event.name != "gap"), "{cumulative:?}");
+    assert_eq!(folded.stream(&events, gap.seq).next().map(|event| event.seq), Some(gap.seq + 1));
+    folded.terminate();
+
+    sweep(&file, RetentionOptions { deltas: never, events: now, jobs: never });
+    let mut cut = Server::start_in(&dir, "");
+    let told: Vec<_> = cut.stream(&events, 2).collect();
+    assert_eq!(told[0].name, "gap");
+    assert_eq!(told[0].data, json!({"from": 3, "to": last - 1}));
+    assert_eq!((told[1].name.as_str(), told[1].seq, told.len()), ("done", last, 2));
+    assert_eq!(cut.get(&format!("{events}?after={last}")).status, 204);
+    assert_eq!(cut.get(&format!("{events}?after={}", last + 1)).status, 400);
+    assert_eq!(cut.get(&format!("/v1/jobs/{id}")).json()["output_text"], said);
+    cut.terminate();
+
+    sweep(&file, RetentionOptions { deltas: never, events: never, jobs: now });
+    let gone = Server::start_in(&dir, "");
+    for path in [format!("/v1/jobs/{id}"), events] {
+        assert_eq!(gone.get(&path).status, 404, "{path}");
+    }
 }
