@@ -3,6 +3,8 @@
 #[cfg(test)]
 #[path = "store_contract/again.rs"]
 mod again;
+#[path = "store_contract/backup.rs"]
+mod backup;
 #[cfg(test)]
 #[path = "store_contract/batches.rs"]
 mod batches;
@@ -30,6 +32,9 @@ mod order;
 #[cfg(test)]
 #[path = "store_contract/recovery.rs"]
 mod recovery;
+#[cfg(test)]
+#[path = "store_contract/retention.rs"]
+mod retention;
 #[cfg(test)]
 #[path = "store_contract/rig.rs"]
 mod rig;

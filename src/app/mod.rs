@@ -16,13 +16,14 @@ use crate::http::{Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
 use crate::ports::{Clock, Entropy, Probe};
 use crate::store::RedbStore;
+use crate::store::options::StoreOptions;
 use crate::tools::{BadBashOption, BashRules, Bounds, Executor, ToolDeps, registered};
 use nanoclaw_sandbox::Sandbox;
 use probes::StoreProbe;
 pub use proof::Announce;
 use proof::SandboxProof;
 use signals::StopSignals;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use system::{SystemClock, SystemEntropy};
@@ -170,11 +171,16 @@ impl App {
     }
 }
 
+/// Makes the data directory, for its owner alone.
+pub fn provide_data_dir(dir: &Path) -> Result<(), AppError> {
+    process::make_private(dir).map_err(|source| AppError::DataDir { path: dir.to_owned(), source })
+}
+
 fn open_store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<RedbStore>, AppError> {
-    let path = config.data_dir.clone();
-    process::make_private(&path).map_err(|source| AppError::DataDir { path, source })?;
+    provide_data_dir(&config.data_dir)?;
     let file = config.data_dir.join(STORE_FILE);
-    Ok(RedbStore::open(&file, &config.store, &config.limits, Arc::clone(clock))?)
+    let options = StoreOptions { retention: config.retention.clone(), ..config.store.clone() };
+    Ok(RedbStore::open(&file, &options, &config.limits, Arc::clone(clock))?)
 }
 
 fn keep_time(store: &Arc<RedbStore>, ports: &Ports) -> std::io::Result<Timekeeping> {
@@ -208,6 +214,7 @@ fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, probes: Vec<Box<
         store: Arc::clone(&ports.store),
         batches: Arc::<RedbStore>::clone(store),
         schedules: Arc::<RedbStore>::clone(store),
+        backup: Arc::<RedbStore>::clone(store),
         clock: Arc::clone(&ports.clock),
         entropy: Arc::clone(&ports.entropy),
         mint: IdMint::default(),

@@ -14,6 +14,9 @@ const MAX_ANSWER_BYTES: u64 = 64 * 1024 * 1024;
 /// How long a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// A file's size and its content.
+pub(super) type Download = (Option<u64>, Box<dyn Read>);
+
 /// A server, as the commands see it.
 pub(super) struct Client {
     base: String,
@@ -76,6 +79,23 @@ impl Client {
                 CliError::failed("the server answered with something that is no event stream")
             }))),
         }
+    }
+
+    /// Where the server is said to be.
+    pub(super) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Opens a file of the server and tells its size, if the server does; `None` when nobody answers at all.
+    pub(super) fn download(&self, path: &str) -> Result<Option<Download>, CliError> {
+        let Ok(response) = self.agent.get(self.url(path)).call() else { return Ok(None) };
+        if response.status().as_u16() != 200 {
+            let refused = self.read_json(response).err();
+            return Err(refused.unwrap_or_else(|| CliError::failed("the server answered with no file")));
+        }
+        let body = response.into_body();
+        let bytes = body.content_length();
+        Ok(Some((bytes, Box::new(body.into_reader()))))
     }
 
     fn url(&self, path: &str) -> String {

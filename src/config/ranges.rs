@@ -9,6 +9,7 @@ use serde_json::Value;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
+const EIB: u64 = 1 << 60;
 const DAY_S: u64 = 86_400;
 
 /// A number's name, its least and its most.
@@ -44,6 +45,8 @@ pub(crate) const LIMITS: &[Range] = &[
     ("job_backoff_s", 0, DAY_S),
     ("job_backoff_max_s", 0, 7 * DAY_S),
     ("schedules", 0, 1_000_000),
+    ("disk_free_bytes", 0, EIB),
+    ("disk_free_percent", 0, 100),
     ("job_timeout_s", 1, 30 * DAY_S),
     ("job_timeout_max_s", 1, 30 * DAY_S),
     ("output_bytes", KIB, GIB),

@@ -4,7 +4,7 @@
 use super::log::LogOptions;
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
-use crate::store::options::StoreOptions;
+use crate::store::options::{RetentionOptions, StoreOptions};
 use crate::tools::BashOptions;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -39,6 +39,8 @@ pub struct RawConfig {
     pub limits: Limits,
     /// The store's own options.
     pub store: StoreOptions,
+    /// What becomes of jobs that have ended.
+    pub retention: RetentionOptions,
     /// What is logged.
     pub log: LogOptions,
 }
@@ -59,6 +61,7 @@ impl Default for RawConfig {
             bash: BashOptions::default(),
             limits: Limits::default(),
             store: StoreOptions::default(),
+            retention: RetentionOptions::default(),
             log: LogOptions::default(),
         }
     }

@@ -262,3 +262,18 @@ fn every_number_has_a_range() {
         assert_eq!(listed, found, "numbers of '{pointer}' and their ranges");
     }
 }
+
+#[test]
+fn a_time_has_its_unit_or_is_never() {
+    let config =
+        load("config.yml", "retention: {deltas: never, events: 90s, jobs: 30d}", &[]).expect("loads");
+    let written = serde_json::to_value(&config.retention).expect("JSON");
+    assert_eq!(written, serde_json::json!({"deltas": "never", "events": "90s", "jobs": "30d"}));
+    for text in ["retention: {jobs: 30}", "retention: {jobs: 30 days}", "retention: {jobs: -1d}"] {
+        let error = complaint(text);
+        assert!(error.contains("retention.jobs") && error.contains("30d"), "{error}");
+    }
+    let env = [("NANOCLAW_RETENTION__JOBS", "30")];
+    let error = load("config.yml", "", &env).expect_err("no unit").to_string();
+    assert!(error.contains("number with its unit"), "{error}");
+}

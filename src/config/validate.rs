@@ -7,7 +7,7 @@ use super::log::LogOptions;
 use super::raw::{DEMO, RawConfig};
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
-use crate::store::options::StoreOptions;
+use crate::store::options::{RetentionOptions, StoreOptions};
 use crate::tools::BashOptions;
 use nanoclaw_sandbox::Level;
 use serde::Serialize;
@@ -43,6 +43,8 @@ pub struct Config {
     pub limits: Limits,
     /// The store's part.
     pub store: StoreOptions,
+    /// What becomes of jobs that have ended.
+    pub retention: RetentionOptions,
     /// The log's part.
     pub log: LogOptions,
     /// The file that was read, if any.
@@ -82,6 +84,7 @@ impl Config {
                 bash: raw.bash,
                 limits: raw.limits,
                 store: raw.store,
+                retention: raw.retention,
                 log: raw.log,
                 file,
             }),

@@ -2,7 +2,7 @@
 
 use crate::domain::id::{IdMint, JobId};
 use crate::domain::limits::Limits;
-use crate::ports::{Batches, Clock, Entropy, Model, Probe, Schedules, Store, Toolbox};
+use crate::ports::{Backup, Batches, Clock, Entropy, Model, Probe, Schedules, Store, Toolbox};
 use std::sync::Arc;
 
 /// Everything that a request may need.
@@ -13,6 +13,8 @@ pub struct Room {
     pub batches: Arc<dyn Batches>,
     /// What is due again and again.
     pub schedules: Arc<dyn Schedules>,
+    /// Copies the durable truth.
+    pub backup: Arc<dyn Backup>,
     /// When a job was accepted.
     pub clock: Arc<dyn Clock>,
     /// What makes ids unguessable.

@@ -38,6 +38,7 @@ enum Route {
     CancelBatch(String),
     Schedules,
     Schedule(String),
+    Backup,
 }
 
 impl Route {
@@ -47,6 +48,7 @@ impl Route {
         match *segments.as_slice() {
             ["healthz"] => Some(Self::Alive),
             ["readyz"] => Some(Self::Ready),
+            ["v1", "backup"] => Some(Self::Backup),
             ["v1", "jobs"] => Some(Self::Jobs),
             ["v1", "jobs", id] if !id.is_empty() => Some(Self::Job(id.to_owned())),
             ["v1", "jobs", id, "output"] => Some(Self::Output(id.to_owned())),
@@ -136,6 +138,7 @@ async fn get(door: &Arc<Door>, call: &Call, route: &Route) -> Option<Result<Repl
         Route::Schedules => v1::schedules::list(door, call).await,
         Route::Schedule(id) => v1::schedules::show(door, call, id).await,
         Route::Cancel(_) | Route::Retry(_) | Route::CancelBatch(_) => return None,
+        Route::Backup => v1::backup::backup(door, call).await,
     })
 }
 

@@ -2,6 +2,7 @@
 //! Owns traits and the values that cross them, each with the little that it takes to be one (a flag that can be waited
 //! on, a ticket that resolves); refuses whatever stands behind a trait.
 
+mod backup;
 mod batch;
 mod clock;
 mod model;
@@ -12,6 +13,7 @@ mod store;
 mod ticket;
 mod tool;
 
+pub use backup::Backup;
 pub use batch::{BatchPage, Batches, LineOutcome, LineResult, NewBatch, NewLine, ResultPage};
 pub use clock::{Clock, Entropy};
 pub use model::{Chunk, Completion, Model, ModelError, ModelInfo, ModelRequest, Sink};

@@ -9,7 +9,7 @@ use crate::domain::limits::Limits;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
 use crate::http::room::Room;
 use crate::ports::{
-    BatchPage, Batches, Clock, Completion, Entropy, Journal, Leash, Model, ModelError, ModelInfo,
+    Backup, BatchPage, Batches, Clock, Completion, Entropy, Journal, Leash, Model, ModelError, ModelInfo,
     ModelRequest, NewBatch, NewLine, News, Once, Probe, ResultPage, Sink, StopFlag, Store, StoreError,
     Ticket, ToolContext, Toolbox,
 };
@@ -57,6 +57,14 @@ impl Batches for Rest {
     }
     fn watch_batch(&self, _: BatchId) -> News {
         unreachable!("batches are tested against the real store")
+    }
+}
+
+impl Backup for Rest {
+    fn copy(&self) -> Result<std::fs::File, StoreError> {
+        let mut file = tempfile::tempfile()?;
+        std::io::Write::write_all(&mut file, &vec![7; 600_000])?;
+        Ok(file)
     }
 }
 
@@ -152,6 +160,7 @@ pub(crate) fn room(store: &Arc<MemoryStore>) -> Room {
         store: Arc::clone(store) as Arc<dyn Store>,
         batches: Arc::new(Rest),
         schedules: Arc::new(NoSchedules),
+        backup: Arc::new(Rest),
         clock: Arc::new(Rest),
         entropy: Arc::new(Rest),
         mint: IdMint::default(),

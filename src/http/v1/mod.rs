@@ -1,5 +1,6 @@
 //! `/v1`, one file per act on jobs, a folder for batches (DESIGN §3). Owns the shapes of its objects; refuses anything about connections.
 
+pub(crate) mod backup;
 pub(crate) mod batch;
 pub(crate) mod cancel;
 pub(crate) mod events;

@@ -7,6 +7,7 @@
 
 mod act;
 mod append;
+mod backup;
 mod batch_fill;
 mod batch_read;
 mod batch_row;
@@ -14,8 +15,11 @@ mod batch_run;
 mod batches;
 mod cancel;
 mod claim;
+mod compact;
 mod error;
 mod finish;
+mod fold;
+mod forget;
 mod group;
 mod history;
 mod keys;
@@ -31,6 +35,7 @@ mod queue;
 mod read;
 mod recover;
 mod release;
+mod restore;
 mod retention;
 mod retry;
 mod row;
@@ -39,20 +44,26 @@ mod schedule_keys;
 mod schedule_read;
 mod schema;
 mod submit;
+mod sweeper;
 mod transaction;
 mod value;
 mod watches;
+mod watermark;
 mod work;
 mod writer;
 
+pub use self::backup::backup_closed;
 pub use self::error::OpenError;
+pub use self::restore::restore;
 
 use self::act::{Act, pend};
 use self::group::Request;
 use self::medium::{Handle, InFile, Made, Medium};
 use self::transaction::Bounds;
+use self::watermark::Mark;
 use self::writer::{Shared, Writer};
 use super::options::StoreOptions;
+use super::{Glance, glance};
 use crate::domain::event::Record;
 use crate::domain::id::{JobId, UserId};
 use crate::domain::idempotency::OnceKey;
@@ -90,8 +101,7 @@ impl RedbStore {
         limits: &Limits,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, OpenError> {
-        let (options, bounds) = (options.clone(), Bounds::from(limits));
-        Self::open_medium(Box::new(InFile(path.to_owned())), path, (options, bounds), clock)
+        Self::open_medium(Box::new(InFile(path.to_owned())), path, (options, limits), clock)
     }
 
     /// Opens whatever `make` makes, and makes it anew each time the store has to reopen after an I/O error.
@@ -101,8 +111,7 @@ impl RedbStore {
         limits: &Limits,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, OpenError> {
-        let (options, bounds) = (options.clone(), Bounds::from(limits));
-        Self::open_medium(Box::new(Made(make)), Path::new("(made)"), (options, bounds), clock)
+        Self::open_medium(Box::new(Made(make)), Path::new("(made)"), (options, limits), clock)
     }
 
     /// Writes what was asked for before, settles the file and ends the writer. Later writes and reads answer
@@ -119,19 +128,23 @@ impl RedbStore {
     fn open_medium(
         medium: Box<dyn Medium>,
         path: &Path,
-        (options, bounds): (StoreOptions, Bounds),
+        (options, limits): (&StoreOptions, &Limits),
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, OpenError> {
         let unusable = |e: StoreError| OpenError::Unusable { path: path.to_owned(), reason: e.to_string() };
         medium.provide().map_err(|e| refused(path, e))?;
         let database = open_patiently(medium.as_ref(), options.cache_bytes).map_err(|e| refused(path, e))?;
         migrate::prepare(&database, medium.as_ref(), path)?;
+        let database =
+            compact::compact_if_worth(database, medium.as_ref(), options.cache_bytes, clock.as_ref())
+                .map_err(|e| refused(path, e))?;
         let (channel, requests) = sync_channel(options.channel_writes.max(1));
         let shared = Arc::new(Shared {
             medium,
             handle: Handle::new(database),
-            options,
-            bounds,
+            options: options.clone(),
+            bounds: Bounds::from(limits),
+            mark: Mark::from(limits),
             clock,
             backlog: group::Backlog::default(),
             watches: watches::Watches::default(),

@@ -7,7 +7,9 @@ use super::keys::{
 use super::schedule_keys::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
 use super::value;
 use crate::ports::StoreError;
-use redb::{Database, Key, ReadableDatabase, TableDefinition, TableError, Value, WriteTransaction};
+use redb::{
+    Database, Key, ReadTransaction, ReadableDatabase, TableDefinition, TableError, Value, WriteTransaction,
+};
 use serde::{Deserialize, Serialize};
 
 /// The layout that this build reads and writes. A change of layout raises it and adds a migration
@@ -18,6 +20,14 @@ pub(super) const META_SCHEMA: &str = "schema";
 const META_COUNTERS: &str = "counters";
 
 type Bytes = &'static [u8];
+
+/// The counters as of the last commit; those of an empty file are zero.
+pub(super) fn counters(reading: &ReadTransaction) -> Result<Counters, StoreError> {
+    match reading.open_table(META)?.get(META_COUNTERS)? {
+        Some(bytes) => value::decode(bytes.value()),
+        None => Ok(Counters::default()),
+    }
+}
 
 /// Something done to every table in turn, each with its own types.
 pub(super) trait Visit {
@@ -120,6 +130,12 @@ pub(super) struct Counters {
     pub(super) served: [u64; 10],
     /// Commits that had nothing else to write.
     pub(super) beat: u64,
+    /// Bytes deleted since the last compaction.
+    #[serde(default)]
+    pub(super) freed_bytes: u64,
+    /// The wall clock at the last beat, unix milliseconds.
+    #[serde(default)]
+    pub(super) seen_ms: u64,
 }
 
 /// What a file turned out to be.

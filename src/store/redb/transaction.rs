@@ -35,6 +35,8 @@ pub(super) struct Transaction<'t> {
     pub(super) now_ms: u64,
     pub(super) fair: HashMap<FairKey, u64>,
     pub(super) effects: Effects,
+    /// Why new work is refused, if it is.
+    pub(super) low_disk: Option<StoreError>,
     leases: &'t Leases,
     /// Changed leases; `None` has ended.
     changed: HashMap<JobId, Option<Held>>,
@@ -83,6 +85,7 @@ impl<'t> Transaction<'t> {
             now_ms,
             fair: HashMap::new(),
             effects: Effects::default(),
+            low_disk: None,
             leases,
             changed: HashMap::new(),
             stored,
