@@ -86,10 +86,36 @@ prefixed_id!(
     "msg_"
 );
 
+prefixed_id!(
+    /// A batch of jobs, `batch_…`.
+    BatchId,
+    "batch_"
+);
+
 impl JobId {
     /// The id of the one answer that this job may leave: the same bits, so that a rerun names the same message.
     pub const fn message_id(self) -> MessageId {
         MessageId(self.0)
+    }
+}
+
+prefixed_id!(
+    /// A webhook on its way, `whd_…`; what its receiver reads as `webhook-id`.
+    DeliveryId,
+    "whd_"
+);
+
+impl DeliveryId {
+    /// An id for what happened at `now_ms` to the subject with these bits. Two subjects share one only by a chance of 2⁻⁸⁰;
+    /// whoever stores it takes [`DeliveryId::next`] then.
+    pub fn at(now_ms: u64, subject: u128) -> Self {
+        Self(Ulid::from_parts(now_ms, subject).0)
+    }
+
+    /// The id after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
     }
 }
 

@@ -6,6 +6,7 @@ use super::id::{ConversationId, JobId, UserId};
 use super::message::Message;
 use super::tool::{Strictness, ToolChoice};
 use super::usage::Usage;
+use super::webhook::WebhookUrl;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -118,6 +119,9 @@ pub struct JobSpec {
     pub on_disconnect: OnDisconnect,
     /// The client's own labels, handed back unread.
     pub metadata: BTreeMap<String, String>,
+    /// Where its end is reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook_url: Option<WebhookUrl>,
 }
 
 /// Why a job has no answer.
@@ -160,6 +164,9 @@ pub struct Job {
     pub run_at_ms: Option<u64>,
     /// From the spec.
     pub metadata: BTreeMap<String, String>,
+    /// From the spec.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook_url: Option<WebhookUrl>,
     /// Tokens spent so far.
     pub usage: Usage,
     /// Set when it ended without an answer.

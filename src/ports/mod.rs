@@ -4,6 +4,7 @@
 
 mod clock;
 mod model;
+mod outbox;
 mod probe;
 mod stop;
 mod store;
@@ -12,6 +13,7 @@ mod tool;
 
 pub use clock::{Clock, Entropy};
 pub use model::{Chunk, Completion, Model, ModelError, ModelInfo, ModelRequest, Sink};
+pub use outbox::{DeliveryPage, DeliveryQuery, Outbox, Payload, Payloads};
 pub use probe::Probe;
 pub use stop::{Leash, Stop, StopFlag};
 pub use store::{EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Store, StoreError, Urgency};

@@ -65,6 +65,7 @@ fn job(spec: &JobSpec) -> Job {
         priority: spec.priority,
         run_at_ms: None,
         metadata: BTreeMap::new(),
+        webhook_url: None,
         usage: Usage::default(),
         error: None,
         cancel_requested: false,
@@ -90,6 +91,7 @@ fn spec() -> JobSpec {
         run_at_ms: None,
         on_disconnect: OnDisconnect::Continue,
         metadata: BTreeMap::new(),
+        webhook_url: None,
     }
 }
 

@@ -152,6 +152,7 @@ impl MemoryStore {
             priority: spec.priority,
             run_at_ms: spec.run_at_ms,
             metadata: spec.metadata,
+            webhook_url: spec.webhook_url,
             usage: Usage::default(),
             error: None,
             cancel_requested: false,

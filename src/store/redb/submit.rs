@@ -76,6 +76,7 @@ fn queued(new: &NewJob) -> Job {
         priority: new.spec.priority,
         run_at_ms: new.spec.run_at_ms,
         metadata: new.spec.metadata.clone(),
+        webhook_url: new.spec.webhook_url.clone(),
         usage: Usage::default(),
         error: None,
         cancel_requested: false,

@@ -227,6 +227,7 @@ mod tests {
             priority: Priority::DEFAULT,
             run_at_ms: None,
             metadata: BTreeMap::new(),
+            webhook_url: None,
             usage: Usage::default(),
             error: None,
             cancel_requested: false,
@@ -252,6 +253,7 @@ mod tests {
             run_at_ms: None,
             on_disconnect: OnDisconnect::Continue,
             metadata: BTreeMap::new(),
+            webhook_url: None,
         }
     }
 
