@@ -6,14 +6,17 @@ mod process;
 mod proof;
 mod signals;
 pub mod system;
+mod webhooks;
 
 use crate::config::{Config, Listen};
+use crate::courier::{self, BadSecret};
+use crate::domain::address::{AddressPolicy, BadRange};
 use crate::domain::id::IdMint;
 use crate::engine::pool::{Pool, PoolError};
 use crate::engine::{DriveLimits, Ports};
 use crate::http::{Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
-use crate::ports::{Clock, Entropy, Probe};
+use crate::ports::{Clock, Entropy, Outbox, Probe};
 use crate::store::RedbStore;
 use crate::tools::{BadBashOption, BashRules, Bounds, Executor, ToolDeps, registered};
 use nanoclaw_sandbox::Sandbox;
@@ -39,6 +42,9 @@ const BLOCKING_THREADS: usize = 16;
 
 /// Time that streams get to end after the workers have drained.
 const CLOSING_TIME: Duration = Duration::from_secs(3);
+
+/// Time that webhooks under way get after the workers have drained; others are sent after the next start.
+const LEAVING_TIME: Duration = Duration::from_secs(1);
 
 /// Time that connections get to be cut off.
 const ABORTING_TIME: Duration = Duration::from_secs(1);
@@ -72,6 +78,18 @@ pub enum AppError {
     /// The workers.
     #[error(transparent)]
     Workers(#[from] PoolError),
+    /// The threads for webhooks.
+    #[error(transparent)]
+    Courier(#[from] courier::PoolError),
+    /// What webhooks are signed with.
+    #[error("cannot use the secret for webhooks: {0}")]
+    WebhookSecret(std::io::Error),
+    /// A secret of the configuration, which it should have refused.
+    #[error("webhooks.secrets {0}")]
+    BadSecret(BadSecret),
+    /// An address of the configuration, which it should have refused.
+    #[error("webhooks.allow_private_addresses {0}")]
+    BadRange(BadRange),
     /// The socket.
     #[error("cannot listen on {listen}: {source}")]
     Listen {
@@ -92,6 +110,7 @@ pub struct App {
     stages: Stages,
     serving: JoinHandle<()>,
     pool: Pool,
+    couriers: courier::Pool,
     store: Arc<RedbStore>,
     bound: Bound,
     drain: Duration,
@@ -109,6 +128,7 @@ impl App {
         let model = Arc::new(Router::new(config.models.clone(), &config.limits)?);
         let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
         let tools = Arc::new(executor(config, &sandbox)?);
+        let addresses = webhooks::policy(config)?;
         let store = open_store(config, &clock)?;
         let runtime = start_runtime()?;
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
@@ -120,6 +140,7 @@ impl App {
             history_messages: config.limits.history_messages,
         };
         let proof = SandboxProof::begin(sandbox, announce).map_err(AppError::Runtime)?;
+        let couriers = webhooks::start(config, &ports, Arc::<RedbStore>::clone(&store), addresses.clone())?;
         let pool = Pool::start(config.workers, &ports, limits)?;
         let probes: Vec<Box<dyn Probe>> = vec![
             Box::new(StoreProbe(Arc::<RedbStore>::clone(&store))),
@@ -127,10 +148,11 @@ impl App {
             Box::new(proof.probe()),
         ];
         let (stages, shutdown) = Stages::new();
-        let room = Arc::new(room(config, &ports, probes));
+        let outbox: Arc<dyn Outbox> = Arc::<RedbStore>::clone(&store);
+        let room = Arc::new(room(config, &ports, probes, (outbox, addresses)));
         let serving = runtime.spawn(serve(listener, room, shutdown));
         let drain = Duration::from_secs(config.limits.drain_s);
-        Ok(Self { runtime, signals, stages, serving, pool, store, bound, drain })
+        Ok(Self { runtime, signals, stages, serving, pool, couriers, store, bound, drain })
     }
 
     /// Where clients come in.
@@ -147,7 +169,9 @@ impl App {
         process::notify_stopping();
         self.signals.exit_on_next(&self.runtime);
         self.stages.advance(Stage::Draining);
+        self.couriers.stop();
         self.pool.drain(self.drain);
+        self.couriers.join(LEAVING_TIME);
         self.stages.advance(Stage::Closing);
         let closing = {
             let _context = self.runtime.enter();
@@ -190,8 +214,15 @@ fn listen(runtime: &Runtime, wanted: &Listen) -> Result<Listener, AppError> {
     bound.map_err(|source| AppError::Listen { listen: wanted.to_string(), source })
 }
 
-fn room(config: &Config, ports: &Ports, probes: Vec<Box<dyn Probe>>) -> Room {
+fn room(
+    config: &Config,
+    ports: &Ports,
+    probes: Vec<Box<dyn Probe>>,
+    (outbox, addresses): (Arc<dyn Outbox>, AddressPolicy),
+) -> Room {
     Room {
+        outbox,
+        addresses,
         store: Arc::clone(&ports.store),
         clock: Arc::clone(&ports.clock),
         entropy: Arc::clone(&ports.entropy),

@@ -199,30 +199,30 @@ mod tests {
         for text in [
             "::",
             "::1",
-            "::7f00:1",               // compatible
-            "::8.8.8.8",              // compatible, of a public one
-            "::ffff:127.0.0.1",       // mapped
-            "::ffff:8.8.8.8",         // mapped, of a public one
-            "::ffff:0:8.8.8.8",       // translated
-            "64:ff9b::7f00:1",        // NAT64
-            "64:ff9b::808:808",       // NAT64, of a public one
-            "64:ff9b:1::1",           // NAT64, local
-            "100::1",                 // discard
-            "2001::1",                // Teredo
-            "2001:0:7f00:1::",        // Teredo server
-            "2001:2::1",              // benchmarks
-            "2001:20::1",             // ORCHID
-            "2001:db8::1",            // documentation
-            "2002:7f00:1::",          // 6to4 of 127.0.0.1
-            "2002:808:808::1",        // 6to4 of a public one
-            "3fff::1",                // documentation
-            "5f00::1",                // segment routing
-            "fc00::1",                // unique local
-            "fd12:3456::1",           // unique local
-            "fe80::1",                // link-local
-            "fec0::1",                // site-local
-            "ff02::1",                // multicast
-            "4000::1",                // not given out
+            "::7f00:1",         // compatible
+            "::8.8.8.8",        // compatible, of a public one
+            "::ffff:127.0.0.1", // mapped
+            "::ffff:8.8.8.8",   // mapped, of a public one
+            "::ffff:0:8.8.8.8", // translated
+            "64:ff9b::7f00:1",  // NAT64
+            "64:ff9b::808:808", // NAT64, of a public one
+            "64:ff9b:1::1",     // NAT64, local
+            "100::1",           // discard
+            "2001::1",          // Teredo
+            "2001:0:7f00:1::",  // Teredo server
+            "2001:2::1",        // benchmarks
+            "2001:20::1",       // ORCHID
+            "2001:db8::1",      // documentation
+            "2002:7f00:1::",    // 6to4 of 127.0.0.1
+            "2002:808:808::1",  // 6to4 of a public one
+            "3fff::1",          // documentation
+            "5f00::1",          // segment routing
+            "fc00::1",          // unique local
+            "fd12:3456::1",     // unique local
+            "fe80::1",          // link-local
+            "fec0::1",          // site-local
+            "ff02::1",          // multicast
+            "4000::1",          // not given out
         ] {
             assert!(!public(text), "{text}");
         }
@@ -245,7 +245,9 @@ mod tests {
 
     #[test]
     fn what_is_no_range_is_told_by_its_place() {
-        for bad in ["", "localhost", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/+8", "fd00::/129", "10.0.0/8", "/8"] {
+        for bad in
+            ["", "localhost", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/+8", "fd00::/129", "10.0.0/8", "/8"]
+        {
             assert_eq!(policy(&["::1", bad]), Err((1, BadRange)), "{bad}");
         }
     }

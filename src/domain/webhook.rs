@@ -66,9 +66,7 @@ fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
 
 fn is_host(host: &str) -> bool {
     match host.strip_prefix('[') {
-        Some(rest) => {
-            rest.strip_suffix(']').is_some_and(|inner| inner.parse::<std::net::Ipv6Addr>().is_ok())
-        }
+        Some(rest) => rest.strip_suffix(']').is_some_and(|inner| inner.parse::<std::net::Ipv6Addr>().is_ok()),
         None => {
             let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
             !host.is_empty() && host.bytes().all(plain)
@@ -95,7 +93,8 @@ impl TryFrom<String> for WebhookUrl {
         if !is_host(host) {
             return Err("must name a host");
         }
-        let is_port = |port: &str| port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|n| n > 0);
+        let is_port =
+            |port: &str| port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|n| n > 0);
         if port.is_some_and(|port| !is_port(port)) {
             return Err("must have a port from 1 to 65535, or none");
         }
@@ -349,9 +348,15 @@ mod tests {
             5,
         );
         delivery.take(&Attempt { status: Some(410), error: Some("gone".into()), next: Next::Dead }, 9);
-        assert_eq!((delivery.state, delivery.tries, delivery.settled_at_ms), (DeliveryState::Dead, 1, Some(9)));
+        assert_eq!(
+            (delivery.state, delivery.tries, delivery.settled_at_ms),
+            (DeliveryState::Dead, 1, Some(9))
+        );
         delivery.again(20);
-        assert_eq!((delivery.state, delivery.tries, delivery.next_try_ms), (DeliveryState::Pending, 0, Some(20)));
+        assert_eq!(
+            (delivery.state, delivery.tries, delivery.next_try_ms),
+            (DeliveryState::Pending, 0, Some(20))
+        );
         delivery.take(&Attempt { status: Some(200), error: None, next: Next::Delivered }, 21);
         let delivered = delivery.clone();
         delivery.again(30);

@@ -54,6 +54,9 @@ pub(crate) enum Error {
         /// Why.
         message: String,
     },
+    /// A delivery that has arrived.
+    #[error("the webhook was delivered; there is nothing to try again")]
+    Delivered,
     /// More body than allowed.
     #[error("the request body is larger than limits.body_bytes = {0} bytes")]
     BodyTooLarge(usize),
@@ -105,7 +108,7 @@ impl Error {
             Self::Invalid { .. } | Self::ModelNotFound { .. } => StatusCode::BAD_REQUEST,
             Self::NotFound(_) => StatusCode::NOT_FOUND,
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
-            Self::NotFinished(_) | Self::NoOutput { .. } => StatusCode::CONFLICT,
+            Self::NotFinished(_) | Self::NoOutput { .. } | Self::Delivered => StatusCode::CONFLICT,
             Self::BodyTooLarge(_) | Self::InputTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::BodyTimeout(_) => StatusCode::REQUEST_TIMEOUT,
             Self::TargetTooLong(_) => StatusCode::URI_TOO_LONG,
@@ -129,6 +132,7 @@ impl Error {
             Self::Method { .. } => "method_not_allowed",
             Self::NotFinished(_) => "job_not_finished",
             Self::NoOutput { .. } => "no_output",
+            Self::Delivered => "already_delivered",
             Self::BodyTooLarge(_) => "body_too_large",
             Self::InputTooLarge(_) => "input_too_large",
             Self::BodyTimeout(_) => "body_timeout",

@@ -31,6 +31,9 @@ enum Route {
     Output(String),
     Events(String),
     Cancel(String),
+    Webhooks,
+    Webhook(String),
+    Redeliver(String),
 }
 
 impl Route {
@@ -45,6 +48,9 @@ impl Route {
             ["v1", "jobs", id, "output"] => Some(Self::Output(id.to_owned())),
             ["v1", "jobs", id, "events"] => Some(Self::Events(id.to_owned())),
             ["v1", "jobs", id, "cancel"] => Some(Self::Cancel(id.to_owned())),
+            ["v1", "webhooks"] => Some(Self::Webhooks),
+            ["v1", "webhooks", id] if !id.is_empty() => Some(Self::Webhook(id.to_owned())),
+            ["v1", "webhooks", id, "retry"] => Some(Self::Redeliver(id.to_owned())),
             _ => None,
         }
     }
@@ -52,7 +58,7 @@ impl Route {
     fn allow(&self) -> &'static str {
         match self {
             Self::Jobs => "GET, HEAD, POST, OPTIONS",
-            Self::Cancel(_) => "POST, OPTIONS",
+            Self::Cancel(_) | Self::Redeliver(_) => "POST, OPTIONS",
             _ => "GET, HEAD, OPTIONS",
         }
     }
@@ -93,6 +99,7 @@ async fn take(door: &Arc<Door>, request: Request<Incoming>) -> Result<Reply, Err
         (&Method::OPTIONS, route) => Ok(options(route)),
         (&Method::POST, Route::Jobs) => v1::submit::submit(door, call, body).await,
         (&Method::POST, Route::Cancel(id)) => v1::cancel::cancel(door, &call, id).await,
+        (&Method::POST, Route::Redeliver(id)) => v1::webhooks::retry(door, &call, id).await,
         (&Method::GET | &Method::HEAD, route) => get(door, &call, route)
             .await
             .unwrap_or_else(|| Err(Error::Method { method: head.method.clone(), allow: route.allow() })),
@@ -109,7 +116,9 @@ async fn get(door: &Arc<Door>, call: &Call, route: &Route) -> Option<Result<Repl
         Route::Job(id) => v1::show::show(door, call, id).await,
         Route::Output(id) => v1::output::output(door, call, id).await,
         Route::Events(id) => v1::events::events(door, call, id).await,
-        Route::Cancel(_) => return None,
+        Route::Webhooks => v1::webhooks::list(door, call).await,
+        Route::Webhook(id) => v1::webhooks::show(door, call, id),
+        Route::Cancel(_) | Route::Redeliver(_) => return None,
     })
 }
 

@@ -1,6 +1,8 @@
 //! The seams beside the store, as small as they can be, and the room that they make.
 
+use super::outbox::MemoryOutbox;
 use super::store::MemoryStore;
+use crate::domain::address::AddressPolicy;
 use crate::domain::id::IdMint;
 use crate::domain::limits::Limits;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
@@ -116,6 +118,8 @@ impl Probe for Counted {
 pub(crate) fn room(store: &Arc<MemoryStore>) -> Room {
     Room {
         store: Arc::clone(store) as Arc<dyn Store>,
+        outbox: Arc::new(MemoryOutbox::default()),
+        addresses: AddressPolicy::default(),
         clock: Arc::new(Rest),
         entropy: Arc::new(Rest),
         mint: IdMint::default(),

@@ -1,4 +1,4 @@
-//! `/v1`, one file per act on jobs (DESIGN §3). Owns the shapes of its objects; refuses anything about connections.
+//! `/v1`, one file per act on jobs (DESIGN §3), one for webhooks. Owns the shapes of its objects; refuses anything about connections.
 
 pub(crate) mod cancel;
 pub(crate) mod events;
@@ -12,3 +12,5 @@ pub(crate) mod show;
 pub(crate) mod spec;
 pub(crate) mod submit;
 mod wait;
+mod webhook_url;
+pub(crate) mod webhooks;

@@ -8,6 +8,7 @@
 mod act;
 mod append;
 mod batch;
+mod bell;
 mod cancel;
 mod claim;
 mod error;
@@ -16,7 +17,9 @@ mod history;
 mod keys;
 mod lease;
 mod log;
+mod mail;
 mod medium;
+mod outbox;
 mod probe;
 mod quarantine;
 mod queue;
@@ -122,6 +125,7 @@ impl RedbStore {
             backlog: batch::Backlog::default(),
             watches: watches::Watches::default(),
             work: work::Work::default(),
+            bell: bell::Bell::default(),
         });
         let writer = Writer::start(Arc::clone(&shared)).map_err(unusable)?;
         let thread =

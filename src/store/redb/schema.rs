@@ -82,6 +82,8 @@ pub(super) fn inspect(database: &Database) -> Result<Layout, StoreError> {
 
 /// All tables, open in one write transaction.
 pub(super) struct Tables<'t> {
+    /// For tables that few writes touch; they are opened when needed.
+    pub(super) writing: &'t WriteTransaction,
     pub(super) meta: redb::Table<'t, &'static str, Bytes>,
     pub(super) jobs: redb::Table<'t, &'static JobBytes, Bytes>,
     pub(super) specs: redb::Table<'t, &'static JobBytes, Bytes>,
@@ -100,6 +102,7 @@ impl<'t> Tables<'t> {
     /// Opens them, creating those that are missing.
     pub(super) fn open(writing: &'t WriteTransaction) -> Result<Self, StoreError> {
         Ok(Self {
+            writing,
             meta: writing.open_table(META)?,
             jobs: writing.open_table(JOBS)?,
             specs: writing.open_table(SPECS)?,

@@ -3,6 +3,7 @@
 
 use super::act::{Pending, pend};
 use super::batch::{Backlog, Batch, Request};
+use super::bell::Bell;
 use super::lease::Leases;
 use super::medium::{Handle, Medium};
 use super::probe::Probe;
@@ -37,6 +38,7 @@ pub(super) struct Shared {
     pub(super) backlog: Backlog,
     pub(super) watches: Watches,
     pub(super) work: Work,
+    pub(super) bell: Bell,
 }
 
 /// The thread's own state.
@@ -162,6 +164,9 @@ impl Writer {
         }
         for (stop, reason) in effects.stops {
             stop.raise(reason);
+        }
+        if effects.has_mail {
+            self.shared.bell.ring();
         }
     }
 
