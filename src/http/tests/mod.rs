@@ -6,3 +6,4 @@ mod events;
 mod hostile;
 mod jobs;
 mod submit;
+mod webhooks;
