@@ -1,7 +1,7 @@
 //! The threads that deliver: start, stop, join. Owns the threads; refuses to wait for a receiver at the end: what is under
 //! way then is sent again after the next start.
 
-use super::courier::{Courier, Round};
+use super::round::{Courier, Round};
 use crate::ports::{Clock, Stop, StopFlag, StoreError};
 use std::sync::Arc;
 use std::thread::JoinHandle;

@@ -53,9 +53,9 @@ pub(super) fn attempt(outcome: &Result<Answer, PostError>, tries: u32, moment: M
 /// The next try, not before the receiver's own wish; none after the last.
 fn later(tries: u32, retry_after: Option<&str>, moment: Moment) -> Next {
     let done = usize::try_from(tries).unwrap_or(usize::MAX).saturating_add(1);
-    let Some(wait_s) = WAITS_S.get(done) else { return Next::Dead };
+    let Some(planned_s) = WAITS_S.get(done) else { return Next::Dead };
     let wished_s = retry_after.and_then(|text| wished(text, moment.now_ms)).unwrap_or(0);
-    let wait_ms = jittered(wait_s.saturating_mul(1_000), moment.random)
+    let wait_ms = jittered(planned_s.saturating_mul(1_000), moment.random)
         .max(wished_s.min(RETRY_AFTER_MAX_S).saturating_mul(1_000));
     Next::Retry { at_ms: moment.now_ms.saturating_add(wait_ms) }
 }

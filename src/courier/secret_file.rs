@@ -70,8 +70,8 @@ mod tests {
         fs::write(dir.path().join(DRAFT), "whsec_half").expect("left behind by a crash");
         let made = secret_in(dir.path(), &entropy).expect("a secret");
         assert!(Signer::new(std::slice::from_ref(&made)).is_ok());
-        let mode = fs::metadata(dir.path().join(NAME)).expect("a file").permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
+        let access = fs::metadata(dir.path().join(NAME)).expect("a file").permissions().mode();
+        assert_eq!(access & 0o777, 0o600);
         assert_eq!(secret_in(dir.path(), &entropy).expect("read"), made);
         assert_ne!(secret_in(tempfile::tempdir().expect("another").path(), &entropy).expect("made"), made);
     }

@@ -164,15 +164,15 @@ impl Rig {
     }
 }
 
-fn answer(status: u16) -> Result<Answer, PostError> {
-    Ok(Answer { status, retry_after: None })
+fn answer(status: u16) -> Answer {
+    Answer { status, retry_after: None }
 }
 
 #[test]
 fn a_delivery_that_arrives_is_settled_and_never_sent_again() {
     let rig = rig(|parcel, _| {
         assert_eq!(parcel.body, b"{}");
-        answer(204)
+        Ok(answer(204))
     });
     rig.add(1, "https://a.test/hook");
     assert_eq!(rig.tick(), Round::Tried(DeliveryId::from_bits(1)));
@@ -183,7 +183,7 @@ fn a_delivery_that_arrives_is_settled_and_never_sent_again() {
 
 #[test]
 fn a_500_is_tried_again_under_the_same_id_with_a_new_signature() {
-    let rig = rig(|_, number| answer(if number == 0 { 500 } else { 200 }));
+    let rig = rig(|_, number| Ok(answer(if number == 0 { 500 } else { 200 })));
     rig.add(1, "https://a.test/hook");
     rig.tick();
     let row = rig.outbox.get(1);
@@ -204,7 +204,7 @@ fn a_500_is_tried_again_under_the_same_id_with_a_new_signature() {
 
 #[test]
 fn a_410_is_the_end() {
-    let rig = rig(|_, _| answer(410));
+    let rig = rig(|_, _| Ok(answer(410)));
     rig.add(1, "https://a.test/hook");
     rig.tick();
     assert_eq!((rig.outbox.get(1).state, rig.outbox.get(1).tries), (DeliveryState::Dead, 1));
@@ -229,7 +229,7 @@ fn p4_after_ten_tries_a_delivery_is_dead_and_says_why() {
 
 #[test]
 fn a_subject_that_is_gone_is_given_up_without_a_word_on_the_wire() {
-    let rig = rig_saying(Payload::Nothing("the job is not there any more"), |_, _| answer(200));
+    let rig = rig_saying(Payload::Nothing("the job is not there any more"), |_, _| Ok(answer(200)));
     rig.add(1, "https://a.test/hook");
     rig.tick();
     let row = rig.outbox.get(1);
@@ -248,7 +248,7 @@ fn a_host_that_hangs_holds_up_only_itself() {
             begun.send(()).expect("the test listens");
             held.lock().expect("lock").recv().expect("released");
         }
-        answer(200)
+        Ok(answer(200))
     });
     rig.add(1, "https://slow.test/1");
     rig.add(2, "https://slow.test/2");
@@ -268,7 +268,7 @@ fn a_host_that_hangs_holds_up_only_itself() {
 
 #[test]
 fn hosts_take_turns_however_much_one_of_them_gets() {
-    let rig = rig(|_, _| answer(200));
+    let rig = rig(|_, _| Ok(answer(200)));
     for bits in 1..=5 {
         rig.add(bits, "https://busy.test/hook");
     }
@@ -281,7 +281,7 @@ fn hosts_take_turns_however_much_one_of_them_gets() {
 
 #[test]
 fn what_was_sent_is_written_down_before_anything_is_sent_again() {
-    let rig = rig(|_, _| answer(200));
+    let rig = rig(|_, _| Ok(answer(200)));
     rig.add(1, "https://a.test/hook");
     *rig.outbox.refuse.lock().expect("lock") = Some(StoreError::Full);
     assert_eq!(rig.courier.tick(), Err(StoreError::Full));
@@ -370,7 +370,7 @@ mod wire {
         ] {
             match send(&["127.0.0.1"], &url) {
                 Err(PostError::Failed(reason)) => {
-                    assert!(!reason.is_empty() && !reason.contains("s3cret"), "{reason}")
+                    assert!(!reason.is_empty() && !reason.contains("s3cret"), "{reason}");
                 }
                 other => panic!("{other:?}"),
             }

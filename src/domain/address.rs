@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Ranges of IPv4 that no public service lives in (IANA's special-purpose registry): network and prefix length.
 const SPECIAL_V4: &[(Ipv4Addr, u8)] = &[
-    (Ipv4Addr::new(0, 0, 0, 0), 8),       // this network, unspecified
+    (Ipv4Addr::UNSPECIFIED, 8),           // this network, unspecified
     (Ipv4Addr::new(10, 0, 0, 0), 8),      // private
     (Ipv4Addr::new(100, 64, 0, 0), 10),   // carriers' NAT
     (Ipv4Addr::new(127, 0, 0, 0), 8),     // loopback

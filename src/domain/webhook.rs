@@ -4,7 +4,7 @@
 use super::id::{BatchId, DeliveryId, JobId, UserId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// An `http` or `https` URL with a host, without user and password: 2,048 bytes of visible ASCII at most.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,13 +65,11 @@ fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
 }
 
 fn is_host(host: &str) -> bool {
-    match host.strip_prefix('[') {
-        Some(rest) => rest.strip_suffix(']').is_some_and(|inner| inner.parse::<std::net::Ipv6Addr>().is_ok()),
-        None => {
-            let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
-            !host.is_empty() && host.bytes().all(plain)
-        }
+    if let Some(rest) = host.strip_prefix('[') {
+        return rest.strip_suffix(']').is_some_and(|inner| inner.parse::<Ipv6Addr>().is_ok());
     }
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+    !host.is_empty() && host.bytes().all(plain)
 }
 
 impl TryFrom<String> for WebhookUrl {

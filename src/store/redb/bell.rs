@@ -52,9 +52,7 @@ mod tests {
     #[test]
     fn a_ring_and_a_stop_both_end_a_wait() {
         let (bell, stop) = (Arc::new(Bell::default()), StopFlag::default());
-        for end in [(|bell: &Bell, _: &StopFlag| bell.ring()) as fn(&Bell, &StopFlag), |_, stop| {
-            stop.raise(Stop::Shutdown)
-        }] {
+        for stops in [false, true] {
             let (sender, receiver) = mpsc::channel();
             let (waiting, flag) = (Arc::clone(&bell), stop.clone());
             std::thread::spawn(move || {
@@ -63,7 +61,11 @@ mod tests {
             });
             // The waiter may not have begun yet, so it is told until it has heard.
             while receiver.recv_timeout(Duration::from_millis(20)).is_err() {
-                end(&bell, &stop);
+                if stops {
+                    stop.raise(Stop::Shutdown);
+                } else {
+                    bell.ring();
+                }
             }
         }
         bell.wait(&StopFlag::default(), Duration::from_millis(1));

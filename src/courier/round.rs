@@ -175,7 +175,7 @@ fn report(delivery: &Delivery, attempt: &Attempt) {
     match attempt.next {
         Next::Delivered => tracing::debug!(%id, %subject, "webhook delivered"),
         Next::Retry { at_ms } => {
-            tracing::info!(%id, %subject, status, reason, at_ms, "webhook is tried again")
+            tracing::info!(%id, %subject, status, reason, at_ms, "webhook is tried again");
         }
         Next::Dead => tracing::warn!(%id, %subject, status, reason, "webhook is given up"),
     }
