@@ -14,6 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 use support::Server;
@@ -132,6 +133,21 @@ fn a_failed_webhook_waits_and_is_tried_at_once_when_asked() {
     let arrived = receiver.arrivals(2);
     assert_eq!(arrived[0].header("webhook-id"), arrived[1].header("webhook-id"));
     assert_eq!(server.post(&format!("{path}/retry"), &json!({})).status, 409);
+}
+
+#[test]
+fn each_of_many_ends_is_reported_under_an_id_of_its_own() {
+    let receiver = Receiver::start(|_| Says::Status(200));
+    let server = Server::start_with(ALLOW);
+    let url = format!("http://127.0.0.1:{}/hook", receiver.port);
+    let submit = |n: usize| server.submit(&json!({"input": format!("{n}"), "webhook_url": url}));
+    let jobs: BTreeSet<String> = (0..40).map(submit).collect();
+    let arrived = receiver.arrivals(40);
+    let told = |one: &Arrival| -> Value { serde_json::from_str(&one.body).expect("JSON") };
+    let subjects: BTreeSet<String> =
+        arrived.iter().map(|one| told(one)["id"].as_str().expect("an id").to_owned()).collect();
+    let ids: BTreeSet<&str> = arrived.iter().map(|one| one.header("webhook-id")).collect();
+    assert_eq!((subjects, ids.len()), (jobs, 40));
 }
 
 #[test]

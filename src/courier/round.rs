@@ -79,10 +79,14 @@ impl Courier {
         let attempt = self.attempt(&errand.delivery)?;
         report(&errand.delivery, &attempt);
         let settled = self.parts.outbox.settle(id, attempt.clone()).wait();
-        if settled.is_err() {
-            self.lock().unsettled.push((id, attempt));
+        match settled {
+            // Its row cannot be read any more: there is nowhere to write to, now or later.
+            Ok(()) | Err(StoreError::Corrupt(_)) => Ok(Round::Tried(id)),
+            Err(error) => {
+                self.lock().unsettled.push((id, attempt));
+                Err(error)
+            }
         }
-        settled.map(|()| Round::Tried(id))
     }
 
     /// Waits until a tick may find something, or `stop` is raised.

@@ -293,6 +293,16 @@ fn what_was_sent_is_written_down_before_anything_is_sent_again() {
 }
 
 #[test]
+fn a_row_that_cannot_be_read_any_more_does_not_hold_up_the_others() {
+    let rig = rig(|_, _| Ok(answer(200)));
+    rig.add(1, "https://a.test/hook");
+    *rig.outbox.refuse.lock().expect("lock") = Some(StoreError::Corrupt("a bad sector".into()));
+    assert_eq!(rig.tick(), Round::Tried(DeliveryId::from_bits(1)));
+    rig.add(2, "https://b.test/hook");
+    assert_eq!(rig.tick(), Round::Tried(DeliveryId::from_bits(2)));
+}
+
+#[test]
 fn a_fault_while_sending_is_one_deliverys_failure() {
     let rig = rig(|_, _| panic!("deep down"));
     rig.add(1, "https://a.test/hook");

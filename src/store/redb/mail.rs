@@ -140,9 +140,11 @@ impl<'t> Mail<'t> {
             old.push((until_ms, id));
         }
         for (until_ms, id) in old {
-            match self.find(id)? {
-                Some(delivery) => self.remove(&delivery)?,
-                None => drop(self.settled.remove(&time_key(until_ms, id))?),
+            match self.find(id) {
+                Ok(Some(delivery)) => self.remove(&delivery)?,
+                // What cannot be read stays for the operator, and is not looked at again.
+                Ok(None) | Err(StoreError::Corrupt(_)) => drop(self.settled.remove(&time_key(until_ms, id))?),
+                Err(error) => return Err(error),
             }
         }
         Ok(())
@@ -159,7 +161,7 @@ impl Transaction<'_> {
     ) -> Result<(), StoreError> {
         let mut mail = Mail::open(self.tables.writing)?;
         let mut id = DeliveryId::at(self.now_ms, subject.bits());
-        while mail.find(id)?.is_some() {
+        while mail.rows.get(&id.to_bytes())?.is_some() {
             id = id.next();
         }
         mail.insert(&Delivery::new(id, user, subject, url.clone(), self.now_ms))?;

@@ -33,6 +33,8 @@ impl Act for Settle {
             let mut new = old.clone();
             new.take(&self.attempt, now_ms);
             mail.change(&old, &new)?;
+            // Those who wait do not know of its next time yet.
+            transaction.effects.has_mail |= new.state == DeliveryState::Pending;
         }
         transaction.touch();
         Ok(())
