@@ -1,6 +1,12 @@
 //! The store against its port: what every method promises, on a real file, crashes by copying that file.
 
 #[cfg(test)]
+#[path = "store_contract/again.rs"]
+mod again;
+#[cfg(test)]
+#[path = "store_contract/batches.rs"]
+mod batches;
+#[cfg(test)]
 #[path = "store_contract/cancel.rs"]
 mod cancel;
 #[cfg(test)]
@@ -16,6 +22,9 @@ mod lists;
 #[path = "store_contract/log.rs"]
 mod log;
 #[cfg(test)]
+#[path = "store_contract/migration.rs"]
+mod migration;
+#[cfg(test)]
 #[path = "store_contract/order.rs"]
 mod order;
 #[cfg(test)]
@@ -27,3 +36,6 @@ mod recovery;
 #[cfg(test)]
 #[path = "store_contract/rig.rs"]
 mod rig;
+#[cfg(test)]
+#[path = "store_contract/schedules.rs"]
+mod schedules;

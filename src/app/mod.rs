@@ -13,10 +13,11 @@ use crate::courier::{self, BadSecret};
 use crate::domain::address::{AddressPolicy, BadRange};
 use crate::domain::id::IdMint;
 use crate::engine::pool::{Pool, PoolError};
-use crate::engine::{DriveLimits, Ports};
+use crate::engine::timekeeper::{TimePorts, Timekeeping};
+use crate::engine::{Backoff, DriveLimits, Ports};
 use crate::http::{Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
-use crate::ports::{Clock, Entropy, Outbox, Probe};
+use crate::ports::{Clock, Entropy, Probe};
 use crate::store::RedbStore;
 use crate::tools::{BadBashOption, BashRules, Bounds, Executor, ToolDeps, registered};
 use nanoclaw_sandbox::Sandbox;
@@ -111,6 +112,7 @@ pub struct App {
     serving: JoinHandle<()>,
     pool: Pool,
     couriers: courier::Pool,
+    timekeeping: Timekeeping,
     store: Arc<RedbStore>,
     bound: Bound,
     drain: Duration,
@@ -138,21 +140,25 @@ impl App {
         let limits = DriveLimits {
             model_failures: config.limits.model_failures,
             history_messages: config.limits.history_messages,
+            backoff: Backoff {
+                first_s: config.limits.job_backoff_s,
+                longest_s: config.limits.job_backoff_max_s,
+            },
         };
         let proof = SandboxProof::begin(sandbox, announce).map_err(AppError::Runtime)?;
-        let couriers = webhooks::start(config, &ports, Arc::<RedbStore>::clone(&store), addresses.clone())?;
+        let couriers = webhooks::start(config, &ports, &store, addresses.clone())?;
         let pool = Pool::start(config.workers, &ports, limits)?;
+        let timekeeping = keep_time(&store, &ports).map_err(AppError::Runtime)?;
         let probes: Vec<Box<dyn Probe>> = vec![
             Box::new(StoreProbe(Arc::<RedbStore>::clone(&store))),
             Box::new(pool.probe()),
             Box::new(proof.probe()),
         ];
         let (stages, shutdown) = Stages::new();
-        let outbox: Arc<dyn Outbox> = Arc::<RedbStore>::clone(&store);
-        let room = Arc::new(room(config, &ports, probes, (outbox, addresses)));
+        let room = Arc::new(room(config, &ports, &store, probes, addresses));
         let serving = runtime.spawn(serve(listener, room, shutdown));
         let drain = Duration::from_secs(config.limits.drain_s);
-        Ok(Self { runtime, signals, stages, serving, pool, couriers, store, bound, drain })
+        Ok(Self { runtime, signals, stages, serving, pool, couriers, timekeeping, store, bound, drain })
     }
 
     /// Where clients come in.
@@ -170,6 +176,7 @@ impl App {
         self.signals.exit_on_next(&self.runtime);
         self.stages.advance(Stage::Draining);
         self.couriers.stop();
+        self.timekeeping.end();
         self.pool.drain(self.drain);
         self.couriers.join(LEAVING_TIME);
         self.stages.advance(Stage::Closing);
@@ -191,6 +198,11 @@ fn open_store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<RedbStore>,
     process::make_private(&path).map_err(|source| AppError::DataDir { path, source })?;
     let file = config.data_dir.join(STORE_FILE);
     Ok(RedbStore::open(&file, &config.store, &config.limits, Arc::clone(clock))?)
+}
+
+fn keep_time(store: &Arc<RedbStore>, ports: &Ports) -> std::io::Result<Timekeeping> {
+    let (clock, entropy) = (Arc::clone(&ports.clock), Arc::clone(&ports.entropy));
+    Timekeeping::start(TimePorts { schedules: Arc::<RedbStore>::clone(store), clock, entropy })
 }
 
 fn start_runtime() -> Result<Runtime, AppError> {
@@ -217,13 +229,16 @@ fn listen(runtime: &Runtime, wanted: &Listen) -> Result<Listener, AppError> {
 fn room(
     config: &Config,
     ports: &Ports,
+    store: &Arc<RedbStore>,
     probes: Vec<Box<dyn Probe>>,
-    (outbox, addresses): (Arc<dyn Outbox>, AddressPolicy),
+    addresses: AddressPolicy,
 ) -> Room {
     Room {
-        outbox,
+        outbox: Arc::<RedbStore>::clone(store),
         addresses,
         store: Arc::clone(&ports.store),
+        batches: Arc::<RedbStore>::clone(store),
+        schedules: Arc::<RedbStore>::clone(store),
         clock: Arc::clone(&ports.clock),
         entropy: Arc::clone(&ports.entropy),
         mint: IdMint::default(),

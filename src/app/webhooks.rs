@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::courier::{Courier, HttpPost, Parts, Pool, Signer, StorePayloads, secret_in};
 use crate::domain::address::AddressPolicy;
 use crate::engine::Ports;
-use crate::ports::Outbox;
+use crate::store::RedbStore;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,12 +19,15 @@ pub(super) fn policy(config: &Config) -> Result<AddressPolicy, AppError> {
 pub(super) fn start(
     config: &Config,
     ports: &Ports,
-    outbox: Arc<dyn Outbox>,
+    store: &Arc<RedbStore>,
     policy: AddressPolicy,
 ) -> Result<Pool, AppError> {
     let courier = Courier::new(Parts {
-        outbox,
-        payloads: Arc::new(StorePayloads(Arc::clone(&ports.store))),
+        outbox: Arc::<RedbStore>::clone(store),
+        payloads: Arc::new(StorePayloads {
+            jobs: Arc::clone(&ports.store),
+            batches: Arc::<RedbStore>::clone(store),
+        }),
         post: Arc::new(HttpPost::new(policy, Duration::from_secs(config.webhooks.timeout_s))),
         signer: signer(config, ports)?,
         clock: Arc::clone(&ports.clock),

@@ -85,6 +85,11 @@ prefixed_id!(
     MessageId,
     "msg_"
 );
+prefixed_id!(
+    /// A schedule, `sched_…`.
+    ScheduleId,
+    "sched_"
+);
 
 prefixed_id!(
     /// A batch of jobs, `batch_…`.

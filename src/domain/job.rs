@@ -2,7 +2,7 @@
 //! which. Refuses to know who stores or runs them.
 
 use super::event::{Event, FailureCode};
-use super::id::{ConversationId, JobId, UserId};
+use super::id::{BatchId, ConversationId, JobId, UserId};
 use super::message::Message;
 use super::tool::{Strictness, ToolChoice};
 use super::usage::Usage;
@@ -32,12 +32,14 @@ impl JobStatus {
         matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
     }
 
-    /// The state machine: whether `next` may follow. `Running → Queued` is a lease given back or lost.
+    /// The state machine: whether `next` may follow. `Running → Queued` is a lease given back or lost, or another
+    /// attempt; `Failed → Queued` somebody's wish to try again.
     pub fn may_become(self, next: Self) -> bool {
         match self {
             Self::Queued => matches!(next, Self::Running | Self::Cancelled | Self::Failed),
             Self::Running => next != Self::Running,
-            Self::Succeeded | Self::Failed | Self::Cancelled => false,
+            Self::Failed => next == Self::Queued,
+            Self::Succeeded | Self::Cancelled => false,
         }
     }
 
@@ -115,6 +117,9 @@ pub struct JobSpec {
     pub priority: Priority,
     /// Not before this time, unix milliseconds.
     pub run_at_ms: Option<u64>,
+    /// Runs that may fail for a reason that another run may mend, the last one included; at least 1.
+    #[serde(default = "one")]
+    pub max_attempts: u32,
     /// What a vanished client means.
     pub on_disconnect: OnDisconnect,
     /// The client's own labels, handed back unread.
@@ -122,6 +127,19 @@ pub struct JobSpec {
     /// Where its end is reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_url: Option<WebhookUrl>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// A line of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchLine {
+    /// Which batch.
+    pub batch: BatchId,
+    /// Which line, counted from 0.
+    pub line: u32,
 }
 
 /// Why a job has no answer.
@@ -146,6 +164,9 @@ pub struct Job {
     pub attempt: u32,
     /// Runs that a crash cut off, in a row; three make it poison.
     pub crashes: u32,
+    /// Runs that failed and were to be tried again.
+    #[serde(default)]
+    pub failed_runs: u32,
     /// Rises with every claim; fences out a worker that lost its lease.
     pub epoch: u64,
     /// Unix milliseconds.
@@ -167,6 +188,9 @@ pub struct Job {
     /// From the spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_url: Option<WebhookUrl>,
+    /// The line of a batch that it was made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<BatchLine>,
     /// Tokens spent so far.
     pub usage: Usage,
     /// Set when it ended without an answer.
@@ -175,6 +199,35 @@ pub struct Job {
     pub cancel_requested: bool,
     /// The newest event's `seq` as of the last state change; exact once ended.
     pub last_event_id: u64,
+}
+
+impl Job {
+    /// A job that has just been accepted.
+    pub fn queued(id: JobId, user: UserId, created_at_ms: u64, spec: &JobSpec) -> Self {
+        Self {
+            id,
+            user,
+            status: JobStatus::Queued,
+            attempt: 0,
+            crashes: 0,
+            failed_runs: 0,
+            epoch: 0,
+            created_at_ms,
+            started_at_ms: None,
+            finished_at_ms: None,
+            model: spec.model.clone(),
+            conversation_id: spec.conversation_id.clone(),
+            priority: spec.priority,
+            run_at_ms: spec.run_at_ms,
+            metadata: spec.metadata.clone(),
+            webhook_url: spec.webhook_url.clone(),
+            batch: None,
+            usage: Usage::default(),
+            error: None,
+            cancel_requested: false,
+            last_event_id: 0,
+        }
+    }
 }
 
 /// How a job ends: the terminal event and everything that is written with it, in one transaction.
@@ -215,10 +268,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn p4_nothing_follows_an_end() {
+    fn p4_nothing_follows_an_end_but_a_wish_to_try_again() {
         for end in [Succeeded, Failed, Cancelled] {
             for next in [Queued, Running, Succeeded, Failed, Cancelled] {
-                assert!(!end.may_become(next), "{end:?} -> {next:?}");
+                assert_eq!(end.may_become(next), (end, next) == (Failed, Queued), "{end:?} -> {next:?}");
             }
         }
     }

@@ -34,8 +34,26 @@ pub struct Limits {
     pub metadata_key_chars: usize,
     /// A metadata value, characters.
     pub metadata_value_chars: usize,
+    /// A batch's lines together, bytes; more is a 413.
+    pub batch_bytes: u64,
+    /// Lines of a batch.
+    pub batch_lines: usize,
+    /// Most jobs of one batch in the queue at once.
+    pub batch_concurrency: u32,
     /// Unfinished jobs in the store; more is a 429.
     pub queue_jobs: u64,
+    /// Waiting that counts as much as one priority, seconds; 0: waiting counts for nothing.
+    pub queue_ageing_s: u64,
+    /// How long an `Idempotency-Key` is remembered, seconds.
+    pub idempotency_s: u64,
+    /// Largest `max_attempts` of a job.
+    pub job_attempts: u32,
+    /// Time before a failed job's second attempt, seconds; it doubles with each further one.
+    pub job_backoff_s: u64,
+    /// Longest time before another attempt, seconds.
+    pub job_backoff_max_s: u64,
+    /// Schedules of one user; more is a 429.
+    pub schedules: u64,
     /// What a job gets that names no `timeout_s`, seconds.
     pub job_timeout_s: u64,
     /// Longest `timeout_s`, seconds.
@@ -87,7 +105,16 @@ impl Default for Limits {
             metadata_pairs: 16,
             metadata_key_chars: 64,
             metadata_value_chars: 512,
+            batch_bytes: 200 * 1024 * 1024,
+            batch_lines: 50_000,
+            batch_concurrency: 1_000,
             queue_jobs: 1_000_000,
+            queue_ageing_s: 60,
+            idempotency_s: 86_400,
+            job_attempts: 20,
+            job_backoff_s: 5,
+            job_backoff_max_s: 600,
+            schedules: 1_000,
             job_timeout_s: 3_600,
             job_timeout_max_s: 86_400,
             output_bytes: 4 * 1024 * 1024,

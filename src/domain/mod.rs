@@ -2,14 +2,19 @@
 //! all clocks and all randomness: whatever is not in the arguments does not exist here.
 
 pub mod address;
+pub mod batch;
+pub mod batch_object;
 pub mod event;
 pub mod id;
+pub mod idempotency;
 pub mod job;
 pub mod job_object;
 pub mod limits;
 pub mod message;
 pub mod nearest;
+pub mod schedule;
 pub mod secret;
+pub mod timing;
 pub mod tool;
 pub mod usage;
 pub mod webhook;

@@ -33,6 +33,8 @@ pub enum Drive {
     Finished,
     /// The job went back to the queue.
     Released,
+    /// It failed and waits for its next attempt.
+    Postponed,
     /// Somebody else holds the job now, or it had ended before.
     Abandoned,
 }
@@ -103,7 +105,10 @@ impl<'a> Driver<'a> {
                 Step::AskModel { with_tools, failures } => self.ask_model(with_tools, failures)?,
                 Step::RunTools(calls) => self.run_tools(&calls)?,
                 Step::Finish(reason) => return self.finish(self.done_event(reason)),
-                Step::Fail(code, content) => return self.finish(Event::Error { content, code }),
+                Step::Fail { code, content, is_mendable: true } => return self.fail(code, content),
+                Step::Fail { code, content, is_mendable: false } => {
+                    return self.finish(Event::Error { content, code });
+                }
                 Step::Rest => {
                     tracing::error!(job = %self.lease.job.id, "a job was leased after its end; its log stays as it is");
                     return Ok(Drive::Abandoned);
@@ -124,7 +129,7 @@ impl<'a> Driver<'a> {
             None if self.leash.remaining().is_zero() => {
                 let content =
                     format!("the job ran longer than its timeout_s of {}", self.lease.spec.timeout_s);
-                self.finish(Event::Error { content, code: FailureCode::Timeout })?
+                self.fail(FailureCode::Timeout, content)?
             }
             None if self.draining.raised().is_some() => self.release()?,
             None => return Ok(None),
@@ -153,6 +158,22 @@ impl<'a> Driver<'a> {
         };
         self.ports.store.finish(self.lease.fence(), Vec::new(), ending).wait()?;
         Ok(Drive::Finished)
+    }
+
+    /// Another attempt while there is one left: later, and from the last recorded step. Else the end.
+    fn fail(&self, code: FailureCode, content: String) -> Result<Drive, StoreError> {
+        let failed = self.lease.job.failed_runs.saturating_add(1);
+        if failed >= self.lease.spec.max_attempts {
+            return self.finish(Event::Error { content, code });
+        }
+        let delay_ms = self.limits.backoff.delay_ms(failed, self.ports.entropy.random());
+        let reason = format!(
+            "attempt {failed} of {} failed: {content}; the next one begins in {} s",
+            self.lease.spec.max_attempts,
+            delay_ms.div_ceil(1_000)
+        );
+        self.ports.store.postpone(self.lease.fence(), reason, delay_ms).wait()?;
+        Ok(Drive::Postponed)
     }
 
     fn done_event(&self, finish_reason: FinishReason) -> Event {

@@ -1,15 +1,19 @@
 //! Running jobs. Owns the loop: `turn` decides, `driver` performs (tools report to its `journal`), `worker` claims and
-//! finishes, `pool` keeps the threads, `setup` is what they are given. Refuses to know any tool, any wire dialect and any
-//! file format: all of that comes in through [`crate::ports`].
+//! finishes, `pool` keeps the threads, `setup` is what they are given, `backoff` how long a failed job waits; `timekeeper`
+//! makes jobs of schedules that are due. Refuses to know any tool, any wire dialect and any file format: all of that comes
+//! in through [`crate::ports`].
 
+mod backoff;
 mod journal;
 mod setup;
 
 pub mod driver;
 pub mod pool;
+pub mod timekeeper;
 pub mod turn;
 pub mod worker;
 
+pub use backoff::Backoff;
 pub use setup::{DriveLimits, Ports};
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What an engine is built from. Owns the list of ports that it needs and its own bounds; refuses to choose either.
 
+use super::backoff::Backoff;
 use crate::ports::{Clock, Entropy, Model, Store, Toolbox};
 use std::sync::Arc;
 
@@ -25,4 +26,6 @@ pub struct DriveLimits {
     pub model_failures: u32,
     /// Messages of earlier jobs that a conversation hands to the next one.
     pub history_messages: usize,
+    /// What a failed job waits for its next attempt.
+    pub backoff: Backoff,
 }

@@ -1,7 +1,7 @@
 //! The agent loop as a pure function: fold the log into a state, ask the state for the next step. Owns every rule of
 //! the loop; refuses all I/O, so that a log replayed after a crash leads to the very same step.
 
-use crate::domain::event::{Event, FailureCode, FinishReason, Mark, Record, StepKind};
+use crate::domain::event::{Event, FailureCode, FinishReason, Mark, Phase, Record, StepKind};
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
@@ -42,7 +42,14 @@ pub enum Step {
     /// The job has its answer.
     Finish(FinishReason),
     /// The job has failed.
-    Fail(FailureCode, String),
+    Fail {
+        /// For programs.
+        code: FailureCode,
+        /// For people.
+        content: String,
+        /// Whether another attempt may mend it.
+        is_mendable: bool,
+    },
     /// The log already holds a terminal event.
     Rest,
 }
@@ -140,7 +147,7 @@ impl Turn {
 
     fn apply_event(&mut self, event: &Event) {
         match event {
-            Event::Status { .. } => {}
+            Event::Status { status, .. } => self.enter(*status),
             Event::Delta { index, kind, text, .. } => {
                 self.see_index(*index);
                 match self.open.last_mut().filter(|step| step.index == *index) {
@@ -171,6 +178,18 @@ impl Turn {
             }
             Event::StepDiscarded { index } => self.open.retain(|step| step.index != *index),
             Event::Done { .. } | Event::Error { .. } => self.ended = true,
+        }
+    }
+
+    /// A new run starts with its full budget of failures; a job that had ended and is queued again has not ended.
+    fn enter(&mut self, phase: Phase) {
+        match phase {
+            Phase::Queued => self.ended = false,
+            Phase::Running => {
+                self.failures = 0;
+                self.failure = None;
+            }
+            Phase::Retrying => {}
         }
     }
 
@@ -244,7 +263,7 @@ impl Turn {
         if let Some((code, message, retryable)) = &self.failure
             && (!retryable || self.failures >= limits.model_failures)
         {
-            return Step::Fail(*code, message.clone());
+            return Step::Fail { code: *code, content: message.clone(), is_mendable: *retryable };
         }
         if let Some(step) = self.next_in_batch(is_idempotent) {
             return step;
@@ -275,10 +294,11 @@ impl Turn {
         let over = limits.max_total_tokens.filter(|max| self.usage.total_tokens >= *max);
         let wants_more = self.finished_calls == 0 || !self.batch.is_empty();
         match over {
-            Some(max) if wants_more && self.finished_calls > 0 => Step::Fail(
-                FailureCode::MaxTotalTokens,
-                format!("{} tokens are spent; max_total_tokens is {max}", self.usage.total_tokens),
-            ),
+            Some(max) if wants_more && self.finished_calls > 0 => Step::Fail {
+                code: FailureCode::MaxTotalTokens,
+                content: format!("{} tokens are spent; max_total_tokens is {max}", self.usage.total_tokens),
+                is_mendable: false,
+            },
             _ if wants_more => {
                 Step::AskModel { with_tools: self.finished_calls < limits.max_steps, failures: self.failures }
             }

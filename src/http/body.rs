@@ -27,7 +27,8 @@ pub(crate) struct Whole {
 pub(crate) struct Place(Option<OwnedSemaphorePermit>);
 
 impl Place {
-    fn grow(&mut self, free: &Arc<Semaphore>, bytes: usize) -> Option<()> {
+    /// Takes so much more, if there is so much.
+    pub(crate) fn grow(&mut self, free: &Arc<Semaphore>, bytes: usize) -> Option<()> {
         let more = Arc::clone(free).try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()?;
         match &mut self.0 {
             Some(held) => held.merge(more),
@@ -39,9 +40,7 @@ impl Place {
 
 /// The whole body.
 pub(crate) async fn read(door: &Door, headers: &HeaderMap, body: Incoming) -> Result<Whole, Error> {
-    if let Some(encoding) = headers.get(header::CONTENT_ENCODING).filter(|e| e.as_bytes() != b"identity") {
-        return Err(Error::Encoding(quoted(&String::from_utf8_lossy(encoding.as_bytes()))));
-    }
+    refuse_encoding(headers)?;
     let limits = &door.room.limits;
     let declared = body.size_hint().lower();
     if declared > limits.body_bytes as u64 {
@@ -51,6 +50,14 @@ pub(crate) async fn read(door: &Door, headers: &HeaderMap, body: Incoming) -> Re
     match tokio::time::timeout(deadline, collect(door, body)).await {
         Ok(collected) => collected,
         Err(_) => Err(Error::BodyTimeout(limits.body_timeout_s)),
+    }
+}
+
+/// Bodies are taken as they are.
+pub(crate) fn refuse_encoding(headers: &HeaderMap) -> Result<(), Error> {
+    match headers.get(header::CONTENT_ENCODING).filter(|encoding| encoding.as_bytes() != b"identity") {
+        Some(encoding) => Err(Error::Encoding(quoted(&String::from_utf8_lossy(encoding.as_bytes())))),
+        None => Ok(()),
     }
 }
 

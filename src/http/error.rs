@@ -46,6 +46,9 @@ pub(crate) enum Error {
     /// The answer of a job that has not ended.
     #[error("the job is {}; its output exists once it has ended (GET the job with ?wait=SECONDS)", .0.as_str())]
     NotFinished(JobStatus),
+    /// Another try of a job that has not failed.
+    #[error("the job is {}; only a failed job can be retried", .0.as_str())]
+    NotFailed(JobStatus),
     /// The answer of a job that ended without one.
     #[error("the job has no output: it ended as {}: {message}", .status.as_str())]
     NoOutput {
@@ -60,6 +63,9 @@ pub(crate) enum Error {
     /// More body than allowed.
     #[error("the request body is larger than limits.body_bytes = {0} bytes")]
     BodyTooLarge(usize),
+    /// More of a batch than allowed.
+    #[error("the batch is larger than limits.batch_bytes = {0} bytes")]
+    BatchTooLarge(u64),
     /// More input than allowed.
     #[error("input and system_prompt together are larger than limits.input_bytes = {0} bytes")]
     InputTooLarge(usize),
@@ -103,19 +109,34 @@ impl Error {
         Self::Invalid { message: message.into(), param: None, code: "invalid_request" }
     }
 
+    /// The same of a line of a batch, which makes it wrong as a whole.
+    pub(crate) fn at_line(self, number: u64) -> Self {
+        let message = format!("line {number}: {}", self.message());
+        Self::Invalid { message, param: Some(format!("line {number}")), code: self.code() }
+    }
+
     fn status(&self) -> StatusCode {
         match self {
             Self::Invalid { .. } | Self::ModelNotFound { .. } => StatusCode::BAD_REQUEST,
             Self::NotFound(_) => StatusCode::NOT_FOUND,
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
-            Self::NotFinished(_) | Self::NoOutput { .. } | Self::Delivered => StatusCode::CONFLICT,
-            Self::BodyTooLarge(_) | Self::InputTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::NotFinished(_)
+            | Self::NotFailed(_)
+            | Self::NoOutput { .. }
+            | Self::Delivered
+            | Self::Store(StoreError::WrongState { .. }) => StatusCode::CONFLICT,
+            Self::Store(StoreError::KeyReused) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::BodyTooLarge(_) | Self::BatchTooLarge(_) | Self::InputTooLarge(_) => {
+                StatusCode::PAYLOAD_TOO_LARGE
+            }
             Self::BodyTimeout(_) => StatusCode::REQUEST_TIMEOUT,
             Self::TargetTooLong(_) => StatusCode::URI_TOO_LONG,
             Self::HeadersTooLarge(_) => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Encoding(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Host(_) | Self::Origin(_) => StatusCode::FORBIDDEN,
-            Self::Store(StoreError::QueueFull { .. }) => StatusCode::TOO_MANY_REQUESTS,
+            Self::Store(StoreError::QueueFull { .. } | StoreError::SchedulesFull { .. }) => {
+                StatusCode::TOO_MANY_REQUESTS
+            }
             Self::BodiesFull(_) | Self::Store(StoreError::Busy | StoreError::Closed) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
@@ -131,9 +152,13 @@ impl Error {
             Self::NotFound(_) => "not_found",
             Self::Method { .. } => "method_not_allowed",
             Self::NotFinished(_) => "job_not_finished",
+            Self::NotFailed(_) => "job_not_failed",
             Self::NoOutput { .. } => "no_output",
             Self::Delivered => "already_delivered",
+            Self::Store(StoreError::KeyReused) => "idempotency_key_reused",
+            Self::Store(StoreError::WrongState { .. }) => "wrong_state",
             Self::BodyTooLarge(_) => "body_too_large",
+            Self::BatchTooLarge(_) => "batch_too_large",
             Self::InputTooLarge(_) => "input_too_large",
             Self::BodyTimeout(_) => "body_timeout",
             Self::TargetTooLong(_) => "target_too_long",
@@ -142,6 +167,7 @@ impl Error {
             Self::Host(_) => "host_not_allowed",
             Self::Origin(_) => "origin_not_allowed",
             Self::Store(StoreError::QueueFull { .. }) => "queue_full",
+            Self::Store(StoreError::SchedulesFull { .. }) => "schedules_full",
             Self::BodiesFull(_) | Self::Store(StoreError::Busy) => "busy",
             Self::Store(StoreError::Closed) => "shutting_down",
             Self::Store(StoreError::Full) => "disk_full",
@@ -154,6 +180,7 @@ impl Error {
             Self::Invalid { param, .. } => param.as_deref(),
             Self::ModelNotFound { .. } => Some("model"),
             Self::InputTooLarge(_) => Some("input"),
+            Self::Store(StoreError::KeyReused) => Some("Idempotency-Key"),
             _ => None,
         }
     }

@@ -1,7 +1,7 @@
 //! Answers. Owns their shapes (JSON, text, empty, stream) and the headers that all of one shape carry; refuses to
 //! decide what is said.
 
-use super::stream::EventBody;
+use super::stream::PulledBody;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
@@ -15,13 +15,16 @@ use std::task::{Context, Poll};
 /// The name of the header that carries a job's id beside a body that does not.
 pub(crate) const X_JOB_ID: HeaderName = HeaderName::from_static("x-job-id");
 
+/// The name of the header that marks the outcome of an earlier request with the same `Idempotency-Key`.
+pub(crate) const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
 /// An answer on its way to the socket.
 pub(crate) type Reply = Response<ReplyBody>;
 
 /// A body that is there, or one that is pulled out of the log.
 pub(crate) enum ReplyBody {
     Whole(Full<Bytes>),
-    Events(EventBody),
+    Pulled(PulledBody),
 }
 
 impl Body for ReplyBody {
@@ -34,21 +37,21 @@ impl Body for ReplyBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match self.get_mut() {
             Self::Whole(whole) => Pin::new(whole).poll_frame(cx).map_err(|never: Infallible| match never {}),
-            Self::Events(events) => Pin::new(events).poll_frame(cx),
+            Self::Pulled(events) => Pin::new(events).poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(whole) => whole.is_end_stream(),
-            Self::Events(_) => false,
+            Self::Pulled(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(whole) => whole.size_hint(),
-            Self::Events(_) => SizeHint::default(),
+            Self::Pulled(_) => SizeHint::default(),
         }
     }
 }
@@ -80,13 +83,18 @@ pub(crate) fn empty(status: StatusCode) -> Reply {
 }
 
 /// A stream of a job's events.
-pub(crate) fn events(content_type: &'static str, body: EventBody) -> Reply {
-    let mut reply = Response::new(ReplyBody::Events(body));
+pub(crate) fn events(content_type: &'static str, body: PulledBody) -> Reply {
+    let mut reply = Response::new(ReplyBody::Pulled(body));
     let headers = reply.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-store"));
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     reply
+}
+
+/// A stream of JSON lines.
+pub(crate) fn lines(body: PulledBody) -> Reply {
+    events("application/jsonl", body)
 }
 
 /// Sets a header whose value is made of this server's own words; one that no header can hold is left out.

@@ -3,7 +3,7 @@
 use crate::domain::address::AddressPolicy;
 use crate::domain::id::{IdMint, JobId};
 use crate::domain::limits::Limits;
-use crate::ports::{Clock, Entropy, Model, Outbox, Probe, Store, Toolbox};
+use crate::ports::{Batches, Clock, Entropy, Model, Outbox, Probe, Schedules, Store, Toolbox};
 use std::sync::Arc;
 
 /// Everything that a request may need.
@@ -14,6 +14,10 @@ pub struct Room {
     pub outbox: Arc<dyn Outbox>,
     /// Where webhooks may go.
     pub addresses: AddressPolicy,
+    /// The durable truth about batches.
+    pub batches: Arc<dyn Batches>,
+    /// What is due again and again.
+    pub schedules: Arc<dyn Schedules>,
     /// When a job was accepted.
     pub clock: Arc<dyn Clock>,
     /// What makes ids unguessable.

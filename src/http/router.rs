@@ -34,6 +34,13 @@ enum Route {
     Webhooks,
     Webhook(String),
     Redeliver(String),
+    Retry(String),
+    Batches,
+    Batch(String),
+    Results(String),
+    CancelBatch(String),
+    Schedules,
+    Schedule(String),
 }
 
 impl Route {
@@ -51,14 +58,22 @@ impl Route {
             ["v1", "webhooks"] => Some(Self::Webhooks),
             ["v1", "webhooks", id] if !id.is_empty() => Some(Self::Webhook(id.to_owned())),
             ["v1", "webhooks", id, "retry"] => Some(Self::Redeliver(id.to_owned())),
+            ["v1", "jobs", id, "retry"] => Some(Self::Retry(id.to_owned())),
+            ["v1", "batches"] => Some(Self::Batches),
+            ["v1", "batches", id] if !id.is_empty() => Some(Self::Batch(id.to_owned())),
+            ["v1", "batches", id, "results"] => Some(Self::Results(id.to_owned())),
+            ["v1", "batches", id, "cancel"] => Some(Self::CancelBatch(id.to_owned())),
+            ["v1", "schedules"] => Some(Self::Schedules),
+            ["v1", "schedules", id] if !id.is_empty() => Some(Self::Schedule(id.to_owned())),
             _ => None,
         }
     }
 
     fn allow(&self) -> &'static str {
         match self {
-            Self::Jobs => "GET, HEAD, POST, OPTIONS",
-            Self::Cancel(_) | Self::Redeliver(_) => "POST, OPTIONS",
+            Self::Jobs | Self::Batches | Self::Schedules => "GET, HEAD, POST, OPTIONS",
+            Self::Schedule(_) => "GET, HEAD, DELETE, OPTIONS",
+            Self::Cancel(_) | Self::Retry(_) | Self::CancelBatch(_) | Self::Redeliver(_) => "POST, OPTIONS",
             _ => "GET, HEAD, OPTIONS",
         }
     }
@@ -100,6 +115,12 @@ async fn take(door: &Arc<Door>, request: Request<Incoming>) -> Result<Reply, Err
         (&Method::POST, Route::Jobs) => v1::submit::submit(door, call, body).await,
         (&Method::POST, Route::Cancel(id)) => v1::cancel::cancel(door, &call, id).await,
         (&Method::POST, Route::Redeliver(id)) => v1::webhooks::retry(door, &call, id).await,
+        (&Method::POST, Route::Retry(id)) => v1::retry::retry(door, &call, id).await,
+        // `curl -T file URL` puts.
+        (&Method::POST | &Method::PUT, Route::Batches) => v1::batch::upload::upload(door, call, body).await,
+        (&Method::POST, Route::CancelBatch(id)) => v1::batch::cancel::cancel(door, &call, id).await,
+        (&Method::POST, Route::Schedules) => v1::schedules::create(door, call, body).await,
+        (&Method::DELETE, Route::Schedule(id)) => v1::schedules::delete(door, &call, id).await,
         (&Method::GET | &Method::HEAD, route) => get(door, &call, route)
             .await
             .unwrap_or_else(|| Err(Error::Method { method: head.method.clone(), allow: route.allow() })),
@@ -118,7 +139,12 @@ async fn get(door: &Arc<Door>, call: &Call, route: &Route) -> Option<Result<Repl
         Route::Events(id) => v1::events::events(door, call, id).await,
         Route::Webhooks => v1::webhooks::list(door, call).await,
         Route::Webhook(id) => v1::webhooks::show(door, call, id),
-        Route::Cancel(_) | Route::Redeliver(_) => return None,
+        Route::Batches => v1::batch::show::list(door, call).await,
+        Route::Batch(id) => v1::batch::show::show(door, call, id).await,
+        Route::Results(id) => v1::batch::results::results(door, call, id).await,
+        Route::Schedules => v1::schedules::list(door, call).await,
+        Route::Schedule(id) => v1::schedules::show(door, call, id).await,
+        Route::Cancel(_) | Route::Retry(_) | Route::CancelBatch(_) | Route::Redeliver(_) => return None,
     })
 }
 
@@ -137,15 +163,9 @@ mod tests {
     fn only_exact_paths_lead_somewhere() {
         assert_eq!(Route::find("/v1/jobs"), Some(Route::Jobs));
         assert_eq!(Route::find("/v1/j%6Fbs/x/events"), Some(Route::Events("x".into())));
-        for path in [
-            "/",
-            "/v1/jobs/",
-            "/v1/jobs/x/",
-            "/v1/jobs/x/events/",
-            "//v1/jobs",
-            "/v1/jobs/x/retry",
-            "/V1/jobs",
-        ] {
+        for path in
+            ["/", "/v1/jobs/", "/v1/jobs/x/", "/v1/jobs/x/events/", "//v1/jobs", "/v1/jobs/x/run", "/V1/jobs"]
+        {
             assert_eq!(Route::find(path), None, "{path}");
         }
         assert_eq!(Route::find("/v1/jobs%2Fx"), None, "an escaped slash separates nothing");

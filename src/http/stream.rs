@@ -9,7 +9,6 @@ use super::door::Door;
 use super::error::Error;
 use super::frame::{self, Renderer, Text, Wire};
 use super::shutdown::{Shutdown, Stage};
-use crate::domain::event::Event;
 use crate::domain::id::JobId;
 use crate::ports::{EventPage, Store};
 use bytes::Bytes;
@@ -48,8 +47,15 @@ pub(crate) struct Asked {
 
 /// The body broke off; the client sees a cut connection, never a clean end that is none.
 #[derive(Debug, thiserror::Error)]
-#[error("the event stream was cut off: {0}")]
+#[error("the stream was cut off: {0}")]
 pub(crate) struct Cut(String);
+
+impl Cut {
+    /// Because of this; for the log.
+    pub(crate) fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}
 
 /// What to do when the reader goes away before the job's end; disarmed by the end and by a shutdown.
 pub(crate) trait Farewell: Send {
@@ -57,10 +63,15 @@ pub(crate) trait Farewell: Send {
     fn disarm(&mut self);
 }
 
-/// The body of an event stream.
-pub(crate) struct EventBody(Pin<Box<dyn Stream<Item = Result<Bytes, Cut>> + Send>>);
+/// A body that the socket pulls, piece by piece.
+pub(crate) struct PulledBody(Pin<Box<dyn Stream<Item = Result<Bytes, Cut>> + Send>>);
 
-impl EventBody {
+impl PulledBody {
+    /// A body whose pieces come when the socket asks for them.
+    pub(crate) fn new(pieces: impl Stream<Item = Result<Bytes, Cut>> + Send + 'static) -> Self {
+        Self(Box::pin(pieces))
+    }
+
     pub(crate) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         self.0.as_mut().poll_next(cx).map_ok(Frame::data)
     }
@@ -76,13 +87,13 @@ impl Opened {
     }
 
     /// The body. `farewell` is told when the stream comes to its proper end, and dropped with it.
-    pub(crate) fn into_body(self, farewell: Option<Box<dyn Farewell>>) -> EventBody {
+    pub(crate) fn into_body(self, farewell: Option<Box<dyn Farewell>>) -> PulledBody {
         let mut reader = self.0;
         reader.farewell = farewell;
         if reader.ended {
             reader.say_farewell();
         }
-        EventBody(Box::pin(try_unfold(reader, Reader::next)))
+        PulledBody::new(try_unfold(reader, Reader::next))
     }
 }
 
@@ -238,7 +249,8 @@ impl Reader {
         self.last_seq = page.last_seq;
         if let Some(last) = page.events.last() {
             self.cursor = last.seq;
-            self.ended = Event::is_terminal(&last.event);
+            // A retried job goes on behind an end: only the newest event is the end of the stream.
+            self.ended = last.event.is_terminal() && last.seq >= page.last_seq;
         }
         Ok(frames)
     }

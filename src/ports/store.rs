@@ -5,6 +5,7 @@ use super::stop::StopFlag;
 use super::ticket::Ticket;
 use crate::domain::event::{Numbered, Record};
 use crate::domain::id::{JobId, UserId};
+use crate::domain::idempotency::OnceKey;
 use crate::domain::job::{Ending, Job, JobSpec, JobStatus};
 use crate::domain::message::Message;
 use std::sync::Arc;
@@ -23,6 +24,12 @@ pub enum StoreError {
         /// The bound.
         limit: u64,
     },
+    /// `limits.schedules` schedules of one user are stored already (HTTP: 429).
+    #[error("there are {limit} schedules already (limits.schedules); delete one first")]
+    SchedulesFull {
+        /// The bound.
+        limit: u64,
+    },
     /// The writer's lease is no longer valid; whatever it wanted to write was not written.
     #[error("the lease of {job} is lost")]
     Fenced {
@@ -38,6 +45,15 @@ pub enum StoreError {
     /// A stored value cannot be read.
     #[error("the store holds a value that cannot be read: {0}")]
     Corrupt(String),
+    /// The idempotency key was used before, with another request (HTTP: 422).
+    #[error("this idempotency key was used for another request")]
+    KeyReused,
+    /// The job stands where this cannot be done to it (HTTP: 409).
+    #[error("the job is {}", .status.as_str())]
+    WrongState {
+        /// Where it stands.
+        status: JobStatus,
+    },
     /// The store is shut down.
     #[error("the store is closed")]
     Closed,
@@ -54,6 +70,15 @@ pub struct NewJob {
     pub created_at_ms: u64,
     /// What was asked.
     pub spec: JobSpec,
+}
+
+/// What became of a request that must not take effect twice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Once<T> {
+    /// It took effect now.
+    New(T),
+    /// It had taken effect before; what came of it, as it now stands.
+    Before(T),
 }
 
 /// The right to run a job, until it is finished, released, or fenced out by a later epoch.
@@ -134,6 +159,9 @@ pub type News = watch::Receiver<u64>;
 pub trait Store: Send + Sync {
     /// Stores jobs, all or none, each with its first event (`status: queued`); [`Urgency::Now`].
     fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>>;
+    /// Stores one job unless the user's key was seen before; then nothing is stored, and the job of that time is told.
+    /// A key is kept for `limits.idempotency_s`.
+    fn submit_once(&self, job: NewJob, key: OnceKey) -> Ticket<Once<Job>>;
     /// Leases up to `max` ready jobs in queue order and counts their attempts, durably, before it returns.
     /// Each claim appends `status: running`.
     fn claim(&self, max: usize) -> Ticket<Vec<Lease>>;
@@ -143,6 +171,11 @@ pub trait Store: Send + Sync {
     fn finish(&self, fence: Fence, records: Vec<Record>, ending: Ending) -> Ticket<()>;
     /// Gives a leased job back to the queue as it stands; the attempt does not count.
     fn release(&self, fence: Fence) -> Ticket<()>;
+    /// Gives a leased job back for another attempt, not before `delay_ms` from now; the failed one counts.
+    fn postpone(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()>;
+    /// Puts a failed job into the queue again: its next run goes on from its last recorded step. It counts as accepted
+    /// anew. Resolves to the job as it then stands; `None` when the user has no such job.
+    fn retry(&self, user: UserId, job: JobId) -> Ticket<Option<Job>>;
     /// Cancels: a queued job ends at once, a running one has its lease's `stop` raised, an ended one stays as it is.
     /// Resolves to the job as it then stands; `None` when the user has no such job.
     fn cancel(&self, user: UserId, job: JobId) -> Ticket<Option<Job>>;

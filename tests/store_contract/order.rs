@@ -31,6 +31,23 @@ fn a_newcomer_waits_for_no_backlog_and_gets_no_credit_for_the_past() {
 }
 
 #[test]
+fn whoever_waits_long_enough_goes_before_fresher_jobs_of_higher_priority() {
+    let rig = Rig::new();
+    let with = |n, level| {
+        let mut new = job(n, ANN);
+        new.spec.priority = Priority::new(level).unwrap();
+        new
+    };
+    rig.submit([with(1, 9)]);
+    rig.clock.advance(4 * 60_000 - 1);
+    rig.submit([with(2, 5)]);
+    assert_eq!(rig.claim().job.id, id(2), "a millisecond short of four priorities");
+    rig.clock.advance(2);
+    rig.submit([with(3, 5), with(4, 0)]);
+    assert_eq!(rig.claim_all(), [id(4), id(1), id(3)], "it has caught up with 5, not with 0");
+}
+
+#[test]
 fn priority_goes_before_fairness() {
     let rig = Rig::new();
     let mut urgent = job(9, ANN);

@@ -141,11 +141,11 @@ fn a_newer_file_is_refused_and_left_alone() {
     let meta = redb::TableDefinition::<&str, &[u8]>::new("meta");
     let database = redb::Database::open(rig.path()).unwrap();
     let writing = database.begin_write().unwrap();
-    writing.open_table(meta).unwrap().insert("schema", b"\x012".as_slice()).unwrap();
+    writing.open_table(meta).unwrap().insert("schema", b"\x0199".as_slice()).unwrap();
     writing.commit().unwrap();
     drop(database);
     let opened = open(&rig.path(), &Limits::default(), HandClock::new());
-    let Err(OpenError::Newer { found: 2, known: 1, .. }) = opened else { panic!("{:?}", opened.err()) };
+    let Err(OpenError::Newer { found: 99, known: 2, .. }) = opened else { panic!("{:?}", opened.err()) };
 }
 
 #[test]

@@ -69,6 +69,7 @@ pub(crate) fn job(number: u128, user: UserId) -> NewJob {
         max_total_tokens: None,
         priority: Priority::DEFAULT,
         run_at_ms: None,
+        max_attempts: 1,
         on_disconnect: OnDisconnect::Continue,
         metadata: BTreeMap::new(),
         webhook_url: None,

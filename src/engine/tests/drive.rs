@@ -1,6 +1,6 @@
 //! One lease from claim to end, where the store does as it is told.
 
-use super::rig::{Bell, LIMITS, Rig, call, say, usual};
+use super::rig::{Bell, LIMITS, Rig, answers, call, say, usual};
 use super::store::Op;
 use crate::domain::event::{Event, FailureCode, FinishReason};
 use crate::domain::job::JobStatus;
@@ -72,6 +72,34 @@ fn the_wait_doubles_and_the_budget_ends_the_job() {
     let times: Vec<_> = rig.model.asked().iter().map(|(at, _)| *at).collect();
     assert_eq!(times, [0, 1000, 3000, 7000]);
     assert!(matches!(rig.store.ends()[..], [Event::Error { code: FailureCode::ProviderError, .. }]));
+}
+
+#[test]
+fn a_failed_job_is_tried_again_from_its_last_recorded_step_while_it_has_attempts() {
+    let mut rig = Rig::new(|request, leash, sink| match answers(request) {
+        0 => usual(request, leash, sink),
+        _ => Err(unavailable(None)),
+    });
+    Arc::get_mut(&mut rig.store).expect("nobody else has it yet").allow_attempts(3);
+    assert_eq!(rig.drive(), Drive::Postponed);
+    assert_eq!(rig.drive(), Drive::Postponed);
+    assert_eq!(rig.drive(), Drive::Finished);
+    assert_eq!(
+        rig.store.postponed_ms(),
+        [2_500, 5_000],
+        "half of 5 s, half of 10 s: there is no jitter here"
+    );
+    assert_eq!(rig.model.asked().len(), 1 + 3 * 4, "the recorded answer is not asked for again");
+    assert_eq!(rig.tools.runs().iter().filter(|call| call.id_ref == "b").count(), 1, "P3");
+    assert!(matches!(rig.store.ends()[..], [Event::Error { code: FailureCode::ProviderError, .. }]));
+}
+
+#[test]
+fn what_another_attempt_cannot_mend_ends_at_once() {
+    let mut rig = Rig::new(|_, _, _| Err(ModelError::Refused("no such account".into())));
+    Arc::get_mut(&mut rig.store).expect("nobody else has it yet").allow_attempts(3);
+    assert_eq!(rig.drive(), Drive::Finished);
+    assert!(rig.store.postponed_ms().is_empty());
 }
 
 #[test]

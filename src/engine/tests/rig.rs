@@ -8,7 +8,7 @@ use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
 use crate::domain::usage::Usage;
 use crate::engine::driver::Drive;
 use crate::engine::worker::{Held, Tick, Worker};
-use crate::engine::{DriveLimits, Ports};
+use crate::engine::{Backoff, DriveLimits, Ports};
 use crate::ports::{
     Chunk, Clock, Completion, Entropy, Journal, Leash, Model, ModelError, ModelInfo, ModelRequest, Sink,
     StopFlag, Store, ToolContext, ToolOutcome, Toolbox,
@@ -18,7 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Fails, once asked too often: four tries in a row.
-pub(super) const LIMITS: DriveLimits = DriveLimits { model_failures: 4, history_messages: 10 };
+pub(super) const LIMITS: DriveLimits =
+    DriveLimits { model_failures: 4, history_messages: 10, backoff: Backoff { first_s: 5, longest_s: 600 } };
 
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

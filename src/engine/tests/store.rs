@@ -2,13 +2,13 @@
 
 use crate::domain::event::{Event, Phase, Record};
 use crate::domain::id::{JobId, UserId};
+use crate::domain::idempotency::OnceKey;
 use crate::domain::job::{Ending, Job, JobSpec, JobStatus, OnDisconnect, Priority};
 use crate::domain::message::Message;
 use crate::domain::tool::ToolChoice;
-use crate::domain::usage::Usage;
 use crate::ports::{
-    EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Stop, StopFlag, Store, StoreError, Ticket,
-    Urgency,
+    EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Once, Stop, StopFlag, Store, StoreError,
+    Ticket, Urgency,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,6 +24,7 @@ pub(super) enum Op {
     Append,
     Finish,
     Release,
+    Postpone,
     Log,
     History,
     Probe,
@@ -41,36 +42,13 @@ struct State {
     /// Writes that may linger are answered later, as by a disk.
     late: bool,
     writes_left: Option<usize>,
+    postponed_ms: Vec<u64>,
 }
 
 pub(super) struct FakeStore {
     spec: Arc<JobSpec>,
     state: Mutex<State>,
     fault: Mutex<Arc<Fault>>,
-}
-
-fn job(spec: &JobSpec) -> Job {
-    Job {
-        id: JobId::from_bits(7),
-        user: UserId::SINGLE,
-        status: JobStatus::Queued,
-        attempt: 0,
-        crashes: 0,
-        epoch: 0,
-        created_at_ms: 0,
-        started_at_ms: None,
-        finished_at_ms: None,
-        model: spec.model.clone(),
-        conversation_id: None,
-        priority: spec.priority,
-        run_at_ms: None,
-        metadata: BTreeMap::new(),
-        webhook_url: None,
-        usage: Usage::default(),
-        error: None,
-        cancel_requested: false,
-        last_event_id: 0,
-    }
 }
 
 fn spec() -> JobSpec {
@@ -89,6 +67,7 @@ fn spec() -> JobSpec {
         max_total_tokens: None,
         priority: Priority::DEFAULT,
         run_at_ms: None,
+        max_attempts: 1,
         on_disconnect: OnDisconnect::Continue,
         metadata: BTreeMap::new(),
         webhook_url: None,
@@ -106,13 +85,14 @@ impl FakeStore {
     pub(super) fn new() -> Self {
         let spec = spec();
         let state = State {
-            job: job(&spec),
+            job: Job::queued(JobId::from_bits(7), UserId::SINGLE, 0, &spec),
             log: vec![Event::Status { status: Phase::Queued, attempt: 0, reason: None }.into()],
             stop: None,
             ready: true,
             counts: HashMap::new(),
             late: false,
             writes_left: None,
+            postponed_ms: Vec::new(),
         };
         Self { spec: Arc::new(spec), state: Mutex::new(state), fault: Mutex::new(Arc::new(|_, _| None)) }
     }
@@ -178,6 +158,16 @@ impl FakeStore {
         self.records().into_iter().filter_map(terminal).collect()
     }
 
+    /// How long each failed run has to wait for the next.
+    pub(super) fn postponed_ms(&self) -> Vec<u64> {
+        self.state().postponed_ms.clone()
+    }
+
+    /// The job may fail so often before it has failed.
+    pub(super) fn allow_attempts(&mut self, max_attempts: u32) {
+        Arc::make_mut(&mut self.spec).max_attempts = max_attempts;
+    }
+
     pub(super) fn is_ready(&self) -> bool {
         self.state().ready
     }
@@ -211,6 +201,26 @@ impl FakeStore {
 impl Store for FakeStore {
     fn submit(&self, _: Vec<NewJob>) -> Ticket<Vec<Job>> {
         unreachable!("workers submit nothing")
+    }
+
+    fn submit_once(&self, _: NewJob, _: OnceKey) -> Ticket<Once<Job>> {
+        unreachable!("workers submit nothing")
+    }
+
+    fn retry(&self, _: UserId, _: JobId) -> Ticket<Option<Job>> {
+        unreachable!("workers retry nothing")
+    }
+
+    fn postpone(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
+        settled(self.write(Op::Postpone, Some(fence)).map(|mut state| {
+            state.job.status = JobStatus::Queued;
+            state.job.failed_runs += 1;
+            state.postponed_ms.push(delay_ms);
+            let (status, attempt, reason) = (Phase::Retrying, state.job.attempt, Some(reason));
+            state.log.push(Event::Status { status, attempt, reason }.into());
+            state.stop = None;
+            state.ready = true;
+        }))
     }
 
     fn claim(&self, _: usize) -> Ticket<Vec<Lease>> {

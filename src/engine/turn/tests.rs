@@ -145,10 +145,18 @@ fn failures_are_counted_in_a_row_and_bounded() {
     turn.apply(&failed(true));
     assert_eq!(next(&turn), Step::AskModel { with_tools: true, failures: 1 });
     turn.apply(&failed(true));
-    assert_eq!(next(&turn), Step::Fail(FailureCode::ProviderError, "busy".into()));
+    assert_eq!(
+        next(&turn),
+        Step::Fail { code: FailureCode::ProviderError, content: "busy".into(), is_mendable: true }
+    );
+    turn.apply(&Event::Status { status: Phase::Running, attempt: 2, reason: None }.into());
+    assert_eq!(next(&turn), Step::AskModel { with_tools: true, failures: 0 }, "a new run, a new budget");
     let mut refused = Turn::default();
     refused.apply(&failed(false));
-    assert_eq!(next(&refused), Step::Fail(FailureCode::ProviderError, "busy".into()));
+    assert_eq!(
+        next(&refused),
+        Step::Fail { code: FailureCode::ProviderError, content: "busy".into(), is_mendable: false }
+    );
 }
 
 #[test]
@@ -158,7 +166,10 @@ fn spent_tokens_end_a_job_that_wants_more() {
         turn.apply(&record);
     }
     let limits = TurnLimits { max_total_tokens: Some(15), ..LIMITS };
-    assert!(matches!(turn.next(&limits, &|_| true), Step::Fail(FailureCode::MaxTotalTokens, _)));
+    assert!(matches!(
+        turn.next(&limits, &|_| true),
+        Step::Fail { code: FailureCode::MaxTotalTokens, is_mendable: false, .. }
+    ));
 }
 
 #[test]
@@ -173,6 +184,11 @@ fn p4_nothing_follows_a_terminal_event() {
     let (mut log, _) = after_batch(vec![call("a", "pure")]);
     log.push(Event::Error { content: "x".into(), code: FailureCode::Cancelled }.into());
     assert_eq!(next(&Turn::fold(&log)), Step::Rest);
+    log.push(Event::Status { status: Phase::Queued, attempt: 1, reason: Some("again".into()) }.into());
+    assert!(
+        matches!(next(&Turn::fold(&log)), Step::RunTools(calls) if calls.len() == 1),
+        "retried: it goes on"
+    );
 }
 
 /// Plays one job against a scripted model: `plan[i]` is the number of calls in answer `i`.
@@ -207,7 +223,7 @@ fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, Turn) 
                     extend(&mut log, &mut turn, settled);
                 }
             }
-            Step::Finish(_) | Step::Fail(..) | Step::Rest => return (log, runs, turn),
+            Step::Finish(_) | Step::Fail { .. } | Step::Rest => return (log, runs, turn),
         }
     }
     panic!("the loop does not end (P4)")

@@ -2,6 +2,7 @@
 
 mod client;
 mod outbox;
+mod schedules;
 mod seams;
 mod store;
 

@@ -1,15 +1,19 @@
 //! The seams beside the store, as small as they can be, and the room that they make.
 
 use super::outbox::MemoryOutbox;
+use super::schedules::NoSchedules;
 use super::store::MemoryStore;
 use crate::domain::address::AddressPolicy;
-use crate::domain::id::IdMint;
+use crate::domain::batch::Batch;
+use crate::domain::id::{BatchId, IdMint, UserId};
+use crate::domain::idempotency::OnceKey;
 use crate::domain::limits::Limits;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
 use crate::http::room::Room;
 use crate::ports::{
-    Clock, Completion, Entropy, Journal, Leash, Model, ModelError, ModelInfo, ModelRequest, Probe, Sink,
-    StopFlag, Store, ToolContext, Toolbox,
+    BatchPage, Batches, Clock, Completion, Entropy, Journal, Leash, Model, ModelError, ModelInfo,
+    ModelRequest, NewBatch, NewLine, News, Once, Probe, ResultPage, Sink, StopFlag, Store, StoreError,
+    Ticket, ToolContext, Toolbox,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +30,36 @@ impl Clock for Rest {
         0
     }
     fn pause(&self, _: &StopFlag, _: Duration) {}
+}
+
+impl Batches for Rest {
+    fn fill(&self, _: BatchId, _: u32, _: Vec<NewLine>) -> Ticket<()> {
+        unreachable!("batches are tested against the real store")
+    }
+    fn abandon(&self, _: BatchId) -> Ticket<()> {
+        unreachable!("batches are tested against the real store")
+    }
+    fn accept(&self, _: NewBatch, _: Option<OnceKey>) -> Ticket<Once<Batch>> {
+        unreachable!("batches are tested against the real store")
+    }
+    fn cancel_batch(&self, _: UserId, _: BatchId) -> Ticket<Option<Batch>> {
+        unreachable!("batches are tested against the real store")
+    }
+    fn batch(&self, _: UserId, _: BatchId) -> Result<Option<Batch>, StoreError> {
+        Ok(None)
+    }
+    fn batches(&self, _: UserId, _: Option<BatchId>, _: usize) -> Result<BatchPage, StoreError> {
+        unreachable!("batches are tested against the real store")
+    }
+    fn results(&self, _: BatchId, _: u32, _: u32) -> Result<ResultPage, StoreError> {
+        unreachable!("batches are tested against the real store")
+    }
+    fn ended(&self, _: BatchId, _: u32, _: u32) -> Result<ResultPage, StoreError> {
+        unreachable!("batches are tested against the real store")
+    }
+    fn watch_batch(&self, _: BatchId) -> News {
+        unreachable!("batches are tested against the real store")
+    }
 }
 
 impl Entropy for Rest {
@@ -120,6 +154,8 @@ pub(crate) fn room(store: &Arc<MemoryStore>) -> Room {
         store: Arc::clone(store) as Arc<dyn Store>,
         outbox: Arc::new(MemoryOutbox::default()),
         addresses: AddressPolicy::default(),
+        batches: Arc::new(Rest),
+        schedules: Arc::new(NoSchedules),
         clock: Arc::new(Rest),
         entropy: Arc::new(Rest),
         mint: IdMint::default(),

@@ -2,11 +2,12 @@
 
 use crate::domain::event::{Event, FailureCode, FinishReason, Numbered, Phase, Record, StepKind};
 use crate::domain::id::{JobId, UserId};
+use crate::domain::idempotency::OnceKey;
 use crate::domain::job::{Ending, Job, JobStatus};
 use crate::domain::message::Message;
 use crate::domain::usage::Usage;
 use crate::ports::{
-    EventPage, Fence, JobPage, JobQuery, Lease, NewJob, StopFlag, Store, StoreError, Ticket, Urgency,
+    EventPage, Fence, JobPage, JobQuery, Lease, NewJob, Once, StopFlag, Store, StoreError, Ticket, Urgency,
 };
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -41,6 +42,8 @@ pub(crate) struct MemoryStore {
     pub(crate) step_texts: Mutex<u32>,
     /// Calls of `events`.
     pub(crate) pages: Mutex<u32>,
+    /// Idempotency keys and what they were used for.
+    keys: Mutex<Vec<(OnceKey, JobId)>>,
 }
 
 fn ready<T>(value: Result<T, StoreError>) -> Ticket<T> {
@@ -136,28 +139,8 @@ impl MemoryStore {
     }
 
     fn entry(new: NewJob) -> Entry {
-        let spec = new.spec.clone();
-        let job = Job {
-            id: new.id,
-            user: new.user,
-            status: JobStatus::Queued,
-            attempt: 0,
-            crashes: 0,
-            epoch: 0,
-            created_at_ms: new.created_at_ms,
-            started_at_ms: None,
-            finished_at_ms: None,
-            model: spec.model,
-            conversation_id: spec.conversation_id,
-            priority: spec.priority,
-            run_at_ms: spec.run_at_ms,
-            metadata: spec.metadata,
-            webhook_url: spec.webhook_url,
-            usage: Usage::default(),
-            error: None,
-            cancel_requested: false,
-            last_event_id: 1,
-        };
+        let mut job = Job::queued(new.id, new.user, new.created_at_ms, &new.spec);
+        job.last_event_id = 1;
         let event = Event::Status { status: Phase::Queued, attempt: 0, reason: None };
         Entry {
             job,
@@ -188,6 +171,33 @@ impl Store for MemoryStore {
             return ticket;
         }
         ready(Ok(entries))
+    }
+
+    fn submit_once(&self, job: NewJob, key: OnceKey) -> Ticket<Once<Job>> {
+        let mut keys = self.keys.lock().expect("lock");
+        match keys.iter().find(|(seen, _)| seen.key == key.key) {
+            Some((seen, _)) if seen.fingerprint != key.fingerprint => ready(Err(StoreError::KeyReused)),
+            Some((_, id)) => ready(Ok(Once::Before(self.jobs.lock().expect("lock")[id].job.clone()))),
+            None => {
+                keys.push((key, job.id));
+                let id = job.id;
+                drop(self.submit(vec![job]));
+                ready(Ok(Once::New(self.jobs.lock().expect("lock")[&id].job.clone())))
+            }
+        }
+    }
+
+    fn retry(&self, user: UserId, id: JobId) -> Ticket<Option<Job>> {
+        let mut jobs = self.jobs.lock().expect("lock");
+        let Some(entry) = jobs.get_mut(&id).filter(|entry| entry.job.user == user) else {
+            return ready(Ok(None));
+        };
+        if entry.job.status != JobStatus::Failed {
+            return ready(Err(StoreError::WrongState { status: entry.job.status }));
+        }
+        entry.job.status = JobStatus::Queued;
+        entry.job.error = None;
+        ready(Ok(Some(entry.job.clone())))
     }
 
     fn cancel(&self, user: UserId, id: JobId) -> Ticket<Option<Job>> {
@@ -259,6 +269,9 @@ impl Store for MemoryStore {
     }
     fn finish(&self, _: Fence, _: Vec<Record>, _: Ending) -> Ticket<()> {
         unreachable!("HTTP ends no job")
+    }
+    fn postpone(&self, _: Fence, _: String, _: u64) -> Ticket<()> {
+        unreachable!("HTTP holds no lease")
     }
     fn release(&self, _: Fence) -> Ticket<()> {
         unreachable!("HTTP holds no lease")

@@ -152,8 +152,8 @@ async fn methods_and_paths_are_told_apart() {
         ("OPTIONS /v1/jobs".to_owned(), 204, Some("GET, HEAD, POST, OPTIONS")),
         ("GET /".to_owned(), 404, None),
         ("GET /v1/jobs/".to_owned(), 404, None),
-        ("GET /v1/batches".to_owned(), 404, None),
-        (format!("POST /v1/jobs/{id}/retry"), 404, None),
+        ("GET /v1/batch".to_owned(), 404, None),
+        (format!("POST /v1/jobs/{id}/again"), 404, None),
         (format!("GET /v1/jobs/{id}/output/x"), 404, None),
         ("OPTIONS *".to_owned(), 404, None),
     ] {
@@ -205,4 +205,50 @@ async fn whoever_asks_for_readiness_again_and_again_costs_one_probe() {
     clock.pass(1_000);
     assert_eq!(server.get("/readyz").await.status, 200);
     assert_eq!(probe.asked(), 2);
+}
+
+#[tokio::test]
+async fn a_failed_job_is_retried_and_its_stream_goes_on_behind_the_old_end() {
+    let server = Server::new();
+    let id = server.job().await;
+    let retry = format!("POST /v1/jobs/{id}/retry");
+    let answer = server.ask(&retry, &[], "").await;
+    assert_eq!((answer.status, answer.code().as_str()), (409, "job_not_failed"));
+    server.store.settle(id, failed("half"));
+    let answer = server.ask(&retry, &[], "").await;
+    assert_eq!((answer.status, answer.json()["status"].as_str()), (202, Some("queued")));
+    assert_eq!(answer.json()["error"], json!(null));
+    server.store.end(id, "whole");
+    let events = server.get(&format!("/v1/jobs/{id}/events")).await.body;
+    let (error, done) = (events.find("event: error"), events.find("event: done"));
+    assert!(error.is_some() && error < done, "{events}");
+    assert_eq!(server.ask("POST /v1/jobs/x/retry", &[], "").await.status, 404);
+}
+
+#[tokio::test]
+async fn one_key_is_one_job() {
+    let server = Server::new();
+    let post = async |key: &str, body: &str| {
+        let line = format!("idempotency-key: {key}");
+        server.ask("POST /v1/jobs", &[&line], body).await
+    };
+    let first = post("\"a-1\"", "hello").await;
+    assert_eq!((first.status, first.header("idempotency-replayed")), (202, None));
+    let again = post("a-1", "hello").await;
+    assert_eq!((again.status, again.header("idempotency-replayed")), (202, Some("true")));
+    assert_eq!(
+        (again.header("location"), &again.json()["id"]),
+        (first.header("location"), &first.json()["id"])
+    );
+    let other = post("a-1", "hello!").await;
+    assert_eq!((other.status, other.code().as_str()), (422, "idempotency_key_reused"));
+    assert_eq!(post("", "hello").await.status, 400);
+    assert_eq!(server.get("/v1/jobs").await.json()["data"].as_array().map(Vec::len), Some(1));
+    let id: crate::domain::id::JobId = first.json()["id"].as_str().expect("an id").parse().expect("an id");
+    server.store.end(id, "the answer");
+    let late = post("a-1", "hello").await;
+    assert_eq!((late.status, late.json()["output_text"].as_str()), (200, Some("the answer")));
+    let streamed = server.ask("POST /v1/jobs?stream=true", &["idempotency-key: a-1"], "hello").await;
+    assert_eq!(streamed.header("x-job-id"), first.json()["id"].as_str());
+    assert!(streamed.body.contains("event: done"), "{}", streamed.body);
 }

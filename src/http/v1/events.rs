@@ -11,7 +11,7 @@ use crate::http::query::Query;
 use crate::http::quoted::quoted;
 use crate::http::reply::{self, Reply, X_JOB_ID};
 use crate::http::router::Call;
-use crate::http::stream::{self, Asked, EventBody};
+use crate::http::stream::{self, Asked, PulledBody};
 use hyper::header::ACCEPT;
 use hyper::{HeaderMap, StatusCode};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(crate) async fn events(door: &Arc<Door>, call: &Call, id: &str) -> Result<Re
 }
 
 /// The answer that carries a stream.
-pub(crate) fn answer(id: JobId, wire: Wire, body: EventBody) -> Reply {
+pub(crate) fn answer(id: JobId, wire: Wire, body: PulledBody) -> Reply {
     let content_type = match wire {
         Wire::Sse => SSE,
         Wire::Ndjson => NDJSON,

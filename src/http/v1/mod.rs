@@ -1,5 +1,7 @@
-//! `/v1`, one file per act on jobs (DESIGN §3), one for webhooks. Owns the shapes of its objects; refuses anything about connections.
+//! `/v1`, one file per act on jobs, a folder for batches, a file for webhooks (DESIGN §3). Owns the shapes of its objects;
+//! refuses anything about connections.
 
+pub(crate) mod batch;
 pub(crate) mod cancel;
 pub(crate) mod events;
 mod farewell;
@@ -7,7 +9,10 @@ mod field;
 mod input;
 mod job_view;
 pub(crate) mod list;
+mod once;
 pub(crate) mod output;
+pub(crate) mod retry;
+pub(crate) mod schedules;
 pub(crate) mod show;
 pub(crate) mod spec;
 pub(crate) mod submit;

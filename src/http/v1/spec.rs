@@ -32,6 +32,7 @@ const KNOWN: &[&str] = &[
     "max_total_tokens",
     "priority",
     "run_at",
+    "max_attempts",
     "on_disconnect",
     "metadata",
     "webhook_url",
@@ -70,7 +71,8 @@ pub(crate) fn from_json(map: Map<String, Value>, room: &Room) -> Result<JobSpec,
         timeout_s: timeout_s.unwrap_or(limits.job_timeout_s),
         max_total_tokens: fields.whole("max_total_tokens", 1..=u64::MAX)?,
         priority: fields.whole("priority", 0..=9)?.and_then(Priority::new).unwrap_or(Priority::DEFAULT),
-        run_at_ms: run_at(fields.take("run_at"))?,
+        max_attempts: narrow(fields.whole("max_attempts", 1..=u64::from(limits.job_attempts))?).unwrap_or(1),
+        run_at_ms: moment("run_at", fields.take("run_at"))?,
         on_disconnect: on_disconnect(&mut fields)?,
         metadata: metadata(fields.take("metadata"), room)?,
         webhook_url: webhook_url(fields.text("webhook_url")?, room)?,
@@ -143,7 +145,8 @@ fn tools(value: Option<Value>, room: &Room) -> Result<ToolChoice, Error> {
     Ok(ToolChoice::Named(named))
 }
 
-fn run_at(value: Option<Value>) -> Result<Option<u64>, Error> {
+/// A time, as unix seconds or as RFC 3339 writes it; milliseconds.
+pub(super) fn moment(name: &str, value: Option<Value>) -> Result<Option<u64>, Error> {
     let Some(value) = value else { return Ok(None) };
     let seconds = value.as_u64().filter(|seconds| *seconds <= LAST_SECOND);
     let millis = match &value {
@@ -154,7 +157,7 @@ fn run_at(value: Option<Value>) -> Result<Option<u64>, Error> {
     };
     match millis {
         Some(millis) => Ok(Some(millis)),
-        None => Err(wrong("run_at", "unix seconds or an RFC 3339 time since 1970, with its offset", &value)),
+        None => Err(wrong(name, "unix seconds or an RFC 3339 time since 1970, with its offset", &value)),
     }
 }
 

@@ -3,8 +3,10 @@
 
 use super::farewell::CancelOnDrop;
 use super::job_view::{self, JobView};
+use super::once::{self, Fingerprint};
 use super::{events, spec, wait};
 use crate::domain::id::{JobId, UserId};
+use crate::domain::idempotency::OnceKey;
 use crate::domain::job::{Job, JobSpec, OnDisconnect};
 use crate::http::body::{self, Whole};
 use crate::http::door::Door;
@@ -12,11 +14,11 @@ use crate::http::error::Error;
 use crate::http::frame::{Text, Wire};
 use crate::http::json::{self, Fault};
 use crate::http::query::Query;
-use crate::http::reply::{self, Reply, X_JOB_ID};
+use crate::http::reply::{self, IDEMPOTENCY_REPLAYED, Reply, X_JOB_ID};
 use crate::http::room::Room;
 use crate::http::router::Call;
 use crate::http::stream::{self, Asked, Farewell};
-use crate::ports::{NewJob, StoreError};
+use crate::ports::{NewJob, Once, StoreError};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, LOCATION};
 use hyper::{HeaderMap, StatusCode};
@@ -35,7 +37,9 @@ enum Manner {
 /// Stores a job and answers with it, or with its events.
 pub(crate) async fn submit(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
     let manner = manner(&call, &door.room)?;
+    let key = once::key(&call.headers)?;
     let body = body::read(door, &call.headers, body).await?;
+    let key = key.map(|key| key.of(fingerprint(&body)));
     let spec = understand(door, is_json(&call.headers), body).await?;
     let user = call.user;
     drop(call); // nothing of the request outlives its reading
@@ -43,15 +47,23 @@ pub(crate) async fn submit(door: &Arc<Door>, call: Call, body: Incoming) -> Resu
     let id = door.room.job_id(created_at_ms);
     let job = NewJob { id, user, created_at_ms, spec };
     match manner {
-        Manner::Held { wait_s } => held(door, job, wait_s).await,
-        Manner::Stream { wire, text } => streamed(door, job, wire, text).await,
+        Manner::Held { wait_s } => held(door, job, key, wait_s).await,
+        Manner::Stream { wire, text } => streamed(door, job, key, (wire, text)).await,
     }
 }
 
-async fn held(door: &Arc<Door>, job: NewJob, wait_s: u64) -> Result<Reply, Error> {
-    let (id, user) = (job.id, job.user);
-    let job = store(door, job).await?;
-    let view = if wait_s == 0 {
+/// What makes two submissions the same: the body, byte for byte.
+fn fingerprint(body: &Whole) -> Fingerprint {
+    let mut fingerprint = Fingerprint::new("job");
+    fingerprint.take_in(&body.bytes);
+    fingerprint
+}
+
+async fn held(door: &Arc<Door>, job: NewJob, key: Option<OnceKey>, wait_s: u64) -> Result<Reply, Error> {
+    let user = job.user;
+    let (job, is_replayed) = store(door, job, key).await?;
+    let id = job.id;
+    let view = if wait_s == 0 && !job.status.is_terminal() {
         JobView::fresh(job)
     } else {
         wait::until_ended(door, user, id, wait_s).await?;
@@ -59,22 +71,32 @@ async fn held(door: &Arc<Door>, job: NewJob, wait_s: u64) -> Result<Reply, Error
     };
     let status = if view.status.is_terminal() { StatusCode::OK } else { StatusCode::ACCEPTED };
     let mut reply = reply::json(status, &view);
-    name(&mut reply, id);
+    name(&mut reply, id, is_replayed);
     Ok(reply)
 }
 
-async fn streamed(door: &Arc<Door>, job: NewJob, wire: Wire, text: Text) -> Result<Reply, Error> {
-    let id = job.id;
+async fn streamed(
+    door: &Arc<Door>,
+    job: NewJob,
+    key: Option<OnceKey>,
+    (wire, text): (Wire, Text),
+) -> Result<Reply, Error> {
+    let user = job.user;
     // Made before the job is stored: a client that leaves during the commit has gone away as well.
     let mut farewell = farewell(door, job.user, &job);
-    store(door, job).await.inspect_err(|error| {
+    let stored = store(door, job, key).await.inspect_err(|error| {
         if let (Some(farewell), true) = (&mut farewell, is_refusal(error)) {
             farewell.disarm();
         }
-    })?;
+    });
+    let (Job { id, .. }, is_replayed) = stored?;
+    if let (Some(made), true) = (&mut farewell, is_replayed) {
+        made.disarm(); // it watches over a job that was not stored
+        farewell = Some(Box::new(CancelOnDrop::new(door, user, id)));
+    }
     let opened = stream::open(door, Asked { job: id, after: 0, wire, text, follow: true }).await?;
     let mut reply = events::answer(id, wire, opened.into_body(farewell));
-    name(&mut reply, id);
+    name(&mut reply, id, is_replayed);
     Ok(reply)
 }
 
@@ -88,16 +110,27 @@ fn farewell(door: &Door, user: UserId, job: &NewJob) -> Option<Box<dyn Farewell>
 /// Whether the job was certainly not stored. After a commit that failed nobody knows, so the client, who hears of an
 /// error, has the job cancelled in case it is there.
 fn is_refusal(error: &Error) -> bool {
-    use StoreError::{Busy, Closed, QueueFull};
-    matches!(error, Error::Store(Busy | QueueFull { .. } | Closed))
+    use StoreError::{Busy, Closed, KeyReused, QueueFull};
+    matches!(error, Error::Store(Busy | QueueFull { .. } | KeyReused | Closed))
 }
 
-async fn store(door: &Arc<Door>, job: NewJob) -> Result<Job, Error> {
-    let stored = door.room.store.submit(vec![job]).await?;
-    stored.into_iter().next().ok_or(Error::Internal)
+/// The stored job, and whether it had been stored before under the same key.
+async fn store(door: &Arc<Door>, job: NewJob, key: Option<OnceKey>) -> Result<(Job, bool), Error> {
+    let store = &door.room.store;
+    let Some(key) = key else {
+        let stored = store.submit(vec![job]).await?;
+        return Ok((stored.into_iter().next().ok_or(Error::Internal)?, false));
+    };
+    Ok(match store.submit_once(job, key).await? {
+        Once::New(job) => (job, false),
+        Once::Before(job) => (job, true),
+    })
 }
 
-fn name(reply: &mut Reply, id: JobId) {
+fn name(reply: &mut Reply, id: JobId, is_replayed: bool) {
+    if is_replayed {
+        reply::set(reply, IDEMPOTENCY_REPLAYED, "true");
+    }
     reply::set(reply, LOCATION, &format!("/v1/jobs/{id}"));
     reply::set(reply, X_JOB_ID, &id.to_string());
 }

@@ -3,6 +3,7 @@
 
 use super::act::Act;
 use super::release::CANCELLED;
+use super::row::Row;
 use super::transaction::Transaction;
 use crate::domain::event::FailureCode;
 use crate::domain::id::{JobId, UserId};
@@ -22,23 +23,31 @@ impl Act for Cancel {
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Job>, StoreError> {
         let found = transaction.find_row(self.job)?;
         let Some(mut row) = found.filter(|row| row.job.user == self.user) else { return Ok(None) };
-        match row.job.status {
-            JobStatus::Queued => transaction.end_unheld(&mut row, FailureCode::Cancelled, CANCELLED)?,
-            JobStatus::Running if !row.job.cancel_requested => {
-                row.job.cancel_requested = true;
-                transaction.put_row(&row)?;
-                if let Some(mut held) = transaction.lease_of(&row) {
-                    held.row = Arc::new(row.clone());
-                    transaction.effects.stops.push((held.stop.clone(), Stop::Cancelled));
-                    transaction.keep(held);
-                }
-            }
-            _ => {}
-        }
+        transaction.cancel_row(&mut row)?;
         Ok(Some(row.job))
     }
 
     fn jobs(&self) -> Vec<JobId> {
         vec![self.job]
+    }
+}
+
+impl Transaction<'_> {
+    /// Cancels a job, wherever it stands.
+    pub(super) fn cancel_row(&mut self, row: &mut Row) -> Result<(), StoreError> {
+        match row.job.status {
+            JobStatus::Queued => self.end_unheld(row, FailureCode::Cancelled, CANCELLED),
+            JobStatus::Running if !row.job.cancel_requested => {
+                row.job.cancel_requested = true;
+                self.put_row(row)?;
+                if let Some(mut held) = self.lease_of(row) {
+                    held.row = Arc::new(row.clone());
+                    self.effects.stops.push((held.stop.clone(), Stop::Cancelled));
+                    self.keep(held);
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 }

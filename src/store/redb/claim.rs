@@ -59,6 +59,7 @@ impl Transaction<'_> {
         row.job.attempt = row.job.attempt.saturating_add(1);
         row.job.started_at_ms = row.job.started_at_ms.or(Some(self.now_ms));
         let reason = row.resumed.take();
+        row.resume_at_ms = None;
         let event = Event::Status { status: Phase::Running, attempt: row.job.attempt, reason };
         self.tables.append_event(row.id(), &mut tail, &event)?;
         row.job.last_event_id = tail.seq;

@@ -26,6 +26,16 @@ pub enum OpenError {
         /// What this build knows.
         known: u64,
     },
+    /// An older build wrote the file; its layout is not changed without a copy.
+    #[error(
+        "cannot copy store '{path}' before its migration: {source}; make room or check the directory, then start again"
+    )]
+    NoCopy {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// The system refused the file.
     #[error("cannot open store '{path}': {source}")]
     Io {

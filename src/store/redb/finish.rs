@@ -3,9 +3,10 @@
 
 use super::act::{Act, SMALL};
 use super::append::{record_bytes, refuse_terminal};
-use super::keys::TurnKey;
+use super::keys::{EndedKey, TurnKey};
 use super::lease::Tail;
 use super::queue::line_key;
+use super::retention::WHOLE;
 use super::row::Row;
 use super::transaction::Transaction;
 use super::value;
@@ -64,6 +65,8 @@ impl Transaction<'_> {
         row.job.last_event_id = tail.seq;
         row.resumed = None;
         self.move_row(row, ending.status())?;
+        let ended = EndedKey { stage: WHOLE, finished_at_ms: self.now_ms, job: row.id() };
+        self.tables.ended.insert(&ended.encode(), ())?;
         if !ending.output_text.is_empty() {
             let text = value::encode_text(&ending.output_text);
             self.tables.outputs.insert(&row.id().to_bytes(), text.as_slice())?;
@@ -72,7 +75,7 @@ impl Transaction<'_> {
         if let Some(url) = row.job.webhook_url.clone() {
             self.report(row.job.user, Subject::Job(row.id()), &url)?;
         }
-        Ok(())
+        self.end_line(&row.job)
     }
 
     /// Ends a job that no worker holds, without an answer. What it has spent stays spent, and if it had run, its

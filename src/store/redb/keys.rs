@@ -1,7 +1,7 @@
 //! How keys become bytes. Owns one codec for each key; every codec keeps order (bytes sort as values do) and width.
 //! Refuses to know what stands behind a key.
 
-use crate::domain::id::{ConversationId, JobId, UserId};
+use crate::domain::id::{BatchId, ConversationId, JobId, UserId};
 use crate::domain::job::JobStatus;
 
 /// Bytes of a job's key.
@@ -10,6 +10,10 @@ pub(super) type JobBytes = [u8; 16];
 pub(super) type LogBytes = [u8; 28];
 /// Bytes of a [`ReadyKey`].
 pub(super) type ReadyBytes = [u8; 17];
+/// Bytes of a [`Waiting`].
+pub(super) type WaitingBytes = [u8; 24];
+/// Bytes of an [`EndedKey`].
+pub(super) type EndedBytes = [u8; 25];
 /// Bytes of a [`DelayedKey`].
 pub(super) type DelayedBytes = [u8; 16];
 /// Bytes of a [`TurnKey`].
@@ -18,6 +22,16 @@ pub(super) type TurnBytes = [u8; 76];
 pub(super) type OwnerBytes = [u8; 13];
 /// Bytes of a [`FairKey`].
 pub(super) type FairBytes = [u8; 5];
+/// Bytes of a batch's key.
+pub(super) type BatchBytes = [u8; 16];
+/// Bytes of a [`LineKey`].
+pub(super) type LineBytes = [u8; 20];
+/// Bytes of an [`OwnedBatchKey`].
+pub(super) type OwnedBatchBytes = [u8; 20];
+/// Bytes of a [`OnceRef`].
+pub(super) type OnceBytes = [u8; 36];
+/// Bytes of a [`OnceDueKey`].
+pub(super) type OnceDueBytes = [u8; 44];
 
 /// A record of a job's log: an event has `sub` 0, the marks after it 1, 2, 3 ….
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,6 +73,44 @@ impl ReadyKey {
     pub(super) fn decode(bytes: &ReadyBytes) -> Self {
         let mut cut = Cut(bytes);
         Self { priority: cut.u8(), fair: cut.u64(), accept: cut.u64() }
+    }
+}
+
+/// Who stands in the ready queue, and since when: the only value here, because it is as bare as a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Waiting {
+    pub(super) job: JobId,
+    pub(super) since_ms: u64,
+}
+
+impl Waiting {
+    pub(super) fn encode(self) -> WaitingBytes {
+        join(&[&self.job.to_bytes(), &self.since_ms.to_be_bytes()])
+    }
+
+    pub(super) fn decode(bytes: &WaitingBytes) -> Self {
+        let mut cut = Cut(bytes);
+        Self { job: JobId::from_bytes(cut.take()), since_ms: cut.u64() }
+    }
+}
+
+/// An ended job, by what is left of it and by its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct EndedKey {
+    /// How much retention has taken: see [`super::retention`].
+    pub(super) stage: u8,
+    pub(super) finished_at_ms: u64,
+    pub(super) job: JobId,
+}
+
+impl EndedKey {
+    pub(super) fn encode(self) -> EndedBytes {
+        join(&[&[self.stage], &self.finished_at_ms.to_be_bytes(), &self.job.to_bytes()])
+    }
+
+    pub(super) fn decode(bytes: &EndedBytes) -> Self {
+        let mut cut = Cut(bytes);
+        Self { stage: cut.u8(), finished_at_ms: cut.u64(), job: JobId::from_bytes(cut.take()) }
     }
 }
 
@@ -139,6 +191,78 @@ impl FairKey {
     }
 }
 
+/// A line of a batch, or a number in the order of its lines' ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LineKey {
+    pub(super) batch: BatchId,
+    pub(super) line: u32,
+}
+
+impl LineKey {
+    /// The first and the last key that a batch's lines can have.
+    pub(super) fn all_of(batch: BatchId) -> (LineBytes, LineBytes) {
+        (Self { batch, line: 0 }.encode(), Self { batch, line: u32::MAX }.encode())
+    }
+
+    pub(super) fn encode(self) -> LineBytes {
+        join(&[&self.batch.to_bytes(), &self.line.to_be_bytes()])
+    }
+
+    pub(super) fn decode(bytes: &LineBytes) -> Self {
+        let mut cut = Cut(bytes);
+        Self { batch: BatchId::from_bytes(cut.take()), line: cut.u32() }
+    }
+}
+
+/// A batch in its user's list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OwnedBatchKey {
+    pub(super) user: UserId,
+    pub(super) batch: BatchId,
+}
+
+impl OwnedBatchKey {
+    pub(super) fn encode(self) -> OwnedBatchBytes {
+        join(&[&self.user.0.to_be_bytes(), &self.batch.to_bytes()])
+    }
+
+    pub(super) fn decode(bytes: &OwnedBatchBytes) -> Self {
+        let mut cut = Cut(bytes);
+        Self { user: UserId(cut.u32()), batch: BatchId::from_bytes(cut.take()) }
+    }
+}
+
+/// A user's idempotency key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OnceRef {
+    pub(super) user: UserId,
+    pub(super) key: [u8; 32],
+}
+
+impl OnceRef {
+    pub(super) fn encode(self) -> OnceBytes {
+        join(&[&self.user.0.to_be_bytes(), &self.key])
+    }
+}
+
+/// When an idempotency key may be forgotten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OnceDueKey {
+    pub(super) until_ms: u64,
+    pub(super) place: OnceRef,
+}
+
+impl OnceDueKey {
+    pub(super) fn encode(self) -> OnceDueBytes {
+        join(&[&self.until_ms.to_be_bytes(), &self.place.encode()])
+    }
+
+    pub(super) fn decode(bytes: &OnceDueBytes) -> Self {
+        let mut cut = Cut(bytes);
+        Self { until_ms: cut.u64(), place: OnceRef { user: UserId(cut.u32()), key: cut.take() } }
+    }
+}
+
 /// These bytes are on disk: a new state gets a new number, none is ever given out twice.
 fn status_byte(status: JobStatus) -> u8 {
     match status {
@@ -150,7 +274,7 @@ fn status_byte(status: JobStatus) -> u8 {
     }
 }
 
-fn join<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
+pub(super) fn join<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
     debug_assert_eq!(parts.iter().map(|p| p.len()).sum::<usize>(), N, "parts fill the key");
     let mut out = [0; N];
     for (slot, byte) in out.iter_mut().zip(parts.iter().copied().flatten()) {
@@ -160,10 +284,10 @@ fn join<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
 }
 
 /// Reads a key from the front. Widths are fixed by the types above, so it never runs short.
-struct Cut<'a>(&'a [u8]);
+pub(super) struct Cut<'a>(pub(super) &'a [u8]);
 
 impl Cut<'_> {
-    fn take<const N: usize>(&mut self) -> [u8; N] {
+    pub(super) fn take<const N: usize>(&mut self) -> [u8; N] {
         let Some((head, rest)) = self.0.split_first_chunk() else { return [0; N] };
         self.0 = rest;
         *head
@@ -173,11 +297,11 @@ impl Cut<'_> {
         u8::from_be_bytes(self.take())
     }
 
-    fn u32(&mut self) -> u32 {
+    pub(super) fn u32(&mut self) -> u32 {
         u32::from_be_bytes(self.take())
     }
 
-    fn u64(&mut self) -> u64 {
+    pub(super) fn u64(&mut self) -> u64 {
         u64::from_be_bytes(self.take())
     }
 }
@@ -206,6 +330,22 @@ mod tests {
             let key = |(priority, fair, accept)| ReadyKey { priority, fair, accept };
             let (a, b) = (key(a), key(if same { (a.0, a.1, b.2) } else { b }));
             prop_assert_eq!(ReadyKey::decode(&a.encode()), a);
+            prop_assert_eq!(a.encode().cmp(&b.encode()), a.cmp(&b));
+        }
+
+        #[test]
+        fn waiting_jobs_round_trip(job: u128, since_ms: u64) {
+            let waiting = Waiting { job: JobId::from_bits(job), since_ms };
+            prop_assert_eq!(Waiting::decode(&waiting.encode()), waiting);
+        }
+
+        #[test]
+        fn ended_keys_round_trip_and_sort(a: (u8, u64, u128), b: (u8, u64, u128), same: bool) {
+            let key = |(stage, finished_at_ms, job)| {
+                EndedKey { stage, finished_at_ms, job: JobId::from_bits(job) }
+            };
+            let (a, b) = (key(a), key(if same { (a.0, a.1, b.2) } else { b }));
+            prop_assert_eq!(EndedKey::decode(&a.encode()), a);
             prop_assert_eq!(a.encode().cmp(&b.encode()), a.cmp(&b));
         }
 

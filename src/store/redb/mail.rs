@@ -1,33 +1,20 @@
-//! Webhooks on their way. Owns their tables, keys and the one way to change a row, which keeps row, due list, owner's list
-//! and expiry in step. The tables are opened when something is reported: most writes report nothing, and a file of an
-//! older build has none.
+//! Webhooks on their way. Owns their keys and the one way to change a row, which keeps row, due list, owner's list and
+//! expiry in step; refuses to know what follows from a try.
 
+use super::schema::Tables;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::id::{DeliveryId, UserId};
 use crate::domain::webhook::{Delivery, DeliveryState, Subject, WebhookUrl};
 use crate::ports::StoreError;
-use redb::{ReadableTable, TableDefinition, WriteTransaction};
+use redb::ReadableTable;
 
 /// Bytes of a delivery's key.
-pub(super) type IdBytes = [u8; 16];
+pub(super) type DeliveryBytes = [u8; 16];
 /// A time in unix milliseconds, then an id.
-pub(super) type TimeBytes = [u8; 24];
+pub(super) type DeliveryTimeBytes = [u8; 24];
 /// A user, a state, an id.
-pub(super) type OwnedBytes = [u8; 21];
-
-/// What is to be reported, and what became of it: [`Delivery`].
-pub(super) const DELIVERIES: TableDefinition<'static, &'static IdBytes, &'static [u8]> =
-    TableDefinition::new("deliveries");
-/// Pending ones by the time of their next try, with their host and port.
-pub(super) const DELIVERIES_DUE: TableDefinition<'static, &'static TimeBytes, &'static str> =
-    TableDefinition::new("deliveries_due");
-/// All by owner, state and age.
-pub(super) const DELIVERIES_OWNED: TableDefinition<'static, &'static OwnedBytes, ()> =
-    TableDefinition::new("deliveries_owned");
-/// Settled ones by the time at which they are forgotten.
-pub(super) const DELIVERIES_SETTLED: TableDefinition<'static, &'static TimeBytes, ()> =
-    TableDefinition::new("deliveries_settled");
+pub(super) type DeliveryOwnerBytes = [u8; 21];
 
 /// How long settled deliveries are kept, milliseconds.
 const KEPT_MS: u64 = 30 * 24 * 3_600 * 1_000;
@@ -35,7 +22,7 @@ const KEPT_MS: u64 = 30 * 24 * 3_600 * 1_000;
 const SWEEP: usize = 16;
 
 /// The key of something at a time.
-pub(super) fn time_key(at_ms: u64, id: DeliveryId) -> TimeBytes {
+pub(super) fn time_key(at_ms: u64, id: DeliveryId) -> DeliveryTimeBytes {
     let mut key = [0; 24];
     for (slot, byte) in key.iter_mut().zip(at_ms.to_be_bytes().into_iter().chain(id.to_bytes())) {
         *slot = byte;
@@ -44,13 +31,13 @@ pub(super) fn time_key(at_ms: u64, id: DeliveryId) -> TimeBytes {
 }
 
 /// The time and the id inside an encoded key.
-pub(super) fn time_of(key: &TimeBytes) -> (u64, DeliveryId) {
+pub(super) fn time_of(key: &DeliveryTimeBytes) -> (u64, DeliveryId) {
     let (time, id) = key.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
     (u64::from_be_bytes(*time), DeliveryId::from_bytes(id.try_into().unwrap_or_default()))
 }
 
 /// The key of a delivery in its owner's list.
-pub(super) fn owned_key(user: UserId, state: DeliveryState, id: DeliveryId) -> OwnedBytes {
+pub(super) fn owned_key(user: UserId, state: DeliveryState, id: DeliveryId) -> DeliveryOwnerBytes {
     let mut key = [0; 21];
     let bytes = user.0.to_be_bytes().into_iter().chain([state_byte(state)]).chain(id.to_bytes());
     for (slot, byte) in key.iter_mut().zip(bytes) {
@@ -60,7 +47,7 @@ pub(super) fn owned_key(user: UserId, state: DeliveryState, id: DeliveryId) -> O
 }
 
 /// The id inside an encoded key.
-pub(super) fn owned_id(key: &OwnedBytes) -> DeliveryId {
+pub(super) fn owned_id(key: &DeliveryOwnerBytes) -> DeliveryId {
     DeliveryId::from_bytes(key.last_chunk().copied().unwrap_or_default())
 }
 
@@ -73,66 +60,48 @@ fn state_byte(state: DeliveryState) -> u8 {
     }
 }
 
-/// The tables, open in one write transaction.
-pub(super) struct Mail<'t> {
-    rows: redb::Table<'t, &'static IdBytes, &'static [u8]>,
-    due: redb::Table<'t, &'static TimeBytes, &'static str>,
-    owned: redb::Table<'t, &'static OwnedBytes, ()>,
-    settled: redb::Table<'t, &'static TimeBytes, ()>,
-}
-
-impl<'t> Mail<'t> {
-    /// Opens them, creating those that are missing.
-    pub(super) fn open(writing: &'t WriteTransaction) -> Result<Self, StoreError> {
-        Ok(Self {
-            rows: writing.open_table(DELIVERIES)?,
-            due: writing.open_table(DELIVERIES_DUE)?,
-            owned: writing.open_table(DELIVERIES_OWNED)?,
-            settled: writing.open_table(DELIVERIES_SETTLED)?,
-        })
-    }
-
+impl Tables<'_> {
     /// The row of a delivery, if there is one.
-    pub(super) fn find(&self, id: DeliveryId) -> Result<Option<Delivery>, StoreError> {
-        self.rows.get(&id.to_bytes())?.map(|bytes| value::decode(bytes.value())).transpose()
+    pub(super) fn delivery(&self, id: DeliveryId) -> Result<Option<Delivery>, StoreError> {
+        self.deliveries.get(&id.to_bytes())?.map(|bytes| value::decode(bytes.value())).transpose()
     }
 
     /// Replaces what was stored by `new`.
-    pub(super) fn change(&mut self, old: &Delivery, new: &Delivery) -> Result<(), StoreError> {
-        self.remove(old)?;
-        self.insert(new)
+    pub(super) fn change_delivery(&mut self, old: &Delivery, new: &Delivery) -> Result<(), StoreError> {
+        self.remove_delivery(old)?;
+        self.insert_delivery(new)
     }
 
-    fn insert(&mut self, delivery: &Delivery) -> Result<(), StoreError> {
+    fn insert_delivery(&mut self, delivery: &Delivery) -> Result<(), StoreError> {
         let id = delivery.id;
-        self.rows.insert(&id.to_bytes(), value::encode(delivery)?.as_slice())?;
-        self.owned.insert(&owned_key(delivery.user, delivery.state, id), ())?;
+        self.deliveries.insert(&id.to_bytes(), value::encode(delivery)?.as_slice())?;
+        self.deliveries_owned.insert(&owned_key(delivery.user, delivery.state, id), ())?;
         if let Some(at_ms) = delivery.next_try_ms {
-            self.due.insert(&time_key(at_ms, id), delivery.url.host_and_port().as_str())?;
+            self.deliveries_due.insert(&time_key(at_ms, id), delivery.url.host_and_port().as_str())?;
         }
         if let Some(at_ms) = delivery.settled_at_ms {
-            self.settled.insert(&time_key(at_ms.saturating_add(KEPT_MS), id), ())?;
+            self.deliveries_settled.insert(&time_key(at_ms.saturating_add(KEPT_MS), id), ())?;
         }
         Ok(())
     }
 
-    fn remove(&mut self, delivery: &Delivery) -> Result<(), StoreError> {
+    fn remove_delivery(&mut self, delivery: &Delivery) -> Result<(), StoreError> {
         let id = delivery.id;
-        self.rows.remove(&id.to_bytes())?;
-        self.owned.remove(&owned_key(delivery.user, delivery.state, id))?;
+        self.deliveries.remove(&id.to_bytes())?;
+        self.deliveries_owned.remove(&owned_key(delivery.user, delivery.state, id))?;
         if let Some(at_ms) = delivery.next_try_ms {
-            self.due.remove(&time_key(at_ms, id))?;
+            self.deliveries_due.remove(&time_key(at_ms, id))?;
         }
         if let Some(at_ms) = delivery.settled_at_ms {
-            self.settled.remove(&time_key(at_ms.saturating_add(KEPT_MS), id))?;
+            self.deliveries_settled.remove(&time_key(at_ms.saturating_add(KEPT_MS), id))?;
         }
         Ok(())
     }
 
     /// Forgets some of those whose time is up.
-    pub(super) fn sweep(&mut self, now_ms: u64) -> Result<(), StoreError> {
+    pub(super) fn sweep_deliveries(&mut self, now_ms: u64) -> Result<(), StoreError> {
         let mut old = Vec::new();
-        for entry in self.settled.iter()?.take(SWEEP) {
+        for entry in self.deliveries_settled.iter()?.take(SWEEP) {
             let (until_ms, id) = time_of(entry?.0.value());
             if until_ms > now_ms {
                 break;
@@ -140,10 +109,12 @@ impl<'t> Mail<'t> {
             old.push((until_ms, id));
         }
         for (until_ms, id) in old {
-            match self.find(id) {
-                Ok(Some(delivery)) => self.remove(&delivery)?,
+            match self.delivery(id) {
+                Ok(Some(delivery)) => self.remove_delivery(&delivery)?,
                 // What cannot be read stays for the operator, and is not looked at again.
-                Ok(None) | Err(StoreError::Corrupt(_)) => drop(self.settled.remove(&time_key(until_ms, id))?),
+                Ok(None) | Err(StoreError::Corrupt(_)) => {
+                    drop(self.deliveries_settled.remove(&time_key(until_ms, id))?);
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -159,12 +130,11 @@ impl Transaction<'_> {
         subject: Subject,
         url: &WebhookUrl,
     ) -> Result<(), StoreError> {
-        let mut mail = Mail::open(self.tables.writing)?;
         let mut id = DeliveryId::at(self.now_ms, subject.bits());
-        while mail.rows.get(&id.to_bytes())?.is_some() {
+        while self.tables.deliveries.get(&id.to_bytes())?.is_some() {
             id = id.next();
         }
-        mail.insert(&Delivery::new(id, user, subject, url.clone(), self.now_ms))?;
+        self.tables.insert_delivery(&Delivery::new(id, user, subject, url.clone(), self.now_ms))?;
         self.effects.has_mail = true;
         self.touch();
         Ok(())

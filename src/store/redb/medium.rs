@@ -24,6 +24,10 @@ pub(super) trait Medium: Send + Sync {
     }
     /// Opens what is there.
     fn open(&self, cache_bytes: usize) -> Result<Database, DatabaseError>;
+    /// Keeps a copy of it as it is, before its layout of that version is changed.
+    fn keep_copy(&self, _version: u64) -> Result<(), io::Error> {
+        Ok(())
+    }
     /// How large it is, bytes; 0 where nobody knows.
     fn bytes(&self) -> u64;
 }
@@ -43,8 +47,7 @@ impl Medium for InFile {
             OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
         drop(redb::Builder::new().create_file(file)?);
         fs::rename(&draft, &self.0)?;
-        let parent = self.0.parent().filter(|p| !p.as_os_str().is_empty());
-        Ok(File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?)
+        Ok(sync_directory_of(&self.0)?)
     }
 
     /// Tried on a scratch file beside it.
@@ -60,9 +63,25 @@ impl Medium for InFile {
         redb::Builder::new().set_cache_size(cache_bytes).create_file(file)
     }
 
+    /// One that an earlier attempt left is replaced: the store was still what is copied now.
+    fn keep_copy(&self, version: u64) -> Result<(), io::Error> {
+        let mut name = self.0.clone().into_os_string();
+        name.push(format!(".v{version}.bak"));
+        let copy = PathBuf::from(name);
+        fs::copy(&self.0, &copy)?;
+        File::open(&copy)?.sync_all()?;
+        sync_directory_of(&copy)
+    }
+
     fn bytes(&self) -> u64 {
         fs::metadata(&self.0).map_or(0, |m| m.len())
     }
+}
+
+/// Makes a name durable: a file that was created or renamed.
+pub(super) fn sync_directory_of(path: &Path) -> Result<(), io::Error> {
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Whatever the maker makes: for tests that break disks.

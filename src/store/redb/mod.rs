@@ -1,32 +1,45 @@
 //! The embedded store on redb: one file, one writer thread, readers beside it. Owns how a job lies on disk; refuses
 //! everything that is not behind [`Store`].
 //!
-//! The way of a write: an `Act` goes through the bounded channel (`batch`), joins a group, is applied to one open
+//! The way of a write: an `Act` goes through the bounded channel (`group`), joins a group, is applied to one open
 //! `transaction` (tables and copies of what is in memory), and the `writer` commits, fsyncs, and only then settles the
 //! tickets and wakes readers (`watches`) and workers (`work`).
 
 mod act;
 mod append;
-mod batch;
+mod batch_fill;
+mod batch_read;
+mod batch_row;
+mod batch_run;
+mod batches;
 mod bell;
 mod cancel;
 mod claim;
 mod error;
 mod finish;
+mod group;
 mod history;
 mod keys;
 mod lease;
 mod log;
 mod mail;
 mod medium;
+mod migrate;
+mod once;
 mod outbox;
+mod postpone;
 mod probe;
 mod quarantine;
 mod queue;
 mod read;
 mod recover;
 mod release;
+mod retention;
+mod retry;
 mod row;
+mod schedule;
+mod schedule_keys;
+mod schedule_read;
 mod schema;
 mod submit;
 mod transaction;
@@ -38,19 +51,20 @@ mod writer;
 pub use self::error::OpenError;
 
 use self::act::{Act, pend};
-use self::batch::Request;
+use self::group::Request;
 use self::medium::{Handle, InFile, Made, Medium};
-use self::schema::{Layout, Tables};
 use self::transaction::Bounds;
 use self::writer::{Shared, Writer};
 use super::options::StoreOptions;
 use crate::domain::event::Record;
 use crate::domain::id::{JobId, UserId};
+use crate::domain::idempotency::OnceKey;
 use crate::domain::job::{Ending, Job};
 use crate::domain::limits::Limits;
 use crate::domain::message::Message;
 use crate::ports::{
-    Clock, EventPage, Fence, JobPage, JobQuery, Lease, NewJob, StopFlag, Store, StoreError, Ticket, Urgency,
+    Clock, EventPage, Fence, JobPage, JobQuery, Lease, NewJob, Once, StopFlag, Store, StoreError, Ticket,
+    Urgency,
 };
 use redb::{Database, DatabaseError, StorageBackend};
 use std::path::Path;
@@ -114,7 +128,7 @@ impl RedbStore {
         let unusable = |e: StoreError| OpenError::Unusable { path: path.to_owned(), reason: e.to_string() };
         medium.provide().map_err(|e| refused(path, e))?;
         let database = open_patiently(medium.as_ref(), options.cache_bytes).map_err(|e| refused(path, e))?;
-        prepare(&database, path)?;
+        migrate::prepare(&database, medium.as_ref(), path)?;
         let (channel, requests) = sync_channel(options.channel_writes.max(1));
         let shared = Arc::new(Shared {
             medium,
@@ -122,8 +136,9 @@ impl RedbStore {
             options,
             bounds,
             clock,
-            backlog: batch::Backlog::default(),
+            backlog: group::Backlog::default(),
             watches: watches::Watches::default(),
+            batch_watches: watches::Watches::default(),
             work: work::Work::default(),
             bell: bell::Bell::default(),
         });
@@ -171,7 +186,13 @@ impl Drop for RedbStore {
 
 impl From<&Limits> for Bounds {
     fn from(limits: &Limits) -> Self {
-        Self { queue_jobs: limits.queue_jobs, crashes: limits.crashes, history_bytes: limits.history_bytes }
+        Self {
+            queue_jobs: limits.queue_jobs,
+            crashes: limits.crashes,
+            history_bytes: limits.history_bytes,
+            ageing_ms: limits.queue_ageing_s.saturating_mul(1_000),
+            idempotency_ms: limits.idempotency_s.saturating_mul(1_000),
+        }
     }
 }
 
@@ -197,27 +218,13 @@ fn refused(path: &Path, error: DatabaseError) -> OpenError {
     }
 }
 
-/// Makes an empty file a store and refuses one that a newer build wrote.
-fn prepare(database: &Database, path: &Path) -> Result<(), OpenError> {
-    let unusable = |e: StoreError| OpenError::Unusable { path: path.to_owned(), reason: e.to_string() };
-    match schema::inspect(database).map_err(unusable)? {
-        Layout::Known(found) if found > schema::VERSION => {
-            Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION })
-        }
-        Layout::Known(_) => Ok(()),
-        Layout::Empty => found(database).map_err(unusable),
-    }
-}
-
-fn found(database: &Database) -> Result<(), StoreError> {
-    let writing = database.begin_write()?;
-    Tables::open(&writing)?.found()?;
-    Ok(writing.commit()?)
-}
-
 impl Store for RedbStore {
     fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>> {
         self.offer(submit::Submit(jobs))
+    }
+
+    fn submit_once(&self, job: NewJob, key: OnceKey) -> Ticket<Once<Job>> {
+        self.offer(once::SubmitOnce { job, key })
     }
 
     fn claim(&self, max: usize) -> Ticket<Vec<Lease>> {
@@ -240,6 +247,14 @@ impl Store for RedbStore {
 
     fn release(&self, fence: Fence) -> Ticket<()> {
         self.push(release::Release(fence))
+    }
+
+    fn postpone(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
+        self.push(postpone::Postpone { fence, reason, delay_ms })
+    }
+
+    fn retry(&self, user: UserId, job: JobId) -> Ticket<Option<Job>> {
+        self.offer(retry::Retry { user, job })
     }
 
     fn cancel(&self, user: UserId, job: JobId) -> Ticket<Option<Job>> {

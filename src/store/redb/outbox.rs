@@ -3,10 +3,8 @@
 
 use super::RedbStore;
 use super::act::Act;
-use super::mail::{
-    DELIVERIES, DELIVERIES_DUE, DELIVERIES_OWNED, Mail, OwnedBytes, TimeBytes, owned_id, owned_key, time_key,
-    time_of,
-};
+use super::mail::{DeliveryOwnerBytes, DeliveryTimeBytes, owned_id, owned_key, time_key, time_of};
+use super::schema::{DELIVERIES, DELIVERIES_DUE, DELIVERIES_OWNED};
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::id::{DeliveryId, JobId, UserId};
@@ -27,12 +25,12 @@ impl Act for Settle {
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
         let now_ms = transaction.now_ms;
-        let mut mail = Mail::open(transaction.tables.writing)?;
-        mail.sweep(now_ms)?;
-        if let Some(old) = mail.find(self.id)?.filter(|d| d.state == DeliveryState::Pending) {
+        let tables = &mut transaction.tables;
+        tables.sweep_deliveries(now_ms)?;
+        if let Some(old) = tables.delivery(self.id)?.filter(|d| d.state == DeliveryState::Pending) {
             let mut new = old.clone();
             new.take(&self.attempt, now_ms);
-            mail.change(&old, &new)?;
+            tables.change_delivery(&old, &new)?;
             // Those who wait do not know of its next time yet.
             transaction.effects.has_mail |= new.state == DeliveryState::Pending;
         }
@@ -55,12 +53,12 @@ impl Act for Again {
     type Out = Option<Delivery>;
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Delivery>, StoreError> {
-        let mut mail = Mail::open(transaction.tables.writing)?;
-        let Some(old) = mail.find(self.id)?.filter(|d| d.user == self.user) else { return Ok(None) };
+        let tables = &mut transaction.tables;
+        let Some(old) = tables.delivery(self.id)?.filter(|d| d.user == self.user) else { return Ok(None) };
         let mut new = old.clone();
         new.again(transaction.now_ms);
         if new != old {
-            mail.change(&old, &new)?;
+            tables.change_delivery(&old, &new)?;
             transaction.effects.has_mail = true;
             transaction.touch();
         }
@@ -133,7 +131,7 @@ fn due(
     let last = time_key(now_ms, DeliveryId::from_bits(u128::MAX));
     let mut seen: BTreeSet<String> = BTreeSet::new();
     let mut found = Vec::new();
-    for entry in due.range::<&TimeBytes>(..=&last)? {
+    for entry in due.range::<&DeliveryTimeBytes>(..=&last)? {
         if found.len() >= max {
             break;
         }
@@ -165,7 +163,7 @@ fn page(reading: &ReadTransaction, query: &DeliveryQuery) -> Result<DeliveryPage
             let key = |bits| owned_key(query.user, state, DeliveryId::from_bits(bits));
             let (first, last) = (key(0), key(u128::MAX));
             let before = query.before.map_or(last, |id| owned_key(query.user, state, id));
-            let range = owned.range::<&OwnedBytes>(&first..&before)?;
+            let range = owned.range::<&DeliveryOwnerBytes>(&first..&before)?;
             for entry in range.rev().take(query.limit.saturating_add(1)) {
                 ids.push(owned_id(entry?.0.value()));
             }

@@ -17,7 +17,8 @@ impl Transaction<'_> {
             self.tables.lines.remove(&key)?;
             self.let_in_next(&key)?;
         }
-        Ok(())
+        self.counters.unfinished = self.counters.unfinished.saturating_sub(1);
+        self.lose_line(job)
     }
 
     /// Tells the operator, and commits what the caller took out.

@@ -2,10 +2,10 @@
 //! refuses to look at logs and leases.
 //!
 //! Fairness is self-clocked fair queueing inside a priority: a job's fair time is one more than the larger of the
-//! user's last and the one served last, so users take turns however many jobs each has queued. Old entries do not age
-//! from one priority into another.
+//! user's last and the one served last, so users take turns however many jobs each has queued. Between
+//! priorities the first job of each competes: the longer it has waited, the further it has risen.
 
-use super::keys::{DelayedKey, FairKey, ReadyKey, TurnBytes, TurnKey};
+use super::keys::{DelayedKey, FairKey, ReadyBytes, ReadyKey, TurnBytes, TurnKey, Waiting};
 use super::row::{Place, Row};
 use super::transaction::Transaction;
 use crate::domain::id::JobId;
@@ -58,7 +58,7 @@ impl Transaction<'_> {
 
     /// Ready, or delayed until its time.
     pub(super) fn place(&mut self, row: &mut Row) -> Result<(), StoreError> {
-        match row.job.run_at_ms {
+        match row.due_ms() {
             Some(run_at_ms) if run_at_ms > self.now_ms => {
                 let key = DelayedKey { run_at_ms, accept: row.accept };
                 self.tables.delayed.insert(&key.encode(), &row.id().to_bytes())?;
@@ -77,7 +77,8 @@ impl Transaction<'_> {
         row.fair = Some(fair);
         row.place = Place::Ready;
         let key = ReadyKey { priority: row.job.priority.level(), fair, accept: row.accept };
-        self.tables.ready.insert(&key.encode(), &row.id().to_bytes())?;
+        let waiting = Waiting { job: row.id(), since_ms: self.now_ms };
+        self.tables.ready.insert(&key.encode(), &waiting.encode())?;
         self.effects.readied = self.effects.readied.saturating_add(1);
         Ok(())
     }
@@ -94,14 +95,41 @@ impl Transaction<'_> {
         Ok(fair)
     }
 
-    /// Takes the first ready job out of the queue.
+    /// Takes the job out of the ready queue whose turn it is.
     pub(super) fn take_ready(&mut self) -> Result<Option<JobId>, StoreError> {
-        let Some((key, job)) = self.tables.ready.pop_first()? else { return Ok(None) };
-        let key = ReadyKey::decode(key.value());
+        let Some(key) = self.first_in_rank()? else { return Ok(None) };
+        let taken = self.tables.ready.remove(&key.encode())?.map(|waiting| Waiting::decode(waiting.value()));
         if let Some(served) = self.counters.served.get_mut(usize::from(key.priority)) {
             *served = key.fair.max(*served);
         }
-        Ok(Some(JobId::from_bytes(*job.value())))
+        Ok(taken.map(|waiting| waiting.job))
+    }
+
+    /// Of the first job of each priority, the one that ranks first.
+    fn first_in_rank(&self) -> Result<Option<ReadyKey>, StoreError> {
+        let mut best: Option<(u64, ReadyKey)> = None;
+        let mut from = ReadyKey { priority: 0, fair: 0, accept: 0 };
+        while let Some((key, waiting)) =
+            self.tables.ready.range::<&ReadyBytes>(&from.encode()..)?.next().transpose()?
+        {
+            let (key, waiting) = (ReadyKey::decode(key.value()), Waiting::decode(waiting.value()));
+            let rank = self.rank(key.priority, waiting.since_ms);
+            if best.is_none_or(|(least, _)| rank < least) {
+                best = Some((rank, key));
+            }
+            let Some(priority) = key.priority.checked_add(1) else { break };
+            from.priority = priority;
+        }
+        Ok(best.map(|(_, key)| key))
+    }
+
+    /// Waiting for `ageing_ms` counts as much as one priority, so that no job waits for ever; 0 switches that off.
+    fn rank(&self, priority: u8, since_ms: u64) -> u64 {
+        let level = u64::from(priority);
+        match self.bounds.ageing_ms {
+            0 => level,
+            ageing_ms => level.saturating_mul(ageing_ms).saturating_add(since_ms.min(self.now_ms)),
+        }
     }
 
     /// Makes delayed jobs ready whose time has come.
@@ -132,7 +160,7 @@ impl Transaction<'_> {
     }
 
     fn displace(&mut self, row: &mut Row) -> Result<(), StoreError> {
-        match (row.place, row.fair, row.job.run_at_ms) {
+        match (row.place, row.fair, row.due_ms()) {
             (Place::Ready, Some(fair), _) => {
                 let key = ReadyKey { priority: row.job.priority.level(), fair, accept: row.accept };
                 self.tables.ready.remove(&key.encode())?;

@@ -6,8 +6,8 @@ use super::lease::Tail;
 use super::release::CANCELLED;
 use super::row::Row;
 use super::transaction::Transaction;
-use crate::domain::event::FailureCode;
-use crate::domain::id::JobId;
+use crate::domain::event::{FailureCode, Phase};
+use crate::domain::id::{BatchId, JobId};
 use crate::domain::job::JobStatus;
 use crate::ports::StoreError;
 use redb::ReadableTable;
@@ -31,6 +31,9 @@ impl Act for Recover {
     type Out = ();
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
+        if self.0 == Cause::Crash {
+            transaction.abandon_all()?;
+        }
         let running = transaction.tables.running.iter()?;
         let jobs: Vec<_> = running
             .map(|entry| entry.map(|(job, _)| JobId::from_bytes(*job.value())))
@@ -54,6 +57,15 @@ impl Act for Recover {
 }
 
 impl Transaction<'_> {
+    /// Batches that were being stored: their clients never heard of them.
+    fn abandon_all(&mut self) -> Result<(), StoreError> {
+        let filling = self.tables.filling.iter()?;
+        let batches: Vec<_> = filling
+            .map(|entry| entry.map(|(batch, _)| BatchId::from_bytes(*batch.value())))
+            .collect::<Result<_, _>>()?;
+        batches.into_iter().try_for_each(|batch| self.abandon(batch))
+    }
+
     /// A job that was running, and where its log ends; nothing is written yet.
     fn cut_off(&self, job: JobId) -> Result<(Row, Tail), StoreError> {
         let row = self.row(job)?;
@@ -81,6 +93,6 @@ impl Transaction<'_> {
             Cause::Disk => "resumed after a disk error",
         };
         row.resumed = Some(reason.to_owned());
-        self.requeue(row, &mut tail, Some(reason.to_owned()))
+        self.requeue(row, &mut tail, Phase::Queued, Some(reason.to_owned()))
     }
 }

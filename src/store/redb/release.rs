@@ -29,7 +29,7 @@ impl Act for Release {
         }
         row.job.attempt = row.job.attempt.saturating_sub(1);
         row.job.crashes = 0;
-        transaction.requeue(&mut row, &mut held.tail, None)
+        transaction.requeue(&mut row, &mut held.tail, Phase::Queued, None)
     }
 
     fn jobs(&self) -> Vec<JobId> {
@@ -43,9 +43,10 @@ impl Transaction<'_> {
         &mut self,
         row: &mut Row,
         tail: &mut Tail,
+        status: Phase,
         reason: Option<String>,
     ) -> Result<(), StoreError> {
-        let event = Event::Status { status: Phase::Queued, attempt: row.job.attempt, reason };
+        let event = Event::Status { status, attempt: row.job.attempt, reason };
         self.tables.append_event(row.id(), tail, &event)?;
         row.job.last_event_id = tail.seq;
         self.place(row)?;

@@ -32,9 +32,22 @@ pub(super) struct Row {
     /// Why the next run is not the ordinary way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) resumed: Option<String>,
+    /// Not before this time, whatever the job itself says: it waits for another attempt. Unix milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) resume_at_ms: Option<u64>,
 }
 
 impl Row {
+    /// A job that has no place yet.
+    pub(super) fn new(job: Job, accept: u64) -> Self {
+        Self { job, accept, fair: None, place: Place::Out, resumed: None, resume_at_ms: None }
+    }
+
+    /// Not before this time, unix milliseconds.
+    pub(super) fn due_ms(&self) -> Option<u64> {
+        self.resume_at_ms.or(self.job.run_at_ms)
+    }
+
     pub(super) fn id(&self) -> JobId {
         self.job.id
     }

@@ -1,48 +1,122 @@
 //! The tables of the file and the version of their layout. Owns their names and types; refuses a newer file.
 
-use super::keys::{DelayedBytes, FairBytes, JobBytes, LogBytes, OwnerBytes, ReadyBytes, TurnBytes};
+use super::keys::{
+    BatchBytes, DelayedBytes, EndedBytes, FairBytes, JobBytes, LineBytes, LogBytes, OnceBytes, OnceDueBytes,
+    OwnedBatchBytes, OwnerBytes, ReadyBytes, TurnBytes, WaitingBytes,
+};
+use super::mail::{DeliveryBytes, DeliveryOwnerBytes, DeliveryTimeBytes};
+use super::schedule_keys::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
 use super::value;
 use crate::ports::StoreError;
-use redb::{Database, ReadableDatabase, TableDefinition, TableError, WriteTransaction};
+use redb::{Database, Key, ReadableDatabase, TableDefinition, TableError, Value, WriteTransaction};
 use serde::{Deserialize, Serialize};
 
-/// The layout that this build reads and writes. A change of layout raises it and adds a migration.
-pub(super) const VERSION: u64 = 1;
+/// The layout that this build reads and writes. A change of layout raises it and adds a migration
+/// ([`super::migrate`]); a table that is merely new needs neither.
+pub(super) const VERSION: u64 = 2;
 
-const META_SCHEMA: &str = "schema";
+pub(super) const META_SCHEMA: &str = "schema";
 const META_COUNTERS: &str = "counters";
 
 type Bytes = &'static [u8];
 
-/// Schema version, counters, and the beat of commits that change nothing else.
-pub(super) const META: TableDefinition<'static, &'static str, Bytes> = TableDefinition::new("meta");
-/// How jobs stand: [`super::row::Row`].
-pub(super) const JOBS: TableDefinition<'static, &'static JobBytes, Bytes> = TableDefinition::new("jobs");
-/// What was asked; written once.
-pub(super) const SPECS: TableDefinition<'static, &'static JobBytes, Bytes> = TableDefinition::new("specs");
-/// What was answered; written once.
-pub(super) const OUTPUTS: TableDefinition<'static, &'static JobBytes, Bytes> =
-    TableDefinition::new("outputs");
-/// Events and marks.
-pub(super) const LOG: TableDefinition<'static, &'static LogBytes, Bytes> = TableDefinition::new("log");
-/// Jobs by owner, state and acceptance.
-pub(super) const OWNED: TableDefinition<'static, &'static OwnerBytes, &'static JobBytes> =
-    TableDefinition::new("owned");
-/// Jobs that may run now, in the order in which they shall.
-pub(super) const READY: TableDefinition<'static, &'static ReadyBytes, &'static JobBytes> =
-    TableDefinition::new("ready");
-/// Jobs that wait for their time.
-pub(super) const DELAYED: TableDefinition<'static, &'static DelayedBytes, &'static JobBytes> =
-    TableDefinition::new("delayed");
-/// Jobs that a worker holds: all that recovery has to look at.
-pub(super) const RUNNING: TableDefinition<'static, &'static JobBytes, ()> = TableDefinition::new("running");
-/// Unfinished jobs of a conversation in order of acceptance.
-pub(super) const LINES: TableDefinition<'static, &'static TurnBytes, &'static JobBytes> =
-    TableDefinition::new("lines");
-/// What a conversation's ended jobs said.
-pub(super) const TURNS: TableDefinition<'static, &'static TurnBytes, Bytes> = TableDefinition::new("turns");
-/// The newest fair time of a user inside a priority.
-pub(super) const FAIR: TableDefinition<'static, &'static FairBytes, u64> = TableDefinition::new("fair");
+/// Something done to every table in turn, each with its own types.
+pub(super) trait Visit {
+    /// This table.
+    fn visit<K: Key + 'static, V: Value + 'static>(
+        &mut self,
+        table: TableDefinition<'static, K, V>,
+    ) -> Result<(), StoreError>;
+}
+
+/// The one list of tables: their definitions, [`Tables`], and the walk over all of them come from it, so that no table can
+/// be forgotten by a backup.
+macro_rules! tables {
+    ($($(#[$doc:meta])* $field:ident $DEFINITION:ident: $key:ty => $value:ty;)*) => {
+        $($(#[$doc])*
+        pub(super) const $DEFINITION: TableDefinition<'static, $key, $value> =
+            TableDefinition::new(stringify!($field));)*
+
+        /// All tables, open in one write transaction.
+        pub(super) struct Tables<'t> {
+            $(pub(super) $field: redb::Table<'t, $key, $value>,)*
+        }
+
+        impl<'t> Tables<'t> {
+            /// Opens them, creating those that are missing.
+            pub(super) fn open(writing: &'t WriteTransaction) -> Result<Self, StoreError> {
+                Ok(Self { $($field: writing.open_table($DEFINITION)?,)* })
+            }
+        }
+
+        /// Walks over all tables.
+        pub(super) fn visit_tables(visitor: &mut impl Visit) -> Result<(), StoreError> {
+            $(visitor.visit($DEFINITION)?;)*
+            Ok(())
+        }
+    };
+}
+
+tables! {
+    /// Schema version, counters, and the beat of commits that change nothing else.
+    meta META: &'static str => Bytes;
+    /// How jobs stand: [`super::row::Row`].
+    jobs JOBS: &'static JobBytes => Bytes;
+    /// What was asked; written once.
+    specs SPECS: &'static JobBytes => Bytes;
+    /// What was answered; written once.
+    outputs OUTPUTS: &'static JobBytes => Bytes;
+    /// Events and marks.
+    log LOG: &'static LogBytes => Bytes;
+    /// Jobs by owner, state and acceptance.
+    owned OWNED: &'static OwnerBytes => &'static JobBytes;
+    /// Jobs that may run now, in the order in which they shall, and since when: [`super::keys::Waiting`].
+    ready READY: &'static ReadyBytes => &'static WaitingBytes;
+    /// Jobs that wait for their time.
+    delayed DELAYED: &'static DelayedBytes => &'static JobBytes;
+    /// Jobs that a worker holds: all that recovery has to look at.
+    running RUNNING: &'static JobBytes => ();
+    /// Unfinished jobs of a conversation in order of acceptance.
+    lines LINES: &'static TurnBytes => &'static JobBytes;
+    /// What a conversation's ended jobs said.
+    turns TURNS: &'static TurnBytes => Bytes;
+    /// The newest fair time of a user inside a priority.
+    fair FAIR: &'static FairBytes => u64;
+    /// How batches stand: [`super::batch_row::BatchRow`].
+    batches BATCHES: &'static BatchBytes => Bytes;
+    /// Batches by owner.
+    batches_owned BATCHES_OWNED: &'static OwnedBatchBytes => ();
+    /// Their lines: [`super::batch_row::LineRow`].
+    batch_lines BATCH_LINES: &'static LineBytes => Bytes;
+    /// Lines whose job has not ended.
+    batch_active BATCH_ACTIVE: &'static LineBytes => &'static JobBytes;
+    /// Lines in the order of their ends, counted from 1.
+    batch_ended BATCH_ENDED: &'static LineBytes => u32;
+    /// Batches whose lines are stored and which are not accepted yet.
+    filling FILLING: &'static BatchBytes => ();
+    /// How schedules stand: [`crate::domain::schedule::Schedule`].
+    schedules SCHEDULES: &'static ScheduleBytes => Bytes;
+    /// What they ask for: [`crate::domain::schedule::Order`]; written once.
+    schedule_orders SCHEDULE_ORDERS: &'static ScheduleBytes => Bytes;
+    /// Schedules by owner.
+    schedules_owned SCHEDULES_OWNED: &'static ScheduleOwnerBytes => ();
+    /// Schedules that have a next occurrence, by its time.
+    schedules_due SCHEDULES_DUE: &'static ScheduleDueBytes => ();
+    /// Idempotency keys and what came of them.
+    once ONCE: &'static OnceBytes => Bytes;
+    /// When they may be forgotten.
+    once_due ONCE_DUE: &'static OnceDueBytes => ();
+    /// Ended jobs by what is left of them and by their end: all that retention has to look at.
+    ended ENDED: &'static EndedBytes => ();
+    /// Reports of ends, and what became of them: [`crate::domain::webhook::Delivery`].
+    deliveries DELIVERIES: &'static DeliveryBytes => Bytes;
+    /// Pending ones by the time of their next try, with their host and port.
+    deliveries_due DELIVERIES_DUE: &'static DeliveryTimeBytes => &'static str;
+    /// All by owner, state and age.
+    deliveries_owned DELIVERIES_OWNED: &'static DeliveryOwnerBytes => ();
+    /// Settled ones by the time at which they are forgotten.
+    deliveries_settled DELIVERIES_SETTLED: &'static DeliveryTimeBytes => ();
+}
 
 /// Numbers that belong to the whole store.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -80,44 +154,7 @@ pub(super) fn inspect(database: &Database) -> Result<Layout, StoreError> {
     }
 }
 
-/// All tables, open in one write transaction.
-pub(super) struct Tables<'t> {
-    /// For tables that few writes touch; they are opened when needed.
-    pub(super) writing: &'t WriteTransaction,
-    pub(super) meta: redb::Table<'t, &'static str, Bytes>,
-    pub(super) jobs: redb::Table<'t, &'static JobBytes, Bytes>,
-    pub(super) specs: redb::Table<'t, &'static JobBytes, Bytes>,
-    pub(super) outputs: redb::Table<'t, &'static JobBytes, Bytes>,
-    pub(super) log: redb::Table<'t, &'static LogBytes, Bytes>,
-    pub(super) owned: redb::Table<'t, &'static OwnerBytes, &'static JobBytes>,
-    pub(super) ready: redb::Table<'t, &'static ReadyBytes, &'static JobBytes>,
-    pub(super) delayed: redb::Table<'t, &'static DelayedBytes, &'static JobBytes>,
-    pub(super) running: redb::Table<'t, &'static JobBytes, ()>,
-    pub(super) lines: redb::Table<'t, &'static TurnBytes, &'static JobBytes>,
-    pub(super) turns: redb::Table<'t, &'static TurnBytes, Bytes>,
-    pub(super) fair: redb::Table<'t, &'static FairBytes, u64>,
-}
-
-impl<'t> Tables<'t> {
-    /// Opens them, creating those that are missing.
-    pub(super) fn open(writing: &'t WriteTransaction) -> Result<Self, StoreError> {
-        Ok(Self {
-            writing,
-            meta: writing.open_table(META)?,
-            jobs: writing.open_table(JOBS)?,
-            specs: writing.open_table(SPECS)?,
-            outputs: writing.open_table(OUTPUTS)?,
-            log: writing.open_table(LOG)?,
-            owned: writing.open_table(OWNED)?,
-            ready: writing.open_table(READY)?,
-            delayed: writing.open_table(DELAYED)?,
-            running: writing.open_table(RUNNING)?,
-            lines: writing.open_table(LINES)?,
-            turns: writing.open_table(TURNS)?,
-            fair: writing.open_table(FAIR)?,
-        })
-    }
-
+impl Tables<'_> {
     /// Makes an empty file a store.
     pub(super) fn found(&mut self) -> Result<(), StoreError> {
         self.meta.insert(META_SCHEMA, value::encode(&VERSION)?.as_slice())?;

@@ -3,14 +3,13 @@
 use super::act::{Act, SMALL};
 use super::keys::OwnerKey;
 use super::lease::Tail;
-use super::row::{Place, Row};
+use super::row::Row;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::event::{Event, Phase};
 use crate::domain::id::JobId;
 use crate::domain::job::{Job, JobSpec, JobStatus};
 use crate::domain::message::Message;
-use crate::domain::usage::Usage;
 use crate::ports::{NewJob, StoreError};
 
 /// All of these, or none.
@@ -20,11 +19,7 @@ impl Act for Submit {
     type Out = Vec<Job>;
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Vec<Job>, StoreError> {
-        let limit = transaction.bounds.queue_jobs;
-        let count = u64::try_from(self.0.len()).unwrap_or(u64::MAX);
-        if transaction.counters.unfinished.saturating_add(count) > limit {
-            return Err(StoreError::QueueFull { limit });
-        }
+        transaction.make_room(u64::try_from(self.0.len()).unwrap_or(u64::MAX))?;
         self.0.iter().map(|job| transaction.accept(job)).collect()
     }
 
@@ -33,58 +28,50 @@ impl Act for Submit {
     }
 
     fn weight(&self) -> usize {
-        self.0.iter().map(|job| job_bytes(&job.spec)).sum::<usize>().saturating_add(SMALL)
+        self.0.iter().map(|job| spec_bytes(&job.spec)).sum::<usize>().saturating_add(SMALL)
     }
 }
 
 impl Transaction<'_> {
-    fn accept(&mut self, new: &NewJob) -> Result<Job, StoreError> {
-        let id = new.id.to_bytes();
+    /// Refuses more unfinished jobs than the store may hold.
+    pub(super) fn make_room(&self, jobs: u64) -> Result<(), StoreError> {
+        let limit = self.bounds.queue_jobs;
+        if self.counters.unfinished.saturating_add(jobs) > limit {
+            return Err(StoreError::QueueFull { limit });
+        }
+        Ok(())
+    }
+
+    /// Stores a new job and gives it its place.
+    pub(super) fn accept(&mut self, new: &NewJob) -> Result<Job, StoreError> {
+        self.accept_job(Job::queued(new.id, new.user, new.created_at_ms, &new.spec), &new.spec)
+    }
+
+    /// The same, for a job that is part of something.
+    pub(super) fn accept_job(&mut self, job: Job, spec: &JobSpec) -> Result<Job, StoreError> {
+        let (id, user) = (job.id, job.user);
         self.counters.accept = self.counters.accept.saturating_add(1);
         self.counters.unfinished = self.counters.unfinished.saturating_add(1);
         let accept = self.counters.accept;
-        let mut row = Row { job: queued(new), accept, fair: None, place: Place::Out, resumed: None };
+        let mut row = Row::new(job, accept);
         self.enqueue(&mut row)?;
-        if self.tables.specs.insert(&id, value::encode(&new.spec)?.as_slice())?.is_some() {
-            return Err(StoreError::Corrupt(format!("{} was stored before", new.id)));
+        if self.tables.specs.insert(&id.to_bytes(), value::encode(spec)?.as_slice())?.is_some() {
+            return Err(StoreError::Corrupt(format!("{id} was stored before")));
         }
-        let key = OwnerKey { user: new.user, status: JobStatus::Queued, accept };
-        self.tables.owned.insert(&key.encode(), &id)?;
+        let key = OwnerKey { user, status: JobStatus::Queued, accept };
+        self.tables.owned.insert(&key.encode(), &id.to_bytes())?;
         let mut tail = Tail::default();
         let event = Event::Status { status: Phase::Queued, attempt: 0, reason: None };
-        self.tables.append_event(new.id, &mut tail, &event)?;
+        self.tables.append_event(id, &mut tail, &event)?;
         row.job.last_event_id = tail.seq;
         self.put_row(&row)?;
-        self.announce(new.id, tail.seq);
+        self.announce(id, tail.seq);
         Ok(row.job)
     }
 }
 
-fn queued(new: &NewJob) -> Job {
-    Job {
-        id: new.id,
-        user: new.user,
-        status: JobStatus::Queued,
-        attempt: 0,
-        crashes: 0,
-        epoch: 0,
-        created_at_ms: new.created_at_ms,
-        started_at_ms: None,
-        finished_at_ms: None,
-        model: new.spec.model.clone(),
-        conversation_id: new.spec.conversation_id.clone(),
-        priority: new.spec.priority,
-        run_at_ms: new.spec.run_at_ms,
-        metadata: new.spec.metadata.clone(),
-        webhook_url: new.spec.webhook_url.clone(),
-        usage: Usage::default(),
-        error: None,
-        cancel_requested: false,
-        last_event_id: 0,
-    }
-}
-
-fn job_bytes(spec: &JobSpec) -> usize {
+/// Roughly what was asked weighs.
+pub(super) fn spec_bytes(spec: &JobSpec) -> usize {
     let said = spec.input.iter().map(Message::bytes).sum::<usize>();
     said.saturating_add(spec.system_prompt.as_ref().map_or(0, String::len))
 }

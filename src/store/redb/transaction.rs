@@ -6,7 +6,7 @@ use super::lease::{Held, Leases};
 use super::row::{Place, Row};
 use super::schema::{Counters, Tables};
 use super::value;
-use crate::domain::id::JobId;
+use crate::domain::id::{BatchId, JobId};
 use crate::domain::job::{JobSpec, JobStatus};
 use crate::ports::{Fence, Stop, StopFlag, StoreError};
 use redb::{ReadableTable, ReadableTableMetadata};
@@ -21,6 +21,10 @@ pub(super) struct Bounds {
     pub(super) crashes: u32,
     /// What a conversation hands to its next job, bytes.
     pub(super) history_bytes: usize,
+    /// How long an idempotency key is remembered, milliseconds.
+    pub(super) idempotency_ms: u64,
+    /// Waiting that counts as much as one priority, milliseconds.
+    pub(super) ageing_ms: u64,
 }
 
 /// An open group of writes.
@@ -43,6 +47,8 @@ pub(super) struct Transaction<'t> {
 pub(super) struct Effects {
     /// The newest `seq` of every job that got events.
     pub(super) news: HashMap<JobId, u64>,
+    /// What there is to hear of batches.
+    pub(super) batch_news: HashMap<BatchId, u64>,
     /// Flags to raise.
     pub(super) stops: Vec<(StopFlag, Stop)>,
     /// Jobs that entered the ready queue.
@@ -207,34 +213,14 @@ mod tests {
     use crate::domain::id::UserId;
     use crate::domain::job::{Job, OnDisconnect, Priority};
     use crate::domain::tool::ToolChoice;
-    use crate::domain::usage::Usage;
     use crate::store::redb::lease::{Piece, Tail};
     use redb::backends::InMemoryBackend;
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
     fn job() -> Job {
-        Job {
-            id: JobId::from_bits(1),
-            user: UserId(1),
-            status: JobStatus::Running,
-            attempt: 1,
-            crashes: 0,
-            epoch: 1,
-            created_at_ms: 0,
-            started_at_ms: Some(0),
-            finished_at_ms: None,
-            model: "demo".to_owned(),
-            conversation_id: None,
-            priority: Priority::DEFAULT,
-            run_at_ms: None,
-            metadata: BTreeMap::new(),
-            webhook_url: None,
-            usage: Usage::default(),
-            error: None,
-            cancel_requested: false,
-            last_event_id: 1,
-        }
+        let queued = Job::queued(JobId::from_bits(1), UserId(1), 0, &spec());
+        Job { status: JobStatus::Running, attempt: 1, epoch: 1, last_event_id: 1, ..queued }
     }
 
     fn spec() -> JobSpec {
@@ -253,6 +239,7 @@ mod tests {
             max_total_tokens: None,
             priority: Priority::DEFAULT,
             run_at_ms: None,
+            max_attempts: 1,
             on_disconnect: OnDisconnect::Continue,
             metadata: BTreeMap::new(),
             webhook_url: None,
@@ -264,10 +251,10 @@ mod tests {
         let database = redb::Builder::new().create_with_backend(InMemoryBackend::new()).unwrap();
         let writing = database.begin_write().unwrap();
         let leases = Leases::new();
-        let bounds = Bounds { queue_jobs: 1, crashes: 1, history_bytes: 1 };
+        let bounds = Bounds { queue_jobs: 1, crashes: 1, history_bytes: 1, idempotency_ms: 1, ageing_ms: 1 };
         let tables = Tables::open(&writing).unwrap();
         let mut transaction = Transaction::new(tables, &leases, bounds, 0).unwrap();
-        let row = Row { job: job(), accept: 1, fair: None, place: Place::Out, resumed: None };
+        let row = Row::new(job(), 1);
         let text = "grown over many writes".to_owned();
         let (grown, kind) = (text.as_ptr(), StepKind::Text);
         let piece = Some(Piece { index: 0, kind, offset: 0, first_seq: 1, text });

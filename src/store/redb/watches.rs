@@ -1,7 +1,8 @@
-//! Wake-ups for whoever reads a job's log. Owns one channel for each watched job; refuses to be a source of events.
+//! Wake-ups for whoever reads a job's log or waits for a batch. Owns one channel for each watched thing; refuses to be a
+//! source of events.
 
-use crate::domain::id::JobId;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
@@ -9,29 +10,35 @@ use tokio::sync::watch;
 const SWEEP_AT: usize = 64;
 
 /// The channels that somebody watches.
-#[derive(Debug, Default)]
-pub(super) struct Watches(Mutex<Channels>);
+#[derive(Debug)]
+pub(super) struct Watches<K>(Mutex<Channels<K>>);
 
-#[derive(Debug, Default)]
-struct Channels {
-    by_job: HashMap<JobId, watch::Sender<u64>>,
+#[derive(Debug)]
+struct Channels<K> {
+    by_key: HashMap<K, watch::Sender<u64>>,
     sweep_at: usize,
 }
 
-impl Watches {
-    /// Subscribes to a job.
-    pub(super) fn subscribe(&self, job: JobId) -> watch::Receiver<u64> {
+impl<K> Default for Watches<K> {
+    fn default() -> Self {
+        Self(Mutex::new(Channels { by_key: HashMap::new(), sweep_at: 0 }))
+    }
+}
+
+impl<K: Copy + Eq + Hash> Watches<K> {
+    /// Subscribes to a thing.
+    pub(super) fn subscribe(&self, key: K) -> watch::Receiver<u64> {
         let mut channels = self.lock();
-        if let Some(sender) = channels.by_job.get(&job) {
+        if let Some(sender) = channels.by_key.get(&key) {
             return sender.subscribe();
         }
         channels.sweep();
-        channels.by_job.entry(job).or_insert_with(|| watch::Sender::new(0)).subscribe()
+        channels.by_key.entry(key).or_insert_with(|| watch::Sender::new(0)).subscribe()
     }
 
-    /// The job's log has grown to `seq`.
-    pub(super) fn bump(&self, job: JobId, seq: u64) {
-        if let Some(sender) = self.lock().by_job.get(&job) {
+    /// What can be said of the thing has risen to `seq`.
+    pub(super) fn bump(&self, key: K, seq: u64) {
+        if let Some(sender) = self.lock().by_key.get(&key) {
             sender.send_if_modified(|newest| {
                 let is_newer = seq > *newest;
                 *newest = seq.max(*newest);
@@ -40,18 +47,18 @@ impl Watches {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Channels> {
+    fn lock(&self) -> MutexGuard<'_, Channels<K>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Channels {
+impl<K> Channels<K> {
     /// Drops channels that nobody watches, each time their number has doubled: cheap on average, and never more than
     /// twice as many as are watched.
     fn sweep(&mut self) {
-        if self.by_job.len() >= self.sweep_at.max(SWEEP_AT) {
-            self.by_job.retain(|_, sender| sender.receiver_count() > 0);
-            self.sweep_at = self.by_job.len().saturating_mul(2);
+        if self.by_key.len() >= self.sweep_at.max(SWEEP_AT) {
+            self.by_key.retain(|_, sender| sender.receiver_count() > 0);
+            self.sweep_at = self.by_key.len().saturating_mul(2);
         }
     }
 }
@@ -59,6 +66,7 @@ impl Channels {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::id::JobId;
 
     #[test]
     fn a_watch_sees_the_newest_seq_and_never_goes_back() {
@@ -79,7 +87,7 @@ mod tests {
         for bits in 1..10_000 {
             drop(watches.subscribe(JobId::from_bits(bits)));
         }
-        assert!(watches.lock().by_job.len() <= 2 * SWEEP_AT);
+        assert!(watches.lock().by_key.len() <= 2 * SWEEP_AT);
         watches.bump(JobId::from_bits(0), 1);
         assert_eq!(*kept.borrow(), 1, "a watched one stays");
     }

@@ -2,8 +2,8 @@
 //! way back after a disk error. Refuses to acknowledge anything before its fsync (P1, P2).
 
 use super::act::{Pending, pend};
-use super::batch::{Backlog, Batch, Request};
 use super::bell::Bell;
+use super::group::{Backlog, Group, Request};
 use super::lease::Leases;
 use super::medium::{Handle, Medium};
 use super::probe::Probe;
@@ -12,7 +12,7 @@ use super::schema::Tables;
 use super::transaction::{Bounds, Landing, Transaction};
 use super::watches::Watches;
 use super::work::Work;
-use crate::domain::id::JobId;
+use crate::domain::id::{BatchId, JobId};
 use crate::ports::{Clock, Stop, StoreError};
 use crate::store::options::StoreOptions;
 use std::sync::Arc;
@@ -36,7 +36,8 @@ pub(super) struct Shared {
     pub(super) bounds: Bounds,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) backlog: Backlog,
-    pub(super) watches: Watches,
+    pub(super) watches: Watches<JobId>,
+    pub(super) batch_watches: Watches<BatchId>,
     pub(super) work: Work,
     pub(super) bell: Bell,
 }
@@ -67,10 +68,10 @@ impl Writer {
         loop {
             match self.next(channel) {
                 Ok(Request::Write(first)) => {
-                    let batch = Batch::gather(first, channel, &self.shared);
-                    let closes = batch.closes;
-                    let quick = self.wants_quick_repair(&batch);
-                    self.write(batch.writes, quick);
+                    let group = Group::gather(first, channel, &self.shared);
+                    let closes = group.closes;
+                    let quick = self.wants_quick_repair(&group);
+                    self.write(group.writes, quick);
                     if closes {
                         break;
                     }
@@ -97,9 +98,9 @@ impl Writer {
         }
     }
 
-    fn wants_quick_repair(&self, batch: &Batch) -> bool {
+    fn wants_quick_repair(&self, group: &Group) -> bool {
         let bytes = self.shared.medium.bytes();
-        let is_quiet = batch.is_last && batch.writes.len() <= LOAD_WRITES;
+        let is_quiet = group.is_last && group.writes.len() <= LOAD_WRITES;
         bytes > LARGE_FILE_BYTES || (is_quiet && bytes > SMALL_FILE_BYTES)
     }
 
@@ -161,6 +162,9 @@ impl Writer {
         self.shared.work.publish(landing.ready, effects.readied, landing.due_ms);
         for (job, seq) in effects.news {
             self.shared.watches.bump(job, seq);
+        }
+        for (batch, news) in effects.batch_news {
+            self.shared.batch_watches.bump(batch, news);
         }
         for (stop, reason) in effects.stops {
             stop.raise(reason);

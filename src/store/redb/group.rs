@@ -49,7 +49,7 @@ pub(super) enum Request {
 }
 
 /// A group of writes for one commit.
-pub(super) struct Batch {
+pub(super) struct Group {
     pub(super) writes: Vec<Box<dyn Pending>>,
     /// The channel was empty when the group was closed.
     pub(super) is_last: bool,
@@ -59,25 +59,25 @@ pub(super) struct Batch {
     hurries: bool,
 }
 
-impl Batch {
+impl Group {
     /// Starts with one write, takes in what waits in the channel, and lingers if nothing hurries.
     pub(super) fn gather(first: Box<dyn Pending>, channel: &Receiver<Request>, shared: &Shared) -> Self {
-        let mut batch = Self { writes: Vec::new(), is_last: false, closes: false, weight: 0, hurries: false };
-        batch.push(first, shared);
+        let mut group = Self { writes: Vec::new(), is_last: false, closes: false, weight: 0, hurries: false };
+        group.push(first, shared);
         let clock = shared.clock.as_ref();
         let deadline = clock.monotonic_ms().saturating_add(shared.options.linger_ms);
-        while !batch.is_full() {
+        while !group.is_full() {
             let left = || Duration::from_millis(deadline.saturating_sub(clock.monotonic_ms()));
-            match batch.next(channel, left) {
-                Some(Request::Write(write)) => batch.push(write, shared),
-                Some(Request::Close) => batch.closes = true,
+            match group.next(channel, left) {
+                Some(Request::Write(write)) => group.push(write, shared),
+                Some(Request::Close) => group.closes = true,
                 None => {
-                    batch.is_last = true;
+                    group.is_last = true;
                     break;
                 }
             }
         }
-        batch
+        group
     }
 
     fn next(&self, channel: &Receiver<Request>, left: impl FnOnce() -> Duration) -> Option<Request> {

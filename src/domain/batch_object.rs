@@ -1,0 +1,40 @@
+//! A batch as clients and webhooks see it (DESIGN §3). Owns the object's shape; refuses to show what is the server's own.
+
+use super::batch::{Batch, BatchCounts, BatchStatus};
+use super::id::BatchId;
+use serde::Serialize;
+
+/// The batch object; times are unix seconds.
+#[derive(Debug, Serialize)]
+pub struct BatchObject {
+    id: BatchId,
+    object: &'static str,
+    /// Where it stands.
+    pub status: BatchStatus,
+    created_at: u64,
+    cancelling_at: Option<u64>,
+    completed_at: Option<u64>,
+    cancelled_at: Option<u64>,
+    request_counts: BatchCounts,
+    concurrency: u32,
+    webhook_url: Option<String>,
+}
+
+impl From<Batch> for BatchObject {
+    fn from(batch: Batch) -> Self {
+        let seconds = |millis: u64| millis / 1_000;
+        let finished_at = batch.finished_at_ms.map(seconds);
+        Self {
+            id: batch.id,
+            object: "batch",
+            status: batch.status,
+            created_at: seconds(batch.created_at_ms),
+            cancelling_at: batch.cancelling_at_ms.map(seconds),
+            completed_at: finished_at.filter(|_| batch.status == BatchStatus::Completed),
+            cancelled_at: finished_at.filter(|_| batch.status == BatchStatus::Cancelled),
+            request_counts: batch.counts,
+            concurrency: batch.concurrency,
+            webhook_url: batch.webhook_url,
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! How long a failed job waits for its next attempt. Pure: chance comes in as an argument.
+
+/// Doubling from a first delay up to a longest one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backoff {
+    /// Before the second attempt, seconds.
+    pub first_s: u64,
+    /// Before any attempt, seconds.
+    pub longest_s: u64,
+}
+
+impl Backoff {
+    /// Milliseconds after the `failed`th failure (counted from 1). Between half of the full delay and all of it, as
+    /// `random` says, so that jobs which failed together do not come back together.
+    pub fn delay_ms(self, failed: u32, random: u128) -> u64 {
+        let doublings = failed.saturating_sub(1).min(32);
+        let full_s = self.first_s.saturating_mul(1 << doublings).min(self.longest_s);
+        let half_ms = full_s.saturating_mul(1_000) / 2;
+        let share = u64::try_from(random % u128::from(half_ms.saturating_add(1))).unwrap_or(0);
+        half_ms.saturating_add(share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const BACKOFF: Backoff = Backoff { first_s: 5, longest_s: 600 };
+
+    proptest! {
+        #[test]
+        fn delays_double_up_to_the_longest_and_never_vanish(failed in 1_u32..100, random: u128) {
+            let full_ms = (5_000_u64 << (failed - 1).min(20)).min(600_000);
+            let delay_ms = BACKOFF.delay_ms(failed, random);
+            prop_assert!((full_ms / 2..=full_ms).contains(&delay_ms), "{delay_ms} of {full_ms}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Schedules of which there are none: black-box tests have real ones.
+
+use crate::domain::id::{JobId, ScheduleId, UserId};
+use crate::domain::schedule::{Order, Schedule};
+use crate::ports::{Fired, SchedulePage, ScheduleQuery, Schedules, Standing, StoreError, Ticket};
+
+/// No schedules.
+pub(super) struct NoSchedules;
+
+impl Schedules for NoSchedules {
+    fn put(&self, _: Schedule, _: Order, most: u64) -> Ticket<Schedule> {
+        Ticket::refused(StoreError::SchedulesFull { limit: most })
+    }
+    fn remove(&self, _: UserId, _: ScheduleId) -> Ticket<bool> {
+        Ticket::refused(StoreError::Closed)
+    }
+    fn fire_due(&self, _: Vec<JobId>) -> Ticket<Fired> {
+        unreachable!("HTTP keeps no time")
+    }
+    fn rearm(&self) -> Ticket<u64> {
+        unreachable!("HTTP keeps no time")
+    }
+    fn schedule(&self, _: UserId, _: ScheduleId) -> Result<Option<(Standing, Order)>, StoreError> {
+        Ok(None)
+    }
+    fn schedules(&self, _: &ScheduleQuery) -> Result<SchedulePage, StoreError> {
+        Ok(SchedulePage { schedules: Vec::new(), has_more: false })
+    }
+    fn next_run_ms(&self) -> Result<Option<u64>, StoreError> {
+        unreachable!("HTTP keeps no time")
+    }
+}

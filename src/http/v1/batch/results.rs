@@ -1,0 +1,198 @@
+//! `GET /v1/batches/{id}/results`: JSON lines. Without `?follow=true` the lines that have ended, in input order; with it
+//! all lines in the order in which they end, as they end. Pulled: a slow reader costs one page.
+
+use super::{parse_id, show};
+use crate::domain::id::{BatchId, JobId};
+use crate::domain::job::{Job, JobStatus};
+use crate::http::door::Door;
+use crate::http::error::Error;
+use crate::http::query::Query;
+use crate::http::reply::{self, Reply};
+use crate::http::room::Room;
+use crate::http::router::Call;
+use crate::http::shutdown::{Shutdown, Stage};
+use crate::http::stream::{Cut, PulledBody};
+use crate::http::v1::job_view::{self, JobView};
+use crate::ports::{LineOutcome, LineResult, News, StoreError};
+use bytes::Bytes;
+use futures_util::stream::try_unfold;
+use serde::Serialize;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A page ends after so many bytes; a single result may be larger.
+const PAGE_BYTES: usize = 64 * 1024;
+/// Lines that are looked at together.
+const STRIDE: u32 = 64;
+/// Silence after which the store is asked even without a hint.
+const LOOK: Duration = Duration::from_secs(15);
+
+/// The results of this user's batch.
+pub(crate) async fn results(door: &Arc<Door>, call: &Call, id: &str) -> Result<Reply, Error> {
+    let id = parse_id(id)?;
+    let query = Query::parse(call.query.as_deref(), &["follow", "after"])?;
+    let follow = query.flag("follow")?.unwrap_or(false);
+    let after = query.whole("after", 0..=u64::from(u32::MAX))?;
+    if after.is_some() && !follow {
+        return Err(Error::value(
+            "after",
+            "'after' counts lines of ?follow=true; without it results come whole",
+        ));
+    }
+    let batch = show::owned(door, call.user, id).await?;
+    let at = after.and_then(|after| u32::try_from(after).ok()).unwrap_or(0);
+    if at > batch.counts.total {
+        let total = batch.counts.total;
+        return Err(Error::value("after", format!("{at} is beyond this batch's {total} lines")));
+    }
+    let reader = Reader {
+        room: Arc::clone(&door.room),
+        shutdown: door.shutdown.clone(),
+        news: door.room.batches.watch_batch(id), // before the first read
+        batch: id,
+        follow,
+        at,
+        is_over: false,
+    };
+    Ok(reply::lines(PulledBody::new(try_unfold(Box::new(reader), Reader::next))))
+}
+
+struct Reader {
+    room: Arc<Room>,
+    shutdown: Shutdown,
+    news: News,
+    batch: BatchId,
+    follow: bool,
+    /// The next line, or with `follow` the number of lines that have been told.
+    at: u32,
+    is_over: bool,
+}
+
+/// What has been read: the text, where the next page begins, and whether there is one.
+type Page = (Vec<u8>, u32, bool);
+
+impl Reader {
+    async fn next(mut self: Box<Self>) -> Result<Option<(Bytes, Box<Self>)>, Cut> {
+        while !self.is_over {
+            self.news.borrow_and_update();
+            let (text, at, is_over) = self.page().await?;
+            (self.at, self.is_over) = (at, is_over);
+            if !text.is_empty() {
+                return Ok(Some((text.into(), self)));
+            }
+            if !self.is_over && self.follow {
+                tokio::select! {
+                    _ = self.news.changed() => {}
+                    () = tokio::time::sleep(LOOK) => {}
+                    // Cut, not ended: a batch that is not over has no clean end.
+                    () = self.shutdown.reached(Stage::Closing) => return Err(Cut::new("the server is stopping")),
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    async fn page(&self) -> Result<Page, Cut> {
+        let (room, batch, follow, at) = (Arc::clone(&self.room), self.batch, self.follow, self.at);
+        let reading = tokio::task::spawn_blocking(move || page(&room, batch, follow, at));
+        match reading.await {
+            Ok(Ok(page)) => Ok(page),
+            Ok(Err(error)) => {
+                tracing::error!(%batch, at, %error, "a stream of results was cut off");
+                Err(Cut::new(error.to_string()))
+            }
+            Err(_) => Err(Cut::new("the reading thread died")),
+        }
+    }
+}
+
+fn page(room: &Room, batch: BatchId, follow: bool, mut at: u32) -> Result<Page, StoreError> {
+    let mut text = Vec::new();
+    loop {
+        let read = if follow {
+            room.batches.ended(batch, at, STRIDE)?
+        } else {
+            room.batches.results(batch, at, STRIDE)?
+        };
+        let count = u32::try_from(read.results.len()).unwrap_or(u32::MAX);
+        for (told, result) in (1..).zip(read.results) {
+            let line = result.line;
+            write(&mut text, room, batch, result)?;
+            if text.len() >= PAGE_BYTES {
+                let next = if follow { at.saturating_add(told) } else { line.saturating_add(1) };
+                return Ok((text, next, read.is_last && told == count && next >= read.next));
+            }
+        }
+        at = read.next;
+        if read.is_last || (follow && count == 0) || !text.is_empty() {
+            return Ok((text, at, read.is_last));
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    id: String,
+    custom_id: &'a str,
+    response: Option<Response>,
+    error: Option<Failure<'a>>,
+}
+
+#[derive(Serialize)]
+struct Response {
+    status_code: u16,
+    body: JobView,
+}
+
+#[derive(Serialize)]
+struct Failure<'a> {
+    code: serde_json::Value,
+    message: &'a str,
+}
+
+fn write(text: &mut Vec<u8>, room: &Room, batch: BatchId, result: LineResult) -> Result<(), StoreError> {
+    let custom_id = result.custom_id;
+    let id = format!("{batch}-{}", result.line.saturating_add(1));
+    let told = match result.outcome {
+        LineOutcome::NeverBegan => {
+            let message = "the batch was cancelled before this line began";
+            let error = Failure { code: "batch_cancelled".into(), message };
+            Told { id, custom_id: &custom_id, response: None, error: Some(error) }
+        }
+        LineOutcome::Deleted => {
+            let error = Failure { code: "job_deleted".into(), message: "the job of this line was deleted" };
+            Told { id, custom_id: &custom_id, response: None, error: Some(error) }
+        }
+        LineOutcome::Ended(job) => {
+            let cause = job.error.clone();
+            let told = Told { id: request_id(job.id), custom_id: &custom_id, response: None, error: None };
+            let error = cause.as_ref().map(|cause| Failure {
+                code: serde_json::to_value(cause.code).unwrap_or_default(),
+                message: &cause.message,
+            });
+            let response =
+                Response { status_code: status_code(&job), body: job_view::read(&*room.store, *job)? };
+            return line(text, &Told { response: Some(response), error, ..told });
+        }
+    };
+    line(text, &told)
+}
+
+fn line(text: &mut Vec<u8>, told: &Told<'_>) -> Result<(), StoreError> {
+    serde_json::to_writer(&mut *text, told).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+    text.push(b'\n');
+    Ok(())
+}
+
+/// As OpenAI's results name a request.
+fn request_id(job: JobId) -> String {
+    job.to_string().replacen(JobId::PREFIX, "batch_req_", 1)
+}
+
+fn status_code(job: &Job) -> u16 {
+    match job.status {
+        JobStatus::Succeeded => 200,
+        JobStatus::Cancelled => 499,
+        _ => 500,
+    }
+}

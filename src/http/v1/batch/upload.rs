@@ -1,0 +1,202 @@
+//! `POST /v1/batches`: JSON lines as the body. Every line is checked and stored as it comes, none of it runs before all
+//! are there and right: then the batch is accepted in one transaction, and a 202 means that it is on the disk (P1).
+
+use super::jsonl::{Cutter, Line};
+use super::line;
+use crate::domain::batch_object::BatchObject;
+use crate::domain::id::BatchId;
+use crate::domain::idempotency::OnceKey;
+use crate::domain::limits::Limits;
+use crate::http::body::{self, Place};
+use crate::http::door::Door;
+use crate::http::error::Error;
+use crate::http::query::Query;
+use crate::http::quoted::quoted;
+use crate::http::reply::{self, IDEMPOTENCY_REPLAYED, Reply};
+use crate::http::room::Room;
+use crate::http::router::Call;
+use crate::http::v1::once::{self, Fingerprint};
+use crate::ports::{NewBatch, NewLine, Once};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+use hyper::header::{CONTENT_TYPE, LOCATION};
+use hyper::{HeaderMap, StatusCode};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Lines are handed to the store once they weigh so much together, bytes, or are so many.
+const PIECE_BYTES: usize = 512 * 1024;
+const PIECE_LINES: usize = 256;
+
+/// Jobs of a batch in the queue at once, when nothing else is asked for.
+const CONCURRENCY: u32 = 64;
+
+/// Stores a batch and shows it.
+pub(crate) async fn upload(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
+    let limits = &door.room.limits;
+    let query = Query::parse(call.query.as_deref(), &["concurrency"])?;
+    let concurrency = query.whole("concurrency", 1..=u64::from(limits.batch_concurrency))?;
+    let concurrency = concurrency.and_then(|n| u32::try_from(n).ok()).unwrap_or(CONCURRENCY);
+    let key = once::key(&call.headers)?;
+    refuse_multipart(&call.headers)?;
+    body::refuse_encoding(&call.headers)?;
+    if body.size_hint().lower() > limits.batch_bytes {
+        return Err(Error::BatchTooLarge(limits.batch_bytes));
+    }
+    let created_at_ms = door.room.clock.now_ms();
+    let id = BatchId::from_bits(door.room.mint.mint(created_at_ms, door.room.entropy.random()));
+    let intake = Intake::new(&door.room, id);
+    let (mut intake, fingerprint) = take_in(door, intake, body).await?;
+    let key = key.map(|key| key.of(fingerprint));
+    let new = NewBatch {
+        id,
+        user: call.user,
+        created_at_ms,
+        lines: intake.lines,
+        concurrency: concurrency.min(limits.batch_concurrency),
+        webhook_url: None,
+    };
+    let accepted = accept(door, new, key).await?;
+    intake.is_accepted = true;
+    let is_replayed = matches!(accepted, Once::Before(_));
+    let (Once::New(batch) | Once::Before(batch)) = accepted;
+    let id = batch.id;
+    let mut reply = reply::json(StatusCode::ACCEPTED, &BatchObject::from(batch));
+    reply::set(&mut reply, LOCATION, &format!("/v1/batches/{id}"));
+    if is_replayed {
+        reply::set(&mut reply, IDEMPOTENCY_REPLAYED, "true");
+    }
+    Ok(reply)
+}
+
+fn refuse_multipart(headers: &HeaderMap) -> Result<(), Error> {
+    let announced = headers.get(CONTENT_TYPE).and_then(|line| line.to_str().ok()).unwrap_or_default();
+    if announced.trim_start().to_ascii_lowercase().starts_with("multipart/") {
+        return Err(Error::malformed(format!(
+            "a body of type {} is not taken: send the lines themselves (curl -T jobs.jsonl …/v1/batches)",
+            quoted(announced)
+        )));
+    }
+    Ok(())
+}
+
+/// Reads the body to its end. A pause in it may be as long as a whole body of a job may take.
+async fn take_in(
+    door: &Door,
+    mut intake: Intake,
+    mut body: Incoming,
+) -> Result<(Intake, Fingerprint), Error> {
+    let limits = &door.room.limits;
+    let patience = Duration::from_secs(limits.body_timeout_s);
+    let (mut cutter, mut fingerprint) = (Cutter::new(limits.body_bytes), Fingerprint::new("batch"));
+    let (mut lines, mut waiting, mut whole) = (Vec::new(), 0_usize, 0_u64);
+    let mut place = Place::default();
+    loop {
+        let next = tokio::time::timeout(patience, body.frame()).await;
+        let Some(frame) = next.map_err(|_| Error::BodyTimeout(limits.body_timeout_s))? else { break };
+        let frame = frame.map_err(|_| Error::malformed("the request body broke off"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        whole = whole.saturating_add(data.len() as u64);
+        if whole > limits.batch_bytes {
+            return Err(Error::BatchTooLarge(limits.batch_bytes));
+        }
+        place.grow(&door.bodies, data.len()).ok_or(Error::BodiesFull(limits.bodies_bytes))?;
+        fingerprint.take_in(&data);
+        cutter.push(&data, &mut lines).map_err(|long| Error::malformed(long.to_string()))?;
+        waiting = waiting.saturating_add(data.len());
+        if lines.len() >= PIECE_LINES || (waiting >= PIECE_BYTES && !lines.is_empty()) {
+            intake = intake.store(std::mem::take(&mut lines)).await?;
+            (waiting, place) = (0, Place::default());
+        }
+    }
+    cutter.finish(&mut lines);
+    intake = intake.store(lines).await?;
+    if intake.lines == 0 {
+        return Err(Error::malformed(
+            "the batch is empty: send one JSON object a line, {\"custom_id\":…,\"body\":{\"input\":…}}",
+        ));
+    }
+    Ok((intake, fingerprint))
+}
+
+async fn accept(
+    door: &Arc<Door>,
+    new: NewBatch,
+    key: Option<OnceKey>,
+) -> Result<Once<crate::domain::batch::Batch>, Error> {
+    let batches = Arc::clone(&door.room.batches);
+    // The channel may be full: a thread that may block waits for it.
+    let accepting = tokio::task::spawn_blocking(move || batches.accept(new, key).wait());
+    Ok(accepting.await.map_err(|_| Error::Internal)??)
+}
+
+/// A batch on its way into the store. Dropped before it is accepted, it is forgotten.
+struct Intake {
+    room: Arc<Room>,
+    id: BatchId,
+    lines: u32,
+    names: HashSet<String>,
+    is_accepted: bool,
+}
+
+impl Intake {
+    fn new(room: &Arc<Room>, id: BatchId) -> Self {
+        Self { room: Arc::clone(room), id, lines: 0, names: HashSet::new(), is_accepted: false }
+    }
+
+    /// Checks and stores these lines, on a thread that may be busy for a while.
+    async fn store(mut self, lines: Vec<Line>) -> Result<Self, Error> {
+        let storing = tokio::task::spawn_blocking(move || {
+            self.check_and_fill(lines)?;
+            Ok(self)
+        });
+        storing.await.map_err(|_| Error::Internal)?
+    }
+
+    fn check_and_fill(&mut self, lines: Vec<Line>) -> Result<(), Error> {
+        let limits = &self.room.limits;
+        let mut new: Vec<NewLine> = Vec::with_capacity(lines.len());
+        for (number, text) in lines {
+            let line = line::parse(number, &text, &self.room)?;
+            if !self.names.insert(line.custom_id.clone()) {
+                let rule = format!("the custom_id '{}' is used twice", line.custom_id);
+                return Err(Error::value("custom_id", rule).at_line(number));
+            }
+            new.push(line);
+        }
+        refuse_many(self.names.len(), limits)?;
+        let count = u32::try_from(new.len()).unwrap_or(u32::MAX);
+        if count > 0 {
+            self.room.batches.fill(self.id, self.lines, new).wait()?;
+            self.lines = self.lines.saturating_add(count);
+        }
+        Ok(())
+    }
+}
+
+fn refuse_many(lines: usize, limits: &Limits) -> Result<(), Error> {
+    if lines > limits.batch_lines {
+        let most = limits.batch_lines;
+        return Err(Error::malformed(format!("the batch has more than limits.batch_lines = {most} lines")));
+    }
+    Ok(())
+}
+
+impl Drop for Intake {
+    fn drop(&mut self) {
+        if self.is_accepted || self.lines == 0 {
+            return;
+        }
+        let (batches, id) = (Arc::clone(&self.room.batches), self.id);
+        let forget = move || {
+            if let Err(error) = batches.abandon(id).wait() {
+                tracing::warn!(batch = %id, %error, "lines of a refused batch stay until the next start");
+            }
+        };
+        // Without a runtime the process is ending; the next start forgets them.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            drop(runtime.spawn_blocking(forget));
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! `/v1/schedules`: jobs that are made again and again (DESIGN §3). Owns the four acts; a schedule that is another user's
+//! does not exist (P7).
+
+mod body;
+mod view;
+
+use crate::domain::id::ScheduleId;
+use crate::domain::schedule::{Order, Schedule};
+use crate::http::body::{self as request_body, Whole};
+use crate::http::door::Door;
+use crate::http::error::Error;
+use crate::http::json;
+use crate::http::query::Query;
+use crate::http::quoted::quoted;
+use crate::http::reply::{self, Reply};
+use crate::http::router::Call;
+use crate::ports::{ScheduleQuery, Standing};
+use body::Asked;
+use hyper::StatusCode;
+use hyper::body::Incoming;
+use hyper::header::LOCATION;
+use serde::Serialize;
+use std::sync::Arc;
+use view::ScheduleView;
+
+/// The label with which a job names the schedule that made it.
+const LABEL: &str = "schedule_id";
+
+#[derive(Serialize)]
+struct List {
+    object: &'static str,
+    data: Vec<ScheduleView>,
+    has_more: bool,
+    next_cursor: Option<ScheduleId>,
+}
+
+#[derive(Serialize)]
+struct Gone {
+    id: ScheduleId,
+    object: &'static str,
+    deleted: bool,
+}
+
+/// `POST /v1/schedules`: an answer means that the schedule is on the disk (P1).
+pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
+    Query::parse(call.query.as_deref(), &[])?;
+    let body = request_body::read(door, &call.headers, body).await?;
+    let user = call.user;
+    drop(call); // nothing of the request outlives its reading
+    let asked = understand(door, body).await?;
+    let now_ms = door.room.clock.now_ms();
+    let id = ScheduleId::from_bits(door.room.mint.mint(now_ms, door.room.entropy.random()));
+    let Asked { name, timing, spec, given } = asked;
+    let next_run_ms = timing.first(now_ms);
+    let mut order = Order { spec, given };
+    label(&mut order, id, door.room.limits.metadata_pairs);
+    let schedule = Schedule {
+        id,
+        user,
+        name,
+        timing,
+        created_at_ms: now_ms,
+        armed_at_ms: now_ms,
+        next_run_ms,
+        last_due_ms: None,
+        last_run_ms: None,
+        last_job: None,
+        runs: 0,
+    };
+    let stored = door.room.schedules.put(schedule, order.clone(), door.room.limits.schedules).await?;
+    let view = ScheduleView::whole(Standing { schedule: stored, last_status: None }, order);
+    let mut reply = reply::json(StatusCode::CREATED, &view);
+    reply::set(&mut reply, LOCATION, &format!("/v1/schedules/{id}"));
+    Ok(reply)
+}
+
+/// `GET /v1/schedules`: newest first, page by page, without what each asks for.
+pub(crate) async fn list(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
+    let limits = &door.room.limits;
+    let query = Query::parse(call.query.as_deref(), &["limit", "cursor"])?;
+    let limit = query.whole("limit", 1..=limits.page_max as u64)?;
+    let wanted = ScheduleQuery {
+        user: call.user,
+        before: query.text("cursor").map(cursor).transpose()?,
+        limit: limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(limits.page),
+    };
+    let schedules = Arc::clone(&door.room.schedules);
+    let page = door.read(move |_| schedules.schedules(&wanted)).await?;
+    let next_cursor = page.schedules.last().filter(|_| page.has_more).map(|found| found.schedule.id);
+    let data = page.schedules.into_iter().map(ScheduleView::brief).collect();
+    Ok(reply::json(StatusCode::OK, &List { object: "list", data, has_more: page.has_more, next_cursor }))
+}
+
+/// `GET /v1/schedules/{id}`.
+pub(crate) async fn show(door: &Arc<Door>, call: &Call, id: &str) -> Result<Reply, Error> {
+    let id = parse_id(id)?;
+    Query::parse(call.query.as_deref(), &[])?;
+    let (user, schedules) = (call.user, Arc::clone(&door.room.schedules));
+    let found = door.read(move |_| schedules.schedule(user, id)).await?;
+    let (standing, order) = found.ok_or(Error::NotFound("schedule"))?;
+    Ok(reply::json(StatusCode::OK, &ScheduleView::whole(standing, order)))
+}
+
+/// `DELETE /v1/schedules/{id}`: nothing is made any more; the jobs that were made stay.
+pub(crate) async fn delete(door: &Arc<Door>, call: &Call, id: &str) -> Result<Reply, Error> {
+    let id = parse_id(id)?;
+    Query::parse(call.query.as_deref(), &[])?;
+    if !door.room.schedules.remove(call.user, id).await? {
+        return Err(Error::NotFound("schedule"));
+    }
+    Ok(reply::json(StatusCode::OK, &Gone { id, object: "schedule.deleted", deleted: true }))
+}
+
+/// Reads the body on a thread that may be busy for a while. The body keeps its place until then.
+async fn understand(door: &Arc<Door>, body: Whole) -> Result<Asked, Error> {
+    let room = Arc::clone(&door.room);
+    let parsing = tokio::task::spawn_blocking(move || {
+        let Whole { bytes, place } = body;
+        let asked = json::object(&bytes, json::most_values(&room.limits))
+            .map_err(Error::from)
+            .and_then(|map| body::read(map, &room));
+        drop(place);
+        asked
+    });
+    parsing.await.map_err(|_| Error::Internal)?
+}
+
+/// Every job says which schedule made it, where there is room to say so.
+fn label(order: &mut Order, id: ScheduleId, most: usize) {
+    let metadata = &mut order.spec.metadata;
+    if metadata.len() < most && !metadata.contains_key(LABEL) {
+        metadata.insert(LABEL.to_owned(), id.to_string());
+    }
+}
+
+fn parse_id(text: &str) -> Result<ScheduleId, Error> {
+    text.parse().map_err(|_| Error::NotFound("schedule"))
+}
+
+fn cursor(text: &str) -> Result<ScheduleId, Error> {
+    text.parse().map_err(|_| {
+        Error::value("cursor", format!("'cursor' must be the next_cursor of a page, not {}", quoted(text)))
+    })
+}

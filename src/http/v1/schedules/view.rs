@@ -1,0 +1,75 @@
+//! A schedule as clients see it. Owns the object's shape; refuses to show what is the server's own (user, arming).
+
+use crate::domain::id::{JobId, ScheduleId};
+use crate::domain::job::JobStatus;
+use crate::domain::schedule::Order;
+use crate::domain::timing::{DEFAULT_ZONE, Timing};
+use crate::ports::Standing;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// The schedule object.
+#[derive(Debug, Serialize)]
+pub(super) struct ScheduleView {
+    id: ScheduleId,
+    object: &'static str,
+    name: Option<String>,
+    at: Option<u64>,
+    every_s: Option<u64>,
+    cron: Option<String>,
+    tz: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<Map<String, Value>>,
+    created_at: u64,
+    next_run_at: Option<u64>,
+    last_run: Option<LastRun>,
+    runs: u64,
+}
+
+/// The newest job of a schedule. A status of `null` belongs to a job that is no longer there.
+#[derive(Debug, Serialize)]
+struct LastRun {
+    job_id: JobId,
+    status: Option<JobStatus>,
+    at: u64,
+}
+
+impl ScheduleView {
+    /// The schedule without what it asks for, for lists.
+    pub(super) fn brief(standing: Standing) -> Self {
+        let Standing { schedule, last_status } = standing;
+        let (at, every_s, cron) = match &schedule.timing {
+            Timing::At(at_ms) => (Some(seconds(*at_ms)), None, None),
+            Timing::Every { seconds, .. } => (None, Some(*seconds), None),
+            Timing::Cron(cron) => (None, None, Some(cron)),
+        };
+        let last_run = schedule.last_job.zip(schedule.last_run_ms);
+        Self {
+            id: schedule.id,
+            object: "schedule",
+            name: schedule.name,
+            at,
+            every_s,
+            tz: cron.map_or(DEFAULT_ZONE, |cron| cron.zone()).to_owned(),
+            cron: cron.map(|cron| cron.expression().to_owned()),
+            job: None,
+            created_at: seconds(schedule.created_at_ms),
+            next_run_at: schedule.next_run_ms.map(seconds),
+            last_run: last_run.map(|(job_id, at_ms)| LastRun {
+                job_id,
+                status: last_status,
+                at: seconds(at_ms),
+            }),
+            runs: schedule.runs,
+        }
+    }
+
+    /// The schedule with what it asks for, as the client wrote it.
+    pub(super) fn whole(standing: Standing, order: Order) -> Self {
+        Self { job: Some(order.given), ..Self::brief(standing) }
+    }
+}
+
+fn seconds(millis: u64) -> u64 {
+    millis / 1_000
+}

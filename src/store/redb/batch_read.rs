@@ -1,0 +1,115 @@
+//! Reading batches and what their lines came to, page by page.
+
+use super::batch_row::{BatchRow, LineRow};
+use super::keys::{LineKey, OwnedBatchBytes, OwnedBatchKey};
+use super::schema::{BATCH_ENDED, BATCH_LINES, BATCHES, BATCHES_OWNED};
+use super::{read, value};
+use crate::domain::batch::BatchStatus;
+use crate::domain::id::{BatchId, UserId};
+use crate::ports::{BatchPage, LineOutcome, LineResult, ResultPage, StoreError};
+use redb::ReadTransaction;
+
+/// The row of a batch, if there is such a batch.
+pub(super) fn row(reading: &ReadTransaction, batch: BatchId) -> Result<Option<BatchRow>, StoreError> {
+    let batches = reading.open_table(BATCHES)?;
+    batches.get(&batch.to_bytes())?.map(|bytes| value::decode(bytes.value())).transpose()
+}
+
+/// A user's batches, newest first.
+pub(super) fn batches(
+    reading: &ReadTransaction,
+    user: UserId,
+    before: Option<BatchId>,
+    limit: usize,
+) -> Result<BatchPage, StoreError> {
+    let owned = reading.open_table(BATCHES_OWNED)?;
+    let first = OwnedBatchKey { user, batch: BatchId::from_bits(0) }.encode();
+    let until = before.unwrap_or(BatchId::from_bits(u128::MAX));
+    let until = OwnedBatchKey { user, batch: until }.encode();
+    let mut page = BatchPage { batches: Vec::new(), has_more: false };
+    for entry in owned.range::<&OwnedBatchBytes>(&first..&until)?.rev() {
+        if page.batches.len() == limit {
+            page.has_more = true;
+            break;
+        }
+        let batch = OwnedBatchKey::decode(entry?.0.value()).batch;
+        let row = row(reading, batch)?.ok_or_else(|| StoreError::Corrupt(format!("{batch} has no row")))?;
+        page.batches.push(row.batch);
+    }
+    Ok(page)
+}
+
+/// Ended lines in input order.
+pub(super) fn results(
+    reading: &ReadTransaction,
+    batch: BatchId,
+    from: u32,
+    max: u32,
+) -> Result<ResultPage, StoreError> {
+    let row = stored(reading, batch)?;
+    let next = from.saturating_add(max).min(row.batch.counts.total);
+    let mut results = Vec::new();
+    for line in from..next {
+        let stored = line_row(reading, LineKey { batch, line })?;
+        let is_cut = row.batch.status == BatchStatus::Cancelled && line >= row.next_line;
+        if stored.has_ended || is_cut {
+            results.push(result(reading, line, stored)?);
+        }
+    }
+    Ok(ResultPage { results, next, is_last: next >= row.batch.counts.total })
+}
+
+/// Lines in the order of their ends; those that never began come last, once it is certain that they never will.
+pub(super) fn ended(
+    reading: &ReadTransaction,
+    batch: BatchId,
+    after: u32,
+    max: u32,
+) -> Result<ResultPage, StoreError> {
+    let row = stored(reading, batch)?;
+    let is_over = row.batch.status.is_terminal();
+    let unbegun = if row.batch.status == BatchStatus::Cancelled { row.unbegun() } else { 0 };
+    let all = row.ended.saturating_add(unbegun);
+    let next = after.saturating_add(max).min(all);
+    let order = reading.open_table(BATCH_ENDED)?;
+    let mut results = Vec::new();
+    for number in after..next {
+        let line = match number.checked_sub(row.ended) {
+            Some(behind) => row.next_line.saturating_add(behind),
+            None => {
+                let place = LineKey { batch, line: number.saturating_add(1) };
+                let line = order.get(&place.encode())?.map(|line| line.value());
+                line.ok_or_else(|| StoreError::Corrupt("an ended line has no place".to_owned()))?
+            }
+        };
+        results.push(result(reading, line, line_row(reading, LineKey { batch, line })?)?);
+    }
+    Ok(ResultPage { results, next: next.max(after), is_last: is_over && next >= all })
+}
+
+fn result(reading: &ReadTransaction, line: u32, row: LineRow) -> Result<LineResult, StoreError> {
+    let outcome = match row.job {
+        None => LineOutcome::NeverBegan,
+        Some(id) => match read::row(reading, id)? {
+            Some(row) => LineOutcome::Ended(Box::new(row.job)),
+            None => LineOutcome::Deleted,
+        },
+    };
+    Ok(LineResult { line, custom_id: row.custom_id, outcome })
+}
+
+fn stored(reading: &ReadTransaction, batch: BatchId) -> Result<BatchRow, StoreError> {
+    row(reading, batch)?.ok_or_else(|| StoreError::Corrupt(format!("{batch} has no row")))
+}
+
+fn line_row(reading: &ReadTransaction, key: LineKey) -> Result<LineRow, StoreError> {
+    let lines = reading.open_table(BATCH_LINES)?;
+    let bytes = lines.get(&key.encode())?;
+    let bytes = bytes.ok_or_else(|| StoreError::Corrupt("a line has no row".to_owned()))?;
+    value::decode(bytes.value())
+}
+
+/// Hint for whoever waits for the batch.
+pub(super) fn news(reading: &ReadTransaction, batch: BatchId) -> Result<u64, StoreError> {
+    Ok(row(reading, batch)?.map_or(0, |row| row.news()))
+}

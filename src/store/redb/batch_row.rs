@@ -1,0 +1,92 @@
+//! A batch as it lies on disk: its row and its lines. Owns which line becomes which job; refuses to know queues.
+
+use crate::domain::batch::{Batch, BatchStatus};
+use crate::domain::id::{BatchId, JobId};
+use crate::domain::job::JobSpec;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// What the `batches` table holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct BatchRow {
+    pub(super) batch: Batch,
+    /// The first line that has no job yet.
+    pub(super) next_line: u32,
+    /// Jobs of it that have not ended.
+    pub(super) active: u32,
+    /// Lines that have ended with a job: the newest number in the order of their ends.
+    pub(super) ended: u32,
+}
+
+impl BatchRow {
+    /// Whether the next line may begin.
+    pub(super) fn has_room(&self) -> bool {
+        self.batch.status == BatchStatus::InProgress
+            && self.active < self.batch.concurrency
+            && self.next_line < self.batch.counts.total
+    }
+
+    /// Lines that have no job yet.
+    pub(super) fn unbegun(&self) -> u32 {
+        self.batch.counts.total.saturating_sub(self.next_line)
+    }
+
+    /// Rises with every change that a reader may wait for.
+    pub(super) fn news(&self) -> u64 {
+        u64::from(self.ended) * 2 + u64::from(self.batch.status.is_terminal())
+    }
+
+    /// The batch moves on once none of its lines is open.
+    pub(super) fn settle(&mut self, now_ms: u64) {
+        if self.active > 0 || self.batch.counts.open() > 0 || self.batch.status.is_terminal() {
+            return;
+        }
+        self.batch.finished_at_ms = Some(now_ms);
+        self.batch.status = match self.batch.status {
+            BatchStatus::Cancelling => BatchStatus::Cancelled,
+            _ => BatchStatus::Completed,
+        };
+    }
+}
+
+/// What the `batch_lines` table holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct LineRow {
+    pub(super) custom_id: String,
+    /// What is asked, until it is a job's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) spec: Option<JobSpec>,
+    /// Its job, once it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) job: Option<JobId>,
+    /// It stands in the order of ends.
+    #[serde(default)]
+    pub(super) has_ended: bool,
+}
+
+/// The id of the job that a line becomes: the batch's time, and 80 bits that the line alone decides, so that no line can
+/// become two jobs.
+pub(super) fn job_id(batch: BatchId, line: u32) -> JobId {
+    let digest: [u8; 32] =
+        Sha256::new().chain_update(batch.to_bytes()).chain_update(line.to_be_bytes()).finalize().into();
+    let mut bytes = batch.to_bytes();
+    for (slot, byte) in bytes.iter_mut().skip(6).zip(digest) {
+        *slot = byte;
+    }
+    JobId::from_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn lines_become_jobs_of_the_batchs_time_each_its_own() {
+        let batch = BatchId::from_bits((7 << 80) + 5);
+        let ids: HashSet<_> = (0..1_000).map(|line| job_id(batch, line)).collect();
+        assert_eq!(ids.len(), 1_000);
+        assert!(ids.iter().all(|id| id.to_bytes()[..6] == batch.to_bytes()[..6]));
+        assert_eq!(job_id(batch, 3), job_id(batch, 3));
+    }
+}

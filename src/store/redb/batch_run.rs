@@ -1,0 +1,179 @@
+//! Working a batch off: lines become jobs as there is room for them, and the batch counts their ends. Owns the order of
+//! both; refuses to hold all of a batch at once.
+
+use super::act::Act;
+use super::batch_row::{BatchRow, LineRow, job_id};
+use super::keys::LineKey;
+use super::transaction::Transaction;
+use super::value;
+use crate::domain::batch::{Batch, BatchStatus};
+use crate::domain::id::{BatchId, JobId, UserId};
+use crate::domain::job::{BatchLine, Job, JobStatus};
+use crate::ports::StoreError;
+use redb::ReadableTable;
+
+/// Cancels this batch of this user.
+pub(super) struct CancelBatch {
+    pub(super) user: UserId,
+    pub(super) batch: BatchId,
+}
+
+impl Act for CancelBatch {
+    type Out = Option<Batch>;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Batch>, StoreError> {
+        let found = transaction.find_batch(self.batch)?;
+        let Some(row) = found.filter(|row| row.batch.user == self.user) else { return Ok(None) };
+        if row.batch.status != BatchStatus::InProgress {
+            return Ok(Some(row.batch));
+        }
+        transaction.cancel_batch(row)?;
+        Ok(transaction.find_batch(self.batch)?.map(|row| row.batch))
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+impl Transaction<'_> {
+    /// Turns lines into jobs while the batch has room for them. Whoever asks writes the row.
+    pub(super) fn begin_lines(&mut self, row: &mut BatchRow) -> Result<(), StoreError> {
+        while row.has_room() {
+            let key = LineKey { batch: row.batch.id, line: row.next_line };
+            row.next_line = row.next_line.saturating_add(1);
+            self.counters.unfinished = self.counters.unfinished.saturating_sub(1);
+            match self.begin_line(row, key) {
+                Ok(()) => row.active = row.active.saturating_add(1),
+                Err(StoreError::Corrupt(reason)) => {
+                    tracing::error!(batch = %key.batch, line = key.line, reason, "a line cannot be read; it counts as failed");
+                    row.batch.counts.failed = row.batch.counts.failed.saturating_add(1);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        row.settle(self.now_ms);
+        Ok(())
+    }
+
+    fn begin_line(&mut self, row: &BatchRow, key: LineKey) -> Result<(), StoreError> {
+        let mut line = self.line_row(key)?;
+        let spec = line.spec.take();
+        let spec = spec.ok_or_else(|| StoreError::Corrupt("a line that is a job already".to_owned()))?;
+        let id = job_id(key.batch, key.line);
+        let mut job = Job::queued(id, row.batch.user, row.batch.created_at_ms, &spec);
+        job.batch = Some(BatchLine { batch: key.batch, line: key.line });
+        self.accept_job(job, &spec)?;
+        line.job = Some(id);
+        self.tables.batch_active.insert(&key.encode(), &id.to_bytes())?;
+        self.put_line(key, &line)
+    }
+
+    /// A job has ended: if it is a line of a batch, the batch counts it and goes on.
+    pub(super) fn end_line(&mut self, job: &Job) -> Result<(), StoreError> {
+        let Some(BatchLine { batch, line }) = job.batch else { return Ok(()) };
+        match self.count_line(job, LineKey { batch, line }) {
+            Err(StoreError::Corrupt(reason)) => {
+                tracing::error!(%batch, line, reason, "a batch cannot count the end of a line");
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn count_line(&mut self, job: &Job, key: LineKey) -> Result<(), StoreError> {
+        let (mut row, mut line) = (self.batch_row(key.batch)?, self.line_row(key)?);
+        if self.tables.batch_active.remove(&key.encode())?.is_some() {
+            row.active = row.active.saturating_sub(1);
+        }
+        if !line.has_ended {
+            line.has_ended = true;
+            row.ended = row.ended.saturating_add(1);
+            self.tables.batch_ended.insert(&LineKey { line: row.ended, ..key }.encode(), key.line)?;
+            self.put_line(key, &line)?;
+        }
+        match job.status {
+            JobStatus::Succeeded => row.batch.counts.completed = row.batch.counts.completed.saturating_add(1),
+            _ => row.batch.counts.failed = row.batch.counts.failed.saturating_add(1),
+        }
+        self.begin_lines(&mut row)?;
+        self.put_batch(&row)
+    }
+
+    /// A job cannot be read any more: if it is a line of a batch, the line has failed.
+    pub(super) fn lose_line(&mut self, job: JobId) -> Result<(), StoreError> {
+        let mut lost = None;
+        for entry in self.tables.batch_active.iter()? {
+            let (key, active) = entry?;
+            if *active.value() == job.to_bytes() {
+                lost = Some(LineKey::decode(key.value()));
+                break;
+            }
+        }
+        let Some(key) = lost else { return Ok(()) };
+        self.tables.batch_active.remove(&key.encode())?;
+        let Some(mut row) = self.find_batch(key.batch)? else { return Ok(()) };
+        row.active = row.active.saturating_sub(1);
+        row.batch.counts.failed = row.batch.counts.failed.saturating_add(1);
+        self.begin_lines(&mut row)?;
+        self.put_batch(&row)
+    }
+
+    /// A failed job is tried again: if it is a line of a batch, the batch does not count it as failed any more.
+    pub(super) fn reopen_line(&mut self, job: &Job) -> Result<(), StoreError> {
+        let Some(BatchLine { batch, line }) = job.batch else { return Ok(()) };
+        let Some(mut row) = self.find_batch(batch)? else { return Ok(()) };
+        row.batch.counts.failed = row.batch.counts.failed.saturating_sub(1);
+        row.active = row.active.saturating_add(1);
+        self.tables.batch_active.insert(&LineKey { batch, line }.encode(), &job.id.to_bytes())?;
+        self.put_batch(&row)
+    }
+
+    fn cancel_batch(&mut self, mut row: BatchRow) -> Result<(), StoreError> {
+        let (batch, unbegun) = (row.batch.id, row.unbegun());
+        row.batch.status = BatchStatus::Cancelling;
+        row.batch.cancelling_at_ms = Some(self.now_ms);
+        row.batch.counts.failed = row.batch.counts.failed.saturating_add(unbegun);
+        self.counters.unfinished = self.counters.unfinished.saturating_sub(u64::from(unbegun));
+        row.settle(self.now_ms);
+        self.put_batch(&row)?;
+        for job in self.active_jobs(batch)? {
+            // Each that ends at once counts itself.
+            match self.row(job) {
+                Ok(mut job) => self.cancel_row(&mut job)?,
+                Err(StoreError::Corrupt(reason)) => self.quarantine(job, &reason)?,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn active_jobs(&self, batch: BatchId) -> Result<Vec<JobId>, StoreError> {
+        let (first, last) = LineKey::all_of(batch);
+        let active = self.tables.batch_active.range::<&super::keys::LineBytes>(&first..=&last)?;
+        active.map(|entry| Ok(JobId::from_bytes(*entry?.1.value()))).collect()
+    }
+
+    /// The row of a batch that must be there.
+    pub(super) fn batch_row(&self, batch: BatchId) -> Result<BatchRow, StoreError> {
+        self.find_batch(batch)?.ok_or_else(|| StoreError::Corrupt(format!("{batch} has no row")))
+    }
+
+    fn find_batch(&self, batch: BatchId) -> Result<Option<BatchRow>, StoreError> {
+        self.tables.batches.get(&batch.to_bytes())?.map(|bytes| value::decode(bytes.value())).transpose()
+    }
+
+    fn line_row(&self, key: LineKey) -> Result<LineRow, StoreError> {
+        let bytes = self.tables.batch_lines.get(&key.encode())?;
+        let bytes = bytes.ok_or_else(|| StoreError::Corrupt("a line has no row".to_owned()))?;
+        value::decode(bytes.value())
+    }
+
+    /// Writes the row; whoever waits for the batch hears of it.
+    pub(super) fn put_batch(&mut self, row: &BatchRow) -> Result<(), StoreError> {
+        self.touch();
+        self.effects.batch_news.insert(row.batch.id, row.news());
+        self.tables.batches.insert(&row.batch.id.to_bytes(), value::encode(row)?.as_slice())?;
+        Ok(())
+    }
+}

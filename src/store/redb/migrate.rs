@@ -1,0 +1,165 @@
+//! Bringing an older file to this build's layout. Owns what a file is at its opening: empty, known, older or newer; forward
+//! only, each step in one transaction, after a copy of the file. Refuses what a newer build wrote.
+//!
+//! A step reads the old layout through definitions of its own, frozen with it: the current ones go on changing.
+
+use super::error::OpenError;
+use super::keys::{EndedKey, JobBytes, ReadyBytes, Waiting};
+use super::medium::Medium;
+use super::retention::WHOLE;
+use super::schema::{self, ENDED, JOBS, Layout, META, META_SCHEMA, READY, Tables};
+use super::value;
+use crate::domain::id::JobId;
+use crate::domain::job::JobStatus;
+use crate::ports::StoreError;
+use redb::{Database, ReadableTable, TableDefinition, WriteTransaction};
+use serde::Deserialize;
+use std::path::Path;
+
+/// Makes an empty file a store, an older one a current one, and refuses one that a newer build wrote.
+pub(super) fn prepare(database: &Database, medium: &dyn Medium, path: &Path) -> Result<(), OpenError> {
+    let unusable = |e: StoreError| OpenError::Unusable { path: path.to_owned(), reason: e.to_string() };
+    match schema::inspect(database).map_err(unusable)? {
+        Layout::Empty => found(database).map_err(unusable),
+        Layout::Known(schema::VERSION) => Ok(()),
+        Layout::Known(found) if found > schema::VERSION => {
+            Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION })
+        }
+        Layout::Known(found) => {
+            let copied = medium.keep_copy(found);
+            copied.map_err(|source| OpenError::NoCopy { path: path.to_owned(), source })?;
+            for version in found..schema::VERSION {
+                migrate(database, version).map_err(unusable)?;
+                tracing::info!(
+                    from = version,
+                    to = version.saturating_add(1),
+                    "the store's layout was migrated"
+                );
+            }
+            Ok(())
+        }
+    }
+}
+
+fn found(database: &Database) -> Result<(), StoreError> {
+    let writing = database.begin_write()?;
+    Tables::open(&writing)?.found()?;
+    Ok(writing.commit()?)
+}
+
+/// One version further, in one transaction.
+fn migrate(database: &Database, from: u64) -> Result<(), StoreError> {
+    let writing = database.begin_write()?;
+    step(&writing, from)?;
+    let next = value::encode(&from.saturating_add(1))?;
+    writing.open_table(META)?.insert(META_SCHEMA, next.as_slice())?;
+    Ok(writing.commit()?)
+}
+
+fn step(writing: &WriteTransaction, from: u64) -> Result<(), StoreError> {
+    match from {
+        1 => ready_since_and_ended(writing),
+        other => Err(StoreError::Corrupt(format!("no way leads on from schema version {other}"))),
+    }
+}
+
+/// 1 → 2: the ready queue tells since when a job waits, and ended jobs have an index.
+fn ready_since_and_ended(writing: &WriteTransaction) -> Result<(), StoreError> {
+    let waiting = {
+        let (old, jobs) = (writing.open_table(READY_1)?, writing.open_table(JOBS)?);
+        let read = |entry: Result<_, redb::StorageError>| -> Result<(ReadyBytes, Waiting), StoreError> {
+            let (place, job): (redb::AccessGuard<'_, &ReadyBytes>, redb::AccessGuard<'_, &JobBytes>) = entry?;
+            let row = jobs.get(job.value())?.and_then(|bytes| value::decode::<Row1>(bytes.value()).ok());
+            // A job whose row cannot be read is the next claim's to set aside.
+            let since_ms = row.map_or(0, |row| row.job.created_at_ms);
+            Ok((*place.value(), Waiting { job: JobId::from_bytes(*job.value()), since_ms }))
+        };
+        old.iter()?.map(read).collect::<Result<Vec<_>, _>>()?
+    };
+    writing.delete_table(READY_1)?;
+    let mut ready = writing.open_table(READY)?;
+    for (place, waiting) in waiting {
+        ready.insert(&place, &waiting.encode())?;
+    }
+    let (jobs, mut ended) = (writing.open_table(JOBS)?, writing.open_table(ENDED)?);
+    for entry in jobs.iter()? {
+        let (job, bytes) = entry?;
+        let Ok(Row1 { job: Job1 { status, finished_at_ms: Some(finished_at_ms), .. } }) =
+            value::decode(bytes.value())
+        else {
+            continue;
+        };
+        if status.is_terminal() {
+            let key = EndedKey { stage: WHOLE, finished_at_ms, job: JobId::from_bytes(*job.value()) };
+            ended.insert(&key.encode(), ())?;
+        }
+    }
+    Ok(())
+}
+
+/// Version 1: places held the job alone.
+const READY_1: TableDefinition<'static, &'static ReadyBytes, &'static JobBytes> =
+    TableDefinition::new("ready");
+
+/// What the step reads of a row of version 1.
+#[derive(Deserialize)]
+struct Row1 {
+    job: Job1,
+}
+
+#[derive(Deserialize)]
+struct Job1 {
+    status: JobStatus,
+    created_at_ms: u64,
+    finished_at_ms: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redb::ReadableDatabase;
+    use redb::backends::InMemoryBackend;
+
+    /// A file as version 1 left it: one queued job.
+    fn version_1() -> Database {
+        let database = redb::Builder::new().create_with_backend(InMemoryBackend::new()).unwrap();
+        let writing = database.begin_write().unwrap();
+        writing.open_table(META).unwrap().insert(META_SCHEMA, b"\x011".as_slice()).unwrap();
+        writing.open_table(READY_1).unwrap().insert(&[5; 17], &[7; 16]).unwrap();
+        let row = br#"?{"job":{"status":"queued","created_at_ms":42,"finished_at_ms":null},"accept":1}"#;
+        let mut row = row.to_vec();
+        row[0] = 1;
+        writing.open_table(JOBS).unwrap().insert(&[7; 16], row.as_slice()).unwrap();
+        writing.commit().unwrap();
+        database
+    }
+
+    #[test]
+    fn a_place_in_the_queue_learns_when_its_job_was_accepted() {
+        let database = version_1();
+        migrate(&database, 1).unwrap();
+        assert_eq!(schema::inspect(&database), Ok(Layout::Known(2)));
+        let reading = database.begin_read().unwrap();
+        let waiting = reading.open_table(READY).unwrap().get(&[5; 17]).unwrap().unwrap();
+        let expected = Waiting { job: JobId::from_bytes([7; 16]), since_ms: 42 };
+        assert_eq!(Waiting::decode(waiting.value()), expected);
+    }
+
+    #[test]
+    fn a_migration_that_is_cut_off_leaves_the_file_as_it_was() {
+        let database = version_1();
+        let writing = database.begin_write().unwrap();
+        step(&writing, 1).unwrap();
+        drop(writing);
+        assert_eq!(schema::inspect(&database), Ok(Layout::Known(1)));
+        let reading = database.begin_read().unwrap();
+        assert_eq!(*reading.open_table(READY_1).unwrap().get(&[5; 17]).unwrap().unwrap().value(), [7; 16]);
+        drop(reading);
+        migrate(&database, 1).unwrap();
+    }
+
+    #[test]
+    fn a_version_that_never_was_is_refused() {
+        assert!(migrate(&version_1(), 0).is_err());
+    }
+}

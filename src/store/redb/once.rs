@@ -1,0 +1,120 @@
+//! Requests that take effect once: a user's idempotency keys and what came of them. Owns how long a key is remembered;
+//! refuses a key that comes back with another request.
+
+use super::act::{Act, SMALL};
+use super::keys::{OnceDueKey, OnceRef};
+use super::submit::spec_bytes;
+use super::transaction::Transaction;
+use super::value;
+use crate::domain::id::{BatchId, JobId, UserId};
+use crate::domain::idempotency::OnceKey;
+use crate::domain::job::Job;
+use crate::ports::{NewJob, Once, StoreError};
+use redb::ReadableTable;
+use serde::{Deserialize, Serialize};
+
+/// Keys that one request forgets at most: more than one, so that they cannot pile up.
+const FORGOTTEN: usize = 8;
+
+/// What came of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Effect {
+    /// This job.
+    Job(JobId),
+    /// This batch.
+    Batch(BatchId),
+}
+
+/// What is remembered of a key.
+#[derive(Debug, Serialize, Deserialize)]
+struct Seen {
+    fingerprint: [u8; 32],
+    effect: Effect,
+    until_ms: u64,
+}
+
+/// This job, unless the key was seen before.
+pub(super) struct SubmitOnce {
+    pub(super) job: NewJob,
+    pub(super) key: OnceKey,
+}
+
+impl Act for SubmitOnce {
+    type Out = Once<Job>;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Once<Job>, StoreError> {
+        match transaction.recall(self.job.user, &self.key)? {
+            Some(Effect::Job(id)) => match transaction.find_row(id)? {
+                Some(row) => Ok(Once::Before(row.job)),
+                None => Err(StoreError::KeyReused),
+            },
+            Some(Effect::Batch(_)) => Err(StoreError::KeyReused),
+            None => {
+                transaction.make_room(1)?;
+                transaction.remember(self.job.user, &self.key, Effect::Job(self.job.id))?;
+                Ok(Once::New(transaction.accept(&self.job)?))
+            }
+        }
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        vec![self.job.id]
+    }
+
+    fn weight(&self) -> usize {
+        spec_bytes(&self.job.spec).saturating_add(SMALL)
+    }
+}
+
+impl Transaction<'_> {
+    /// What came of the request that this key was first used for.
+    pub(super) fn recall(&self, user: UserId, key: &OnceKey) -> Result<Option<Effect>, StoreError> {
+        let Some(bytes) = self.tables.once.get(&OnceRef { user, key: key.key }.encode())? else {
+            return Ok(None);
+        };
+        let seen: Seen = value::decode(bytes.value())?;
+        match seen {
+            Seen { until_ms, .. } if until_ms <= self.now_ms => Ok(None),
+            Seen { fingerprint, effect, .. } if fingerprint == key.fingerprint => Ok(Some(effect)),
+            _ => Err(StoreError::KeyReused),
+        }
+    }
+
+    /// Remembers a key, and forgets some whose time is over.
+    pub(super) fn remember(&mut self, user: UserId, key: &OnceKey, effect: Effect) -> Result<(), StoreError> {
+        self.forget_keys()?;
+        let until_ms = self.now_ms.saturating_add(self.bounds.idempotency_ms);
+        let place = OnceRef { user, key: key.key };
+        let seen = Seen { fingerprint: key.fingerprint, effect, until_ms };
+        self.tables.once.insert(&place.encode(), value::encode(&seen)?.as_slice())?;
+        self.tables.once_due.insert(&OnceDueKey { until_ms, place }.encode(), ())?;
+        self.touch();
+        Ok(())
+    }
+
+    fn forget_keys(&mut self) -> Result<(), StoreError> {
+        for _ in 0..FORGOTTEN {
+            let Some(due) = self.tables.once_due.first()?.map(|(key, _)| OnceDueKey::decode(key.value()))
+            else {
+                break;
+            };
+            if due.until_ms > self.now_ms {
+                break;
+            }
+            self.tables.once_due.remove(&due.encode())?;
+            let place = due.place.encode();
+            // A key that was used again after its time has a later one.
+            let seen = self
+                .tables
+                .once
+                .get(&place)?
+                .map(|bytes| value::decode::<Seen>(bytes.value()))
+                .transpose()?;
+            if seen.is_some_and(|seen| seen.until_ms <= self.now_ms) {
+                self.tables.once.remove(&place)?;
+            }
+        }
+        Ok(())
+    }
+}

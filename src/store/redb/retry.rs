@@ -1,0 +1,73 @@
+//! A failed job again, from its last recorded step. It is accepted anew: behind whatever its conversation has said since.
+//! Refuses jobs that have not failed, and other users' (P7).
+
+use super::act::Act;
+use super::keys::{OwnerKey, TurnKey};
+use super::queue::line_key;
+use super::row::Row;
+use super::transaction::Transaction;
+use crate::domain::event::{Event, Phase};
+use crate::domain::id::{JobId, UserId};
+use crate::domain::job::{Job, JobStatus};
+use crate::ports::StoreError;
+
+/// What its log then says.
+const RETRIED: &str = "somebody asked for another try";
+
+/// This job of this user.
+pub(super) struct Retry {
+    pub(super) user: UserId,
+    pub(super) job: JobId,
+}
+
+impl Act for Retry {
+    type Out = Option<Job>;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Job>, StoreError> {
+        let found = transaction.find_row(self.job)?;
+        let Some(mut row) = found.filter(|row| row.job.user == self.user) else { return Ok(None) };
+        if row.job.status != JobStatus::Failed {
+            return Err(StoreError::WrongState { status: row.job.status });
+        }
+        transaction.make_room(1)?;
+        transaction.accept_again(&mut row)?;
+        Ok(Some(row.job))
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        vec![self.job]
+    }
+}
+
+impl Transaction<'_> {
+    fn accept_again(&mut self, row: &mut Row) -> Result<(), StoreError> {
+        // What it said as it failed is said anew when it ends.
+        if let Some(key) = line_key(row).map(TurnKey::encode) {
+            self.tables.turns.remove(&key)?;
+        }
+        self.tables.outputs.remove(&row.id().to_bytes())?;
+        self.counters.accept = self.counters.accept.saturating_add(1);
+        self.counters.unfinished = self.counters.unfinished.saturating_add(1);
+        let old = OwnerKey { user: row.job.user, status: row.job.status, accept: row.accept };
+        self.tables.owned.remove(&old.encode())?;
+        let job = Job {
+            crashes: 0,
+            failed_runs: 0,
+            error: None,
+            finished_at_ms: None,
+            run_at_ms: None,
+            ..row.job.clone()
+        };
+        *row = Row::new(Job { cancel_requested: false, ..job }, self.counters.accept);
+        self.reopen_line(&row.job)?;
+        let mut tail = self.tables.tail(row.id())?;
+        let (status, attempt, reason) = (Phase::Queued, row.job.attempt, Some(RETRIED.to_owned()));
+        self.tables.append_event(row.id(), &mut tail, &Event::Status { status, attempt, reason })?;
+        row.job.last_event_id = tail.seq;
+        self.move_row(row, JobStatus::Queued)?;
+        self.enqueue(row)?;
+        self.put_row(row)?;
+        self.announce(row.id(), tail.seq);
+        Ok(())
+    }
+}

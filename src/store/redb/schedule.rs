@@ -1,0 +1,201 @@
+//! Writing schedules. Owns the one transaction in which an occurrence becomes a job and moves on, so that it is neither
+//! lost nor doubled by a crash; refuses to make up for what was missed, and to keep the time.
+
+use super::act::{Act, SMALL};
+use super::schedule_keys::{ScheduleDueKey, ScheduleOwnerBytes, ScheduleOwnerKey};
+use super::submit::spec_bytes;
+use super::transaction::Transaction;
+use super::value;
+use crate::domain::id::{JobId, ScheduleId, UserId};
+use crate::domain::schedule::{Order, Schedule};
+use crate::ports::{Fired, NewJob, StoreError};
+use redb::ReadableTable;
+
+/// A new schedule.
+pub(super) struct PutSchedule {
+    pub(super) schedule: Schedule,
+    pub(super) order: Order,
+    pub(super) most: u64,
+}
+
+impl Act for PutSchedule {
+    type Out = Schedule;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Schedule, StoreError> {
+        let (id, user) = (self.schedule.id, self.schedule.user);
+        let (first, last) = ScheduleOwnerKey::ends(user);
+        let tables = &mut transaction.tables;
+        let mut count = 0_u64;
+        for entry in tables.schedules_owned.range::<&ScheduleOwnerBytes>(&first.encode()..=&last.encode())? {
+            entry?;
+            count = count.saturating_add(1);
+        }
+        if count >= self.most {
+            return Err(StoreError::SchedulesFull { limit: self.most });
+        }
+        if tables.schedule_orders.insert(&id.to_bytes(), value::encode(&self.order)?.as_slice())?.is_some() {
+            return Err(StoreError::Corrupt(format!("{id} was stored before")));
+        }
+        tables.schedules_owned.insert(&ScheduleOwnerKey { user, id }.encode(), ())?;
+        transaction.put_schedule(&self.schedule, None)?;
+        Ok(self.schedule.clone())
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+
+    /// What was asked is stored twice: as validated and as given.
+    fn weight(&self) -> usize {
+        spec_bytes(&self.order.spec).saturating_mul(2).saturating_add(SMALL)
+    }
+}
+
+/// This schedule of this user is to go.
+pub(super) struct RemoveSchedule {
+    pub(super) user: UserId,
+    pub(super) id: ScheduleId,
+}
+
+impl Act for RemoveSchedule {
+    type Out = bool;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<bool, StoreError> {
+        let (user, id) = (self.user, self.id);
+        // One that cannot be read goes as well; firing takes it from the due ones when it finds it.
+        let due = match transaction.schedule(id) {
+            Ok(schedule) => schedule.and_then(|schedule| schedule.next_run_ms),
+            Err(StoreError::Corrupt(_)) => None,
+            Err(error) => return Err(error),
+        };
+        let tables = &mut transaction.tables;
+        if tables.schedules_owned.remove(&ScheduleOwnerKey { user, id }.encode())?.is_none() {
+            return Ok(false);
+        }
+        if let Some(due_ms) = due {
+            tables.schedules_due.remove(&ScheduleDueKey { due_ms, id }.encode())?;
+        }
+        tables.schedules.remove(&id.to_bytes())?;
+        tables.schedule_orders.remove(&id.to_bytes())?;
+        transaction.touch();
+        Ok(true)
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+/// What is due becomes jobs with these ids.
+pub(super) struct FireDue(pub(super) Vec<JobId>);
+
+impl Act for FireDue {
+    type Out = Fired;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Fired, StoreError> {
+        let mut fired = Fired::default();
+        for fresh in &self.0 {
+            let Some((key, mut schedule, order)) = transaction.next_due_schedule()? else { break };
+            if transaction.counters.unfinished >= transaction.bounds.queue_jobs {
+                fired.is_blocked = true;
+                break;
+            }
+            let created_at_ms = transaction.now_ms;
+            transaction.accept(&NewJob {
+                id: *fresh,
+                user: schedule.user,
+                created_at_ms,
+                spec: order.spec,
+            })?;
+            schedule.fire(key.due_ms, *fresh, created_at_ms);
+            transaction.put_schedule(&schedule, Some(key))?;
+            fired.jobs.push((schedule.id, *fresh));
+        }
+        Ok(fired)
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        self.0.clone()
+    }
+}
+
+/// The clock may have gone back.
+pub(super) struct Rearm;
+
+impl Act for Rearm {
+    type Out = u64;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<u64, StoreError> {
+        let due = transaction.tables.schedules_due.iter()?;
+        let keys: Vec<_> = due
+            .map(|entry| entry.map(|(key, _)| ScheduleDueKey::decode(key.value())))
+            .collect::<Result<_, _>>()?;
+        let mut count = 0_u64;
+        for key in keys {
+            // What cannot be read is set aside when it is due.
+            let Ok(Some(mut schedule)) = transaction.schedule(key.id) else { continue };
+            if schedule.rearm(transaction.now_ms) {
+                transaction.put_schedule(&schedule, Some(key))?;
+                count = count.saturating_add(1);
+            }
+        }
+        Ok(count)
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+impl Transaction<'_> {
+    fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>, StoreError> {
+        let bytes = self.tables.schedules.get(&id.to_bytes())?;
+        bytes.map(|bytes| value::decode(bytes.value())).transpose()
+    }
+
+    fn schedule_order(&self, id: ScheduleId) -> Result<Option<Order>, StoreError> {
+        let bytes = self.tables.schedule_orders.get(&id.to_bytes())?;
+        bytes.map(|bytes| value::decode(bytes.value())).transpose()
+    }
+
+    /// Writes a schedule, and moves it from its last occurrence to its next one.
+    fn put_schedule(&mut self, schedule: &Schedule, last: Option<ScheduleDueKey>) -> Result<(), StoreError> {
+        let tables = &mut self.tables;
+        if let Some(last) = last {
+            tables.schedules_due.remove(&last.encode())?;
+        }
+        if let Some(due_ms) = schedule.next_run_ms {
+            tables.schedules_due.insert(&ScheduleDueKey { due_ms, id: schedule.id }.encode(), ())?;
+        }
+        tables.schedules.insert(&schedule.id.to_bytes(), value::encode(schedule)?.as_slice())?;
+        self.touch();
+        Ok(())
+    }
+
+    /// The first that is due. One that cannot be read is never due again: it must not keep the others waiting.
+    fn next_due_schedule(&mut self) -> Result<Option<(ScheduleDueKey, Schedule, Order)>, StoreError> {
+        loop {
+            let first = self.tables.schedules_due.first()?;
+            let Some(key) = first.map(|(key, _)| ScheduleDueKey::decode(key.value())) else {
+                return Ok(None);
+            };
+            if key.due_ms > self.now_ms {
+                return Ok(None);
+            }
+            let read =
+                self.schedule(key.id).and_then(|schedule| Ok((schedule, self.schedule_order(key.id)?)));
+            match read {
+                Ok((Some(schedule), Some(order))) => return Ok(Some((key, schedule, order))),
+                Ok(_) => {
+                    tracing::error!(schedule = %key.id, "a schedule that is due is not there; it never fires");
+                }
+                Err(StoreError::Corrupt(reason)) => {
+                    tracing::error!(schedule = %key.id, reason, "a schedule cannot be read; it never fires again");
+                }
+                Err(error) => return Err(error),
+            }
+            self.tables.schedules_due.remove(&key.encode())?;
+            self.touch();
+        }
+    }
+}

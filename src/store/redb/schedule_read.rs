@@ -1,0 +1,111 @@
+//! Reading schedules, and the port that they stand behind. Owns every query about them; a file of a build that knew none
+//! has none.
+
+use super::RedbStore;
+use super::read;
+use super::schedule::{FireDue, PutSchedule, Rearm, RemoveSchedule};
+use super::schedule_keys::{ScheduleDueKey, ScheduleOwnerBytes, ScheduleOwnerKey};
+use super::schema::{SCHEDULE_ORDERS, SCHEDULES, SCHEDULES_DUE, SCHEDULES_OWNED};
+use super::value;
+use crate::domain::id::{JobId, ScheduleId, UserId};
+use crate::domain::job::JobStatus;
+use crate::domain::schedule::{Order, Schedule};
+use crate::ports::{Fired, SchedulePage, ScheduleQuery, Schedules, Standing, StoreError, Ticket};
+use redb::{ReadTransaction, ReadableTable, TableError};
+use serde::de::DeserializeOwned;
+use std::ops::Bound;
+
+impl Schedules for RedbStore {
+    fn put(&self, schedule: Schedule, order: Order, most: u64) -> Ticket<Schedule> {
+        self.offer(PutSchedule { schedule, order, most })
+    }
+
+    fn remove(&self, user: UserId, id: ScheduleId) -> Ticket<bool> {
+        self.offer(RemoveSchedule { user, id })
+    }
+
+    fn fire_due(&self, fresh_ids: Vec<JobId>) -> Ticket<Fired> {
+        self.push(FireDue(fresh_ids))
+    }
+
+    fn rearm(&self) -> Ticket<u64> {
+        self.push(Rearm)
+    }
+
+    fn schedule(&self, user: UserId, id: ScheduleId) -> Result<Option<(Standing, Order)>, StoreError> {
+        self.shared.handle.read(|reading| {
+            let Some(schedule) = get::<Schedule>(reading, SCHEDULES, id)?.filter(|found| found.user == user)
+            else {
+                return Ok(None);
+            };
+            let order = get(reading, SCHEDULE_ORDERS, id)?;
+            let order = order.ok_or_else(|| StoreError::Corrupt(format!("{id} asks for nothing")))?;
+            Ok(Some((standing(reading, schedule)?, order)))
+        })
+    }
+
+    fn schedules(&self, query: &ScheduleQuery) -> Result<SchedulePage, StoreError> {
+        self.shared.handle.read(|reading| page(reading, query))
+    }
+
+    fn next_run_ms(&self) -> Result<Option<u64>, StoreError> {
+        self.shared.handle.read(|reading| {
+            let Some(due) = there(reading.open_table(SCHEDULES_DUE))? else { return Ok(None) };
+            Ok(due.first()?.map(|(key, _)| ScheduleDueKey::decode(key.value()).due_ms))
+        })
+    }
+}
+
+fn page(reading: &ReadTransaction, query: &ScheduleQuery) -> Result<SchedulePage, StoreError> {
+    let mut page = SchedulePage { schedules: Vec::new(), has_more: false };
+    let Some(owned) = there(reading.open_table(SCHEDULES_OWNED))? else { return Ok(page) };
+    let (first, last) = ScheduleOwnerKey::ends(query.user);
+    let (first, last) = (first.encode(), last.encode());
+    let before = query.before.map(|id| ScheduleOwnerKey { user: query.user, id }.encode());
+    let end = before.as_ref().map_or(Bound::Included(&last), Bound::Excluded);
+    for entry in owned.range::<&ScheduleOwnerBytes>((Bound::Included(&first), end))?.rev() {
+        if page.schedules.len() >= query.limit {
+            page.has_more = true;
+            break;
+        }
+        let key = entry.map(|(key, _)| ScheduleOwnerKey::decode(key.value()))?;
+        let schedule = get(reading, SCHEDULES, key.id)?;
+        let schedule = schedule.ok_or_else(|| StoreError::Corrupt(format!("{} is listed only", key.id)))?;
+        page.schedules.push(standing(reading, schedule)?);
+    }
+    Ok(page)
+}
+
+fn standing(reading: &ReadTransaction, schedule: Schedule) -> Result<Standing, StoreError> {
+    let last_status = match schedule.last_job {
+        Some(job) => status(reading, job)?,
+        None => None,
+    };
+    Ok(Standing { schedule, last_status })
+}
+
+/// A job of which nothing can be read has no state to show; its schedule has.
+fn status(reading: &ReadTransaction, job: JobId) -> Result<Option<JobStatus>, StoreError> {
+    match read::row(reading, job) {
+        Ok(row) => Ok(row.map(|row| row.job.status)),
+        Err(StoreError::Corrupt(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn get<T: DeserializeOwned>(
+    reading: &ReadTransaction,
+    table: redb::TableDefinition<'static, &'static [u8; 16], &'static [u8]>,
+    id: ScheduleId,
+) -> Result<Option<T>, StoreError> {
+    let Some(table) = there(reading.open_table(table))? else { return Ok(None) };
+    table.get(&id.to_bytes())?.map(|bytes| value::decode(bytes.value())).transpose()
+}
+
+fn there<T>(opened: Result<T, TableError>) -> Result<Option<T>, StoreError> {
+    match opened {
+        Ok(table) => Ok(Some(table)),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,183 @@
+//! Schedules through the real binary: they fire, outlive `kill -9`, end when deleted, and say what is wrong with a request.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, and starts processes and waits for them"
+)]
+
+mod support;
+
+use serde_json::{Value, json};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use support::Server;
+
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
+}
+
+/// Makes a schedule and returns its path.
+fn create(server: &Server, body: &Value) -> String {
+    let reply = server.post("/v1/schedules", body);
+    assert_eq!(reply.status, 201, "{}", reply.body);
+    let path = format!("/v1/schedules/{}", reply.json()["id"].as_str().expect("an id"));
+    assert_eq!(reply.header("location"), Some(path.as_str()));
+    path
+}
+
+/// The schedule once it has fired so often.
+fn fired(server: &Server, path: &str, runs: u64) -> Value {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let value = server.get(path).json();
+        if value["runs"].as_u64().expect("runs") >= runs {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "it does not fire: {value}\n{}", server.log());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn jobs_of(server: &Server, path: &str) -> usize {
+    let id = path.rsplit('/').next().expect("an id");
+    let list = server.get("/v1/jobs?limit=100").json();
+    list["data"].as_array().expect("jobs").iter().filter(|job| job["metadata"]["schedule_id"] == id).count()
+}
+
+fn delete(server: &Server, path: &str) -> (u16, String) {
+    let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().new_agent();
+    let response = agent.delete(format!("{}{path}", server.url)).call().expect("an answer");
+    (response.status().as_u16(), response.into_body().read_to_string().expect("a body"))
+}
+
+#[test]
+fn p1_a_schedule_fires_outlives_a_crash_and_ends_when_deleted() {
+    let server = Server::start();
+    let job = json!({"input": "hello", "metadata": {"k": "v"}});
+    let path = create(&server, &json!({"name": "often", "every_s": 1, "job": job}));
+    let seen = fired(&server, &path, 2);
+    assert_eq!(
+        (&seen["object"], &seen["name"], &seen["every_s"]),
+        (&json!("schedule"), &json!("often"), &json!(1))
+    );
+    assert_eq!((&seen["at"], &seen["cron"], &seen["tz"]), (&Value::Null, &Value::Null, &json!("UTC")));
+    assert_eq!(seen["job"], job, "as it was given");
+    let made = server.wait(seen["last_run"]["job_id"].as_str().expect("a job"));
+    assert_eq!((&made["status"], &made["metadata"]["k"]), (&json!("succeeded"), &json!("v")));
+    let before = server.get(&path).json()["runs"].as_u64().expect("runs");
+    let server = server.crash_and_restart("");
+    fired(&server, &path, before + 2);
+    let (status, body) = delete(&server, &path);
+    let body: Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!((status, &body["object"], &body["deleted"]), (200, &json!("schedule.deleted"), &json!(true)));
+    assert_eq!((server.get(&path).status, delete(&server, &path).0), (404, 404));
+    let made = jobs_of(&server, &path);
+    std::thread::sleep(Duration::from_millis(2_500));
+    assert_eq!(jobs_of(&server, &path), made, "what was made stays, and no more is made");
+}
+
+#[test]
+fn one_time_runs_once_and_stays_to_be_seen_with_its_outcome() {
+    let server = Server::start();
+    let path = create(&server, &json!({"at": now_s() + 1, "job": {"input": "hello"}}));
+    let seen = fired(&server, &path, 1);
+    assert_eq!(seen["next_run_at"], Value::Null);
+    server.wait(seen["last_run"]["job_id"].as_str().expect("a job"));
+    let ended = server.get(&path).json();
+    assert_eq!((&ended["last_run"]["status"], &ended["runs"]), (&json!("succeeded"), &json!(1)), "{ended}");
+    assert!(ended["last_run"]["at"].as_u64().expect("a time") >= ended["at"].as_u64().expect("a time"));
+}
+
+#[test]
+fn what_was_due_while_the_server_was_down_runs_once() {
+    let mut server = Server::start();
+    let path = create(&server, &json!({"every_s": 1, "job": {"input": "hello"}}));
+    let dir = server.dir.clone();
+    fired(&server, &path, 1);
+    let looked = Instant::now();
+    let runs = server.get(&path).json()["runs"].as_u64().expect("runs");
+    server.kill();
+    let up = looked.elapsed();
+    std::thread::sleep(Duration::from_secs(10));
+    let started = Instant::now();
+    let next = Server::start_in(&dir, "");
+    let seen = fired(&next, &path, runs + 1)["runs"].as_u64().expect("runs");
+    // One for what was missed, one for each second in which a server was up, begun ones included.
+    let most = runs + 3 + (up + started.elapsed()).as_secs();
+    assert!(seen <= most, "{seen} runs, at most {most}");
+    drop(next);
+}
+
+#[test]
+fn cron_shows_its_next_run_in_its_zone() {
+    let server = Server::start();
+    let body = json!({"cron": "0 0 1 1 *", "tz": "america/new_york", "job": {"input": "happy new year"}});
+    let seen = server.get(&create(&server, &body)).json();
+    assert_eq!(
+        (&seen["tz"], &seen["last_run"], &seen["runs"]),
+        (&json!("America/New_York"), &Value::Null, &json!(0))
+    );
+    let next = seen["next_run_at"].as_u64().expect("a time");
+    assert_eq!((next % 86_400, next > now_s()), (5 * 3_600, true), "midnight in New York");
+}
+
+#[test]
+fn schedules_are_listed_page_by_page_and_bounded() {
+    let server = Server::start_with("limits: {schedules: 3}");
+    let body = json!({"cron": "@yearly", "job": {"input": "x"}});
+    let paths: Vec<String> = (0..3).map(|_| create(&server, &body)).collect();
+    let full = server.post("/v1/schedules", &body);
+    assert_eq!(
+        (full.status, &full.json()["error"]["code"]),
+        (429, &json!("schedules_full")),
+        "{}",
+        full.body
+    );
+    let ids = |page: &Value| -> Vec<String> {
+        let data = page["data"].as_array().expect("data");
+        data.iter().map(|one| format!("/v1/schedules/{}", one["id"].as_str().expect("an id"))).collect()
+    };
+    let first = server.get("/v1/schedules?limit=2").json();
+    assert_eq!((ids(&first), &first["has_more"]), (vec![paths[2].clone(), paths[1].clone()], &json!(true)));
+    let cursor = first["next_cursor"].as_str().expect("a cursor");
+    let second = server.get(&format!("/v1/schedules?limit=2&cursor={cursor}")).json();
+    assert_eq!((ids(&second), &second["has_more"]), (vec![paths[0].clone()], &json!(false)));
+    assert!(second["data"][0].get("job").is_none(), "lists leave out what is asked for");
+}
+
+#[test]
+fn a_bad_request_is_told_what_is_wrong() {
+    let server = Server::start();
+    let job = json!({"input": "x"});
+    for (body, param, word) in [
+        (json!({"job": job}), Value::Null, "exactly one"),
+        (json!({"job": job, "every_s": 1, "cron": "@daily"}), Value::Null, "exactly one"),
+        (json!({"job": job, "every_s": 0}), json!("every_s"), "1 to"),
+        (json!({"job": job, "cron": "* * * *"}), json!("cron"), "4 fields"),
+        (json!({"job": job, "cron": "0 0 30 2 *"}), json!("cron"), "never"),
+        (
+            json!({"job": job, "cron": "@daily", "tz": "Europe/Berln"}),
+            json!("tz"),
+            "did you mean 'Europe/Berlin'",
+        ),
+        (json!({"job": job, "at": 1_000_000}), json!("at"), "past"),
+        (json!({"every_s": 1}), json!("job"), "missing"),
+        (
+            json!({"every_s": 1, "job": {"input": "x", "run_at": 9_999_999_999_u64}}),
+            json!("job.run_at"),
+            "says when",
+        ),
+        (json!({"every_s": 1, "job": {"input": "x", "modle": "demo"}}), json!("job.modle"), "'model'"),
+        (json!({"job": job, "evrey_s": 1}), json!("evrey_s"), "'every_s'"),
+    ] {
+        let reply = server.post("/v1/schedules", &body);
+        let error = &reply.json()["error"];
+        assert_eq!((reply.status, &error["param"]), (400, &param), "{body}: {}", reply.body);
+        assert!(error["message"].as_str().expect("words").contains(word), "{body}: {}", reply.body);
+    }
+    assert_eq!(server.get("/v1/schedules/sched_x").status, 404);
+    assert_eq!(server.get("/v1/schedules?cursor=x").status, 400);
+    assert_eq!(server.post("/v1/schedules/sched_x", &job).status, 405);
+    assert_eq!(server.get("/v1/schedules").json()["data"], json!([]));
+}

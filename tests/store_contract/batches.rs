@@ -1,0 +1,234 @@
+//! Batches: accepted whole or not at all, worked off with bounded room, counted exactly, cancelled at once.
+
+use crate::kit::{ANN, BOB, done, id, job};
+use crate::rig::Rig;
+use nanoclaw::domain::batch::{Batch, BatchCounts, BatchStatus};
+use nanoclaw::domain::id::{BatchId, UserId};
+use nanoclaw::domain::idempotency::OnceKey;
+use nanoclaw::domain::job::JobStatus;
+use nanoclaw::domain::limits::Limits;
+use nanoclaw::ports::{Batches, LineOutcome, NewBatch, NewLine, Once, Store, StoreError};
+
+fn batch(number: u128) -> BatchId {
+    BatchId::from_bits(number)
+}
+
+fn lines(from: u32, count: u32) -> Vec<NewLine> {
+    let line = |n: u32| NewLine { custom_id: format!("line-{n}"), spec: job(u128::from(n), ANN).spec };
+    (from..from + count).map(line).collect()
+}
+
+fn new(number: u128, user: UserId, lines: u32, concurrency: u32) -> NewBatch {
+    let created_at_ms = 1_000_000;
+    NewBatch { id: batch(number), user, created_at_ms, lines, concurrency, webhook_url: None }
+}
+
+/// A batch of so many lines, accepted.
+fn accept(rig: &Rig, number: u128, count: u32, concurrency: u32) -> Batch {
+    rig.store.fill(batch(number), 0, lines(0, count)).wait().unwrap();
+    match rig.store.accept(new(number, ANN, count, concurrency), None).wait().unwrap() {
+        Once::New(batch) | Once::Before(batch) => batch,
+    }
+}
+
+fn shown(rig: &Rig, number: u128) -> Batch {
+    rig.store.batch(ANN, batch(number)).unwrap().expect("the batch")
+}
+
+fn counts(total: u32, completed: u32, failed: u32) -> BatchCounts {
+    BatchCounts { total, completed, failed }
+}
+
+/// Runs everything that is ready, until nothing is.
+fn work_off(rig: &Rig) -> u32 {
+    let mut runs = 0;
+    while let Some(lease) = rig.store.claim(1).wait().unwrap().pop() {
+        rig.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
+        runs += 1;
+    }
+    runs
+}
+
+#[test]
+fn nothing_of_a_batch_runs_before_it_is_accepted_and_a_crash_forgets_it() {
+    let rig = Rig::new();
+    rig.store.fill(batch(1), 0, lines(0, 10)).wait().unwrap();
+    assert_eq!(rig.claim_all(), []);
+    assert_eq!(rig.store.batch(ANN, batch(1)), Ok(None));
+    let after = rig.crash();
+    let accepted = after.store.accept(new(1, ANN, 10, 10), None).wait().unwrap();
+    let Once::New(accepted) = accepted else { panic!("nobody asked before") };
+    assert_eq!(accepted.counts, counts(10, 0, 10), "the lines are gone: each counts as failed");
+    rig.store.abandon(batch(1)).wait().unwrap();
+    assert_eq!(rig.claim_all(), []);
+}
+
+#[test]
+fn p1_an_accepted_batch_runs_every_line_once_through_crashes() {
+    let mut rig = Rig::new();
+    let accepted = accept(&rig, 1, 25, 4);
+    assert_eq!((accepted.status, accepted.counts), (BatchStatus::InProgress, counts(25, 0, 0)));
+    let mut runs = 0;
+    while let Some(lease) = rig.store.claim(1).wait().unwrap().pop() {
+        rig.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
+        runs += 1;
+        if runs % 7 == 0 {
+            rig = rig.crash();
+        }
+    }
+    assert_eq!(runs, 25);
+    let ended = shown(&rig, 1);
+    assert_eq!((ended.status, ended.counts), (BatchStatus::Completed, counts(25, 25, 0)));
+    assert!(ended.finished_at_ms.is_some());
+    let page = rig.store.results(batch(1), 0, 100).unwrap();
+    assert_eq!(page.results.iter().map(|r| r.line).collect::<Vec<_>>(), (0..25).collect::<Vec<_>>());
+    assert!(page.is_last && page.results.iter().all(|r| r.custom_id == format!("line-{}", r.line)));
+}
+
+#[test]
+fn p8_no_more_jobs_of_a_batch_than_its_concurrency_are_in_the_queue() {
+    let rig = Rig::new();
+    accept(&rig, 1, 10, 3);
+    let leases = rig.store.claim(100).wait().unwrap();
+    assert_eq!(leases.len(), 3);
+    rig.store.finish(leases[1].fence(), vec![], done(leases[1].job.id, "x")).wait().unwrap();
+    assert_eq!(rig.claim_all().len(), 1, "one has ended, one begins");
+}
+
+#[test]
+fn one_users_batch_does_not_starve_anothers_job() {
+    let rig = Rig::new();
+    accept(&rig, 1, 1_000, 1_000);
+    let mut chat = job(5, BOB);
+    chat.spec.priority = job(0, ANN).spec.priority;
+    rig.submit([chat]);
+    let first_two: Vec<_> = rig.store.claim(2).wait().unwrap().iter().map(|lease| lease.job.id).collect();
+    assert!(first_two.contains(&id(5)));
+}
+
+#[test]
+fn results_come_in_input_order_and_ends_in_their_own() {
+    let rig = Rig::new();
+    accept(&rig, 1, 4, 4);
+    let leases = rig.store.claim(4).wait().unwrap();
+    let end =
+        |n: usize| rig.store.finish(leases[n].fence(), vec![], done(leases[n].job.id, "x")).wait().unwrap();
+    let mut news = rig.store.watch_batch(batch(1));
+    news.borrow_and_update();
+    end(2);
+    assert!(news.has_changed().unwrap(), "whoever waits hears of it");
+    end(0);
+    let numbers = |page: nanoclaw::ports::ResultPage| page.results.iter().map(|r| r.line).collect::<Vec<_>>();
+    assert_eq!(numbers(rig.store.results(batch(1), 0, 100).unwrap()), [0, 2]);
+    let page = rig.store.ended(batch(1), 0, 100).unwrap();
+    assert_eq!((page.next, page.is_last), (2, false));
+    assert_eq!(numbers(page), [2, 0]);
+    end(3);
+    end(1);
+    let page = rig.store.ended(batch(1), 2, 100).unwrap();
+    assert!(page.is_last);
+    assert_eq!(numbers(page), [3, 1]);
+}
+
+#[test]
+fn a_cancelled_batch_begins_nothing_more_and_every_line_has_a_result() {
+    let rig = Rig::new();
+    accept(&rig, 1, 10, 3);
+    let running = rig.claim();
+    assert_eq!(rig.store.cancel_batch(BOB, batch(1)).wait(), Ok(None), "P7");
+    let told = rig.store.cancel_batch(ANN, batch(1)).wait().unwrap().unwrap();
+    assert_eq!((told.status, told.counts), (BatchStatus::Cancelling, counts(10, 0, 9)));
+    assert!(running.stop.raised().is_some(), "the running one is told");
+    assert_eq!(rig.store.ended(batch(1), 0, 100).unwrap().results.len(), 2, "two ended in the queue");
+    assert_eq!(rig.claim_all(), []);
+    rig.store.finish(running.fence(), vec![], crate::kit::cancelled()).wait().unwrap();
+    let ended = shown(&rig, 1);
+    assert_eq!((ended.status, ended.counts), (BatchStatus::Cancelled, counts(10, 0, 10)));
+    let page = rig.store.ended(batch(1), 0, 100).unwrap();
+    assert!(page.is_last && page.results.len() == 10);
+    let page = rig.store.results(batch(1), 0, 100).unwrap();
+    let never = page.results.iter().filter(|r| r.outcome == LineOutcome::NeverBegan).count();
+    assert_eq!((page.results.len(), never), (10, 7));
+    assert_eq!(rig.store.cancel_batch(ANN, batch(1)).wait().unwrap().unwrap(), ended, "twice is once");
+    let limits = Limits { queue_jobs: 1, ..Limits::default() };
+    assert!(
+        rig.crash_with(&limits).store.submit(vec![job(1, ANN)]).wait().is_ok(),
+        "its share of the queue is free"
+    );
+}
+
+#[test]
+fn a_batch_has_to_fit_into_the_queue() {
+    let rig = Rig::with(&Limits { queue_jobs: 5, ..Limits::default() });
+    rig.store.fill(batch(1), 0, lines(0, 6)).wait().unwrap();
+    let full = rig.store.accept(new(1, ANN, 6, 2), None).wait();
+    assert_eq!(full, Err(StoreError::QueueFull { limit: 5 }));
+    rig.store.abandon(batch(1)).wait().unwrap();
+    accept(&rig, 2, 5, 2);
+    assert_eq!(rig.store.submit(vec![job(1, ANN)]).wait(), Err(StoreError::QueueFull { limit: 5 }));
+    assert_eq!(work_off(&rig), 5);
+    rig.submit([job(1, ANN)]);
+}
+
+#[test]
+fn a_key_makes_one_batch_and_is_no_key_of_a_job() {
+    let rig = Rig::new();
+    let key = OnceKey { key: [1; 32], fingerprint: [2; 32] };
+    for number in [1, 2] {
+        rig.store.fill(batch(number), 0, lines(0, 3)).wait().unwrap();
+        let answer = rig.store.accept(new(number, ANN, 3, 2), Some(key)).wait().unwrap();
+        assert_eq!(matches!(answer, Once::New(_)), number == 1);
+        let (Once::New(told) | Once::Before(told)) = answer;
+        assert_eq!(told.id, batch(1));
+    }
+    assert_eq!(rig.store.submit_once(job(9, ANN), key).wait(), Err(StoreError::KeyReused));
+    assert_eq!(work_off(&rig), 3);
+    assert_eq!(rig.store.batches(ANN, None, 10).unwrap().batches.len(), 1);
+}
+
+#[test]
+fn a_line_that_is_retried_is_counted_anew() {
+    let rig = Rig::new();
+    accept(&rig, 1, 2, 2);
+    let lease = rig.claim();
+    let mut ending = crate::kit::cancelled();
+    ending.event = nanoclaw::domain::event::Event::Error {
+        content: "gone".to_owned(),
+        code: nanoclaw::domain::event::FailureCode::ProviderError,
+    };
+    rig.store.finish(lease.fence(), vec![], ending).wait().unwrap();
+    assert_eq!(shown(&rig, 1).counts, counts(2, 0, 1));
+    rig.store.retry(ANN, lease.job.id).wait().unwrap().unwrap();
+    assert_eq!(shown(&rig, 1).counts, counts(2, 0, 0));
+    assert_eq!(work_off(&rig), 2);
+    let ended = shown(&rig, 1);
+    assert_eq!((ended.status, ended.counts), (BatchStatus::Completed, counts(2, 2, 0)));
+    let page = rig.store.ended(batch(1), 0, 10).unwrap();
+    assert_eq!(page.results.len(), 2, "each line once");
+    let statuses = page.results.iter().map(|r| match &r.outcome {
+        LineOutcome::Ended(job) => job.status,
+        _ => JobStatus::Failed,
+    });
+    assert!(statuses.into_iter().all(|status| status == JobStatus::Succeeded));
+}
+
+#[test]
+fn p7_batches_are_listed_newest_first_and_only_to_their_user() {
+    let rig = Rig::new();
+    for number in 1..=5 {
+        accept(&rig, number, 1, 1);
+    }
+    rig.store.fill(batch(9), 0, lines(0, 1)).wait().unwrap();
+    rig.store.accept(new(9, BOB, 1, 1), None).wait().unwrap();
+    let page = rig.store.batches(ANN, None, 3).unwrap();
+    assert_eq!(
+        (page.batches.iter().map(|b| b.id).collect::<Vec<_>>(), page.has_more),
+        ([5, 4, 3].map(batch).to_vec(), true)
+    );
+    let page = rig.store.batches(ANN, Some(batch(3)), 3).unwrap();
+    assert_eq!(
+        (page.batches.iter().map(|b| b.id).collect::<Vec<_>>(), page.has_more),
+        ([2, 1].map(batch).to_vec(), false)
+    );
+    assert_eq!(rig.store.batch(BOB, batch(1)), Ok(None));
+}

@@ -1,0 +1,372 @@
+//! Schedules, kept by the real store and looked after by the real timekeeper, under clocks that do as a test tells them.
+
+use crate::kit::{ANN, BOB, done, id, job};
+use nanoclaw::domain::id::{JobId, ScheduleId};
+use nanoclaw::domain::job::JobStatus;
+use nanoclaw::domain::limits::Limits;
+use nanoclaw::domain::schedule::{Order, Schedule};
+use nanoclaw::domain::timing::{Cron, Timing};
+use nanoclaw::engine::timekeeper::{TimePorts, Timekeeper};
+use nanoclaw::ports::{Clock, Entropy, JobQuery, ScheduleQuery, Schedules, StopFlag, Store, StoreError};
+use nanoclaw::store::RedbStore;
+use nanoclaw::store::options::StoreOptions;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// 15 January 2027, 08:00:00 UTC.
+const START_MS: u64 = 1_800_000_000_000;
+const HOUR_MS: u64 = 3_600_000;
+const DAY_MS: u64 = 24 * HOUR_MS;
+const TEN_YEARS_MS: u64 = 3_652 * DAY_MS;
+const MOST: u64 = 1_000;
+
+/// Two clocks: one that only goes on, and one that can be set.
+#[derive(Default)]
+struct Clocks {
+    wall_ms: AtomicU64,
+    monotonic_ms: AtomicU64,
+}
+
+impl Clocks {
+    /// Time passes.
+    fn pass(&self, ms: u64) {
+        self.wall_ms.fetch_add(ms, Ordering::SeqCst);
+        self.monotonic_ms.fetch_add(ms, Ordering::SeqCst);
+    }
+
+    /// Somebody sets the wall clock.
+    fn set(&self, ms: u64) {
+        self.wall_ms.store(ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Clocks {
+    fn now_ms(&self) -> u64 {
+        self.wall_ms.load(Ordering::SeqCst)
+    }
+    fn monotonic_ms(&self) -> u64 {
+        self.monotonic_ms.load(Ordering::SeqCst)
+    }
+    fn pause(&self, stop: &StopFlag, timeout: Duration) {
+        stop.wait(timeout);
+    }
+}
+
+struct Rising(AtomicU64);
+
+impl Entropy for Rising {
+    fn random(&self) -> u128 {
+        u128::from(self.0.fetch_add(1, Ordering::SeqCst))
+    }
+}
+
+struct Kept {
+    store: Arc<RedbStore>,
+    clocks: Arc<Clocks>,
+    keeper: Timekeeper,
+    dir: TempDir,
+}
+
+impl Kept {
+    fn new() -> Self {
+        Self::with(&Limits::default())
+    }
+
+    fn with(limits: &Limits) -> Self {
+        let clocks = Arc::new(Clocks::default());
+        clocks.set(START_MS);
+        let dir = TempDir::new().unwrap();
+        let mut kept = Self::open(dir, clocks, limits);
+        kept.tick();
+        kept
+    }
+
+    fn open(dir: TempDir, clocks: Arc<Clocks>, limits: &Limits) -> Self {
+        let clock = Arc::clone(&clocks) as Arc<dyn Clock>;
+        let path = dir.path().join("store.redb");
+        let store = RedbStore::open(&path, &StoreOptions::default(), limits, Arc::clone(&clock)).unwrap();
+        let schedules = Arc::clone(&store) as Arc<dyn Schedules>;
+        let entropy = Arc::new(Rising(AtomicU64::new(clocks.now_ms() % 1_000_003)));
+        let keeper = Timekeeper::new(TimePorts { schedules, clock, entropy });
+        Self { store, clocks, keeper, dir }
+    }
+
+    /// What a process finds that starts after this one was killed now.
+    fn crash(&self) -> Self {
+        let dir = TempDir::new().unwrap();
+        std::fs::copy(self.dir.path().join("store.redb"), dir.path().join("store.redb")).unwrap();
+        Self::open(dir, Arc::clone(&self.clocks), &Limits::default())
+    }
+
+    fn put(&self, number: u128, timing: Timing) -> ScheduleId {
+        self.store.put(schedule(number, timing, self.clocks.now_ms()), order(), MOST).wait().unwrap().id
+    }
+
+    fn tick(&mut self) -> usize {
+        self.keeper.tick().unwrap().fired
+    }
+
+    fn read(&self, id: ScheduleId) -> Schedule {
+        self.store.schedule(ANN, id).unwrap().expect("the schedule").0.schedule
+    }
+
+    fn jobs(&self) -> usize {
+        self.store
+            .jobs(&JobQuery { user: ANN, status: None, before: None, limit: 10_000 })
+            .unwrap()
+            .jobs
+            .len()
+    }
+}
+
+fn schedule(number: u128, timing: Timing, now_ms: u64) -> Schedule {
+    Schedule {
+        id: ScheduleId::from_bits(number),
+        user: ANN,
+        name: None,
+        next_run_ms: timing.first(now_ms),
+        timing,
+        created_at_ms: now_ms,
+        armed_at_ms: now_ms,
+        last_due_ms: None,
+        last_run_ms: None,
+        last_job: None,
+        runs: 0,
+    }
+}
+
+fn order() -> Order {
+    let given: Map<String, Value> = json!({"input": "again"}).as_object().unwrap().clone();
+    Order { spec: job(1, ANN).spec, given }
+}
+
+fn cron(expression: &str) -> Timing {
+    Timing::Cron(Box::new(Cron::new(expression, "UTC").unwrap()))
+}
+
+fn every(seconds: u64) -> Timing {
+    Timing::Every { seconds, anchor_ms: START_MS }
+}
+
+#[test]
+fn p1_an_occurrence_becomes_one_job_and_the_next_one_is_armed() {
+    let mut kept = Kept::new();
+    let hourly = kept.put(7, cron("0 * * * *"));
+    assert_eq!((kept.tick(), kept.jobs()), (0, 0));
+    kept.clocks.pass(HOUR_MS);
+    assert_eq!((kept.tick(), kept.tick(), kept.jobs()), (1, 0, 1));
+    let (standing, order) = kept.store.schedule(ANN, hourly).unwrap().unwrap();
+    let now = &standing.schedule;
+    assert_eq!(
+        (now.runs, now.last_due_ms, now.next_run_ms),
+        (1, Some(START_MS + HOUR_MS), Some(START_MS + 2 * HOUR_MS))
+    );
+    assert_eq!((standing.last_status, &order.given["input"]), (Some(JobStatus::Queued), &json!("again")));
+    let lease = kept.store.claim(1).wait().unwrap().pop().expect("its job");
+    assert_eq!((Some(lease.job.id), &lease.spec.input), (now.last_job, &order.spec.input));
+    kept.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
+    let ended = kept.store.schedule(ANN, hourly).unwrap().unwrap().0;
+    assert_eq!(ended.last_status, Some(JobStatus::Succeeded), "the last outcome");
+    let next = kept.crash();
+    assert_eq!((next.read(hourly), next.jobs()), (ended.schedule, 1), "all of it is on the disk");
+}
+
+#[test]
+fn a_week_without_the_server_is_caught_up_once() {
+    let kept = Kept::new();
+    let (hourly, often, once) =
+        (kept.put(1, cron("@hourly")), kept.put(2, every(1)), kept.put(3, Timing::At(START_MS + 5)));
+    kept.clocks.pass(7 * DAY_MS);
+    let mut next = kept.crash();
+    assert_eq!((next.tick(), next.tick(), next.jobs()), (3, 0, 3));
+    let now = START_MS + 7 * DAY_MS;
+    assert_eq!(next.read(hourly).next_run_ms, Some(now + HOUR_MS));
+    assert_eq!(next.read(often).next_run_ms, Some(now + 1_000));
+    let once = next.read(once);
+    assert_eq!((once.next_run_ms, once.runs), (None, 1), "it stays to be seen");
+    next.clocks.pass(1_000);
+    assert_eq!(next.tick(), 1);
+}
+
+#[test]
+fn a_clock_set_an_hour_ahead_fires_once_and_back_again_fires_nothing_twice() {
+    let mut kept = Kept::new();
+    let (hourly, daily) = (kept.put(1, cron("0 * * * *")), kept.put(2, cron("30 9 * * *")));
+    kept.clocks.set(START_MS + 100 * 60_000); // 09:40
+    assert_eq!((kept.tick(), kept.tick()), (2, 0), "9:00 and 9:30, once each");
+    kept.clocks.set(START_MS + 40 * 60_000); // 08:40
+    assert_eq!(kept.tick(), 0);
+    assert_eq!(kept.read(hourly).next_run_ms, Some(START_MS + 2 * HOUR_MS));
+    assert_eq!(kept.read(daily).next_run_ms, Some(START_MS + 90 * 60_000 + DAY_MS));
+    kept.clocks.pass(HOUR_MS); // 09:40 again
+    assert_eq!(kept.tick(), 0, "they have been");
+    kept.clocks.pass(20 * 60_000);
+    assert_eq!(kept.tick(), 1, "10:00");
+}
+
+#[test]
+fn a_clock_set_back_an_hour_leaves_intervals_running_and_single_times_waiting() {
+    let mut kept = Kept::new();
+    let (often, once) = (kept.put(1, every(10)), kept.put(2, Timing::At(START_MS + 60_000)));
+    kept.clocks.pass(10_000);
+    assert_eq!(kept.tick(), 1);
+    kept.clocks.set(START_MS - HOUR_MS);
+    assert_eq!(kept.tick(), 0);
+    for _ in 0..3 {
+        kept.clocks.pass(10_000);
+        assert_eq!(kept.tick(), 1, "an interval is never longer than itself");
+    }
+    assert_eq!((kept.read(often).runs, kept.read(once).runs), (4, 0));
+    kept.clocks.set(START_MS + 60_000);
+    assert_eq!(kept.tick(), 2);
+    assert_eq!(kept.read(once).runs, 1, "not lost");
+}
+
+#[test]
+fn a_clock_set_ten_years_ahead_and_back_loses_nothing_and_goes_on_from_the_right_time() {
+    let mut kept = Kept::new();
+    let (daily, often) = (kept.put(1, cron("0 9 * * *")), kept.put(2, every(60)));
+    kept.clocks.set(START_MS + TEN_YEARS_MS);
+    assert_eq!((kept.tick(), kept.tick()), (2, 0), "each once");
+    kept.clocks.pass(2 * DAY_MS);
+    assert_eq!(kept.tick(), 2, "a wrong clock is a clock");
+    let made = kept.put(3, cron("0 9 * * *"));
+    kept.clocks.set(START_MS + 2 * DAY_MS);
+    assert_eq!(kept.tick(), 0);
+    let nine = START_MS + 2 * DAY_MS + HOUR_MS;
+    assert_eq!(kept.read(daily).next_run_ms, Some(nine));
+    assert_eq!(kept.read(made).next_run_ms, Some(nine), "made under the wrong clock");
+    assert!(kept.read(often).next_run_ms.unwrap() <= START_MS + 2 * DAY_MS + 60_000);
+    kept.clocks.pass(HOUR_MS);
+    assert_eq!(kept.tick(), 3);
+}
+
+#[test]
+fn a_clock_set_back_while_the_server_was_down_is_noticed_at_the_start() {
+    let mut kept = Kept::new();
+    let daily = kept.put(1, cron("0 9 * * *"));
+    kept.clocks.set(START_MS + TEN_YEARS_MS);
+    assert_eq!(kept.tick(), 1);
+    kept.clocks.set(START_MS);
+    let mut next = kept.crash();
+    assert_eq!(next.tick(), 0);
+    // The occurrence of today has been, under the wrong clock.
+    assert_eq!(next.read(daily).next_run_ms, Some(START_MS + HOUR_MS + DAY_MS));
+}
+
+#[test]
+fn p8_a_full_queue_keeps_what_is_due_waiting_and_many_due_at_once_all_fire() {
+    let limits = Limits { queue_jobs: 2, ..Limits::default() };
+    let mut kept = Kept::with(&limits);
+    for number in 1..=3 {
+        kept.put(number, every(60));
+    }
+    kept.clocks.pass(60_000);
+    assert_eq!((kept.tick(), kept.tick(), kept.jobs()), (2, 0, 2));
+    for lease in kept.store.claim(2).wait().unwrap() {
+        kept.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
+    }
+    assert_eq!((kept.tick(), kept.tick()), (1, 0), "nothing was lost");
+    let mut kept = Kept::new();
+    for number in 1..=150 {
+        kept.put(number, every(60));
+    }
+    kept.clocks.pass(60_000);
+    assert_eq!([kept.tick(), kept.tick(), kept.tick(), kept.tick()], [64, 64, 22, 0]);
+}
+
+#[test]
+fn p7_p8_schedules_are_their_users_own_and_bounded() {
+    let kept = Kept::new();
+    let ids: Vec<_> = (1..=3).map(|number| kept.put(number, every(60))).collect();
+    let full = kept.store.put(schedule(4, every(60), START_MS), order(), 3).wait();
+    assert_eq!(full, Err(StoreError::SchedulesFull { limit: 3 }));
+    let theirs = Schedule { user: BOB, ..schedule(5, every(60), START_MS) };
+    kept.store.put(theirs, order(), 3).wait().expect("bob has none yet");
+    let page = |before, limit| {
+        let page = kept.store.schedules(&ScheduleQuery { user: ANN, before, limit }).unwrap();
+        (page.schedules.iter().map(|found| found.schedule.id).collect::<Vec<_>>(), page.has_more)
+    };
+    assert_eq!(page(None, 2), (vec![ids[2], ids[1]], true));
+    assert_eq!(page(Some(ids[1]), 2), (vec![ids[0]], false));
+    assert_eq!(kept.store.schedule(BOB, ids[0]), Ok(None));
+    assert_eq!(kept.store.remove(BOB, ids[0]).wait(), Ok(false));
+    assert_eq!(kept.store.remove(ANN, ids[0]).wait(), Ok(true));
+    assert_eq!(kept.store.remove(ANN, ids[0]).wait(), Ok(false));
+    assert_eq!(page(None, 9), (vec![ids[2], ids[1]], false));
+    kept.store.put(schedule(6, every(60), START_MS), order(), 3).wait().expect("there is room again");
+}
+
+#[test]
+fn what_is_deleted_never_fires() {
+    let mut kept = Kept::new();
+    let often = kept.put(1, every(1));
+    kept.clocks.pass(1_000);
+    assert_eq!(kept.tick(), 1);
+    kept.store.remove(ANN, often).wait().unwrap();
+    kept.clocks.pass(DAY_MS);
+    assert_eq!((kept.tick(), kept.jobs(), kept.store.next_run_ms()), (0, 1, Ok(None)));
+}
+
+#[test]
+fn a_schedule_that_cannot_be_read_does_not_hold_up_the_others() {
+    let kept = Kept::new();
+    let (_broken, whole) = (kept.put(1, every(1)), kept.put(2, every(2)));
+    kept.store.close();
+    damage(&kept.dir.path().join("store.redb"));
+    kept.clocks.pass(2_000);
+    let mut next = kept.crash();
+    assert_eq!((next.tick(), next.tick(), next.read(whole).runs), (1, 0, 1));
+    assert_eq!(next.store.remove(ANN, ScheduleId::from_bits(1)).wait(), Ok(true), "it can be deleted");
+}
+
+/// Spoils the first schedule's row.
+fn damage(path: &Path) {
+    const SCHEDULES: redb::TableDefinition<'_, &[u8; 16], &[u8]> = redb::TableDefinition::new("schedules");
+    let database = redb::Database::open(path).unwrap();
+    let writing = database.begin_write().unwrap();
+    writing
+        .open_table(SCHEDULES)
+        .unwrap()
+        .insert(&ScheduleId::from_bits(1).to_bytes(), b"\x01{}".as_slice())
+        .unwrap();
+    writing.commit().unwrap();
+}
+
+#[test]
+fn a_file_of_a_build_that_knew_no_schedules_has_none_and_takes_some() {
+    let kept = Kept::new();
+    kept.store.close();
+    let database = redb::Database::open(kept.dir.path().join("store.redb")).unwrap();
+    let writing = database.begin_write().unwrap();
+    let is_ours = |table: &redb::UntypedTableHandle| redb::TableHandle::name(table).starts_with("schedule");
+    let tables: Vec<_> = writing.list_tables().unwrap().filter(is_ours).collect();
+    assert_eq!(tables.len(), 4);
+    for table in tables {
+        assert!(writing.delete_table(table).unwrap());
+    }
+    writing.commit().unwrap();
+    drop(database);
+    let mut next = kept.crash();
+    assert_eq!((next.tick(), next.store.next_run_ms()), (0, Ok(None)));
+    assert_eq!(next.store.schedule(ANN, ScheduleId::from_bits(1)), Ok(None));
+    let page = next.store.schedules(&ScheduleQuery { user: ANN, before: None, limit: 9 }).unwrap();
+    assert!(page.schedules.is_empty());
+    next.put(1, every(1));
+    next.clocks.pass(1_000);
+    assert_eq!(next.tick(), 1);
+}
+
+#[test]
+fn ids_that_were_not_needed_make_no_jobs() {
+    let kept = Kept::new();
+    kept.put(1, every(1));
+    kept.clocks.pass(1_000);
+    let fired = kept.store.fire_due((1..=5).map(id).collect()).wait().unwrap();
+    assert_eq!(fired.jobs, [(ScheduleId::from_bits(1), JobId::from_bits(1))]);
+    assert_eq!(kept.jobs(), 1);
+}
