@@ -30,6 +30,9 @@ mod migration;
 #[path = "store_contract/order.rs"]
 mod order;
 #[cfg(test)]
+#[path = "store_contract/outbox.rs"]
+mod outbox;
+#[cfg(test)]
 #[path = "store_contract/recovery.rs"]
 mod recovery;
 #[cfg(test)]

@@ -87,6 +87,9 @@ pub(crate) const LEVEL: &[Range] = &[
     ("stderr_bytes", 0, 64 * MIB),
 ];
 
+/// Keys of `webhooks:`.
+pub(crate) const WEBHOOKS: &[Range] = &[("timeout_s", 1, 300)];
+
 /// Keys of `code_execution:` itself.
 pub(crate) const SANDBOX: &[Range] = &[("max_parallel", 1, 1_024), ("max_timeout_ms", 1, 3_600_000)];
 
@@ -96,6 +99,7 @@ impl Problems {
         self.within("", raw, TOP);
         self.within("limits.", &raw.limits, LIMITS);
         self.within("store.", &raw.store, STORE);
+        self.within("webhooks.", &raw.webhooks, WEBHOOKS);
         self.within("code_execution.", &raw.code_execution, SANDBOX);
         let levels = &raw.code_execution.levels;
         for (name, level) in [

@@ -2,6 +2,7 @@
 //! that no room owns; refuses judgement (`validate` has it).
 
 use super::log::LogOptions;
+use crate::courier::options::WebhookOptions;
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
 use crate::store::options::{RetentionOptions, StoreOptions};
@@ -35,6 +36,8 @@ pub struct RawConfig {
     pub code_execution: nanoclaw_sandbox::Options,
     /// What the operator says about commands.
     pub bash: BashOptions,
+    /// How ends are reported.
+    pub webhooks: WebhookOptions,
     /// The bounds of P8.
     pub limits: Limits,
     /// The store's own options.
@@ -59,6 +62,7 @@ impl Default for RawConfig {
             tool_max_workers: 4,
             code_execution: nanoclaw_sandbox::Options::default(),
             bash: BashOptions::default(),
+            webhooks: WebhookOptions::default(),
             limits: Limits::default(),
             store: StoreOptions::default(),
             retention: RetentionOptions::default(),

@@ -1,6 +1,6 @@
 //! The configuration as operators meet it: files, variables, flags, and the words of the errors.
 
-use super::ranges::{LEVEL, LIMITS, SANDBOX, STORE, TOP};
+use super::ranges::{LEVEL, LIMITS, SANDBOX, STORE, TOP, WEBHOOKS};
 use super::*;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -252,6 +252,7 @@ fn every_number_has_a_range() {
         ("", TOP),
         ("/limits", LIMITS),
         ("/store", STORE),
+        ("/webhooks", WEBHOOKS),
         ("/code_execution", SANDBOX),
         ("/code_execution/levels/strict", LEVEL),
     ] {

@@ -57,6 +57,9 @@ pub(crate) enum Error {
         /// Why.
         message: String,
     },
+    /// A delivery that has arrived.
+    #[error("the webhook was delivered; there is nothing to try again")]
+    Delivered,
     /// More body than allowed.
     #[error("the request body is larger than limits.body_bytes = {0} bytes")]
     BodyTooLarge(usize),
@@ -124,6 +127,7 @@ impl Error {
             | Self::NotFailed(_)
             | Self::NoOutput { .. }
             | Self::BackupRunning
+            | Self::Delivered
             | Self::Store(StoreError::WrongState { .. }) => StatusCode::CONFLICT,
             Self::Store(StoreError::KeyReused) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::BodyTooLarge(_) | Self::BatchTooLarge(_) | Self::InputTooLarge(_) => {
@@ -154,6 +158,7 @@ impl Error {
             Self::NotFinished(_) => "job_not_finished",
             Self::NotFailed(_) => "job_not_failed",
             Self::NoOutput { .. } => "no_output",
+            Self::Delivered => "already_delivered",
             Self::Store(StoreError::KeyReused) => "idempotency_key_reused",
             Self::Store(StoreError::WrongState { .. }) => "wrong_state",
             Self::BackupRunning => "backup_running",

@@ -72,6 +72,7 @@ pub(crate) fn job(number: u128, user: UserId) -> NewJob {
         max_attempts: 1,
         on_disconnect: OnDisconnect::Continue,
         metadata: BTreeMap::new(),
+        webhook_url: None,
     };
     NewJob { id: id(number), user, created_at_ms: 1_000_000, spec }
 }

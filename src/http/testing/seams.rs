@@ -1,7 +1,9 @@
 //! The seams beside the store, as small as they can be, and the room that they make.
 
+use super::outbox::MemoryOutbox;
 use super::schedules::NoSchedules;
 use super::store::MemoryStore;
+use crate::domain::address::AddressPolicy;
 use crate::domain::batch::Batch;
 use crate::domain::id::{BatchId, IdMint, UserId};
 use crate::domain::idempotency::OnceKey;
@@ -158,6 +160,8 @@ impl Probe for Counted {
 pub(crate) fn room(store: &Arc<MemoryStore>) -> Room {
     Room {
         store: Arc::clone(store) as Arc<dyn Store>,
+        outbox: Arc::new(MemoryOutbox::default()),
+        addresses: AddressPolicy::default(),
         batches: Arc::new(Rest),
         schedules: Arc::new(NoSchedules),
         backup: Arc::new(Rest),

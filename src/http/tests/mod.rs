@@ -7,3 +7,4 @@ mod events;
 mod hostile;
 mod jobs;
 mod submit;
+mod webhooks;

@@ -13,6 +13,7 @@ mod batch_read;
 mod batch_row;
 mod batch_run;
 mod batches;
+mod bell;
 mod cancel;
 mod claim;
 mod compact;
@@ -25,9 +26,11 @@ mod history;
 mod keys;
 mod lease;
 mod log;
+mod mail;
 mod medium;
 mod migrate;
 mod once;
+mod outbox;
 mod postpone;
 mod probe;
 mod quarantine;
@@ -150,6 +153,7 @@ impl RedbStore {
             watches: watches::Watches::default(),
             batch_watches: watches::Watches::default(),
             work: work::Work::default(),
+            bell: bell::Bell::default(),
         });
         let writer = Writer::start(Arc::clone(&shared)).map_err(unusable)?;
         let thread =

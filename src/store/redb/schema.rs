@@ -4,6 +4,7 @@ use super::keys::{
     BatchBytes, DelayedBytes, EndedBytes, FairBytes, JobBytes, LineBytes, LogBytes, OnceBytes, OnceDueBytes,
     OwnedBatchBytes, OwnerBytes, ReadyBytes, TurnBytes, WaitingBytes,
 };
+use super::mail::{DeliveryBytes, DeliveryOwnerBytes, DeliveryTimeBytes};
 use super::schedule_keys::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
 use super::value;
 use crate::ports::StoreError;
@@ -117,6 +118,14 @@ tables! {
     once_due ONCE_DUE: &'static OnceDueBytes => ();
     /// Ended jobs by what is left of them and by their end: all that retention has to look at.
     ended ENDED: &'static EndedBytes => ();
+    /// Reports of ends, and what became of them: [`crate::domain::webhook::Delivery`].
+    deliveries DELIVERIES: &'static DeliveryBytes => Bytes;
+    /// Pending ones by the time of their next try, with their host and port.
+    deliveries_due DELIVERIES_DUE: &'static DeliveryTimeBytes => &'static str;
+    /// All by owner, state and age.
+    deliveries_owned DELIVERIES_OWNED: &'static DeliveryOwnerBytes => ();
+    /// Settled ones by the time at which they are forgotten.
+    deliveries_settled DELIVERIES_SETTLED: &'static DeliveryTimeBytes => ();
 }
 
 /// Numbers that belong to the whole store.

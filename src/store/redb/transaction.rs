@@ -55,6 +55,8 @@ pub(super) struct Effects {
     pub(super) stops: Vec<(StopFlag, Stop)>,
     /// Jobs that entered the ready queue.
     pub(super) readied: u64,
+    /// A delivery became due.
+    pub(super) has_mail: bool,
 }
 
 /// What a group of writes came to, before its commit.
@@ -243,6 +245,7 @@ mod tests {
             max_attempts: 1,
             on_disconnect: OnDisconnect::Continue,
             metadata: BTreeMap::new(),
+            webhook_url: None,
         }
     }
 

@@ -2,6 +2,7 @@
 //! way back after a disk error. Refuses to acknowledge anything before its fsync (P1, P2).
 
 use super::act::{Pending, pend};
+use super::bell::Bell;
 use super::group::{Backlog, Group, Request};
 use super::lease::Leases;
 use super::medium::{Handle, Medium};
@@ -41,6 +42,7 @@ pub(super) struct Shared {
     pub(super) watches: Watches<JobId>,
     pub(super) batch_watches: Watches<BatchId>,
     pub(super) work: Work,
+    pub(super) bell: Bell,
 }
 
 /// The thread's own state.
@@ -189,6 +191,9 @@ impl Writer {
         }
         for (stop, reason) in effects.stops {
             stop.raise(reason);
+        }
+        if effects.has_mail {
+            self.shared.bell.ring();
         }
     }
 
