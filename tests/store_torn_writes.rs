@@ -6,7 +6,7 @@
 //! `STORE_TORN_IMAGES` and `STORE_TORN_SEED` choose how many images and where the seeds begin.
 
 #[cfg(test)]
-#[path = "store_torn_writes/disk.rs"]
+#[path = "store_kit/disk.rs"]
 mod disk;
 #[cfg(test)]
 #[path = "store_kit/mod.rs"]
