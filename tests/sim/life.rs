@@ -59,6 +59,7 @@ impl Life {
         // What SIGTERM leaves to do; the end may come even now.
         self.store.close();
         let image = self.doom.image();
+        world.tell(|| format!("next life; died: {}", image.is_some()));
         world.truth(|truth| match image {
             Some(_) => truth.crashed(self.sim_store.lost_claims()),
             None => truth.counts.restarts += 1,

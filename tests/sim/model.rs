@@ -7,7 +7,7 @@ use nanoclaw::domain::event::FinishReason;
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{Chunk, Clock, Completion, Leash, Model, ModelError, ModelInfo, ModelRequest, Sink};
+use nanoclaw::ports::{Chunk, Completion, Leash, Model, ModelError, ModelInfo, ModelRequest, Sink};
 use std::sync::Arc;
 use std::time::Duration;
 

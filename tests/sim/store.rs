@@ -56,12 +56,13 @@ impl SimStore {
         if self.doom.is_dead() { Err(StoreError::Closed) } else { Ok(()) }
     }
 
-    fn write<T>(&self, send: impl FnOnce(&RedbStore) -> Ticket<T>) -> Result<T, StoreError> {
+    fn write<T>(&self, what: &str, send: impl FnOnce(&RedbStore) -> Ticket<T>) -> Result<T, StoreError> {
         self.world.point();
         self.world.at_write();
         self.catch_up();
         self.alive()?;
         let result = send(&self.inner).wait();
+        self.world.tell(|| format!("{what}: {:?}, dead: {}", result.as_ref().err(), self.doom.is_dead()));
         self.world.at_write();
         self.alive()?;
         if result.as_ref().is_err_and(|error| *error == StoreError::Closed) {
@@ -101,17 +102,22 @@ impl SimStore {
 
 impl Store for SimStore {
     fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>> {
-        resolved(self.write(|store| store.submit(jobs)))
+        resolved(self.write("submit", |store| {
+            self.world.truth(|truth| jobs.iter().for_each(|job| truth.offer(job)));
+            store.submit(jobs)
+        }))
     }
 
     fn claim(&self, max: usize) -> Ticket<Vec<Lease>> {
         let mut was_sent = false;
-        let result = self.write(|store| {
+        let result = self.write("claim", |store| {
             was_sent = true;
             store.claim(max)
         });
         match &result {
             Ok(leases) => self.world.truth(|truth| {
+                self.world
+                    .tell(|| format!("leases {:?}", leases.iter().map(|l| l.job.id).collect::<Vec<_>>()));
                 leases.iter().for_each(|lease| truth.claimed(&self.inner, lease));
             }),
             Err(_) => drop(self.lost_claims.fetch_or(was_sent, Ordering::SeqCst)),
@@ -133,7 +139,7 @@ impl Store for SimStore {
             self.world.point();
             return resolved(self.alive());
         }
-        resolved(self.write(|store| store.append(fence, records, urgency)))
+        resolved(self.write(&format!("append {}", fence.job), |store| store.append(fence, records, urgency)))
     }
 
     fn finish(&self, fence: Fence, records: Vec<Record>, ending: Ending) -> Ticket<()> {
@@ -142,23 +148,24 @@ impl Store for SimStore {
             self.world.point();
         }
         self.world.truth(|truth| truth.lets_go(fence.job));
-        let result = self.write(|store| store.finish(fence, records, ending));
+        let result =
+            self.write(&format!("finish {}", fence.job), |store| store.finish(fence, records, ending));
         self.early_ends.lock().unwrap().remove(&fence.job);
         self.leave(fence, result, true)
     }
 
     fn release(&self, fence: Fence) -> Ticket<()> {
         self.world.truth(|truth| truth.lets_go(fence.job));
-        let result = self.write(|store| store.release(fence));
+        let result = self.write(&format!("release {}", fence.job), |store| store.release(fence));
         self.leave(fence, result, false)
     }
 
     fn cancel(&self, user: UserId, job: JobId) -> Ticket<Option<Job>> {
-        resolved(self.write(|store| store.cancel(user, job)))
+        resolved(self.write(&format!("cancel {}", job), |store| store.cancel(user, job)))
     }
 
     fn probe(&self) -> Ticket<()> {
-        resolved(self.write(|store| store.probe()))
+        resolved(self.write("probe", |store| store.probe()))
     }
 
     fn job(&self, user: UserId, job: JobId) -> Result<Option<Job>, StoreError> {

@@ -5,7 +5,7 @@ use crate::fate::Doom;
 use crate::model::TOOLS;
 use crate::world::{Flaw, World};
 use nanoclaw::domain::tool::{ToolCall, ToolChoice, ToolSpec};
-use nanoclaw::ports::{Clock, Journal, Leash, ToolContext, ToolOutcome, Toolbox};
+use nanoclaw::ports::{Journal, Leash, ToolContext, ToolOutcome, Toolbox};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,11 +35,9 @@ impl SimTools {
     fn call(&self, call: &ToolCall, context: &ToolContext, journal: &dyn Journal) {
         self.world.point();
         let may_start = || self.is_idempotent(&call.name) || journal.started(call).is_continue();
-        if context.leash.is_pulled() || !may_start() {
+        // A dead process reports, too: that its store is gone is what ends the drive.
+        if context.leash.is_pulled() || self.doom.is_dead() || !may_start() || self.doom.is_dead() {
             return journal.finished(call, outcome("(cancelled)".to_owned(), true));
-        }
-        if self.doom.is_dead() {
-            return;
         }
         let store = Arc::clone(&self.world.life().store);
         self.world.truth(|truth| truth.runs(&store, context.job, call, may_repeat(&call.name)));
@@ -49,10 +47,8 @@ impl SimTools {
             "sandbox" => context.leash.is_pulled(),
             _ => false,
         };
-        if !self.doom.is_dead() {
-            let said = if is_cut { "(cut off)".to_owned() } else { format!("ran {}", call.id_ref) };
-            journal.finished(call, outcome(said, false));
-        }
+        let said = if is_cut { "(cut off)".to_owned() } else { format!("ran {}", call.id_ref) };
+        journal.finished(call, outcome(said, false));
     }
 
     /// Whether it was cut off.

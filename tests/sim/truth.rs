@@ -59,6 +59,8 @@ impl Counts {
 /// What is known of one job.
 #[derive(Debug)]
 pub(crate) struct Known {
+    /// In order of acceptance.
+    number: usize,
     pub(crate) user: UserId,
     conversation: Option<String>,
     priority: u8,
@@ -81,10 +83,11 @@ impl Truth {
         self.violations.push(what);
     }
 
-    /// A job is about to be submitted: from now on it may exist.
+    /// A job reaches the store: from now on it may exist, behind all that reached it before.
     pub(crate) fn offer(&mut self, new: &NewJob) {
         let spec = &new.spec;
         let known = Known {
+            number: self.jobs.len(),
             user: new.user,
             conversation: spec.conversation_id.as_ref().map(|name| name.as_str().to_owned()),
             priority: spec.priority.level(),
@@ -106,6 +109,14 @@ impl Truth {
         self.touched.insert(job);
         if let Some(known) = self.jobs.get_mut(&job) {
             known.is_accepted = true;
+        }
+    }
+
+    /// A write failed, and nobody knows what became of it: the job may or may not wait in its line.
+    pub(crate) fn doubt(&mut self, job: JobId) {
+        self.touched.insert(job);
+        if let Some(known) = self.jobs.get_mut(&job) {
+            known.is_plain = false;
         }
     }
 
@@ -135,10 +146,11 @@ impl Truth {
     /// Jobs of one conversation run one after the other, in order of acceptance.
     fn check_turn(&mut self, store: &RedbStore, job: &Job) {
         let Some(name) = job.conversation_id.as_ref().map(|name| name.as_str().to_owned()) else { return };
-        let earlier = self
-            .jobs
-            .range(..job.id)
-            .filter(|(_, known)| known.user == job.user && known.conversation.as_ref() == Some(&name));
+        let Some(number) = self.jobs.get(&job.id).map(|known| known.number) else { return };
+        let is_earlier = |known: &Known| {
+            known.number < number && known.user == job.user && known.conversation.as_ref() == Some(&name)
+        };
+        let earlier = self.jobs.iter().filter(|(_, known)| is_earlier(known));
         let late: Vec<_> = earlier
             .filter_map(|(id, known)| store.job(known.user, *id).ok().flatten())
             .filter(|row| !row.status.is_terminal())
@@ -256,7 +268,7 @@ impl Truth {
 
     /// Holds a job against the store.
     pub(crate) fn check(&mut self, store: &RedbStore, job: JobId) {
-        let Some(known) = self.jobs.get(&job) else { return };
+        let Some(known) = self.jobs.get_mut(&job) else { return };
         let (Ok(row), Ok(page)) = (store.job(known.user, job), store.events(job, 0, 100_000)) else { return };
         let Some(row) = row else {
             if known.is_accepted || !known.seen.is_empty() {
@@ -286,6 +298,7 @@ impl Truth {
         if row.epoch < known.epoch {
             wrong.push("has an epoch that fell");
         }
+        known.has_ended |= has_ended;
         wrong.extend(known.check_crashes(&row, self.dark_crashes));
         let wrong: Vec<_> = wrong.into_iter().map(|what| format!("{job} {what}: {row:?} {page:?}")).collect();
         self.violations.extend(wrong);

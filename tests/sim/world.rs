@@ -55,6 +55,8 @@ pub(crate) struct World {
     /// The store's write before or after which the process ends, counted over all lives; for worlds without chance.
     end_at: AtomicU64,
     writes: AtomicU64,
+    /// `NANOCLAW_SIM_TRACE` is set.
+    is_told: bool,
 }
 
 impl World {
@@ -84,6 +86,7 @@ impl World {
             is_calm: AtomicBool::new(false),
             end_at: AtomicU64::new(end_at),
             writes: AtomicU64::new(0),
+            is_told: std::env::vars().any(|(key, _)| key == "NANOCLAW_SIM_TRACE"),
         });
         let first = Life::first(&world);
         *world.life.lock().unwrap() = Some(first);
@@ -197,6 +200,13 @@ impl World {
         }
     }
 
+    /// Tells on request, for whoever reads one seed's story.
+    pub(crate) fn tell(&self, what: impl FnOnce() -> String) {
+        if self.is_told {
+            println!("{:>3$} seed {} {}", "", self.seed, what(), self.depth.load(Ordering::SeqCst) * 4);
+        }
+    }
+
     fn happen(self: &Arc<Self>) {
         if self.depth.load(Ordering::SeqCst) >= MAX_DEPTH || self.life().doom.is_dead() {
             return;
@@ -229,12 +239,14 @@ impl World {
     fn trouble(&self) {
         let (after, count, is_full) = (self.roll(12), 1 + self.roll(8), self.chance(2));
         self.truth(|truth| truth.counts.troubles += 1);
+        self.tell(|| format!("disk trouble after {after}: {count}, full: {is_full}"));
         self.life().doom.trouble(Trouble { after, count, is_full });
     }
 
     /// SIGTERM; perhaps the patience is up at once.
     fn drain(&self) {
         let life = self.life();
+        self.tell(|| "SIGTERM".to_owned());
         life.draining.raise(Stop::Shutdown);
         if self.chance(2) {
             life.held.raise_all(Stop::Shutdown);
@@ -281,7 +293,6 @@ impl World {
     pub(crate) fn offer(&self, new: Vec<NewJob>) {
         let life = self.life();
         let ids: Vec<_> = new.iter().map(|job| job.id).collect();
-        self.truth(|truth| new.iter().for_each(|job| truth.offer(job)));
         if life.sim_store.submit(new).wait().is_ok() {
             self.truth(|truth| ids.into_iter().for_each(|job| truth.accept(job)));
         }
@@ -300,10 +311,10 @@ impl World {
         if let Ok(Some(row)) = life.sim_store.cancel(stranger, job).wait() {
             self.truth(|truth| truth.blame(format!("a stranger has cancelled {row:?}")));
         }
-        if let Ok(Some(row)) = life.sim_store.cancel(user, job).wait()
-            && row.status.is_terminal()
-        {
-            self.truth(|truth| truth.left(job, true));
+        match life.sim_store.cancel(user, job).wait() {
+            Ok(Some(row)) if row.status.is_terminal() => self.truth(|truth| truth.left(job, true)),
+            Err(_) => self.truth(|truth| truth.doubt(job)),
+            _ => {}
         }
     }
 
