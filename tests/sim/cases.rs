@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Seeds that CI runs.
-const SEEDS: u64 = 2_400;
+const SEEDS: u64 = 2_000;
 /// Worlds at a time.
 const THREADS: u64 = 2;
 /// A world nests: workers in tools in workers.

@@ -62,7 +62,7 @@ impl Life {
         world.tell(|| format!("next life; died: {}", image.is_some()));
         world.truth(|truth| match image {
             Some(_) => truth.crashed(self.sim_store.lost_claims()),
-            None => truth.counts.restarts += 1,
+            None => truth.stopped(self.sim_store.lost_claims()),
         });
         Self::start(world, image.unwrap_or_else(|| self.disk.content()))
     }

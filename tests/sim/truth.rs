@@ -212,16 +212,25 @@ impl Truth {
         }
     }
 
-    /// The process has died; `in_claim`: with a claim under way.
-    pub(crate) fn crashed(&mut self, in_claim: bool) {
+    /// The process has died; `lost_claims`: with a claim of which nobody knows what became.
+    pub(crate) fn crashed(&mut self, lost_claims: bool) {
         self.counts.crashes += 1;
-        self.dark_crashes += u64::from(in_claim);
+        self.dark_crashes += u64::from(lost_claims);
         for known in self.jobs.values_mut() {
             if let Some(stop) = known.lease.take() {
                 // A lease that was lost to a disk error before counts no crash.
                 known.sure_crashes += u64::from(stop.raised().is_none());
                 known.possible_crashes += 1;
             }
+        }
+    }
+
+    /// The process has ended in good order. What the disk would not let go of counts a crash all the same.
+    pub(crate) fn stopped(&mut self, lost_claims: bool) {
+        self.counts.restarts += 1;
+        self.dark_crashes += u64::from(lost_claims);
+        for known in self.jobs.values_mut() {
+            known.possible_crashes += u64::from(known.lease.take().is_some());
         }
     }
 

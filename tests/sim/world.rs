@@ -132,7 +132,7 @@ impl World {
             self.step();
             self.mend();
             if self.is_broken() {
-                break;
+                return self.leave();
             }
         }
         self.settle();
