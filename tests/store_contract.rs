@@ -19,6 +19,9 @@ mod log;
 #[path = "store_contract/order.rs"]
 mod order;
 #[cfg(test)]
+#[path = "store_contract/race.rs"]
+mod race;
+#[cfg(test)]
 #[path = "store_contract/recovery.rs"]
 mod recovery;
 #[cfg(test)]

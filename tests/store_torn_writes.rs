@@ -23,24 +23,37 @@ mod workload;
 
 use disk::Syncs;
 use loss::Loss;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 #[cfg(test)]
 fn setting(name: &str, default: u64) -> u64 {
     std::env::vars().find(|(key, _)| key == name).map_or(default, |(_, value)| value.parse().unwrap())
 }
 
+/// Images, those of a second loss included.
+#[cfg(test)]
+const IMAGES: u64 = 3_000;
+
+/// Seeds are shared by two threads; they stop once there are images enough.
 #[test]
 fn p1_p2_p4_no_power_loss_takes_back_what_was_acknowledged_or_seen() {
-    let (images, first) = (setting("STORE_TORN_IMAGES", 300), setting("STORE_TORN_SEED", 1));
-    let (mut taken, mut second, mut seed) = (0, 0, first);
-    while taken < images {
-        let loss = workload::run(seed, Syncs::Hold);
-        let failures = loss.failures();
-        assert!(failures.is_empty(), "STORE_TORN_SEED={seed}: {failures:#?}");
-        taken += loss.taken();
-        second += loss.taken_again();
-        seed += 1;
-    }
+    let (images, first) = (setting("STORE_TORN_IMAGES", IMAGES), setting("STORE_TORN_SEED", 1));
+    let (next, taken, second) = (AtomicU64::new(first), AtomicU64::new(0), AtomicU64::new(0));
+    let work = || {
+        while taken.load(SeqCst) + second.load(SeqCst) < images {
+            let seed = next.fetch_add(1, SeqCst);
+            let loss = workload::run(seed, Syncs::Hold);
+            let failures = loss.failures();
+            assert!(failures.is_empty(), "STORE_TORN_SEED={seed}: {failures:#?}");
+            taken.fetch_add(loss.taken(), SeqCst);
+            second.fetch_add(loss.taken_again(), SeqCst);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(work);
+        scope.spawn(work);
+    });
+    let (taken, second, seed) = (taken.into_inner(), second.into_inner(), next.into_inner());
     println!("{taken} images and {second} of a second loss, seeds {first} to {}", seed - 1);
     assert!(second * 3 > taken, "a second loss was tried as well");
 }

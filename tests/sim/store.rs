@@ -90,9 +90,6 @@ impl SimStore {
     }
 
     fn leave(&self, fence: Fence, result: Result<(), StoreError>, has_ended: bool) -> Ticket<()> {
-        let unfenced = self.world.flaw == Flaw::NoFence;
-        let result =
-            if unfenced && matches!(result, Err(StoreError::Fenced { .. })) { Ok(()) } else { result };
         if result.is_ok() {
             self.world.truth(|truth| truth.left(fence.job, has_ended));
         }
@@ -145,6 +142,8 @@ impl Store for SimStore {
     fn finish(&self, fence: Fence, records: Vec<Record>, ending: Ending) -> Ticket<()> {
         if self.world.flaw == Flaw::SplitEnd {
             self.early_ends.lock().unwrap().insert(fence.job, ending.event.clone());
+            // A reader that follows the job sees the end at once.
+            self.world.truth(|truth| truth.read(self, fence.job, 100_000));
             self.world.point();
         }
         self.world.truth(|truth| truth.lets_go(fence.job));

@@ -36,8 +36,6 @@ pub(crate) enum Flaw {
     AllIdempotent,
     /// Readers see a job's end in a transaction of its own, before its row.
     SplitEnd,
-    /// Workers are not fenced: a write without a lease is answered as if it had happened.
-    NoFence,
 }
 
 /// One world.

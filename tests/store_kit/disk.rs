@@ -1,4 +1,5 @@
 //! A disk in memory that knows what was synced, and makes images of what a power loss may leave.
+#![allow(dead_code, reason = "each test uses its own part")]
 
 use redb::StorageBackend;
 use std::collections::BTreeMap;
@@ -88,7 +89,6 @@ impl Disk {
     }
 
     /// What every reader of the living machine sees.
-    #[allow(dead_code, reason = "only the simulation kills without a power loss")]
     pub(crate) fn content(&self) -> Vec<u8> {
         self.platter.lock().unwrap().current.clone()
     }
