@@ -245,7 +245,8 @@ def check_job(server, world, job, deadline):
     if (ends[0][1] == "done") != (row.get("status") == "succeeded"):
         world.blame(f"{job} is {row.get('status')} and ends with {ends[0]}")
     check_frames(world, job, frames)
-    world.count("jobs " + row.get("status", "lost"))
+    code = (row.get("error") or {}).get("code")
+    world.count("jobs " + row.get("status", "lost") + (f": {code}" if row.get("status") == "failed" else ""))
     world.count("jobs resumed", row.get("attempt", 0) > 1)
 
 

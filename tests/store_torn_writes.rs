@@ -18,6 +18,9 @@ mod ledger;
 #[path = "store_torn_writes/loss.rs"]
 mod loss;
 #[cfg(test)]
+#[path = "store_torn_writes/split.rs"]
+mod split;
+#[cfg(test)]
 #[path = "store_torn_writes/workload.rs"]
 mod workload;
 
@@ -65,4 +68,13 @@ fn a_disk_whose_syncs_lie_is_caught() {
     let taken: u64 = losses.iter().map(Loss::taken).sum();
     println!("{caught} failures in {taken} images");
     assert!(caught as u64 * 2 > taken, "only {caught} of {taken} images were caught: the method cannot fail");
+}
+
+#[test]
+fn p4_an_end_split_into_two_transactions_is_caught() {
+    let count = |end| (1..=10).map(|seed| split::run(seed, end)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    let ((whole, wrong), (split, caught)) = (count(split::End::Whole), count(split::End::Split));
+    println!("{wrong} of {whole} images are inconsistent, {caught} of {split} when the end is split");
+    assert!(whole > 50 && wrong == 0, "{wrong} of {whole} images of an ordinary end are inconsistent");
+    assert!(caught * 10 > split, "only {caught} of {split} images of a split end were caught");
 }

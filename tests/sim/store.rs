@@ -115,7 +115,9 @@ impl Store for SimStore {
             Ok(leases) => self.world.truth(|truth| {
                 self.world
                     .tell(|| format!("leases {:?}", leases.iter().map(|l| l.job.id).collect::<Vec<_>>()));
-                leases.iter().for_each(|lease| truth.claimed(&self.inner, lease));
+                for lease in leases {
+                    truth.claimed(&self.inner, lease);
+                }
             }),
             Err(_) => drop(self.lost_claims.fetch_or(was_sent, Ordering::SeqCst)),
         }
@@ -160,11 +162,11 @@ impl Store for SimStore {
     }
 
     fn cancel(&self, user: UserId, job: JobId) -> Ticket<Option<Job>> {
-        resolved(self.write(&format!("cancel {}", job), |store| store.cancel(user, job)))
+        resolved(self.write(&format!("cancel {job}"), |store| store.cancel(user, job)))
     }
 
     fn probe(&self) -> Ticket<()> {
-        resolved(self.write("probe", |store| store.probe()))
+        resolved(self.write("probe", Store::probe))
     }
 
     fn job(&self, user: UserId, job: JobId) -> Result<Option<Job>, StoreError> {

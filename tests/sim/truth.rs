@@ -136,7 +136,9 @@ impl Truth {
         }
         let is_first = known.claims == 0;
         (known.epoch, known.claims, known.lease) = (job.epoch, known.claims + 1, Some(lease.stop.clone()));
-        wrong.into_iter().for_each(|what| self.blame(format!("{} {what}: {job:?}", job.id)));
+        for what in wrong {
+            self.blame(format!("{} {what}: {job:?}", job.id));
+        }
         self.check_turn(store, job);
         if is_first {
             self.check_order(job);
@@ -316,7 +318,9 @@ impl Truth {
     /// Holds every job against the store.
     pub(crate) fn check_all(&mut self, store: &RedbStore) {
         let all: Vec<_> = self.jobs.keys().copied().collect();
-        all.into_iter().for_each(|job| self.check(store, job));
+        for job in all {
+            self.check(store, job);
+        }
     }
 
     /// Nothing is left to do: so everything has to have ended.

@@ -187,7 +187,9 @@ impl World {
         }
         let life = self.life();
         self.truth(|truth| {
-            std::mem::take(&mut truth.touched).into_iter().for_each(|job| truth.check(&life.store, job));
+            for job in std::mem::take(&mut truth.touched) {
+                truth.check(&life.store, job);
+            }
         });
     }
 

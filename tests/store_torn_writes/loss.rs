@@ -86,7 +86,8 @@ impl Loss {
         }
     }
 
-    fn check(&self, image: Vec<u8>, known: &Ledger, seed: u64) -> Result<(), String> {
+    /// What is wrong with an image, if anything is.
+    pub(crate) fn check(&self, image: Vec<u8>, known: &Ledger, seed: u64) -> Result<(), String> {
         let ledger = Arc::new(Mutex::new(known.clone()));
         let again = (self.round == 1).then(|| Arc::new(Self::new(seed, ledger, 2)));
         let clock = HandClock::new();
