@@ -3,6 +3,7 @@
 #[cfg(test)]
 #[path = "store_contract/again.rs"]
 mod again;
+#[cfg(test)]
 #[path = "store_contract/backup.rs"]
 mod backup;
 #[cfg(test)]
@@ -32,6 +33,9 @@ mod order;
 #[cfg(test)]
 #[path = "store_contract/outbox.rs"]
 mod outbox;
+#[cfg(test)]
+#[path = "store_contract/race.rs"]
+mod race;
 #[cfg(test)]
 #[path = "store_contract/recovery.rs"]
 mod recovery;

@@ -1,4 +1,5 @@
 //! What the store's tests share: a clock that is set by hand, small jobs, and short ways to say common things.
+#![allow(dead_code, reason = "each test uses its own part")]
 
 use nanoclaw::domain::event::{Event, FailureCode, FinishReason, Record, StepKind};
 use nanoclaw::domain::id::{ConversationId, JobId, UserId};
