@@ -8,7 +8,7 @@ use crate::tools::SimTools;
 use crate::world::{Flaw, World};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::engine::worker::{Held, Tick, Worker};
-use nanoclaw::engine::{DriveLimits, Ports};
+use nanoclaw::engine::{Backoff, DriveLimits, Ports};
 use nanoclaw::ports::{Clock, Entropy, Model, StopFlag, Store, Toolbox};
 use nanoclaw::store::RedbStore;
 use nanoclaw::store::options::StoreOptions;
@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 const WORKERS: usize = 3;
-const LIMITS: DriveLimits = DriveLimits { model_failures: 3, history_messages: 20 };
+const LIMITS: DriveLimits =
+    DriveLimits { model_failures: 3, history_messages: 20, backoff: Backoff { first_s: 5, longest_s: 60 } };
 /// In one world of so many, deltas linger and merge; in the others every write is waited for, so that one seed is one
 /// course of events.
 const LINGERING: u64 = 8;

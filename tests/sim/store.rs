@@ -5,10 +5,12 @@ use crate::fate::Doom;
 use crate::world::{Flaw, World};
 use nanoclaw::domain::event::{Event, Numbered, Record};
 use nanoclaw::domain::id::{JobId, UserId};
+use nanoclaw::domain::idempotency::OnceKey;
 use nanoclaw::domain::job::{Ending, Job};
 use nanoclaw::domain::message::Message;
 use nanoclaw::ports::{
-    EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, StopFlag, Store, StoreError, Ticket, Urgency,
+    EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Once, StopFlag, Store, StoreError, Ticket,
+    Urgency,
 };
 use nanoclaw::store::RedbStore;
 use std::collections::BTreeMap;
@@ -103,6 +105,24 @@ impl Store for SimStore {
             self.world.truth(|truth| jobs.iter().for_each(|job| truth.offer(job)));
             store.submit(jobs)
         }))
+    }
+
+    fn submit_once(&self, job: NewJob, key: OnceKey) -> Ticket<Once<Job>> {
+        resolved(self.write("submit once", |store| {
+            self.world.truth(|truth| truth.offer(&job));
+            store.submit_once(job, key)
+        }))
+    }
+
+    fn postpone(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
+        self.world.truth(|truth| truth.lets_go(fence.job));
+        let result =
+            self.write(&format!("postpone {}", fence.job), |store| store.postpone(fence, reason, delay_ms));
+        self.leave(fence, result, false)
+    }
+
+    fn retry(&self, user: UserId, job: JobId) -> Ticket<Option<Job>> {
+        resolved(self.write(&format!("retry {job}"), |store| store.retry(user, job)))
     }
 
     fn claim(&self, max: usize) -> Ticket<Vec<Lease>> {
