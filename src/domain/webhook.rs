@@ -112,7 +112,7 @@ impl fmt::Debug for WebhookUrl {
     }
 }
 
-/// What a report is about.
+/// What has an end that can be reported, or was made of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "id", rename_all = "lowercase")]
 pub enum Subject {

@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::sync::Arc;
 
 #[derive(Serialize)]
-struct Deleted {
+struct Gone {
     id: JobId,
     object: &'static str,
     deleted: bool,
@@ -27,7 +27,7 @@ pub(crate) async fn delete(door: &Arc<Door>, call: &Call, id: &str) -> Result<Re
     match door.room.store.delete(call.user, id).await {
         Err(StoreError::WrongState { status }) => Err(Error::NotEnded(status)),
         Ok(false) => Err(Error::NotFound("job")),
-        Ok(true) => Ok(reply::json(StatusCode::OK, &Deleted { id, object: "job.deleted", deleted: true })),
+        Ok(true) => Ok(reply::json(StatusCode::OK, &Gone { id, object: "job.deleted", deleted: true })),
         Err(error) => Err(error.into()),
     }
 }

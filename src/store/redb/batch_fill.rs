@@ -4,13 +4,13 @@
 use super::act::{Act, SMALL};
 use super::batch_row::{BatchRow, LineRow};
 use super::keys::{LineBytes, LineKey, OwnedBatchKey};
-use super::once::Effect;
 use super::submit::spec_bytes;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::batch::{Batch, BatchCounts, BatchStatus};
 use crate::domain::id::{BatchId, JobId};
 use crate::domain::idempotency::OnceKey;
+use crate::domain::webhook::Subject;
 use crate::ports::{NewBatch, NewLine, Once, StoreError};
 
 /// These lines, from this number on.
@@ -77,18 +77,18 @@ impl Act for Accept {
         let NewBatch { id, user, .. } = self.batch;
         if let Some(key) = &self.key {
             match transaction.recall(user, key)? {
-                Some(Effect::Batch(before)) => {
+                Some(Subject::Batch(before)) => {
                     let before = transaction.find_batch(before)?.ok_or(StoreError::KeySpent)?;
                     transaction.abandon(id)?;
                     return Ok(Once::Before(before.batch));
                 }
-                Some(Effect::Job(_)) => return Err(StoreError::KeyReused),
+                Some(Subject::Job(_)) => return Err(StoreError::KeyReused),
                 None => {}
             }
         }
         transaction.make_room(u64::from(self.batch.lines))?;
         if let Some(key) = &self.key {
-            transaction.remember(user, key, Effect::Batch(id))?;
+            transaction.remember(user, key, Subject::Batch(id))?;
         }
         transaction.accept_batch(&self.batch).map(Once::New)
     }

@@ -1,6 +1,7 @@
 //! Webhooks on their way. Owns their keys and the one way to change a row, which keeps row, due list, owner's list and
 //! expiry in step; refuses to know what follows from a try.
 
+use super::keys::{Cut, join};
 use super::schema::Tables;
 use super::transaction::Transaction;
 use super::value;
@@ -23,27 +24,18 @@ const SWEEP: usize = 16;
 
 /// The key of something at a time.
 pub(super) fn time_key(at_ms: u64, id: DeliveryId) -> DeliveryTimeBytes {
-    let mut key = [0; 24];
-    for (slot, byte) in key.iter_mut().zip(at_ms.to_be_bytes().into_iter().chain(id.to_bytes())) {
-        *slot = byte;
-    }
-    key
+    join(&[&at_ms.to_be_bytes(), &id.to_bytes()])
 }
 
 /// The time and the id inside an encoded key.
 pub(super) fn time_of(key: &DeliveryTimeBytes) -> (u64, DeliveryId) {
-    let (time, id) = key.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
-    (u64::from_be_bytes(*time), DeliveryId::from_bytes(id.try_into().unwrap_or_default()))
+    let mut cut = Cut(key);
+    (cut.u64(), DeliveryId::from_bytes(cut.take()))
 }
 
 /// The key of a delivery in its owner's list.
 pub(super) fn owned_key(user: UserId, state: DeliveryState, id: DeliveryId) -> DeliveryOwnerBytes {
-    let mut key = [0; 21];
-    let bytes = user.0.to_be_bytes().into_iter().chain([state_byte(state)]).chain(id.to_bytes());
-    for (slot, byte) in key.iter_mut().zip(bytes) {
-        *slot = byte;
-    }
-    key
+    join(&[&user.0.to_be_bytes(), &[state_byte(state)], &id.to_bytes()])
 }
 
 /// The id inside an encoded key.

@@ -6,9 +6,10 @@ use super::keys::{OnceDueKey, OnceRef};
 use super::submit::spec_bytes;
 use super::transaction::Transaction;
 use super::value;
-use crate::domain::id::{BatchId, JobId, UserId};
+use crate::domain::id::{JobId, UserId};
 use crate::domain::idempotency::OnceKey;
 use crate::domain::job::Job;
+use crate::domain::webhook::Subject;
 use crate::ports::{NewJob, Once, StoreError};
 use redb::ReadableTable;
 use serde::{Deserialize, Serialize};
@@ -16,21 +17,11 @@ use serde::{Deserialize, Serialize};
 /// Keys that one request forgets at most: more than one, so that they cannot pile up.
 const FORGOTTEN: usize = 8;
 
-/// What came of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Effect {
-    /// This job.
-    Job(JobId),
-    /// This batch.
-    Batch(BatchId),
-}
-
 /// What is remembered of a key.
 #[derive(Debug, Serialize, Deserialize)]
 struct Seen {
     fingerprint: [u8; 32],
-    effect: Effect,
+    effect: Subject,
     until_ms: u64,
 }
 
@@ -45,14 +36,14 @@ impl Act for SubmitOnce {
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Once<Job>, StoreError> {
         match transaction.recall(self.job.user, &self.key)? {
-            Some(Effect::Job(id)) => match transaction.find_row(id)? {
+            Some(Subject::Job(id)) => match transaction.find_row(id)? {
                 Some(row) => Ok(Once::Before(row.job)),
                 None => Err(StoreError::KeySpent),
             },
-            Some(Effect::Batch(_)) => Err(StoreError::KeyReused),
+            Some(Subject::Batch(_)) => Err(StoreError::KeyReused),
             None => {
                 transaction.make_room(1)?;
-                transaction.remember(self.job.user, &self.key, Effect::Job(self.job.id))?;
+                transaction.remember(self.job.user, &self.key, Subject::Job(self.job.id))?;
                 Ok(Once::New(transaction.accept(&self.job)?))
             }
         }
@@ -69,7 +60,7 @@ impl Act for SubmitOnce {
 
 impl Transaction<'_> {
     /// What came of the request that this key was first used for.
-    pub(super) fn recall(&self, user: UserId, key: &OnceKey) -> Result<Option<Effect>, StoreError> {
+    pub(super) fn recall(&self, user: UserId, key: &OnceKey) -> Result<Option<Subject>, StoreError> {
         let Some(bytes) = self.tables.once.get(&OnceRef { user, key: key.key }.encode())? else {
             return Ok(None);
         };
@@ -82,7 +73,12 @@ impl Transaction<'_> {
     }
 
     /// Remembers a key, and forgets some whose time is over.
-    pub(super) fn remember(&mut self, user: UserId, key: &OnceKey, effect: Effect) -> Result<(), StoreError> {
+    pub(super) fn remember(
+        &mut self,
+        user: UserId,
+        key: &OnceKey,
+        effect: Subject,
+    ) -> Result<(), StoreError> {
         self.forget_keys()?;
         let until_ms = self.now_ms.saturating_add(self.bounds.idempotency_ms);
         let place = OnceRef { user, key: key.key };

@@ -6,7 +6,7 @@ use super::schema::{DELAYED, JOBS, LOG, OUTPUTS, OWNED, READY};
 use super::value;
 use crate::domain::event::{Event, Numbered, Record};
 use crate::domain::id::JobId;
-use crate::domain::job::{Job, JobStatus};
+use crate::domain::job::JobStatus;
 use crate::ports::{EventPage, JobPage, JobQuery, StoreError};
 use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata};
 
