@@ -16,6 +16,9 @@ use std::process::{Child, Command, Stdio};
 const TOOL_JOB: &str = "tool: calculator {\"expression\": \"17*23\"}\n\
 tool: execute_python {\"code\": \"import math\\nprint('the sandbox says', math.factorial(20))\"}";
 
+/// The demonstration writes little and removes it: a disk that is nearly full need not stop it.
+const CONFIGURATION: &str = "limits: {disk_free_bytes: 0, disk_free_percent: 0}\n";
+
 /// A job that streams for two seconds.
 const STREAM_JOB: &str = "stream: 40 words, 50 ms";
 
@@ -159,7 +162,8 @@ impl TempDir {
     fn create(clock: &dyn Clock) -> Result<Self, CliError> {
         let name = format!("nanoclaw-demo-{}-{}", std::process::id(), clock.now_ms());
         let path = std::env::temp_dir().join(name);
-        let made = std::fs::create_dir(&path).and_then(|()| std::fs::write(path.join("config.yml"), "{}\n"));
+        let made =
+            std::fs::create_dir(&path).and_then(|()| std::fs::write(path.join("config.yml"), CONFIGURATION));
         made.map_err(|e| CliError::failed(format!("cannot make '{}': {e}", path.display())))?;
         Ok(Self(path))
     }
