@@ -37,6 +37,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("hyper_util", &["http"]),
     ("ureq", &["llm", "cli"]),
     ("clap", &["cli"]),
+    ("indicatif", &["cli"]),
     ("figment", &["config"]),
     ("jsonschema", &["tools"]),
     ("nanoclaw_sandbox", &["tools", "config", "app", "cli", "main"]),

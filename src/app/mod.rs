@@ -22,6 +22,7 @@ use probes::StoreProbe;
 pub use proof::Announce;
 use proof::SandboxProof;
 use signals::StopSignals;
+pub use signals::{INTERRUPTED_EXIT, on_interrupt};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;

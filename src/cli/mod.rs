@@ -1,6 +1,7 @@
 //! The command line: one file a command. Owns the arguments and the exit codes; refuses to do what a room does.
 
 mod ask;
+mod batch;
 mod client;
 mod completions;
 mod configuration;
@@ -14,6 +15,7 @@ mod logging;
 mod render;
 mod serve;
 mod terminal;
+mod wire;
 
 use crate::app::system::SystemClock;
 use crate::config::{Config, ConfigError, Sources};
@@ -66,10 +68,14 @@ enum Command {
     Ask(ask::AskArgs),
     /// Stream a job's events, from the start or after an event
     Tail(ask::TailArgs),
+    /// Run a file of jobs and fetch the results; an interrupted call is picked up by the same command
+    Batch(batch::BatchArgs),
     /// List jobs, newest first
     Jobs(jobs::JobsArgs),
     /// End a job
     Cancel(jobs::CancelArgs),
+    /// Run a failed job again from its last recorded step, and stream it
+    Retry(ask::RetryArgs),
     /// Run a program in the sandbox, without a server
     Exec(exec::ExecArgs),
     /// Say what works on this machine, what does not, and what to do about it
@@ -116,8 +122,12 @@ impl Command {
             Self::Demo => demo::demo(&clock, terminal).map(done),
             Self::Ask(args) => ask::ask(&client()?, &clock, args, terminal).map(done),
             Self::Tail(args) => ask::tail(&client()?, &clock, args, terminal).map(done),
+            Self::Batch(args) => {
+                batch::batch(&client()?, common.sources(Vec::new()).state_home(), args, terminal)
+            }
             Self::Jobs(args) => jobs::list(&client()?, args, terminal).map(done),
             Self::Cancel(args) => jobs::cancel(&client()?, args, terminal).map(done),
+            Self::Retry(args) => ask::retry(&client()?, &clock, args, terminal).map(done),
             Self::Exec(args) => exec::exec(common.load(Vec::new())?.code_execution, args, terminal),
             Self::Doctor(args) => doctor::doctor(&common.load(Vec::new()), args, terminal),
             Self::Config(command) => {
@@ -134,7 +144,11 @@ impl Everywhere {
         if let Some(dir) = &self.data_dir {
             flags.push(("data_dir".to_owned(), dir.display().to_string()));
         }
-        Config::load(&Sources::of_process(self.config.clone(), flags)).map_err(|error| refuse(&error))
+        Config::load(&self.sources(flags)).map_err(|error| refuse(&error))
+    }
+
+    fn sources(&self, flags: Vec<(String, String)>) -> Sources {
+        Sources::of_process(self.config.clone(), flags)
     }
 }
 
