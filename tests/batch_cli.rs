@@ -11,14 +11,18 @@ mod support;
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use support::upstream::{Answer, Upstream};
 use support::{Server, command};
 
-/// A job that takes a while, but not for ever: ten seconds.
-const SLOW: &str = "stream: 100 words, 100 ms";
+/// Takes six seconds: whatever a test does meanwhile is done by then, also on a slow machine.
+const SLOW: &str = "stream: 60 words, 100 ms";
+
+/// Takes as long as a test may take.
+const ENDLESS: &str = "stream: 900 words, 100 ms";
 
 struct Ran {
     code: i32,
@@ -152,7 +156,7 @@ fn results_come_in_input_order_and_talk_stays_out_of_them() {
 #[test]
 fn an_output_file_appears_whole_and_json_is_the_batch() {
     let (server, home) = (Server::start(), Home::new());
-    home.file(lines(&["stream: 30 words, 100 ms", "quick"]));
+    home.file(lines(&[SLOW, "quick"]));
     std::fs::write(home.path("out.jsonl"), "old").expect("written");
     let call = home.batch(&server.url, &["jobs.jsonl", "-o", "out.jsonl", "--json"]);
     let (child, id) = accepted(call);
@@ -176,8 +180,7 @@ fn an_output_file_appears_whole_and_json_is_the_batch() {
 #[test]
 fn failed_lines_are_counted_and_make_the_command_fail() {
     let (server, home) = (Server::start(), Home::new());
-    let hopeless =
-        json!({"custom_id": "late", "body": {"input": "stream: 600 words, 100 ms", "timeout_s": 1}});
+    let hopeless = json!({"custom_id": "late", "body": {"input": ENDLESS, "timeout_s": 1}});
     home.file(format!("{}{hopeless}\n", lines(&["a", "b"])));
     let ran = home.run(&server.url, &["jobs.jsonl"]);
     assert_eq!(ran.code, 1, "{}", ran.err);
@@ -238,7 +241,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_sent() {
 #[test]
 fn p1_a_client_killed_while_it_waits_picks_up_the_same_batch() {
     let (server, home) = (Server::start(), Home::new());
-    home.file(lines(&["stream: 20 words, 100 ms", "a", "b", "c"]));
+    home.file(lines(&[SLOW, "a", "b", "c"]));
     let call = home.batch(&server.url, &["jobs.jsonl", "-o", "out"]);
     let (mut child, id) = accepted(call);
     child.kill().expect("kill -9");
@@ -319,7 +322,7 @@ fn stdin_is_a_file_like_any_other() {
 #[test]
 fn ctrl_c_leaves_the_batch_running_or_cancels_it() {
     let (server, home) = (Server::start(), Home::new());
-    home.file(lines(&[SLOW]));
+    home.file(lines(&[ENDLESS]));
     let (mut child, id) = accepted(home.batch(&server.url, &["jobs.jsonl"]));
     signal(&child, rustix::process::Signal::INT);
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
@@ -349,7 +352,7 @@ struct Fixed {
 
 impl Fixed {
     fn start() -> Self {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr());
+        let listener = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr());
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::write(dir.path().join("config.yml"), "").expect("written");
         let mut server = Self { dir, port: listener.expect("a port").port(), child: None };
@@ -394,7 +397,7 @@ impl Drop for Fixed {
 #[test]
 fn p1_a_server_killed_while_a_client_waits_comes_back_and_all_ends_well() {
     let (mut server, home) = (Fixed::start(), Home::new());
-    home.file(lines(&["stream: 30 words, 100 ms", "a", "b"]));
+    home.file(lines(&[SLOW, "a", "b"]));
     let mut call = home.batch(&server.url(), &["jobs.jsonl", "-o", "out"]);
     let mut child = call.spawn().expect("it starts");
     let mut err = BufReader::new(child.stderr.take().expect("its stderr"));
@@ -413,6 +416,50 @@ fn p1_a_server_killed_while_a_client_waits_comes_back_and_all_ends_well() {
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
     let results = std::fs::read_to_string(home.path("out")).expect("results");
     assert_eq!(custom_ids(&results), ["line-0", "line-1", "line-2"]);
+}
+
+/// Stands between a client and a server. Each connection passes on so many bytes in either direction, then it is cut;
+/// connections beyond the list are left alone.
+fn cutter(server: &Server, cuts: Vec<(u64, u64)>) -> String {
+    let target = server.url.trim_start_matches("http://").to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let pass = |from: &TcpStream, to: &TcpStream, most: u64| {
+        let (from, mut to) = (from.try_clone().expect("a twin"), to.try_clone().expect("a twin"));
+        std::thread::spawn(move || {
+            let mut some = (&from).take(most);
+            let copied = std::io::copy(&mut some, &mut to);
+            let one_more = (&from).read(&mut [0]); // the cut comes when somebody says more than that
+            drop((copied, one_more, from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both)));
+        });
+    };
+    std::thread::spawn(move || {
+        for (number, client) in listener.incoming().enumerate() {
+            let (client, server) =
+                (client.expect("a client"), TcpStream::connect(&target).expect("the server"));
+            let (up, down) = cuts.get(number).copied().unwrap_or((u64::MAX, u64::MAX));
+            pass(&client, &server, up);
+            pass(&server, &client, down);
+        }
+    });
+    url
+}
+
+#[test]
+fn p1_connections_cut_in_the_upload_the_answer_and_the_results_cost_nothing() {
+    let (server, home) = (Server::start(), Home::new());
+    let inputs: Vec<String> = (0..60).map(|n| format!("{n} {}", "x".repeat(10_000))).collect();
+    home.file(lines(&inputs.iter().map(String::as_str).collect::<Vec<_>>()));
+    let whole = u64::MAX;
+    // In the middle of the upload; the answer to it; in the middle of the results.
+    let url = cutter(&server, vec![(200_000, whole), (whole, 0), (whole, 100_000)]);
+    let ran = home.run(&url, &["jobs.jsonl"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(custom_ids(&ran.out), (0..60).map(|n| format!("line-{n}")).collect::<Vec<_>>());
+    assert_eq!(jobs(&server), 60, "each line ran once");
+    assert_eq!(ran.err.matches("the server is away").count(), 2, "once for each outage: {}", ran.err);
+    assert!(ran.err.contains("results broke off"), "{}", ran.err);
+    assert!(ran.out.len() > 100_000, "long enough to be cut");
 }
 
 #[test]
