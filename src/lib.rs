@@ -1,11 +1,12 @@
 //! The map of the crate. Each module says what it owns and what it refuses; ARCHITECTURE.md shows how they meet.
 //!
-//! Direction of knowledge: `domain` ← `ports` ← { `store`, `engine`, `llm`, `tools`, `http` } ← `config` ← `app` ← `cli`.
+//! Direction of knowledge: `domain` ← `ports` ← { `store`, `engine`, `llm`, `tools`, `http`, `courier` } ← `config` ← `app` ← `cli`.
 //! Siblings never import each other; a style test in `tests/` holds this.
 
 pub mod app;
 pub mod cli;
 pub mod config;
+pub mod courier;
 pub mod domain;
 pub mod engine;
 pub mod http;

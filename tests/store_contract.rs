@@ -4,6 +4,9 @@
 #[path = "store_contract/again.rs"]
 mod again;
 #[cfg(test)]
+#[path = "store_contract/backup.rs"]
+mod backup;
+#[cfg(test)]
 #[path = "store_contract/batches.rs"]
 mod batches;
 #[cfg(test)]
@@ -28,8 +31,17 @@ mod migration;
 #[path = "store_contract/order.rs"]
 mod order;
 #[cfg(test)]
+#[path = "store_contract/outbox.rs"]
+mod outbox;
+#[cfg(test)]
+#[path = "store_contract/race.rs"]
+mod race;
+#[cfg(test)]
 #[path = "store_contract/recovery.rs"]
 mod recovery;
+#[cfg(test)]
+#[path = "store_contract/retention.rs"]
+mod retention;
 #[cfg(test)]
 #[path = "store_contract/rig.rs"]
 mod rig;

@@ -25,9 +25,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("llm", &["domain", "ports"]),
     ("tools", &["domain", "ports"]),
     ("http", &["domain", "ports"]),
-    ("config", &["domain", "ports", "store", "llm", "tools", "http", "engine"]),
-    ("app", &["domain", "ports", "store", "engine", "llm", "tools", "http", "config"]),
-    ("cli", &["domain", "ports", "store", "engine", "llm", "tools", "http", "config", "app"]),
+    ("courier", &["domain", "ports"]),
+    ("config", &["domain", "ports", "store", "llm", "tools", "http", "engine", "courier"]),
+    ("app", &["domain", "ports", "store", "engine", "llm", "tools", "http", "courier", "config"]),
+    ("cli", &["domain", "ports", "store", "engine", "llm", "tools", "http", "courier", "config", "app"]),
 ];
 
 /// External crates that only these rooms may name.
@@ -35,7 +36,10 @@ const CRATES: &[(&str, &[&str])] = &[
     ("redb", &["store"]),
     ("hyper", &["http"]),
     ("hyper_util", &["http"]),
-    ("ureq", &["llm", "cli"]),
+    ("ureq", &["llm", "cli", "courier"]),
+    ("hmac", &["courier"]),
+    ("sha2", &["courier", "http", "store"]),
+    ("base64", &["courier"]),
     ("clap", &["cli"]),
     ("indicatif", &["cli"]),
     ("figment", &["config"]),

@@ -6,8 +6,11 @@ mod process;
 mod proof;
 mod signals;
 pub mod system;
+mod webhooks;
 
 use crate::config::{Config, Listen};
+use crate::courier::{self, BadSecret};
+use crate::domain::address::{AddressPolicy, BadRange};
 use crate::domain::id::IdMint;
 use crate::engine::pool::{Pool, PoolError};
 use crate::engine::timekeeper::{TimePorts, Timekeeping};
@@ -16,6 +19,7 @@ use crate::http::{Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
 use crate::ports::{Clock, Entropy, Probe};
 use crate::store::RedbStore;
+use crate::store::options::StoreOptions;
 use crate::tools::{BadBashOption, BashRules, Bounds, Executor, ToolDeps, registered};
 use nanoclaw_sandbox::Sandbox;
 use probes::StoreProbe;
@@ -23,7 +27,7 @@ pub use proof::Announce;
 use proof::SandboxProof;
 use signals::StopSignals;
 pub use signals::{INTERRUPTED_EXIT, on_interrupt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use system::{SystemClock, SystemEntropy};
@@ -41,6 +45,9 @@ const BLOCKING_THREADS: usize = 16;
 
 /// Time that streams get to end after the workers have drained.
 const CLOSING_TIME: Duration = Duration::from_secs(3);
+
+/// Time that webhooks under way get after the workers have drained; others are sent after the next start.
+const LEAVING_TIME: Duration = Duration::from_secs(1);
 
 /// Time that connections get to be cut off.
 const ABORTING_TIME: Duration = Duration::from_secs(1);
@@ -74,6 +81,18 @@ pub enum AppError {
     /// The workers.
     #[error(transparent)]
     Workers(#[from] PoolError),
+    /// The threads for webhooks.
+    #[error(transparent)]
+    Courier(#[from] courier::PoolError),
+    /// What webhooks are signed with.
+    #[error("cannot use the secret for webhooks: {0}")]
+    WebhookSecret(std::io::Error),
+    /// A secret of the configuration, which it should have refused.
+    #[error("webhooks.secrets {0}")]
+    BadSecret(BadSecret),
+    /// An address of the configuration, which it should have refused.
+    #[error("webhooks.allow_private_addresses {0}")]
+    BadRange(BadRange),
     /// The socket.
     #[error("cannot listen on {listen}: {source}")]
     Listen {
@@ -94,6 +113,7 @@ pub struct App {
     stages: Stages,
     serving: JoinHandle<()>,
     pool: Pool,
+    couriers: courier::Pool,
     timekeeping: Timekeeping,
     store: Arc<RedbStore>,
     bound: Bound,
@@ -112,6 +132,7 @@ impl App {
         let model = Arc::new(Router::new(config.models.clone(), &config.limits)?);
         let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
         let tools = Arc::new(executor(config, &sandbox)?);
+        let addresses = webhooks::policy(config)?;
         let store = open_store(config, &clock)?;
         let runtime = start_runtime()?;
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
@@ -127,6 +148,7 @@ impl App {
             },
         };
         let proof = SandboxProof::begin(sandbox, announce).map_err(AppError::Runtime)?;
+        let couriers = webhooks::start(config, &ports, &store, addresses.clone())?;
         let pool = Pool::start(config.workers, &ports, limits)?;
         let timekeeping = keep_time(&store, &ports).map_err(AppError::Runtime)?;
         let probes: Vec<Box<dyn Probe>> = vec![
@@ -135,10 +157,10 @@ impl App {
             Box::new(proof.probe()),
         ];
         let (stages, shutdown) = Stages::new();
-        let room = Arc::new(room(config, &ports, &store, probes));
+        let room = Arc::new(room(config, &ports, &store, probes, addresses));
         let serving = runtime.spawn(serve(listener, room, shutdown));
         let drain = Duration::from_secs(config.limits.drain_s);
-        Ok(Self { runtime, signals, stages, serving, pool, timekeeping, store, bound, drain })
+        Ok(Self { runtime, signals, stages, serving, pool, couriers, timekeeping, store, bound, drain })
     }
 
     /// Where clients come in.
@@ -155,8 +177,10 @@ impl App {
         process::notify_stopping();
         self.signals.exit_on_next(&self.runtime);
         self.stages.advance(Stage::Draining);
+        self.couriers.stop();
         self.timekeeping.end();
         self.pool.drain(self.drain);
+        self.couriers.join(LEAVING_TIME);
         self.stages.advance(Stage::Closing);
         let closing = {
             let _context = self.runtime.enter();
@@ -171,11 +195,16 @@ impl App {
     }
 }
 
+/// Makes the data directory, for its owner alone.
+pub fn provide_data_dir(dir: &Path) -> Result<(), AppError> {
+    process::make_private(dir).map_err(|source| AppError::DataDir { path: dir.to_owned(), source })
+}
+
 fn open_store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<RedbStore>, AppError> {
-    let path = config.data_dir.clone();
-    process::make_private(&path).map_err(|source| AppError::DataDir { path, source })?;
+    provide_data_dir(&config.data_dir)?;
     let file = config.data_dir.join(STORE_FILE);
-    Ok(RedbStore::open(&file, &config.store, &config.limits, Arc::clone(clock))?)
+    let options = StoreOptions { retention: config.retention.clone(), ..config.store.clone() };
+    Ok(RedbStore::open(&file, &options, &config.limits, Arc::clone(clock))?)
 }
 
 fn keep_time(store: &Arc<RedbStore>, ports: &Ports) -> std::io::Result<Timekeeping> {
@@ -204,11 +233,20 @@ fn listen(runtime: &Runtime, wanted: &Listen) -> Result<Listener, AppError> {
     bound.map_err(|source| AppError::Listen { listen: wanted.to_string(), source })
 }
 
-fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, probes: Vec<Box<dyn Probe>>) -> Room {
+fn room(
+    config: &Config,
+    ports: &Ports,
+    store: &Arc<RedbStore>,
+    probes: Vec<Box<dyn Probe>>,
+    addresses: AddressPolicy,
+) -> Room {
     Room {
+        outbox: Arc::<RedbStore>::clone(store),
+        addresses,
         store: Arc::clone(&ports.store),
         batches: Arc::<RedbStore>::clone(store),
         schedules: Arc::<RedbStore>::clone(store),
+        backup: Arc::<RedbStore>::clone(store),
         clock: Arc::clone(&ports.clock),
         entropy: Arc::clone(&ports.entropy),
         mint: IdMint::default(),

@@ -23,6 +23,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a stream of results may be silent.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// A file's size and its content.
+pub(super) type Download = (Option<u64>, Box<dyn Read>);
+
 /// A server, as the commands see it.
 #[derive(Debug, Clone)]
 pub(super) struct Client {
@@ -67,11 +70,6 @@ impl Client {
         let connector = DefaultConnector::new().chain(Hearing);
         let agent = ureq::Agent::with_parts(config, connector, DefaultResolver::default());
         Ok(Self { base: base.trim_end_matches('/').to_owned(), agent })
-    }
-
-    /// The server's URL, without a slash at its end.
-    pub(super) fn base(&self) -> &str {
-        &self.base
     }
 
     /// Whether anybody answers there, whatever the answer.
@@ -156,6 +154,23 @@ impl Client {
                 CliError::failed("the server answered with something that is no event stream")
             }))),
         }
+    }
+
+    /// Where the server is said to be.
+    pub(super) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Opens a file of the server and tells its size, if the server does; `None` when nobody answers at all.
+    pub(super) fn download(&self, path: &str) -> Result<Option<Download>, CliError> {
+        let Ok(response) = self.agent.get(self.url(path)).call() else { return Ok(None) };
+        if response.status().as_u16() != 200 {
+            let refused = self.read_json(response).err();
+            return Err(refused.unwrap_or_else(|| CliError::failed("the server answered with no file")));
+        }
+        let body = response.into_body();
+        let bytes = body.content_length();
+        Ok(Some((bytes, Box::new(body.into_reader()))))
     }
 
     fn url(&self, path: &str) -> String {

@@ -1,6 +1,7 @@
 //! The command line: one file a command. Owns the arguments and the exit codes; refuses to do what a room does.
 
 mod ask;
+mod backup;
 mod batch;
 mod client;
 mod completions;
@@ -76,6 +77,10 @@ enum Command {
     Cancel(jobs::CancelArgs),
     /// Run a failed job again from its last recorded step, and stream it
     Retry(ask::RetryArgs),
+    /// Copy the whole store into a file, whether the server runs or not
+    Backup(backup::BackupArgs),
+    /// Make a backup the store again; the server has to be stopped
+    Restore(backup::RestoreArgs),
     /// Run a program in the sandbox, without a server
     Exec(exec::ExecArgs),
     /// Say what works on this machine, what does not, and what to do about it
@@ -128,6 +133,12 @@ impl Command {
             Self::Jobs(args) => jobs::list(&client()?, args, terminal).map(done),
             Self::Cancel(args) => jobs::cancel(&client()?, args, terminal).map(done),
             Self::Retry(args) => ask::retry(&client()?, &clock, args, terminal).map(done),
+            Self::Backup(args) => {
+                backup::backup(&client()?, || common.load(Vec::new()), args, terminal).map(done)
+            }
+            Self::Restore(args) => {
+                backup::restore(&common.load(Vec::new())?, &clock, args, terminal).map(done)
+            }
             Self::Exec(args) => exec::exec(common.load(Vec::new())?.code_execution, args, terminal),
             Self::Doctor(args) => doctor::doctor(&common.load(Vec::new()), args, terminal),
             Self::Config(command) => {

@@ -53,6 +53,13 @@ impl Terminal {
         drop(self.err.lock().write_all(line.as_bytes()));
     }
 
+    /// How far something is: one line that is written over, on a terminal alone.
+    pub(super) fn progress(&self, text: &str) {
+        if self.err.is_terminal() {
+            drop(self.err.lock().write_all(format!("\r{text}\x1b[K").as_bytes()));
+        }
+    }
+
     /// A line of talk. Talk that cannot be heard is no failure.
     pub(super) fn say(&self, text: &str) {
         let dim = Style::new().dimmed();

@@ -168,7 +168,7 @@ fn shown(found: &Actual) -> String {
 }
 
 fn is_secret(path: &[String]) -> bool {
-    path.last().is_some_and(|name| name.ends_with("key") || name.ends_with("token"))
+    path.iter().any(|name| name.ends_with("key") || name.ends_with("token") || name == "secrets")
 }
 
 /// `models`, `0`, `id` as `models[0].id`.

@@ -9,6 +9,7 @@ use serde_json::Value;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
+const EIB: u64 = 1 << 60;
 const DAY_S: u64 = 86_400;
 
 /// A number's name, its least and its most.
@@ -44,6 +45,8 @@ pub(crate) const LIMITS: &[Range] = &[
     ("job_backoff_s", 0, DAY_S),
     ("job_backoff_max_s", 0, 7 * DAY_S),
     ("schedules", 0, 1_000_000),
+    ("disk_free_bytes", 0, EIB),
+    ("disk_free_percent", 0, 100),
     ("job_timeout_s", 1, 30 * DAY_S),
     ("job_timeout_max_s", 1, 30 * DAY_S),
     ("output_bytes", KIB, GIB),
@@ -84,6 +87,9 @@ pub(crate) const LEVEL: &[Range] = &[
     ("stderr_bytes", 0, 64 * MIB),
 ];
 
+/// Keys of `webhooks:`.
+pub(crate) const WEBHOOKS: &[Range] = &[("timeout_s", 1, 300)];
+
 /// Keys of `code_execution:` itself.
 pub(crate) const SANDBOX: &[Range] = &[("max_parallel", 1, 1_024), ("max_timeout_ms", 1, 3_600_000)];
 
@@ -93,6 +99,7 @@ impl Problems {
         self.within("", raw, TOP);
         self.within("limits.", &raw.limits, LIMITS);
         self.within("store.", &raw.store, STORE);
+        self.within("webhooks.", &raw.webhooks, WEBHOOKS);
         self.within("code_execution.", &raw.code_execution, SANDBOX);
         let levels = &raw.code_execution.levels;
         for (name, level) in [

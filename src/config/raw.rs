@@ -2,9 +2,10 @@
 //! that no room owns; refuses judgement (`validate` has it).
 
 use super::log::LogOptions;
+use crate::courier::options::WebhookOptions;
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
-use crate::store::options::StoreOptions;
+use crate::store::options::{RetentionOptions, StoreOptions};
 use crate::tools::BashOptions;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -35,10 +36,14 @@ pub struct RawConfig {
     pub code_execution: nanoclaw_sandbox::Options,
     /// What the operator says about commands.
     pub bash: BashOptions,
+    /// How ends are reported.
+    pub webhooks: WebhookOptions,
     /// The bounds of P8.
     pub limits: Limits,
     /// The store's own options.
     pub store: StoreOptions,
+    /// What becomes of jobs that have ended.
+    pub retention: RetentionOptions,
     /// What is logged.
     pub log: LogOptions,
 }
@@ -57,8 +62,10 @@ impl Default for RawConfig {
             tool_max_workers: 4,
             code_execution: nanoclaw_sandbox::Options::default(),
             bash: BashOptions::default(),
+            webhooks: WebhookOptions::default(),
             limits: Limits::default(),
             store: StoreOptions::default(),
+            retention: RetentionOptions::default(),
             log: LogOptions::default(),
         }
     }

@@ -1,6 +1,6 @@
 //! The configuration as operators meet it: files, variables, flags, and the words of the errors.
 
-use super::ranges::{LEVEL, LIMITS, SANDBOX, STORE, TOP};
+use super::ranges::{LEVEL, LIMITS, SANDBOX, STORE, TOP, WEBHOOKS};
 use super::*;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -252,6 +252,7 @@ fn every_number_has_a_range() {
         ("", TOP),
         ("/limits", LIMITS),
         ("/store", STORE),
+        ("/webhooks", WEBHOOKS),
         ("/code_execution", SANDBOX),
         ("/code_execution/levels/strict", LEVEL),
     ] {
@@ -261,4 +262,19 @@ fn every_number_has_a_range() {
         found.sort_unstable();
         assert_eq!(listed, found, "numbers of '{pointer}' and their ranges");
     }
+}
+
+#[test]
+fn a_time_has_its_unit_or_is_never() {
+    let config =
+        load("config.yml", "retention: {deltas: never, events: 90s, jobs: 30d}", &[]).expect("loads");
+    let written = serde_json::to_value(&config.retention).expect("JSON");
+    assert_eq!(written, serde_json::json!({"deltas": "never", "events": "90s", "jobs": "30d"}));
+    for text in ["retention: {jobs: 30}", "retention: {jobs: 30 days}", "retention: {jobs: -1d}"] {
+        let error = complaint(text);
+        assert!(error.contains("retention.jobs") && error.contains("30d"), "{error}");
+    }
+    let env = [("NANOCLAW_RETENTION__JOBS", "30")];
+    let error = load("config.yml", "", &env).expect_err("no unit").to_string();
+    assert!(error.contains("number with its unit"), "{error}");
 }

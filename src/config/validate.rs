@@ -6,9 +6,12 @@ use super::listen::Listen;
 use super::log::LogOptions;
 use super::raw::{DEMO, RawConfig};
 use super::sources::state_home;
+use crate::courier::Signer;
+use crate::courier::options::WebhookOptions;
+use crate::domain::address::AddressPolicy;
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
-use crate::store::options::StoreOptions;
+use crate::store::options::{RetentionOptions, StoreOptions};
 use crate::tools::BashOptions;
 use nanoclaw_sandbox::Level;
 use serde::Serialize;
@@ -40,10 +43,14 @@ pub struct Config {
     pub code_execution: nanoclaw_sandbox::Options,
     /// What the operator says about commands.
     pub bash: BashOptions,
+    /// How ends are reported.
+    pub webhooks: WebhookOptions,
     /// The bounds of P8.
     pub limits: Limits,
     /// The store's part.
     pub store: StoreOptions,
+    /// What becomes of jobs that have ended.
+    pub retention: RetentionOptions,
     /// The log's part.
     pub log: LogOptions,
     /// The file that was read, if any.
@@ -67,6 +74,7 @@ impl Config {
         let default_model = problems.default_model(raw.default_model.as_deref(), &raw.models);
         problems.commands(&raw.bash);
         problems.sandbox(&raw.code_execution);
+        problems.webhooks(&raw.webhooks);
         problems.numbers(&raw);
         match (listen, data_dir, default_model) {
             (Some(listen), Some(data_dir), Some(default_model)) if problems.0.is_empty() => Ok(Self {
@@ -81,8 +89,10 @@ impl Config {
                 tool_max_workers: raw.tool_max_workers,
                 code_execution: raw.code_execution,
                 bash: raw.bash,
+                webhooks: raw.webhooks,
                 limits: raw.limits,
                 store: raw.store,
+                retention: raw.retention,
                 log: raw.log,
                 file,
             }),
@@ -207,6 +217,16 @@ impl Problems {
         for (level, at, name) in options.extra_allowed_modules.bad_names() {
             let key = format!("code_execution.extra_allowed_modules.{level}[{at}]");
             self.add(key, name, "must be the name of a Python module, as in numpy or xml.dom");
+        }
+    }
+
+    fn webhooks(&mut self, options: &WebhookOptions) {
+        if let Err((at, bad)) = AddressPolicy::new(&options.allow_private_addresses) {
+            let text = options.allow_private_addresses.get(at).map_or("", String::as_str);
+            self.add(format!("webhooks.allow_private_addresses[{at}]"), text, bad.to_string());
+        }
+        if let Err((at, bad)) = Signer::new(&options.secrets) {
+            self.add(format!("webhooks.secrets[{at}]"), "***", bad.to_string());
         }
     }
 

@@ -2,6 +2,7 @@
 //! lines, which may be many.
 
 use super::id::{BatchId, UserId};
+use super::webhook::WebhookUrl;
 use serde::{Deserialize, Serialize};
 
 /// Where a batch stands.
@@ -64,5 +65,5 @@ pub struct Batch {
     pub concurrency: u32,
     /// Told when the batch has ended.
     #[serde(default)]
-    pub webhook_url: Option<String>,
+    pub webhook_url: Option<WebhookUrl>,
 }

@@ -17,7 +17,6 @@ pub struct BatchObject {
     cancelled_at: Option<u64>,
     request_counts: BatchCounts,
     concurrency: u32,
-    webhook_url: Option<String>,
 }
 
 impl From<Batch> for BatchObject {
@@ -34,7 +33,6 @@ impl From<Batch> for BatchObject {
             cancelled_at: finished_at.filter(|_| batch.status == BatchStatus::Cancelled),
             request_counts: batch.counts,
             concurrency: batch.concurrency,
-            webhook_url: batch.webhook_url,
         }
     }
 }

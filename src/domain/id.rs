@@ -104,6 +104,26 @@ impl JobId {
     }
 }
 
+prefixed_id!(
+    /// A webhook on its way, `whd_…`; what its receiver reads as `webhook-id`.
+    DeliveryId,
+    "whd_"
+);
+
+impl DeliveryId {
+    /// An id for what happened at `now_ms` to the subject with these bits. Two subjects share one only by a chance of 2⁻⁸⁰;
+    /// whoever stores it takes [`DeliveryId::next`] then.
+    pub fn at(now_ms: u64, subject: u128) -> Self {
+        Self(Ulid::from_parts(now_ms, subject).0)
+    }
+
+    /// The id after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+}
+
 /// A user, by number. `UserId::SINGLE` is the only one while `auth_mode` is `single`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

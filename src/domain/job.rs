@@ -6,6 +6,7 @@ use super::id::{BatchId, ConversationId, JobId, UserId};
 use super::message::Message;
 use super::tool::{Strictness, ToolChoice};
 use super::usage::Usage;
+use super::webhook::WebhookUrl;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -123,6 +124,9 @@ pub struct JobSpec {
     pub on_disconnect: OnDisconnect,
     /// The client's own labels, handed back unread.
     pub metadata: BTreeMap<String, String>,
+    /// Where its end is reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook_url: Option<WebhookUrl>,
 }
 
 fn one() -> u32 {
@@ -181,6 +185,9 @@ pub struct Job {
     pub run_at_ms: Option<u64>,
     /// From the spec.
     pub metadata: BTreeMap<String, String>,
+    /// From the spec.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook_url: Option<WebhookUrl>,
     /// The line of a batch that it was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<BatchLine>,
@@ -213,6 +220,7 @@ impl Job {
             priority: spec.priority,
             run_at_ms: spec.run_at_ms,
             metadata: spec.metadata.clone(),
+            webhook_url: spec.webhook_url.clone(),
             batch: None,
             usage: Usage::default(),
             error: None,

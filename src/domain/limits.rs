@@ -54,6 +54,10 @@ pub struct Limits {
     pub job_backoff_max_s: u64,
     /// Schedules of one user; more is a 429.
     pub schedules: u64,
+    /// What stays free on the store's disk, bytes; below it new work is a 507. 0: no such bound.
+    pub disk_free_bytes: u64,
+    /// The same as a share of the disk, percent, but 4 GiB at most; the larger one holds. 0: no such bound.
+    pub disk_free_percent: u64,
     /// What a job gets that names no `timeout_s`, seconds.
     pub job_timeout_s: u64,
     /// Longest `timeout_s`, seconds.
@@ -115,6 +119,8 @@ impl Default for Limits {
             job_backoff_s: 5,
             job_backoff_max_s: 600,
             schedules: 1_000,
+            disk_free_bytes: 256 * 1024 * 1024,
+            disk_free_percent: 5,
             job_timeout_s: 3_600,
             job_timeout_max_s: 86_400,
             output_bytes: 4 * 1024 * 1024,

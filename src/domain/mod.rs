@@ -1,12 +1,14 @@
 //! Plain data and its rules. Owns what a job, an event, a message and a limit are; refuses all I/O,
 //! all clocks and all randomness: whatever is not in the arguments does not exist here.
 
+pub mod address;
 pub mod batch;
 pub mod batch_object;
 pub mod event;
 pub mod id;
 pub mod idempotency;
 pub mod job;
+pub mod job_object;
 pub mod limits;
 pub mod message;
 pub mod nearest;
@@ -15,3 +17,4 @@ pub mod secret;
 pub mod timing;
 pub mod tool;
 pub mod usage;
+pub mod webhook;

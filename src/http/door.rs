@@ -18,12 +18,15 @@ pub(crate) struct Door {
     pub(crate) readiness: Arc<Readiness>,
     /// What is left of `limits.bodies_bytes`.
     pub(crate) bodies: Arc<Semaphore>,
+    /// One turn: who has it makes a backup.
+    pub(crate) backups: Arc<Semaphore>,
 }
 
 impl Door {
     pub(crate) fn new(room: Arc<Room>, guard: Guard, shutdown: Shutdown) -> Self {
         let bodies = Arc::new(Semaphore::new(room.limits.bodies_bytes.min(Semaphore::MAX_PERMITS)));
-        Self { room, guard, shutdown, readiness: Arc::new(Readiness::default()), bodies }
+        let backups = Arc::new(Semaphore::new(1));
+        Self { room, guard, shutdown, readiness: Arc::new(Readiness::default()), bodies, backups }
     }
 
     /// Reads from the store on a thread that may block: for whatever is longer than one row.

@@ -57,6 +57,9 @@ pub(crate) enum Error {
         /// Why.
         message: String,
     },
+    /// A delivery that has arrived.
+    #[error("the webhook was delivered; there is nothing to try again")]
+    Delivered,
     /// More body than allowed.
     #[error("the request body is larger than limits.body_bytes = {0} bytes")]
     BodyTooLarge(usize),
@@ -87,6 +90,9 @@ pub(crate) enum Error {
     /// A web page that nobody allowed.
     #[error("origin {0} is not allowed; if it is yours, add it to allowed_origins in the configuration")]
     Origin(String),
+    /// A backup is being made, or fetched.
+    #[error("another backup is under way; there is one at a time, try again when it is done")]
+    BackupRunning,
     /// The store said no.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -120,6 +126,8 @@ impl Error {
             Self::NotFinished(_)
             | Self::NotFailed(_)
             | Self::NoOutput { .. }
+            | Self::BackupRunning
+            | Self::Delivered
             | Self::Store(StoreError::WrongState { .. }) => StatusCode::CONFLICT,
             Self::Store(StoreError::KeyReused) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::BodyTooLarge(_) | Self::BatchTooLarge(_) | Self::InputTooLarge(_) => {
@@ -136,7 +144,7 @@ impl Error {
             Self::BodiesFull(_) | Self::Store(StoreError::Busy | StoreError::Closed) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            Self::Store(StoreError::Full) => StatusCode::INSUFFICIENT_STORAGE,
+            Self::Store(StoreError::Full | StoreError::LowDisk { .. }) => StatusCode::INSUFFICIENT_STORAGE,
             Self::Store(_) | Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -150,8 +158,10 @@ impl Error {
             Self::NotFinished(_) => "job_not_finished",
             Self::NotFailed(_) => "job_not_failed",
             Self::NoOutput { .. } => "no_output",
+            Self::Delivered => "already_delivered",
             Self::Store(StoreError::KeyReused) => "idempotency_key_reused",
             Self::Store(StoreError::WrongState { .. }) => "wrong_state",
+            Self::BackupRunning => "backup_running",
             Self::BodyTooLarge(_) => "body_too_large",
             Self::BatchTooLarge(_) => "batch_too_large",
             Self::InputTooLarge(_) => "input_too_large",
@@ -165,7 +175,7 @@ impl Error {
             Self::Store(StoreError::SchedulesFull { .. }) => "schedules_full",
             Self::BodiesFull(_) | Self::Store(StoreError::Busy) => "busy",
             Self::Store(StoreError::Closed) => "shutting_down",
-            Self::Store(StoreError::Full) => "disk_full",
+            Self::Store(StoreError::Full | StoreError::LowDisk { .. }) => "disk_full",
             Self::Store(_) | Self::Internal => "internal",
         }
     }

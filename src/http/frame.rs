@@ -60,6 +60,8 @@ pub(crate) struct Renderer {
     wire: Wire,
     text: Text,
     held: Option<Held>,
+    /// The newest event that the reader has; `None`: nobody said.
+    cursor: Option<u64>,
 }
 
 /// The step that the reader is in the middle of.
@@ -81,7 +83,12 @@ struct Piece<'a> {
 
 impl Renderer {
     pub(crate) fn new(wire: Wire, text: Text) -> Self {
-        Self { wire, text, held: None }
+        Self { wire, text, held: None, cursor: None }
+    }
+
+    /// Renders what comes after this event, and tells of events that are no longer there.
+    pub(crate) fn after(self, cursor: u64) -> Self {
+        Self { cursor: Some(cursor), ..self }
     }
 
     /// Whether the next page can be rendered without reading earlier text, which may be long.
@@ -94,6 +101,7 @@ impl Renderer {
         let mut out = Vec::new();
         let newest = newest_pieces(page);
         for (position, numbered) in page.iter().enumerate() {
+            self.tell_gap(&mut out, numbered)?;
             match piece(&numbered.event) {
                 Some(piece) if self.text == Text::Cumulative => {
                     let last = newest.get(&piece.index) == Some(&position);
@@ -109,6 +117,19 @@ impl Renderer {
             }
         }
         Ok(out)
+    }
+
+    /// Retention leaves holes. Where it folded deltas, the text that follows is whole: only a reader who counts the pieces
+    /// has to know. Where it cut the log, a hole lies before the terminal event, and every reader has to.
+    fn tell_gap(&mut self, out: &mut Vec<u8>, next: &Numbered) -> Result<(), Error> {
+        let Some(cursor) = self.cursor.replace(next.seq) else { return Ok(()) };
+        let (from, to) = (cursor.saturating_add(1), next.seq.saturating_sub(1));
+        let is_told = self.text == Text::Delta || next.event.is_terminal();
+        if from > to || !is_told {
+            return Ok(());
+        }
+        self.held = None;
+        write(out, self.wire, to, "gap", &Gap { from, to })
     }
 
     /// Adds the piece to the step's text. Text that is not held is fetched when the page's last piece is reached.
@@ -235,6 +256,12 @@ struct Line<'a, T> {
     id: u64,
     event: &'static str,
     data: &'a T,
+}
+
+#[derive(Serialize)]
+struct Gap {
+    from: u64,
+    to: u64,
 }
 
 #[derive(Serialize)]

@@ -256,3 +256,45 @@ fn every_event_has_the_fields_of_the_contract() {
         assert_eq!(line, [json!({"id":7,"event":name,"data":data})]);
     }
 }
+
+fn tell(events: &[Numbered], after: u64, text: Text) -> Vec<(u64, String, Value)> {
+    let page: Vec<_> = events.iter().filter(|event| event.seq > after).cloned().collect();
+    let mut renderer = Renderer::new(Wire::Ndjson, text).after(after);
+    let out = renderer.render(&page, &|_, _| unreachable!("a whole step")).expect("renders");
+    let view = |line: &Value| {
+        let name = line["event"].as_str().expect("a name").to_owned();
+        (line["id"].as_u64().expect("an id"), name, line["data"].clone())
+    };
+    lines(std::str::from_utf8(&out).expect("UTF-8")).iter().map(view).collect()
+}
+
+#[test]
+fn a_folded_step_is_a_gap_for_those_who_count_pieces_and_none_for_those_who_read() {
+    let status = Event::Status { status: Phase::Running, attempt: 1, reason: None };
+    let over = Event::Error { content: "over".into(), code: FailureCode::Cancelled };
+    let events =
+        [Numbered { seq: 2, event: status }, delta(6, 0, 0, 6, "whole"), Numbered { seq: 7, event: over }];
+    let gap = |from: u64, to: u64| (to, "gap".to_owned(), json!({"from": from, "to": to}));
+    let pieces = tell(&events, 0, Text::Delta);
+    assert_eq!((&pieces[0], &pieces[2]), (&gap(1, 1), &gap(3, 5)));
+    assert_eq!(tell(&events, 4, Text::Delta)[0], gap(5, 5));
+    assert!(tell(&events, 5, Text::Delta).iter().all(|(_, name, _)| name != "gap"));
+    for after in 0..7 {
+        let shown = tell(&events, after, Text::Cumulative);
+        assert!(shown.iter().all(|(_, name, _)| name != "gap"), "{shown:?}");
+    }
+}
+
+#[test]
+fn a_log_that_was_cut_is_a_gap_for_everybody() {
+    let over = Event::Error { content: "over".into(), code: FailureCode::Cancelled };
+    let events = [Numbered { seq: 9, event: over }];
+    for text in [Text::Delta, Text::Cumulative] {
+        for after in 0..8 {
+            let shown = tell(&events, after, text);
+            assert_eq!(shown[0], (8, "gap".to_owned(), json!({"from": after + 1, "to": 8})));
+            assert_eq!(shown[1].1, "error");
+        }
+        assert_eq!(tell(&events, 8, text).len(), 1);
+    }
+}

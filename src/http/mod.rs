@@ -11,6 +11,7 @@ mod connection;
 mod cursor;
 mod door;
 mod error;
+mod file_body;
 mod frame;
 mod guard;
 mod health;

@@ -1,6 +1,7 @@
 //! Answers. Owns their shapes (JSON, text, empty, stream) and the headers that all of one shape carry; refuses to
 //! decide what is said.
 
+use super::file_body::FileBody;
 use super::stream::PulledBody;
 use bytes::Bytes;
 use http_body_util::Full;
@@ -25,6 +26,7 @@ pub(crate) type Reply = Response<ReplyBody>;
 pub(crate) enum ReplyBody {
     Whole(Full<Bytes>),
     Pulled(PulledBody),
+    File(FileBody),
 }
 
 impl Body for ReplyBody {
@@ -38,6 +40,7 @@ impl Body for ReplyBody {
         match self.get_mut() {
             Self::Whole(whole) => Pin::new(whole).poll_frame(cx).map_err(|never: Infallible| match never {}),
             Self::Pulled(events) => Pin::new(events).poll_frame(cx),
+            Self::File(file) => file.poll_frame(cx),
         }
     }
 
@@ -45,6 +48,7 @@ impl Body for ReplyBody {
         match self {
             Self::Whole(whole) => whole.is_end_stream(),
             Self::Pulled(_) => false,
+            Self::File(file) => file.left() == 0,
         }
     }
 
@@ -52,6 +56,7 @@ impl Body for ReplyBody {
         match self {
             Self::Whole(whole) => whole.size_hint(),
             Self::Pulled(_) => SizeHint::default(),
+            Self::File(file) => SizeHint::with_exact(file.left()),
         }
     }
 }
@@ -95,6 +100,15 @@ pub(crate) fn events(content_type: &'static str, body: PulledBody) -> Reply {
 /// A stream of JSON lines.
 pub(crate) fn lines(body: PulledBody) -> Reply {
     events("application/jsonl", body)
+}
+
+/// A file, to be kept by whoever asked and by nobody in between.
+pub(crate) fn file(body: FileBody) -> Reply {
+    let mut reply = Response::new(ReplyBody::File(body));
+    let headers = reply.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    reply
 }
 
 /// Sets a header whose value is made of this server's own words; one that no header can hold is left out.

@@ -1,18 +1,25 @@
 //! What the handlers see of the world: seams and numbers, handed over by the composition root. Owns nothing that runs.
 
+use crate::domain::address::AddressPolicy;
 use crate::domain::id::{IdMint, JobId};
 use crate::domain::limits::Limits;
-use crate::ports::{Batches, Clock, Entropy, Model, Probe, Schedules, Store, Toolbox};
+use crate::ports::{Backup, Batches, Clock, Entropy, Model, Outbox, Probe, Schedules, Store, Toolbox};
 use std::sync::Arc;
 
 /// Everything that a request may need.
 pub struct Room {
     /// The durable truth.
     pub store: Arc<dyn Store>,
+    /// Webhooks and what became of them.
+    pub outbox: Arc<dyn Outbox>,
+    /// Where webhooks may go.
+    pub addresses: AddressPolicy,
     /// The durable truth about batches.
     pub batches: Arc<dyn Batches>,
     /// What is due again and again.
     pub schedules: Arc<dyn Schedules>,
+    /// Copies the durable truth.
+    pub backup: Arc<dyn Backup>,
     /// When a job was accepted.
     pub clock: Arc<dyn Clock>,
     /// What makes ids unguessable.

@@ -31,6 +31,9 @@ enum Route {
     Output(String),
     Events(String),
     Cancel(String),
+    Webhooks,
+    Webhook(String),
+    Redeliver(String),
     Retry(String),
     Batches,
     Batch(String),
@@ -38,6 +41,7 @@ enum Route {
     CancelBatch(String),
     Schedules,
     Schedule(String),
+    Backup,
 }
 
 impl Route {
@@ -47,11 +51,15 @@ impl Route {
         match *segments.as_slice() {
             ["healthz"] => Some(Self::Alive),
             ["readyz"] => Some(Self::Ready),
+            ["v1", "backup"] => Some(Self::Backup),
             ["v1", "jobs"] => Some(Self::Jobs),
             ["v1", "jobs", id] if !id.is_empty() => Some(Self::Job(id.to_owned())),
             ["v1", "jobs", id, "output"] => Some(Self::Output(id.to_owned())),
             ["v1", "jobs", id, "events"] => Some(Self::Events(id.to_owned())),
             ["v1", "jobs", id, "cancel"] => Some(Self::Cancel(id.to_owned())),
+            ["v1", "webhooks"] => Some(Self::Webhooks),
+            ["v1", "webhooks", id] if !id.is_empty() => Some(Self::Webhook(id.to_owned())),
+            ["v1", "webhooks", id, "retry"] => Some(Self::Redeliver(id.to_owned())),
             ["v1", "jobs", id, "retry"] => Some(Self::Retry(id.to_owned())),
             ["v1", "batches"] => Some(Self::Batches),
             ["v1", "batches", id] if !id.is_empty() => Some(Self::Batch(id.to_owned())),
@@ -67,7 +75,7 @@ impl Route {
         match self {
             Self::Jobs | Self::Batches | Self::Schedules => "GET, HEAD, POST, OPTIONS",
             Self::Schedule(_) => "GET, HEAD, DELETE, OPTIONS",
-            Self::Cancel(_) | Self::Retry(_) | Self::CancelBatch(_) => "POST, OPTIONS",
+            Self::Cancel(_) | Self::Retry(_) | Self::CancelBatch(_) | Self::Redeliver(_) => "POST, OPTIONS",
             _ => "GET, HEAD, OPTIONS",
         }
     }
@@ -108,6 +116,7 @@ async fn take(door: &Arc<Door>, request: Request<Incoming>) -> Result<Reply, Err
         (&Method::OPTIONS, route) => Ok(options(route)),
         (&Method::POST, Route::Jobs) => v1::submit::submit(door, call, body).await,
         (&Method::POST, Route::Cancel(id)) => v1::cancel::cancel(door, &call, id).await,
+        (&Method::POST, Route::Redeliver(id)) => v1::webhooks::retry(door, &call, id).await,
         (&Method::POST, Route::Retry(id)) => v1::retry::retry(door, &call, id).await,
         // `curl -T file URL` puts.
         (&Method::POST | &Method::PUT, Route::Batches) => v1::batch::upload::upload(door, call, body).await,
@@ -130,12 +139,15 @@ async fn get(door: &Arc<Door>, call: &Call, route: &Route) -> Option<Result<Repl
         Route::Job(id) => v1::show::show(door, call, id).await,
         Route::Output(id) => v1::output::output(door, call, id).await,
         Route::Events(id) => v1::events::events(door, call, id).await,
+        Route::Webhooks => v1::webhooks::list(door, call).await,
+        Route::Webhook(id) => v1::webhooks::show(door, call, id),
         Route::Batches => v1::batch::show::list(door, call).await,
         Route::Batch(id) => v1::batch::show::show(door, call, id).await,
         Route::Results(id) => v1::batch::results::results(door, call, id).await,
         Route::Schedules => v1::schedules::list(door, call).await,
         Route::Schedule(id) => v1::schedules::show(door, call, id).await,
-        Route::Cancel(_) | Route::Retry(_) | Route::CancelBatch(_) => return None,
+        Route::Backup => v1::backup::backup(door, call).await,
+        Route::Cancel(_) | Route::Retry(_) | Route::CancelBatch(_) | Route::Redeliver(_) => return None,
     })
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct Asked {
 
 /// The body broke off; the client sees a cut connection, never a clean end that is none.
 #[derive(Debug, thiserror::Error)]
-#[error("the stream was cut off: {0}")]
+#[error("the body was cut off: {0}")]
 pub(crate) struct Cut(String);
 
 impl Cut {
@@ -104,7 +104,7 @@ pub(crate) async fn open(door: &Arc<Door>, asked: Asked) -> Result<Opened, Error
         door: Arc::clone(door),
         shutdown: door.shutdown.clone(),
         newest,
-        renderer: Renderer::new(asked.wire, asked.text),
+        renderer: Renderer::new(asked.wire, asked.text).after(asked.after),
         cursor: asked.after,
         last_seq: u64::MAX,
         opening: None,

@@ -7,6 +7,7 @@ use crate::domain::batch::Batch;
 use crate::domain::id::{BatchId, UserId};
 use crate::domain::idempotency::OnceKey;
 use crate::domain::job::{Job, JobSpec};
+use crate::domain::webhook::WebhookUrl;
 
 /// A line to be stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,7 +32,7 @@ pub struct NewBatch {
     /// Jobs of it that may be in the queue or running at once.
     pub concurrency: u32,
     /// Told when the batch has ended.
-    pub webhook_url: Option<String>,
+    pub webhook_url: Option<WebhookUrl>,
 }
 
 /// What a line came to.

@@ -2,9 +2,11 @@
 //! Owns traits and the values that cross them, each with the little that it takes to be one (a flag that can be waited
 //! on, a ticket that resolves); refuses whatever stands behind a trait.
 
+mod backup;
 mod batch;
 mod clock;
 mod model;
+mod outbox;
 mod probe;
 mod schedule;
 mod stop;
@@ -12,9 +14,11 @@ mod store;
 mod ticket;
 mod tool;
 
+pub use backup::Backup;
 pub use batch::{BatchPage, Batches, LineOutcome, LineResult, NewBatch, NewLine, ResultPage};
 pub use clock::{Clock, Entropy};
 pub use model::{Chunk, Completion, Model, ModelError, ModelInfo, ModelRequest, Sink};
+pub use outbox::{DeliveryPage, DeliveryQuery, Outbox, Payload, Payloads};
 pub use probe::Probe;
 pub use schedule::{Fired, SchedulePage, ScheduleQuery, Schedules, Standing};
 pub use stop::{Leash, Stop, StopFlag};

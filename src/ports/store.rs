@@ -42,6 +42,18 @@ pub enum StoreError {
     /// The disk is full.
     #[error("the disk is full; running jobs may finish, new ones are refused")]
     Full,
+    /// Less of the disk is free than has to be; only new work hears it (HTTP: 507).
+    #[error(
+        "the disk is nearly full: {} are free, {} have to be (limits.disk_free_bytes, limits.disk_free_percent); \
+         running jobs may finish, new ones are refused until there is room",
+        mebibytes(*.free_bytes), mebibytes(*.needed_bytes)
+    )]
+    LowDisk {
+        /// What is free.
+        free_bytes: u64,
+        /// What has to be.
+        needed_bytes: u64,
+    },
     /// A stored value cannot be read.
     #[error("the store holds a value that cannot be read: {0}")]
     Corrupt(String),
@@ -57,6 +69,10 @@ pub enum StoreError {
     /// The store is shut down.
     #[error("the store is closed")]
     Closed,
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{} MiB", bytes / (1024 * 1024))
 }
 
 /// A job to be stored.

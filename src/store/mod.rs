@@ -1,8 +1,12 @@
 //! Where jobs and events live. Owns the embedded store behind [`crate::ports::Store`]; refuses to know who reads it.
 
+mod draft;
 mod glance;
+mod keep;
 pub mod options;
 mod redb;
 
-pub use self::redb::{OpenError, RedbStore};
+pub use self::redb::{OpenError, RedbStore, backup_closed, restore};
+pub use draft::Draft;
 pub use glance::{Glance, glance};
+pub use keep::{Keep, NoTime};

@@ -1,5 +1,6 @@
-//! `store:` of the configuration.
+//! `store:` and `retention:` of the configuration.
 
+use super::keep::Keep;
 use serde::{Deserialize, Serialize};
 
 /// How the store writes.
@@ -14,10 +15,37 @@ pub struct StoreOptions {
     pub channel_writes: usize,
     /// Silence after which one commit makes the next start quick, milliseconds.
     pub settle_ms: u64,
+    /// `retention:`, a key of its own; whoever opens the store puts it here.
+    #[serde(skip)]
+    pub retention: RetentionOptions,
+}
+
+/// What becomes of jobs that have ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetentionOptions {
+    /// The deltas of each step become one.
+    pub deltas: Keep,
+    /// The log is cut to its terminal event.
+    pub events: Keep,
+    /// Everything goes.
+    pub jobs: Keep,
+}
+
+impl Default for RetentionOptions {
+    fn default() -> Self {
+        Self { deltas: Keep::For(24 * 3_600_000), events: Keep::Forever, jobs: Keep::Forever }
+    }
 }
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self { cache_bytes: 16 * 1024 * 1024, linger_ms: 25, channel_writes: 4_096, settle_ms: 50 }
+        Self {
+            cache_bytes: 16 * 1024 * 1024,
+            linger_ms: 25,
+            channel_writes: 4_096,
+            settle_ms: 50,
+            retention: RetentionOptions::default(),
+        }
     }
 }

@@ -1,4 +1,5 @@
 //! What the store's tests share: a clock that is set by hand, small jobs, and short ways to say common things.
+#![allow(dead_code, reason = "each test uses its own part")]
 
 use nanoclaw::domain::event::{Event, FailureCode, FinishReason, Record, StepKind};
 use nanoclaw::domain::id::{ConversationId, JobId, UserId};
@@ -72,6 +73,7 @@ pub(crate) fn job(number: u128, user: UserId) -> NewJob {
         max_attempts: 1,
         on_disconnect: OnDisconnect::Continue,
         metadata: BTreeMap::new(),
+        webhook_url: None,
     };
     NewJob { id: id(number), user, created_at_ms: 1_000_000, spec }
 }

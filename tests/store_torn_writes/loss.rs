@@ -1,11 +1,12 @@
 //! Power losses: when they strike, and what is checked on the images that they leave.
 
-use crate::disk::{Dice, Disk, Syncs};
+use crate::disk::{Dice, Disk, Fate, Syncs};
 use crate::kit::HandClock;
 use crate::ledger::{Ledger, drain};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::store::options::StoreOptions;
 use nanoclaw::store::{OpenError, RedbStore};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -65,7 +66,7 @@ impl Loss {
 
     /// The disk is about to write or sync. The ledger is read before the image is taken: what it holds was
     /// acknowledged or seen before the loss.
-    pub(crate) fn may_strike(&self, disk: &Disk) {
+    fn may_strike(&self, disk: &Disk) {
         if !self.is_armed.load(Ordering::SeqCst) {
             return;
         }
@@ -85,12 +86,14 @@ impl Loss {
         }
     }
 
-    fn check(&self, image: Vec<u8>, known: &Ledger, seed: u64) -> Result<(), String> {
+    /// What is wrong with an image, if anything is.
+    pub(crate) fn check(&self, image: Vec<u8>, known: &Ledger, seed: u64) -> Result<(), String> {
         let ledger = Arc::new(Mutex::new(known.clone()));
         let again = (self.round == 1).then(|| Arc::new(Self::new(seed, ledger, 2)));
         let clock = HandClock::new();
         let store =
-            open(Disk::with(image, Syncs::Hold, again.clone()), &clock, 1).map_err(|e| e.to_string())?;
+            open(Disk::with(image, Syncs::Hold, again.clone().map(|loss| loss as Arc<dyn Fate>)), &clock, 1)
+                .map_err(|e| e.to_string())?;
         known.check(&store)?;
         clock.advance(LATE_MS);
         drain(&store)?;
@@ -98,6 +101,13 @@ impl Loss {
         let Some(again) = again else { return Ok(()) };
         self.taken_again.fetch_add(again.taken(), Ordering::SeqCst);
         again.failures().first().map_or(Ok(()), |failure| Err(failure.clone()))
+    }
+}
+
+impl Fate for Loss {
+    fn before_write(&self, disk: &Disk) -> io::Result<()> {
+        self.may_strike(disk);
+        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! What runs while the power fails: submissions, claims, deltas, ends, cancellations, in an order that the seed says.
 
-use crate::disk::{Dice, Disk, Syncs};
+use crate::disk::{Dice, Disk, Fate, Syncs};
 use crate::kit::{ANN, BOB, HandClock, cancelled, delta, done, id, job, turn};
 use crate::ledger::Ledger;
 use crate::loss::{Loss, open};
@@ -26,7 +26,7 @@ struct Workload {
 pub(crate) fn run(seed: u64, syncs: Syncs) -> Loss {
     let ledger = Arc::new(Mutex::new(Ledger::default()));
     let loss = Arc::new(Loss::new(seed, Arc::clone(&ledger), 1));
-    let disk = Disk::with(Vec::new(), syncs, Some(Arc::clone(&loss)));
+    let disk = Disk::with(Vec::new(), syncs, Some(Arc::clone(&loss) as Arc<dyn Fate>));
     // Some runs settle after each write, some never.
     let clock = HandClock::new();
     let store = open(disk, &clock, if seed.is_multiple_of(2) { 0 } else { 60_000 }).unwrap();

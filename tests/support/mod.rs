@@ -6,6 +6,7 @@
     reason = "each test file uses its own part, and shows the log when it fails"
 )]
 
+pub(crate) mod receiver;
 pub(crate) mod upstream;
 
 use serde_json::Value;
@@ -53,7 +54,15 @@ impl Server {
     pub(crate) fn start_binary(binary: &Path, dir: &Path, config: &str) -> Self {
         let file = dir.join("config.yml");
         std::fs::write(&file, config).expect("write the configuration");
-        let mut child = bare(binary)
+        let mut command = bare(binary);
+        if !config.contains("disk_free") {
+            // A test machine with a full disk is no failure of ours.
+            command.envs([
+                ("NANOCLAW_LIMITS__DISK_FREE_BYTES", "0"),
+                ("NANOCLAW_LIMITS__DISK_FREE_PERCENT", "0"),
+            ]);
+        }
+        let mut child = command
             .args(["serve", "--listen", "127.0.0.1:0", "--config"])
             .arg(&file)
             .arg("--data-dir")

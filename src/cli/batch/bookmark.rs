@@ -50,9 +50,9 @@ impl Bookmark {
         use std::os::unix::ffi::OsStrExt;
         let place = source.path.as_ref().map_or(&b"-"[..], |path| path.as_os_str().as_bytes());
         let hasher = Sha256::new().chain_update(server).chain_update([0]).chain_update(place);
-        let hash = hasher.chain_update([0]).chain_update(source.digest).finalize();
-        let name: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        folder.join(name).with_extension("json")
+        let hash: [u8; 32] = hasher.chain_update([0]).chain_update(source.digest).finalize().into();
+        let (head, tail) = hash.split_at(16);
+        folder.join(format!("{:032x}{:032x}.json", number(head), number(tail)))
     }
 
     /// What an earlier call has left.
@@ -122,6 +122,10 @@ impl Bookmark {
         let text = serde_json::to_vec_pretty(&self.note).map_err(|e| CliError::failed(e.to_string()))?;
         replace(&self.path, &text).map_err(|error| cannot("write", &self.path, &error))
     }
+}
+
+fn number(bytes: &[u8]) -> u128 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u128::from(*byte))
 }
 
 fn key(random: u128) -> String {

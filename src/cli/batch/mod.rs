@@ -31,8 +31,9 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// What `batch` was asked.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(super) struct BatchArgs {
-    /// JSON lines, {"custom_id":…,"body":{…}} or as OpenAI has them; '-' reads them from stdin
+    /// One job a line, as JSON with its name and body; '-' reads them from stdin
     #[arg(value_name = "FILE.jsonl")]
     pub(super) file: PathBuf,
     /// Write the results here, once they are whole, instead of stdout
@@ -86,7 +87,8 @@ pub(super) fn batch(
     on_interrupt(move || interrupted.raise(Stop::Cancelled))
         .map_err(|error| CliError::failed(format!("cannot listen for Ctrl-C: {error}")))?;
     let (tell, told) = channel();
-    let working = std::thread::Builder::new().name("batch".to_owned()).spawn(move || tell.send(call.run()));
+    let working =
+        std::thread::Builder::new().name("batch".to_owned()).spawn(move || drop(tell.send(call.run())));
     working.map_err(|error| CliError::failed(format!("cannot start a thread: {error}")))?;
     let result = await_end(&told, &stop);
     progress.end();

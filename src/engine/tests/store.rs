@@ -70,6 +70,7 @@ fn spec() -> JobSpec {
         max_attempts: 1,
         on_disconnect: OnDisconnect::Continue,
         metadata: BTreeMap::new(),
+        webhook_url: None,
     }
 }
 

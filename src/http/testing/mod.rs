@@ -1,10 +1,12 @@
 //! A store in memory, a room around it and a client on a pipe, for the tests of this module.
 
 mod client;
+mod outbox;
 mod schedules;
 mod seams;
 mod store;
 
 pub(crate) use client::{Server, read_all, request};
+pub(crate) use outbox::MemoryOutbox;
 pub(crate) use seams::{Counted, HandClock, Told, room};
 pub(crate) use store::{MemoryStore, step_text};

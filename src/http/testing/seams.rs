@@ -1,7 +1,9 @@
 //! The seams beside the store, as small as they can be, and the room that they make.
 
+use super::outbox::MemoryOutbox;
 use super::schedules::NoSchedules;
 use super::store::MemoryStore;
+use crate::domain::address::AddressPolicy;
 use crate::domain::batch::Batch;
 use crate::domain::id::{BatchId, IdMint, UserId};
 use crate::domain::idempotency::OnceKey;
@@ -9,7 +11,7 @@ use crate::domain::limits::Limits;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
 use crate::http::room::Room;
 use crate::ports::{
-    BatchPage, Batches, Clock, Completion, Entropy, Journal, Leash, Model, ModelError, ModelInfo,
+    Backup, BatchPage, Batches, Clock, Completion, Entropy, Journal, Leash, Model, ModelError, ModelInfo,
     ModelRequest, NewBatch, NewLine, News, Once, Probe, ResultPage, Sink, StopFlag, Store, StoreError,
     Ticket, ToolContext, Toolbox,
 };
@@ -57,6 +59,14 @@ impl Batches for Rest {
     }
     fn watch_batch(&self, _: BatchId) -> News {
         unreachable!("batches are tested against the real store")
+    }
+}
+
+impl Backup for Rest {
+    fn copy(&self) -> Result<std::fs::File, StoreError> {
+        let mut file = tempfile::tempfile()?;
+        std::io::Write::write_all(&mut file, &vec![7; 600_000])?;
+        Ok(file)
     }
 }
 
@@ -150,8 +160,11 @@ impl Probe for Counted {
 pub(crate) fn room(store: &Arc<MemoryStore>) -> Room {
     Room {
         store: Arc::clone(store) as Arc<dyn Store>,
+        outbox: Arc::new(MemoryOutbox::default()),
+        addresses: AddressPolicy::default(),
         batches: Arc::new(Rest),
         schedules: Arc::new(NoSchedules),
+        backup: Arc::new(Rest),
         clock: Arc::new(Rest),
         entropy: Arc::new(Rest),
         mint: IdMint::default(),

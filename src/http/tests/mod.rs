@@ -1,8 +1,10 @@
 //! The door from outside: bytes in, bytes out, over real hyper.
 
+mod backup;
 mod cost;
 mod drain;
 mod events;
 mod hostile;
 mod jobs;
 mod submit;
+mod webhooks;

@@ -1,6 +1,6 @@
 //! `POST /v1/jobs/{id}/cancel`. Idempotent: an ended job stays as it is.
 
-use super::job_view::{self, JobView};
+use super::job_view;
 use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::query::Query;
@@ -14,6 +14,6 @@ pub(crate) async fn cancel(door: &Arc<Door>, call: &Call, id: &str) -> Result<Re
     let id = job_view::parse_id(id)?;
     Query::parse(call.query.as_deref(), &[])?;
     let job = door.room.store.cancel(call.user, id).await?.ok_or(Error::NotFound("job"))?;
-    let view = door.read(move |store| JobView::read(store, job)).await?;
+    let view = door.read(move |store| job_view::read(store, job)).await?;
     Ok(reply::json(StatusCode::OK, &view))
 }

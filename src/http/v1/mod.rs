@@ -1,5 +1,7 @@
-//! `/v1`, one file per act on jobs, a folder for batches (DESIGN §3). Owns the shapes of its objects; refuses anything about connections.
+//! `/v1`, one file per act on jobs, a folder for batches, a file for webhooks (DESIGN §3). Owns the shapes of its objects;
+//! refuses anything about connections.
 
+pub(crate) mod backup;
 pub(crate) mod batch;
 pub(crate) mod cancel;
 pub(crate) mod events;
@@ -16,3 +18,5 @@ pub(crate) mod show;
 pub(crate) mod spec;
 pub(crate) mod submit;
 mod wait;
+mod webhook_url;
+pub(crate) mod webhooks;

@@ -3,6 +3,7 @@
 
 use super::field::{Fields, wrong};
 use super::input;
+use super::webhook_url::webhook_url;
 use crate::domain::id::ConversationId;
 use crate::domain::job::{JobSpec, OnDisconnect, Priority};
 use crate::domain::message::Message;
@@ -34,6 +35,7 @@ const KNOWN: &[&str] = &[
     "max_attempts",
     "on_disconnect",
     "metadata",
+    "webhook_url",
 ];
 /// 31 December 9999, 23:59:59 UTC: the last time that RFC 3339 can write, unix seconds.
 const LAST_SECOND: u64 = 253_402_300_799;
@@ -73,6 +75,7 @@ pub(crate) fn from_json(map: Map<String, Value>, room: &Room) -> Result<JobSpec,
         run_at_ms: moment("run_at", fields.take("run_at"))?,
         on_disconnect: on_disconnect(&mut fields)?,
         metadata: metadata(fields.take("metadata"), room)?,
+        webhook_url: webhook_url(fields.text("webhook_url")?, room)?,
         input: whole_input(input)?,
         system_prompt,
     })

@@ -24,6 +24,7 @@ impl Act for Fill {
     type Out = ();
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
+        transaction.refuse_low_disk()?;
         let batch = self.batch;
         transaction.tables.filling.insert(&batch.to_bytes(), ())?;
         for (line, new) in (self.first..).zip(&self.lines) {

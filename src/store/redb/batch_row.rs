@@ -36,16 +36,17 @@ impl BatchRow {
         u64::from(self.ended) * 2 + u64::from(self.batch.status.is_terminal())
     }
 
-    /// The batch moves on once none of its lines is open.
-    pub(super) fn settle(&mut self, now_ms: u64) {
+    /// Ends the batch if none of its lines is open; whether it has ended by that.
+    pub(super) fn settle(&mut self, now_ms: u64) -> bool {
         if self.active > 0 || self.batch.counts.open() > 0 || self.batch.status.is_terminal() {
-            return;
+            return false;
         }
         self.batch.finished_at_ms = Some(now_ms);
         self.batch.status = match self.batch.status {
             BatchStatus::Cancelling => BatchStatus::Cancelled,
             _ => BatchStatus::Completed,
         };
+        true
     }
 }
 

@@ -9,6 +9,7 @@ use super::value;
 use crate::domain::batch::{Batch, BatchStatus};
 use crate::domain::id::{BatchId, JobId, UserId};
 use crate::domain::job::{BatchLine, Job, JobStatus};
+use crate::domain::webhook::Subject;
 use crate::ports::StoreError;
 use redb::ReadableTable;
 
@@ -52,8 +53,16 @@ impl Transaction<'_> {
                 Err(error) => return Err(error),
             }
         }
-        row.settle(self.now_ms);
-        Ok(())
+        self.settle_batch(row)
+    }
+
+    /// A batch that has ended is reported where that was asked for.
+    fn settle_batch(&mut self, row: &mut BatchRow) -> Result<(), StoreError> {
+        let has_ended = row.settle(self.now_ms);
+        match row.batch.webhook_url.clone().filter(|_| has_ended) {
+            Some(url) => self.report(row.batch.user, Subject::Batch(row.batch.id), &url),
+            None => Ok(()),
+        }
     }
 
     fn begin_line(&mut self, row: &BatchRow, key: LineKey) -> Result<(), StoreError> {
@@ -135,7 +144,7 @@ impl Transaction<'_> {
         row.batch.cancelling_at_ms = Some(self.now_ms);
         row.batch.counts.failed = row.batch.counts.failed.saturating_add(unbegun);
         self.counters.unfinished = self.counters.unfinished.saturating_sub(u64::from(unbegun));
-        row.settle(self.now_ms);
+        self.settle_batch(&mut row)?;
         self.put_batch(&row)?;
         for job in self.active_jobs(batch)? {
             // Each that ends at once counts itself.

@@ -1,5 +1,5 @@
-//! Ending jobs, by their worker or by the store itself: terminal event, row, answer, conversation and queue in one
-//! transaction, because two would be torn apart by a crash (P4).
+//! Ending jobs, by their worker or by the store itself: terminal event, row, answer, conversation, queue and
+//! webhook in one transaction, because two would be torn apart by a crash (P4).
 
 use super::act::{Act, SMALL};
 use super::append::{record_bytes, refuse_terminal};
@@ -13,6 +13,7 @@ use super::value;
 use crate::domain::event::{Event, FailureCode, Record};
 use crate::domain::id::JobId;
 use crate::domain::job::{Ending, JobSpec};
+use crate::domain::webhook::Subject;
 use crate::ports::{Fence, StoreError, Urgency};
 use std::sync::Arc;
 
@@ -71,6 +72,9 @@ impl Transaction<'_> {
             self.tables.outputs.insert(&row.id().to_bytes(), text.as_slice())?;
         }
         self.announce(row.id(), tail.seq);
+        if let Some(url) = row.job.webhook_url.clone() {
+            self.report(row.job.user, Subject::Job(row.id()), &url)?;
+        }
         self.end_line(&row.job)
     }
 

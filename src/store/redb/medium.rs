@@ -1,12 +1,14 @@
 //! Where the bytes lie, and the database on top of them. Owns opening, reopening after an I/O error and closing;
 //! refuses to know the tables.
 
+use super::watermark::Space;
 use crate::ports::StoreError;
+use crate::store::draft::{sync_directory_of, with_suffix};
 use redb::{Database, DatabaseError, ReadTransaction, ReadableDatabase, StorageBackend, WriteTransaction};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock};
 
 /// What a disk has to take before the database is reopened for writing.
@@ -27,6 +29,14 @@ pub(super) trait Medium: Send + Sync {
     /// Keeps a copy of it as it is, before its layout of that version is changed.
     fn keep_copy(&self, _version: u64) -> Result<(), io::Error> {
         Ok(())
+    }
+    /// An empty file on the same disk that has no name.
+    fn scratch(&self) -> Result<File, io::Error> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// The disk that it lies on; `None` where nobody knows.
+    fn space(&self) -> Option<Space> {
+        None
     }
     /// How large it is, bytes; 0 where nobody knows.
     fn bytes(&self) -> u64;
@@ -65,23 +75,29 @@ impl Medium for InFile {
 
     /// One that an earlier attempt left is replaced: the store was still what is copied now.
     fn keep_copy(&self, version: u64) -> Result<(), io::Error> {
-        let mut name = self.0.clone().into_os_string();
-        name.push(format!(".v{version}.bak"));
-        let copy = PathBuf::from(name);
+        let copy = with_suffix(&self.0, &format!(".v{version}.bak"));
         fs::copy(&self.0, &copy)?;
         File::open(&copy)?.sync_all()?;
         sync_directory_of(&copy)
     }
 
+    fn scratch(&self) -> Result<File, io::Error> {
+        let path = self.0.with_extension("backup");
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+        fs::remove_file(&path)?;
+        Ok(file)
+    }
+
+    fn space(&self) -> Option<Space> {
+        let disk = rustix::fs::statvfs(&self.0).ok()?;
+        let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+        Some(Space { free_bytes: bytes(disk.f_bavail), total_bytes: bytes(disk.f_blocks) })
+    }
+
     fn bytes(&self) -> u64 {
         fs::metadata(&self.0).map_or(0, |m| m.len())
     }
-}
-
-/// Makes a name durable: a file that was created or renamed.
-pub(super) fn sync_directory_of(path: &Path) -> Result<(), io::Error> {
-    let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
-    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Whatever the maker makes: for tests that break disks.
@@ -129,6 +145,18 @@ impl Handle {
     ) -> Result<T, StoreError> {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
         reader(&state.database()?.begin_read()?)
+    }
+
+    /// The committed state as it is now, for longer than a page: it keeps a broken store from being reopened, so whoever
+    /// holds it has to look at [`Handle::is_open`].
+    pub(super) fn snapshot(&self) -> Result<ReadTransaction, StoreError> {
+        let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(state.database()?.begin_read()?)
+    }
+
+    /// Whether reads and writes are possible.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(*self.0.read().unwrap_or_else(PoisonError::into_inner), State::Open(_))
     }
 
     /// A write transaction; only the writer thread asks for one.

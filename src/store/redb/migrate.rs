@@ -41,6 +41,18 @@ pub(super) fn prepare(database: &Database, medium: &dyn Medium, path: &Path) -> 
     }
 }
 
+/// Refuses what this build cannot read, and what is no store at all, without changing anything.
+pub(super) fn refuse_newer(database: &Database, path: &Path) -> Result<(), OpenError> {
+    let unusable = |reason: String| OpenError::Unusable { path: path.to_owned(), reason };
+    match schema::inspect(database).map_err(|e| unusable(e.to_string()))? {
+        Layout::Known(found) if found > schema::VERSION => {
+            Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION })
+        }
+        Layout::Known(_) => Ok(()),
+        Layout::Empty => Err(unusable("it is a database, but no NanoClaw store".to_owned())),
+    }
+}
+
 fn found(database: &Database) -> Result<(), StoreError> {
     let writing = database.begin_write()?;
     Tables::open(&writing)?.found()?;
@@ -65,7 +77,7 @@ fn step(writing: &WriteTransaction, from: u64) -> Result<(), StoreError> {
 
 /// 1 → 2: the ready queue tells since when a job waits, and ended jobs have an index.
 fn ready_since_and_ended(writing: &WriteTransaction) -> Result<(), StoreError> {
-    let waiting = {
+    let places = {
         let (old, jobs) = (writing.open_table(READY_1)?, writing.open_table(JOBS)?);
         let read = |entry: Result<_, redb::StorageError>| -> Result<(ReadyBytes, Waiting), StoreError> {
             let (place, job): (redb::AccessGuard<'_, &ReadyBytes>, redb::AccessGuard<'_, &JobBytes>) = entry?;
@@ -78,7 +90,7 @@ fn ready_since_and_ended(writing: &WriteTransaction) -> Result<(), StoreError> {
     };
     writing.delete_table(READY_1)?;
     let mut ready = writing.open_table(READY)?;
-    for (place, waiting) in waiting {
+    for (place, waiting) in places {
         ready.insert(&place, &waiting.encode())?;
     }
     let (jobs, mut ended) = (writing.open_table(JOBS)?, writing.open_table(ENDED)?);

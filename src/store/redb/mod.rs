@@ -7,23 +7,30 @@
 
 mod act;
 mod append;
+mod backup;
 mod batch_fill;
 mod batch_read;
 mod batch_row;
 mod batch_run;
 mod batches;
+mod bell;
 mod cancel;
 mod claim;
+mod compact;
 mod error;
 mod finish;
+mod fold;
+mod forget;
 mod group;
 mod history;
 mod keys;
 mod lease;
 mod log;
+mod mail;
 mod medium;
 mod migrate;
 mod once;
+mod outbox;
 mod postpone;
 mod probe;
 mod quarantine;
@@ -31,6 +38,7 @@ mod queue;
 mod read;
 mod recover;
 mod release;
+mod restore;
 mod retention;
 mod retry;
 mod row;
@@ -39,20 +47,26 @@ mod schedule_keys;
 mod schedule_read;
 mod schema;
 mod submit;
+mod sweeper;
 mod transaction;
 mod value;
 mod watches;
+mod watermark;
 mod work;
 mod writer;
 
+pub use self::backup::backup_closed;
 pub use self::error::OpenError;
+pub use self::restore::restore;
 
 use self::act::{Act, pend};
 use self::group::Request;
 use self::medium::{Handle, InFile, Made, Medium};
 use self::transaction::Bounds;
+use self::watermark::Mark;
 use self::writer::{Shared, Writer};
 use super::options::StoreOptions;
+use super::{Glance, glance};
 use crate::domain::event::Record;
 use crate::domain::id::{JobId, UserId};
 use crate::domain::idempotency::OnceKey;
@@ -90,8 +104,7 @@ impl RedbStore {
         limits: &Limits,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, OpenError> {
-        let (options, bounds) = (options.clone(), Bounds::from(limits));
-        Self::open_medium(Box::new(InFile(path.to_owned())), path, (options, bounds), clock)
+        Self::open_medium(Box::new(InFile(path.to_owned())), path, (options, limits), clock)
     }
 
     /// Opens whatever `make` makes, and makes it anew each time the store has to reopen after an I/O error.
@@ -101,8 +114,7 @@ impl RedbStore {
         limits: &Limits,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, OpenError> {
-        let (options, bounds) = (options.clone(), Bounds::from(limits));
-        Self::open_medium(Box::new(Made(make)), Path::new("(made)"), (options, bounds), clock)
+        Self::open_medium(Box::new(Made(make)), Path::new("(made)"), (options, limits), clock)
     }
 
     /// Writes what was asked for before, settles the file and ends the writer. Later writes and reads answer
@@ -119,24 +131,29 @@ impl RedbStore {
     fn open_medium(
         medium: Box<dyn Medium>,
         path: &Path,
-        (options, bounds): (StoreOptions, Bounds),
+        (options, limits): (&StoreOptions, &Limits),
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, OpenError> {
         let unusable = |e: StoreError| OpenError::Unusable { path: path.to_owned(), reason: e.to_string() };
         medium.provide().map_err(|e| refused(path, e))?;
         let database = open_patiently(medium.as_ref(), options.cache_bytes).map_err(|e| refused(path, e))?;
         migrate::prepare(&database, medium.as_ref(), path)?;
+        let database =
+            compact::compact_if_worth(database, medium.as_ref(), options.cache_bytes, clock.as_ref())
+                .map_err(|e| refused(path, e))?;
         let (channel, requests) = sync_channel(options.channel_writes.max(1));
         let shared = Arc::new(Shared {
             medium,
             handle: Handle::new(database),
-            options,
-            bounds,
+            options: options.clone(),
+            bounds: Bounds::from(limits),
+            mark: Mark::from(limits),
             clock,
             backlog: group::Backlog::default(),
             watches: watches::Watches::default(),
             batch_watches: watches::Watches::default(),
             work: work::Work::default(),
+            bell: bell::Bell::default(),
         });
         let writer = Writer::start(Arc::clone(&shared)).map_err(unusable)?;
         let thread =

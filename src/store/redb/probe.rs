@@ -1,4 +1,4 @@
-//! Proof that the writer and the disk work: a commit that changes nothing but a beat.
+//! Proof that the writer and the disk work: a commit that changes nothing but a beat and its time.
 
 use super::act::Act;
 use super::transaction::Transaction;
@@ -13,6 +13,7 @@ impl Act for Probe {
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
         transaction.counters.beat = transaction.counters.beat.wrapping_add(1);
+        transaction.counters.seen_ms = transaction.now_ms;
         transaction.touch();
         Ok(())
     }

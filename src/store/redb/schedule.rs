@@ -96,7 +96,7 @@ impl Act for FireDue {
         let mut fired = Fired::default();
         for fresh in &self.0 {
             let Some((key, mut schedule, order)) = transaction.next_due_schedule()? else { break };
-            if transaction.counters.unfinished >= transaction.bounds.queue_jobs {
+            if transaction.make_room(1).is_err() {
                 fired.is_blocked = true;
                 break;
             }

@@ -4,10 +4,13 @@ use super::keys::{
     BatchBytes, DelayedBytes, EndedBytes, FairBytes, JobBytes, LineBytes, LogBytes, OnceBytes, OnceDueBytes,
     OwnedBatchBytes, OwnerBytes, ReadyBytes, TurnBytes, WaitingBytes,
 };
+use super::mail::{DeliveryBytes, DeliveryOwnerBytes, DeliveryTimeBytes};
 use super::schedule_keys::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
 use super::value;
 use crate::ports::StoreError;
-use redb::{Database, Key, ReadableDatabase, TableDefinition, TableError, Value, WriteTransaction};
+use redb::{
+    Database, Key, ReadTransaction, ReadableDatabase, TableDefinition, TableError, Value, WriteTransaction,
+};
 use serde::{Deserialize, Serialize};
 
 /// The layout that this build reads and writes. A change of layout raises it and adds a migration
@@ -18,6 +21,14 @@ pub(super) const META_SCHEMA: &str = "schema";
 const META_COUNTERS: &str = "counters";
 
 type Bytes = &'static [u8];
+
+/// The counters as of the last commit; those of an empty file are zero.
+pub(super) fn counters(reading: &ReadTransaction) -> Result<Counters, StoreError> {
+    match reading.open_table(META)?.get(META_COUNTERS)? {
+        Some(bytes) => value::decode(bytes.value()),
+        None => Ok(Counters::default()),
+    }
+}
 
 /// Something done to every table in turn, each with its own types.
 pub(super) trait Visit {
@@ -107,6 +118,14 @@ tables! {
     once_due ONCE_DUE: &'static OnceDueBytes => ();
     /// Ended jobs by what is left of them and by their end: all that retention has to look at.
     ended ENDED: &'static EndedBytes => ();
+    /// Reports of ends, and what became of them: [`crate::domain::webhook::Delivery`].
+    deliveries DELIVERIES: &'static DeliveryBytes => Bytes;
+    /// Pending ones by the time of their next try, with their host and port.
+    deliveries_due DELIVERIES_DUE: &'static DeliveryTimeBytes => &'static str;
+    /// All by owner, state and age.
+    deliveries_owned DELIVERIES_OWNED: &'static DeliveryOwnerBytes => ();
+    /// Settled ones by the time at which they are forgotten.
+    deliveries_settled DELIVERIES_SETTLED: &'static DeliveryTimeBytes => ();
 }
 
 /// Numbers that belong to the whole store.
@@ -120,6 +139,12 @@ pub(super) struct Counters {
     pub(super) served: [u64; 10],
     /// Commits that had nothing else to write.
     pub(super) beat: u64,
+    /// Bytes deleted since the last compaction.
+    #[serde(default)]
+    pub(super) freed_bytes: u64,
+    /// The wall clock at the last beat, unix milliseconds.
+    #[serde(default)]
+    pub(super) seen_ms: u64,
 }
 
 /// What a file turned out to be.

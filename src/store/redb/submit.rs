@@ -33,8 +33,9 @@ impl Act for Submit {
 }
 
 impl Transaction<'_> {
-    /// Refuses more unfinished jobs than the store may hold.
+    /// Refuses more unfinished jobs than the store, or the disk, may hold.
     pub(super) fn make_room(&self, jobs: u64) -> Result<(), StoreError> {
+        self.refuse_low_disk()?;
         let limit = self.bounds.queue_jobs;
         if self.counters.unfinished.saturating_add(jobs) > limit {
             return Err(StoreError::QueueFull { limit });

@@ -35,6 +35,8 @@ pub(super) struct Transaction<'t> {
     pub(super) now_ms: u64,
     pub(super) fair: HashMap<FairKey, u64>,
     pub(super) effects: Effects,
+    /// Why new work is refused, if it is.
+    pub(super) low_disk: Option<StoreError>,
     leases: &'t Leases,
     /// Changed leases; `None` has ended.
     changed: HashMap<JobId, Option<Held>>,
@@ -53,6 +55,8 @@ pub(super) struct Effects {
     pub(super) stops: Vec<(StopFlag, Stop)>,
     /// Jobs that entered the ready queue.
     pub(super) readied: u64,
+    /// A delivery became due.
+    pub(super) has_mail: bool,
 }
 
 /// What a group of writes came to, before its commit.
@@ -83,6 +87,7 @@ impl<'t> Transaction<'t> {
             now_ms,
             fair: HashMap::new(),
             effects: Effects::default(),
+            low_disk: None,
             leases,
             changed: HashMap::new(),
             stored,
@@ -240,6 +245,7 @@ mod tests {
             max_attempts: 1,
             on_disconnect: OnDisconnect::Continue,
             metadata: BTreeMap::new(),
+            webhook_url: None,
         }
     }
 

@@ -2,14 +2,17 @@
 //! way back after a disk error. Refuses to acknowledge anything before its fsync (P1, P2).
 
 use super::act::{Pending, pend};
+use super::bell::Bell;
 use super::group::{Backlog, Group, Request};
 use super::lease::Leases;
 use super::medium::{Handle, Medium};
 use super::probe::Probe;
 use super::recover::{Cause, Recover};
 use super::schema::Tables;
+use super::sweeper::{Moment, Sweeper};
 use super::transaction::{Bounds, Landing, Transaction};
 use super::watches::Watches;
+use super::watermark::{Mark, Watermark};
 use super::work::Work;
 use crate::domain::id::{BatchId, JobId};
 use crate::ports::{Clock, Stop, StoreError};
@@ -33,11 +36,13 @@ pub(super) struct Shared {
     pub(super) handle: Handle,
     pub(super) options: StoreOptions,
     pub(super) bounds: Bounds,
+    pub(super) mark: Mark,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) backlog: Backlog,
     pub(super) watches: Watches<JobId>,
     pub(super) batch_watches: Watches<BatchId>,
     pub(super) work: Work,
+    pub(super) bell: Bell,
 }
 
 /// The thread's own state.
@@ -50,13 +55,25 @@ pub(super) struct Writer {
     is_broken: bool,
     /// Jobs of failed groups: nobody knows what reached the disk until it is reopened.
     unsure: Vec<JobId>,
+    watermark: Watermark,
+    sweeper: Sweeper,
 }
 
 impl Writer {
     /// A writer on an open store; recovers what the last process left running.
     pub(super) fn start(shared: Arc<Shared>) -> Result<Self, StoreError> {
-        let mut writer =
-            Self { shared, leases: Leases::new(), is_settled: false, is_broken: false, unsure: Vec::new() };
+        let watermark = Watermark::new(shared.mark);
+        let seen_ms = shared.handle.read(super::schema::counters)?.seen_ms;
+        let sweeper = Sweeper::new(shared.options.retention.clone(), moment(&*shared.clock), seen_ms);
+        let mut writer = Self {
+            shared,
+            leases: Leases::new(),
+            is_settled: false,
+            is_broken: false,
+            unsure: Vec::new(),
+            watermark,
+            sweeper,
+        };
         writer.recover(Cause::Crash)?;
         Ok(writer)
     }
@@ -67,15 +84,21 @@ impl Writer {
             match self.next(channel) {
                 Ok(Request::Write(first)) => {
                     let group = Group::gather(first, channel, &self.shared);
-                    let closes = group.closes;
+                    let (closes, is_last) = (group.closes, group.is_last);
                     let quick = self.wants_quick_repair(&group);
                     self.write(group.writes, quick);
                     if closes {
                         break;
                     }
+                    if is_last {
+                        self.sweep_if_due();
+                    }
                 }
                 Err(RecvTimeoutError::Timeout) if self.is_broken => drop(self.heal()),
-                Err(RecvTimeoutError::Timeout) => self.settle(),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.settle();
+                    self.sweep_if_due();
+                }
                 Ok(Request::Close) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
@@ -90,7 +113,7 @@ impl Writer {
         if self.is_broken {
             channel.recv_timeout(HEAL_EVERY)
         } else if self.is_settled {
-            channel.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            channel.recv_timeout(self.sweeper.wait(self.shared.clock.monotonic_ms()))
         } else {
             channel.recv_timeout(Duration::from_millis(self.shared.options.settle_ms))
         }
@@ -136,6 +159,8 @@ impl Writer {
         let tables = Tables::open(&writing)?;
         let now_ms = self.shared.clock.now_ms();
         let mut transaction = Transaction::new(tables, &self.leases, self.shared.bounds, now_ms)?;
+        let clock = &self.shared.clock;
+        transaction.low_disk = self.watermark.look(self.shared.medium.as_ref(), clock.monotonic_ms());
         for write in writes {
             write.apply(&mut transaction)?;
         }
@@ -166,6 +191,9 @@ impl Writer {
         }
         for (stop, reason) in effects.stops {
             stop.raise(reason);
+        }
+        if effects.has_mail {
+            self.shared.bell.ring();
         }
     }
 
@@ -206,6 +234,19 @@ impl Writer {
         Ok(())
     }
 
+    /// Silence: a share of retention's work, if it is time. What it wants to be told of, it tells.
+    fn sweep_if_due(&mut self) {
+        if self.is_broken || !self.sweeper.is_due(self.shared.clock.monotonic_ms()) {
+            return;
+        }
+        let Some(sweep) = self.sweeper.look(moment(&*self.shared.clock)) else { return };
+        let (sweep, more) = pend(sweep);
+        self.write(vec![sweep], true);
+        if more.wait() == Ok(true) {
+            self.sweeper.hurry(self.shared.clock.monotonic_ms());
+        }
+    }
+
     /// Silence: one commit that makes the next open quick.
     fn settle(&mut self) {
         if !self.is_settled && !self.is_broken {
@@ -216,6 +257,10 @@ impl Writer {
             self.is_settled = true;
         }
     }
+}
+
+fn moment(clock: &dyn Clock) -> Moment {
+    Moment { wall_ms: clock.now_ms(), monotonic_ms: clock.monotonic_ms() }
 }
 
 fn settle_all(writes: Vec<Box<dyn Pending>>, verdict: &Result<(), StoreError>) {

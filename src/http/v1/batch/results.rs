@@ -12,7 +12,7 @@ use crate::http::room::Room;
 use crate::http::router::Call;
 use crate::http::shutdown::{Shutdown, Stage};
 use crate::http::stream::{Cut, PulledBody};
-use crate::http::v1::job_view::JobView;
+use crate::http::v1::job_view::{self, JobView};
 use crate::ports::{LineOutcome, LineResult, News, StoreError};
 use bytes::Bytes;
 use futures_util::stream::try_unfold;
@@ -171,7 +171,7 @@ fn write(text: &mut Vec<u8>, room: &Room, batch: BatchId, result: LineResult) ->
                 message: &cause.message,
             });
             let response =
-                Response { status_code: status_code(&job), body: JobView::read(&*room.store, *job)? };
+                Response { status_code: status_code(&job), body: job_view::read(&*room.store, *job)? };
             return line(text, &Told { response: Some(response), error, ..told });
         }
     };

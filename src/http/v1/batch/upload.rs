@@ -16,6 +16,7 @@ use crate::http::reply::{self, IDEMPOTENCY_REPLAYED, Reply};
 use crate::http::room::Room;
 use crate::http::router::Call;
 use crate::http::v1::once::{self, Fingerprint};
+use crate::http::v1::webhook_url::webhook_url;
 use crate::ports::{NewBatch, NewLine, Once};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
@@ -35,9 +36,10 @@ const CONCURRENCY: u32 = 64;
 /// Stores a batch and shows it.
 pub(crate) async fn upload(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
     let limits = &door.room.limits;
-    let query = Query::parse(call.query.as_deref(), &["concurrency"])?;
+    let query = Query::parse(call.query.as_deref(), &["concurrency", "webhook_url"])?;
     let concurrency = query.whole("concurrency", 1..=u64::from(limits.batch_concurrency))?;
     let concurrency = concurrency.and_then(|n| u32::try_from(n).ok()).unwrap_or(CONCURRENCY);
+    let webhook_url = webhook_url(query.text("webhook_url").map(str::to_owned), &door.room)?;
     let key = once::key(&call.headers)?;
     refuse_multipart(&call.headers)?;
     body::refuse_encoding(&call.headers)?;
@@ -55,7 +57,7 @@ pub(crate) async fn upload(door: &Arc<Door>, call: Call, body: Incoming) -> Resu
         created_at_ms,
         lines: intake.lines,
         concurrency: concurrency.min(limits.batch_concurrency),
-        webhook_url: None,
+        webhook_url,
     };
     let accepted = accept(door, new, key).await?;
     intake.is_accepted = true;

@@ -1,8 +1,9 @@
 //! A disk in memory that knows what was synced, and makes images of what a power loss may leave.
+#![allow(dead_code, reason = "each test uses its own part")]
 
-use crate::loss::Loss;
 use redb::StorageBackend;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -35,6 +36,12 @@ impl Dice {
     }
 }
 
+/// Stands between the store and the disk: it may look at the disk, and it may fail the operation.
+pub(crate) trait Fate: Debug + Send + Sync {
+    /// Told before every write, sync and change of length.
+    fn before_write(&self, disk: &Disk) -> io::Result<()>;
+}
+
 #[derive(Debug, Default)]
 struct Platter {
     /// What a read sees.
@@ -52,15 +59,14 @@ struct Platter {
 pub(crate) struct Disk {
     platter: Arc<Mutex<Platter>>,
     syncs: Syncs,
-    /// Told before every write and sync.
-    loss: Option<Arc<Loss>>,
+    fate: Option<Arc<dyn Fate>>,
 }
 
 impl Disk {
     /// A disk with this on it, safe.
-    pub(crate) fn with(image: Vec<u8>, syncs: Syncs, loss: Option<Arc<Loss>>) -> Self {
+    pub(crate) fn with(image: Vec<u8>, syncs: Syncs, fate: Option<Arc<dyn Fate>>) -> Self {
         let platter = Platter { current: image.clone(), durable: image, ..Platter::default() };
-        Self { platter: Arc::new(Mutex::new(platter)), syncs, loss }
+        Self { platter: Arc::new(Mutex::new(platter)), syncs, fate }
     }
 
     /// What a power loss now leaves.
@@ -82,10 +88,13 @@ impl Disk {
         image
     }
 
-    fn tell(&self) {
-        if let Some(loss) = &self.loss {
-            loss.may_strike(self);
-        }
+    /// What every reader of the living machine sees.
+    pub(crate) fn content(&self) -> Vec<u8> {
+        self.platter.lock().unwrap().current.clone()
+    }
+
+    fn before_write(&self) -> io::Result<()> {
+        self.fate.as_ref().map_or(Ok(()), |fate| fate.before_write(self))
     }
 }
 
@@ -103,7 +112,7 @@ impl StorageBackend for Disk {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.tell();
+        self.before_write()?;
         let mut platter = self.platter.lock().unwrap();
         let len = usize::try_from(len).unwrap();
         platter.current.resize(len, 0);
@@ -112,7 +121,7 @@ impl StorageBackend for Disk {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.tell();
+        self.before_write()?;
         if self.syncs == Syncs::Hold {
             let platter = &mut *self.platter.lock().unwrap();
             platter.durable.resize(platter.current.len(), 0);
@@ -127,7 +136,7 @@ impl StorageBackend for Disk {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.tell();
+        self.before_write()?;
         let platter = &mut *self.platter.lock().unwrap();
         let start = usize::try_from(offset).unwrap();
         let end = start + data.len();

@@ -1,0 +1,135 @@
+//! `nanoclaw backup` and `nanoclaw restore`: the whole store into one file, and back. Owns where the copy comes from: the
+//! server, if one answers, else the file itself. Refuses to overwrite what it was not told to.
+
+use super::client::Client;
+use super::error::CliError;
+use super::terminal::Terminal;
+use crate::app::{STORE_FILE, provide_data_dir};
+use crate::config::Config;
+use crate::ports::Clock;
+use crate::store::{Draft, Glance, OpenError, backup_closed, glance, restore as put_back};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Moved at once, bytes.
+const PIECE_BYTES: usize = 256 * 1024;
+const MIB: u64 = 1024 * 1024;
+
+/// What `backup` was asked.
+#[derive(Debug, clap::Args)]
+pub(super) struct BackupArgs {
+    /// Where the copy goes
+    file: PathBuf,
+    /// Replace the file if it is there
+    #[arg(long)]
+    force: bool,
+}
+
+/// What `restore` was asked.
+#[derive(Debug, clap::Args)]
+pub(super) struct RestoreArgs {
+    /// A file that `backup` wrote
+    file: PathBuf,
+}
+
+/// Copies the store while its server runs, or while none does. The copy has its name once it is whole.
+pub(super) fn backup(
+    client: &Client,
+    config: impl FnOnce() -> Result<Config, CliError>,
+    args: &BackupArgs,
+    terminal: &Terminal,
+) -> Result<(), CliError> {
+    let shown = args.file.display();
+    if args.file.exists() && !args.force {
+        return Err(CliError::failed(format!("'{shown}' is there already"))
+            .hint("choose another name, or replace it with --force"));
+    }
+    let unwritable = |error| CliError::failed(format!("cannot write '{shown}': {error}"));
+    let draft = Draft::begin(&args.file).map_err(unwritable)?;
+    let (bytes, source) = if let Some((bytes, body)) = client.download("/v1/backup")? {
+        (receive(body, bytes, &draft, terminal)?, client.base().to_owned())
+    } else {
+        let store = config()?.data_dir.join(STORE_FILE);
+        (copy_closed(&store, client, &draft)?, store.display().to_string())
+    };
+    match glance(draft.path()) {
+        Ok(Glance::Store) => draft.finish().map_err(unwritable)?,
+        _ => return Err(CliError::failed(format!("{source} gave something that is no store"))),
+    }
+    terminal.say(&format!("{} MiB from {source}", bytes.div_ceil(MIB)));
+    Ok(terminal.line(&shown.to_string())?)
+}
+
+/// Makes a backup the store of the data directory, which no server may hold.
+pub(super) fn restore(
+    config: &Config,
+    clock: &dyn Clock,
+    args: &RestoreArgs,
+    terminal: &Terminal,
+) -> Result<(), CliError> {
+    provide_data_dir(&config.data_dir).map_err(|error| CliError::failed(error.to_string()))?;
+    let store = config.data_dir.join(STORE_FILE);
+    // A damaged backup may make the store's library panic; that is caught, and said in plain words.
+    std::panic::set_hook(Box::new(|_| {}));
+    let kept = put_back(&store, &args.file, clock.now_ms() / 1_000).map_err(|error| explain(&error))?;
+    if let Some(kept) = kept {
+        terminal.say(&format!("what was there before is kept as {}", kept.display()));
+    }
+    terminal.say("jobs that were queued or running in the backup will run again when the server starts");
+    Ok(terminal.line(&store.display().to_string())?)
+}
+
+/// Moves the server's copy into the file; a stream that ends early is an error, not a small backup.
+fn receive(
+    mut body: Box<dyn Read>,
+    expected: Option<u64>,
+    draft: &Draft,
+    terminal: &Terminal,
+) -> Result<u64, CliError> {
+    let mut piece = vec![0; PIECE_BYTES];
+    let (mut done, mut told) = (0_u64, 0);
+    loop {
+        let count = body
+            .read(&mut piece)
+            .map_err(|error| CliError::failed(format!("the backup broke off: {error}")))?;
+        let Some(read) = piece.get(..count).filter(|read| !read.is_empty()) else { break };
+        let written = draft.file().write_all(read);
+        written.map_err(|error| {
+            CliError::failed(format!("cannot write '{}': {error}", draft.path().display()))
+        })?;
+        done = done.saturating_add(count as u64);
+        if done / MIB > told {
+            told = done / MIB;
+            let all = expected.map(|bytes| format!(" of {}", bytes.div_ceil(MIB))).unwrap_or_default();
+            terminal.progress(&format!("{told}{all} MiB"));
+        }
+    }
+    terminal.progress("");
+    match expected {
+        Some(expected) if expected != done => {
+            Err(CliError::failed(format!("the backup broke off after {done} of {expected} bytes")))
+        }
+        _ => Ok(done),
+    }
+}
+
+fn copy_closed(store: &Path, client: &Client, draft: &Draft) -> Result<u64, CliError> {
+    match glance(store) {
+        Ok(Glance::Absent) => Err(CliError::failed(format!(
+            "no server answers at {}, and there is no store at '{}'",
+            client.base(),
+            store.display()
+        ))
+        .hint("name the server with --server, or the directory with --data-dir")),
+        _ => backup_closed(store, draft).map_err(|error| explain(&error)),
+    }
+}
+
+fn explain(error: &OpenError) -> CliError {
+    let said = CliError::failed(error.to_string());
+    match error {
+        OpenError::Locked { .. } => said
+            .hint("a server runs over this directory: stop it first, or to back it up name it with --server"),
+        _ => said,
+    }
+}

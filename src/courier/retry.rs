@@ -1,0 +1,159 @@
+//! When a delivery is tried again, and when it is given up. Owns the schedule of Standard Webhooks 1.0; refuses to read a
+//! clock or to roll dice: both come in as arguments.
+
+use super::post::{Answer, PostError};
+use crate::domain::webhook::{Attempt, Next};
+use jiff::fmt::rfc2822;
+
+/// The wait before each try, seconds: ten tries over three days, then it is given up.
+const WAITS_S: [u64; 10] =
+    [0, 5, 5 * 60, 30 * 60, 2 * 3_600, 5 * 3_600, 10 * 3_600, 14 * 3_600, 20 * 3_600, 24 * 3_600];
+/// A wait is up to so much shorter or longer, per cent: what failed together is not tried together.
+const JITTER_PERCENT: u64 = 10;
+/// The longest `Retry-After` that is honoured, seconds.
+const RETRY_AFTER_MAX_S: u64 = 24 * 3_600;
+
+/// The receiver wants no more of this.
+const GONE: u16 = 410;
+
+/// Now, and a die.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    /// Unix milliseconds.
+    pub(super) now_ms: u64,
+    /// Any 128 bits.
+    pub(super) random: u128,
+}
+
+/// What follows from the outcome of a delivery's try, after `tries` earlier ones.
+pub(super) fn attempt(outcome: &Result<Answer, PostError>, tries: u32, moment: Moment) -> Attempt {
+    match outcome {
+        Ok(Answer { status: status @ 200..=299, .. }) => {
+            Attempt { status: Some(*status), error: None, next: Next::Delivered }
+        }
+        Ok(Answer { status: GONE, .. }) => Attempt {
+            status: Some(GONE),
+            error: Some("the receiver answered 410: it wants no more of this".to_owned()),
+            next: Next::Dead,
+        },
+        Ok(Answer { status, retry_after }) => Attempt {
+            status: Some(*status),
+            error: Some(format!("the receiver answered {status}")),
+            next: later(tries, retry_after.as_deref(), moment),
+        },
+        Err(error @ PostError::Refused(_)) => {
+            Attempt { status: None, error: Some(error.to_string()), next: Next::Dead }
+        }
+        Err(error) => {
+            Attempt { status: None, error: Some(error.to_string()), next: later(tries, None, moment) }
+        }
+    }
+}
+
+/// The next try, not before the receiver's own wish; none after the last.
+fn later(tries: u32, retry_after: Option<&str>, moment: Moment) -> Next {
+    let done = usize::try_from(tries).unwrap_or(usize::MAX).saturating_add(1);
+    let Some(planned_s) = WAITS_S.get(done) else { return Next::Dead };
+    let wished_s = retry_after.and_then(|text| wished(text, moment.now_ms)).unwrap_or(0);
+    let wait_ms = jittered(planned_s.saturating_mul(1_000), moment.random)
+        .max(wished_s.min(RETRY_AFTER_MAX_S).saturating_mul(1_000));
+    Next::Retry { at_ms: moment.now_ms.saturating_add(wait_ms) }
+}
+
+fn jittered(wait_ms: u64, random: u128) -> u64 {
+    let most = u128::from(wait_ms / 100 * JITTER_PERCENT);
+    let step = u64::try_from(random % (2 * most + 1)).unwrap_or(0);
+    (wait_ms - wait_ms / 100 * JITTER_PERCENT).saturating_add(step)
+}
+
+/// `Retry-After` as seconds from now: a number, or a date.
+fn wished(text: &str, now_ms: u64) -> Option<u64> {
+    let text = text.trim();
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        return Some(text.parse().unwrap_or(u64::MAX));
+    }
+    let at = rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
+    u64::try_from(at.as_second()).ok().map(|at_s| at_s.saturating_sub(now_ms / 1_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::net::IpAddr;
+
+    const NOW_MS: u64 = 1_700_000_000_000;
+
+    fn answered(status: u16, retry_after: Option<&str>, tries: u32) -> Attempt {
+        let answer = Answer { status, retry_after: retry_after.map(str::to_owned) };
+        attempt(&Ok(answer), tries, Moment { now_ms: NOW_MS, random: 0 })
+    }
+
+    fn wait_ms(attempt: &Attempt) -> Option<u64> {
+        match attempt.next {
+            Next::Retry { at_ms } => Some(at_ms - NOW_MS),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn p8_ten_tries_over_three_days_then_dead() {
+        let waits: Vec<Option<u64>> = (0..11).map(|tries| wait_ms(&answered(500, None, tries))).collect();
+        let shortest = WAITS_S.iter().skip(1).map(|wait_s| Some(wait_s * 900));
+        assert_eq!(waits[..9], shortest.collect::<Vec<_>>());
+        assert_eq!(waits[9..], [None, None]);
+        assert_eq!(answered(500, None, 9).next, Next::Dead);
+        assert_eq!(answered(500, None, u32::MAX).next, Next::Dead);
+        assert_eq!(WAITS_S.iter().sum::<u64>() / 3_600, 75, "hours");
+    }
+
+    #[test]
+    fn two_hundreds_arrive_410_dies_and_redirects_are_tried_again() {
+        for status in [200, 201, 204, 299] {
+            assert_eq!(answered(status, None, 0).next, Next::Delivered);
+        }
+        assert_eq!(answered(410, Some("1"), 0).next, Next::Dead);
+        for status in [301, 302, 307, 400, 404, 429, 500, 503] {
+            let attempt = answered(status, None, 0);
+            assert!(wait_ms(&attempt).is_some() && attempt.status == Some(status), "{attempt:?}");
+        }
+    }
+
+    #[test]
+    fn a_refused_address_is_dead_at_once_and_a_failure_is_not() {
+        let moment = Moment { now_ms: NOW_MS, random: 0 };
+        let refused = PostError::Refused(IpAddr::from([10, 0, 0, 1]));
+        let attempt = super::attempt(&Err(refused), 0, moment);
+        assert_eq!(attempt.next, Next::Dead);
+        assert!(attempt.error.expect("a reason").contains("10.0.0.1"));
+        let failed = super::attempt(&Err(PostError::Failed("no answer in time".into())), 0, moment);
+        assert_eq!(wait_ms(&failed), Some(4_500));
+    }
+
+    #[test]
+    fn a_receivers_wish_is_honoured_up_to_a_day_and_never_shortens() {
+        let waited = |wish: &str| wait_ms(&answered(503, Some(wish), 0));
+        assert_eq!(waited("120"), Some(120_000));
+        assert_eq!(waited(" 120 "), Some(120_000));
+        assert_eq!(waited("99999999999999999999999"), Some(86_400_000));
+        // 1,700,000,000 is Tue, 14 Nov 2023 22:13:20 UTC.
+        assert_eq!(waited("Tue, 14 Nov 2023 22:15:20 GMT"), Some(120_000));
+        for ignored in ["1", "0", "soon", "-5", "", "Tue, 14 Nov 2023 22:00:00 GMT"] {
+            assert_eq!(waited(ignored), Some(4_500), "{ignored}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn jitter_stays_within_a_tenth(random: u128, at in 0_usize..10) {
+            let wait_ms = WAITS_S[at] * 1_000;
+            let jittered = jittered(wait_ms, random);
+            prop_assert!(jittered >= wait_ms / 10 * 9 && jittered <= wait_ms / 10 * 11, "{jittered}");
+        }
+
+        #[test]
+        fn no_wish_panics(text in any::<String>()) {
+            wished(&text, NOW_MS);
+        }
+    }
+}

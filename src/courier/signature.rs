@@ -1,0 +1,96 @@
+//! Signatures after Standard Webhooks 1.0: HMAC-SHA256 over `id.timestamp.body`. Owns the form of secrets and of the
+//! header's value; refuses to read a clock.
+
+use crate::domain::secret::Secret;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use std::fmt;
+
+/// What every secret starts with.
+const PREFIX: &str = "whsec_";
+/// A key is so long, bytes (Standard Webhooks 1.0).
+const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
+
+/// A text that is no secret. It is not repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be whsec_ followed by the base64 of 24 to 64 random bytes")]
+pub struct BadSecret;
+
+/// Signs what is sent, once with each secret: a receiver that knows one of them is satisfied, so secrets can be replaced.
+#[derive(Clone)]
+pub struct Signer(Vec<Hmac<Sha256>>);
+
+impl Signer {
+    /// A signer with these secrets; the first that is none fails with its place in the list.
+    pub fn new(secrets: &[Secret]) -> Result<Self, (usize, BadSecret)> {
+        let keyed = secrets.iter().enumerate().map(|(at, secret)| keyed(secret).map_err(|bad| (at, bad)));
+        Ok(Self(keyed.collect::<Result<_, _>>()?))
+    }
+
+    /// The value of `webhook-signature`.
+    pub fn sign(&self, id: &str, timestamp_s: u64, body: &[u8]) -> String {
+        let signed = self.0.iter().map(|key| {
+            let mut mac = key.clone();
+            mac.update(format!("{id}.{timestamp_s}.").as_bytes());
+            mac.update(body);
+            format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
+        });
+        signed.collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl fmt::Debug for Signer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Signer of {} secrets", self.0.len())
+    }
+}
+
+/// A secret with this key.
+pub(super) fn secret_of(key: &[u8]) -> Secret {
+    Secret::from(format!("{PREFIX}{}", STANDARD.encode(key)))
+}
+
+fn keyed(secret: &Secret) -> Result<Hmac<Sha256>, BadSecret> {
+    let key = secret.reveal().strip_prefix(PREFIX).and_then(|text| STANDARD.decode(text).ok());
+    let key = key.filter(|key| KEY_BYTES.contains(&key.len())).ok_or(BadSecret)?;
+    Hmac::new_from_slice(&key).map_err(|_| BadSecret)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret(text: &str) -> Secret {
+        Secret::from(text.to_owned())
+    }
+
+    /// The example of the reference implementations' documentation; Python agrees:
+    /// `base64.b64encode(hmac.new(base64.b64decode("MfKQ9…"), b"msg_….1614265330.{…}", hashlib.sha256).digest())`.
+    #[test]
+    fn the_reference_vector_of_standard_webhooks() {
+        let signer = Signer::new(&[secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")]).expect("a secret");
+        let value = signer.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, b"{\"test\": 2432232314}");
+        assert_eq!(value, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+    }
+
+    #[test]
+    fn while_secrets_are_replaced_each_signs() {
+        let (old, new) = (secret_of(&[1; 32]), secret_of(&[2; 32]));
+        let sign = |secrets: &[Secret]| Signer::new(secrets).expect("secrets").sign("whd_1", 7, b"{}");
+        let both = sign(&[new.clone(), old.clone()]);
+        assert_eq!(both, format!("{} {}", sign(&[new]), sign(&[old])));
+    }
+
+    #[test]
+    fn p9_what_is_no_secret_is_refused_and_not_repeated() {
+        let short = secret_of(&[1; 23]);
+        for bad in ["", "whsec_", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_%%%", short.reveal()] {
+            let refused = Signer::new(&[secret_of(&[1; 24]), secret(bad)]).expect_err(bad);
+            assert_eq!(refused, (1, BadSecret), "{bad}");
+        }
+        assert!(Signer::new(&[secret_of(&[1; 65])]).is_err());
+        assert!(!format!("{:?}", Signer::new(&[secret_of(&[1; 64])])).contains("AQEB"));
+    }
+}

@@ -1,0 +1,402 @@
+//! The courier with a clock that is set by hand, an outbox in memory and receivers that do as they are told.
+
+use super::*;
+use crate::domain::id::{DeliveryId, JobId, UserId};
+use crate::domain::webhook::{Attempt, Delivery, DeliveryState, Subject, WebhookUrl};
+use crate::ports::{
+    Clock, DeliveryPage, DeliveryQuery, Entropy, Outbox, Payload, Payloads, StopFlag, StoreError, Ticket,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+/// Stands still until it is moved.
+#[derive(Default)]
+struct HandClock(AtomicU64);
+
+impl Clock for HandClock {
+    fn now_ms(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+    fn monotonic_ms(&self) -> u64 {
+        self.now_ms()
+    }
+    fn pause(&self, _: &StopFlag, _: Duration) {}
+}
+
+struct NoChance;
+
+impl Entropy for NoChance {
+    fn random(&self) -> u128 {
+        0
+    }
+}
+
+/// What the real outbox promises, as simply as it can be.
+#[derive(Default)]
+struct MemoryOutbox {
+    clock: Arc<HandClock>,
+    rows: Mutex<BTreeMap<DeliveryId, Delivery>>,
+    /// What the next settling answers.
+    refuse: Mutex<Option<StoreError>>,
+}
+
+impl MemoryOutbox {
+    fn get(&self, bits: u128) -> Delivery {
+        self.rows.lock().expect("lock")[&DeliveryId::from_bits(bits)].clone()
+    }
+}
+
+impl Outbox for MemoryOutbox {
+    fn due(&self, now_ms: u64, max: usize, busy: &BTreeSet<String>) -> Result<Vec<Delivery>, StoreError> {
+        let rows = self.rows.lock().expect("lock");
+        let mut due: Vec<&Delivery> =
+            rows.values().filter(|d| d.next_try_ms.is_some_and(|at_ms| at_ms <= now_ms)).collect();
+        due.sort_by_key(|d| (d.next_try_ms, d.id));
+        let mut seen = busy.clone();
+        due.retain(|d| seen.insert(d.url.host_and_port()));
+        Ok(due.into_iter().take(max).cloned().collect())
+    }
+    fn next_due_ms(&self) -> Result<Option<u64>, StoreError> {
+        Ok(self.rows.lock().expect("lock").values().filter_map(|d| d.next_try_ms).min())
+    }
+    fn settle(&self, id: DeliveryId, attempt: Attempt) -> Ticket<()> {
+        if let Some(error) = self.refuse.lock().expect("lock").take() {
+            return Ticket::refused(error);
+        }
+        let now_ms = self.clock.now_ms();
+        self.rows.lock().expect("lock").get_mut(&id).expect("a delivery").take(&attempt, now_ms);
+        let (sender, ticket) = Ticket::new();
+        sender.send(Ok(())).expect("the ticket is held");
+        ticket
+    }
+    fn again(&self, _: UserId, _: DeliveryId) -> Ticket<Option<Delivery>> {
+        unreachable!("couriers ask for nothing again")
+    }
+    fn delivery(&self, _: UserId, _: DeliveryId) -> Result<Option<Delivery>, StoreError> {
+        unreachable!("couriers show nothing")
+    }
+    fn deliveries(&self, _: &DeliveryQuery) -> Result<DeliveryPage, StoreError> {
+        unreachable!("couriers list nothing")
+    }
+    fn wait_for_mail(&self, _: &StopFlag, _: Duration) {}
+}
+
+struct Saying(Payload);
+
+impl Payloads for Saying {
+    fn payload(&self, _: UserId, _: Subject) -> Result<Payload, StoreError> {
+        Ok(self.0.clone())
+    }
+}
+
+type Script = Box<dyn Fn(&Parcel<'_>, usize) -> Result<Answer, PostError> + Send + Sync>;
+
+/// Receivers that follow a script and remember ids and signatures.
+struct Scripted {
+    script: Script,
+    seen: Mutex<Vec<(String, String)>>,
+}
+
+impl Post for Scripted {
+    fn post(&self, parcel: &Parcel<'_>) -> Result<Answer, PostError> {
+        let number = {
+            let mut seen = self.seen.lock().expect("lock");
+            seen.push((
+                parcel.url.host_and_port(),
+                format!("{} {} {}", parcel.id, parcel.timestamp_s, parcel.signature),
+            ));
+            seen.len() - 1
+        };
+        (self.script)(parcel, number)
+    }
+}
+
+struct Rig {
+    outbox: Arc<MemoryOutbox>,
+    post: Arc<Scripted>,
+    clock: Arc<HandClock>,
+    courier: Arc<Courier>,
+}
+
+fn rig(script: impl Fn(&Parcel<'_>, usize) -> Result<Answer, PostError> + Send + Sync + 'static) -> Rig {
+    rig_saying(Payload::Body(b"{}".to_vec()), script)
+}
+
+fn rig_saying(
+    payload: Payload,
+    script: impl Fn(&Parcel<'_>, usize) -> Result<Answer, PostError> + Send + Sync + 'static,
+) -> Rig {
+    let clock = Arc::new(HandClock::default());
+    clock.0.store(1_000_000, Ordering::SeqCst);
+    let outbox = Arc::new(MemoryOutbox { clock: Arc::clone(&clock), ..MemoryOutbox::default() });
+    let post = Arc::new(Scripted { script: Box::new(script), seen: Mutex::default() });
+    let courier = Courier::new(Parts {
+        outbox: Arc::<MemoryOutbox>::clone(&outbox),
+        payloads: Arc::new(Saying(payload)),
+        post: Arc::<Scripted>::clone(&post),
+        signer: Signer::new(&[super::signature::secret_of(&[7; 32])]).expect("a secret"),
+        clock: Arc::<HandClock>::clone(&clock),
+        entropy: Arc::new(NoChance),
+    });
+    Rig { outbox, post, clock, courier: Arc::new(courier) }
+}
+
+impl Rig {
+    fn add(&self, bits: u128, url: &str) {
+        let url = WebhookUrl::try_from(url.to_owned()).expect("a URL");
+        let (id, now_ms) = (DeliveryId::from_bits(bits), self.clock.now_ms());
+        let subject = Subject::Job(JobId::from_bits(bits));
+        self.outbox.rows.lock().expect("lock").insert(id, Delivery::new(id, UserId(1), subject, url, now_ms));
+    }
+
+    fn pass(&self, ms: u64) {
+        self.clock.0.fetch_add(ms, Ordering::SeqCst);
+    }
+
+    fn hosts(&self) -> Vec<String> {
+        self.post.seen.lock().expect("lock").iter().map(|(host, _)| host.clone()).collect()
+    }
+
+    fn tick(&self) -> Round {
+        self.courier.tick().expect("the outbox works")
+    }
+}
+
+fn answer(status: u16) -> Answer {
+    Answer { status, retry_after: None }
+}
+
+#[test]
+fn a_delivery_that_arrives_is_settled_and_never_sent_again() {
+    let rig = rig(|parcel, _| {
+        assert_eq!(parcel.body, b"{}");
+        Ok(answer(204))
+    });
+    rig.add(1, "https://a.test/hook");
+    assert_eq!(rig.tick(), Round::Tried(DeliveryId::from_bits(1)));
+    assert_eq!(rig.tick(), Round::Idle);
+    let row = rig.outbox.get(1);
+    assert_eq!((row.state, row.tries, row.last_status), (DeliveryState::Delivered, 1, Some(204)));
+}
+
+#[test]
+fn a_500_is_tried_again_under_the_same_id_with_a_new_signature() {
+    let rig = rig(|_, number| Ok(answer(if number == 0 { 500 } else { 200 })));
+    rig.add(1, "https://a.test/hook");
+    rig.tick();
+    let row = rig.outbox.get(1);
+    assert_eq!((row.state, row.last_status), (DeliveryState::Pending, Some(500)));
+    assert_eq!(row.next_try_ms, Some(1_000_000 + 4_500), "5 s less a tenth");
+    assert_eq!(rig.tick(), Round::Idle, "not before its time");
+    rig.pass(4_500);
+    rig.tick();
+    let row = rig.outbox.get(1);
+    assert_eq!((row.state, row.tries, row.last_error), (DeliveryState::Delivered, 2, None));
+    let seen: Vec<String> =
+        rig.post.seen.lock().expect("lock").iter().map(|(_, sent)| sent.clone()).collect();
+    let (first, second) = (seen[0].split(' ').collect::<Vec<_>>(), seen[1].split(' ').collect::<Vec<_>>());
+    assert_eq!(first[0], second[0], "one id");
+    assert_eq!((first[1], second[1]), ("1000", "1004"), "the time of the try");
+    assert_ne!(first[2], second[2], "the time is signed");
+}
+
+#[test]
+fn a_410_is_the_end() {
+    let rig = rig(|_, _| Ok(answer(410)));
+    rig.add(1, "https://a.test/hook");
+    rig.tick();
+    assert_eq!((rig.outbox.get(1).state, rig.outbox.get(1).tries), (DeliveryState::Dead, 1));
+}
+
+#[test]
+fn p4_after_ten_tries_a_delivery_is_dead_and_says_why() {
+    let rig = rig(|_, _| Err(PostError::Failed("no connection".into())));
+    rig.add(1, "https://a.test/hook");
+    let mut tries = 0;
+    while rig.outbox.get(1).state == DeliveryState::Pending {
+        assert!(matches!(rig.tick(), Round::Tried(_)));
+        tries += 1;
+        assert!(tries <= 10, "it ends");
+        rig.pass(27 * 3_600 * 1_000);
+    }
+    let row = rig.outbox.get(1);
+    assert_eq!((row.state, row.tries), (DeliveryState::Dead, 10));
+    assert_eq!(row.last_error.as_deref(), Some("no connection"));
+    assert_eq!(rig.tick(), Round::Idle);
+}
+
+#[test]
+fn a_subject_that_is_gone_is_given_up_without_a_word_on_the_wire() {
+    let rig = rig_saying(Payload::Nothing("the job is not there any more"), |_, _| Ok(answer(200)));
+    rig.add(1, "https://a.test/hook");
+    rig.tick();
+    let row = rig.outbox.get(1);
+    assert_eq!(row.state, DeliveryState::Dead);
+    assert_eq!(row.last_error.as_deref(), Some("the job is not there any more"));
+    assert!(rig.hosts().is_empty());
+}
+
+#[test]
+fn a_host_that_hangs_holds_up_only_itself() {
+    let (release, held) = mpsc::channel::<()>();
+    let held = Mutex::new(held);
+    let (begun, hangs) = mpsc::channel();
+    let rig = rig(move |parcel, _| {
+        if parcel.url.host_and_port() == "slow.test" {
+            begun.send(()).expect("the test listens");
+            held.lock().expect("lock").recv().expect("released");
+        }
+        Ok(answer(200))
+    });
+    rig.add(1, "https://slow.test/1");
+    rig.add(2, "https://slow.test/2");
+    let courier = Arc::clone(&rig.courier);
+    let hanging = std::thread::spawn(move || courier.tick());
+    hangs.recv().expect("it hangs");
+    rig.add(3, "https://quick.test/1");
+    rig.add(4, "https://quick.test/2");
+    assert_eq!(rig.tick(), Round::Tried(DeliveryId::from_bits(3)));
+    assert_eq!(rig.tick(), Round::Tried(DeliveryId::from_bits(4)));
+    assert_eq!(rig.tick(), Round::Idle, "one at a time for a host");
+    release.send(()).expect("it listens");
+    assert_eq!(hanging.join().expect("no panic"), Ok(Round::Tried(DeliveryId::from_bits(1))));
+    release.send(()).expect("it listens");
+    assert_eq!(rig.tick(), Round::Tried(DeliveryId::from_bits(2)));
+}
+
+#[test]
+fn hosts_take_turns_however_much_one_of_them_gets() {
+    let rig = rig(|_, _| Ok(answer(200)));
+    for bits in 1..=5 {
+        rig.add(bits, "https://busy.test/hook");
+    }
+    rig.pass(1);
+    rig.add(6, "https://rare.test/hook");
+    rig.tick();
+    rig.tick();
+    assert_eq!(rig.hosts(), ["busy.test", "rare.test"]);
+}
+
+#[test]
+fn what_was_sent_is_written_down_before_anything_is_sent_again() {
+    let rig = rig(|_, _| Ok(answer(200)));
+    rig.add(1, "https://a.test/hook");
+    *rig.outbox.refuse.lock().expect("lock") = Some(StoreError::Full);
+    assert_eq!(rig.courier.tick(), Err(StoreError::Full));
+    *rig.outbox.refuse.lock().expect("lock") = Some(StoreError::Full);
+    assert_eq!(rig.courier.tick(), Err(StoreError::Full));
+    assert_eq!(rig.tick(), Round::Idle);
+    assert_eq!(rig.hosts().len(), 1, "sent once");
+    assert_eq!(rig.outbox.get(1).state, DeliveryState::Delivered);
+}
+
+#[test]
+fn a_row_that_cannot_be_read_any_more_does_not_hold_up_the_others() {
+    let rig = rig(|_, _| Ok(answer(200)));
+    rig.add(1, "https://a.test/hook");
+    *rig.outbox.refuse.lock().expect("lock") = Some(StoreError::Corrupt("a bad sector".into()));
+    assert_eq!(rig.tick(), Round::Tried(DeliveryId::from_bits(1)));
+    rig.add(2, "https://b.test/hook");
+    assert_eq!(rig.tick(), Round::Tried(DeliveryId::from_bits(2)));
+}
+
+#[test]
+fn a_fault_while_sending_is_one_deliverys_failure() {
+    let rig = rig(|_, _| panic!("deep down"));
+    rig.add(1, "https://a.test/hook");
+    rig.tick();
+    assert_eq!(rig.outbox.get(1).last_error.as_deref(), Some("a fault of this server"));
+    rig.pass(5_000);
+    assert!(matches!(rig.tick(), Round::Tried(_)), "its host is free again");
+}
+
+mod wire {
+    //! The real client against addresses that it must not reach.
+
+    use super::*;
+    use crate::domain::address::AddressPolicy;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    fn send(policy: &[&str], url: &str) -> Result<Answer, PostError> {
+        let allowed: Vec<String> = policy.iter().map(|text| (*text).to_owned()).collect();
+        let policy = AddressPolicy::new(&allowed).expect("ranges");
+        let url = WebhookUrl::try_from(url.to_owned()).expect("a URL");
+        let post = HttpPost::new(policy, Duration::from_secs(20));
+        let (id, signature) = (DeliveryId::from_bits(1), "v1,x".to_owned());
+        post.post(&Parcel { url: &url, id, timestamp_s: 7, signature, body: b"{}" })
+    }
+
+    /// Answers every connection with these bytes.
+    fn receiver(says: &'static str) -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let mut request = Vec::new();
+                let mut piece = [0; 1_024];
+                while !request.ends_with(b"\r\n\r\n{}") {
+                    match stream.read(&mut piece) {
+                        Ok(amount) if amount > 0 => request.extend_from_slice(&piece[..amount]),
+                        _ => break,
+                    }
+                }
+                drop(stream.write_all(says.as_bytes()));
+            }
+        });
+        port
+    }
+
+    #[test]
+    fn p9_private_addresses_are_refused_however_they_are_written() {
+        let port = receiver("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        for host in
+            ["127.0.0.1", "localhost", "127.1", "2130706433", "0x7f000001", "[::ffff:127.0.0.1]", "0.0.0.0"]
+        {
+            let outcome = send(&[], &format!("http://{host}:{port}/"));
+            assert!(matches!(outcome, Err(PostError::Refused(_))), "{host}: {outcome:?}");
+        }
+        let answer = send(&["127.0.0.0/8", "::1"], &format!("http://localhost:{port}/")).expect("allowed");
+        assert_eq!(answer.status, 200);
+    }
+
+    #[test]
+    fn p9_a_redirect_is_an_answer_and_not_a_way() {
+        let port = receiver(
+            "HTTP/1.1 307 Elsewhere\r\nlocation: http://127.0.0.1:9/\r\nretry-after: 9\r\ncontent-length: 0\r\n\r\n",
+        );
+        let answer = send(&["127.0.0.1"], &format!("http://127.0.0.1:{port}/")).expect("an answer");
+        assert_eq!(answer, Answer { status: 307, retry_after: Some("9".into()) });
+    }
+
+    #[test]
+    fn p9_what_went_wrong_does_not_repeat_the_url() {
+        let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("one").port();
+        for url in [
+            format!("http://127.0.0.1:{closed}/?token=s3cret"),
+            "http://no-such-host.invalid/?token=s3cret".into(),
+        ] {
+            match send(&["127.0.0.1"], &url) {
+                Err(PostError::Failed(reason)) => {
+                    assert!(!reason.is_empty() && !reason.contains("s3cret"), "{reason}");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_http_and_what_has_no_end_is_survived() {
+        let port = receiver("SSH-2.0-OpenSSH_9.2\r\n");
+        assert!(matches!(
+            send(&["127.0.0.1"], &format!("http://127.0.0.1:{port}/")),
+            Err(PostError::Failed(_))
+        ));
+        let port = receiver("HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\nshort");
+        let answer =
+            send(&["127.0.0.1"], &format!("http://127.0.0.1:{port}/")).expect("a status is an answer");
+        assert_eq!(answer.status, 200);
+    }
+}

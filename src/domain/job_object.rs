@@ -1,0 +1,85 @@
+//! A job as clients see it (DESIGN §3): in answers, in lists, in webhooks. Owns the object's shape; refuses to show what is
+//! the server's own (user, epoch), and to read anything.
+
+use super::id::{ConversationId, JobId};
+use super::job::{Job, JobError, JobStatus};
+use super::usage::Usage;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The answer's text, or its absence.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Output {
+    /// In lists: twenty answers can be large, and each job has its own address.
+    LeftOut,
+    /// `null` until the job has ended.
+    Told(Option<String>),
+}
+
+impl Output {
+    fn is_left_out(&self) -> bool {
+        matches!(self, Self::LeftOut)
+    }
+}
+
+/// The job object.
+#[derive(Debug, Serialize)]
+pub struct JobObject {
+    id: JobId,
+    object: &'static str,
+    /// Where it stands.
+    pub status: JobStatus,
+    attempt: u32,
+    created_at: u64,
+    started_at: Option<u64>,
+    finished_at: Option<u64>,
+    model: String,
+    conversation_id: Option<ConversationId>,
+    project_id: Option<String>,
+    #[serde(skip_serializing_if = "Output::is_left_out")]
+    output_text: Output,
+    usage: Usage,
+    error: Option<JobError>,
+    metadata: BTreeMap<String, String>,
+    last_event_id: u64,
+}
+
+impl JobObject {
+    /// The job without its answer, for lists.
+    pub fn brief(job: Job) -> Self {
+        Self {
+            id: job.id,
+            object: "job",
+            status: job.status,
+            attempt: job.attempt,
+            created_at: seconds(job.created_at_ms),
+            started_at: job.started_at_ms.map(seconds),
+            finished_at: job.finished_at_ms.map(seconds),
+            model: job.model,
+            conversation_id: job.conversation_id,
+            project_id: None,
+            output_text: Output::LeftOut,
+            usage: job.usage,
+            error: job.error,
+            metadata: job.metadata,
+            last_event_id: job.last_event_id,
+        }
+    }
+
+    /// The job with its answer, as far as there is one.
+    pub fn whole(job: Job, output_text: Option<String>) -> Self {
+        let mut object = Self::brief(job);
+        object.output_text = Output::Told(output_text);
+        object
+    }
+
+    /// A job that was stored a moment ago.
+    pub fn fresh(job: Job) -> Self {
+        Self::whole(job, None)
+    }
+}
+
+fn seconds(millis: u64) -> u64 {
+    millis / 1_000
+}

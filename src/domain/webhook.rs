@@ -1,0 +1,376 @@
+//! Webhooks: where an end is reported (`WebhookUrl`), a report on its way (`Delivery`), and which states follow which.
+//! Refuses to sign, to send and to know what a report says.
+
+use super::id::{BatchId, DeliveryId, JobId, UserId};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// An `http` or `https` URL with a host, without user and password: 2,048 bytes of visible ASCII at most.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct WebhookUrl(String);
+
+impl WebhookUrl {
+    /// The longest URL, bytes.
+    pub const MAX_BYTES: usize = 2_048;
+
+    /// The URL as given, secrets in its query included: for the wire and nothing else.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// The host and port as written, in lower case: deliveries to one of them wait for each other.
+    pub fn host_and_port(&self) -> String {
+        self.authority().to_ascii_lowercase()
+    }
+
+    /// The host, where it is written as an address.
+    pub fn literal_address(&self) -> Option<IpAddr> {
+        let (host, _port) = split_port(self.authority())?;
+        host.trim_matches(['[', ']']).parse().ok()
+    }
+
+    /// The URL as anybody may see it: without its query, which often holds a token.
+    pub fn masked(&self) -> String {
+        match self.0.split_once(['?', '#']) {
+            Some((shown, _hidden)) => format!("{shown}?***"),
+            None => self.0.clone(),
+        }
+    }
+
+    fn authority(&self) -> &str {
+        authority(&self.0).unwrap_or_default()
+    }
+}
+
+/// What stands between `scheme://` and the path.
+fn authority(url: &str) -> Option<&str> {
+    let (scheme, rest) = url.split_once("://")?;
+    let plain = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    plain.then(|| rest.split(['/', '?', '#']).next().unwrap_or_default())
+}
+
+/// The host, in brackets if it is an IPv6 address, and the port's digits.
+fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
+    let end = authority.rfind(']').map_or(0, |bracket| bracket.saturating_add(1));
+    let (_, tail) = authority.split_at_checked(end)?;
+    match tail.find(':') {
+        None => Some((authority, None)),
+        Some(colon) => {
+            let (host, port) = authority.split_at_checked(end.saturating_add(colon))?;
+            Some((host, port.strip_prefix(':')))
+        }
+    }
+}
+
+fn is_host(host: &str) -> bool {
+    if let Some(rest) = host.strip_prefix('[') {
+        return rest.strip_suffix(']').is_some_and(|inner| inner.parse::<Ipv6Addr>().is_ok());
+    }
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+    !host.is_empty() && host.bytes().all(plain)
+}
+
+impl TryFrom<String> for WebhookUrl {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, &'static str> {
+        if text.len() > Self::MAX_BYTES {
+            return Err("must have at most 2048 bytes");
+        }
+        let visible = |b: u8| b.is_ascii_graphic() && !matches!(b, b'"' | b'<' | b'>' | b'\\' | b'^' | b'`');
+        if !text.bytes().all(visible) {
+            return Err("must be visible ASCII; write everything else as %XX");
+        }
+        let authority = authority(&text).ok_or("must start with https:// or http://")?;
+        if authority.contains('@') {
+            return Err("must not carry user and password; a signature proves who calls");
+        }
+        let (host, port) = split_port(authority).ok_or("must name a host")?;
+        if !is_host(host) {
+            return Err("must name a host");
+        }
+        let is_port =
+            |port: &str| port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|n| n > 0);
+        if port.is_some_and(|port| !is_port(port)) {
+            return Err("must have a port from 1 to 65535, or none");
+        }
+        Ok(Self(text))
+    }
+}
+
+impl From<WebhookUrl> for String {
+    fn from(url: WebhookUrl) -> Self {
+        url.0
+    }
+}
+
+impl fmt::Debug for WebhookUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.masked())
+    }
+}
+
+/// What a report is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "id", rename_all = "lowercase")]
+pub enum Subject {
+    /// The end of a job.
+    Job(JobId),
+    /// The end of a batch.
+    Batch(BatchId),
+}
+
+impl Subject {
+    /// The bits that identify it among its kind.
+    pub fn bits(self) -> u128 {
+        u128::from_be_bytes(match self {
+            Self::Job(id) => id.to_bytes(),
+            Self::Batch(id) => id.to_bytes(),
+        })
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Job(id) => id.fmt(f),
+            Self::Batch(id) => id.fmt(f),
+        }
+    }
+}
+
+/// Where a delivery stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeliveryState {
+    /// Tried, or tried again, when its time comes.
+    Pending,
+    /// The receiver has said yes.
+    Delivered,
+    /// Given up, with the reason.
+    Dead,
+}
+
+impl DeliveryState {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Pending, Self::Delivered, Self::Dead];
+
+    /// The word that clients read and write.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Delivered => "delivered",
+            Self::Dead => "dead",
+        }
+    }
+}
+
+/// A report on its way, or what became of it. What it says is made when it is sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delivery {
+    /// The same on every try.
+    pub id: DeliveryId,
+    /// Whose subject it is.
+    pub user: UserId,
+    /// What it is about.
+    pub subject: Subject,
+    /// Where it goes.
+    pub url: WebhookUrl,
+    /// Where it stands.
+    pub state: DeliveryState,
+    /// Unix milliseconds.
+    pub created_at_ms: u64,
+    /// Tries so far.
+    pub tries: u32,
+    /// While pending, unix milliseconds.
+    pub next_try_ms: Option<u64>,
+    /// When it was delivered or given up, unix milliseconds.
+    pub settled_at_ms: Option<u64>,
+    /// The status of the last answer, if there was one.
+    pub last_status: Option<u16>,
+    /// Why the last try was none.
+    pub last_error: Option<String>,
+}
+
+impl Delivery {
+    /// A delivery that has never been tried and is due at once.
+    pub fn new(id: DeliveryId, user: UserId, subject: Subject, url: WebhookUrl, now_ms: u64) -> Self {
+        Self {
+            id,
+            user,
+            subject,
+            url,
+            state: DeliveryState::Pending,
+            created_at_ms: now_ms,
+            tries: 0,
+            next_try_ms: Some(now_ms),
+            settled_at_ms: None,
+            last_status: None,
+            last_error: None,
+        }
+    }
+
+    /// Takes in what became of a try that ended at `now_ms`.
+    pub fn take(&mut self, attempt: &Attempt, now_ms: u64) {
+        self.tries = self.tries.saturating_add(1);
+        self.last_status = attempt.status;
+        self.last_error.clone_from(&attempt.error);
+        (self.state, self.next_try_ms) = match attempt.next {
+            Next::Delivered => (DeliveryState::Delivered, None),
+            Next::Retry { at_ms } => (DeliveryState::Pending, Some(at_ms)),
+            Next::Dead => (DeliveryState::Dead, None),
+        };
+        self.settled_at_ms = self.next_try_ms.is_none().then_some(now_ms);
+    }
+
+    /// Somebody wants it tried now: what was given up begins anew, what waits for its time waits no longer.
+    pub fn again(&mut self, now_ms: u64) {
+        if self.state == DeliveryState::Dead {
+            self.tries = 0;
+        }
+        if self.state != DeliveryState::Delivered {
+            (self.state, self.next_try_ms, self.settled_at_ms) = (DeliveryState::Pending, Some(now_ms), None);
+        }
+    }
+}
+
+/// What became of one try.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// The answer's status, if there was an answer.
+    pub status: Option<u16>,
+    /// Why it was no success, in words that hold no secret.
+    pub error: Option<String>,
+    /// What follows.
+    pub next: Next,
+}
+
+/// What follows a try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing: it has arrived.
+    Delivered,
+    /// Another try.
+    Retry {
+        /// Not before this time, unix milliseconds.
+        at_ms: u64,
+    },
+    /// Nothing: it is given up.
+    Dead,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn url(text: &str) -> Result<WebhookUrl, &'static str> {
+        WebhookUrl::try_from(text.to_owned())
+    }
+
+    #[test]
+    fn plain_http_urls_are_taken() {
+        for (text, host) in [
+            ("https://example.com", "example.com"),
+            ("http://Example.com:8080/hook?a=b#c", "example.com:8080"),
+            ("HTTPS://a-b.c_d.test/x", "a-b.c_d.test"),
+            ("http://[2001:db8::1]:81/x", "[2001:db8::1]:81"),
+            ("http://127.0.0.1?x", "127.0.0.1"),
+        ] {
+            assert_eq!(url(text).expect(text).host_and_port(), host);
+        }
+    }
+
+    #[test]
+    fn p8_everything_else_is_refused() {
+        for bad in [
+            "",
+            "example.com/x",
+            "ftp://example.com",
+            "https://",
+            "https:///x",
+            "https://user:key@example.com",
+            "https://@example.com",
+            "https://example.com:0",
+            "https://example.com:65536",
+            "https://example.com:",
+            "https://example.com:+1",
+            "https://exa mple.com",
+            "https://example.com/\u{7f}",
+            "https://example.com/\r\nX: y",
+            "https://bücher.example",
+            "https://[::1",
+            "https://[]/x",
+            "https://[::1]x",
+            "https://a%2eb",
+            "https://a:1:2",
+        ] {
+            assert!(url(bad).is_err(), "{bad}");
+        }
+        let long = format!("https://example.com/{}", "x".repeat(WebhookUrl::MAX_BYTES));
+        assert!(url(&long).is_err());
+    }
+
+    #[test]
+    fn addresses_are_known_as_such() {
+        let literal = |text: &str| url(text).expect(text).literal_address().map(|a| a.to_string());
+        assert_eq!(literal("http://127.0.0.1:80/").as_deref(), Some("127.0.0.1"));
+        assert_eq!(literal("http://[::1]/").as_deref(), Some("::1"));
+        assert_eq!(literal("http://localhost/"), None);
+    }
+
+    #[test]
+    fn p9_neither_list_nor_debug_shows_a_query() {
+        let url = url("https://example.com/hook?token=s3cret").expect("a URL");
+        assert_eq!(url.masked(), "https://example.com/hook?***");
+        assert!(!format!("{url:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn subjects_are_stored_with_their_kind() {
+        let subject = Subject::Batch(BatchId::from_bits(7));
+        let text = serde_json::to_string(&subject).expect("JSON");
+        assert!(text.starts_with("{\"kind\":\"batch\",\"id\":\"batch_"), "{text}");
+        assert_eq!(serde_json::from_str::<Subject>(&text).expect("a subject"), subject);
+    }
+
+    #[test]
+    fn a_delivery_given_up_begins_anew_and_a_delivered_one_stays() {
+        let mut delivery = Delivery::new(
+            DeliveryId::from_bits(1),
+            UserId(1),
+            Subject::Job(JobId::from_bits(1)),
+            url("https://x.test").expect("a URL"),
+            5,
+        );
+        delivery.take(&Attempt { status: Some(410), error: Some("gone".into()), next: Next::Dead }, 9);
+        assert_eq!(
+            (delivery.state, delivery.tries, delivery.settled_at_ms),
+            (DeliveryState::Dead, 1, Some(9))
+        );
+        delivery.again(20);
+        assert_eq!(
+            (delivery.state, delivery.tries, delivery.next_try_ms),
+            (DeliveryState::Pending, 0, Some(20))
+        );
+        delivery.take(&Attempt { status: Some(200), error: None, next: Next::Delivered }, 21);
+        let delivered = delivery.clone();
+        delivery.again(30);
+        assert_eq!(delivery, delivered);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics_and_what_is_taken_has_a_host(text in any::<String>()) {
+            for text in [text.clone(), format!("https://{text}"), format!("http://[{text}")] {
+                if let Ok(url) = url(&text) {
+                    prop_assert!(!url.host_and_port().is_empty());
+                    url.masked();
+                    url.literal_address();
+                }
+            }
+        }
+    }
+}

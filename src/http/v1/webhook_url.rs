@@ -1,0 +1,31 @@
+//! `webhook_url` of a request. Owns the words for what is wrong with one; whether a name leads to a permitted address is
+//! seen when it is called.
+
+use crate::domain::webhook::WebhookUrl;
+use crate::http::error::Error;
+use crate::http::room::Room;
+use hyper::Uri;
+
+/// The field's name.
+const FIELD: &str = "webhook_url";
+
+/// The URL, if it is one that may be called.
+pub(crate) fn webhook_url(text: Option<String>, room: &Room) -> Result<Option<WebhookUrl>, Error> {
+    let Some(text) = text else { return Ok(None) };
+    let wrong = |rule: &str| Error::value(FIELD, format!("'{FIELD}' {rule}"));
+    let url = WebhookUrl::try_from(text).map_err(wrong)?;
+    if url.reveal().parse::<Uri>().is_err() {
+        return Err(wrong("is not a URL"));
+    }
+    match url.literal_address().filter(|address| !room.addresses.permits(*address)) {
+        Some(address) => Err(Error::Invalid {
+            message: format!(
+                "'{FIELD}' leads to {address}, which is not a public address; if it is yours, add it to \
+                 webhooks.allow_private_addresses in the configuration"
+            ),
+            param: Some(FIELD.to_owned()),
+            code: "address_not_allowed",
+        }),
+        None => Ok(Some(url)),
+    }
+}

@@ -1,0 +1,112 @@
+//! Copying the store. Owns the logical copy from one read transaction (everything that was committed at one moment, and
+//! none of the file's free space) and the plain copy of a file that no server holds. Refuses to hold up the writer: it reads
+//! beside it, and writes in small commits so that their syncs are short.
+
+use super::error::OpenError;
+use super::medium::InFile;
+use super::migrate::refuse_newer;
+use super::schema::{Visit, visit_tables};
+use super::{RedbStore, open_patiently, refused};
+use crate::ports::{Backup, StoreError};
+use crate::store::draft::Draft;
+use redb::{Database, Key, ReadTransaction, ReadableTable, TableDefinition, TableError, Value};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// Memory for pages of the copy, bytes.
+const CACHE_BYTES: usize = 8 * 1024 * 1024;
+/// What one commit of the copy holds, bytes.
+const CHUNK_BYTES: usize = 4 * 1024 * 1024;
+
+impl RedbStore {
+    /// Copies all that is committed now to `path`, which may exist already, while the server runs. Blocks.
+    pub fn backup_to(&self, path: &Path) -> Result<(), StoreError> {
+        let draft = Draft::begin(path)?;
+        self.copy_into(draft.file())?;
+        Ok(draft.finish()?)
+    }
+
+    fn copy_into(&self, file: &File) -> Result<(), StoreError> {
+        let shared = &self.shared;
+        if let Some(space) = shared.medium.space() {
+            shared.mark.check(space, shared.medium.bytes())?;
+        }
+        let reading = shared.handle.snapshot()?;
+        copy(&reading, file, &|| shared.handle.is_open())
+    }
+}
+
+impl Backup for RedbStore {
+    fn copy(&self) -> Result<File, StoreError> {
+        let file = self.shared.medium.scratch()?;
+        self.copy_into(&file)?;
+        Ok(file)
+    }
+}
+
+/// Copies a store that no server holds, as it is, and tells its size. It is opened before: what cannot be opened is no
+/// backup, and a server that starts meanwhile has to wait.
+pub fn backup_closed(store: &Path, draft: &Draft) -> Result<u64, OpenError> {
+    let database = open_patiently(&InFile(store.to_owned()), CACHE_BYTES).map_err(|e| refused(store, e))?;
+    refuse_newer(&database, store)?;
+    let copied = File::open(store).and_then(|mut from| io::copy(&mut from, &mut draft.file()));
+    drop(database);
+    copied.map_err(|source| OpenError::Io { path: store.to_owned(), source })
+}
+
+/// Copies every table into an empty file, as long as `goes_on` says so: a store that broke has to be reopened, and this
+/// transaction would keep it from that.
+fn copy(reading: &ReadTransaction, file: &File, goes_on: &dyn Fn() -> bool) -> Result<(), StoreError> {
+    let target = redb::Builder::new().set_cache_size(CACHE_BYTES).create_file(file.try_clone()?)?;
+    let mut copier = Copier { reading, target, goes_on };
+    visit_tables(&mut copier)?;
+    drop(copier); // closes it
+    Ok(file.sync_all()?)
+}
+
+struct Copier<'a> {
+    reading: &'a ReadTransaction,
+    target: Database,
+    goes_on: &'a dyn Fn() -> bool,
+}
+
+impl Visit for Copier<'_> {
+    fn visit<K: Key + 'static, V: Value + 'static>(
+        &mut self,
+        table: TableDefinition<'static, K, V>,
+    ) -> Result<(), StoreError> {
+        let source = match self.reading.open_table(table) {
+            Err(TableError::TableDoesNotExist(_)) => return Ok(()),
+            other => other?,
+        };
+        let mut entries = source.iter()?;
+        let mut is_done = false;
+        while !is_done {
+            if !(self.goes_on)() {
+                return Err(StoreError::Io("the store broke while it was copied".to_owned()));
+            }
+            let writing = self.target.begin_write()?;
+            is_done = fill(&mut writing.open_table(table)?, &mut entries)?;
+            writing.commit()?;
+        }
+        Ok(())
+    }
+}
+
+/// Moves one commit's share; tells whether that was all.
+fn fill<K: Key + 'static, V: Value + 'static>(
+    target: &mut redb::Table<'_, K, V>,
+    entries: &mut redb::Range<'_, K, V>,
+) -> Result<bool, StoreError> {
+    let mut bytes = 0_usize;
+    for entry in entries {
+        let (key, stored) = entry?;
+        bytes = bytes.saturating_add(V::as_bytes(&stored.value()).as_ref().len()).saturating_add(64);
+        target.insert(key.value(), stored.value())?;
+        if bytes >= CHUNK_BYTES {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

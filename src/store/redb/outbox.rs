@@ -1,0 +1,178 @@
+//! The store as an outbox: what is due, what became of a try, what an owner may see. Refuses to make deliveries: the
+//! transaction of an end does.
+
+use super::RedbStore;
+use super::act::Act;
+use super::mail::{DeliveryOwnerBytes, DeliveryTimeBytes, owned_id, owned_key, time_key, time_of};
+use super::schema::{DELIVERIES, DELIVERIES_DUE, DELIVERIES_OWNED};
+use super::transaction::Transaction;
+use super::value;
+use crate::domain::id::{DeliveryId, JobId, UserId};
+use crate::domain::webhook::{Attempt, Delivery, DeliveryState};
+use crate::ports::{DeliveryPage, DeliveryQuery, Outbox, StopFlag, StoreError, Ticket};
+use redb::{Key, ReadOnlyTable, ReadTransaction, ReadableTable, TableDefinition, TableError, Value};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// What became of a try.
+struct Settle {
+    id: DeliveryId,
+    attempt: Attempt,
+}
+
+impl Act for Settle {
+    type Out = ();
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
+        let now_ms = transaction.now_ms;
+        let tables = &mut transaction.tables;
+        tables.sweep_deliveries(now_ms)?;
+        if let Some(old) = tables.delivery(self.id)?.filter(|d| d.state == DeliveryState::Pending) {
+            let mut new = old.clone();
+            new.take(&self.attempt, now_ms);
+            tables.change_delivery(&old, &new)?;
+            // Those who wait do not know of its next time yet.
+            transaction.effects.has_mail |= new.state == DeliveryState::Pending;
+        }
+        transaction.touch();
+        Ok(())
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+/// Somebody wants it tried now.
+struct Again {
+    user: UserId,
+    id: DeliveryId,
+}
+
+impl Act for Again {
+    type Out = Option<Delivery>;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Delivery>, StoreError> {
+        let tables = &mut transaction.tables;
+        let Some(old) = tables.delivery(self.id)?.filter(|d| d.user == self.user) else { return Ok(None) };
+        let mut new = old.clone();
+        new.again(transaction.now_ms);
+        if new != old {
+            tables.change_delivery(&old, &new)?;
+            transaction.effects.has_mail = true;
+            transaction.touch();
+        }
+        Ok(Some(new))
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+impl Outbox for RedbStore {
+    fn due(&self, now_ms: u64, max: usize, busy: &BTreeSet<String>) -> Result<Vec<Delivery>, StoreError> {
+        self.shared.handle.read(|reading| due(reading, now_ms, max, busy))
+    }
+
+    fn next_due_ms(&self) -> Result<Option<u64>, StoreError> {
+        self.shared.handle.read(|reading| {
+            let Some(due) = open(reading, DELIVERIES_DUE)? else { return Ok(None) };
+            Ok(due.first()?.map(|(key, _)| time_of(key.value()).0))
+        })
+    }
+
+    fn settle(&self, id: DeliveryId, attempt: Attempt) -> Ticket<()> {
+        self.push(Settle { id, attempt })
+    }
+
+    fn again(&self, user: UserId, id: DeliveryId) -> Ticket<Option<Delivery>> {
+        self.offer(Again { user, id })
+    }
+
+    fn delivery(&self, user: UserId, id: DeliveryId) -> Result<Option<Delivery>, StoreError> {
+        let found = self.shared.handle.read(|reading| find(reading, id))?;
+        Ok(found.filter(|delivery| delivery.user == user))
+    }
+
+    fn deliveries(&self, query: &DeliveryQuery) -> Result<DeliveryPage, StoreError> {
+        self.shared.handle.read(|reading| page(reading, query))
+    }
+
+    fn wait_for_mail(&self, stop: &StopFlag, timeout: Duration) {
+        self.shared.bell.wait(stop, timeout);
+    }
+}
+
+/// The table, unless nothing was ever put into it.
+fn open<K: Key + 'static, V: Value + 'static>(
+    reading: &ReadTransaction,
+    table: TableDefinition<'static, K, V>,
+) -> Result<Option<ReadOnlyTable<K, V>>, StoreError> {
+    match reading.open_table(table) {
+        Ok(table) => Ok(Some(table)),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn find(reading: &ReadTransaction, id: DeliveryId) -> Result<Option<Delivery>, StoreError> {
+    let Some(rows) = open(reading, DELIVERIES)? else { return Ok(None) };
+    rows.get(&id.to_bytes())?.map(|bytes| value::decode(bytes.value())).transpose()
+}
+
+fn due(
+    reading: &ReadTransaction,
+    now_ms: u64,
+    max: usize,
+    busy: &BTreeSet<String>,
+) -> Result<Vec<Delivery>, StoreError> {
+    let Some(due) = open(reading, DELIVERIES_DUE)? else { return Ok(Vec::new()) };
+    let last = time_key(now_ms, DeliveryId::from_bits(u128::MAX));
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut found = Vec::new();
+    for entry in due.range::<&DeliveryTimeBytes>(..=&last)? {
+        if found.len() >= max {
+            break;
+        }
+        let (key, host) = entry?;
+        let host = host.value();
+        if busy.contains(host) || seen.contains(host) {
+            continue;
+        }
+        let (_, id) = time_of(key.value());
+        match find(reading, id) {
+            Ok(Some(delivery)) => {
+                seen.insert(host.to_owned());
+                found.push(delivery);
+            }
+            // One bad row must not hold up the others.
+            Ok(None) => tracing::error!(%id, "a delivery that is due has no row"),
+            Err(StoreError::Corrupt(reason)) => tracing::error!(%id, reason, "a delivery cannot be read"),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
+fn page(reading: &ReadTransaction, query: &DeliveryQuery) -> Result<DeliveryPage, StoreError> {
+    let mut ids = Vec::new();
+    if let Some(owned) = open(reading, DELIVERIES_OWNED)? {
+        let wanted = DeliveryState::ALL.into_iter().filter(|s| query.state.is_none_or(|only| only == *s));
+        for state in wanted {
+            let key = |bits| owned_key(query.user, state, DeliveryId::from_bits(bits));
+            let (first, last) = (key(0), key(u128::MAX));
+            let before = query.before.map_or(last, |id| owned_key(query.user, state, id));
+            let range = owned.range::<&DeliveryOwnerBytes>(&first..&before)?;
+            for entry in range.rev().take(query.limit.saturating_add(1)) {
+                ids.push(owned_id(entry?.0.value()));
+            }
+        }
+    }
+    ids.sort_unstable_by(|one, two| two.cmp(one));
+    let has_more = ids.len() > query.limit;
+    ids.truncate(query.limit);
+    let missing = || StoreError::Corrupt("a listed delivery has no row".to_owned());
+    let load = |id| find(reading, id)?.ok_or_else(missing);
+    Ok(DeliveryPage { deliveries: ids.into_iter().map(load).collect::<Result<_, _>>()?, has_more })
+}

@@ -1,0 +1,163 @@
+//! Copies of a store: whole, made beside the writer, and back in its place.
+
+use crate::kit::{ANN, BOB, HandClock, cancelled, delta, done, id, job, turn};
+use crate::rig::{Rig, open};
+use nanoclaw::domain::limits::Limits;
+use nanoclaw::ports::{Backup, Store, StoreError, Urgency};
+use nanoclaw::store::{Draft, OpenError, backup_closed, restore};
+use redb::{ReadableDatabase, ReadableTableMetadata, TableHandle};
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Jobs in every state, so that no table is empty.
+fn busy() -> Rig {
+    let rig = Rig::new();
+    let mut late = job(1, ANN);
+    late.spec.run_at_ms = Some(9_000_000);
+    rig.submit([late, turn(2, ANN, "chat"), turn(3, ANN, "chat"), job(4, BOB), job(5, ANN), job(6, ANN)]);
+    let lease = rig.claim();
+    assert_eq!(lease.job.id, id(2));
+    rig.store.finish(lease.fence(), vec![], done(id(2), "answer")).wait().unwrap();
+    let held = rig.claim();
+    rig.store.append(held.fence(), vec![delta(0, 0, "half")], Urgency::Now).wait().unwrap();
+    let other = rig.claim();
+    rig.store.finish(other.fence(), vec![], cancelled()).wait().unwrap();
+    rig
+}
+
+/// The tables of a file and how many rows each has.
+fn tables(path: &Path) -> BTreeMap<String, u64> {
+    let database = redb::Database::open(path).unwrap();
+    let reading = database.begin_read().unwrap();
+    let rows = |table: redb::UntypedTableHandle| {
+        (table.name().to_owned(), reading.open_untyped_table(table).unwrap().len().unwrap())
+    };
+    reading.list_tables().unwrap().map(rows).collect()
+}
+
+#[test]
+fn a_backup_has_every_table_with_every_row_and_is_its_owners_alone() {
+    let rig = busy();
+    let copy = rig.dir.path().join("copy.redb");
+    std::fs::write(&copy, "an older backup").unwrap();
+    rig.store.backup_to(&copy).unwrap();
+    assert_eq!(std::fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!rig.dir.path().join("copy.redb.part").exists());
+    let original = rig.dir.path().join("original.redb");
+    std::fs::copy(rig.path(), &original).unwrap();
+    let copied = tables(&copy);
+    // Nothing is written in between: a table that the copy forgot, or cut, shows here.
+    assert_eq!(copied, tables(&original));
+    assert!(copied.len() >= 13 && copied.values().all(|rows| *rows > 0), "{copied:?}");
+
+    let store = open(&copy, &Limits::default(), HandClock::new()).unwrap();
+    assert_eq!(store.output(id(2)).unwrap().as_deref(), Some("answer"));
+    let claimed: Vec<_> = store.claim(10).wait().unwrap().iter().map(|lease| lease.job.id).collect();
+    assert_eq!(claimed.len(), 3, "those that were ready, and the one that ran");
+}
+
+#[test]
+fn a_backup_is_one_moment_and_the_writer_goes_on_meanwhile() {
+    let rig = Rig::new();
+    let text = "x".repeat(1_000_000);
+    for n in 1..=20 {
+        let mut large = job(n, ANN);
+        large.spec.system_prompt = Some(text.clone());
+        rig.submit([large]);
+    }
+    let copy = rig.dir.path().join("copy.redb");
+    std::thread::scope(|scope| {
+        let copying = scope.spawn(|| rig.store.backup_to(&copy));
+        let mut n = 100;
+        while !copying.is_finished() {
+            rig.submit([job(n, ANN)]);
+            n += 1;
+        }
+        copying.join().unwrap().unwrap();
+    });
+    let rows = tables(&copy);
+    let jobs = rows["jobs"];
+    assert!(jobs >= 20, "{jobs}");
+    assert_eq!([rows["specs"], rows["owned"], rows["ready"], rows["log"]], [jobs; 4], "one moment");
+}
+
+#[test]
+fn a_copy_without_a_name_leaves_nothing_in_the_directory() {
+    let rig = busy();
+    let before = std::fs::read_dir(rig.dir.path()).unwrap().count();
+    let copy = rig.store.copy().unwrap();
+    assert!(copy.metadata().unwrap().len() > 0);
+    assert_eq!(std::fs::read_dir(rig.dir.path()).unwrap().count(), before);
+}
+
+#[test]
+fn a_backup_that_the_disk_has_no_room_for_is_refused_before_it_begins() {
+    let limits = Limits { disk_free_bytes: 1 << 60, ..Limits::default() };
+    let rig = Rig::with(&limits);
+    assert!(matches!(rig.store.copy(), Err(StoreError::LowDisk { .. })));
+    assert!(matches!(rig.store.submit(vec![job(1, ANN)]).wait(), Err(StoreError::LowDisk { .. })));
+    rig.store.probe().wait().unwrap();
+}
+
+#[test]
+fn a_store_that_nobody_holds_is_copied_as_it_is_and_one_that_is_held_is_not() {
+    let rig = busy();
+    let target = rig.dir.path().join("copy.redb");
+    let draft = Draft::begin(&target).unwrap();
+    assert!(matches!(backup_closed(&rig.path(), &draft), Err(OpenError::Locked { .. })));
+    rig.store.close();
+    backup_closed(&rig.path(), &draft).unwrap();
+    draft.finish().unwrap();
+    assert_eq!(tables(&target), tables(&rig.path()));
+}
+
+#[test]
+fn p1_a_restore_keeps_what_was_there_and_refuses_before_it_touches_anything() {
+    let (rig, other) = (busy(), Rig::new());
+    let copy = rig.dir.path().join("copy.redb");
+    rig.store.backup_to(&copy).unwrap();
+    other.submit([job(77, ANN)]);
+
+    let held = restore(&other.path(), &copy, 5).err().unwrap().to_string();
+    assert!(held.contains("another process has it open"), "{held}");
+    other.store.close();
+    let before = std::fs::read(other.path()).unwrap();
+
+    let bad = other.dir.path().join("bad");
+    std::fs::write(&bad, "garbage that is no store at all").unwrap();
+    assert!(restore(&other.path(), &bad, 5).err().unwrap().to_string().contains("no NanoClaw store"));
+    let mut torn = std::fs::read(&copy).unwrap();
+    let middle = torn.len() / 2;
+    torn[4096..middle].fill(0xAA);
+    std::fs::write(&bad, &torn).unwrap();
+    assert!(restore(&other.path(), &bad, 5).is_err(), "damaged");
+    drop(redb::Database::create(other.dir.path().join("empty")).unwrap());
+    assert!(
+        restore(&other.path(), &other.dir.path().join("empty"), 5).is_err(),
+        "a database of somebody else"
+    );
+    assert!(restore(&other.path(), &other.dir.path().join("absent"), 5).is_err());
+    assert!(std::fs::read(other.path()).unwrap() == before, "refused restores touch nothing");
+
+    let kept = restore(&other.path(), &copy, 5).unwrap().unwrap();
+    assert_eq!(kept, other.dir.path().join("store.redb.before-restore-5"));
+    let store = open(&other.path(), &Limits::default(), HandClock::new()).unwrap();
+    assert_eq!(store.job(ANN, id(77)).unwrap(), None);
+    assert_eq!(store.output(id(2)).unwrap().as_deref(), Some("answer"));
+    let old = open(&kept, &Limits::default(), HandClock::new()).unwrap();
+    assert!(old.job(ANN, id(77)).unwrap().is_some());
+}
+
+#[test]
+fn a_restore_replaces_a_store_that_no_longer_opens() {
+    let rig = busy();
+    let copy = rig.dir.path().join("copy.redb");
+    rig.store.backup_to(&copy).unwrap();
+    rig.store.close();
+    let mut spoilt = std::fs::read(rig.path()).unwrap();
+    spoilt[9..].fill(0xAA);
+    std::fs::write(rig.path(), &spoilt).unwrap();
+    assert!(restore(&rig.path(), &copy, 7).unwrap().is_some());
+    assert!(open(&rig.path(), &Limits::default(), HandClock::new()).is_ok());
+}

@@ -1,0 +1,215 @@
+//! Retention as the port shows it: what is folded keeps its text and its numbers, what is cut keeps its end, what is gone
+//! is gone altogether; jobs that have not ended are never touched.
+
+use crate::kit::{ANN, HandClock, cancelled, delta, done, id, job, turn};
+use crate::rig::Rig;
+use nanoclaw::domain::event::{Event, FailureCode, FinishReason, Mark, Record};
+use nanoclaw::domain::id::JobId;
+use nanoclaw::domain::job::{Ending, JobStatus};
+use nanoclaw::domain::limits::Limits;
+use nanoclaw::domain::usage::Usage;
+use nanoclaw::ports::{Clock, JobQuery, Store, Urgency};
+use nanoclaw::store::options::{RetentionOptions, StoreOptions};
+use nanoclaw::store::{Keep, RedbStore};
+use std::sync::Arc;
+
+const HOUR: u64 = 3_600_000;
+
+/// The rig's file, opened again with these times.
+struct Kept {
+    rig: Rig,
+    store: Arc<RedbStore>,
+}
+
+fn keep(deltas: Keep, events: Keep, jobs: Keep) -> Kept {
+    let rig = Rig::new();
+    rig.store.close();
+    let options = StoreOptions {
+        retention: RetentionOptions { deltas, events, jobs },
+        settle_ms: 60_000,
+        ..StoreOptions::default()
+    };
+    let clock = Arc::clone(&rig.clock) as Arc<dyn Clock>;
+    let store = RedbStore::open(&rig.path(), &options, &Limits::default(), clock).unwrap();
+    Kept { rig, store }
+}
+
+impl Kept {
+    /// Time passes, on both clocks, and the sweeps that are due are done.
+    fn pass(&self, ms: u64) {
+        self.rig.clock.advance(ms);
+        self.sweep();
+    }
+
+    fn sweep(&self) {
+        self.rig.clock.advance(60_000);
+        for _ in 0..5 {
+            self.store.probe().wait().unwrap(); // a sweep follows the write that is alone
+        }
+    }
+
+    /// A job with a step of three deltas, a mark, a discarded step and a step of one delta; then its end.
+    fn run(&self, n: u128, ending: impl FnOnce(JobId) -> Ending) {
+        self.store.submit(vec![turn(n, ANN, &format!("chat-{n}"))]).wait().unwrap();
+        let lease = self.store.claim(1).wait().unwrap().pop().unwrap();
+        let finished = Mark::ModelFinished { finish_reason: FinishReason::Stop, usage: Usage::new(1, 1) };
+        let records: Vec<Record> = vec![
+            delta(0, 0, "one "),
+            delta(0, 4, "two "),
+            delta(0, 8, "three"),
+            finished.into(),
+            delta(1, 0, "bad"),
+            delta(1, 3, "ly"),
+            Event::StepDiscarded { index: 1 }.into(),
+            delta(2, 0, "again"),
+        ];
+        for record in records {
+            self.store.append(lease.fence(), vec![record], Urgency::Now).wait().unwrap();
+        }
+        self.store.finish(lease.fence(), vec![], ending(id(n))).wait().unwrap();
+    }
+
+    fn seqs(&self, n: u128) -> Vec<u64> {
+        self.store.events(id(n), 0, 100).unwrap().events.iter().map(|event| event.seq).collect()
+    }
+
+    fn marks(&self, n: u128) -> usize {
+        let log = self.store.log(id(n)).unwrap();
+        log.iter().filter(|record| matches!(record, Record::Mark(_))).count()
+    }
+}
+
+fn answered(job: JobId) -> Ending {
+    done(job, "answer")
+}
+
+fn failed(_: JobId) -> Ending {
+    let event = Event::Error { content: "x".to_owned(), code: FailureCode::ProviderError };
+    Ending { event, ..cancelled() }
+}
+
+const WHOLE: [u64; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+/// Without 3 and 4, which 5 stands for, and without the discarded 6 and 7.
+const FOLDED: [u64; 6] = [1, 2, 5, 8, 9, 10];
+
+#[test]
+fn p2_folded_deltas_keep_their_text_and_the_last_number_and_their_jobs_age() {
+    let kept = keep(Keep::For(24 * HOUR), Keep::Forever, Keep::Forever);
+    kept.run(1, answered);
+    kept.pass(23 * HOUR);
+    assert_eq!(kept.seqs(1), WHOLE, "not old enough");
+    kept.pass(2 * HOUR);
+    assert_eq!(kept.seqs(1), FOLDED);
+    let page = kept.store.events(id(1), 2, 1).unwrap();
+    assert_eq!(page.last_seq, 10);
+    let Event::Delta { offset: 0, first_seq: 5, text, .. } = &page.events[0].event else {
+        panic!("{page:?}")
+    };
+    assert_eq!(text, "one two three");
+    assert_eq!(kept.store.step_text(id(1), 5, 5).unwrap(), "one two three");
+    assert_eq!(kept.store.output(id(1)).unwrap().as_deref(), Some("answer"));
+    assert_eq!(kept.marks(1), 0, "an answered job needs none");
+}
+
+#[test]
+fn a_failed_job_keeps_the_marks_that_a_retry_needs() {
+    let kept = keep(Keep::For(HOUR), Keep::Forever, Keep::Forever);
+    kept.run(1, failed);
+    kept.run(2, |_| cancelled());
+    kept.pass(2 * HOUR);
+    assert_eq!((kept.seqs(1), kept.seqs(2)), (FOLDED.to_vec(), FOLDED.to_vec()));
+    assert_eq!((kept.marks(1), kept.marks(2)), (1, 0));
+}
+
+#[test]
+fn a_log_is_cut_to_its_end_and_the_answer_stays() {
+    let kept = keep(Keep::For(HOUR), Keep::For(3 * HOUR), Keep::Forever);
+    kept.run(1, answered);
+    kept.pass(2 * HOUR);
+    assert_eq!(kept.seqs(1), FOLDED);
+    kept.pass(2 * HOUR);
+    assert_eq!(kept.seqs(1), [10]);
+    let page = kept.store.events(id(1), 10, 10).unwrap();
+    assert_eq!((page.events.len(), page.last_seq), (0, 10), "the last id is still the last");
+    assert_eq!(kept.store.output(id(1)).unwrap().as_deref(), Some("answer"));
+    assert_eq!(kept.store.job(ANN, id(1)).unwrap().unwrap().last_event_id, 10);
+}
+
+#[test]
+fn a_forgotten_job_leaves_nothing_behind() {
+    let kept = keep(Keep::Forever, Keep::Forever, Keep::For(HOUR));
+    kept.run(1, answered);
+    kept.pass(2 * HOUR);
+    assert_eq!(kept.store.job(ANN, id(1)).unwrap(), None);
+    assert_eq!((kept.seqs(1), kept.store.output(id(1)).unwrap()), (vec![], None));
+    let all = JobQuery { user: ANN, status: None, before: None, limit: 10 };
+    assert!(kept.store.jobs(&all).unwrap().jobs.is_empty());
+    kept.store.submit(vec![turn(2, ANN, "chat-1")]).wait().unwrap();
+    let next = kept.store.claim(1).wait().unwrap().pop().unwrap();
+    assert!(kept.store.history(&next.job, 10).unwrap().is_empty(), "its turn is gone, too");
+    kept.store.finish(next.fence(), vec![], done(id(2), "x")).wait().unwrap();
+    kept.store.close();
+    // Everything but the second job's own entries and the store's numbers is gone.
+    let database = redb::Database::open(kept.rig.path()).unwrap();
+    let reading = redb::ReadableDatabase::begin_read(&database).unwrap();
+    for table in redb::ReadableDatabase::begin_read(&database).unwrap().list_tables().unwrap() {
+        let name = redb::TableHandle::name(&table).to_owned();
+        let rows = redb::ReadableTableMetadata::len(&reading.open_untyped_table(table).unwrap()).unwrap();
+        let most = match name.as_str() {
+            "meta" => 2,
+            "log" => 3,
+            _ => 1,
+        };
+        assert!(rows <= most, "{name} has {rows} rows");
+    }
+}
+
+#[test]
+fn what_has_not_ended_is_never_touched() {
+    let kept = keep(Keep::For(0), Keep::For(0), Keep::For(0));
+    kept.store.submit(vec![job(1, ANN), job(2, ANN)]).wait().unwrap();
+    let lease = kept.store.claim(1).wait().unwrap().pop().unwrap();
+    kept.store.append(lease.fence(), vec![delta(0, 0, "a")], Urgency::Now).wait().unwrap();
+    kept.pass(100 * HOUR);
+    assert_eq!((kept.seqs(1), kept.seqs(2)), (vec![1, 2, 3], vec![1]));
+    assert_eq!(kept.store.job(ANN, id(1)).unwrap().unwrap().status, JobStatus::Running);
+}
+
+#[test]
+fn more_jobs_than_one_transaction_takes_go_in_a_few() {
+    let kept = keep(Keep::Forever, Keep::Forever, Keep::For(HOUR));
+    kept.store.submit((1..=450).map(|n| job(n, ANN)).collect()).wait().unwrap();
+    let cancelled: Vec<_> = (1..=450).map(|n| kept.store.cancel(ANN, id(n))).collect();
+    for ticket in cancelled {
+        ticket.wait().unwrap();
+    }
+    kept.rig.clock.advance(HOUR);
+    kept.sweep();
+    let all = JobQuery { user: ANN, status: None, before: None, limit: 1_000 };
+    assert!(kept.store.jobs(&all).unwrap().jobs.is_empty());
+}
+
+#[test]
+fn a_job_that_cannot_be_read_does_not_keep_the_others_from_their_turn() {
+    let rig = Rig::new();
+    rig.submit([job(1, ANN), job(2, ANN)]);
+    for n in [1, 2] {
+        rig.store.cancel(ANN, id(n)).wait().unwrap();
+    }
+    rig.store.close();
+    let table = redb::TableDefinition::<&[u8; 16], &[u8]>::new("jobs");
+    let database = redb::Database::open(rig.path()).unwrap();
+    let writing = database.begin_write().unwrap();
+    writing.open_table(table).unwrap().insert(&id(1).to_bytes(), b"\x01garbage".as_slice()).unwrap();
+    writing.commit().unwrap();
+    drop(database);
+    let retention = RetentionOptions { jobs: Keep::For(0), ..RetentionOptions::default() };
+    let options = StoreOptions { retention, ..StoreOptions::default() };
+    let clock = HandClock::new();
+    let store = RedbStore::open(&rig.path(), &options, &Limits::default(), Arc::clone(&clock) as _).unwrap();
+    clock.advance(60_000);
+    store.probe().wait().unwrap();
+    store.probe().wait().unwrap();
+    assert_eq!(store.job(ANN, id(2)).unwrap(), None);
+    assert!(store.job(ANN, id(1)).is_err(), "its row stays for the operator");
+}

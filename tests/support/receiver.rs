@@ -1,0 +1,111 @@
+//! A receiver of webhooks on loopback. Owns what it answers and remembers what it was sent, byte by byte.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// What arrived.
+#[derive(Debug, Clone)]
+pub(crate) struct Arrival {
+    pub(crate) path: String,
+    headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl Arrival {
+    /// A header's value; names in lower case.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.iter().find(|(n, _)| n == name).map_or("", |(_, value)| value)
+    }
+}
+
+/// What it answers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Says {
+    /// This status.
+    Status(u16),
+    /// Nothing, for ever.
+    Nothing,
+}
+
+#[derive(Default)]
+struct Arrivals {
+    all: Mutex<Vec<Arrival>>,
+    bell: Condvar,
+}
+
+/// The running receiver; it ends with the test process.
+pub(crate) struct Receiver {
+    pub(crate) port: u16,
+    arrivals: Arc<Arrivals>,
+}
+
+impl Receiver {
+    /// Starts answering: what to, by the number of the arrival, from 0.
+    pub(crate) fn start(script: impl Fn(usize) -> Says + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let arrivals = Arc::new(Arrivals::default());
+        let (seen, script) = (Arc::clone(&arrivals), Arc::new(script));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (seen, script) = (Arc::clone(&seen), Arc::clone(&script));
+                std::thread::spawn(move || drop(serve(stream, &seen, &*script)));
+            }
+        });
+        Self { port, arrivals }
+    }
+
+    /// Everything that has arrived once it is at least `count`.
+    pub(crate) fn arrivals(&self, count: usize) -> Vec<Arrival> {
+        let all = self.arrivals.all.lock().expect("no panic");
+        let patience = Duration::from_secs(60);
+        let few = |all: &mut Vec<Arrival>| all.len() < count;
+        let (all, timeout) = self.arrivals.bell.wait_timeout_while(all, patience, few).expect("no panic");
+        assert!(!timeout.timed_out(), "{} of {count} webhooks arrived", all.len());
+        all.clone()
+    }
+}
+
+fn serve(stream: TcpStream, seen: &Arrivals, script: &dyn Fn(usize) -> Says) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut stream = stream;
+    while let Some(arrival) = read_request(&mut reader)? {
+        let number = {
+            let mut all = seen.all.lock().expect("no panic");
+            all.push(arrival);
+            seen.bell.notify_all();
+            all.len() - 1
+        };
+        match script(number) {
+            Says::Status(status) => {
+                write!(stream, "HTTP/1.1 {status} Scripted\r\ncontent-length: 0\r\n\r\n")?;
+            }
+            Says::Nothing => loop {
+                std::thread::park();
+            },
+        }
+    }
+    Ok(())
+}
+
+fn read_request(reader: &mut BufReader<TcpStream>) -> std::io::Result<Option<Arrival>> {
+    let mut line = String::new();
+    if reader.read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
+    let path = line.strip_prefix("POST ").and_then(|rest| rest.split(' ').next()).expect("a POST").to_owned();
+    let mut headers = Vec::new();
+    loop {
+        line.clear();
+        reader.read_line(&mut line)?;
+        let Some((name, value)) = line.split_once(':') else { break };
+        headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+    }
+    let mut arrival = Arrival { path, headers, body: String::new() };
+    let mut body = vec![0; arrival.header("content-length").parse().expect("a length")];
+    reader.read_exact(&mut body)?;
+    arrival.body = String::from_utf8(body).expect("UTF-8");
+    Ok(Some(arrival))
+}

@@ -1,0 +1,176 @@
+//! Webhooks from outside: what a receiver hears, that a crash loses none, and where none goes.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, and starts processes and waits for them"
+)]
+
+mod support;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::{Value, json};
+use sha2::Sha256;
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+use support::Server;
+use support::receiver::{Arrival, Receiver, Says};
+
+const OLD: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const NEW: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+const ALLOW: &str = "webhooks: {allow_private_addresses: [127.0.0.1]}";
+
+/// As a receiver verifies: the signature over what arrived, made with a secret that it knows.
+fn is_signed(arrival: &Arrival, secret: &str) -> bool {
+    let key = STANDARD.decode(secret.trim().strip_prefix("whsec_").expect("a secret")).expect("base64");
+    let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("a key");
+    let (id, time) = (arrival.header("webhook-id"), arrival.header("webhook-timestamp"));
+    mac.update(format!("{id}.{time}.{}", arrival.body).as_bytes());
+    let wanted = format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()));
+    arrival.header("webhook-signature").split(' ').any(|one| one == wanted)
+}
+
+/// Submits a job that reports to `host`, and waits for its end.
+fn run(server: &Server, host: &str, receiver: &Receiver) -> String {
+    let url = format!("http://{host}:{}/hook?token=s3cret", receiver.port);
+    let id = server.submit(&json!({"input": "hello", "webhook_url": url}));
+    server.wait(&id);
+    id
+}
+
+/// The only delivery, once it is in this state.
+fn delivery(server: &Server, state: &str) -> Value {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let list = server.get("/v1/webhooks").json();
+        let all = list["data"].as_array().expect("a list");
+        if all.len() == 1 && all[0]["state"] == state {
+            return all[0].clone();
+        }
+        assert!(Instant::now() < deadline, "no {state} delivery: {list}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn p9_a_receiver_hears_what_the_client_reads_signed_with_each_secret() {
+    let receiver = Receiver::start(|_| Says::Status(204));
+    let config = format!("webhooks: {{allow_private_addresses: [127.0.0.0/8], secrets: [{NEW}, {OLD}]}}");
+    let server = Server::start_with(&config);
+    let id = run(&server, "127.0.0.1", &receiver);
+    let arrived = &receiver.arrivals(1)[0];
+    assert_eq!(arrived.body, server.get(&format!("/v1/jobs/{id}")).body.trim_end(), "byte by byte");
+    assert!(is_signed(arrived, OLD) && is_signed(arrived, NEW));
+    assert!(!is_signed(arrived, "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"), "this test can fail");
+    assert_eq!(arrived.path, "/hook?token=s3cret");
+    assert_eq!(arrived.header("content-type"), "application/json");
+    assert!(arrived.header("user-agent").starts_with("nanoclaw/"));
+    let delivered = delivery(&server, "delivered");
+    assert_eq!(delivered["id"], arrived.header("webhook-id"));
+    assert_eq!((&delivered["subject"], &delivered["last_status"]), (&json!(id), &json!(204)));
+    assert_eq!(delivered["url"], format!("http://127.0.0.1:{}/hook?***", receiver.port));
+    let one = server.get(&format!("/v1/webhooks/{}", arrived.header("webhook-id")));
+    assert_eq!(one.json(), delivered);
+    assert!(!server.log().contains("s3cret"), "no token in the log");
+}
+
+#[test]
+fn p9_no_name_leads_to_a_private_address_that_is_not_allowed() {
+    let receiver = Receiver::start(|_| Says::Status(200));
+    let server = Server::start();
+    let literal = json!({"input": "x", "webhook_url": format!("http://127.0.0.1:{}/", receiver.port)});
+    let reply = server.post("/v1/jobs", &literal);
+    assert_eq!((reply.status, reply.json()["error"]["param"].as_str()), (400, Some("webhook_url")));
+    run(&server, "localhost", &receiver);
+    let dead = delivery(&server, "dead");
+    let reason = dead["last_error"].as_str().expect("a reason");
+    assert!(reason.contains("webhooks.allow_private_addresses") && dead["tries"] == 1, "{dead}");
+    let again =
+        server.post(&format!("/v1/webhooks/{}/retry", dead["id"].as_str().expect("an id")), &json!({}));
+    assert_eq!((again.status, &again.json()["state"]), (202, &json!("pending")));
+    delivery(&server, "dead");
+    assert!(receiver.arrivals(0).is_empty(), "not even once");
+}
+
+#[test]
+fn p1_a_webhook_survives_the_crash_that_interrupts_it_and_keeps_its_id() {
+    let receiver = Receiver::start(|number| if number == 0 { Says::Nothing } else { Says::Status(200) });
+    let server = Server::start_with(ALLOW);
+    let id = run(&server, "127.0.0.1", &receiver);
+    receiver.arrivals(1);
+    let server = server.crash_and_restart(ALLOW);
+    let arrived = receiver.arrivals(2);
+    assert_eq!(arrived[0].header("webhook-id"), arrived[1].header("webhook-id"));
+    assert_eq!(arrived[0].body, arrived[1].body);
+    assert_eq!(delivery(&server, "delivered")["subject"], json!(id));
+    // Nobody has configured a secret: the server's own has survived, too.
+    let file = server.dir.join("data/webhook_secret");
+    let secret = std::fs::read_to_string(&file).expect("the secret");
+    assert!(arrived.iter().all(|one| is_signed(one, &secret)));
+    assert_eq!(std::fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn a_failed_webhook_waits_and_is_tried_at_once_when_asked() {
+    let receiver = Receiver::start(|number| Says::Status(if number == 0 { 503 } else { 200 }));
+    let server = Server::start_with(ALLOW);
+    run(&server, "127.0.0.1", &receiver);
+    receiver.arrivals(1);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let path = format!("/v1/webhooks/{}", receiver.arrivals(1)[0].header("webhook-id"));
+    // The try is written down a moment after it was answered.
+    while server.get(&path).json()["tries"] == 0 {
+        assert!(Instant::now() < deadline, "the try is not written down");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    server.post(&format!("{path}/retry"), &json!({}));
+    let delivered = delivery(&server, "delivered");
+    assert_eq!((&delivered["tries"], &delivered["last_error"]), (&json!(2), &json!(null)), "{delivered}");
+    let arrived = receiver.arrivals(2);
+    assert_eq!(arrived[0].header("webhook-id"), arrived[1].header("webhook-id"));
+    assert_eq!(server.post(&format!("{path}/retry"), &json!({})).status, 409);
+}
+
+#[test]
+fn each_of_many_ends_is_reported_under_an_id_of_its_own() {
+    let receiver = Receiver::start(|_| Says::Status(200));
+    let server = Server::start_with(ALLOW);
+    let url = format!("http://127.0.0.1:{}/hook", receiver.port);
+    let submit = |n: usize| server.submit(&json!({"input": format!("{n}"), "webhook_url": url}));
+    let jobs: BTreeSet<String> = (0..40).map(submit).collect();
+    let arrived = receiver.arrivals(40);
+    let told = |one: &Arrival| -> Value { serde_json::from_str(&one.body).expect("JSON") };
+    let subjects: BTreeSet<String> =
+        arrived.iter().map(|one| told(one)["id"].as_str().expect("an id").to_owned()).collect();
+    let ids: BTreeSet<&str> = arrived.iter().map(|one| one.header("webhook-id")).collect();
+    assert_eq!((subjects, ids.len()), (jobs, 40));
+}
+
+#[test]
+fn a_receiver_that_hangs_does_not_hold_up_a_shutdown() {
+    let receiver = Receiver::start(|_| Says::Nothing);
+    let mut server = Server::start_with("webhooks: {allow_private_addresses: [127.0.0.1], timeout_s: 120}");
+    run(&server, "127.0.0.1", &receiver);
+    receiver.arrivals(1);
+    let start = Instant::now();
+    assert!(server.terminate().success());
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+}
+
+#[test]
+fn p9_a_secret_that_is_none_stops_the_start_and_is_not_repeated() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("config.yml");
+    for config in ["webhooks: {secrets: [whsec_tooshort]}", "webhooks: {secrets: whsec_tooshort}"] {
+        std::fs::write(&file, config).expect("writes");
+        let checked = support::command(&["config", "check", "--config"]).arg(&file).output().expect("runs");
+        let said =
+            String::from_utf8_lossy(&checked.stderr).into_owned() + &String::from_utf8_lossy(&checked.stdout);
+        assert!(!checked.status.success() && said.contains("webhooks.secrets"), "{said}");
+        assert!(!said.contains("tooshort"), "{said}");
+    }
+}
