@@ -46,6 +46,9 @@ pub(crate) enum Error {
     /// The answer of a job that has not ended.
     #[error("the job is {}; its output exists once it has ended (GET the job with ?wait=SECONDS)", .0.as_str())]
     NotFinished(JobStatus),
+    /// Deleting a job that has not ended.
+    #[error("the job is {}; only an ended job can be deleted (cancel it first)", .0.as_str())]
+    NotEnded(JobStatus),
     /// Another try of a job that has not failed.
     #[error("the job is {}; only a failed job can be retried", .0.as_str())]
     NotFailed(JobStatus),
@@ -125,11 +128,13 @@ impl Error {
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::NotFinished(_)
             | Self::NotFailed(_)
+            | Self::NotEnded(_)
             | Self::NoOutput { .. }
             | Self::BackupRunning
             | Self::Delivered
             | Self::Store(StoreError::WrongState { .. }) => StatusCode::CONFLICT,
             Self::Store(StoreError::KeyReused) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Store(StoreError::KeySpent) => StatusCode::GONE,
             Self::BodyTooLarge(_) | Self::BatchTooLarge(_) | Self::InputTooLarge(_) => {
                 StatusCode::PAYLOAD_TOO_LARGE
             }
@@ -157,9 +162,11 @@ impl Error {
             Self::Method { .. } => "method_not_allowed",
             Self::NotFinished(_) => "job_not_finished",
             Self::NotFailed(_) => "job_not_failed",
+            Self::NotEnded(_) => "job_not_ended",
             Self::NoOutput { .. } => "no_output",
             Self::Delivered => "already_delivered",
             Self::Store(StoreError::KeyReused) => "idempotency_key_reused",
+            Self::Store(StoreError::KeySpent) => "idempotency_key_spent",
             Self::Store(StoreError::WrongState { .. }) => "wrong_state",
             Self::BackupRunning => "backup_running",
             Self::BodyTooLarge(_) => "body_too_large",
@@ -185,7 +192,7 @@ impl Error {
             Self::Invalid { param, .. } => param.as_deref(),
             Self::ModelNotFound { .. } => Some("model"),
             Self::InputTooLarge(_) => Some("input"),
-            Self::Store(StoreError::KeyReused) => Some("Idempotency-Key"),
+            Self::Store(StoreError::KeyReused | StoreError::KeySpent) => Some("Idempotency-Key"),
             _ => None,
         }
     }

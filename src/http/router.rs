@@ -74,7 +74,7 @@ impl Route {
     fn allow(&self) -> &'static str {
         match self {
             Self::Jobs | Self::Batches | Self::Schedules => "GET, HEAD, POST, OPTIONS",
-            Self::Schedule(_) => "GET, HEAD, DELETE, OPTIONS",
+            Self::Job(_) | Self::Schedule(_) => "GET, HEAD, DELETE, OPTIONS",
             Self::Cancel(_) | Self::Retry(_) | Self::CancelBatch(_) | Self::Redeliver(_) => "POST, OPTIONS",
             _ => "GET, HEAD, OPTIONS",
         }
@@ -122,6 +122,7 @@ async fn take(door: &Arc<Door>, request: Request<Incoming>) -> Result<Reply, Err
         (&Method::POST | &Method::PUT, Route::Batches) => v1::batch::upload::upload(door, call, body).await,
         (&Method::POST, Route::CancelBatch(id)) => v1::batch::cancel::cancel(door, &call, id).await,
         (&Method::POST, Route::Schedules) => v1::schedules::create(door, call, body).await,
+        (&Method::DELETE, Route::Job(id)) => v1::delete::delete(door, &call, id).await,
         (&Method::DELETE, Route::Schedule(id)) => v1::schedules::delete(door, &call, id).await,
         (&Method::GET | &Method::HEAD, route) => get(door, &call, route)
             .await

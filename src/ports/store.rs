@@ -60,6 +60,9 @@ pub enum StoreError {
     /// The idempotency key was used before, with another request (HTTP: 422).
     #[error("this idempotency key was used for another request")]
     KeyReused,
+    /// What came of the idempotency key's first request has been deleted since (HTTP: 410).
+    #[error("what came of this idempotency key was deleted; use another key to ask again")]
+    KeySpent,
     /// The job stands where this cannot be done to it (HTTP: 409).
     #[error("the job is {}", .status.as_str())]
     WrongState {
@@ -192,6 +195,8 @@ pub trait Store: Send + Sync {
     /// Puts a failed job into the queue again: its next run goes on from its last recorded step. It counts as accepted
     /// anew. Resolves to the job as it then stands; `None` when the user has no such job.
     fn retry(&self, user: UserId, job: JobId) -> Ticket<Option<Job>>;
+    /// Deletes an ended job with all that belongs to it. Whether the user had such a job.
+    fn delete(&self, user: UserId, job: JobId) -> Ticket<bool>;
     /// Cancels: a queued job ends at once, a running one has its lease's `stop` raised, an ended one stays as it is.
     /// Resolves to the job as it then stands; `None` when the user has no such job.
     fn cancel(&self, user: UserId, job: JobId) -> Ticket<Option<Job>>;

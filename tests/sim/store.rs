@@ -121,6 +121,10 @@ impl Store for SimStore {
         self.leave(fence, result, false)
     }
 
+    fn delete(&self, user: UserId, job: JobId) -> Ticket<bool> {
+        resolved(self.write(&format!("delete {job}"), |store| store.delete(user, job)))
+    }
+
     fn retry(&self, user: UserId, job: JobId) -> Ticket<Option<Job>> {
         resolved(self.write(&format!("retry {job}"), |store| store.retry(user, job)))
     }

@@ -177,3 +177,49 @@ fn a_refused_request_uses_no_key_up() {
     rig.store.cancel(ANN, id(1)).wait().unwrap();
     assert!(matches!(rig.store.submit_once(job(3, ANN), key(1, 1)).wait(), Ok(Once::New(_))));
 }
+
+#[test]
+fn p7_an_ended_job_is_deleted_whole_and_only_by_its_user() {
+    let rig = Rig::new();
+    rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
+    assert_eq!(
+        rig.store.delete(ANN, id(1)).wait(),
+        Err(StoreError::WrongState { status: JobStatus::Queued })
+    );
+    let lease = rig.claim();
+    rig.store.finish(lease.fence(), vec![], done(id(1), "secret")).wait().unwrap();
+    assert_eq!(rig.store.delete(BOB, id(1)).wait(), Ok(false));
+    assert_eq!(rig.store.delete(ANN, id(1)).wait(), Ok(true));
+    assert_eq!(rig.store.delete(ANN, id(1)).wait(), Ok(false));
+    assert_eq!(rig.store.job(ANN, id(1)), Ok(None));
+    assert!(rig.store.events(id(1), 0, 10).unwrap().events.is_empty());
+    let second = rig.claim();
+    assert!(rig.store.history(&second.job, 10).unwrap().is_empty(), "its conversation has forgotten it");
+}
+
+#[test]
+fn a_key_whose_job_was_deleted_is_spent_not_free() {
+    let rig = Rig::new();
+    rig.store.submit_once(job(1, ANN), key(1, 1)).wait().unwrap();
+    rig.store.cancel(ANN, id(1)).wait().unwrap();
+    rig.store.delete(ANN, id(1)).wait().unwrap();
+    assert_eq!(rig.store.submit_once(job(2, ANN), key(1, 1)).wait(), Err(StoreError::KeySpent));
+    assert_eq!(rig.claim_all(), []);
+}
+
+#[test]
+fn a_job_that_the_store_ends_itself_keeps_what_it_has_said() {
+    let rig = Rig::new();
+    rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
+    let lease = rig.claim();
+    rig.store
+        .append(lease.fence(), vec![delta(0, 0, "so "), delta(0, 3, "far")], Urgency::Now)
+        .wait()
+        .unwrap();
+    rig.store.postpone(lease.fence(), "busy".to_owned(), 5_000).wait().unwrap();
+    rig.store.cancel(ANN, id(1)).wait().unwrap();
+    assert_eq!(rig.store.output(id(1)), Ok(Some("so far".to_owned())));
+    let second = rig.claim();
+    let history = rig.store.history(&second.job, 10).unwrap();
+    assert_eq!(history, [Message::user("question 1"), Message::assistant("so far")]);
+}

@@ -2,11 +2,16 @@
 
 use crate::kit::{ANN, BOB, HandClock, cancelled, delta, done, id, job, turn};
 use crate::rig::{Rig, open};
+use crate::schedules::{every, order, schedule};
+use nanoclaw::domain::id::BatchId;
+use nanoclaw::domain::idempotency::OnceKey;
+use nanoclaw::domain::job::Priority;
 use nanoclaw::domain::limits::Limits;
-use nanoclaw::ports::{Backup, Store, StoreError, Urgency};
+use nanoclaw::domain::webhook::{Attempt, Next, WebhookUrl};
+use nanoclaw::ports::{Backup, Batches, NewBatch, NewLine, Outbox, Schedules, Store, StoreError, Urgency};
 use nanoclaw::store::{Draft, OpenError, backup_closed, restore};
 use redb::{ReadableDatabase, ReadableTableMetadata, TableHandle};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -23,7 +28,42 @@ fn busy() -> Rig {
     rig.store.append(held.fence(), vec![delta(0, 0, "half")], Urgency::Now).wait().unwrap();
     let other = rig.claim();
     rig.store.finish(other.fence(), vec![], cancelled()).wait().unwrap();
+    fill_the_other_tables(&rig);
     rig
+}
+
+/// A batch of which a line has ended, another runs, and one that is being stored; a key, a schedule, webhooks.
+fn fill_the_other_tables(rig: &Rig) {
+    let url = || Some(WebhookUrl::try_from("https://example.com/hook".to_owned()).unwrap());
+    let line = |n: u32| {
+        let mut spec = job(u128::from(n), BOB).spec;
+        spec.priority = Priority::new(0).unwrap();
+        NewLine { custom_id: n.to_string(), spec }
+    };
+    let user = BOB;
+    for number in [1, 2] {
+        rig.store.fill(BatchId::from_bits(number), 0, vec![line(0), line(1)]).wait().unwrap();
+    }
+    let (created_at_ms, webhook_url) = (1_000_000, None);
+    let batch =
+        NewBatch { id: BatchId::from_bits(1), user, created_at_ms, lines: 2, concurrency: 1, webhook_url };
+    rig.store.accept(batch, Some(OnceKey { key: [1; 32], fingerprint: [1; 32] })).wait().unwrap();
+    let lease = rig.claim();
+    rig.store.finish(lease.fence(), vec![], done(lease.job.id, "line")).wait().unwrap();
+    rig.claim();
+    for number in [7, 8] {
+        let mut reported = job(number, ANN);
+        reported.spec.webhook_url = url();
+        reported.spec.run_at_ms = Some(9_000_000);
+        rig.submit([reported]);
+        rig.store.cancel(ANN, id(number)).wait().unwrap();
+    }
+    let delivery = rig.store.due(2_000_000, 1, &BTreeSet::new()).unwrap().pop().expect("a delivery");
+    rig.store
+        .settle(delivery.id, Attempt { status: Some(410), error: None, next: Next::Dead })
+        .wait()
+        .unwrap();
+    rig.store.put(schedule(1, every(60), 1_000_000), order(), 10).wait().unwrap();
 }
 
 /// The tables of a file and how many rows each has.
@@ -49,12 +89,12 @@ fn a_backup_has_every_table_with_every_row_and_is_its_owners_alone() {
     let copied = tables(&copy);
     // Nothing is written in between: a table that the copy forgot, or cut, shows here.
     assert_eq!(copied, tables(&original));
-    assert!(copied.len() >= 13 && copied.values().all(|rows| *rows > 0), "{copied:?}");
+    assert!(copied.len() >= 25 && copied.values().all(|rows| *rows > 0), "{copied:?}");
 
     let store = open(&copy, &Limits::default(), HandClock::new()).unwrap();
     assert_eq!(store.output(id(2)).unwrap().as_deref(), Some("answer"));
     let claimed: Vec<_> = store.claim(10).wait().unwrap().iter().map(|lease| lease.job.id).collect();
-    assert_eq!(claimed.len(), 3, "those that were ready, and the one that ran");
+    assert_eq!(claimed.len(), 4, "those that were ready, and the two that ran");
 }
 
 #[test]

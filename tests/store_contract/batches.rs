@@ -213,6 +213,16 @@ fn a_line_that_is_retried_is_counted_anew() {
 }
 
 #[test]
+fn a_deleted_line_says_so_in_the_results() {
+    let rig = Rig::new();
+    accept(&rig, 1, 1, 1);
+    let lease = rig.claim();
+    rig.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
+    rig.store.delete(ANN, lease.job.id).wait().unwrap();
+    assert_eq!(rig.store.results(batch(1), 0, 10).unwrap().results[0].outcome, LineOutcome::Deleted);
+}
+
+#[test]
 fn p7_batches_are_listed_newest_first_and_only_to_their_user() {
     let rig = Rig::new();
     for number in 1..=5 {

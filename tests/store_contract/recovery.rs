@@ -7,7 +7,7 @@ use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{Stop, StopFlag, Store, StoreError, Urgency};
+use nanoclaw::ports::{JobQuery, Stop, StopFlag, Store, StoreError, Urgency};
 use nanoclaw::store::OpenError;
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ fn what_a_running_job_has_spent_is_in_its_row_and_survives_a_crash() {
 type End = fn(Rig) -> Rig;
 
 #[test]
-fn p4_what_the_store_ends_by_itself_keeps_its_cost_and_its_question() {
+fn p4_what_the_store_ends_by_itself_keeps_its_cost_its_question_and_what_was_said() {
     let ends: [(&str, End); 3] = [
         ("the job was cancelled", |rig| {
             let rig = rig.crash();
@@ -107,7 +107,8 @@ fn p4_what_the_store_ends_by_itself_keeps_its_cost_and_its_question() {
         assert!(row.status.is_terminal());
         assert_eq!((row.usage, row.error.unwrap().message.as_str()), (Usage::new(10, 5), message));
         let next = rig.claim().job;
-        assert_eq!(rig.store.history(&next, 100).unwrap(), [Message::user("question 1")], "{message}");
+        let kept = [Message::user("question 1"), Message::assistant("so far")];
+        assert_eq!(rig.store.history(&next, 100).unwrap(), kept, "{message}");
     }
 }
 
@@ -281,6 +282,8 @@ fn a_running_row_that_cannot_be_read_does_not_keep_the_store_closed() {
     let ready = store.claim(10).wait().unwrap();
     assert_eq!(ready.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [id(2)]);
     assert!(matches!(store.job(ANN, id(1)), Err(StoreError::Corrupt(_))), "the row stays");
+    let listed = store.jobs(&JobQuery { user: ANN, status: None, before: None, limit: 10 }).unwrap();
+    assert_eq!(listed.jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [id(2)], "the others are listed");
 }
 
 #[test]

@@ -123,7 +123,7 @@ impl Kept {
     }
 }
 
-fn schedule(number: u128, timing: Timing, now_ms: u64) -> Schedule {
+pub(crate) fn schedule(number: u128, timing: Timing, now_ms: u64) -> Schedule {
     Schedule {
         id: ScheduleId::from_bits(number),
         user: ANN,
@@ -139,7 +139,7 @@ fn schedule(number: u128, timing: Timing, now_ms: u64) -> Schedule {
     }
 }
 
-fn order() -> Order {
+pub(crate) fn order() -> Order {
     let given: Map<String, Value> = json!({"input": "again"}).as_object().unwrap().clone();
     Order { spec: job(1, ANN).spec, given }
 }
@@ -148,7 +148,7 @@ fn cron(expression: &str) -> Timing {
     Timing::Cron(Box::new(Cron::new(expression, "UTC").unwrap()))
 }
 
-fn every(seconds: u64) -> Timing {
+pub(crate) fn every(seconds: u64) -> Timing {
     Timing::Every { seconds, anchor_ms: START_MS }
 }
 

@@ -207,6 +207,10 @@ impl Store for FakeStore {
         unreachable!("workers submit nothing")
     }
 
+    fn delete(&self, _: UserId, _: JobId) -> Ticket<bool> {
+        unreachable!("workers delete nothing")
+    }
+
     fn retry(&self, _: UserId, _: JobId) -> Ticket<Option<Job>> {
         unreachable!("workers retry nothing")
     }

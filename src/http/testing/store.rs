@@ -187,6 +187,19 @@ impl Store for MemoryStore {
         }
     }
 
+    fn delete(&self, user: UserId, id: JobId) -> Ticket<bool> {
+        let mut jobs = self.jobs.lock().expect("lock");
+        let Some(entry) = jobs.get(&id).filter(|entry| entry.job.user == user) else {
+            return ready(Ok(false));
+        };
+        let status = entry.job.status;
+        if !status.is_terminal() {
+            return ready(Err(StoreError::WrongState { status }));
+        }
+        jobs.remove(&id);
+        ready(Ok(true))
+    }
+
     fn retry(&self, user: UserId, id: JobId) -> Ticket<Option<Job>> {
         let mut jobs = self.jobs.lock().expect("lock");
         let Some(entry) = jobs.get_mut(&id).filter(|entry| entry.job.user == user) else {

@@ -145,7 +145,7 @@ async fn methods_and_paths_are_told_apart() {
     let id = server.job().await;
     for (line, status, allow) in [
         ("DELETE /v1/jobs".to_owned(), 405, Some("GET, HEAD, POST, OPTIONS")),
-        (format!("DELETE /v1/jobs/{id}"), 405, Some("GET, HEAD, OPTIONS")),
+        (format!("PUT /v1/jobs/{id}"), 405, Some("GET, HEAD, DELETE, OPTIONS")),
         (format!("GET /v1/jobs/{id}/cancel"), 405, Some("POST, OPTIONS")),
         (format!("POST /v1/jobs/{id}/events"), 405, Some("GET, HEAD, OPTIONS")),
         ("POST /healthz".to_owned(), 405, Some("GET, HEAD, OPTIONS")),
@@ -251,4 +251,18 @@ async fn one_key_is_one_job() {
     let streamed = server.ask("POST /v1/jobs?stream=true", &["idempotency-key: a-1"], "hello").await;
     assert_eq!(streamed.header("x-job-id"), first.json()["id"].as_str());
     assert!(streamed.body.contains("event: done"), "{}", streamed.body);
+}
+
+#[tokio::test]
+async fn an_ended_job_can_be_deleted() {
+    let server = Server::new();
+    let id = server.job().await;
+    let line = format!("DELETE /v1/jobs/{id}");
+    let answer = server.ask(&line, &[], "").await;
+    assert_eq!((answer.status, answer.code().as_str()), (409, "job_not_ended"));
+    server.store.end(id, "x");
+    let answer = server.ask(&line, &[], "").await;
+    assert_eq!((answer.status, answer.json()["deleted"].as_bool()), (200, Some(true)));
+    assert_eq!(server.ask(&line, &[], "").await.status, 404);
+    assert_eq!(server.get(&format!("/v1/jobs/{id}")).await.status, 404);
 }

@@ -4,6 +4,7 @@
 pub(crate) mod backup;
 pub(crate) mod batch;
 pub(crate) mod cancel;
+pub(crate) mod delete;
 pub(crate) mod events;
 mod farewell;
 mod field;

@@ -87,7 +87,9 @@ mod tests {
     fn a_fingerprint_tells_kinds_and_bodies_apart() {
         let of = |kind: &str, pieces: &[&str]| {
             let mut fingerprint = Fingerprint::new(kind);
-            pieces.iter().for_each(|piece| fingerprint.take_in(piece.as_bytes()));
+            for piece in pieces {
+                fingerprint.take_in(piece.as_bytes());
+            }
             Key([0; 32]).of(fingerprint)
         };
         assert_eq!(of("job", &["ab", "c"]), of("job", &["abc"]));

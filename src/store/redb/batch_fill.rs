@@ -78,8 +78,9 @@ impl Act for Accept {
         if let Some(key) = &self.key {
             match transaction.recall(user, key)? {
                 Some(Effect::Batch(before)) => {
+                    let before = transaction.find_batch(before)?.ok_or(StoreError::KeySpent)?;
                     transaction.abandon(id)?;
-                    return Ok(Once::Before(transaction.batch_row(before)?.batch));
+                    return Ok(Once::Before(before.batch));
                 }
                 Some(Effect::Job(_)) => return Err(StoreError::KeyReused),
                 None => {}

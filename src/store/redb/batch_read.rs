@@ -74,13 +74,12 @@ pub(super) fn ended(
     let order = reading.open_table(BATCH_ENDED)?;
     let mut results = Vec::new();
     for number in after..next {
-        let line = match number.checked_sub(row.ended) {
-            Some(behind) => row.next_line.saturating_add(behind),
-            None => {
-                let place = LineKey { batch, line: number.saturating_add(1) };
-                let line = order.get(&place.encode())?.map(|line| line.value());
-                line.ok_or_else(|| StoreError::Corrupt("an ended line has no place".to_owned()))?
-            }
+        let line = if let Some(behind) = number.checked_sub(row.ended) {
+            row.next_line.saturating_add(behind)
+        } else {
+            let place = LineKey { batch, line: number.saturating_add(1) };
+            let line = order.get(&place.encode())?.map(|line| line.value());
+            line.ok_or_else(|| StoreError::Corrupt("an ended line has no place".to_owned()))?
         };
         results.push(result(reading, line, line_row(reading, LineKey { batch, line })?)?);
     }

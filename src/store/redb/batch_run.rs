@@ -164,11 +164,12 @@ impl Transaction<'_> {
     }
 
     /// The row of a batch that must be there.
-    pub(super) fn batch_row(&self, batch: BatchId) -> Result<BatchRow, StoreError> {
+    fn batch_row(&self, batch: BatchId) -> Result<BatchRow, StoreError> {
         self.find_batch(batch)?.ok_or_else(|| StoreError::Corrupt(format!("{batch} has no row")))
     }
 
-    fn find_batch(&self, batch: BatchId) -> Result<Option<BatchRow>, StoreError> {
+    /// The row of a batch, if there is such a batch.
+    pub(super) fn find_batch(&self, batch: BatchId) -> Result<Option<BatchRow>, StoreError> {
         self.tables.batches.get(&batch.to_bytes())?.map(|bytes| value::decode(bytes.value())).transpose()
     }
 

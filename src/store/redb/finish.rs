@@ -13,6 +13,7 @@ use super::value;
 use crate::domain::event::{Event, FailureCode, Record};
 use crate::domain::id::JobId;
 use crate::domain::job::{Ending, JobSpec};
+use crate::domain::message::Message;
 use crate::domain::webhook::Subject;
 use crate::ports::{Fence, StoreError, Urgency};
 use std::sync::Arc;
@@ -78,8 +79,8 @@ impl Transaction<'_> {
         self.end_line(&row.job)
     }
 
-    /// Ends a job that no worker holds, without an answer. What it has spent stays spent, and if it had run, its
-    /// conversation keeps the question.
+    /// Ends a job that no worker holds. What it has spent stays spent and what it has said stays said; if it had run,
+    /// its conversation keeps the question.
     pub(super) fn end_unheld(
         &mut self,
         row: &mut Row,
@@ -87,12 +88,19 @@ impl Transaction<'_> {
         content: &str,
     ) -> Result<(), StoreError> {
         let mut tail = self.tables.tail(row.id())?;
-        let ending = Ending {
-            event: Event::Error { content: content.to_owned(), code },
-            usage: row.job.usage,
-            output_text: String::new(),
-            messages: Vec::new(),
+        let output_text = match self.tables.said(row.id()) {
+            Err(StoreError::Corrupt(reason)) => {
+                tracing::error!(job = %row.id(), reason, "what it has said cannot be read any more");
+                String::new()
+            }
+            said => said?,
         };
+        let messages = match output_text.as_str() {
+            "" => Vec::new(),
+            said => vec![Message::assistant(said)],
+        };
+        let event = Event::Error { content: content.to_owned(), code };
+        let ending = Ending { event, usage: row.job.usage, output_text, messages };
         if row.job.started_at_ms.is_some() {
             match self.spec(row.id()) {
                 Ok(spec) => self.write_turn(row, &spec, &ending)?,

@@ -5,7 +5,7 @@ use super::keys::{LogBytes, LogKey};
 use super::lease::{Piece, Tail};
 use super::schema::Tables;
 use super::value;
-use crate::domain::event::{Event, Mark, Record};
+use crate::domain::event::{Event, Mark, Record, StepKind};
 use crate::domain::id::JobId;
 use crate::ports::{StoreError, Urgency};
 use redb::ReadableTable;
@@ -89,6 +89,29 @@ impl Tables<'_> {
             Some(piece) => self.write_event(job, tail.seq, &piece.into_event()),
             None => Ok(()),
         }
+    }
+
+    /// What the job has said last, as far as it came: the text of its newest call to the model that said anything.
+    pub(super) fn said(&self, job: JobId) -> Result<String, StoreError> {
+        let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
+        let (mut said, mut step) = (String::new(), None);
+        for entry in self.log.range::<&LogBytes>(&first..=&last)? {
+            let (key, bytes) = entry?;
+            if LogKey::decode(key.value()).sub > 0 {
+                continue;
+            }
+            match value::decode(bytes.value())? {
+                Event::Delta { index, kind: StepKind::Text, text, .. } => {
+                    if step.replace(index) != Some(index) {
+                        said.clear();
+                    }
+                    said.push_str(&text);
+                }
+                Event::StepDiscarded { index } if step == Some(index) => said.clear(),
+                _ => {}
+            }
+        }
+        Ok(said)
     }
 
     fn write_event(&mut self, job: JobId, seq: u64, event: &Event) -> Result<(), StoreError> {

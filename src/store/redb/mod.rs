@@ -9,6 +9,7 @@ mod act;
 mod append;
 mod backup;
 mod batch_fill;
+mod batch_forget;
 mod batch_read;
 mod batch_row;
 mod batch_run;
@@ -17,6 +18,7 @@ mod bell;
 mod cancel;
 mod claim;
 mod compact;
+mod delete;
 mod error;
 mod finish;
 mod fold;
@@ -264,6 +266,10 @@ impl Store for RedbStore {
 
     fn postpone(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
         self.push(postpone::Postpone { fence, reason, delay_ms })
+    }
+
+    fn delete(&self, user: UserId, job: JobId) -> Ticket<bool> {
+        self.offer(delete::Delete { user, job })
     }
 
     fn retry(&self, user: UserId, job: JobId) -> Ticket<Option<Job>> {

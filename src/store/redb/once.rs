@@ -47,7 +47,7 @@ impl Act for SubmitOnce {
         match transaction.recall(self.job.user, &self.key)? {
             Some(Effect::Job(id)) => match transaction.find_row(id)? {
                 Some(row) => Ok(Once::Before(row.job)),
-                None => Err(StoreError::KeyReused),
+                None => Err(StoreError::KeySpent),
             },
             Some(Effect::Batch(_)) => Err(StoreError::KeyReused),
             None => {

@@ -52,12 +52,20 @@ pub(super) fn jobs(reading: &ReadTransaction, query: &JobQuery) -> Result<JobPag
     let has_more = found.len() > query.limit;
     found.truncate(query.limit);
     let table = reading.open_table(JOBS)?;
-    let load = |(_, id): (u64, JobBytes)| -> Result<Job, StoreError> {
-        let bytes =
-            table.get(&id)?.ok_or_else(|| StoreError::Corrupt("a listed job has no row".to_owned()))?;
-        Ok(value::decode::<Row>(bytes.value())?.job)
-    };
-    Ok(JobPage { jobs: found.into_iter().map(load).collect::<Result<_, _>>()?, has_more })
+    let mut jobs = Vec::with_capacity(found.len());
+    for (_, id) in found {
+        let stored = table.get(&id)?;
+        match stored.map(|bytes| value::decode::<Row>(bytes.value())) {
+            Some(Ok(row)) => jobs.push(row.job),
+            // One bad row must not hide the others from their user.
+            Some(Err(StoreError::Corrupt(reason))) => {
+                tracing::error!(job = %JobId::from_bytes(id), reason, "a listed job cannot be read");
+            }
+            Some(Err(error)) => return Err(error),
+            None => tracing::error!(job = %JobId::from_bytes(id), "a listed job has no row"),
+        }
+    }
+    Ok(JobPage { jobs, has_more })
 }
 
 /// The newest event of a log.

@@ -69,6 +69,9 @@ impl Act for Sweep {
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<bool, StoreError> {
         let (mut jobs, mut bytes) = (0, 0);
+        if let Some(before_ms) = self.jobs_before_ms {
+            transaction.forget_batches(before_ms)?;
+        }
         for (loss, stage, before_ms) in self.losses() {
             for key in transaction.due(stage, before_ms)? {
                 if jobs >= SWEEP_JOBS || bytes >= SWEEP_BYTES {

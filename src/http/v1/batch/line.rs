@@ -1,4 +1,4 @@
-//! A line of a batch: `{"custom_id","body":{a job's fields}}`, or OpenAI's form with `method` and `url`. Owns what a line
+//! A line of a batch: `{"custom_id","body":{a job's fields}}`, or that of `OpenAI` with `method` and `url`. Owns what a line
 //! may hold beside its job; a line that is wrong names itself.
 
 use super::openai;

@@ -1,4 +1,4 @@
-//! OpenAI's batch lines as jobs: `/v1/chat/completions` and `/v1/responses` (their API reference, "Batch" and the two
+//! Batch lines of `OpenAI` as jobs: `/v1/chat/completions` and `/v1/responses` (their API reference, "Batch" and the two
 //! endpoints). Owns the translation of names; refuses what would change an answer and has no counterpart here, so that
 //! nothing is dropped in silence.
 
@@ -26,7 +26,7 @@ pub(super) fn chat(body: Map<String, Value>) -> Result<Map<String, Value>, Error
     let mut fields = fields(body, &own)?;
     let messages =
         fields.take("messages").ok_or_else(|| Error::value("messages", "'messages' is missing"))?;
-    let mut job = start(&mut fields)?;
+    let mut job = start(&mut fields);
     job.insert("input".to_owned(), spoken("messages", messages)?);
     let most = fields.take("max_completion_tokens").or(fields.take("max_tokens"));
     put(&mut job, "max_tokens", most);
@@ -41,7 +41,7 @@ pub(super) fn chat(body: Map<String, Value>) -> Result<Map<String, Value>, Error
 pub(super) fn responses(body: Map<String, Value>) -> Result<Map<String, Value>, Error> {
     let mut fields = fields(body, &["input", "instructions", "max_output_tokens", "reasoning", "stream"])?;
     let input = fields.take("input").ok_or_else(|| Error::value("input", "'input' is missing"))?;
-    let mut job = start(&mut fields)?;
+    let mut job = start(&mut fields);
     job.insert("input".to_owned(), spoken("input", input)?);
     put(&mut job, "system_prompt", fields.take("instructions"));
     put(&mut job, "max_tokens", fields.take("max_output_tokens"));
@@ -59,12 +59,12 @@ fn fields(body: Map<String, Value>, own: &[&str]) -> Result<Fields, Error> {
     Ok(fields)
 }
 
-fn start(fields: &mut Fields) -> Result<Map<String, Value>, Error> {
+fn start(fields: &mut Fields) -> Map<String, Value> {
     let mut job = Map::new();
     for name in SAME {
         put(&mut job, name, fields.take(name));
     }
-    Ok(job)
+    job
 }
 
 fn put(job: &mut Map<String, Value>, name: &str, value: Option<Value>) {

@@ -184,7 +184,7 @@ fn line(text: &mut Vec<u8>, told: &Told<'_>) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// As OpenAI's results name a request.
+/// As results of `OpenAI` name a request.
 fn request_id(job: JobId) -> String {
     job.to_string().replacen(JobId::PREFIX, "batch_req_", 1)
 }
