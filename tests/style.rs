@@ -38,7 +38,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("hyper_util", &["http"]),
     ("ureq", &["llm", "cli", "courier"]),
     ("hmac", &["courier"]),
-    ("sha2", &["courier", "http", "store"]),
+    ("sha2", &["cli", "courier", "http", "store"]),
     ("base64", &["courier"]),
     ("clap", &["cli"]),
     ("indicatif", &["cli"]),
