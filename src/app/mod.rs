@@ -26,6 +26,7 @@ use probes::StoreProbe;
 pub use proof::Announce;
 use proof::SandboxProof;
 use signals::StopSignals;
+pub use signals::{INTERRUPTED_EXIT, on_interrupt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;

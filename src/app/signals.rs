@@ -2,11 +2,32 @@
 
 use futures_util::future::{Either, select};
 use std::io;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The exit code of a process that was asked twice.
 const IMPATIENT_EXIT: i32 = 1;
+
+/// The exit code of a command that was interrupted, as shells have it.
+pub const INTERRUPTED_EXIT: u8 = 130;
+
+/// Takes SIGINT over for a client command: the first one calls `act`, on a thread of its own, the second ends the process.
+pub fn on_interrupt(act: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_io().build()?;
+    let mut interrupt = {
+        let _context = runtime.enter();
+        signal(SignalKind::interrupt())?
+    };
+    let waiting = move || {
+        if runtime.block_on(interrupt.recv()).is_some() {
+            act();
+        }
+        if runtime.block_on(interrupt.recv()).is_some() {
+            std::process::exit(INTERRUPTED_EXIT.into());
+        }
+    };
+    std::thread::Builder::new().name("interrupt".to_owned()).spawn(waiting).map(drop)
+}
 
 /// Both signals, from the moment of creation on.
 pub(super) struct StopSignals {

@@ -1,9 +1,9 @@
-//! `nanoclaw ask` and `nanoclaw tail`: submit a job, or join one, and stream it to the terminal.
+//! `nanoclaw ask`, `nanoclaw tail` and `nanoclaw retry`: submit a job, join one, or run a failed one again, and stream it.
 
 use super::client::Client;
 use super::error::CliError;
 use super::follow::{Follow, Go};
-use super::jobs::path_segment;
+use super::jobs::{describe, path_segment};
 use super::render::Render;
 use super::terminal::Terminal;
 use crate::ports::Clock;
@@ -48,6 +48,19 @@ pub(super) struct TailArgs {
     pub(super) json: bool,
 }
 
+/// What `retry` was asked.
+#[derive(Debug, clap::Args)]
+pub(super) struct RetryArgs {
+    /// The failed job's id, job_…
+    pub(super) job: String,
+    /// Leave at once instead of streaming what comes
+    #[arg(long)]
+    pub(super) detach: bool,
+    /// Print one event a line as JSON
+    #[arg(long, conflicts_with = "detach")]
+    pub(super) json: bool,
+}
+
 /// Submits a job and streams it; fails when the job does.
 pub(super) fn ask(
     client: &Client,
@@ -73,6 +86,23 @@ pub(super) fn tail(
 ) -> Result<(), CliError> {
     let job = path_segment(&args.job)?;
     stream(Follow::new(client, clock, terminal, job, args.after), terminal, args.json)
+}
+
+/// Runs a failed job again and streams what comes from there on; fails when the job does again.
+pub(super) fn retry(
+    client: &Client,
+    clock: &dyn Clock,
+    args: &RetryArgs,
+    terminal: &Terminal,
+) -> Result<(), CliError> {
+    let id = path_segment(&args.job)?;
+    let job = client.post(&format!("/v1/jobs/{id}/retry"), None)?;
+    if args.detach {
+        return Ok(terminal.line(&describe(&job))?);
+    }
+    // What came before is the failure that is known already.
+    let after = job.get("last_event_id").and_then(Value::as_u64).unwrap_or(0);
+    stream(Follow::new(client, clock, terminal, id, after), terminal, args.json)
 }
 
 fn stream(follow: Follow<'_>, terminal: &Terminal, json: bool) -> Result<(), CliError> {

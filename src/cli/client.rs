@@ -1,9 +1,12 @@
 //! Talks to a server for the client commands. Owns the requests and the reading of errors; refuses to render anything.
 
 use super::error::CliError;
+use super::wire::Hearing;
 use serde_json::Value;
 use std::io::Read;
 use std::time::Duration;
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{Connector, DefaultConnector};
 
 /// Where the server listens when nobody says otherwise.
 pub(super) const DEFAULT_SERVER: &str = "http://127.0.0.1:8787";
@@ -14,10 +17,17 @@ const MAX_ANSWER_BYTES: u64 = 64 * 1024 * 1024;
 /// How long a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long a server may think about a request whose answer is waited for again, beyond what it was asked to wait.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a stream of results may be silent.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// A file's size and its content.
 pub(super) type Download = (Option<u64>, Box<dyn Read>);
 
 /// A server, as the commands see it.
+#[derive(Debug, Clone)]
 pub(super) struct Client {
     base: String,
     agent: ureq::Agent,
@@ -29,6 +39,20 @@ pub(super) enum StreamError {
     Unreachable(String),
     /// The server said no.
     Refused(CliError),
+}
+
+/// Why a request has no result, told apart by what to do about it.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// Nobody answered, or nobody had the time: the same request may fare better later.
+    Away(String),
+    /// The server said no, in these words.
+    Refused {
+        /// HTTP status.
+        status: u16,
+        /// Its message.
+        message: String,
+    },
 }
 
 impl Client {
@@ -43,7 +67,58 @@ impl Client {
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .user_agent(concat!("nanoclaw/", env!("CARGO_PKG_VERSION")))
             .build();
-        Ok(Self { base: base.trim_end_matches('/').to_owned(), agent: config.new_agent() })
+        let connector = DefaultConnector::new().chain(Hearing);
+        let agent = ureq::Agent::with_parts(config, connector, DefaultResolver::default());
+        Ok(Self { base: base.trim_end_matches('/').to_owned(), agent })
+    }
+
+    /// Whether anybody answers there, whatever the answer.
+    pub(super) fn knock(&self) -> Result<(), CliError> {
+        self.agent.get(self.url("/healthz")).call().map(drop).map_err(|e| self.unreachable(&e))
+    }
+
+    /// Reads a JSON resource that the server may hold back for so long.
+    pub(super) fn look(&self, path: &str, held: Duration) -> Result<Value, Trouble> {
+        let timeout = held.saturating_add(ANSWER_TIMEOUT);
+        let request =
+            self.agent.get(self.url(path)).config().timeout_recv_response(Some(timeout)).build().call();
+        judge(request)
+    }
+
+    /// Sends `bytes` bytes of a body under an idempotency key, without holding them.
+    pub(super) fn upload(
+        &self,
+        path: &str,
+        key: &str,
+        body: &mut dyn Read,
+        bytes: u64,
+    ) -> Result<Value, Trouble> {
+        let request = self
+            .agent
+            .post(self.url(path))
+            .header("idempotency-key", key)
+            .header("content-length", bytes.to_string())
+            .content_type("application/jsonl")
+            .config()
+            .timeout_per_write(Some(SILENCE_TIMEOUT))
+            .timeout_recv_response(Some(ANSWER_TIMEOUT))
+            .build();
+        judge(request.send(ureq::SendBody::from_reader(body)))
+    }
+
+    /// Opens a resource of JSON lines.
+    pub(super) fn lines(&self, path: &str) -> Result<Box<dyn Read>, Trouble> {
+        let request = self.agent.get(self.url(path)).config();
+        let request = request
+            .timeout_recv_response(Some(ANSWER_TIMEOUT))
+            .timeout_per_read(Some(SILENCE_TIMEOUT))
+            .build();
+        match request.call() {
+            Ok(response) if response.status().is_success() => {
+                Ok(Box::new(response.into_body().into_reader()))
+            }
+            answer => Err(judge(answer).err().unwrap_or_else(|| Trouble::Away("no results".to_owned()))),
+        }
     }
 
     /// Reads a JSON resource.
@@ -126,6 +201,26 @@ impl Client {
         }
         let message = value.pointer("/error/message").and_then(Value::as_str).unwrap_or("no reason given");
         Err(CliError::failed(format!("the server refused ({status}): {message}")))
+    }
+}
+
+/// The JSON of an answer, or what to do about there being none.
+fn judge(answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<Value, Trouble> {
+    let response = answer.map_err(|e| Trouble::Away(describe(&e)))?;
+    let status = response.status();
+    let body = response.into_body().into_with_config().limit(MAX_ANSWER_BYTES);
+    let text = body.read_to_string().map_err(|e| Trouble::Away(describe(&e)))?;
+    let value = serde_json::from_str::<Value>(&text).ok();
+    let message = value.as_ref().and_then(|value| value.pointer("/error/message")).and_then(Value::as_str);
+    match (status.as_u16(), value.as_ref()) {
+        (200..=299, Some(_)) => Ok(value.unwrap_or_default()),
+        (408 | 429 | 502..=504, _) => {
+            Err(Trouble::Away(message.map_or_else(|| format!("it answers {status}"), str::to_owned)))
+        }
+        (status, _) => {
+            let foreign = "it answered without JSON; is it a NanoClaw server?";
+            Err(Trouble::Refused { status, message: message.unwrap_or(foreign).to_owned() })
+        }
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) struct ClientEvent {
 }
 
 impl ClientEvent {
-    /// Whether nothing follows.
+    /// Whether it is an end of the job; only a retry goes on behind one.
     pub(super) fn is_terminal(&self) -> bool {
         self.name == "done" || self.name == "error"
     }
@@ -112,8 +112,11 @@ impl<'a> Follow<'a> {
     ) -> Result<Go, CliError> {
         let mut parser = sse::Parser::new(MAX_EVENT_BYTES);
         let mut buffer = [0_u8; 8192];
+        // An end may be followed by more: the job was retried. The stream's own end tells.
+        let mut has_ended = false;
         loop {
             let count = match body.read(&mut buffer) {
+                Ok(0) if has_ended => return Ok(Go::Stop),
                 Ok(0) | Err(_) => return Ok(Go::On),
                 Ok(count) => count,
             };
@@ -122,7 +125,8 @@ impl<'a> Follow<'a> {
             while let Some(event) = parser.next_event(&mut bytes).map_err(malformed)? {
                 let Some(event) = read_event(&event) else { continue };
                 self.after = event.seq;
-                if show(&event)? == Go::Stop || event.is_terminal() {
+                has_ended = event.is_terminal();
+                if show(&event)? == Go::Stop {
                     return Ok(Go::Stop);
                 }
             }

@@ -63,7 +63,8 @@ pub(super) fn path_segment(id: &str) -> Result<&str, CliError> {
     }
 }
 
-fn describe(job: &Value) -> String {
+/// A line on a job: id, state, model, and how its answer or its error begins.
+pub(super) fn describe(job: &Value) -> String {
     let text = |key: &str| job.get(key).and_then(Value::as_str).unwrap_or_default();
     let said = job.pointer("/error/message").and_then(Value::as_str).unwrap_or_else(|| text("output_text"));
     let preview: String =

@@ -2,6 +2,7 @@
 
 mod ask;
 mod backup;
+mod batch;
 mod client;
 mod completions;
 mod configuration;
@@ -15,6 +16,7 @@ mod logging;
 mod render;
 mod serve;
 mod terminal;
+mod wire;
 
 use crate::app::system::SystemClock;
 use crate::config::{Config, ConfigError, Sources};
@@ -67,10 +69,14 @@ enum Command {
     Ask(ask::AskArgs),
     /// Stream a job's events, from the start or after an event
     Tail(ask::TailArgs),
+    /// Run a file of jobs and fetch the results; an interrupted call is picked up by the same command
+    Batch(batch::BatchArgs),
     /// List jobs, newest first
     Jobs(jobs::JobsArgs),
     /// End a job
     Cancel(jobs::CancelArgs),
+    /// Run a failed job again from its last recorded step, and stream it
+    Retry(ask::RetryArgs),
     /// Copy the whole store into a file, whether the server runs or not
     Backup(backup::BackupArgs),
     /// Make a backup the store again; the server has to be stopped
@@ -121,8 +127,12 @@ impl Command {
             Self::Demo => demo::demo(&clock, terminal).map(done),
             Self::Ask(args) => ask::ask(&client()?, &clock, args, terminal).map(done),
             Self::Tail(args) => ask::tail(&client()?, &clock, args, terminal).map(done),
+            Self::Batch(args) => {
+                batch::batch(&client()?, common.sources(Vec::new()).state_home(), args, terminal)
+            }
             Self::Jobs(args) => jobs::list(&client()?, args, terminal).map(done),
             Self::Cancel(args) => jobs::cancel(&client()?, args, terminal).map(done),
+            Self::Retry(args) => ask::retry(&client()?, &clock, args, terminal).map(done),
             Self::Backup(args) => {
                 backup::backup(&client()?, || common.load(Vec::new()), args, terminal).map(done)
             }
@@ -145,7 +155,11 @@ impl Everywhere {
         if let Some(dir) = &self.data_dir {
             flags.push(("data_dir".to_owned(), dir.display().to_string()));
         }
-        Config::load(&Sources::of_process(self.config.clone(), flags)).map_err(|error| refuse(&error))
+        Config::load(&self.sources(flags)).map_err(|error| refuse(&error))
+    }
+
+    fn sources(&self, flags: Vec<(String, String)>) -> Sources {
+        Sources::of_process(self.config.clone(), flags)
     }
 }
 

@@ -24,14 +24,14 @@ impl<'a> Render<'a> {
         Self { terminal, json, open: None, failed: false }
     }
 
-    /// Whether the job ended without an answer.
+    /// Whether the last event was an end without an answer.
     pub(super) fn has_failed(&self) -> bool {
         self.failed
     }
 
     /// Shows one event.
     pub(super) fn show(&mut self, event: &ClientEvent) -> Result<(), CliError> {
-        self.failed |= event.name == "error";
+        self.failed = event.name == "error"; // a retried job goes on behind its failure
         if self.json {
             let line = serde_json::json!({"id": event.seq, "event": event.name, "data": event.data});
             return Ok(self.terminal.line(&line.to_string())?);

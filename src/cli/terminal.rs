@@ -25,6 +25,11 @@ impl Terminal {
         Self { out: io::stdout(), err: io::stderr(), ..*self }
     }
 
+    /// Whether talk goes to a terminal that somebody watches.
+    pub(super) fn is_watched(&self) -> bool {
+        self.err.is_terminal()
+    }
+
     /// Data as it is, without a newline, at once.
     pub(super) fn data(&self, text: &str) -> io::Result<()> {
         let mut out = self.out.lock();

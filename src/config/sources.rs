@@ -35,11 +35,22 @@ impl Sources {
         Self { file, searched: SEARCHED.map(PathBuf::from).to_vec(), env, flags }
     }
 
+    /// Where this user's programs keep their state; none without a home.
+    pub fn state_home(&self) -> Option<PathBuf> {
+        state_home(&self.env)
+    }
+
     /// The file to read, if there is one.
     pub(crate) fn found(&self) -> Option<PathBuf> {
         let named = self.file.clone().or_else(|| self.env.get(FILE_VARIABLE).map(PathBuf::from));
         named.or_else(|| self.searched.iter().find(|path| path.exists()).cloned())
     }
+}
+
+/// `$XDG_STATE_HOME`, else `~/.local/state`; relative ones count as not set (XDG base directory specification).
+pub(super) fn state_home(env: &Variables) -> Option<PathBuf> {
+    let absolute = |name: &str| env.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
 }
 
 impl Config {

@@ -5,6 +5,7 @@ use super::expand::Variables;
 use super::listen::Listen;
 use super::log::LogOptions;
 use super::raw::{DEMO, RawConfig};
+use super::sources::state_home;
 use crate::courier::Signer;
 use crate::courier::options::WebhookOptions;
 use crate::domain::address::AddressPolicy;
@@ -114,8 +115,7 @@ impl Problems {
 
     /// `$STATE_DIRECTORY` (systemd), else `$XDG_STATE_HOME/nanoclaw`, else `~/.local/state/nanoclaw`.
     fn data_dir(&mut self, given: Option<&Path>, env: &Variables) -> Option<PathBuf> {
-        let absolute = |name: &str| env.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let home = absolute("HOME");
+        let home = env.get("HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         if let Some(given) = given {
             if given.as_os_str().is_empty() {
                 self.add("data_dir", "", "must be a directory; leave the key out for the default");
@@ -126,10 +126,7 @@ impl Problems {
         }
         let state =
             env.get("STATE_DIRECTORY").and_then(|all| all.split(':').next()).filter(|dir| !dir.is_empty());
-        let found = state
-            .map(PathBuf::from)
-            .or_else(|| absolute("XDG_STATE_HOME").map(|dir| dir.join("nanoclaw")))
-            .or_else(|| home.map(|dir| dir.join(".local/state/nanoclaw")));
+        let found = state.map(PathBuf::from).or_else(|| state_home(env).map(|dir| dir.join("nanoclaw")));
         if found.is_none() {
             self.add("data_dir", "", "there is no $HOME to put it in; name a directory");
         }

@@ -1,0 +1,487 @@
+//! `nanoclaw batch` and `nanoclaw retry` from outside: the real binary as server and as client, killed and interrupted.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, and starts processes and waits for them"
+)]
+
+mod support;
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use support::upstream::{Answer, Upstream};
+use support::{Server, command};
+
+/// Takes six seconds: whatever a test does meanwhile is done by then, also on a slow machine.
+const SLOW: &str = "stream: 60 words, 100 ms";
+
+/// Takes as long as a test may take.
+const ENDLESS: &str = "stream: 900 words, 100 ms";
+
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+        let (out, err) = (text(output.stdout), text(output.stderr));
+        let code = output.status.code().unwrap_or_else(|| panic!("{}: {err}", output.status));
+        Self { code, out, err }
+    }
+}
+
+/// A user with a home of their own.
+struct Home {
+    dir: tempfile::TempDir,
+}
+
+impl Home {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().expect("a directory") }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn file(&self, text: impl AsRef<[u8]>) {
+        std::fs::write(self.path("jobs.jsonl"), text).expect("written");
+    }
+
+    /// `nanoclaw batch` in this home, its streams in pipes.
+    fn batch(&self, url: &str, arguments: &[&str]) -> Command {
+        let mut command = command(&["batch", "--server", url]);
+        command.args(arguments).current_dir(self.dir.path());
+        command.env("XDG_STATE_HOME", self.path("state"));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&self, url: &str, arguments: &[&str]) -> Ran {
+        self.batch(url, arguments).output().expect("it runs").into()
+    }
+
+    /// What interrupted calls have left.
+    fn bookmarks(&self) -> Vec<PathBuf> {
+        let folder = std::fs::read_dir(self.path("state/nanoclaw/batches"));
+        folder.map_or_else(|_| Vec::new(), |all| all.map(|entry| entry.expect("an entry").path()).collect())
+    }
+
+    fn bookmark(&self) -> (PathBuf, Value) {
+        let all = self.bookmarks();
+        assert_eq!(all.len(), 1, "{all:?}");
+        let text = std::fs::read_to_string(&all[0]).expect("readable");
+        (all[0].clone(), serde_json::from_str(&text).expect("JSON"))
+    }
+}
+
+fn lines(inputs: &[&str]) -> String {
+    let line = |(at, input): (usize, &&str)| {
+        format!("{}\n", json!({"custom_id": format!("line-{at}"), "body": {"input": input}}))
+    };
+    inputs.iter().enumerate().map(line).collect()
+}
+
+fn custom_ids(results: &str) -> Vec<String> {
+    let id = |line: &str| {
+        let line: Value = serde_json::from_str(line).expect("JSON lines");
+        line["custom_id"].as_str().expect("a custom_id").to_owned()
+    };
+    results.lines().map(id).collect()
+}
+
+fn jobs(server: &Server) -> usize {
+    let page = server.get("/v1/jobs?limit=100").json();
+    assert_eq!(page["has_more"], json!(false));
+    page["data"].as_array().expect("jobs").len()
+}
+
+/// The first word of the first line of talk that has this in it: the batch's id.
+fn said(err: &str, what: &str) -> String {
+    let line = err.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("'{what}' in: {err}"));
+    line.split([' ', ':']).next().expect("a word").to_owned()
+}
+
+/// A call that has said that its batch is accepted, and the batch's id.
+fn accepted(mut call: Command) -> (Child, String) {
+    let mut child = call.spawn().expect("it starts");
+    let mut err = BufReader::new(child.stderr.take().expect("its stderr"));
+    let mut line = String::new();
+    err.read_line(&mut line).expect("a line");
+    let id = said(&line, "lines accepted");
+    // Whatever it says later must find a reader.
+    std::thread::spawn(move || err.read_to_end(&mut Vec::new()));
+    (child, id)
+}
+
+fn signal(child: &Child, signal: rustix::process::Signal) {
+    let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a pid");
+    rustix::process::kill_process(pid, signal).expect("a signal");
+}
+
+#[test]
+fn results_come_in_input_order_and_talk_stays_out_of_them() {
+    let (server, home) = (Server::start(), Home::new());
+    let inputs: Vec<String> = (0..40).map(|n| format!("question number {n}")).collect();
+    home.file(lines(&inputs.iter().map(String::as_str).collect::<Vec<_>>()));
+    let ran = home.run(&server.url, &["jobs.jsonl", "--concurrency", "8"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let expected: Vec<String> = (0..40).map(|n| format!("line-{n}")).collect();
+    assert_eq!(custom_ids(&ran.out), expected);
+    for (line, input) in ran.out.lines().zip(&inputs) {
+        let line: Value = serde_json::from_str(line).expect("JSON lines");
+        let answer = line["response"]["body"]["output_text"].as_str().expect("an answer");
+        assert!(answer.contains(input.as_str()), "{input}: {line}");
+    }
+    let id = said(&ran.err, "40 lines accepted");
+    assert_eq!(said(&ran.err, "40 lines succeeded, 0 failed"), id);
+    assert_eq!(server.get(&format!("/v1/batches/{id}")).json()["concurrency"], json!(8));
+    assert_eq!(ran.err.lines().count(), 2, "a line at begin and end: {}", ran.err);
+    assert!(!ran.err.contains(['\r', '\u{1b}']), "no bar without a terminal: {:?}", ran.err);
+    assert!(home.bookmarks().is_empty(), "the results are there: nothing to come back to");
+    // So the same command is another batch.
+    let again = home.run(&server.url, &["jobs.jsonl"]);
+    assert_ne!(said(&again.err, "lines accepted"), id);
+}
+
+#[test]
+fn an_output_file_appears_whole_and_json_is_the_batch() {
+    let (server, home) = (Server::start(), Home::new());
+    home.file(lines(&[SLOW, "quick"]));
+    std::fs::write(home.path("out.jsonl"), "old").expect("written");
+    let call = home.batch(&server.url, &["jobs.jsonl", "-o", "out.jsonl", "--json"]);
+    let (child, id) = accepted(call);
+    assert_eq!(std::fs::read_to_string(home.path("out.jsonl")).expect("there"), "old", "not before its end");
+    let ran: Ran = child.wait_with_output().expect("it ends").into();
+    assert_eq!(ran.code, 0);
+    let batch: Value = serde_json::from_str(&ran.out).expect("one JSON object");
+    assert_eq!(
+        (&batch["id"], &batch["status"], &batch["request_counts"]["completed"]),
+        (&json!(id), &json!("completed"), &json!(2))
+    );
+    let results = std::fs::read_to_string(home.path("out.jsonl")).expect("results");
+    assert_eq!(custom_ids(&results), ["line-0", "line-1"]);
+    assert!(!home.path("out.jsonl.part").exists());
+    // What is no file is not replaced by one.
+    let ran = home.run(&server.url, &["jobs.jsonl", "-o", "/dev/null"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{}", ran.err);
+    assert!(!Path::new("/dev/null.part").exists());
+}
+
+#[test]
+fn failed_lines_are_counted_and_make_the_command_fail() {
+    let (server, home) = (Server::start(), Home::new());
+    let hopeless = json!({"custom_id": "late", "body": {"input": ENDLESS, "timeout_s": 1}});
+    home.file(format!("{}{hopeless}\n", lines(&["a", "b"])));
+    let ran = home.run(&server.url, &["jobs.jsonl"]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.err.contains("nanoclaw: 1 of 3 lines failed\nhint: "), "{}", ran.err);
+    assert_eq!(custom_ids(&ran.out), ["line-0", "line-1", "late"]);
+    assert!(ran.out.lines().last().expect("lines").contains("timeout"), "{}", ran.out);
+    assert!(home.bookmarks().is_empty());
+}
+
+#[test]
+fn a_bad_line_is_named_with_its_file_however_much_follows_it() {
+    let (server, home) = (Server::start(), Home::new());
+    let bad = format!("{}{{\"custom_id\": \"x\", \"body\": {{\"inputt\": \"a\"}}}}\n", lines(&["a", "b"]));
+    // The server says no and hangs up while the client still sends.
+    let long = format!("{{\"custom_id\": \"y\", \"body\": {{\"input\": \"{}\"}}}}\n", "z".repeat(100_000));
+    for rest in ["", &long.repeat(200)] {
+        home.file(format!("{bad}{rest}"));
+        let ran = home.run(&server.url, &["jobs.jsonl"]);
+        assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{}", ran.err);
+        assert!(ran.err.starts_with("nanoclaw: jobs.jsonl: line 3: "), "{}", ran.err);
+        assert!(ran.err.contains("inputt"), "{}", ran.err);
+        assert!(home.bookmarks().is_empty(), "a batch that never was is not remembered");
+    }
+    home.file("");
+    let ran = home.run(&server.url, &["jobs.jsonl"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.starts_with("nanoclaw: jobs.jsonl: the batch is empty"), "{}", ran.err);
+    assert!(home.bookmarks().is_empty());
+    assert_eq!(jobs(&server), 0);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_is_sent() {
+    let (server, home) = (Server::start(), Home::new());
+    home.file(lines(&["a"]));
+    for (arguments, code, word) in [
+        (vec!["absent.jsonl"], 1, "nanoclaw: cannot read 'absent.jsonl'"),
+        (vec!["."], 1, "not a file"),
+        (vec!["jobs.jsonl", "-o", "."], 2, "it is a directory"),
+        (vec!["jobs.jsonl", "-o", "nowhere/out"], 2, "no such directory"),
+        (vec!["jobs.jsonl", "-o", "./jobs.jsonl"], 2, "it is the input"),
+        (vec!["jobs.jsonl", "--json"], 2, "--output"),
+        (vec!["jobs.jsonl", "--detach", "-o", "out"], 2, "--output"),
+        (vec!["jobs.jsonl", "--concurrency", "0"], 2, "--concurrency"),
+        (vec![], 2, "FILE.jsonl"),
+    ] {
+        let ran = home.run(&server.url, &arguments);
+        assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{arguments:?}: {}", ran.err);
+        assert!(ran.err.contains(word), "{arguments:?}: {}", ran.err);
+    }
+    let ran = home.run("http://127.0.0.1:9", &["jobs.jsonl"]);
+    assert!(ran.code == 1 && ran.err.contains("cannot reach the server"), "{}", ran.err);
+    assert!(ran.err.contains("\nhint: "), "{}", ran.err);
+    assert!(home.bookmarks().is_empty());
+    assert_eq!(jobs(&server), 0);
+}
+
+#[test]
+fn p1_a_client_killed_while_it_waits_picks_up_the_same_batch() {
+    let (server, home) = (Server::start(), Home::new());
+    home.file(lines(&[SLOW, "a", "b", "c"]));
+    let call = home.batch(&server.url, &["jobs.jsonl", "-o", "out"]);
+    let (mut child, id) = accepted(call);
+    child.kill().expect("kill -9");
+    child.wait().expect("reaped");
+    assert!(!home.path("out").exists());
+    let ran = home.run(&server.url, &["jobs.jsonl", "-o", "out"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(said(&ran.err, "goes on"), id);
+    let results = std::fs::read_to_string(home.path("out")).expect("results");
+    assert_eq!(custom_ids(&results), ["line-0", "line-1", "line-2", "line-3"]);
+    assert_eq!(jobs(&server), 4, "each line ran once");
+    assert!(home.bookmarks().is_empty());
+}
+
+#[test]
+fn p1_a_client_killed_before_it_heard_of_its_batch_is_answered_with_the_same_one() {
+    let (server, home) = (Server::start(), Home::new());
+    home.file(lines(&["a", "b"]));
+    let first = home.run(&server.url, &["jobs.jsonl", "--detach"]);
+    assert_eq!(first.code, 0, "{}", first.err);
+    let id = first.out.trim();
+    // As it was between the server's answer and the client's reading of it.
+    let (path, mut note) = home.bookmark();
+    assert_eq!(note["batch"], json!(id));
+    note["batch"] = Value::Null;
+    std::fs::write(&path, note.to_string()).expect("written");
+    let ran = home.run(&server.url, &["jobs.jsonl"]);
+    assert_eq!((ran.code, said(&ran.err, "lines accepted").as_str()), (0, id), "{}", ran.err);
+    assert_eq!(jobs(&server), 2, "each line ran once");
+}
+
+#[test]
+fn detach_prints_the_id_and_new_begins_another() {
+    let (server, home) = (Server::start(), Home::new());
+    home.file(lines(&["a"]));
+    let detach = |more: &[&str]| {
+        let ran = home.run(&server.url, &[&["jobs.jsonl", "--detach"], more].concat());
+        assert_eq!((ran.code, ran.out.lines().count()), (0, 1), "{}", ran.err);
+        ran.out.trim().to_owned()
+    };
+    let first = detach(&[]);
+    assert!(first.starts_with("batch_"), "{first}");
+    assert_eq!(detach(&[]), first);
+    let second = detach(&["--new"]);
+    assert_ne!(second, first);
+    let shown: Value = serde_json::from_str(&detach(&["--json"])).expect("the batch");
+    assert_eq!(shown["id"], json!(second));
+    // A batch that the server no longer has is sent anew.
+    let (path, mut note) = home.bookmark();
+    note["batch"] = json!("batch_01ARZ3NDEKTSV4RRFFQ69G5FAV");
+    std::fs::write(&path, note.to_string()).expect("written");
+    let ran = home.run(&server.url, &["jobs.jsonl"]);
+    assert_eq!((ran.code, custom_ids(&ran.out).len()), (0, 1), "{}", ran.err);
+    assert!(ran.err.contains("no longer on the server"), "{}", ran.err);
+    assert_ne!(said(&ran.err, "lines accepted"), second);
+    assert_eq!(jobs(&server), 3);
+}
+
+#[test]
+fn stdin_is_a_file_like_any_other() {
+    let (server, home) = (Server::start(), Home::new());
+    let feed = |arguments: &[&str]| -> Ran {
+        let mut call = home.batch(&server.url, arguments);
+        let mut child = call.stdin(Stdio::piped()).spawn().expect("it starts");
+        let mut stdin = child.stdin.take().expect("its stdin");
+        stdin.write_all(lines(&["a", "b"]).as_bytes()).expect("written");
+        drop(stdin);
+        child.wait_with_output().expect("it ends").into()
+    };
+    let first = feed(&["-", "--detach"]);
+    let ran = feed(&["-"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(said(&ran.err, "goes on"), first.out.trim());
+    assert_eq!(custom_ids(&ran.out), ["line-0", "line-1"]);
+    assert!(home.bookmarks().is_empty(), "nor is the copy of stdin left");
+}
+
+#[test]
+fn ctrl_c_leaves_the_batch_running_or_cancels_it() {
+    let (server, home) = (Server::start(), Home::new());
+    home.file(lines(&[ENDLESS]));
+    let (mut child, id) = accepted(home.batch(&server.url, &["jobs.jsonl"]));
+    signal(&child, rustix::process::Signal::INT);
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    let status = || server.get(&format!("/v1/batches/{id}")).json()["status"].clone();
+    assert_eq!(status(), json!("in_progress"));
+    let mut child =
+        home.batch(&server.url, &["jobs.jsonl", "--cancel-on-interrupt"]).spawn().expect("it starts");
+    let mut err = BufReader::new(child.stderr.take().expect("its stderr"));
+    let mut line = String::new();
+    err.read_line(&mut line).expect("a line");
+    assert_eq!(said(&line, "goes on"), id);
+    signal(&child, rustix::process::Signal::INT);
+    let mut rest = String::new();
+    err.read_to_string(&mut rest).expect("its last words");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130), "{rest}");
+    assert_eq!(said(&rest, "is cancelled"), id);
+    assert!(matches!(status().as_str(), Some("cancelling" | "cancelled")), "{}", status());
+    assert!(home.bookmarks().is_empty(), "nobody comes back to it");
+}
+
+/// A server on a port that it keeps across restarts.
+struct Fixed {
+    dir: tempfile::TempDir,
+    port: u16,
+    child: Option<Child>,
+}
+
+impl Fixed {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr());
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::write(dir.path().join("config.yml"), "").expect("written");
+        let mut server = Self { dir, port: listener.expect("a port").port(), child: None };
+        server.serve();
+        server
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    fn serve(&mut self) {
+        let child = command(&["serve", "--listen", &format!("127.0.0.1:{}", self.port), "--config"])
+            .arg(self.dir.path().join("config.yml"))
+            .arg("--data-dir")
+            .arg(self.dir.path().join("data"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        self.child = Some(child.expect("the server starts"));
+        let began = Instant::now();
+        while ureq::get(format!("{}/healthz", self.url())).call().is_err() {
+            assert!(began.elapsed() < Duration::from_secs(60), "the server does not answer");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().expect("kill -9");
+            child.wait().expect("reaped");
+        }
+    }
+}
+
+impl Drop for Fixed {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+#[test]
+fn p1_a_server_killed_while_a_client_waits_comes_back_and_all_ends_well() {
+    let (mut server, home) = (Fixed::start(), Home::new());
+    home.file(lines(&[SLOW, "a", "b"]));
+    let mut call = home.batch(&server.url(), &["jobs.jsonl", "-o", "out"]);
+    let mut child = call.spawn().expect("it starts");
+    let mut err = BufReader::new(child.stderr.take().expect("its stderr"));
+    let mut next = || {
+        let mut line = String::new();
+        err.read_line(&mut line).expect("a line");
+        line
+    };
+    let id = said(&next(), "lines accepted");
+    server.kill();
+    let away = next();
+    assert!(away.contains("the server is away") && away.contains("waiting"), "{away}");
+    server.serve();
+    assert!(next().contains("the server is back"));
+    assert_eq!(said(&next(), "3 lines succeeded, 0 failed"), id);
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    let results = std::fs::read_to_string(home.path("out")).expect("results");
+    assert_eq!(custom_ids(&results), ["line-0", "line-1", "line-2"]);
+}
+
+/// Stands between a client and a server. Each connection passes on so many bytes in either direction, then it is cut;
+/// connections beyond the list are left alone.
+fn cutter(server: &Server, cuts: Vec<(u64, u64)>) -> String {
+    let target = server.url.trim_start_matches("http://").to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let pass = |from: &TcpStream, to: &TcpStream, most: u64| {
+        let (from, mut to) = (from.try_clone().expect("a twin"), to.try_clone().expect("a twin"));
+        std::thread::spawn(move || {
+            let mut some = (&from).take(most);
+            let copied = std::io::copy(&mut some, &mut to);
+            let one_more = (&from).read(&mut [0]); // the cut comes when somebody says more than that
+            drop((copied, one_more, from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both)));
+        });
+    };
+    std::thread::spawn(move || {
+        for (number, client) in listener.incoming().enumerate() {
+            let (client, server) =
+                (client.expect("a client"), TcpStream::connect(&target).expect("the server"));
+            let (up, down) = cuts.get(number).copied().unwrap_or((u64::MAX, u64::MAX));
+            pass(&client, &server, up);
+            pass(&server, &client, down);
+        }
+    });
+    url
+}
+
+#[test]
+fn p1_connections_cut_in_the_upload_the_answer_and_the_results_cost_nothing() {
+    let (server, home) = (Server::start(), Home::new());
+    let inputs: Vec<String> = (0..60).map(|n| format!("{n} {}", "x".repeat(10_000))).collect();
+    home.file(lines(&inputs.iter().map(String::as_str).collect::<Vec<_>>()));
+    let whole = u64::MAX;
+    // In the middle of the upload; the answer to it; in the middle of the results.
+    let url = cutter(&server, vec![(200_000, whole), (whole, 0), (whole, 100_000)]);
+    let ran = home.run(&url, &["jobs.jsonl"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(custom_ids(&ran.out), (0..60).map(|n| format!("line-{n}")).collect::<Vec<_>>());
+    assert_eq!(jobs(&server), 60, "each line ran once");
+    assert_eq!(ran.err.matches("the server is away").count(), 2, "once for each outage: {}", ran.err);
+    assert!(ran.err.contains("results broke off"), "{}", ran.err);
+    assert!(ran.out.len() > 100_000, "long enough to be cut");
+}
+
+#[test]
+fn retry_runs_a_failed_job_again_and_tail_sees_past_the_failure() {
+    let upstream = Upstream::start(|_, number| match number {
+        0 => Answer::error(401, "no"),
+        _ => Answer::text("well at last"),
+    });
+    let server = Server::start_against(&upstream, "");
+    let run = |arguments: &[&str]| -> Ran {
+        let mut command = command(arguments);
+        command.args(["--server", &server.url]).output().expect("it runs").into()
+    };
+    let asked = run(&["ask", "go"]);
+    assert_eq!(asked.code, 1, "{}", asked.err);
+    let id = asked.err.lines().next().expect("the id").to_owned();
+    let ran = run(&["retry", &id]);
+    assert_eq!((ran.code, ran.out.trim()), (0, "well at last"), "{}", ran.err);
+    assert!(!ran.err.contains("provider_error"), "what failed before is not told again: {}", ran.err);
+    let tail = run(&["tail", &id]);
+    assert_eq!((tail.code, tail.out.trim()), (0, "well at last"), "{}", tail.err);
+    let again = run(&["retry", &id]);
+    assert!(again.code == 1 && again.err.contains("only a failed job"), "{}", again.err);
+    assert_eq!(run(&["retry", "../jobs"]).code, 2);
+}
