@@ -19,7 +19,7 @@ const REMEMBERED: usize = 1_024;
 /// The shortest wait for what is due: it may be waiting for its host.
 const WAIT_MIN_MS: u64 = 500;
 /// The longest wait: clocks jump.
-const WAIT_MAX_MS: u64 = 60_000;
+const WAIT_MAX_MS: u64 = 5_000;
 
 /// What a courier needs.
 #[derive(Clone)]
@@ -107,8 +107,10 @@ impl Courier {
     fn catch_up(&self) -> Result<(), StoreError> {
         let mut state = self.lock();
         while let Some((id, attempt)) = state.unsettled.last().cloned() {
-            self.parts.outbox.settle(id, attempt).wait()?;
-            state.unsettled.pop();
+            match self.parts.outbox.settle(id, attempt).wait() {
+                Ok(()) | Err(StoreError::Corrupt(_)) => drop(state.unsettled.pop()),
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }

@@ -49,7 +49,7 @@ pub enum Phase {
     Queued,
     /// A worker has begun, or has gone on.
     Running,
-    /// A call to the model failed and will be made again.
+    /// A call to the model failed and will be made again, or a run failed and another attempt will follow.
     Retrying,
 }
 

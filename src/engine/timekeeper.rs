@@ -86,7 +86,7 @@ impl Timekeeper {
             tracing::debug!(%schedule, %job, "a schedule was due");
         }
         if fired.is_blocked && !self.is_blocked {
-            tracing::warn!("the queue is full; schedules that are due wait for room in it");
+            tracing::warn!("queue or disk is full; schedules that are due wait for room");
         }
         self.is_blocked = fired.is_blocked;
         Ok(fired.jobs.len())

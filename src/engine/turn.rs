@@ -176,7 +176,11 @@ impl Turn {
                     self.messages.push(result_message(&state.call, content.clone()));
                 }
             }
-            Event::StepDiscarded { index } => self.open.retain(|step| step.index != *index),
+            Event::StepDiscarded { index } => {
+                // Retention may have taken the step itself away; its index is spent all the same.
+                self.see_index(*index);
+                self.open.retain(|step| step.index != *index);
+            }
             Event::Done { .. } | Event::Error { .. } => self.ended = true,
         }
     }

@@ -132,7 +132,7 @@ impl Error {
             | Self::NoOutput { .. }
             | Self::BackupRunning
             | Self::Delivered
-            | Self::Store(StoreError::WrongState { .. }) => StatusCode::CONFLICT,
+            | Self::Store(StoreError::WrongState { .. } | StoreError::LogCut) => StatusCode::CONFLICT,
             Self::Store(StoreError::KeyReused) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Store(StoreError::KeySpent) => StatusCode::GONE,
             Self::BodyTooLarge(_) | Self::BatchTooLarge(_) | Self::InputTooLarge(_) => {
@@ -168,6 +168,7 @@ impl Error {
             Self::Store(StoreError::KeyReused) => "idempotency_key_reused",
             Self::Store(StoreError::KeySpent) => "idempotency_key_spent",
             Self::Store(StoreError::WrongState { .. }) => "wrong_state",
+            Self::Store(StoreError::LogCut) => "log_cut",
             Self::BackupRunning => "backup_running",
             Self::BodyTooLarge(_) => "body_too_large",
             Self::BatchTooLarge(_) => "batch_too_large",

@@ -74,6 +74,7 @@ impl Route {
     fn allow(&self) -> &'static str {
         match self {
             Self::Jobs | Self::Batches | Self::Schedules => "GET, HEAD, POST, OPTIONS",
+            Self::Backup => "GET, OPTIONS",
             Self::Job(_) | Self::Schedule(_) => "GET, HEAD, DELETE, OPTIONS",
             Self::Cancel(_) | Self::Retry(_) | Self::CancelBatch(_) | Self::Redeliver(_) => "POST, OPTIONS",
             _ => "GET, HEAD, OPTIONS",
@@ -124,6 +125,8 @@ async fn take(door: &Arc<Door>, request: Request<Incoming>) -> Result<Reply, Err
         (&Method::POST, Route::Schedules) => v1::schedules::create(door, call, body).await,
         (&Method::DELETE, Route::Job(id)) => v1::delete::delete(door, &call, id).await,
         (&Method::DELETE, Route::Schedule(id)) => v1::schedules::delete(door, &call, id).await,
+        // Its head alone would cost the whole copy.
+        (&Method::HEAD, Route::Backup) => Err(Error::Method { method: head.method, allow: route.allow() }),
         (&Method::GET | &Method::HEAD, route) => get(door, &call, route)
             .await
             .unwrap_or_else(|| Err(Error::Method { method: head.method.clone(), allow: route.allow() })),

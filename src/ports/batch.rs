@@ -4,7 +4,7 @@
 use super::store::{News, Once, StoreError};
 use super::ticket::Ticket;
 use crate::domain::batch::Batch;
-use crate::domain::id::{BatchId, UserId};
+use crate::domain::id::{BatchId, JobId, UserId};
 use crate::domain::idempotency::OnceKey;
 use crate::domain::job::{Job, JobSpec};
 use crate::domain::webhook::WebhookUrl;
@@ -55,6 +55,10 @@ pub enum LineOutcome {
     NeverBegan,
     /// Its job has been deleted since.
     Deleted,
+    /// Its job failed, was told so, and has been started again.
+    Again(JobId),
+    /// What is stored of it cannot be read any more.
+    Unreadable,
 }
 
 /// Lines that have ended.

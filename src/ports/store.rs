@@ -63,6 +63,12 @@ pub enum StoreError {
     /// What came of the idempotency key's first request has been deleted since (HTTP: 410).
     #[error("what came of this idempotency key was deleted; use another key to ask again")]
     KeySpent,
+    /// The batch was given up before it could be accepted: its client had gone.
+    #[error("the batch was given up before it was accepted")]
+    Abandoned,
+    /// Retention has cut the job's log: it has no recorded step to go on from (HTTP: 409).
+    #[error("the job's log was cut by retention; submit it anew")]
+    LogCut,
     /// The job stands where this cannot be done to it (HTTP: 409).
     #[error("the job is {}", .status.as_str())]
     WrongState {
@@ -144,8 +150,8 @@ pub struct JobQuery {
     pub user: UserId,
     /// Only those in this state.
     pub status: Option<JobStatus>,
-    /// Only those accepted before this one.
-    pub before: Option<JobId>,
+    /// Only those behind this place: what the page before told as `next`.
+    pub before: Option<u64>,
     /// At most so many.
     pub limit: usize,
 }
@@ -155,8 +161,8 @@ pub struct JobQuery {
 pub struct JobPage {
     /// The jobs.
     pub jobs: Vec<Job>,
-    /// Whether older ones would follow.
-    pub has_more: bool,
+    /// Where the next page begins, if there is one. It holds whatever becomes of the jobs.
+    pub next: Option<u64>,
 }
 
 /// A page of a job's events.

@@ -41,9 +41,10 @@ fn fill_the_other_tables(rig: &Rig) {
         NewLine { custom_id: n.to_string(), spec }
     };
     let user = BOB;
-    for number in [1, 2] {
+    for number in [1, 2, 3] {
         rig.store.fill(BatchId::from_bits(number), 0, vec![line(0), line(1)]).wait().unwrap();
     }
+    rig.store.abandon(BatchId::from_bits(3)).wait().unwrap();
     let (created_at_ms, webhook_url) = (1_000_000, None);
     let batch =
         NewBatch { id: BatchId::from_bits(1), user, created_at_ms, lines: 2, concurrency: 1, webhook_url };

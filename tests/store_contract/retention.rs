@@ -4,11 +4,11 @@
 use crate::kit::{ANN, HandClock, cancelled, delta, done, id, job, turn};
 use crate::rig::Rig;
 use nanoclaw::domain::event::{Event, FailureCode, FinishReason, Mark, Record};
-use nanoclaw::domain::id::JobId;
+use nanoclaw::domain::id::{BatchId, JobId};
 use nanoclaw::domain::job::{Ending, JobStatus};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{Clock, JobQuery, Store, Urgency};
+use nanoclaw::ports::{Batches, Clock, JobQuery, NewBatch, NewLine, Store, StoreError, Urgency};
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
 use nanoclaw::store::{Keep, RedbStore};
 use std::sync::Arc;
@@ -212,4 +212,45 @@ fn a_job_that_cannot_be_read_does_not_keep_the_others_from_their_turn() {
     store.probe().wait().unwrap();
     assert_eq!(store.job(ANN, id(2)).unwrap(), None);
     assert!(store.job(ANN, id(1)).is_err(), "its row stays for the operator");
+}
+
+/// Rows of a table in the file as it is now.
+fn rows(kept: &Kept, table: &str) -> u64 {
+    let copy = kept.rig.dir.path().join("copy.redb");
+    std::fs::copy(kept.rig.path(), &copy).unwrap();
+    let database = redb::Database::open(&copy).unwrap();
+    let reading = redb::ReadableDatabase::begin_read(&database).unwrap();
+    let table = redb::TableDefinition::<&[u8; 20], &[u8]>::new(table);
+    redb::ReadableTableMetadata::len(&reading.open_table(table).unwrap()).unwrap()
+}
+
+#[test]
+fn p8_lines_of_batches_that_are_gone_go_piece_by_piece() {
+    let kept = keep(Keep::Forever, Keep::Forever, Keep::For(HOUR));
+    let lines = |count: u32| -> Vec<NewLine> {
+        (0..count).map(|n| NewLine { custom_id: n.to_string(), spec: job(1, ANN).spec }).collect()
+    };
+    let (refused, ended) = (BatchId::from_bits(1), BatchId::from_bits(2));
+    kept.store.fill(refused, 0, lines(2_500)).wait().unwrap();
+    kept.store.abandon(refused).wait().unwrap();
+    kept.store.fill(ended, 0, lines(3)).wait().unwrap();
+    let (created_at_ms, webhook_url) = (1_000_000, None);
+    let batch = NewBatch { id: ended, user: ANN, created_at_ms, lines: 3, concurrency: 1, webhook_url };
+    kept.store.accept(batch, None).wait().unwrap();
+    kept.store.cancel_batch(ANN, ended).wait().unwrap();
+    assert_eq!(rows(&kept, "batch_lines"), 2_503);
+    kept.sweep();
+    assert_eq!(rows(&kept, "batch_lines"), 3, "a batch that was refused leaves nothing");
+    assert!(kept.store.batch(ANN, ended).unwrap().is_some());
+    kept.pass(2 * HOUR);
+    assert_eq!(kept.store.batch(ANN, ended).unwrap(), None);
+    assert_eq!(rows(&kept, "batch_lines"), 0);
+}
+
+#[test]
+fn p3_a_job_whose_log_was_cut_is_not_run_again() {
+    let kept = keep(Keep::Forever, Keep::For(HOUR), Keep::Forever);
+    kept.run(1, failed);
+    kept.pass(2 * HOUR);
+    assert_eq!(kept.store.retry(ANN, id(1)).wait(), Err(StoreError::LogCut));
 }

@@ -236,15 +236,17 @@ impl Store for MemoryStore {
 
     fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError> {
         let jobs = self.jobs.lock().expect("lock");
-        let fits = |job: &&Job| {
+        let fits = |(place, job): &(u64, &Job)| {
             job.user == query.user
                 && query.status.is_none_or(|status| job.status == status)
-                && query.before.is_none_or(|before| job.id < before)
+                && query.before.is_none_or(|before| *place < before)
         };
-        let mut found: Vec<Job> = jobs.values().rev().map(|e| &e.job).filter(fits).cloned().collect();
+        let placed: Vec<(u64, &Job)> = (1..).zip(jobs.values().map(|entry| &entry.job)).collect();
+        let mut found: Vec<_> = placed.into_iter().rev().filter(fits).collect();
         let has_more = found.len() > query.limit;
         found.truncate(query.limit);
-        Ok(JobPage { jobs: found, has_more })
+        let next = found.last().map(|(place, _)| *place).filter(|_| has_more);
+        Ok(JobPage { jobs: found.into_iter().map(|(_, job)| job.clone()).collect(), next })
     }
 
     fn events(&self, id: JobId, after: u64, max: usize) -> Result<EventPage, StoreError> {

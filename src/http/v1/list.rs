@@ -1,12 +1,11 @@
-//! `GET /v1/jobs`: newest first, page by page. The cursor is the last id of the page before.
+//! `GET /v1/jobs`: newest first, page by page. The cursor is a place in the order of acceptance, which outlives the jobs around it.
 
 use super::job_view::JobView;
-use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
 use crate::domain::nearest::hint;
 use crate::http::door::Door;
 use crate::http::error::Error;
-use crate::http::query::Query;
+use crate::http::query::{Query, digits};
 use crate::http::quoted::quoted;
 use crate::http::reply::{self, Reply};
 use crate::http::router::Call;
@@ -23,7 +22,7 @@ struct List {
     object: &'static str,
     data: Vec<JobView>,
     has_more: bool,
-    next_cursor: Option<JobId>,
+    next_cursor: Option<String>,
 }
 
 /// A page of this user's jobs.
@@ -38,9 +37,10 @@ pub(crate) async fn list(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> 
         limit: limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(limits.page),
     };
     let page = door.read(move |store| store.jobs(&wanted)).await?;
-    let next_cursor = page.jobs.last().filter(|_| page.has_more).map(|job| job.id);
+    let next_cursor = page.next.map(|place| place.to_string());
+    let has_more = next_cursor.is_some();
     let data = page.jobs.into_iter().map(JobView::brief).collect();
-    Ok(reply::json(StatusCode::OK, &List { object: "list", data, has_more: page.has_more, next_cursor }))
+    Ok(reply::json(StatusCode::OK, &List { object: "list", data, has_more, next_cursor }))
 }
 
 fn status(text: &str) -> Result<JobStatus, Error> {
@@ -54,8 +54,8 @@ fn status(text: &str) -> Result<JobStatus, Error> {
     })
 }
 
-fn cursor(text: &str) -> Result<JobId, Error> {
-    text.parse().map_err(|_| {
+fn cursor(text: &str) -> Result<u64, Error> {
+    digits(text).ok_or_else(|| {
         Error::value("cursor", format!("'cursor' must be the next_cursor of a page, not {}", quoted(text)))
     })
 }

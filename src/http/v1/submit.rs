@@ -110,8 +110,9 @@ fn farewell(door: &Door, user: UserId, job: &NewJob) -> Option<Box<dyn Farewell>
 /// Whether the job was certainly not stored. After a commit that failed nobody knows, so the client, who hears of an
 /// error, has the job cancelled in case it is there.
 fn is_refusal(error: &Error) -> bool {
-    use StoreError::{Busy, Closed, KeyReused, QueueFull};
-    matches!(error, Error::Store(Busy | QueueFull { .. } | KeyReused | Closed))
+    use StoreError::{Busy, Closed, KeyReused, KeySpent, LowDisk, QueueFull};
+    let Error::Store(error) = error else { return false };
+    matches!(error, Busy | QueueFull { .. } | KeyReused | KeySpent | LowDisk { .. } | Closed)
 }
 
 /// The stored job, and whether it had been stored before under the same key.

@@ -3,7 +3,7 @@
 
 use super::act::{Act, SMALL};
 use super::batch_row::{BatchRow, LineRow};
-use super::keys::{LineBytes, LineKey, OwnedBatchKey};
+use super::keys::{LineKey, OwnedBatchKey};
 use super::submit::spec_bytes;
 use super::transaction::Transaction;
 use super::value;
@@ -12,6 +12,7 @@ use crate::domain::id::{BatchId, JobId};
 use crate::domain::idempotency::OnceKey;
 use crate::domain::webhook::Subject;
 use crate::ports::{NewBatch, NewLine, Once, StoreError};
+use redb::ReadableTable;
 
 /// These lines, from this number on.
 pub(super) struct Fill {
@@ -86,6 +87,9 @@ impl Act for Accept {
                 None => {}
             }
         }
+        if transaction.tables.filling.get(&id.to_bytes())?.is_none() {
+            return Err(StoreError::Abandoned);
+        }
         transaction.make_room(u64::from(self.batch.lines))?;
         if let Some(key) = &self.key {
             transaction.remember(user, key, Subject::Batch(id))?;
@@ -99,16 +103,6 @@ impl Act for Accept {
 }
 
 impl Transaction<'_> {
-    /// Forgets the lines of a batch that was never accepted.
-    pub(super) fn abandon(&mut self, batch: BatchId) -> Result<(), StoreError> {
-        if self.tables.filling.remove(&batch.to_bytes())?.is_some() {
-            let (first, last) = LineKey::all_of(batch);
-            self.tables.batch_lines.retain_in::<&LineBytes, _>(&first..=&last, |_, _| false)?;
-            self.touch();
-        }
-        Ok(())
-    }
-
     fn accept_batch(&mut self, new: &NewBatch) -> Result<Batch, StoreError> {
         self.tables.filling.remove(&new.id.to_bytes())?;
         let batch = Batch {

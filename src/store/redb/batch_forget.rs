@@ -1,4 +1,5 @@
-//! Deleting batches whose time is over, with their lines. Their jobs go their own way. Refuses batches that have not ended.
+//! Removing batches: those that were never accepted, and those whose time is over. A batch is gone at once, in a small
+//! write; its lines, which may be many, go piece by piece when the store is silent. Refuses batches that have not ended.
 
 use super::batch_row::BatchRow;
 use super::keys::{BatchBytes, LineBytes, LineKey, OwnedBatchKey};
@@ -11,11 +12,24 @@ use redb::ReadableTable;
 /// Bits of an id behind its time.
 const TIME_SHIFT: u32 = 80;
 /// Batches of one transaction.
-const SWEEP_BATCHES: usize = 4;
+const SWEEP_BATCHES: usize = 16;
+/// Lines of one transaction.
+const SWEEP_LINES: usize = 1_000;
+/// What they weigh at most, but for the last one, bytes.
+const SWEEP_BYTES: usize = 4 * 1024 * 1024;
 
 impl Transaction<'_> {
-    /// Forgets some of the batches that ended before then.
-    pub(super) fn forget_batches(&mut self, before_ms: u64) -> Result<(), StoreError> {
+    /// Forgets a batch that was never accepted.
+    pub(super) fn abandon(&mut self, batch: BatchId) -> Result<(), StoreError> {
+        if self.tables.filling.remove(&batch.to_bytes())?.is_some() {
+            self.tables.batch_waste.insert(&batch.to_bytes(), ())?;
+            self.touch();
+        }
+        Ok(())
+    }
+
+    /// Forgets batches that ended before then; whether that leaves something to do.
+    pub(super) fn forget_batches(&mut self, before_ms: u64) -> Result<bool, StoreError> {
         // Ids begin with the time of acceptance, which is before the end: younger ones need no look.
         let last = BatchId::from_bits(u128::from(before_ms) << TIME_SHIFT).to_bytes();
         let mut old = Vec::new();
@@ -28,21 +42,42 @@ impl Transaction<'_> {
                 break;
             }
         }
-        old.iter().try_for_each(|row| self.forget_batch(row))
+        for row in &old {
+            let (batch, user) = (row.batch.id, row.batch.user);
+            self.tables.batches_owned.remove(&OwnedBatchKey { user, batch }.encode())?;
+            self.tables.batches.remove(&batch.to_bytes())?;
+            self.tables.batch_waste.insert(&batch.to_bytes(), ())?;
+            self.touch();
+        }
+        // Their lines are waste now.
+        Ok(!old.is_empty())
     }
 
-    fn forget_batch(&mut self, row: &BatchRow) -> Result<(), StoreError> {
-        let (batch, user) = (row.batch.id, row.batch.user);
+    /// Removes some lines of batches that are gone; whether there are more of them.
+    pub(super) fn clear_waste(&mut self) -> Result<bool, StoreError> {
+        let Some(batch) = self.tables.batch_waste.first()?.map(|(key, _)| BatchId::from_bytes(*key.value()))
+        else {
+            return Ok(false);
+        };
         let (first, last) = LineKey::all_of(batch);
-        let mut freed = 0;
-        self.tables.batch_lines.retain_in::<&LineBytes, _>(&first..=&last, |key, line| {
-            freed += key.len() + line.len();
-            false
-        })?;
-        self.tables.batch_ended.retain_in::<&LineBytes, _>(&first..=&last, |_, _| false)?;
-        self.tables.batches_owned.remove(&OwnedBatchKey { user, batch }.encode())?;
-        self.tables.batches.remove(&batch.to_bytes())?;
+        let (mut keys, mut freed) = (Vec::new(), 0_usize);
+        for entry in self.tables.batch_lines.range::<&LineBytes>(&first..=&last)?.take(SWEEP_LINES) {
+            let (key, line) = entry?;
+            keys.push(*key.value());
+            freed = freed.saturating_add(line.value().len());
+            if freed >= SWEEP_BYTES {
+                break;
+            }
+        }
+        for key in &keys {
+            self.tables.batch_lines.remove(key)?;
+        }
         self.count_freed(freed);
-        Ok(())
+        if keys.is_empty() {
+            self.tables.batch_ended.retain_in::<&LineBytes, _>(&first..=&last, |_, _| false)?;
+            self.tables.batch_active.retain_in::<&LineBytes, _>(&first..=&last, |_, _| false)?;
+            self.tables.batch_waste.remove(&batch.to_bytes())?;
+        }
+        Ok(true)
     }
 }

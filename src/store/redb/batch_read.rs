@@ -33,8 +33,14 @@ pub(super) fn batches(
             break;
         }
         let batch = OwnedBatchKey::decode(entry?.0.value()).batch;
-        let row = row(reading, batch)?.ok_or_else(|| StoreError::Corrupt(format!("{batch} has no row")))?;
-        page.batches.push(row.batch);
+        match stored(reading, batch) {
+            Ok(row) => page.batches.push(row.batch),
+            // One bad row must not hide the others from their user.
+            Err(StoreError::Corrupt(reason)) => {
+                tracing::error!(%batch, reason, "a listed batch cannot be read");
+            }
+            Err(error) => return Err(error),
+        }
     }
     Ok(page)
 }
@@ -50,9 +56,9 @@ pub(super) fn results(
     let next = from.saturating_add(max).min(row.batch.counts.total);
     let mut results = Vec::new();
     for line in from..next {
-        let stored = line_row(reading, LineKey { batch, line })?;
         let is_cut = row.batch.status == BatchStatus::Cancelled && line >= row.next_line;
-        if stored.has_ended || is_cut {
+        let stored = readable(line_row(reading, LineKey { batch, line }))?;
+        if stored.as_ref().map_or(line < row.next_line, |stored| stored.has_ended || is_cut) {
             results.push(result(reading, line, stored)?);
         }
     }
@@ -81,20 +87,38 @@ pub(super) fn ended(
             let line = order.get(&place.encode())?.map(|line| line.value());
             line.ok_or_else(|| StoreError::Corrupt("an ended line has no place".to_owned()))?
         };
-        results.push(result(reading, line, line_row(reading, LineKey { batch, line })?)?);
+        results.push(result(reading, line, readable(line_row(reading, LineKey { batch, line }))?)?);
     }
     Ok(ResultPage { results, next: next.max(after), is_last: is_over && next >= all })
 }
 
-fn result(reading: &ReadTransaction, line: u32, row: LineRow) -> Result<LineResult, StoreError> {
+fn result(reading: &ReadTransaction, line: u32, row: Option<LineRow>) -> Result<LineResult, StoreError> {
+    let Some(row) = row else {
+        return Ok(LineResult { line, custom_id: String::new(), outcome: LineOutcome::Unreadable });
+    };
     let outcome = match row.job {
+        None if row.has_ended => LineOutcome::Unreadable,
         None => LineOutcome::NeverBegan,
-        Some(id) => match read::row(reading, id)? {
-            Some(row) => LineOutcome::Ended(Box::new(row.job)),
-            None => LineOutcome::Deleted,
+        Some(id) => match readable(read::row(reading, id))? {
+            Some(Some(row)) if row.job.status.is_terminal() => LineOutcome::Ended(Box::new(row.job)),
+            Some(Some(row)) => LineOutcome::Again(row.job.id),
+            Some(None) => LineOutcome::Deleted,
+            None => LineOutcome::Unreadable,
         },
     };
     Ok(LineResult { line, custom_id: row.custom_id, outcome })
+}
+
+/// What was read, or nothing of what cannot be read: one bad row must not end the results.
+fn readable<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match read {
+        Ok(found) => Ok(Some(found)),
+        Err(StoreError::Corrupt(reason)) => {
+            tracing::error!(reason, "a line of a batch cannot be read");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn stored(reading: &ReadTransaction, batch: BatchId) -> Result<BatchRow, StoreError> {

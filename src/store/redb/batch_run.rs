@@ -48,7 +48,7 @@ impl Transaction<'_> {
                 Ok(()) => row.active = row.active.saturating_add(1),
                 Err(StoreError::Corrupt(reason)) => {
                     tracing::error!(batch = %key.batch, line = key.line, reason, "a line cannot be read; it counts as failed");
-                    row.batch.counts.failed = row.batch.counts.failed.saturating_add(1);
+                    self.close_line(row, key, false)?;
                 }
                 Err(error) => return Err(error),
             }
@@ -81,32 +81,14 @@ impl Transaction<'_> {
     /// A job has ended: if it is a line of a batch, the batch counts it and goes on.
     pub(super) fn end_line(&mut self, job: &Job) -> Result<(), StoreError> {
         let Some(BatchLine { batch, line }) = job.batch else { return Ok(()) };
-        match self.count_line(job, LineKey { batch, line }) {
+        let has_answer = job.status == JobStatus::Succeeded;
+        match self.count_line(LineKey { batch, line }, has_answer) {
             Err(StoreError::Corrupt(reason)) => {
                 tracing::error!(%batch, line, reason, "a batch cannot count the end of a line");
                 Ok(())
             }
             outcome => outcome,
         }
-    }
-
-    fn count_line(&mut self, job: &Job, key: LineKey) -> Result<(), StoreError> {
-        let (mut row, mut line) = (self.batch_row(key.batch)?, self.line_row(key)?);
-        if self.tables.batch_active.remove(&key.encode())?.is_some() {
-            row.active = row.active.saturating_sub(1);
-        }
-        if !line.has_ended {
-            line.has_ended = true;
-            row.ended = row.ended.saturating_add(1);
-            self.tables.batch_ended.insert(&LineKey { line: row.ended, ..key }.encode(), key.line)?;
-            self.put_line(key, &line)?;
-        }
-        match job.status {
-            JobStatus::Succeeded => row.batch.counts.completed = row.batch.counts.completed.saturating_add(1),
-            _ => row.batch.counts.failed = row.batch.counts.failed.saturating_add(1),
-        }
-        self.begin_lines(&mut row)?;
-        self.put_batch(&row)
     }
 
     /// A job cannot be read any more: if it is a line of a batch, the line has failed.
@@ -119,13 +101,35 @@ impl Transaction<'_> {
                 break;
             }
         }
-        let Some(key) = lost else { return Ok(()) };
-        self.tables.batch_active.remove(&key.encode())?;
+        lost.map_or(Ok(()), |key| self.count_line(key, false))
+    }
+
+    fn count_line(&mut self, key: LineKey, has_answer: bool) -> Result<(), StoreError> {
+        // A batch that retention has taken away counts nothing any more.
         let Some(mut row) = self.find_batch(key.batch)? else { return Ok(()) };
-        row.active = row.active.saturating_sub(1);
-        row.batch.counts.failed = row.batch.counts.failed.saturating_add(1);
+        if self.tables.batch_active.remove(&key.encode())?.is_some() {
+            row.active = row.active.saturating_sub(1);
+        }
+        self.close_line(&mut row, key, has_answer)?;
         self.begin_lines(&mut row)?;
         self.put_batch(&row)
+    }
+
+    /// Counts a line and gives it its number in the order of ends, if it has none yet.
+    fn close_line(&mut self, row: &mut BatchRow, key: LineKey, has_answer: bool) -> Result<(), StoreError> {
+        let counts = &mut row.batch.counts;
+        let count = if has_answer { &mut counts.completed } else { &mut counts.failed };
+        *count = count.saturating_add(1);
+        match self.line_row(key) {
+            Ok(line) if line.has_ended => return Ok(()),
+            Ok(line) => self.put_line(key, &LineRow { has_ended: true, ..line })?,
+            // Its end is told all the same: readers would miss a line.
+            Err(StoreError::Corrupt(_)) => {}
+            Err(error) => return Err(error),
+        }
+        row.ended = row.ended.saturating_add(1);
+        self.tables.batch_ended.insert(&LineKey { line: row.ended, ..key }.encode(), key.line)?;
+        Ok(())
     }
 
     /// A failed job is tried again: if it is a line of a batch, the batch does not count it as failed any more.
@@ -150,7 +154,10 @@ impl Transaction<'_> {
             // Each that ends at once counts itself.
             match self.row(job) {
                 Ok(mut job) => self.cancel_row(&mut job)?,
-                Err(StoreError::Corrupt(reason)) => self.quarantine(job, &reason)?,
+                // Whoever comes upon it in its queue sets it aside.
+                Err(StoreError::Corrupt(reason)) => {
+                    tracing::error!(%job, reason, "a job of a cancelled batch cannot be read");
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -161,11 +168,6 @@ impl Transaction<'_> {
         let (first, last) = LineKey::all_of(batch);
         let active = self.tables.batch_active.range::<&super::keys::LineBytes>(&first..=&last)?;
         active.map(|entry| Ok(JobId::from_bytes(*entry?.1.value()))).collect()
-    }
-
-    /// The row of a batch that must be there.
-    fn batch_row(&self, batch: BatchId) -> Result<BatchRow, StoreError> {
-        self.find_batch(batch)?.ok_or_else(|| StoreError::Corrupt(format!("{batch} has no row")))
     }
 
     /// The row of a batch, if there is such a batch.

@@ -101,13 +101,10 @@ impl Transaction<'_> {
             self.tables.once_due.remove(&due.encode())?;
             let place = due.place.encode();
             // A key that was used again after its time has a later one.
-            let seen = self
-                .tables
-                .once
-                .get(&place)?
-                .map(|bytes| value::decode::<Seen>(bytes.value()))
-                .transpose()?;
-            if seen.is_some_and(|seen| seen.until_ms <= self.now_ms) {
+            let seen = self.tables.once.get(&place)?.map(|bytes| value::decode::<Seen>(bytes.value()));
+            // One that cannot be read is of no use to anybody.
+            let is_over = seen.is_some_and(|seen| seen.map_or(true, |seen| seen.until_ms <= self.now_ms));
+            if is_over {
                 self.tables.once.remove(&place)?;
             }
         }

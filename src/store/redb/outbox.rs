@@ -172,7 +172,17 @@ fn page(reading: &ReadTransaction, query: &DeliveryQuery) -> Result<DeliveryPage
     ids.sort_unstable_by(|one, two| two.cmp(one));
     let has_more = ids.len() > query.limit;
     ids.truncate(query.limit);
-    let missing = || StoreError::Corrupt("a listed delivery has no row".to_owned());
-    let load = |id| find(reading, id)?.ok_or_else(missing);
-    Ok(DeliveryPage { deliveries: ids.into_iter().map(load).collect::<Result<_, _>>()?, has_more })
+    let mut deliveries = Vec::with_capacity(ids.len());
+    for id in ids {
+        match find(reading, id) {
+            Ok(Some(delivery)) => deliveries.push(delivery),
+            // One bad row must not hide the others from their user.
+            Ok(None) => tracing::error!(%id, "a listed delivery has no row"),
+            Err(StoreError::Corrupt(reason)) => {
+                tracing::error!(%id, reason, "a listed delivery cannot be read");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(DeliveryPage { deliveries, has_more })
 }

@@ -17,8 +17,19 @@ impl Transaction<'_> {
             self.tables.lines.remove(&key)?;
             self.let_in_next(&key)?;
         }
+        self.lose(job)
+    }
+
+    /// Nobody waits for a job any more that cannot be read.
+    pub(super) fn lose(&mut self, job: JobId) -> Result<(), StoreError> {
         self.counters.unfinished = self.counters.unfinished.saturating_sub(1);
-        self.lose_line(job)
+        match self.lose_line(job) {
+            Err(StoreError::Corrupt(reason)) => {
+                tracing::error!(%job, reason, "its batch cannot be read either");
+                Ok(())
+            }
+            outcome => outcome,
+        }
     }
 
     /// Tells the operator, and commits what the caller took out.

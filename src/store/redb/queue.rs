@@ -49,6 +49,7 @@ impl Transaction<'_> {
                 Err(StoreError::Corrupt(reason)) => {
                     self.report_quarantine(job, &reason);
                     self.tables.lines.remove(&key)?;
+                    self.lose(job)?;
                 }
                 Err(error) => return Err(error),
             }

@@ -32,10 +32,7 @@ pub(super) fn output(reading: &ReadTransaction, job: JobId) -> Result<Option<Str
 
 /// A user's jobs, newest first: the lists of the wanted states, merged.
 pub(super) fn jobs(reading: &ReadTransaction, query: &JobQuery) -> Result<JobPage, StoreError> {
-    let before = match query.before {
-        Some(job) => row(reading, job)?.filter(|row| row.job.user == query.user).map_or(0, |row| row.accept),
-        None => u64::MAX,
-    };
+    let before = query.before.unwrap_or(u64::MAX);
     let owned = reading.open_table(OWNED)?;
     let wanted = ALL_STATES.iter().filter(|status| query.status.is_none_or(|only| only == **status));
     let mut found: Vec<(u64, JobBytes)> = Vec::new();
@@ -51,6 +48,7 @@ pub(super) fn jobs(reading: &ReadTransaction, query: &JobQuery) -> Result<JobPag
     found.sort_unstable_by(|one, two| two.cmp(one));
     let has_more = found.len() > query.limit;
     found.truncate(query.limit);
+    let next = found.last().map(|(accept, _)| *accept).filter(|_| has_more);
     let table = reading.open_table(JOBS)?;
     let mut jobs = Vec::with_capacity(found.len());
     for (_, id) in found {
@@ -65,7 +63,7 @@ pub(super) fn jobs(reading: &ReadTransaction, query: &JobQuery) -> Result<JobPag
             None => tracing::error!(job = %JobId::from_bytes(id), "a listed job has no row"),
         }
     }
-    Ok(JobPage { jobs, has_more })
+    Ok(JobPage { jobs, next })
 }
 
 /// The newest event of a log.

@@ -82,7 +82,11 @@ fn keep(store: &Path, now_s: u64) -> io::Result<Option<PathBuf>> {
         return Ok(None);
     }
     let kept = with_suffix(store, &format!(".before-restore-{now_s}"));
-    fs::hard_link(store, &kept).or_else(|_| fs::rename(store, &kept))?;
+    match fs::hard_link(store, &kept) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
+        Err(_) => fs::rename(store, &kept)?,
+        Ok(()) => {}
+    }
     sync_directory_of(&kept)?;
     Ok(Some(kept))
 }

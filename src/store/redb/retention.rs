@@ -22,7 +22,7 @@ pub(super) const WHOLE: u8 = 0;
 /// The deltas of each step are one.
 const FOLDED: u8 = 1;
 /// The log is its terminal event alone.
-const CUT: u8 = 2;
+pub(super) const CUT: u8 = 2;
 /// All of them.
 pub(super) const STAGES: [u8; 3] = [WHOLE, FOLDED, CUT];
 
@@ -32,7 +32,7 @@ const SWEEP_JOBS: usize = 200;
 const SWEEP_BYTES: usize = 4 * 1024 * 1024;
 
 /// What ended before these moments is due, unix milliseconds; `None`: nothing ever is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::struct_field_names, reason = "the unit stands last")]
 pub(super) struct Sweep {
     pub(super) deltas_before_ms: Option<u64>,
@@ -69,8 +69,9 @@ impl Act for Sweep {
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<bool, StoreError> {
         let (mut jobs, mut bytes) = (0, 0);
+        let mut more = transaction.clear_waste()?;
         if let Some(before_ms) = self.jobs_before_ms {
-            transaction.forget_batches(before_ms)?;
+            more |= transaction.forget_batches(before_ms)?;
         }
         for (loss, stage, before_ms) in self.losses() {
             for key in transaction.due(stage, before_ms)? {
@@ -81,7 +82,7 @@ impl Act for Sweep {
                 bytes += transaction.shrink(key, loss)?;
             }
         }
-        Ok(jobs >= SWEEP_JOBS)
+        Ok(more || jobs >= SWEEP_JOBS)
     }
 
     fn jobs(&self) -> Vec<JobId> {

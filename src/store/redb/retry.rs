@@ -2,14 +2,16 @@
 //! Refuses jobs that have not failed, and other users' (P7).
 
 use super::act::Act;
-use super::keys::{OwnerKey, TurnKey};
+use super::keys::{EndedKey, OwnerKey, TurnKey};
 use super::queue::line_key;
+use super::retention::CUT;
 use super::row::Row;
 use super::transaction::Transaction;
 use crate::domain::event::{Event, Phase};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobStatus};
 use crate::ports::StoreError;
+use redb::ReadableTable;
 
 /// What its log then says.
 const RETRIED: &str = "somebody asked for another try";
@@ -28,6 +30,11 @@ impl Act for Retry {
         let Some(mut row) = found.filter(|row| row.job.user == self.user) else { return Ok(None) };
         if row.job.status != JobStatus::Failed {
             return Err(StoreError::WrongState { status: row.job.status });
+        }
+        let finished_at_ms = row.job.finished_at_ms.unwrap_or_default();
+        let cut = EndedKey { stage: CUT, finished_at_ms, job: self.job };
+        if transaction.tables.ended.get(&cut.encode())?.is_some() {
+            return Err(StoreError::LogCut);
         }
         transaction.make_room(1)?;
         transaction.accept_again(&mut row)?;

@@ -22,6 +22,7 @@ impl Act for PutSchedule {
     type Out = Schedule;
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Schedule, StoreError> {
+        transaction.refuse_low_disk()?;
         let (id, user) = (self.schedule.id, self.schedule.user);
         let (first, last) = ScheduleOwnerKey::ends(user);
         let tables = &mut transaction.tables;

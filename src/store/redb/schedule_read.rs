@@ -69,9 +69,15 @@ fn page(reading: &ReadTransaction, query: &ScheduleQuery) -> Result<SchedulePage
             break;
         }
         let key = entry.map(|(key, _)| ScheduleOwnerKey::decode(key.value()))?;
-        let schedule = get(reading, SCHEDULES, key.id)?;
-        let schedule = schedule.ok_or_else(|| StoreError::Corrupt(format!("{} is listed only", key.id)))?;
-        page.schedules.push(standing(reading, schedule)?);
+        match get(reading, SCHEDULES, key.id) {
+            Ok(Some(schedule)) => page.schedules.push(standing(reading, schedule)?),
+            // One bad row must not hide the others from their user.
+            Ok(None) => tracing::error!(schedule = %key.id, "a listed schedule has no row"),
+            Err(StoreError::Corrupt(reason)) => {
+                tracing::error!(schedule = %key.id, reason, "a listed schedule cannot be read");
+            }
+            Err(error) => return Err(error),
+        }
     }
     Ok(page)
 }

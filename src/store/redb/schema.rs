@@ -104,6 +104,8 @@ tables! {
     batch_ended BATCH_ENDED: &'static LineBytes => u32;
     /// Batches whose lines are stored and which are not accepted yet.
     filling FILLING: &'static BatchBytes => ();
+    /// Batches that are gone but for their lines, which the sweeper removes.
+    batch_waste BATCH_WASTE: &'static BatchBytes => ();
     /// How schedules stand: [`crate::domain::schedule::Schedule`].
     schedules SCHEDULES: &'static ScheduleBytes => Bytes;
     /// What they ask for: [`crate::domain::schedule::Order`]; written once.

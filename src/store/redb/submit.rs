@@ -51,14 +51,14 @@ impl Transaction<'_> {
     /// The same, for a job that is part of something.
     pub(super) fn accept_job(&mut self, job: Job, spec: &JobSpec) -> Result<Job, StoreError> {
         let (id, user) = (job.id, job.user);
+        if self.tables.specs.insert(&id.to_bytes(), value::encode(spec)?.as_slice())?.is_some() {
+            return Err(StoreError::Corrupt(format!("{id} was stored before")));
+        }
         self.counters.accept = self.counters.accept.saturating_add(1);
         self.counters.unfinished = self.counters.unfinished.saturating_add(1);
         let accept = self.counters.accept;
         let mut row = Row::new(job, accept);
         self.enqueue(&mut row)?;
-        if self.tables.specs.insert(&id.to_bytes(), value::encode(spec)?.as_slice())?.is_some() {
-            return Err(StoreError::Corrupt(format!("{id} was stored before")));
-        }
         let key = OwnerKey { user, status: JobStatus::Queued, accept };
         self.tables.owned.insert(&key.encode(), &id.to_bytes())?;
         let mut tail = Tail::default();

@@ -52,8 +52,8 @@ impl Sweeper {
         Duration::from_millis(self.due_ms.saturating_sub(monotonic_ms))
     }
 
-    /// Looks at the clocks: what may be removed now.
-    pub(super) fn look(&mut self, now: Moment) -> Option<Sweep> {
+    /// Looks at the clocks: what may be removed now. What is gone already may always be cleared away.
+    pub(super) fn look(&mut self, now: Moment) -> Sweep {
         let walked = now.monotonic_ms.saturating_sub(self.last.monotonic_ms);
         let expected = self.last.wall_ms.saturating_add(walked);
         self.due_ms = now.monotonic_ms.saturating_add(EVERY_MS);
@@ -64,16 +64,16 @@ impl Sweeper {
             self.distrust(now, "the clock has jumped by more than an hour");
         }
         if self.distrusts_until_ms.is_some_and(|until_ms| now.monotonic_ms < until_ms) {
-            return None;
+            return Sweep::default();
         }
         self.distrusts_until_ms = None;
         let before = |keep: crate::store::Keep| keep.cutoff_ms(now.wall_ms);
         let RetentionOptions { deltas, events, jobs } = &self.options;
-        Some(Sweep {
+        Sweep {
             deltas_before_ms: before(*deltas),
             events_before_ms: before(*events),
             jobs_before_ms: before(*jobs),
-        })
+        }
     }
 
     /// More is due than one transaction does: the next look is at the next silence.
@@ -114,7 +114,7 @@ mod tests {
         let sweep = sweeper.look(at(now, EVERY_MS));
         let (deltas, jobs) = (Some(now - HOUR), Some(now - 2 * HOUR));
         let expected = Sweep { deltas_before_ms: deltas, events_before_ms: None, jobs_before_ms: jobs };
-        assert_eq!(sweep, Some(expected));
+        assert_eq!(sweep, expected);
         assert!(!sweeper.is_due(EVERY_MS + 1));
         sweeper.hurry(EVERY_MS + 1);
         assert!(sweeper.is_due(EVERY_MS + 1));
@@ -124,31 +124,31 @@ mod tests {
     fn a_jump_forward_stops_everything_for_a_steady_day() {
         let mut sweeper = sweeper(START);
         let jump = 500 * HOUR;
-        assert_eq!(sweeper.look(at(START + jump, 60_000)), None);
-        assert_eq!(sweeper.look(at(START + jump + STEADY_MS - 1, 59_999 + STEADY_MS)), None);
-        assert!(sweeper.look(at(START + jump + STEADY_MS, 60_000 + STEADY_MS)).is_some());
+        assert_eq!(sweeper.look(at(START + jump, 60_000)), Sweep::default());
+        assert_eq!(sweeper.look(at(START + jump + STEADY_MS - 1, 59_999 + STEADY_MS)), Sweep::default());
+        assert_ne!(sweeper.look(at(START + jump + STEADY_MS, 60_000 + STEADY_MS)), Sweep::default());
     }
 
     #[test]
     fn a_jump_back_out_of_a_jump_is_no_steadiness() {
         let mut sweeper = sweeper(START);
-        assert_eq!(sweeper.look(at(START + 500 * HOUR, 60_000)), None);
-        assert_eq!(sweeper.look(at(START, HOUR)), None);
-        assert_eq!(sweeper.look(at(START + STEADY_MS - HOUR, STEADY_MS)), None);
-        assert!(sweeper.look(at(START + STEADY_MS, STEADY_MS + HOUR)).is_some());
+        assert_eq!(sweeper.look(at(START + 500 * HOUR, 60_000)), Sweep::default());
+        assert_eq!(sweeper.look(at(START, HOUR)), Sweep::default());
+        assert_eq!(sweeper.look(at(START + STEADY_MS - HOUR, STEADY_MS)), Sweep::default());
+        assert_ne!(sweeper.look(at(START + STEADY_MS, STEADY_MS + HOUR)), Sweep::default());
     }
 
     #[test]
     fn a_small_step_and_a_jump_back_are_harmless() {
         let mut sweeper = sweeper(START);
-        assert!(sweeper.look(at(START + 60_000 + HOUR, 60_000)).is_some());
-        assert!(sweeper.look(at(START - 100 * HOUR, 120_000)).is_some());
+        assert_ne!(sweeper.look(at(START + 60_000 + HOUR, 60_000)), Sweep::default());
+        assert_ne!(sweeper.look(at(START - 100 * HOUR, 120_000)), Sweep::default());
     }
 
     #[test]
     fn a_file_that_was_closed_for_long_waits_as_well_and_a_new_one_does_not() {
-        assert_eq!(sweeper(START - PAUSE_MS - 1).look(at(START + 60_000, 60_000)), None);
-        assert!(sweeper(START - PAUSE_MS).look(at(START + 60_000, 60_000)).is_some());
-        assert!(sweeper(0).look(at(START + 60_000, 60_000)).is_some());
+        assert_eq!(sweeper(START - PAUSE_MS - 1).look(at(START + 60_000, 60_000)), Sweep::default());
+        assert_ne!(sweeper(START - PAUSE_MS).look(at(START + 60_000, 60_000)), Sweep::default());
+        assert_ne!(sweeper(0).look(at(START + 60_000, 60_000)), Sweep::default());
     }
 }

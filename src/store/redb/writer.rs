@@ -53,8 +53,9 @@ pub(super) struct Writer {
     is_settled: bool,
     /// A commit failed; redb takes no writes until reopened.
     is_broken: bool,
-    /// Jobs of failed groups: nobody knows what reached the disk until it is reopened.
+    /// Jobs and batches of failed groups: nobody knows what reached the disk until it is reopened.
     unsure: Vec<JobId>,
+    unsure_batches: Vec<BatchId>,
     watermark: Watermark,
     sweeper: Sweeper,
 }
@@ -71,6 +72,7 @@ impl Writer {
             is_settled: false,
             is_broken: false,
             unsure: Vec::new(),
+            unsure_batches: Vec::new(),
             watermark,
             sweeper,
         };
@@ -102,6 +104,8 @@ impl Writer {
                 Ok(Request::Close) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
+        // Also when all is settled: the file should know when it was last open.
+        self.is_settled = false;
         self.settle();
         for held in self.leases.values() {
             held.stop.raise(Stop::Shutdown);
@@ -166,7 +170,11 @@ impl Writer {
         }
         let landing = transaction.finish()?;
         if landing.is_dirty {
+            self.unsure.extend(landing.changed.keys());
+            self.unsure_batches.extend(landing.effects.batch_news.keys());
             writing.commit()?;
+            self.unsure.clear();
+            self.unsure_batches.clear();
             self.is_settled = quick;
             self.land(landing);
         }
@@ -201,11 +209,11 @@ impl Writer {
     /// reopening they are read from disk and run again from there, and no worker repeats a write that had landed.
     fn break_off(&mut self, writes: &[Box<dyn Pending>]) {
         self.is_broken = true;
-        for job in writes.iter().flat_map(|write| write.jobs()) {
-            if let Some(held) = self.leases.remove(&job) {
+        self.unsure.extend(writes.iter().flat_map(|write| write.jobs()));
+        for job in &self.unsure {
+            if let Some(held) = self.leases.remove(job) {
                 held.stop.raise(Stop::Fenced);
             }
-            self.unsure.push(job);
         }
     }
 
@@ -219,6 +227,11 @@ impl Writer {
             // Readers of a job whose news cannot be read now are woken by its next event.
             if let Ok(seq) = self.shared.handle.read(|reading| super::read::last_seq(reading, job)) {
                 self.shared.watches.bump(job, seq);
+            }
+        }
+        for batch in std::mem::take(&mut self.unsure_batches) {
+            if let Ok(news) = self.shared.handle.read(|reading| super::batch_read::news(reading, batch)) {
+                self.shared.batch_watches.bump(batch, news);
             }
         }
         Ok(())
@@ -239,7 +252,7 @@ impl Writer {
         if self.is_broken || !self.sweeper.is_due(self.shared.clock.monotonic_ms()) {
             return;
         }
-        let Some(sweep) = self.sweeper.look(moment(&*self.shared.clock)) else { return };
+        let sweep = self.sweeper.look(moment(&*self.shared.clock));
         let (sweep, more) = pend(sweep);
         self.write(vec![sweep], true);
         if more.wait() == Ok(true) {

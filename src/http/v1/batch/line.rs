@@ -47,7 +47,9 @@ fn read(text: &[u8], room: &Room) -> Result<NewLine, Error> {
         None => return Err(missing("body", "an object with a job's fields")),
     };
     let mut job = job(method.as_deref(), url.as_deref(), body)?;
-    job.entry("priority").or_insert_with(|| PRIORITY.into());
+    if job.get("priority").is_none_or(Value::is_null) {
+        job.insert("priority".to_owned(), PRIORITY.into());
+    }
     Ok(NewLine { custom_id, spec: spec::from_json(job, room)? })
 }
 

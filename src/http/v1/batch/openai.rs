@@ -17,16 +17,19 @@ const IDLE: [&str; 7] = [
     "background",
 ];
 
+/// Fields that both endpoints have.
+const COMMON: [&str; 3] = ["stream", "tools", "tool_choice"];
+
 /// Fields that a job takes under the same name.
 const SAME: [&str; 3] = ["model", "temperature", "metadata"];
 
 /// The job of a chat completion's body.
 pub(super) fn chat(body: Map<String, Value>) -> Result<Map<String, Value>, Error> {
-    let own = ["messages", "max_tokens", "max_completion_tokens", "reasoning_effort", "stream", "n"];
+    let own = ["messages", "max_tokens", "max_completion_tokens", "reasoning_effort", "n"];
     let mut fields = fields(body, &own)?;
     let messages =
         fields.take("messages").ok_or_else(|| Error::value("messages", "'messages' is missing"))?;
-    let mut job = start(&mut fields);
+    let mut job = start(&mut fields)?;
     job.insert("input".to_owned(), spoken("messages", messages)?);
     let most = fields.take("max_completion_tokens").or(fields.take("max_tokens"));
     put(&mut job, "max_tokens", most);
@@ -39,9 +42,9 @@ pub(super) fn chat(body: Map<String, Value>) -> Result<Map<String, Value>, Error
 
 /// The job of a response's body.
 pub(super) fn responses(body: Map<String, Value>) -> Result<Map<String, Value>, Error> {
-    let mut fields = fields(body, &["input", "instructions", "max_output_tokens", "reasoning", "stream"])?;
+    let mut fields = fields(body, &["input", "instructions", "max_output_tokens", "reasoning"])?;
     let input = fields.take("input").ok_or_else(|| Error::value("input", "'input' is missing"))?;
-    let mut job = start(&mut fields);
+    let mut job = start(&mut fields)?;
     job.insert("input".to_owned(), spoken("input", input)?);
     put(&mut job, "system_prompt", fields.take("instructions"));
     put(&mut job, "max_tokens", fields.take("max_output_tokens"));
@@ -51,7 +54,7 @@ pub(super) fn responses(body: Map<String, Value>) -> Result<Map<String, Value>, 
 }
 
 fn fields(body: Map<String, Value>, own: &[&str]) -> Result<Fields, Error> {
-    let known: Vec<&str> = own.iter().chain(&SAME).chain(&IDLE).copied().collect();
+    let known: Vec<&str> = own.iter().chain(&COMMON).chain(&SAME).chain(&IDLE).copied().collect();
     let mut fields = Fields::new(body, &known)?;
     if fields.flag("stream")? == Some(true) {
         return Err(Error::value("stream", "'stream' must be false: a batch has results, not streams"));
@@ -59,17 +62,32 @@ fn fields(body: Map<String, Value>, own: &[&str]) -> Result<Fields, Error> {
     Ok(fields)
 }
 
-fn start(fields: &mut Fields) -> Map<String, Value> {
+fn start(fields: &mut Fields) -> Result<Map<String, Value>, Error> {
     let mut job = Map::new();
     for name in SAME {
         put(&mut job, name, fields.take(name));
     }
-    job
+    put(&mut job, "tools", no_tools(fields)?);
+    Ok(job)
 }
 
 fn put(job: &mut Map<String, Value>, name: &str, value: Option<Value>) {
     if let Some(value) = value {
         job.insert(name.to_owned(), value);
+    }
+}
+
+/// Tools are this server's own: a line may do without them, and cannot bring others.
+fn no_tools(fields: &mut Fields) -> Result<Option<Value>, Error> {
+    let (tools, choice) = (fields.take("tools"), fields.text("tool_choice")?);
+    match tools {
+        Some(Value::Array(list)) if !list.is_empty() => Err(Error::value(
+            "tools",
+            "'tools' must be empty or absent: this server's own tools are used; a line for /v1/jobs can name some of them",
+        )),
+        Some(Value::Array(_)) => Ok(Some(false.into())),
+        Some(other) => Err(wrong("tools", "a list", &other)),
+        None => Ok((choice.as_deref() == Some("none")).then(|| false.into())),
     }
 }
 

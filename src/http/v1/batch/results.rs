@@ -153,16 +153,11 @@ struct Failure<'a> {
 fn write(text: &mut Vec<u8>, room: &Room, batch: BatchId, result: LineResult) -> Result<(), StoreError> {
     let custom_id = result.custom_id;
     let id = format!("{batch}-{}", result.line.saturating_add(1));
-    let told = match result.outcome {
-        LineOutcome::NeverBegan => {
-            let message = "the batch was cancelled before this line began";
-            let error = Failure { code: "batch_cancelled".into(), message };
-            Told { id, custom_id: &custom_id, response: None, error: Some(error) }
-        }
-        LineOutcome::Deleted => {
-            let error = Failure { code: "job_deleted".into(), message: "the job of this line was deleted" };
-            Told { id, custom_id: &custom_id, response: None, error: Some(error) }
-        }
+    let (code, message) = match result.outcome {
+        LineOutcome::NeverBegan => ("batch_cancelled", "the batch was cancelled before this line began"),
+        LineOutcome::Deleted => ("job_deleted", "the job of this line was deleted"),
+        LineOutcome::Again(_) => ("job_retried", "the job of this line failed and was started again"),
+        LineOutcome::Unreadable => ("internal", "what is stored of this line cannot be read"),
         LineOutcome::Ended(job) => {
             let cause = job.error.clone();
             let told = Told { id: request_id(job.id), custom_id: &custom_id, response: None, error: None };
@@ -175,7 +170,8 @@ fn write(text: &mut Vec<u8>, room: &Room, batch: BatchId, result: LineResult) ->
             return line(text, &Told { response: Some(response), error, ..told });
         }
     };
-    line(text, &told)
+    let error = Some(Failure { code: code.into(), message });
+    line(text, &Told { id, custom_id: &custom_id, response: None, error })
 }
 
 fn line(text: &mut Vec<u8>, told: &Told<'_>) -> Result<(), StoreError> {

@@ -3,6 +3,7 @@
 
 use super::jsonl::{Cutter, Line};
 use super::line;
+use crate::domain::batch::Batch;
 use crate::domain::batch_object::BatchObject;
 use crate::domain::id::BatchId;
 use crate::domain::idempotency::OnceKey;
@@ -17,18 +18,23 @@ use crate::http::room::Room;
 use crate::http::router::Call;
 use crate::http::v1::once::{self, Fingerprint};
 use crate::http::v1::webhook_url::webhook_url;
-use crate::ports::{NewBatch, NewLine, Once};
+use crate::ports::{NewBatch, NewLine, Once, StoreError};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONTENT_TYPE, LOCATION};
 use hyper::{HeaderMap, StatusCode};
+use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Lines are handed to the store once they weigh so much together, bytes, or are so many.
 const PIECE_BYTES: usize = 512 * 1024;
 const PIECE_LINES: usize = 256;
+
+/// An upload takes no longer altogether.
+const WHOLE_TIME: Duration = Duration::from_secs(3_600);
 
 /// Jobs of a batch in the queue at once, when nothing else is asked for.
 const CONCURRENCY: u32 = 64;
@@ -49,7 +55,7 @@ pub(crate) async fn upload(door: &Arc<Door>, call: Call, body: Incoming) -> Resu
     let created_at_ms = door.room.clock.now_ms();
     let id = BatchId::from_bits(door.room.mint.mint(created_at_ms, door.room.entropy.random()));
     let intake = Intake::new(&door.room, id);
-    let (mut intake, fingerprint) = take_in(door, intake, body).await?;
+    let (intake, fingerprint) = take_in(door, intake, body).await?;
     let key = key.map(|key| key.of(fingerprint));
     let new = NewBatch {
         id,
@@ -59,8 +65,7 @@ pub(crate) async fn upload(door: &Arc<Door>, call: Call, body: Incoming) -> Resu
         concurrency: concurrency.min(limits.batch_concurrency),
         webhook_url,
     };
-    let accepted = accept(door, new, key).await?;
-    intake.is_accepted = true;
+    let accepted = accept(intake, new, key).await?;
     let is_replayed = matches!(accepted, Once::Before(_));
     let (Once::New(batch) | Once::Before(batch)) = accepted;
     let id = batch.id;
@@ -83,7 +88,7 @@ fn refuse_multipart(headers: &HeaderMap) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads the body to its end. A pause in it may be as long as a whole body of a job may take.
+/// Reads the body to its end. A pause in it may be as long as a whole body of a job may take; all of it has an hour.
 async fn take_in(
     door: &Door,
     mut intake: Intake,
@@ -91,11 +96,12 @@ async fn take_in(
 ) -> Result<(Intake, Fingerprint), Error> {
     let limits = &door.room.limits;
     let patience = Duration::from_secs(limits.body_timeout_s);
+    let deadline = Instant::now() + WHOLE_TIME;
     let (mut cutter, mut fingerprint) = (Cutter::new(limits.body_bytes), Fingerprint::new("batch"));
     let (mut lines, mut waiting, mut whole) = (Vec::new(), 0_usize, 0_u64);
     let mut place = Place::default();
     loop {
-        let next = tokio::time::timeout(patience, body.frame()).await;
+        let next = tokio::time::timeout_at(deadline.min(Instant::now() + patience), body.frame()).await;
         let Some(frame) = next.map_err(|_| Error::BodyTimeout(limits.body_timeout_s))? else { break };
         let frame = frame.map_err(|_| Error::malformed("the request body broke off"))?;
         let Ok(data) = frame.into_data() else { continue };
@@ -122,14 +128,10 @@ async fn take_in(
     Ok((intake, fingerprint))
 }
 
-async fn accept(
-    door: &Arc<Door>,
-    new: NewBatch,
-    key: Option<OnceKey>,
-) -> Result<Once<crate::domain::batch::Batch>, Error> {
-    let batches = Arc::clone(&door.room.batches);
-    // The channel may be full: a thread that may block waits for it.
-    let accepting = tokio::task::spawn_blocking(move || batches.accept(new, key).wait());
+/// On a thread that may block: the channel may be full. The intake goes along, so that a client which leaves now cannot have
+/// its batch forgotten and accepted at once.
+async fn accept(intake: Intake, new: NewBatch, key: Option<OnceKey>) -> Result<Once<Batch>, Error> {
+    let accepting = tokio::task::spawn_blocking(move || intake.accept(new, key));
     Ok(accepting.await.map_err(|_| Error::Internal)??)
 }
 
@@ -138,13 +140,22 @@ struct Intake {
     room: Arc<Room>,
     id: BatchId,
     lines: u32,
-    names: HashSet<String>,
+    /// Of each name that was used, half of its SHA-256: names may be long.
+    names: HashSet<[u8; 16]>,
+    has_begun: bool,
     is_accepted: bool,
 }
 
 impl Intake {
     fn new(room: &Arc<Room>, id: BatchId) -> Self {
-        Self { room: Arc::clone(room), id, lines: 0, names: HashSet::new(), is_accepted: false }
+        Self {
+            room: Arc::clone(room),
+            id,
+            lines: 0,
+            names: HashSet::new(),
+            has_begun: false,
+            is_accepted: false,
+        }
     }
 
     /// Checks and stores these lines, on a thread that may be busy for a while.
@@ -156,12 +167,18 @@ impl Intake {
         storing.await.map_err(|_| Error::Internal)?
     }
 
+    fn accept(mut self, new: NewBatch, key: Option<OnceKey>) -> Result<Once<Batch>, StoreError> {
+        let accepted = self.room.batches.accept(new, key).wait()?;
+        self.is_accepted = true;
+        Ok(accepted)
+    }
+
     fn check_and_fill(&mut self, lines: Vec<Line>) -> Result<(), Error> {
         let limits = &self.room.limits;
         let mut new: Vec<NewLine> = Vec::with_capacity(lines.len());
         for (number, text) in lines {
             let line = line::parse(number, &text, &self.room)?;
-            if !self.names.insert(line.custom_id.clone()) {
+            if !self.names.insert(mark(&line.custom_id)) {
                 let rule = format!("the custom_id '{}' is used twice", line.custom_id);
                 return Err(Error::value("custom_id", rule).at_line(number));
             }
@@ -170,11 +187,17 @@ impl Intake {
         refuse_many(self.names.len(), limits)?;
         let count = u32::try_from(new.len()).unwrap_or(u32::MAX);
         if count > 0 {
+            self.has_begun = true;
             self.room.batches.fill(self.id, self.lines, new).wait()?;
             self.lines = self.lines.saturating_add(count);
         }
         Ok(())
     }
+}
+
+fn mark(name: &str) -> [u8; 16] {
+    let digest: [u8; 32] = Sha256::digest(name).into();
+    digest.first_chunk().copied().unwrap_or_default()
 }
 
 fn refuse_many(lines: usize, limits: &Limits) -> Result<(), Error> {
@@ -187,7 +210,7 @@ fn refuse_many(lines: usize, limits: &Limits) -> Result<(), Error> {
 
 impl Drop for Intake {
     fn drop(&mut self) {
-        if self.is_accepted || self.lines == 0 {
+        if self.is_accepted || !self.has_begun {
             return;
         }
         let (batches, id) = (Arc::clone(&self.room.batches), self.id);
