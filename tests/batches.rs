@@ -233,6 +233,17 @@ fn curl_t_puts_and_expects_to_be_told_to_go_on() {
 }
 
 #[test]
+fn a_client_that_listens_only_after_it_has_sent_all_hears_why_it_is_refused() {
+    let server = Server::start();
+    let body = format!("{{\n{}", lines(300_000));
+    let head = format!("POST /v1/batches HTTP/1.1\r\ncontent-length: {}", body.len());
+    let mut answer = String::new();
+    begin(&server, &head, body.as_bytes()).read_to_string(&mut answer).expect("an answer");
+    assert!(body.len() > 10_000_000 && answer.starts_with("HTTP/1.1 400"), "{answer}");
+    assert!(answer.contains("line 1: "), "{answer}");
+}
+
+#[test]
 fn one_key_is_one_batch_also_across_kill_9() {
     let server = Server::start();
     let post = |server: &Server, body: &str| {

@@ -55,7 +55,10 @@ pub(crate) async fn read(door: &Door, headers: &HeaderMap, body: Incoming) -> Re
 
 /// Bodies are taken as they are.
 pub(crate) fn refuse_encoding(headers: &HeaderMap) -> Result<(), Error> {
-    match headers.get(header::CONTENT_ENCODING).filter(|encoding| encoding.as_bytes() != b"identity") {
+    match headers
+        .get(header::CONTENT_ENCODING)
+        .filter(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
+    {
         Some(encoding) => Err(Error::Encoding(quoted(&String::from_utf8_lossy(encoding.as_bytes())))),
         None => Ok(()),
     }

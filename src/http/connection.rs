@@ -23,10 +23,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 const LEAST_BUFFER: usize = 8 * 1024;
 /// Up to so many header lines hyper reads without allocating for each request.
 const FREE_HEADERS: usize = 100;
-/// A client that still sends while it is refused is listened to for so long, so that the refusal is not lost in a reset.
+/// A client that still sends while it is refused is listened to until it pauses for so long, so that the refusal is not lost
+/// in a reset: many clients read no answer before all is sent.
 const LINGER: Duration = Duration::from_secs(1);
-/// The same, in bytes.
-const LINGER_BYTES: usize = 1024 * 1024;
+/// The same, altogether; in bytes it is the largest body that there is.
+const LINGER_WHOLE: Duration = Duration::from_secs(30);
 
 type Answering = Pin<Box<dyn Future<Output = Result<Response<Watched<ReplyBody>>, Infallible>> + Send>>;
 
@@ -40,7 +41,7 @@ where
     let progress = Progress::default();
     let io = Stall::new(io, Duration::from_secs(door.room.limits.write_stall_s));
     let io = TokioIo::new(Worded::new(io, progress.clone(), door.room.limits.header_bytes));
-    let http = speaker(&door);
+    let (http, most_bytes) = (speaker(&door), most_bytes(&door));
     // Boxed: the state of a request is freed with its answer, an idle stream keeps none of it.
     let service = service_fn(move |request: hyper::Request<Incoming>| -> Answering {
         let (door, progress) = (Arc::clone(&door), progress.clone());
@@ -65,7 +66,11 @@ where
         Err(error) if error.is_parse() || error.is_timeout() => tracing::debug!(%error, "bad request"),
         Err(error) => return tracing::debug!(%error, "connection broke off"),
     }
-    linger(speaking.into_parts().io.into_inner()).await;
+    linger(speaking.into_parts().io.into_inner(), most_bytes).await;
+}
+
+fn most_bytes(door: &Door) -> u64 {
+    door.room.limits.batch_bytes.max(door.room.limits.body_bytes as u64)
 }
 
 fn speaker(door: &Door) -> http1::Builder {
@@ -84,19 +89,19 @@ fn speaker(door: &Door) -> http1::Builder {
 
 /// Says that nothing more will come, and reads what the client had under way: closing on unread data would reset the
 /// connection and take the answer with it.
-async fn linger<IO: AsyncRead + AsyncWrite + Unpin>(mut io: IO) {
+async fn linger<IO: AsyncRead + AsyncWrite + Unpin>(mut io: IO, most_bytes: u64) {
     if io.shutdown().await.is_err() {
         return;
     }
     let rest = async {
         let mut sink = vec![0_u8; LEAST_BUFFER];
-        let mut seen = 0;
-        while let Ok(n @ 1..) = io.read(&mut sink).await {
-            seen += n;
-            if seen > LINGER_BYTES {
+        let mut seen = 0_u64;
+        while let Ok(Ok(n @ 1..)) = tokio::time::timeout(LINGER, io.read(&mut sink)).await {
+            seen = seen.saturating_add(n as u64);
+            if seen > most_bytes {
                 break;
             }
         }
     };
-    drop(tokio::time::timeout(LINGER, rest).await);
+    drop(tokio::time::timeout(LINGER_WHOLE, rest).await);
 }

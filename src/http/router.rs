@@ -73,7 +73,8 @@ impl Route {
 
     fn allow(&self) -> &'static str {
         match self {
-            Self::Jobs | Self::Batches | Self::Schedules => "GET, HEAD, POST, OPTIONS",
+            Self::Jobs | Self::Schedules => "GET, HEAD, POST, OPTIONS",
+            Self::Batches => "GET, HEAD, POST, PUT, OPTIONS",
             Self::Backup => "GET, OPTIONS",
             Self::Job(_) | Self::Schedule(_) => "GET, HEAD, DELETE, OPTIONS",
             Self::Cancel(_) | Self::Retry(_) | Self::CancelBatch(_) | Self::Redeliver(_) => "POST, OPTIONS",

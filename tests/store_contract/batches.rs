@@ -223,6 +223,27 @@ fn a_deleted_line_says_so_in_the_results() {
 }
 
 #[test]
+fn p8_lines_that_weigh_much_begin_a_few_at_a_time_and_all_of_them_run() {
+    let rig = Rig::new();
+    let mut heavy = lines(0, 12);
+    for line in &mut heavy {
+        line.spec.system_prompt = Some("x".repeat(1_000_000));
+    }
+    rig.store.fill(batch(1), 0, heavy).wait().unwrap();
+    rig.store.accept(new(1, ANN, 12, 12), None).wait().unwrap();
+    let first = rig.store.claim(100).wait().unwrap();
+    assert!((4..8).contains(&first.len()), "{}", first.len());
+    rig.store.finish(first[0].fence(), vec![], done(first[0].job.id, "x")).wait().unwrap();
+    let second = rig.store.claim(100).wait().unwrap();
+    assert!(!second.is_empty(), "an end lets more begin");
+    for lease in first.iter().skip(1).chain(&second) {
+        rig.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
+    }
+    work_off(&rig);
+    assert_eq!(shown(&rig, 1).counts, counts(12, 12, 0));
+}
+
+#[test]
 fn p7_batches_are_listed_newest_first_and_only_to_their_user() {
     let rig = Rig::new();
     for number in 1..=5 {

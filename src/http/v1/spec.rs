@@ -14,6 +14,7 @@ use crate::http::quoted::quoted;
 use crate::http::room::Room;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The fields of a job, as clients write them.
 const KNOWN: &[&str] = &[
@@ -37,8 +38,8 @@ const KNOWN: &[&str] = &[
     "metadata",
     "webhook_url",
 ];
-/// 31 December 9999, 23:59:59 UTC: the last time that RFC 3339 can write, unix seconds.
-const LAST_SECOND: u64 = 253_402_300_799;
+/// The end of the year 9999, less a day for the farthest time zones: the last time that can be given, unix seconds.
+const LAST_SECOND: f64 = 253_402_207_200.0;
 
 /// A job that is its prompt and nothing else.
 pub(crate) fn from_prompt(text: String, room: &Room) -> Result<JobSpec, Error> {
@@ -148,12 +149,16 @@ fn tools(value: Option<Value>, room: &Room) -> Result<ToolChoice, Error> {
 /// A time, as unix seconds or as RFC 3339 writes it; milliseconds.
 pub(super) fn moment(name: &str, value: Option<Value>) -> Result<Option<u64>, Error> {
     let Some(value) = value else { return Ok(None) };
-    let seconds = value.as_u64().filter(|seconds| *seconds <= LAST_SECOND);
     let millis = match &value {
         Value::String(text) => {
             text.parse::<jiff::Timestamp>().ok().and_then(|at| at.as_millisecond().try_into().ok())
         }
-        _ => seconds.map(|seconds| seconds * 1_000),
+        // Clocks of many languages tell fractions of a second.
+        other => other
+            .as_f64()
+            .filter(|seconds| *seconds <= LAST_SECOND)
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+            .and_then(|since| u64::try_from(since.as_millis()).ok()),
     };
     match millis {
         Some(millis) => Ok(Some(millis)),

@@ -86,7 +86,7 @@ fn values_out_of_range_or_of_another_type_name_their_field() {
         ("run_at", json!(1e30)),
         ("run_at", json!("1969-01-01T00:00:00Z")),
         ("run_at", json!("2027-01-01T00:00:00")),
-        ("run_at", json!(253_402_300_800_u64)),
+        ("run_at", json!(253_402_207_201_u64)),
         ("metadata", json!([])),
         ("input", json!(1)),
         ("input", json!([])),
@@ -103,6 +103,13 @@ fn run_at_reads_offsets() {
     let at = |text: &str| with("run_at", json!(text)).expect("a time").run_at_ms;
     assert_eq!(at("2027-01-15T08:00:00Z"), Some(1_800_000_000_000));
     assert_eq!(at("2027-01-15T10:00:00.5+02:00"), Some(1_800_000_000_500));
+}
+
+#[test]
+fn run_at_reads_fractions_of_a_second() {
+    let at = |seconds: f64| with("run_at", json!(seconds)).expect("a time").run_at_ms;
+    assert_eq!(at(1_800_000_000.25), Some(1_800_000_000_250));
+    assert_eq!(at(1_800_000_000.0), Some(1_800_000_000_000));
 }
 
 #[test]

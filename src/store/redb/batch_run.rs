@@ -4,6 +4,7 @@
 use super::act::Act;
 use super::batch_row::{BatchRow, LineRow, job_id};
 use super::keys::LineKey;
+use super::submit::spec_bytes;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::batch::{Batch, BatchStatus};
@@ -12,6 +13,9 @@ use crate::domain::job::{BatchLine, Job, JobStatus};
 use crate::domain::webhook::Subject;
 use crate::ports::StoreError;
 use redb::ReadableTable;
+
+/// What lines that begin together weigh at most, but for the last one, bytes.
+const BEGIN_BYTES: usize = 4 * 1024 * 1024;
 
 /// Cancels this batch of this user.
 pub(super) struct CancelBatch {
@@ -38,14 +42,19 @@ impl Act for CancelBatch {
 }
 
 impl Transaction<'_> {
-    /// Turns lines into jobs while the batch has room for them. Whoever asks writes the row.
+    /// Turns lines into jobs while the batch has room for them, some of them now and more when one of those has ended: a
+    /// transaction that moved hundreds of megabytes would hold up everybody else. Whoever asks writes the row.
     pub(super) fn begin_lines(&mut self, row: &mut BatchRow) -> Result<(), StoreError> {
-        while row.has_room() {
+        let mut bytes = 0_usize;
+        while row.has_room() && (bytes < BEGIN_BYTES || row.active == 0) {
             let key = LineKey { batch: row.batch.id, line: row.next_line };
             row.next_line = row.next_line.saturating_add(1);
             self.counters.unfinished = self.counters.unfinished.saturating_sub(1);
             match self.begin_line(row, key) {
-                Ok(()) => row.active = row.active.saturating_add(1),
+                Ok(weight) => {
+                    bytes = bytes.saturating_add(weight);
+                    row.active = row.active.saturating_add(1);
+                }
                 Err(StoreError::Corrupt(reason)) => {
                     tracing::error!(batch = %key.batch, line = key.line, reason, "a line cannot be read; it counts as failed");
                     self.close_line(row, key, false)?;
@@ -65,7 +74,8 @@ impl Transaction<'_> {
         }
     }
 
-    fn begin_line(&mut self, row: &BatchRow, key: LineKey) -> Result<(), StoreError> {
+    /// Roughly what the line weighs.
+    fn begin_line(&mut self, row: &BatchRow, key: LineKey) -> Result<usize, StoreError> {
         let mut line = self.line_row(key)?;
         let spec = line.spec.take();
         let spec = spec.ok_or_else(|| StoreError::Corrupt("a line that is a job already".to_owned()))?;
@@ -75,7 +85,8 @@ impl Transaction<'_> {
         self.accept_job(job, &spec)?;
         line.job = Some(id);
         self.tables.batch_active.insert(&key.encode(), &id.to_bytes())?;
-        self.put_line(key, &line)
+        self.put_line(key, &line)?;
+        Ok(spec_bytes(&spec))
     }
 
     /// A job has ended: if it is a line of a batch, the batch counts it and goes on.
