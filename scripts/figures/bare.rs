@@ -120,7 +120,7 @@ fn write(database: &Database, mut channel: mpsc::Receiver<Write>) {
         writing.commit().expect("a commit");
         for (_, done) in group {
             last += 1;
-            drop(done.send(last));
+            let _sent = done.send(last);
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Jobs that wait.
 const JOBS: usize = 100_000;
 /// Each one's input, bytes.
-const INPUT_BYTES: usize = 10 * 1024;
+const INPUT_BYTES: usize = 7 * 1024;
 /// Clients that fill the store, and that write when it is killed.
 const CLIENTS: usize = 64;
 /// Crashes.

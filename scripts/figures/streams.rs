@@ -15,7 +15,7 @@ const READERS: usize = 10_000;
 /// Jobs that stream at once.
 const JOBS: usize = 200;
 /// Time that all connections have to be made, seconds.
-const CONNECT_S: u64 = 12;
+const CONNECT_S: u64 = 30;
 
 /// Every figure of streams.
 pub(crate) fn measure() {
