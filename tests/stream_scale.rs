@@ -27,7 +27,7 @@ const RESUMERS_KB: u64 = 1_000 * 40;
 /// Readers at one byte a second.
 const SLOW: usize = 64;
 /// What they may cost together, beyond what the job itself did.
-const SLOW_KB: u64 = 64 * 384;
+const SLOW_KB: u64 = 64 * 256;
 /// Pieces of the long answer, of 16 KiB each: 4 MB less a little, as the limit on an answer is 4 MiB.
 const PIECES: usize = 250;
 
