@@ -36,21 +36,20 @@ pub(crate) fn rate(address: &str, clients: usize, span: Duration) -> f64 {
     let body = json!({"input": "x", "run_at": tomorrow()}).to_string();
     let accepted = AtomicUsize::new(0);
     let began = Instant::now();
+    let client = || {
+        let mut connection = Connection::open(address);
+        while began.elapsed() < span {
+            let status = connection.post("/v1/jobs", &body).status;
+            if status == 0 {
+                return;
+            }
+            accepted.fetch_add(usize::from(status == 202), Ordering::Relaxed);
+        }
+    };
     std::thread::scope(|scope| {
         for _ in 0..clients {
-            std::thread::Builder::new()
-                .stack_size(128 * 1024)
-                .spawn_scoped(scope, || {
-                    let mut connection = Connection::open(address);
-                    while began.elapsed() < span {
-                        let reply = connection.post("/v1/jobs", &body);
-                        if reply.status == 0 {
-                            break;
-                        }
-                        accepted.fetch_add(usize::from(reply.status == 202), Ordering::Relaxed);
-                    }
-                })
-                .expect("a client");
+            let small = std::thread::Builder::new().stack_size(128 * 1024);
+            small.spawn_scoped(scope, client).expect("a client");
         }
     });
     accepted.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64()

@@ -1,5 +1,5 @@
 //! The figures of DESIGN §10 that one binary can show of itself: size, start, memory, enqueue (beside a bare program and,
-//! with `--peers`, BullMQ), turns, first event, streams, sandbox (beside python3, bubblewrap and node), and with `--long` the
+//! with `--peers`, `BullMQ`), turns, first event, streams, sandbox (beside python3, bubblewrap and node), and with `--long` the
 //! restart of a large store. Ratios are taken within this one run; nothing here is a test.
 #![allow(
     clippy::expect_used,

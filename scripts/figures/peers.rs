@@ -4,7 +4,7 @@
 use crate::show;
 use std::process::{Command, Stdio};
 
-/// Jobs a second that BullMQ keeps on a Redis which syncs every write.
+/// Jobs a second that `BullMQ` keeps on a Redis which syncs every write.
 pub(crate) fn measure() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/peers/bullmq");
     let run = Command::new(script).stderr(Stdio::inherit()).output().expect("run the script");

@@ -79,7 +79,7 @@ fn fan_out() {
         }
         let spare = due.saturating_duration_since(Instant::now());
         assert!(spare > Duration::from_secs(1), "this machine is too slow for {READERS} connections");
-        tokio::time::sleep(spare - Duration::from_millis(800)).await;
+        tokio::time::sleep(spare.saturating_sub(Duration::from_millis(800))).await;
         let each = (server.resident_kb() - before_kb) as f64 / READERS as f64;
         show("idle SSE connection, of 10,000, resident", &format!("{each:.1} KiB"), "≤ 16 KiB");
         let cpu = server.cpu_s();
@@ -108,13 +108,13 @@ async fn open(address: &str, path: &str) -> TcpStream {
 
 /// Reads to the end; the frames that came by.
 async fn drain(mut socket: TcpStream) -> usize {
-    let (mut lines, mut buffer) = (0, vec![0; 4 * 1024]);
+    let (mut lines, mut buffer) = (0_usize, vec![0; 4 * 1024]);
     loop {
         let count = socket.read(&mut buffer).await.expect("a read");
         if count == 0 {
             return lines / 4;
         }
-        lines += buffer[..count].iter().filter(|byte| **byte == b'\n').count();
+        lines += buffer[..count].iter().map(|byte| usize::from(*byte == b'\n')).sum::<usize>();
     }
 }
 
