@@ -39,6 +39,7 @@ mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
 mod guest;
+mod heap;
 mod javascript;
 mod layers;
 mod level;
@@ -65,6 +66,7 @@ mod watch;
 
 pub use child::{BROKER_MARKER, child_hook};
 pub use error::Error;
+pub use heap::share_heaps;
 pub use layers::{CgroupReport, LayersReport, NamespaceReport};
 pub use level::{Language, Level};
 pub use limits::{Levels, Limits};

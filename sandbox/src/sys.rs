@@ -62,6 +62,13 @@ fn duration(time: libc::timeval) -> Duration {
     Duration::from_secs(seconds) + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
 }
 
+/// Lets the C library keep at most so many heaps. A word to it before the first thread; one that it does not take is
+/// one that it did not need.
+pub(crate) fn limit_heaps(heaps: i32) -> bool {
+    // SAFETY: takes two plain numbers and changes only the allocator's own settings.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, heaps) == 1 }
+}
+
 /// Which side of a fork this is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fork {

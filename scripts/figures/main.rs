@@ -1,5 +1,6 @@
-//! The figures of DESIGN §10 that one binary can show of itself: size, start, memory, enqueue, turns, first event,
-//! sandbox (beside python3, bubblewrap and node). Ratios are taken within this one run; nothing here is a test.
+//! The figures of DESIGN §10 that one binary can show of itself: size, start, memory, enqueue (beside a bare program and,
+//! with `--peers`, `BullMQ`), turns, first event, streams, sandbox (beside python3, bubblewrap and node), and with `--long` the
+//! restart of a large store. Ratios are taken within this one run; nothing here is a test.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -14,8 +15,13 @@
 #[allow(dead_code, reason = "the benchmark needs only some of the scripted answers")]
 mod upstream;
 
+mod bare;
+mod enqueue;
+mod peers;
+mod restart;
 mod sandbox;
 mod server;
+mod streams;
 mod wire;
 
 use serde_json::json;
@@ -28,22 +34,47 @@ use wire::Connection;
 /// Time that each throughput figure runs.
 const SPAN: Duration = Duration::from_secs(4);
 
+/// Every group of figures by the name that chooses it.
+const GROUPS: [(&str, fn()); 9] = [
+    ("size", size),
+    ("start", start_and_memory),
+    ("enqueue", enqueue::measure),
+    ("turns", turns),
+    ("first", first_event),
+    ("streams", streams::measure),
+    ("sandbox", sandbox::measure),
+    ("tools", tool_calls),
+    ("restart", restart::measure),
+];
+
+/// `figures [--long] [--peers] [GROUP…]`: the groups that are named, else all but the long one.
 fn main() {
-    println!("{:<58} {:>16} {:>18}", "figure", "measured", "goal");
-    size();
-    start_and_memory();
-    let fsync_ms = fsync();
-    enqueue(1);
-    enqueue(64);
-    enqueue(512);
-    turns();
-    first_event(fsync_ms);
-    sandbox::measure();
-    tool_calls();
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    if let [flag, file] = &arguments[..]
+        && flag == bare::FLAG
+    {
+        return bare::serve(file.as_ref());
+    }
+    let has = |word: &str| arguments.iter().any(|given| given == word);
+    let names: Vec<&String> = arguments.iter().filter(|word| !word.starts_with("--")).collect();
+    let known = |name: &str| GROUPS.iter().any(|(group, _)| *group == name);
+    if let Some(name) = names.iter().find(|name| !known(name)) {
+        panic!("no figures called '{name}'; there are {:?}", GROUPS.map(|(group, _)| group));
+    }
+    println!("{:<58} {:>20} {:>18}", "figure", "measured", "goal");
+    for (group, measure) in GROUPS {
+        let wanted = if names.is_empty() { group != "restart" || has("--long") } else { has(group) };
+        if wanted {
+            measure();
+        }
+        if wanted && group == "enqueue" && has("--peers") {
+            peers::measure();
+        }
+    }
 }
 
 fn show(figure: &str, measured: &str, goal: &str) {
-    println!("{figure:<58} {measured:>16} {goal:>18}");
+    println!("{figure:<58} {measured:>20} {goal:>18}");
 }
 
 fn size() {
@@ -75,34 +106,6 @@ fn fsync() -> f64 {
     p50
 }
 
-fn enqueue(clients: usize) {
-    // Jobs are due tomorrow: the figure is the queue's, not the workers'.
-    let server = Server::start("");
-    let tomorrow =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs()
-            + 86_400;
-    let body = json!({"input": "x", "run_at": tomorrow}).to_string();
-    let accepted = AtomicUsize::new(0);
-    let began = Instant::now();
-    std::thread::scope(|scope| {
-        for _ in 0..clients {
-            std::thread::Builder::new()
-                .stack_size(128 * 1024)
-                .spawn_scoped(scope, || {
-                    let mut connection = Connection::open(&server.address);
-                    while began.elapsed() < SPAN {
-                        let reply = connection.post("/v1/jobs", &body);
-                        accepted.fetch_add(usize::from(reply.status == 202), Ordering::Relaxed);
-                    }
-                })
-                .expect("a client");
-        }
-    });
-    let rate = accepted.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64();
-    let goal = if clients == 64 { "≥ 7,500/s" } else { "–" };
-    show(&format!("durable enqueue, {clients} clients"), &format!("{rate:.0}/s"), goal);
-}
-
 fn turns() {
     let upstream = Upstream::start(|request, _| {
         if tool_results(request).is_empty() {
@@ -131,7 +134,8 @@ fn turns() {
     show("durable agent jobs, one tool call each, 64 at once", &format!("{rate:.0}/s"), "≥ 1,000/s");
 }
 
-fn first_event(fsync_ms: f64) {
+fn first_event() {
+    let fsync_ms = fsync();
     let server = Server::start("");
     let mut times: Vec<f64> = (0..50)
         .map(|_| {

@@ -223,12 +223,10 @@ fn start_runtime() -> Result<Runtime, AppError> {
 }
 
 fn listen(runtime: &Runtime, wanted: &Listen) -> Result<Listener, AppError> {
+    let _context = runtime.enter();
     let bound = match wanted {
-        Listen::Tcp(address) => runtime.block_on(Listener::tcp(*address)),
-        Listen::Unix(path) => {
-            let _context = runtime.enter();
-            Listener::unix(path)
-        }
+        Listen::Tcp(address) => Listener::tcp(*address),
+        Listen::Unix(path) => Listener::unix(path),
     };
     bound.map_err(|source| AppError::Listen { listen: wanted.to_string(), source })
 }

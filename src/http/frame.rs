@@ -1,15 +1,16 @@
 //! Events as clients read them (DESIGN §4). Owns both wire forms and both text modes; pure: refuses stores, sockets and
 //! clocks. The log holds deltas; a cumulative frame is made here, for one reader, when it is about to be sent.
 
+use super::long_frame::{LongFrame, Told};
 use crate::domain::event::{Event, FailureCode, FinishReason, Numbered, Phase, StepKind};
 use crate::domain::id::MessageId;
 use crate::domain::usage::Usage;
-use crate::ports::StoreError;
+use crate::ports::{EventPage, StoreError};
 use serde::{Serialize, Serializer};
 use std::collections::HashMap;
 
-/// A step's text is kept between pages up to this size; a longer one is read again from the store, so that memory per
-/// reader stays within one page.
+/// A step's text is kept between pages up to this size; the frame of a longer one is made piece by piece while it is
+/// sent, so that memory per reader stays within one page.
 const HELD_BYTES: usize = 64 * 1024;
 
 /// How frames are laid on the wire.
@@ -54,6 +55,15 @@ pub(crate) enum Error {
 /// Reads the text of a step: `(first_seq, up_to)` as [`crate::ports::Store::step_text`] takes them.
 pub(crate) type Earlier<'a> = &'a dyn Fn(u64, u64) -> Result<String, StoreError>;
 
+/// A part of what a page comes to.
+#[derive(Debug)]
+pub(crate) enum Part {
+    /// Whole frames, one after the other.
+    Frames(Vec<u8>),
+    /// One frame that is made while it is sent.
+    Long(LongFrame),
+}
+
 /// Renders one reader's pages, in order.
 #[derive(Debug)]
 pub(crate) struct Renderer {
@@ -62,6 +72,11 @@ pub(crate) struct Renderer {
     held: Option<Held>,
     /// The newest event that the reader has; `None`: nobody said.
     cursor: Option<u64>,
+    /// Texts up to this size are held, bytes.
+    held_bytes: usize,
+    /// The frame that the last page ended in, while the log goes on behind it: if the step goes on as well, a newer
+    /// frame stands for this one.
+    unsent: Option<LongFrame>,
 }
 
 /// The step that the reader is in the middle of.
@@ -74,6 +89,7 @@ struct Held {
 /// A piece of text as the log holds it.
 #[derive(Clone, Copy)]
 struct Piece<'a> {
+    seq: u64,
     index: u32,
     kind: StepKind,
     offset: u64,
@@ -83,7 +99,7 @@ struct Piece<'a> {
 
 impl Renderer {
     pub(crate) fn new(wire: Wire, text: Text) -> Self {
-        Self { wire, text, held: None, cursor: None }
+        Self { wire, text, held: None, cursor: None, held_bytes: HELD_BYTES, unsent: None }
     }
 
     /// Renders what comes after this event, and tells of events that are no longer there.
@@ -91,32 +107,60 @@ impl Renderer {
         Self { cursor: Some(cursor), ..self }
     }
 
-    /// Whether the next page can be rendered without reading earlier text, which may be long.
+    /// Whether the next page can be rendered without reading earlier text.
     pub(crate) fn is_light(&self) -> bool {
         self.text == Text::Delta || self.held.is_some()
     }
 
-    /// The frames of a page, one after the other.
-    pub(crate) fn render(&mut self, page: &[Numbered], earlier: Earlier<'_>) -> Result<Vec<u8>, Error> {
-        let mut out = Vec::new();
-        let newest = newest_pieces(page);
-        for (position, numbered) in page.iter().enumerate() {
-            self.tell_gap(&mut out, numbered)?;
-            match piece(&numbered.event) {
+    /// The frames of a page, in order. A page that ends amid a long text may have none: one that follows has it.
+    pub(crate) fn render(&mut self, page: &EventPage, earlier: Earlier<'_>) -> Result<Vec<Part>, Error> {
+        let mut parts = Parts::default();
+        let newest = newest_pieces(&page.events);
+        let next = page.events.first().and_then(piece);
+        if let Some(unsent) = self.unsent.take()
+            && next.is_none_or(|piece| piece.index != unsent.index())
+        {
+            parts.long(unsent);
+        }
+        for (position, numbered) in page.events.iter().enumerate() {
+            self.tell_gap(parts.frames(), numbered)?;
+            match piece(numbered) {
                 Some(piece) if self.text == Text::Cumulative => {
                     let last = newest.get(&piece.index) == Some(&position);
-                    self.gather(numbered.seq, piece, last, earlier)?;
-                    if last {
-                        self.cumulative(&mut out, numbered.seq, piece)?;
-                    }
+                    self.tell(&mut parts, piece, last, earlier)?;
                 }
                 _ => {
                     self.held = None;
-                    write_event(&mut out, self.wire, numbered)?;
+                    write_event(parts.frames(), self.wire, numbered)?;
                 }
             }
         }
-        Ok(out)
+        if page.events.last().is_some_and(|last| last.seq < page.last_seq) {
+            self.unsent = parts.take_long();
+        }
+        Ok(parts.into_vec())
+    }
+
+    /// Adds the piece to its step; the step's last piece in the page brings the frame.
+    fn tell(
+        &mut self,
+        parts: &mut Parts,
+        piece: Piece<'_>,
+        last: bool,
+        earlier: Earlier<'_>,
+    ) -> Result<(), Error> {
+        if piece.end() > self.held_bytes as u64 {
+            self.held = None;
+            if last {
+                parts.long(self.long(piece)?);
+            }
+            return Ok(());
+        }
+        self.gather(piece, last, earlier)?;
+        if last {
+            self.cumulative(parts.frames(), piece)?;
+        }
+        Ok(())
     }
 
     /// Retention leaves holes. Where it folded deltas, the text that follows is whole: only a reader who counts the pieces
@@ -133,7 +177,7 @@ impl Renderer {
     }
 
     /// Adds the piece to the step's text. Text that is not held is fetched when the page's last piece is reached.
-    fn gather(&mut self, seq: u64, piece: Piece<'_>, last: bool, earlier: Earlier<'_>) -> Result<(), Error> {
+    fn gather(&mut self, piece: Piece<'_>, last: bool, earlier: Earlier<'_>) -> Result<(), Error> {
         match &mut self.held {
             Some(held) if held.index == piece.index && held.text.len() as u64 == piece.offset => {
                 held.text.push_str(piece.text);
@@ -142,8 +186,8 @@ impl Renderer {
                 self.held = Some(Held { index: piece.index, text: piece.text.to_owned() });
             }
             _ if last => {
-                let text = earlier(piece.first_seq, seq)?;
-                let expected = piece.offset + piece.text.len() as u64;
+                let text = earlier(piece.first_seq, piece.seq)?;
+                let expected = piece.end();
                 if text.len() as u64 != expected {
                     return Err(Error::Torn { index: piece.index, expected, found: text.len() as u64 });
                 }
@@ -154,27 +198,83 @@ impl Renderer {
         Ok(())
     }
 
-    fn cumulative(&mut self, out: &mut Vec<u8>, seq: u64, piece: Piece<'_>) -> Result<(), Error> {
+    fn cumulative(&self, out: &mut Vec<u8>, piece: Piece<'_>) -> Result<(), Error> {
         let content = self.held.as_ref().map_or("", |held| held.text.as_str());
-        let step = Step { id: StepId(piece.index), index: piece.index, kind: piece.kind, content };
-        write(out, self.wire, seq, "process_step", &step)?;
-        if self.held.as_ref().is_some_and(|held| held.text.len() > HELD_BYTES) {
-            self.held = None;
+        write(out, self.wire, piece.seq, "process_step", &piece.step(content))
+    }
+
+    fn long(&self, piece: Piece<'_>) -> Result<LongFrame, Error> {
+        let mut empty = Vec::new();
+        write(&mut empty, self.wire, piece.seq, "process_step", &piece.step(""))?;
+        let Piece { seq, index, first_seq, .. } = piece;
+        Ok(LongFrame::new(Told { index, first_seq, up_to: seq, bytes: piece.end() }, empty))
+    }
+}
+
+impl<'a> Piece<'a> {
+    /// The length of the step's text up to the end of this piece, bytes.
+    fn end(&self) -> u64 {
+        self.offset.saturating_add(self.text.len() as u64)
+    }
+
+    fn step(&self, content: &'a str) -> Step<'a> {
+        Step { id: StepId(self.index), index: self.index, kind: self.kind, content }
+    }
+}
+
+/// What a page has come to so far.
+#[derive(Default)]
+struct Parts {
+    over: Vec<Part>,
+    frames: Vec<u8>,
+}
+
+impl Parts {
+    /// Where the next whole frame is written.
+    fn frames(&mut self) -> &mut Vec<u8> {
+        &mut self.frames
+    }
+
+    fn long(&mut self, frame: LongFrame) {
+        self.close();
+        self.over.push(Part::Long(frame));
+    }
+
+    /// The long frame that stands at the end, if one does.
+    fn take_long(&mut self) -> Option<LongFrame> {
+        self.close();
+        match self.over.pop()? {
+            Part::Long(frame) => Some(frame),
+            frames @ Part::Frames(_) => {
+                self.over.push(frames);
+                None
+            }
         }
-        Ok(())
+    }
+
+    fn close(&mut self) {
+        if !self.frames.is_empty() {
+            self.over.push(Part::Frames(std::mem::take(&mut self.frames)));
+        }
+    }
+
+    fn into_vec(mut self) -> Vec<Part> {
+        self.close();
+        self.over
     }
 }
 
 /// For each step with text in the page, the position of its newest piece.
 fn newest_pieces(page: &[Numbered]) -> HashMap<u32, usize> {
     let positions = page.iter().enumerate();
-    positions.filter_map(|(at, numbered)| piece(&numbered.event).map(|piece| (piece.index, at))).collect()
+    positions.filter_map(|(at, numbered)| piece(numbered).map(|piece| (piece.index, at))).collect()
 }
 
-fn piece(event: &Event) -> Option<Piece<'_>> {
-    match event {
+fn piece(numbered: &Numbered) -> Option<Piece<'_>> {
+    match &numbered.event {
         Event::Delta { index, kind, offset, first_seq, text } => {
-            Some(Piece { index: *index, kind: *kind, offset: *offset, first_seq: *first_seq, text })
+            let (index, kind, offset, first_seq) = (*index, *kind, *offset, *first_seq);
+            Some(Piece { seq: numbered.seq, index, kind, offset, first_seq, text })
         }
         _ => None,
     }

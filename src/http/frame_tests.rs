@@ -49,9 +49,37 @@ fn steps() -> impl Strategy<Value = Vec<(bool, Vec<String>, bool)>> {
     prop::collection::vec((any::<bool>(), prop::collection::vec(piece, 0..7), any::<bool>()), 0..5)
 }
 
+/// Renders a page at the log's end, as the bytes that a reader gets.
+fn rendered(renderer: &mut Renderer, events: &[Numbered], earlier: Earlier<'_>) -> Result<Vec<u8>, Error> {
+    let last_seq = events.last().map_or(0, |numbered| numbered.seq);
+    bytes(renderer.render(&EventPage { events: events.to_vec(), last_seq }, earlier)?, events)
+}
+
+/// What the parts are on the wire, when long frames are made of this log in pages of two.
+fn bytes(parts: Vec<Part>, events: &[Numbered]) -> Result<Vec<u8>, Error> {
+    let mut out = Vec::new();
+    for part in parts {
+        match part {
+            Part::Frames(frames) => out.extend(frames),
+            Part::Long(mut frame) => {
+                while !frame.is_whole() {
+                    let rest = events.iter().filter(|numbered| numbered.seq > frame.cursor());
+                    let page: Vec<Numbered> = rest.take(2).cloned().collect();
+                    out.extend(frame.piece(&page)?);
+                }
+            }
+        }
+    }
+    Ok(out)
+}
+
 /// Renders the log after `after`, in pages of the given sizes, taken in turn.
 fn frames(events: &[Numbered], after: u64, sizes: &[usize], wire: Wire, text: Text) -> String {
-    let mut renderer = Renderer::new(wire, text);
+    frames_of(Renderer::new(wire, text), events, after, sizes)
+}
+
+fn frames_of(mut renderer: Renderer, events: &[Numbered], after: u64, sizes: &[usize]) -> String {
+    let last_seq = events.last().map_or(0, |numbered| numbered.seq);
     let earlier = |first, up_to| Ok(step_text(events, first, up_to));
     let mut rest = &events[usize::try_from(after).expect("small")..];
     let mut out = Vec::new();
@@ -60,7 +88,8 @@ fn frames(events: &[Numbered], after: u64, sizes: &[usize], wire: Wire, text: Te
             break;
         }
         let (page, next) = rest.split_at((*size).min(rest.len()));
-        out.extend(renderer.render(page, &earlier).expect("renders"));
+        let page = EventPage { events: page.to_vec(), last_seq };
+        out.extend(bytes(renderer.render(&page, &earlier).expect("renders"), events).expect("a frame"));
         rest = next;
     }
     String::from_utf8(out).expect("UTF-8")
@@ -105,6 +134,35 @@ proptest! {
         }
         prop_assert_eq!(seen, truth(&events));
         prop_assert_eq!(last, events.len() as u64, "the newest id is never skipped");
+    }
+
+    #[test]
+    fn long_frames_say_what_short_ones_do(
+        steps in steps(),
+        sizes in prop::collection::vec(1_usize..9, 1..5),
+        held_bytes in 0_usize..12,
+        sse: bool,
+    ) {
+        let events = log(&steps);
+        let wire = if sse { Wire::Sse } else { Wire::Ndjson };
+        let renderer = || Renderer::new(wire, Text::Cumulative);
+        // All in one page: the same frames to the byte. In several: a newer frame may stand for older ones.
+        let long = Renderer { held_bytes, ..renderer() };
+        prop_assert_eq!(frames_of(long, &events, 0, &[999]), frames_of(renderer(), &events, 0, &[999]));
+        let long = frames_of(Renderer { held_bytes, ..renderer() }, &events, 0, &sizes);
+        let short = frames_of(renderer(), &events, 0, &sizes);
+        let end = if sse { "\n\n" } else { "\n" };
+        let all: Vec<&str> = short.split_terminator(end).collect();
+        let told: Vec<&str> = long.split_terminator(end).collect();
+        prop_assert!(told.iter().all(|frame| all.contains(frame)));
+        prop_assert!(told.len() <= all.len() && told.last() == all.last());
+        if !sse {
+            let last = |text: &str| {
+                let all = lines(text).into_iter().filter(|line| line["event"] == "process_step");
+                all.map(|line| (line["data"]["index"].as_u64(), line["data"].clone())).collect::<BTreeMap<_, _>>()
+            };
+            prop_assert_eq!(last(&long), last(&short));
+        }
     }
 
     #[test]
@@ -153,8 +211,9 @@ fn delta(seq: u64, index: u32, offset: u64, first_seq: u64, text: &str) -> Numbe
 fn a_page_has_one_frame_per_step_with_the_newest_id() {
     let page =
         [delta(1, 0, 0, 1, "a"), delta(2, 0, 1, 1, "b"), delta(3, 1, 0, 3, "c"), delta(4, 1, 1, 3, "d")];
-    let out = Renderer::new(Wire::Ndjson, Text::Cumulative)
-        .render(&page, &|_, _| unreachable!("all is in the page"));
+    let out = rendered(&mut Renderer::new(Wire::Ndjson, Text::Cumulative), &page, &|_, _| {
+        unreachable!("all is in the page")
+    });
     let lines = lines(&String::from_utf8(out.expect("renders")).expect("UTF-8"));
     assert_eq!(
         lines,
@@ -166,36 +225,56 @@ fn a_page_has_one_frame_per_step_with_the_newest_id() {
 }
 
 #[test]
-fn the_held_text_saves_reading_and_a_long_one_is_not_held() {
+fn the_held_text_saves_reading_and_a_long_one_is_neither_held_nor_read() {
     let long = "x".repeat(HELD_BYTES + 1);
     let mut renderer = Renderer::new(Wire::Sse, Text::Cumulative);
     let never = |_, _| unreachable!("held");
-    renderer.render(&[delta(1, 0, 0, 1, "ab")], &never).expect("renders");
-    renderer.render(&[delta(2, 0, 2, 1, "cd")], &never).expect("renders");
+    rendered(&mut renderer, &[delta(1, 0, 0, 1, "ab")], &never).expect("renders");
+    rendered(&mut renderer, &[delta(2, 0, 2, 1, "cd")], &never).expect("renders");
     assert!(renderer.is_light());
-    renderer.render(&[delta(3, 0, 4, 1, &long)], &never).expect("renders");
-    assert!(!renderer.is_light() && renderer.held.is_none());
-    let asked = std::cell::Cell::new((0, 0));
-    let earlier = |first, up_to| {
-        asked.set((first, up_to));
-        Ok(format!("abcd{long}e"))
+    let page = |events: Vec<Numbered>| EventPage { last_seq: events[0].seq, events };
+    for late in [delta(3, 0, 4, 1, &long), delta(4, 0, 5 + HELD_BYTES as u64, 1, "e")] {
+        let parts = renderer.render(&page(vec![late]), &never).expect("renders");
+        assert!(matches!(parts[..], [Part::Long(_)]), "{parts:?}");
+        assert!(renderer.held.is_none());
+    }
+}
+
+#[test]
+fn a_long_text_that_goes_on_behind_its_page_is_told_once() {
+    let mut renderer = Renderer { held_bytes: 2, ..Renderer::new(Wire::Ndjson, Text::Cumulative) };
+    let never = |_, _| unreachable!("long");
+    let log: Vec<Numbered> = (1..=6)
+        .map(|seq| delta(seq, u32::from(seq == 6), if seq == 6 { 0 } else { (seq - 1) * 3 }, 1, "abc"))
+        .collect();
+    let mut page = |events: &[Numbered], last_seq| {
+        let parts =
+            renderer.render(&EventPage { events: events.to_vec(), last_seq }, &never).expect("renders");
+        lines(&String::from_utf8(bytes(parts, &log).expect("frames")).expect("UTF-8"))
     };
-    renderer.render(&[delta(4, 0, 5 + HELD_BYTES as u64, 1, "e")], &earlier).expect("renders");
-    assert_eq!(asked.get(), (1, 4));
+    assert!(page(&log[..2], 3).is_empty(), "the log goes on");
+    assert_eq!(page(&log[2..3], 3)[0]["data"]["content"], "abcabcabc", "here it ended, so far");
+    assert!(page(&log[3..5], 6).is_empty());
+    let told: Vec<u64> = page(&log[5..], 6).iter().map(|line| line["id"].as_u64().expect("an id")).collect();
+    assert_eq!(told, [5, 6], "another step: the one before is told first");
+    assert!(page(&log[..1], 2).is_empty());
+    assert_eq!(page(&[], 2).len(), 1, "nothing more, after all");
 }
 
 #[test]
 fn held_text_that_does_not_meet_the_page_is_read_again() {
     let mut renderer = Renderer::new(Wire::Ndjson, Text::Cumulative);
-    renderer.render(&[delta(1, 0, 0, 1, "ab")], &|_, _| unreachable!("a whole step")).expect("renders");
-    let out = renderer.render(&[delta(3, 0, 4, 1, "e")], &|_, _| Ok("abcde".to_owned())).expect("renders");
+    rendered(&mut renderer, &[delta(1, 0, 0, 1, "ab")], &|_, _| unreachable!("a whole step"))
+        .expect("renders");
+    let out =
+        rendered(&mut renderer, &[delta(3, 0, 4, 1, "e")], &|_, _| Ok("abcde".to_owned())).expect("renders");
     assert!(String::from_utf8(out).expect("UTF-8").contains("abcde"));
 }
 
 #[test]
 fn text_that_does_not_fit_is_an_error_not_a_lie() {
     let mut renderer = Renderer::new(Wire::Sse, Text::Cumulative);
-    let torn = renderer.render(&[delta(9, 0, 5, 3, "x")], &|_, _| Ok("short".to_owned()));
+    let torn = rendered(&mut renderer, &[delta(9, 0, 5, 3, "x")], &|_, _| Ok("short".to_owned()));
     assert!(matches!(torn, Err(Error::Torn { index: 0, expected: 6, found: 5 })), "{torn:?}");
 }
 
@@ -249,8 +328,7 @@ fn every_event_has_the_fields_of_the_contract() {
         ),
     ] {
         let page = [Numbered { seq: 7, event }];
-        let out = Renderer::new(Wire::Ndjson, Text::Delta)
-            .render(&page, &|_, _| Ok(String::new()))
+        let out = rendered(&mut Renderer::new(Wire::Ndjson, Text::Delta), &page, &|_, _| Ok(String::new()))
             .expect("renders");
         let line = lines(&String::from_utf8(out).expect("UTF-8"));
         assert_eq!(line, [json!({"id":7,"event":name,"data":data})]);
@@ -260,7 +338,7 @@ fn every_event_has_the_fields_of_the_contract() {
 fn tell(events: &[Numbered], after: u64, text: Text) -> Vec<(u64, String, Value)> {
     let page: Vec<_> = events.iter().filter(|event| event.seq > after).cloned().collect();
     let mut renderer = Renderer::new(Wire::Ndjson, text).after(after);
-    let out = renderer.render(&page, &|_, _| unreachable!("a whole step")).expect("renders");
+    let out = rendered(&mut renderer, &page, &|_, _| unreachable!("a whole step")).expect("renders");
     let view = |line: &Value| {
         let name = line["event"].as_str().expect("a name").to_owned();
         (line["id"].as_u64().expect("an id"), name, line["data"].clone())

@@ -5,10 +5,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpSocket, UnixListener};
 
 /// Who may connect to a unix socket: its owner and its group, so that a reverse proxy can be let in.
 const SOCKET_MODE: u32 = 0o660;
+/// Connections that the kernel holds until they are taken, if it grants so many. After a restart every reader comes back
+/// at once, and one that finds no room tries again only after a second.
+const BACKLOG: u32 = 4_096;
 
 /// A bound address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,9 +47,12 @@ pub(crate) enum Socket {
 }
 
 impl Listener {
-    /// Listens on a TCP address; port 0 picks one.
-    pub async fn tcp(address: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
+    /// Listens on a TCP address; port 0 picks one. To be called within a runtime.
+    pub fn tcp(address: SocketAddr) -> io::Result<Self> {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        let listener = socket.listen(BACKLOG)?;
         let bound = Bound::Tcp(listener.local_addr()?);
         Ok(Self { socket: Socket::Tcp(listener), bound, _file: None })
     }

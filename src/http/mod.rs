@@ -2,8 +2,8 @@
 //! it meets workers in the store alone.
 //!
 //! The way of a request: `server` accepts → `connection` speaks HTTP → `guard` (Host, Origin) → `router` → one file of
-//! `v1` → `reply` or `error`. Event streams are pulled: `stream` reads a page, `frame` renders it, the socket asks for
-//! the next one.
+//! `v1` → `reply` or `error`. Event streams are pulled: `stream` reads a page, `frame` renders it (`long_frame` what is too
+//! long to be held), the socket asks for the next one.
 
 mod accept;
 mod body;
@@ -17,6 +17,7 @@ mod guard;
 mod health;
 mod json;
 mod listener;
+mod long_frame;
 mod path;
 mod query;
 mod quoted;

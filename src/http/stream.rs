@@ -7,7 +7,8 @@
 use super::cursor::beyond;
 use super::door::Door;
 use super::error::Error;
-use super::frame::{self, Renderer, Text, Wire};
+use super::frame::{self, Part, Renderer, Text, Wire};
+use super::long_frame::LongFrame;
 use super::shutdown::{Shutdown, Stage};
 use crate::domain::id::JobId;
 use crate::ports::{EventPage, Store};
@@ -15,6 +16,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::stream::try_unfold;
 use hyper::body::Frame;
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -83,7 +85,7 @@ pub(crate) struct Opened(Box<Reader>);
 impl Opened {
     /// Whether there was nothing after the cursor.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.seen_nothing
+        self.0.cursor == self.0.asked.after
     }
 
     /// The body. `farewell` is told when the stream comes to its proper end, and dropped with it.
@@ -107,14 +109,13 @@ pub(crate) async fn open(door: &Arc<Door>, asked: Asked) -> Result<Opened, Error
         renderer: Renderer::new(asked.wire, asked.text).after(asked.after),
         cursor: asked.after,
         last_seq: u64::MAX,
-        opening: None,
+        parts: VecDeque::new(),
         look: true,
-        seen_nothing: true,
         ended: false,
         farewell: None,
         asked,
     });
-    let frames = reader.page(false).await.map_err(|cut| match cut {
+    reader.page(false).await.map_err(|cut| match cut {
         PageError::Frame(frame::Error::Store(error)) => Error::Store(error),
         other => {
             tracing::error!(job = %asked.job, error = %other, "the first page of a stream cannot be read");
@@ -124,13 +125,9 @@ pub(crate) async fn open(door: &Arc<Door>, asked: Asked) -> Result<Opened, Error
     if asked.after > reader.last_seq {
         return Err(beyond(asked.after, reader.last_seq));
     }
-    reader.seen_nothing = frames.is_empty();
-    let mut opening = match asked.wire {
-        Wire::Sse => format!("retry: {RETRY_MS}\n\n").into_bytes(),
-        Wire::Ndjson => Vec::new(),
-    };
-    opening.extend(frames);
-    reader.opening = Some(opening);
+    if asked.wire == Wire::Sse {
+        reader.parts.push_front(Part::Frames(format!("retry: {RETRY_MS}\n\n").into_bytes()));
+    }
     Ok(Opened(reader))
 }
 
@@ -145,10 +142,10 @@ struct Reader {
     cursor: u64,
     /// The newest `seq` of the log as of the last read.
     last_seq: u64,
-    opening: Option<Vec<u8>>,
+    /// What the last page came to and the socket has not asked for yet.
+    parts: VecDeque<Part>,
     /// The log is to be read even without a hint.
     look: bool,
-    seen_nothing: bool,
     ended: bool,
     farewell: Option<Box<dyn Farewell>>,
 }
@@ -171,17 +168,19 @@ enum Woken {
 }
 
 impl Reader {
-    /// The next piece of the body: a page's frames, a heartbeat, or nothing more.
+    /// The next piece of the body: a page's frames, a slice of a long one, a heartbeat, or nothing more.
     async fn next(mut self: Box<Self>) -> Result<Option<(Bytes, Box<Self>)>, Cut> {
-        if let Some(opening) = self.opening.take().filter(|opening| !opening.is_empty()) {
-            return Ok(Some((opening.into(), self)));
-        }
-        while !self.ended {
+        loop {
+            if let Some(piece) = self.piece().await.map_err(|error| self.cut(&error))? {
+                return Ok(Some((piece, self)));
+            }
+            if self.ended {
+                return Ok(None);
+            }
             let hint = *self.newest.borrow_and_update();
-            let mut frames = Vec::new();
             if self.look || hint > self.cursor || self.last_seq > self.cursor {
                 let hot = self.last_seq <= self.cursor && hint.saturating_sub(self.cursor) <= HOT_EVENTS;
-                frames = self.page(hot).await.map_err(|error| self.cut(&error))?;
+                self.page(hot).await.map_err(|error| self.cut(&error))?;
             }
             if !self.asked.follow && self.cursor >= self.last_seq {
                 self.ended = true;
@@ -189,11 +188,8 @@ impl Reader {
             if self.ended {
                 self.say_farewell();
             }
-            if !frames.is_empty() {
-                return Ok(Some((frames.into(), self)));
-            }
-            if self.ended {
-                break;
+            if self.ended || !self.parts.is_empty() || self.last_seq > self.cursor {
+                continue;
             }
             match self.wait().await {
                 Woken::Hint => {}
@@ -217,7 +213,35 @@ impl Reader {
                 }
             }
         }
+    }
+
+    /// The next bytes of the page that was read last.
+    async fn piece(&mut self) -> Result<Option<Bytes>, PageError> {
+        while let Some(part) = self.parts.pop_front() {
+            let piece = match part {
+                Part::Frames(frames) => frames,
+                Part::Long(frame) => self.slice(frame).await?,
+            };
+            if !piece.is_empty() {
+                return Ok(Some(piece.into()));
+            }
+        }
         Ok(None)
+    }
+
+    /// The next slice of a long frame; the rest of it stays in the store.
+    async fn slice(&mut self, mut frame: LongFrame) -> Result<Vec<u8>, PageError> {
+        let (store, job) = (Arc::clone(&self.door.room.store), self.asked.job);
+        let reading = tokio::task::spawn_blocking(move || {
+            let page = store.events(job, frame.cursor(), PAGE_EVENTS)?;
+            let slice = frame.piece(&page.events)?;
+            Ok::<_, frame::Error>((slice, frame))
+        });
+        let (slice, frame) = reading.await.map_err(|_| PageError::Thread)??;
+        if !frame.is_whole() {
+            self.parts.push_front(Part::Long(frame));
+        }
+        Ok(slice)
     }
 
     async fn wait(&mut self) -> Woken {
@@ -229,9 +253,9 @@ impl Reader {
     }
 
     /// Reads and renders one page, here if it is hot, else on a thread that may block.
-    async fn page(&mut self, hot: bool) -> Result<Vec<u8>, PageError> {
+    async fn page(&mut self, hot: bool) -> Result<(), PageError> {
         let (job, after) = (self.asked.job, self.cursor);
-        let (page, frames) = if hot && self.renderer.is_light() {
+        let (page, parts) = if hot && self.renderer.is_light() {
             read(&*self.door.room.store, job, after, &mut self.renderer)?
         } else {
             let store = Arc::clone(&self.door.room.store);
@@ -252,7 +276,8 @@ impl Reader {
             // A retried job goes on behind an end: only the newest event is the end of the stream.
             self.ended = last.event.is_terminal() && last.seq >= page.last_seq;
         }
-        Ok(frames)
+        self.parts.extend(parts);
+        Ok(())
     }
 
     fn say_farewell(&mut self) {
@@ -273,14 +298,14 @@ impl Reader {
     }
 }
 
-/// One page after the cursor, and its frames. The store's transaction is over when this returns.
+/// One page after the cursor, and what it comes to. The store's transaction is over when this returns.
 fn read(
     store: &dyn Store,
     job: JobId,
     after: u64,
     renderer: &mut Renderer,
-) -> Result<(EventPage, Vec<u8>), frame::Error> {
+) -> Result<(EventPage, Vec<Part>), frame::Error> {
     let page = store.events(job, after, PAGE_EVENTS)?;
-    let frames = renderer.render(&page.events, &|first, up_to| store.step_text(job, first, up_to))?;
-    Ok((page, frames))
+    let parts = renderer.render(&page, &|first, up_to| store.step_text(job, first, up_to))?;
+    Ok((page, parts))
 }

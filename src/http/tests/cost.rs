@@ -25,7 +25,7 @@ fn an_idle_stream_costs_at_most_16_kib() {
     drop(store.submit(vec![NewJob { id, user: crate::domain::id::UserId::SINGLE, created_at_ms: 1, spec }]));
     let (_stages, shutdown) = Stages::new();
     let address = "127.0.0.1:0".parse().expect("an address");
-    let listener = runtime.block_on(Listener::tcp(address)).expect("binds");
+    let listener = runtime.block_on(async { Listener::tcp(address) }).expect("binds");
     let Bound::Tcp(address) = *listener.bound() else { panic!("TCP") };
     drop(runtime.spawn(serve(listener, Arc::new(room), shutdown)));
     let ask = request(&format!("GET /v1/jobs/{id}/events"), &[], "");

@@ -18,7 +18,7 @@ async fn text(io: &mut (impl AsyncReadExt + Unpin)) -> String {
 #[tokio::test]
 async fn drain_lets_streams_go_on_and_closing_ends_them_with_retry() {
     let store = Arc::new(MemoryStore::default());
-    let listener = Listener::tcp("127.0.0.1:0".parse().expect("an address")).await.expect("binds");
+    let listener = Listener::tcp("127.0.0.1:0".parse().expect("an address")).expect("binds");
     let Bound::Tcp(address) = *listener.bound() else { panic!("TCP") };
     let (stages, shutdown) = Stages::new();
     let serving = tokio::spawn(serve(listener, Arc::new(room(&store)), shutdown));
@@ -82,7 +82,7 @@ async fn a_held_reply_is_sent_as_it_stands_when_the_server_closes() {
 #[tokio::test]
 async fn a_refusal_is_not_lost_in_a_reset() {
     let store = Arc::new(MemoryStore::default());
-    let listener = Listener::tcp("127.0.0.1:0".parse().expect("an address")).await.expect("binds");
+    let listener = Listener::tcp("127.0.0.1:0".parse().expect("an address")).expect("binds");
     let Bound::Tcp(address) = *listener.bound() else { panic!("TCP") };
     let (_stages, shutdown) = Stages::new();
     let mut room = room(&store);
@@ -97,7 +97,7 @@ async fn a_refusal_is_not_lost_in_a_reset() {
 #[tokio::test]
 async fn no_more_connections_than_allowed() {
     let store = Arc::new(MemoryStore::default());
-    let listener = Listener::tcp("127.0.0.1:0".parse().expect("an address")).await.expect("binds");
+    let listener = Listener::tcp("127.0.0.1:0".parse().expect("an address")).expect("binds");
     let Bound::Tcp(address) = *listener.bound() else { panic!("TCP") };
     let (_stages, shutdown) = Stages::new();
     let mut room = room(&store);

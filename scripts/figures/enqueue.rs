@@ -1,0 +1,66 @@
+//! Durable enqueue: how many jobs a second are accepted and on disk, beside the bare program under the same client.
+
+use crate::bare::Bare;
+use crate::server::Server;
+use crate::show;
+use crate::wire::Connection;
+use serde_json::json;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Time of one round.
+const ROUND: Duration = Duration::from_secs(2);
+/// Rounds, taken in turn; the best of each counts, so that a noisy neighbour spoils neither.
+const ROUNDS: usize = 3;
+
+/// Every figure of enqueueing.
+pub(crate) fn measure() {
+    for clients in [1, 64, 512] {
+        let (mut ours, mut bare) = (0.0_f64, 0.0_f64);
+        for _ in 0..ROUNDS {
+            let server = Server::start("");
+            ours = ours.max(rate(&server.address, clients, ROUND));
+            drop(server);
+            bare = bare.max(rate(&Bare::start().address, clients, ROUND));
+        }
+        let goal = if clients == 64 { "≥ 0.5 × bare" } else { "–" };
+        show(&format!("durable enqueue, {clients} clients"), &format!("{ours:.0}/s"), goal);
+        let ratio = format!("{bare:.0}/s, ours {:.2} ×", ours / bare);
+        show("  beside it: bare hyper + redb", &ratio, "–");
+    }
+}
+
+/// Jobs accepted a second by so many clients, each with a connection of its own.
+pub(crate) fn rate(address: &str, clients: usize, span: Duration) -> f64 {
+    // Jobs are due tomorrow: the figure is the queue's, not the workers'.
+    let body = json!({"input": "x", "run_at": tomorrow()}).to_string();
+    let accepted = AtomicUsize::new(0);
+    let began = Instant::now();
+    let client = || {
+        let mut connection = Connection::open(address);
+        while began.elapsed() < span {
+            let status = connection.post("/v1/jobs", &body).status;
+            if status == 0 {
+                return;
+            }
+            accepted.fetch_add(usize::from(status == 202), Ordering::Relaxed);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..clients {
+            let small = std::thread::Builder::new().stack_size(128 * 1024);
+            small.spawn_scoped(scope, client).expect("a client");
+        }
+    });
+    accepted.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64()
+}
+
+/// In a day, seconds since 1970.
+pub(crate) fn tomorrow() -> u64 {
+    in_seconds(86_400)
+}
+
+/// So many seconds from now, seconds since 1970.
+pub(crate) fn in_seconds(seconds: u64) -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs() + seconds
+}
