@@ -4,6 +4,10 @@
 //! `NANOCLAW_SIM_SEEDS` says how many seeds; `NANOCLAW_SIM_SEED` runs just one, as a failure tells.
 
 #[cfg(test)]
+mod acts;
+#[cfg(test)]
+mod books;
+#[cfg(test)]
 mod clock;
 #[cfg(test)]
 #[path = "../store_kit/disk.rs"]
@@ -17,6 +21,8 @@ mod kit;
 mod life;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod schedules;
 #[cfg(test)]
 mod store;
 #[cfg(test)]
