@@ -185,7 +185,7 @@ def submit_once(server, world, dice):
         key = dice.choice(list(world.keys)[-6:])
         known = world.keys[key]
     status, body = server.ask("POST", "/v1/jobs", known["body"], key=key)
-    if status != 202:
+    if status not in (200, 202):  # 200: it has ended since
         return refused(world, "a submission with a key", status, body)
     job = json.loads(body)["id"]
     world.accept(job)
@@ -442,7 +442,7 @@ def check_keys(server, world):
         known["answers"].add(json.loads(body).get("id", status))
         if len(known["answers"]) > 1:
             world.blame(f"{key} made more than one job: {known['answers']}")
-        elif status == 202:
+        elif status in (200, 202):
             world.accept(*known["answers"])
 
 

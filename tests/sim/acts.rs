@@ -24,14 +24,15 @@ pub(crate) const MARK: &str = "schedule";
 impl World {
     /// Somebody does something.
     pub(crate) fn act(self: &Arc<Self>) {
-        match self.roll(24) {
+        match self.roll(26) {
             0..=5 => self.submit_once(),
             6..=10 => self.retry(),
             11..=14 => self.batch(),
             15 => self.cancel_batch(),
             16..=18 => self.deliver(),
-            19 => self.schedule(),
+            19 | 20 => self.schedule(),
             _ => {
+                self.clock.advance(self.roll(20_000));
                 self.life().keep_time();
                 let life = self.life();
                 self.truth(|truth| truth.check_schedules(&life.store));
@@ -70,9 +71,10 @@ impl World {
         });
     }
 
-    fn retry(self: &Arc<Self>) {
-        let at = self.roll(1_000);
-        let Some((user, job)) = self.truth(|truth| truth.some_ended(at)) else { return };
+    /// Asks for another try of what has failed, and now and then of what has not.
+    pub(crate) fn retry(self: &Arc<Self>) {
+        let (at, has_failed) = (self.roll(1_000), !self.chance(6));
+        let Some((user, job)) = self.truth(|truth| truth.some_ended(at, has_failed)) else { return };
         let life = self.life();
         let outcome = life.sim_store.retry(user, job).wait();
         self.tell(|| format!("retry {job}: {outcome:?}"));
@@ -181,8 +183,8 @@ impl World {
         let (user, now_ms) = (self.someone(), self.clock.now_ms());
         let number = self.next_job.fetch_add(1, Ordering::SeqCst);
         let timing = match self.roll(3) {
-            0 => Timing::At(now_ms + self.roll(20_000)),
-            _ => Timing::Every { seconds: 1 + self.roll(600), anchor_ms: now_ms },
+            0 => Timing::At(now_ms + self.roll(500)),
+            _ => Timing::Every { seconds: 1 + self.roll(30), anchor_ms: now_ms },
         };
         let NewJob { mut spec, .. } = job(u128::from(number), user);
         spec.max_steps = 1;

@@ -2,7 +2,7 @@
 
 use crate::acts::MARK;
 use crate::kit::{ANN, BOB};
-use crate::truth::Truth;
+use crate::truth::{Known, Truth};
 use nanoclaw::domain::batch::{Batch, BatchStatus};
 use nanoclaw::domain::id::{BatchId, DeliveryId, JobId, ScheduleId, UserId};
 use nanoclaw::domain::idempotency::OnceKey;
@@ -260,9 +260,10 @@ fn list(store: &RedbStore) -> Option<Vec<Job>> {
 }
 
 impl Truth {
-    /// A job whose end is known.
-    pub(crate) fn some_ended(&self, at: u64) -> Option<(UserId, JobId)> {
-        let ended: Vec<_> = self.jobs.iter().filter(|(_, known)| known.has_ended).collect();
+    /// A job whose end is known, or only one that has failed.
+    pub(crate) fn some_ended(&self, at: u64, has_failed: bool) -> Option<(UserId, JobId)> {
+        let is_wanted = |known: &Known| known.has_ended && (known.has_failed || !has_failed);
+        let ended: Vec<_> = self.jobs.iter().filter(|(_, known)| is_wanted(known)).collect();
         let at = usize::try_from(at).unwrap().checked_rem(ended.len())?;
         ended.get(at).map(|(id, known)| (known.user, **id))
     }

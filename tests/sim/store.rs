@@ -159,6 +159,7 @@ impl Store for SimStore {
         let mut was_sent = false;
         let result = self.write("claim", |store| {
             was_sent = true;
+            self.world.truth(|truth| truth.claims_at(self.world.clock.now_ms()));
             store.claim(max)
         });
         match &result {

@@ -104,6 +104,8 @@ pub(crate) struct Known {
     is_accepted: bool,
     /// Its end was acknowledged or seen.
     pub(crate) has_ended: bool,
+    /// So was that it failed, when it was last looked at.
+    pub(crate) has_failed: bool,
     pub(crate) seen: Vec<Numbered>,
     epoch: u64,
     claims: u64,
@@ -191,6 +193,13 @@ impl Truth {
         }
     }
 
+    /// A claim reaches the store: whatever is due by this clock may run from now on, even if the clock goes back.
+    pub(crate) fn claims_at(&mut self, now_ms: u64) {
+        for known in self.jobs.values_mut() {
+            known.not_before_ms = known.not_before_ms.filter(|until_ms| now_ms < *until_ms);
+        }
+    }
+
     /// A worker has its lease.
     pub(crate) fn claimed(&mut self, store: &RedbStore, lease: &Lease, now_ms: u64) {
         let job = &lease.job;
@@ -208,7 +217,7 @@ impl Truth {
         if job.epoch <= known.epoch || job.attempt == 0 || u64::from(job.attempt) > job.epoch {
             wrong.push("has an epoch or attempt that does not rise");
         }
-        if known.not_before_ms.take().is_some_and(|until_ms| now_ms < until_ms) {
+        if known.not_before_ms.take().is_some() {
             wrong.push("does not wait before it is tried again");
         }
         let is_first = known.claims == 0;
@@ -425,6 +434,7 @@ impl Truth {
             wrong.push("has an epoch that fell");
         }
         (known.has_ended, known.may_go_on) = (has_ended, false);
+        known.has_failed = row.status == JobStatus::Failed;
         wrong.extend(known.check_crashes(&row, self.dark_crashes));
         let wrong: Vec<_> = wrong.into_iter().map(|what| format!("{job} {what}: {row:?} {page:?}")).collect();
         self.violations.extend(wrong);
@@ -473,6 +483,7 @@ impl Known {
             may_go_on: false,
             is_accepted: false,
             has_ended: false,
+            has_failed: false,
             seen: Vec::new(),
             epoch: 0,
             claims: 0,

@@ -21,6 +21,8 @@ const STEPS: u64 = 13;
 const MAX_DEPTH: usize = 3;
 /// Ticks within which everything must have ended once the world is in peace.
 const PATIENCE: u32 = 600;
+/// Failed jobs that are tried again once a world is in peace.
+const RETRIES: u64 = 2;
 const HOUR_MS: u64 = 3_600_000;
 const YEAR_MS: i64 = 365 * 24 * 3_600_000;
 
@@ -163,6 +165,10 @@ impl World {
             }
             if tick == Some(Tick::Idle) {
                 quiet += 1;
+                if quiet == 1 {
+                    (0..RETRIES).for_each(|_| self.retry());
+                    self.life().keep_time();
+                }
                 // By then every delayed job is due.
                 self.clock.jump(100 * YEAR_MS);
             }
@@ -245,8 +251,8 @@ impl World {
                 let end = if self.chance(3) { End::Kill } else { End::PowerLoss };
                 self.life().doom.end_after(self.roll(60), end);
             }
-            59 => self.drain(),
-            60..=70 => self.act(),
+            59 | 60 => self.drain(),
+            61..=71 => self.act(),
             _ => {}
         }
         self.depth.fetch_sub(1, Ordering::SeqCst);

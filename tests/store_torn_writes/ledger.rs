@@ -23,6 +23,8 @@ pub(crate) struct Ledger {
 struct Known {
     log: Vec<Record>,
     end: Option<(JobStatus, String)>,
+    /// A retry is on its way.
+    is_reopening: bool,
 }
 
 impl Ledger {
@@ -32,16 +34,22 @@ impl Ledger {
         let known = self.jobs.entry(job).or_default();
         assert!(log.starts_with(&known.log), "the log of a living store only grows");
         known.log = log;
-        if let Some(row) = find(store, job).filter(|row| row.status.is_terminal()) {
+        let is_reopening = known.is_reopening;
+        if let Some(row) = find(store, job).filter(|row| row.status.is_terminal() && !is_reopening) {
             known.end = Some((row.status, store.output(job).unwrap().unwrap()));
         }
     }
 
     /// A retry is on its way: the end may be the last no longer.
     pub(crate) fn reopens(&mut self, job: JobId) {
-        if let Some(known) = self.jobs.get_mut(&job) {
-            known.end = None;
-        }
+        let known = self.jobs.entry(job).or_default();
+        (known.end, known.is_reopening) = (None, true);
+    }
+
+    /// What became of it is known.
+    pub(crate) fn reopened(&mut self, store: &RedbStore, job: JobId) {
+        self.jobs.entry(job).or_default().is_reopening = false;
+        self.note(store, job);
     }
 
     /// A key has led to a job.
@@ -68,7 +76,7 @@ impl Ledger {
 
     /// What a reopened store owes to whoever kept this ledger.
     pub(crate) fn check(&self, store: &RedbStore) -> Result<(), String> {
-        for (job, known) in &self.jobs {
+        for (job, known) in self.jobs.iter().filter(|(_, known)| !known.log.is_empty()) {
             let row = find(store, *job).ok_or_else(|| format!("{job} is lost"))?;
             let log = store.log(*job).map_err(|e| e.to_string())?;
             if !log.starts_with(&known.log) {

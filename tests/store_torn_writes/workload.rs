@@ -221,9 +221,7 @@ impl Workload {
                 Ok(_) | Err(StoreError::WrongState { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
-            if !self.store.log(job).unwrap().is_empty() {
-                self.note(job);
-            }
+            self.ledger.lock().unwrap().reopened(&self.store, job);
         }
     }
 
