@@ -12,8 +12,8 @@ use nanoclaw::engine::timekeeper::{TimePorts, Timekeeper};
 use nanoclaw::engine::worker::{Held, Tick, Worker};
 use nanoclaw::engine::{Backoff, DriveLimits, Ports};
 use nanoclaw::ports::{Clock, Entropy, Model, Schedules, StopFlag, Store, Toolbox};
-use nanoclaw::store::RedbStore;
-use nanoclaw::store::options::StoreOptions;
+use nanoclaw::store::options::{RetentionOptions, StoreOptions};
+use nanoclaw::store::{Keep, RedbStore};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -166,7 +166,9 @@ fn disk(world: &World, image: Vec<u8>, doom: &Arc<Doom>) -> Disk {
 
 fn open(world: &World, disk: &Disk) -> Result<Arc<RedbStore>, nanoclaw::store::OpenError> {
     let linger_ms = u64::from(world.lingers());
-    let options = StoreOptions { settle_ms: 3_600_000, linger_ms, ..StoreOptions::default() };
+    // Nothing is folded: what a reader saw stays as it was.
+    let retention = RetentionOptions { deltas: Keep::Forever, ..RetentionOptions::default() };
+    let options = StoreOptions { settle_ms: 3_600_000, linger_ms, retention, ..StoreOptions::default() };
     let (disk, clock) = (disk.clone(), Arc::clone(&world.clock) as Arc<dyn Clock>);
     let limits = Limits { idempotency_s: KEYS_KEPT_S, ..Limits::default() };
     RedbStore::open_with_backend(move || disk.clone(), &options, &limits, clock)
