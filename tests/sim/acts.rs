@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// So few names that the same one comes back.
-const KEYS: u64 = 4;
+const KEYS: u64 = 2;
 const LINES: u64 = 7;
 /// Names of batches' keys begin here.
 const BATCH_KEYS: u8 = 100;

@@ -70,6 +70,8 @@ fn p1_p2_p3_p4_whatever_happens_no_promise_is_broken() {
     }
     if count >= 500 {
         let seldom = total.crashes.min(total.restarts).min(total.troubles).min(total.cancelled);
+        let more = [total.postponed, total.retried, total.repeated_keys, total.batches, total.occurrences];
+        assert!(more.into_iter().min() > Some(count / 30) && total.reports > count, "too little happens: {total:?}");
         assert!(
             seldom > count / 10 && total.poisoned > 0 && total.runs > count,
             "too little happens: {total:?}"
@@ -103,7 +105,7 @@ fn every_flaw_that_is_built_in_is_caught() {
     let early = [Flaw::LyingDisk, Flaw::EarlyAck, Flaw::AllIdempotent, Flaw::SplitEnd, Flaw::ForgetsKeys];
     let late = [Flaw::Hasty, Flaw::LosesMail, Flaw::FiresTwice, Flaw::LosesLine];
     for flaw in early.into_iter().chain(late) {
-        assert!(caught(flaw, 150) > 0, "{flaw:?} goes unseen: the simulation has no teeth");
+        assert!(caught(flaw, 300) > 0, "{flaw:?} goes unseen: the simulation has no teeth");
     }
 }
 

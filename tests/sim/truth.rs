@@ -106,6 +106,7 @@ pub(crate) struct Known {
     pub(crate) has_ended: bool,
     /// So was that it failed, when it was last looked at.
     pub(crate) has_failed: bool,
+    was_poison: bool,
     pub(crate) seen: Vec<Numbered>,
     epoch: u64,
     claims: u64,
@@ -435,6 +436,8 @@ impl Truth {
         }
         (known.has_ended, known.may_go_on) = (has_ended, false);
         known.has_failed = row.status == JobStatus::Failed;
+        self.counts.poisoned += u64::from(is_poison(&row) && !known.was_poison);
+        known.was_poison = is_poison(&row);
         wrong.extend(known.check_crashes(&row, self.dark_crashes));
         let wrong: Vec<_> = wrong.into_iter().map(|what| format!("{job} {what}: {row:?} {page:?}")).collect();
         self.violations.extend(wrong);
@@ -456,7 +459,6 @@ impl Truth {
         for row in rows {
             self.counts.ends += 1;
             self.counts.cancelled += u64::from(row.status == JobStatus::Cancelled);
-            self.counts.poisoned += u64::from(is_poison(&row));
             if !row.status.is_terminal() {
                 self.blame(format!("{} never ends: {row:?}", row.id));
             }
@@ -484,6 +486,7 @@ impl Known {
             is_accepted: false,
             has_ended: false,
             has_failed: false,
+            was_poison: false,
             seen: Vec::new(),
             epoch: 0,
             claims: 0,

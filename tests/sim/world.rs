@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Steps of a world before it is left in peace.
-const STEPS: u64 = 13;
+const STEPS: u64 = 11;
 /// How deep happenings may happen inside others.
 const MAX_DEPTH: usize = 3;
 /// Ticks within which everything must have ended once the world is in peace.
