@@ -141,7 +141,9 @@ def wish(dice):
         text = "```bash\nsleep 0.%d; echo done\n```" % dice.randrange(1, 9)
     else:
         text = f"hello {dice.randrange(10**9)}"
-    job = {"input": text, "priority": dice.choice([4, 5, 5, 5, 6])}
+    job = {"input": text, "priority": dice.choice([4, 5, 5, 5, 6]), "max_attempts": dice.randrange(1, 4)}
+    if kind == 0 and dice.random() < 0.4:
+        job["timeout_s"] = 1  # so that some fail
     if dice.random() < 0.3:
         job["conversation_id"] = f"chat-{dice.randrange(8)}"
     if dice.random() < 0.1:

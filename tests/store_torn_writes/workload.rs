@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-const STEPS: u64 = 60;
+const STEPS: u64 = 45;
 
 struct Workload {
     store: Arc<RedbStore>,
