@@ -142,8 +142,8 @@ def wish(dice):
     else:
         text = f"hello {dice.randrange(10**9)}"
     job = {"input": text, "priority": dice.choice([4, 5, 5, 5, 6]), "max_attempts": dice.randrange(1, 4)}
-    if kind == 0 and dice.random() < 0.4:
-        job["timeout_s"] = 1  # so that some fail
+    if kind == 0 and dice.random() < 0.5:
+        job |= {"input": "stream: 90 words, 40 ms", "timeout_s": 1, "max_attempts": dice.randrange(1, 3)}  # it fails
     if dice.random() < 0.3:
         job["conversation_id"] = f"chat-{dice.randrange(8)}"
     if dice.random() < 0.1:
@@ -155,7 +155,7 @@ def client(server, world, stop, seed):
     """Submits, cancels, reads with cuts, until told to stop. A call that the crash cut off proves nothing."""
     dice = random.Random(seed)
     acts = [(0.30, submit), (0.40, submit_once), (0.45, cancel), (0.49, retry), (0.52, submit_batch),
-            (0.58, read_batch), (0.59, cancel_batch), (0.60, submit_schedule), (0.90, read), (1.0, look)]
+            (0.58, read_batch), (0.59, cancel_batch), (0.60, submit_schedule), (0.85, read), (1.0, look)]
     while not stop.is_set():
         rolled = dice.random()
         try:
@@ -293,7 +293,7 @@ def cancel_batch(server, world, dice):
         with world.lock:
             world.batches[batch]["cancelled"] = True
         status, _ = server.ask("POST", f"/v1/batches/{batch}/cancel")
-        world.count("batches cancelled", status == 200)
+        world.count("batch cancels acknowledged", status == 200)
 
 
 def read_batch(server, world, dice):
@@ -562,7 +562,7 @@ def report(world, server, wanted):
     rows = {"kills": wanted.kills, "slowest start, s": f"{max(server.starts):.2f}", **world.counts}
     rows["violations"] = len(world.violations)
     for name, value in rows.items():
-        print(f"{name:<24}{value:>12}")
+        print(f"{name:<32}{value:>8}")
     if world.violations:
         print("\n".join(["", *world.violations[:20]]), file=sys.stderr)
         sys.exit(1)

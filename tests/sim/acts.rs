@@ -8,7 +8,9 @@ use nanoclaw::domain::idempotency::OnceKey;
 use nanoclaw::domain::schedule::{Order, Schedule};
 use nanoclaw::domain::timing::Timing;
 use nanoclaw::domain::webhook::{Attempt, Next, WebhookUrl};
-use nanoclaw::ports::{Batches, Clock, NewBatch, NewJob, NewLine, Once, Outbox, Schedules, Store, StoreError};
+use nanoclaw::ports::{
+    Batches, Clock, NewBatch, NewJob, NewLine, Once, Outbox, Schedules, Store, StoreError,
+};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -104,7 +106,8 @@ impl World {
         while first < lines {
             let piece = (1 + u32::try_from(self.roll(4)).unwrap()).min(lines - first);
             let new_lines = (first..first + piece).map(|line| self.line(line)).collect();
-            let is_filled = life.sim_store.write("fill", |store| store.fill(new.id, first, new_lines)).is_ok();
+            let is_filled =
+                life.sim_store.write("fill", |store| store.fill(new.id, first, new_lines)).is_ok();
             first += piece;
             if !is_filled || self.chance(12) {
                 drop(life.sim_store.write("abandon", |store| store.abandon(new.id)));

@@ -102,8 +102,14 @@ impl Books {
         self.keys.entry((user, key.key)).or_default()
     }
 
-    fn hear<T>(&mut self, user: UserId, key: &OnceKey, leaps: u64, outcome: Result<(u128, bool), &StoreError>, what: T)
-    where
+    fn hear<T>(
+        &mut self,
+        user: UserId,
+        key: &OnceKey,
+        leaps: u64,
+        outcome: Result<(u128, bool), &StoreError>,
+        what: T,
+    ) where
         T: std::fmt::Debug,
     {
         let book = self.key(user, key);
@@ -339,7 +345,8 @@ impl Truth {
     }
 
     fn check_keys(&mut self, store: &RedbStore, jobs: &[Job]) {
-        let mut there: BTreeSet<u128> = jobs.iter().map(|job| u128::from_be_bytes(job.id.to_bytes())).collect();
+        let mut there: BTreeSet<u128> =
+            jobs.iter().map(|job| u128::from_be_bytes(job.id.to_bytes())).collect();
         for (id, known) in &self.books.batches {
             let bits = u128::from_be_bytes(id.to_bytes());
             // Batches have a key space of their own here; their numbers are those of jobs.
@@ -393,7 +400,8 @@ impl Truth {
     /// What holds of a batch and all jobs there are.
     fn check_lines(&mut self, store: &RedbStore, batch: BatchId, jobs: &[Job]) {
         let retries = self.retries_of(batch);
-        let own: Vec<_> = jobs.iter().filter(|job| job.batch.is_some_and(|line| line.batch == batch)).collect();
+        let own: Vec<_> =
+            jobs.iter().filter(|job| job.batch.is_some_and(|line| line.batch == batch)).collect();
         let Some(known) = self.books.batches.get(&batch) else { return };
         let Ok(Some(row)) = store.batch(known.user, batch) else {
             if !own.is_empty() {
@@ -414,9 +422,12 @@ impl Truth {
             wrong.push("runs more at once than it may");
         }
         let count = |status| own.iter().filter(|job| job.status == status).count() as u64;
-        let cut = if row.status == BatchStatus::InProgress { 0 } else { u64::from(known.lines) - own.len() as u64 };
+        let cut =
+            if row.status == BatchStatus::InProgress { 0 } else { u64::from(known.lines) - own.len() as u64 };
         let failed = count(JobStatus::Failed) + count(JobStatus::Cancelled) + cut;
-        if u64::from(row.counts.completed) != count(JobStatus::Succeeded) || u64::from(row.counts.failed) != failed {
+        if u64::from(row.counts.completed) != count(JobStatus::Succeeded)
+            || u64::from(row.counts.failed) != failed
+        {
             wrong.push("counts other ends than its jobs have");
         }
         let results = store.results(batch, 0, known.lines).map_or(Vec::new(), |page| page.results);
@@ -533,7 +544,10 @@ impl KnownSchedule {
             "has made another number of jobs than it fired"
         } else if now.runs < self.runs || (is_once && now.runs > 1) {
             "has fired in vain or too often"
-        } else if now.runs == self.runs + 1 && self.last_due_ms.is_some() && now.last_due_ms == self.last_due_ms {
+        } else if now.runs == self.runs + 1
+            && self.last_due_ms.is_some()
+            && now.last_due_ms == self.last_due_ms
+        {
             "has fired twice for one occurrence"
         } else {
             (self.runs, self.last_due_ms) = (now.runs, now.last_due_ms);

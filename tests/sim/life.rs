@@ -130,7 +130,16 @@ impl Life {
         let (draining, held) = (StopFlag::default(), Held::default());
         let worker = || Worker::new(ports.clone(), LIMITS, draining.clone(), held.clone());
         let workers = (0..WORKERS).map(|_| (worker(), AtomicBool::new(false))).collect();
-        Ok(Arc::new(Self { disk, doom, store, sim_store, draining, held, workers, keeper: Mutex::new(keeper) }))
+        Ok(Arc::new(Self {
+            disk,
+            doom,
+            store,
+            sim_store,
+            draining,
+            held,
+            workers,
+            keeper: Mutex::new(keeper),
+        }))
     }
 
     /// The process ends now.

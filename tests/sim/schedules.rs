@@ -22,7 +22,11 @@ impl SimSchedules {
 }
 
 /// Puts back what has fired as it stood before.
-fn fire_and_forget(store: &RedbStore, fresh_ids: Vec<JobId>, known: Vec<(UserId, ScheduleId)>) -> Ticket<Fired> {
+fn fire_and_forget(
+    store: &RedbStore,
+    fresh_ids: Vec<JobId>,
+    known: Vec<(UserId, ScheduleId)>,
+) -> Ticket<Fired> {
     let before = |(user, id)| store.schedule(user, id).ok().flatten();
     let before: Vec<_> = known.into_iter().filter_map(before).collect();
     let fired = store.fire_due(fresh_ids).wait();

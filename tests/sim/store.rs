@@ -9,8 +9,8 @@ use nanoclaw::domain::idempotency::OnceKey;
 use nanoclaw::domain::job::{Ending, Job};
 use nanoclaw::domain::message::Message;
 use nanoclaw::ports::{
-    Clock, EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Once, StopFlag, Store, StoreError, Ticket,
-    Urgency,
+    Clock, EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Once, StopFlag, Store, StoreError,
+    Ticket, Urgency,
 };
 use nanoclaw::store::RedbStore;
 use std::collections::BTreeMap;
@@ -60,7 +60,11 @@ impl SimStore {
     }
 
     /// A write as one process sends it.
-    pub(crate) fn write<T>(&self, what: &str, send: impl FnOnce(&RedbStore) -> Ticket<T>) -> Result<T, StoreError> {
+    pub(crate) fn write<T>(
+        &self,
+        what: &str,
+        send: impl FnOnce(&RedbStore) -> Ticket<T>,
+    ) -> Result<T, StoreError> {
         self.world.point();
         self.world.at_write();
         self.catch_up();
@@ -76,7 +80,10 @@ impl SimStore {
     }
 
     /// A read that may fail.
-    pub(crate) fn read<T>(&self, read: impl FnOnce(&RedbStore) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    pub(crate) fn read<T>(
+        &self,
+        read: impl FnOnce(&RedbStore) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         self.catch_up();
         self.alive()?;
         if !self.world.is_calm() && self.world.chance(60) {

@@ -263,16 +263,23 @@ impl Truth {
         let Some(known) = self.jobs.get(&job.id).filter(|known| known.is_plain) else { return };
         let rank = level * AGEING_MS + known.since_ms.min(now_ms);
         let before = |other: &&Known| {
-            other.waits() && u64::from(other.priority) * AGEING_MS + now_ms < rank && other.priority < job.priority.level()
+            other.waits()
+                && u64::from(other.priority) * AGEING_MS + now_ms < rank
+                && other.priority < job.priority.level()
         };
         if let Some(other) = self.jobs.values().find(before) {
             let what = format!("{} of priority {level} runs before one of {}", job.id, other.priority);
             self.violations.push(what);
         }
         // Only where nobody may stand before it at its own level, and where every place is as old as it seems.
-        let is_quiet = self.counts.crashes + self.counts.restarts + self.counts.troubles == 0 && !self.is_mixed;
+        let is_quiet =
+            self.counts.crashes + self.counts.restarts + self.counts.troubles == 0 && !self.is_mixed;
         let is_alone = |other: &Known| {
-            self.jobs.values().filter(|k| k.priority == other.priority && !k.has_ended && k.claims == 0).count() == 1
+            self.jobs
+                .values()
+                .filter(|k| k.priority == other.priority && !k.has_ended && k.claims == 0)
+                .count()
+                == 1
         };
         let passed_over = |other: &&Known| {
             let its_rank = u64::from(other.priority) * AGEING_MS + other.since_ms.min(now_ms);

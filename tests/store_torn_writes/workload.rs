@@ -228,7 +228,8 @@ impl Workload {
     /// Filled in two pieces; some are left there. Now and then one is cancelled.
     fn batch(&mut self) {
         self.batches += 1;
-        let (batch, count) = (BatchId::from_bits(self.batches), 2 + u32::try_from(self.dice.below(5)).unwrap());
+        let (batch, count) =
+            (BatchId::from_bits(self.batches), 2 + u32::try_from(self.dice.below(5)).unwrap());
         let hook = self.hook();
         let line = |number: u32| {
             let mut spec = job(u128::from(number), ANN).spec;
