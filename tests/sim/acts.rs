@@ -1,5 +1,6 @@
 //! What clients do beside plain submissions: keys, retries, batches, schedules; and a courier whose letters get lost.
 
+use crate::books::Used;
 use crate::kit::{ANN, BOB, job};
 use crate::life::Life;
 use crate::world::World;
@@ -63,9 +64,9 @@ impl World {
         let (new, key, life) = (self.draft(user), self.key(0), self.life());
         let offered = new.id;
         let outcome = life.sim_store.submit_once(new, key).wait();
-        let leaps = self.clock.leaps();
+        let sent = Used { user, key, leaps: self.clock.leaps() };
         self.truth(|truth| {
-            truth.books.heard_once(user, &key, offered, leaps, &outcome);
+            truth.books.heard_once(&sent, offered, &outcome);
             if let Ok(Once::New(job) | Once::Before(job)) = &outcome {
                 truth.counts.repeated_keys += u64::from(job.id != offered);
                 truth.accept(job.id);
@@ -120,16 +121,15 @@ impl World {
     fn accept(self: &Arc<Self>, life: &Arc<Life>, new: NewBatch) {
         let (id, user) = (new.id, new.user);
         let key = self.chance(2).then(|| self.key(BATCH_KEYS));
+        let sent = || key.map(|key| Used { user, key, leaps: self.clock.leaps() });
         let outcome = life.sim_store.write(&format!("accept {id}"), |store| {
-            let leaps = self.clock.leaps();
             self.truth(|truth| {
                 truth.is_mixed = true;
-                truth.books.send_batch(id, key.as_ref(), leaps);
+                truth.books.send_batch(id, sent().as_ref());
             });
             store.accept(new, key)
         });
-        let leaps = self.clock.leaps();
-        self.truth(|truth| truth.books.heard_batch(user, id, key.as_ref(), leaps, &outcome));
+        self.truth(|truth| truth.books.heard_batch(id, sent().as_ref(), &outcome));
         if outcome.is_err() {
             drop(life.sim_store.write("abandon", |store| store.abandon(id)));
         }

@@ -1,20 +1,22 @@
 //! What the outside knows of keys, batches, schedules and webhooks, and what must hold of them.
 
 use crate::acts::MARK;
+use crate::batches::KnownBatch;
 use crate::kit::{ANN, BOB};
 use crate::truth::{Known, Truth};
-use nanoclaw::domain::batch::{Batch, BatchStatus};
+use nanoclaw::domain::batch::Batch;
 use nanoclaw::domain::id::{BatchId, DeliveryId, JobId, ScheduleId, UserId};
 use nanoclaw::domain::idempotency::OnceKey;
-use nanoclaw::domain::job::{Job, JobStatus};
+use nanoclaw::domain::job::Job;
 use nanoclaw::domain::schedule::Schedule;
 use nanoclaw::domain::timing::Timing;
 use nanoclaw::domain::webhook::{Delivery, DeliveryState, Subject};
 use nanoclaw::ports::{
-    Batches, DeliveryQuery, JobQuery, LineOutcome, NewBatch, Once, Outbox, Schedules, Store, StoreError,
+    Batches, DeliveryQuery, JobQuery, NewBatch, Once, Outbox, Schedules, Store, StoreError,
 };
 use nanoclaw::store::RedbStore;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 
 /// More than any world has of anything.
 const ALL: usize = 100_000;
@@ -23,15 +25,24 @@ const ALL: usize = 100_000;
 #[derive(Debug, Default)]
 pub(crate) struct Books {
     keys: BTreeMap<(UserId, [u8; 32]), Key>,
-    batches: BTreeMap<BatchId, KnownBatch>,
-    touched: BTreeSet<BatchId>,
+    pub(crate) batches: BTreeMap<BatchId, KnownBatch>,
+    pub(crate) touched: BTreeSet<BatchId>,
     schedules: BTreeMap<ScheduleId, KnownSchedule>,
     /// Every delivery that was ever seen, by its subject: settled ones are forgotten after a month.
     deliveries: BTreeMap<(u8, u128), BTreeSet<DeliveryId>>,
     settled: BTreeSet<DeliveryId>,
     /// See [`crate::world::Flaw::LosesLine`].
     pub(crate) loses_a_line: bool,
-    wrong: Vec<String>,
+    pub(crate) wrong: Vec<String>,
+}
+
+/// A use of a key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Used {
+    pub(crate) user: UserId,
+    pub(crate) key: OnceKey,
+    /// Of the clock until then.
+    pub(crate) leaps: u64,
 }
 
 /// What is known of a key: what it was sent with, each with the leaps of the clock until then, and what came of it.
@@ -39,23 +50,6 @@ pub(crate) struct Books {
 struct Key {
     sent: Vec<(u128, u64)>,
     made: Option<(u128, u64, [u8; 32])>,
-}
-
-#[derive(Debug)]
-struct KnownBatch {
-    user: UserId,
-    lines: u32,
-    concurrency: u32,
-    is_hooked: bool,
-    /// Its acceptance has reached the store.
-    is_sent: bool,
-    is_accepted: bool,
-    has_ended: bool,
-    is_cancelled: bool,
-    /// Jobs that it had when its cancellation was acknowledged.
-    begun: usize,
-    /// Lines in the order in which they were seen to end.
-    ended: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -98,21 +92,13 @@ impl Key {
 }
 
 impl Books {
-    fn key(&mut self, user: UserId, key: &OnceKey) -> &mut Key {
-        self.keys.entry((user, key.key)).or_default()
+    fn key(&mut self, used: &Used) -> &mut Key {
+        self.keys.entry((used.user, used.key.key)).or_default()
     }
 
-    fn hear<T>(
-        &mut self,
-        user: UserId,
-        key: &OnceKey,
-        leaps: u64,
-        outcome: Result<(u128, bool), &StoreError>,
-        what: T,
-    ) where
-        T: std::fmt::Debug,
-    {
-        let book = self.key(user, key);
+    fn hear(&mut self, used: &Used, outcome: Result<(u128, bool), &StoreError>, what: &dyn Debug) {
+        let (leaps, key) = (used.leaps, used.key);
+        let book = self.key(used);
         let wrong = match outcome {
             Ok((made, is_new)) => book.hear(made, leaps, key.fingerprint, is_new),
             Err(StoreError::KeyReused) => book.refuse(leaps, key.fingerprint),
@@ -125,17 +111,15 @@ impl Books {
     }
 
     /// A job with a key reaches the store.
-    pub(crate) fn offer_once(&mut self, user: UserId, key: &OnceKey, job: JobId, leaps: u64) {
-        self.key(user, key).sent.push((u128::from_be_bytes(job.to_bytes()), leaps));
+    pub(crate) fn offer_once(&mut self, used: &Used, job: JobId) {
+        self.key(used).sent.push((u128::from_be_bytes(job.to_bytes()), used.leaps));
     }
 
     /// What its client was told.
     pub(crate) fn heard_once(
         &mut self,
-        user: UserId,
-        key: &OnceKey,
+        used: &Used,
         offered: JobId,
-        leaps: u64,
         outcome: &Result<Once<Job>, StoreError>,
     ) {
         let bits = |job: &Job| u128::from_be_bytes(job.id.to_bytes());
@@ -144,7 +128,7 @@ impl Books {
             Ok(Once::Before(job)) => Ok((bits(job), false)),
             Err(error) => Err(error),
         };
-        self.hear(user, key, leaps, made, (offered, outcome));
+        self.hear(used, made, &(offered, outcome));
     }
 
     /// Somebody begins to send a batch.
@@ -165,23 +149,21 @@ impl Books {
     }
 
     /// All of it is there, and its acceptance reaches the store.
-    pub(crate) fn send_batch(&mut self, batch: BatchId, key: Option<&OnceKey>, leaps: u64) {
+    pub(crate) fn send_batch(&mut self, batch: BatchId, used: Option<&Used>) {
         self.touched.insert(batch);
-        let Some(known) = self.batches.get_mut(&batch) else { return };
-        known.is_sent = true;
-        let user = known.user;
-        if let Some(key) = key {
-            self.key(user, key).sent.push((u128::from_be_bytes(batch.to_bytes()), leaps));
+        if let Some(known) = self.batches.get_mut(&batch) {
+            known.is_sent = true;
+        }
+        if let Some(used) = used {
+            self.key(used).sent.push((u128::from_be_bytes(batch.to_bytes()), used.leaps));
         }
     }
 
     /// What its client was told.
     pub(crate) fn heard_batch(
         &mut self,
-        user: UserId,
         batch: BatchId,
-        key: Option<&OnceKey>,
-        leaps: u64,
+        used: Option<&Used>,
         outcome: &Result<Once<Batch>, StoreError>,
     ) {
         let made = match outcome {
@@ -199,9 +181,9 @@ impl Books {
         if let Some(known) = self.batches.get_mut(&batch).filter(|_| has_other || refused) {
             known.is_sent = false;
         }
-        if let Some(key) = key {
+        if let Some(used) = used {
             let made = made.map(|(made, is_new)| (u128::from_be_bytes(made.to_bytes()), is_new));
-            self.hear(user, key, leaps, made, (batch, outcome));
+            self.hear(used, made, &(batch, outcome));
         }
     }
 
@@ -257,7 +239,7 @@ impl Books {
 }
 
 /// All jobs of both users, as a client may list them.
-fn list(store: &RedbStore) -> Option<Vec<Job>> {
+pub(crate) fn list(store: &RedbStore) -> Option<Vec<Job>> {
     let mut jobs = Vec::new();
     for user in [ANN, BOB] {
         jobs.extend(store.jobs(&JobQuery { user, status: None, before: None, limit: ALL }).ok()?.jobs);
@@ -287,29 +269,6 @@ impl Truth {
         }
     }
 
-    /// A cancellation reaches the store: jobs of the batch may end by it at any time.
-    pub(crate) fn doubt_batch(&mut self, batch: BatchId) {
-        self.books.touched.insert(batch);
-        let jobs: Vec<_> =
-            self.jobs.iter().filter(|(_, known)| known.batch == Some(batch)).map(|(id, _)| *id).collect();
-        jobs.into_iter().for_each(|job| self.doubt(job));
-    }
-
-    /// Its cancellation is acknowledged: nothing of it begins any more.
-    pub(crate) fn cancelled_batch(&mut self, row: &Batch, store: &RedbStore) {
-        if row.status == BatchStatus::InProgress {
-            self.blame(format!("a batch goes on after its cancellation: {row:?}"));
-        }
-        let Some(jobs) = list(store) else { return };
-        let begun = jobs.iter().filter(|job| job.batch.is_some_and(|line| line.batch == row.id)).count();
-        if let Some(known) = self.books.batches.get_mut(&row.id) {
-            known.is_cancelled = row.status != BatchStatus::Completed;
-            if known.is_cancelled {
-                known.begun = known.begun.min(begun);
-            }
-        }
-    }
-
     /// Holds the books against the store.
     pub(crate) fn check_books(&mut self, store: &RedbStore) {
         let Some(jobs) = list(store) else { return };
@@ -330,20 +289,6 @@ impl Truth {
         self.violations.append(&mut self.books.wrong);
     }
 
-    /// Holds those batches against the store of which something has changed.
-    pub(crate) fn check_touched_batches(&mut self, store: &RedbStore) {
-        for batch in std::mem::take(&mut self.books.touched) {
-            self.check_batch(store, batch);
-        }
-        self.violations.append(&mut self.books.wrong);
-    }
-
-    /// A line has ended, or goes on.
-    pub(crate) fn touch_batch_of(&mut self, job: JobId) {
-        let batch = self.jobs.get(&job).and_then(|known| known.batch);
-        self.books.touched.extend(batch);
-    }
-
     fn check_keys(&mut self, store: &RedbStore, jobs: &[Job]) {
         let mut there: BTreeSet<u128> =
             jobs.iter().map(|job| u128::from_be_bytes(job.id.to_bytes())).collect();
@@ -360,84 +305,6 @@ impl Truth {
                 self.violations.push(format!("key {} of {user:?} {wrong}: {key:?}", name[0]));
             }
         }
-    }
-
-    /// What holds of a batch at any time.
-    fn check_batch(&mut self, store: &RedbStore, batch: BatchId) {
-        let retries = self.retries_of(batch);
-        let Some(known) = self.books.batches.get_mut(&batch) else { return };
-        let (Ok(row), user) = (store.batch(known.user, batch), known.user) else { return };
-        let Some(row) = row else {
-            if known.is_accepted || known.has_ended {
-                self.blame(format!("{batch} of {user:?} is lost"));
-            }
-            return;
-        };
-        let mut wrong = Vec::new();
-        let (counts, is_over) = (row.counts, row.status.is_terminal());
-        if !known.is_sent {
-            wrong.push("was never to be accepted");
-        }
-        if counts.total != known.lines || counts.completed + counts.failed > counts.total {
-            wrong.push("counts wrong");
-        }
-        if is_over != (counts.open() == 0) || is_over != row.finished_at_ms.is_some() {
-            wrong.push("has ended with open lines, or has not without");
-        }
-        if known.has_ended && !is_over && retries == 0 {
-            wrong.push("goes on after its end");
-        }
-        known.has_ended = is_over;
-        if known.is_cancelled && matches!(row.status, BatchStatus::InProgress | BatchStatus::Completed) {
-            wrong.push("was cancelled");
-        }
-        wrong.extend(known.check_ended(store, &row, self.books.loses_a_line));
-        for what in wrong {
-            self.violations.push(format!("{batch} {what}: {row:?} {:?}", self.books.batches.get(&batch)));
-        }
-    }
-
-    /// What holds of a batch and all jobs there are.
-    fn check_lines(&mut self, store: &RedbStore, batch: BatchId, jobs: &[Job]) {
-        let retries = self.retries_of(batch);
-        let own: Vec<_> =
-            jobs.iter().filter(|job| job.batch.is_some_and(|line| line.batch == batch)).collect();
-        let Some(known) = self.books.batches.get(&batch) else { return };
-        let Ok(Some(row)) = store.batch(known.user, batch) else {
-            if !own.is_empty() {
-                self.blame(format!("{batch} is not accepted and runs: {own:?}"));
-            }
-            return;
-        };
-        let mut wrong = Vec::new();
-        let lines: BTreeSet<_> = own.iter().filter_map(|job| job.batch.map(|line| line.line)).collect();
-        if lines.len() != own.len() || own.len() > known.lines as usize {
-            wrong.push("has a line with two jobs");
-        }
-        if own.len() > known.begun {
-            wrong.push("has begun a line after its cancellation");
-        }
-        let active = own.iter().filter(|job| !job.status.is_terminal()).count();
-        if active as u64 > u64::from(known.concurrency) + retries {
-            wrong.push("runs more at once than it may");
-        }
-        let count = |status| own.iter().filter(|job| job.status == status).count() as u64;
-        let cut =
-            if row.status == BatchStatus::InProgress { 0 } else { u64::from(known.lines) - own.len() as u64 };
-        let failed = count(JobStatus::Failed) + count(JobStatus::Cancelled) + cut;
-        if u64::from(row.counts.completed) != count(JobStatus::Succeeded)
-            || u64::from(row.counts.failed) != failed
-        {
-            wrong.push("counts other ends than its jobs have");
-        }
-        let results = store.results(batch, 0, known.lines).map_or(Vec::new(), |page| page.results);
-        let is_complete = results.iter().map(|result| result.line).eq(0..known.lines)
-            && results.iter().all(|result| result.custom_id == format!("line-{}", result.line));
-        if row.status.is_terminal() && !is_complete {
-            wrong.push("has ended without all results");
-        }
-        let wrong: Vec<_> = wrong.iter().map(|what| format!("{batch} {what}: {row:?} {own:#?}")).collect();
-        self.violations.extend(wrong);
     }
 
     /// Each end is told once, and nothing else is.
@@ -491,51 +358,10 @@ impl Truth {
         }
         self.violations.extend(wrong);
     }
-
-    /// Every batch that there is has ended.
-    pub(crate) fn check_batches_ended(&mut self, store: &RedbStore) {
-        let mut wrong = Vec::new();
-        for (id, known) in &self.books.batches {
-            let Ok(Some(row)) = store.batch(known.user, *id) else { continue };
-            self.counts.batches += 1;
-            self.counts.lines += u64::from(row.counts.total);
-            if !row.status.is_terminal() {
-                wrong.push(format!("{id} never ends: {row:?}"));
-            }
-        }
-        self.violations.extend(wrong);
-    }
-
-    fn retries_of(&self, batch: BatchId) -> u64 {
-        self.jobs.values().filter(|known| known.batch == Some(batch)).map(|known| known.retries).sum()
-    }
 }
 
 /// Apart from the numbers of jobs.
 const BATCH_BIT: u128 = 1 << 127;
-
-impl KnownBatch {
-    /// Lines in the order of their ends: each once, without a gap, and what was seen stays where it was.
-    fn check_ended(&mut self, store: &RedbStore, row: &Batch, loses_one: bool) -> Option<&'static str> {
-        let mut page = store.ended(row.id, 0, self.lines).ok()?;
-        if loses_one {
-            page.results.pop();
-        }
-        let all: BTreeSet<_> = page.results.iter().map(|result| result.line).collect();
-        if all.len() != page.results.len() {
-            return Some("tells an end twice");
-        }
-        if page.is_last != row.status.is_terminal() || (page.is_last && all.len() != self.lines as usize) {
-            return Some("has an order of ends that is not whole");
-        }
-        let has_job = |outcome: &LineOutcome| !matches!(outcome, LineOutcome::NeverBegan);
-        let ended: Vec<_> =
-            page.results.iter().filter(|result| has_job(&result.outcome)).map(|result| result.line).collect();
-        let is_kept = ended.starts_with(&self.ended);
-        self.ended = ended;
-        if is_kept { None } else { Some("has changed the order of its ends") }
-    }
-}
 
 impl KnownSchedule {
     fn check(&mut self, now: &Schedule, made: u64) -> Option<String> {

@@ -1,6 +1,7 @@
 //! The store as one process of the world sees it: every operation is a point where something may happen, a dead process
 //! gets no answer, what is acknowledged goes into the ledger; and the flaws that the simulation has to catch.
 
+use crate::books::Used;
 use crate::fate::Doom;
 use crate::world::{Flaw, World};
 use nanoclaw::domain::event::{Event, Numbered, Record};
@@ -131,7 +132,7 @@ impl Store for SimStore {
             let (now_ms, leaps) = (self.world.clock.now_ms(), self.world.clock.leaps());
             let lives = self.world.truth(|truth| {
                 truth.offer(&job, now_ms);
-                truth.books.offer_once(job.user, &key, job.id, leaps);
+                truth.books.offer_once(&Used { user: job.user, key, leaps }, job.id);
                 truth.counts.crashes + truth.counts.restarts
             });
             let mut key = key;

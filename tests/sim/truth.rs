@@ -10,12 +10,8 @@ use nanoclaw::ports::{Lease, NewJob, StopFlag, Store};
 use nanoclaw::store::RedbStore;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often one user may be served while another one waits, jobs of the other that left their place in line aside.
-const FAIR_BOUND: u64 = 2;
 /// Crashes in a row that make a job poison.
 const POISON_CRASHES: u64 = 3;
-/// Waiting that counts as much as one priority, as the limits have it.
-const AGEING_MS: u64 = 60_000;
 
 /// The ledger.
 #[derive(Debug, Default)]
@@ -24,7 +20,7 @@ pub(crate) struct Truth {
     /// By call: how often it had its effect, over all lives.
     runs: BTreeMap<(JobId, String), u64>,
     /// By priority, who waits and who is served.
-    passed: BTreeMap<(u8, UserId, UserId), u64>,
+    pub(crate) passed: BTreeMap<(u8, UserId, UserId), u64>,
     /// Crashes with a claim under way: nobody knows of which job.
     dark_crashes: u64,
     /// Keys, batches, schedules and webhooks.
@@ -81,39 +77,40 @@ impl Counts {
 
 /// What is known of one job.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
 pub(crate) struct Known {
     /// In order of acceptance.
-    number: usize,
+    pub(crate) number: usize,
     pub(crate) user: UserId,
-    conversation: Option<String>,
-    priority: u8,
+    pub(crate) conversation: Option<String>,
+    pub(crate) priority: u8,
     /// Ready from its acceptance on: no conversation, no time to wait for.
-    is_plain: bool,
+    pub(crate) is_plain: bool,
     /// When it reached the store, unix milliseconds.
-    since_ms: u64,
+    pub(crate) since_ms: u64,
     /// Not before this time it may run again.
-    not_before_ms: Option<u64>,
-    max_attempts: u32,
+    pub(crate) not_before_ms: Option<u64>,
+    pub(crate) max_attempts: u32,
     pub(crate) is_hooked: bool,
     pub(crate) batch: Option<BatchId>,
     /// Retries that reached the store, and those of which its client was told.
     pub(crate) retries: u64,
-    sure_retries: u64,
+    pub(crate) sure_retries: u64,
     /// A retry of which nobody knows what became.
-    may_go_on: bool,
-    is_accepted: bool,
+    pub(crate) may_go_on: bool,
+    pub(crate) is_accepted: bool,
     /// Its end was acknowledged or seen.
     pub(crate) has_ended: bool,
     /// So was that it failed, when it was last looked at.
     pub(crate) has_failed: bool,
-    was_poison: bool,
+    pub(crate) was_poison: bool,
     pub(crate) seen: Vec<Numbered>,
-    epoch: u64,
-    claims: u64,
+    pub(crate) epoch: u64,
+    pub(crate) claims: u64,
     /// The flag of the lease that somebody holds.
-    lease: Option<StopFlag>,
-    sure_crashes: u64,
-    possible_crashes: u64,
+    pub(crate) lease: Option<StopFlag>,
+    pub(crate) sure_crashes: u64,
+    pub(crate) possible_crashes: u64,
 }
 
 impl Truth {
@@ -238,91 +235,6 @@ impl Truth {
     pub(crate) fn may_make(&self, job: &Job) -> bool {
         let is_line = job.batch.is_some_and(|line| self.books.may_run(line.batch));
         is_line || self.books.may_fire(job)
-    }
-
-    /// Jobs of one conversation run one after the other, in order of acceptance.
-    fn check_turn(&mut self, store: &RedbStore, job: &Job) {
-        let Some(name) = job.conversation_id.as_ref().map(|name| name.as_str().to_owned()) else { return };
-        let Some(number) = self.jobs.get(&job.id).map(|known| known.number) else { return };
-        let is_earlier = |known: &Known| {
-            known.number < number && known.user == job.user && known.conversation.as_ref() == Some(&name)
-        };
-        let earlier = self.jobs.iter().filter(|(_, known)| is_earlier(known));
-        let late: Vec<_> = earlier
-            .filter_map(|(id, known)| store.job(known.user, *id).ok().flatten())
-            .filter(|row| !row.status.is_terminal())
-            .map(|row| format!("{} runs before {} of its conversation has ended", job.id, row.id))
-            .collect();
-        self.violations.extend(late);
-    }
-
-    /// Lower priorities first, less what has been waited for: nothing runs before a lower one without its having waited
-    /// for that, and nothing keeps waiting that has.
-    fn check_rank(&mut self, job: &Job, now_ms: u64) {
-        let level = u64::from(job.priority.level());
-        let Some(known) = self.jobs.get(&job.id).filter(|known| known.is_plain) else { return };
-        let rank = level * AGEING_MS + known.since_ms.min(now_ms);
-        let before = |other: &&Known| {
-            other.waits()
-                && u64::from(other.priority) * AGEING_MS + now_ms < rank
-                && other.priority < job.priority.level()
-        };
-        if let Some(other) = self.jobs.values().find(before) {
-            let what = format!("{} of priority {level} runs before one of {}", job.id, other.priority);
-            self.violations.push(what);
-        }
-        // Only where nobody may stand before it at its own level, and where every place is as old as it seems.
-        let is_quiet =
-            self.counts.crashes + self.counts.restarts + self.counts.troubles == 0 && !self.is_mixed;
-        let is_alone = |other: &Known| {
-            self.jobs
-                .values()
-                .filter(|k| k.priority == other.priority && !k.has_ended && k.claims == 0)
-                .count()
-                == 1
-        };
-        let passed_over = |other: &&Known| {
-            let its_rank = u64::from(other.priority) * AGEING_MS + other.since_ms.min(now_ms);
-            other.waits() && other.priority != job.priority.level() && its_rank < rank && is_alone(other)
-        };
-        if let Some(other) = self.jobs.values().filter(|_| is_quiet).find(passed_over) {
-            let what = format!("{} of priority {level} runs before one that has waited: {other:?}", job.id);
-            self.violations.push(what);
-        }
-    }
-
-    /// Inside a priority, users take turns.
-    fn check_fairness(&mut self, job: &Job) {
-        if self.is_mixed {
-            return;
-        }
-        let (level, user) = (job.priority.level(), job.user);
-        let waits = |known: &&Known| known.waits();
-        let waiting: BTreeSet<UserId> =
-            self.jobs.values().filter(waits).filter(|k| k.priority == level).map(|k| k.user).collect();
-        self.passed
-            .retain(|(at, waiter, _), _| *at != level || (*waiter != user && waiting.contains(waiter)));
-        for waiter in waiting.into_iter().filter(|waiter| *waiter != user) {
-            let gone = self.jobs.values().filter(|k| {
-                k.user == waiter && k.priority == level && k.claims == 0 && (k.has_ended || !k.is_accepted)
-            });
-            let bound = FAIR_BOUND + gone.count() as u64;
-            let passed = self.passed.entry((level, waiter, user)).or_default();
-            *passed += 1;
-            if *passed > bound {
-                let what = format!("{user:?} was served {passed} times while {waiter:?} waited ({})", job.id);
-                self.violations.push(what);
-            }
-        }
-    }
-
-    /// A claim found nothing: so nothing may wait.
-    pub(crate) fn found_nothing(&mut self) {
-        let idle = self.jobs.values().find(|known| known.waits());
-        if let Some(known) = idle {
-            let what = format!("nothing to claim, and yet there is {known:?}");
-            self.violations.push(what);
-        }
     }
 
     /// The lease is being given back or ended; whether that succeeds, nobody knows yet.
@@ -511,7 +423,7 @@ impl Known {
     }
 
     /// Stands in the queue since it was accepted.
-    fn waits(&self) -> bool {
+    pub(crate) fn waits(&self) -> bool {
         self.is_plain && self.is_accepted && !self.has_ended && self.claims == 0
     }
 

@@ -24,7 +24,7 @@ struct Workload {
     ledger: Arc<Mutex<Ledger>>,
     dice: Dice,
     jobs: Vec<JobId>,
-    batches: u128,
+    batches: u64,
     leases: Vec<(Lease, u64)>,
 }
 
@@ -229,7 +229,7 @@ impl Workload {
     fn batch(&mut self) {
         self.batches += 1;
         let (batch, count) =
-            (BatchId::from_bits(self.batches), 2 + u32::try_from(self.dice.below(5)).unwrap());
+            (BatchId::from_bits(u128::from(self.batches)), 2 + u32::try_from(self.dice.below(5)).unwrap());
         let hook = self.hook();
         let line = |number: u32| {
             let mut spec = job(u128::from(number), ANN).spec;
@@ -238,7 +238,9 @@ impl Workload {
         };
         let filled = [(0, 1), (1, count)]
             .map(|(first, until)| self.store.fill(batch, first, (first..until).map(line).collect()));
-        filled.into_iter().for_each(|ticket| ticket.wait().unwrap());
+        for ticket in filled {
+            ticket.wait().unwrap();
+        }
         if self.dice.below(4) == 0 {
             return;
         }
@@ -253,7 +255,7 @@ impl Workload {
         drop(self.store.accept(new, None).wait().unwrap());
         self.ledger.lock().unwrap().accepted(batch, count);
         if self.dice.below(3) == 0 {
-            let other = BatchId::from_bits(1 + u128::from(self.dice.below(self.batches as u64)));
+            let other = BatchId::from_bits(u128::from(1 + self.dice.below(self.batches)));
             self.store.cancel_batch(ANN, other).wait().unwrap();
         }
     }
