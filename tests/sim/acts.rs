@@ -59,7 +59,8 @@ impl World {
         OnceKey { key: [name; 32], fingerprint: [u8::from(self.chance(8)); 32] }
     }
 
-    fn submit_once(self: &Arc<Self>) {
+    /// Submits a job with one of few keys.
+    pub(crate) fn submit_once(self: &Arc<Self>) {
         let user = self.someone();
         let (new, key, life) = (self.draft(user), self.key(0), self.life());
         let offered = new.id;

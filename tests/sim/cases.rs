@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Seeds that CI runs.
 const SEEDS: u64 = 2_000;
 /// Seeds that catch a flaw before it counts as caught.
-const ENOUGH: u64 = 5;
+const ENOUGH: u64 = 2;
 /// Worlds at a time.
 const THREADS: u64 = 2;
 /// A world nests: workers in tools in workers.

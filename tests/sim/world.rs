@@ -21,8 +21,8 @@ const STEPS: u64 = 11;
 const MAX_DEPTH: usize = 3;
 /// Ticks within which everything must have ended once the world is in peace.
 const PATIENCE: u32 = 600;
-/// Failed jobs that are tried again once a world is in peace.
-const RETRIES: u64 = 2;
+/// Failed jobs that are tried again, and keys that are used again, once a world is in peace.
+const LAST_ACTS: u64 = 2;
 const HOUR_MS: u64 = 3_600_000;
 const YEAR_MS: i64 = 365 * 24 * 3_600_000;
 
@@ -166,7 +166,10 @@ impl World {
             if tick == Some(Tick::Idle) {
                 quiet += 1;
                 if quiet == 1 {
-                    (0..RETRIES).for_each(|_| self.retry());
+                    for _ in 0..LAST_ACTS {
+                        self.retry();
+                        self.submit_once();
+                    }
                     self.life().keep_time();
                 }
                 // By then every delayed job is due.
