@@ -179,8 +179,11 @@ impl World {
         });
     }
 
-    /// Somebody still wants something after the last fault.
+    /// Somebody still wants something after the last fault; not in worlds that are about one job.
     fn last_acts(self: &Arc<Self>) {
+        if self.end_at.load(Ordering::SeqCst) != u64::MAX {
+            return;
+        }
         for _ in 0..LAST_ACTS {
             self.retry();
             if self.chance(3) {
