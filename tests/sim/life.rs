@@ -3,17 +3,19 @@
 use crate::disk::{Disk, Fate, Syncs};
 use crate::fate::{Doom, End};
 use crate::model::SimModel;
+use crate::schedules::SimSchedules;
 use crate::store::SimStore;
 use crate::tools::SimTools;
 use crate::world::{Flaw, World};
 use nanoclaw::domain::limits::Limits;
+use nanoclaw::engine::timekeeper::{TimePorts, Timekeeper};
 use nanoclaw::engine::worker::{Held, Tick, Worker};
 use nanoclaw::engine::{Backoff, DriveLimits, Ports};
-use nanoclaw::ports::{Clock, Entropy, Model, StopFlag, Store, Toolbox};
-use nanoclaw::store::RedbStore;
-use nanoclaw::store::options::StoreOptions;
+use nanoclaw::ports::{Clock, Entropy, Model, Schedules, StopFlag, Store, Toolbox};
+use nanoclaw::store::options::{RetentionOptions, StoreOptions};
+use nanoclaw::store::{Keep, RedbStore};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 const WORKERS: usize = 3;
 const LIMITS: DriveLimits =
@@ -21,6 +23,9 @@ const LIMITS: DriveLimits =
 /// In one world of so many, deltas linger and merge; in the others every write is waited for, so that one seed is one
 /// course of events.
 const LINGERING: u64 = 8;
+
+/// Longer than any world lives without a leap of its clock.
+const KEYS_KEPT_S: u64 = 30 * 24 * 3_600;
 
 /// A process with its disk.
 pub(crate) struct Life {
@@ -33,6 +38,7 @@ pub(crate) struct Life {
     pub(crate) draining: StopFlag,
     pub(crate) held: Held,
     workers: Vec<(Worker, AtomicBool)>,
+    keeper: Mutex<Timekeeper>,
 }
 
 struct NoJitter;
@@ -40,6 +46,15 @@ struct NoJitter;
 impl Entropy for NoJitter {
     fn random(&self) -> u128 {
         0
+    }
+}
+
+/// So that ids of several lives differ.
+struct SimEntropy(Arc<World>);
+
+impl Entropy for SimEntropy {
+    fn random(&self) -> u128 {
+        u128::from(self.0.roll(u64::MAX))
     }
 }
 
@@ -107,15 +122,37 @@ impl Life {
             clock: Arc::clone(&world.clock) as Arc<dyn Clock>,
             entropy: Arc::new(NoJitter),
         };
+        let keeper = Timekeeper::new(TimePorts {
+            schedules: Arc::new(SimSchedules::new(world, &sim_store)) as Arc<dyn Schedules>,
+            clock: Arc::clone(&world.clock) as Arc<dyn Clock>,
+            entropy: Arc::new(SimEntropy(Arc::clone(world))),
+        });
         let (draining, held) = (StopFlag::default(), Held::default());
         let worker = || Worker::new(ports.clone(), LIMITS, draining.clone(), held.clone());
         let workers = (0..WORKERS).map(|_| (worker(), AtomicBool::new(false))).collect();
-        Ok(Arc::new(Self { disk, doom, store, sim_store, draining, held, workers }))
+        Ok(Arc::new(Self {
+            disk,
+            doom,
+            store,
+            sim_store,
+            draining,
+            held,
+            workers,
+            keeper: Mutex::new(keeper),
+        }))
     }
 
     /// The process ends now.
     pub(crate) fn end(&self, end: End) {
         self.doom.end(&self.disk, end);
+    }
+
+    /// The timekeeper looks at the clock, unless it is about to.
+    pub(crate) fn keep_time(&self) {
+        let Ok(mut keeper) = self.keeper.try_lock() else { return };
+        if self.draining.raised().is_none() && !self.doom.is_dead() {
+            drop(keeper.tick());
+        }
     }
 
     /// A free worker ticks; `None` when all are busy or the server stops.
@@ -138,9 +175,12 @@ fn disk(world: &World, image: Vec<u8>, doom: &Arc<Doom>) -> Disk {
 
 fn open(world: &World, disk: &Disk) -> Result<Arc<RedbStore>, nanoclaw::store::OpenError> {
     let linger_ms = u64::from(world.lingers());
-    let options = StoreOptions { settle_ms: 3_600_000, linger_ms, ..StoreOptions::default() };
+    // Nothing is folded: what a reader saw stays as it was.
+    let retention = RetentionOptions { deltas: Keep::Forever, ..RetentionOptions::default() };
+    let options = StoreOptions { settle_ms: 3_600_000, linger_ms, retention, ..StoreOptions::default() };
     let (disk, clock) = (disk.clone(), Arc::clone(&world.clock) as Arc<dyn Clock>);
-    RedbStore::open_with_backend(move || disk.clone(), &options, &Limits::default(), clock)
+    let limits = Limits { idempotency_s: KEYS_KEPT_S, ..Limits::default() };
+    RedbStore::open_with_backend(move || disk.clone(), &options, &limits, clock)
 }
 
 impl World {

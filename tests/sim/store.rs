@@ -1,6 +1,7 @@
 //! The store as one process of the world sees it: every operation is a point where something may happen, a dead process
 //! gets no answer, what is acknowledged goes into the ledger; and the flaws that the simulation has to catch.
 
+use crate::books::Used;
 use crate::fate::Doom;
 use crate::world::{Flaw, World};
 use nanoclaw::domain::event::{Event, Numbered, Record};
@@ -9,8 +10,8 @@ use nanoclaw::domain::idempotency::OnceKey;
 use nanoclaw::domain::job::{Ending, Job};
 use nanoclaw::domain::message::Message;
 use nanoclaw::ports::{
-    EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Once, StopFlag, Store, StoreError, Ticket,
-    Urgency,
+    Clock, EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Once, StopFlag, Store, StoreError,
+    Ticket, Urgency,
 };
 use nanoclaw::store::RedbStore;
 use std::collections::BTreeMap;
@@ -31,7 +32,8 @@ pub(crate) struct SimStore {
     early_ends: Mutex<BTreeMap<JobId, Event>>,
 }
 
-fn resolved<T>(result: Result<T, StoreError>) -> Ticket<T> {
+/// A ticket that has its outcome.
+pub(crate) fn resolved<T>(result: Result<T, StoreError>) -> Ticket<T> {
     let (caller, ticket) = Ticket::new();
     drop(caller.send(result));
     ticket
@@ -58,7 +60,12 @@ impl SimStore {
         if self.doom.is_dead() { Err(StoreError::Closed) } else { Ok(()) }
     }
 
-    fn write<T>(&self, what: &str, send: impl FnOnce(&RedbStore) -> Ticket<T>) -> Result<T, StoreError> {
+    /// A write as one process sends it.
+    pub(crate) fn write<T>(
+        &self,
+        what: &str,
+        send: impl FnOnce(&RedbStore) -> Ticket<T>,
+    ) -> Result<T, StoreError> {
         self.world.point();
         self.world.at_write();
         self.catch_up();
@@ -73,13 +80,25 @@ impl SimStore {
         result
     }
 
-    fn read<T>(&self, read: impl FnOnce(&RedbStore) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    /// A read that may fail.
+    pub(crate) fn read<T>(
+        &self,
+        read: impl FnOnce(&RedbStore) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         self.catch_up();
         self.alive()?;
         if !self.world.is_calm() && self.world.chance(60) {
             return Err(StoreError::Io("a sector that cannot be read".to_owned()));
         }
         read(&self.inner)
+    }
+
+    /// The job as a store would keep it that forgets who wants to be told.
+    fn flawed(&self, mut job: NewJob) -> NewJob {
+        if self.world.flaw == Flaw::LosesMail {
+            job.spec.webhook_url = None;
+        }
+        job
     }
 
     fn catch_up(&self) {
@@ -102,22 +121,38 @@ impl SimStore {
 impl Store for SimStore {
     fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>> {
         resolved(self.write("submit", |store| {
-            self.world.truth(|truth| jobs.iter().for_each(|job| truth.offer(job)));
-            store.submit(jobs)
+            let now_ms = self.world.clock.now_ms();
+            self.world.truth(|truth| jobs.iter().for_each(|job| truth.offer(job, now_ms)));
+            store.submit(jobs.into_iter().map(|job| self.flawed(job)).collect())
         }))
     }
 
     fn submit_once(&self, job: NewJob, key: OnceKey) -> Ticket<Once<Job>> {
         resolved(self.write("submit once", |store| {
-            self.world.truth(|truth| truth.offer(&job));
-            store.submit_once(job, key)
+            let (now_ms, leaps) = (self.world.clock.now_ms(), self.world.clock.leaps());
+            let lives = self.world.truth(|truth| {
+                truth.offer(&job, now_ms);
+                truth.books.offer_once(&Used { user: job.user, key, leaps }, job.id);
+                truth.counts.crashes + truth.counts.restarts
+            });
+            let mut key = key;
+            if self.world.flaw == Flaw::ForgetsKeys {
+                key.key[31] = u8::try_from(lives % 256).unwrap();
+            }
+            store.submit_once(self.flawed(job), key)
         }))
     }
 
     fn postpone(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
         self.world.truth(|truth| truth.lets_go(fence.job));
-        let result =
-            self.write(&format!("postpone {}", fence.job), |store| store.postpone(fence, reason, delay_ms));
+        let mut until_ms = 0;
+        let result = self.write(&format!("postpone {}", fence.job), |store| {
+            until_ms = self.world.clock.now_ms() + delay_ms;
+            store.postpone(fence, reason, if self.world.flaw == Flaw::Hasty { 0 } else { delay_ms })
+        });
+        if result.is_ok() {
+            self.world.truth(|truth| truth.postponed(fence.job, until_ms));
+        }
         self.leave(fence, result, false)
     }
 
@@ -126,13 +161,17 @@ impl Store for SimStore {
     }
 
     fn retry(&self, user: UserId, job: JobId) -> Ticket<Option<Job>> {
-        resolved(self.write(&format!("retry {job}"), |store| store.retry(user, job)))
+        resolved(self.write(&format!("retry {job}"), |store| {
+            self.world.truth(|truth| truth.retries(job));
+            store.retry(user, job)
+        }))
     }
 
     fn claim(&self, max: usize) -> Ticket<Vec<Lease>> {
         let mut was_sent = false;
         let result = self.write("claim", |store| {
             was_sent = true;
+            self.world.truth(|truth| truth.claims_at(self.world.clock.now_ms()));
             store.claim(max)
         });
         match &result {
@@ -140,7 +179,7 @@ impl Store for SimStore {
                 self.world
                     .tell(|| format!("leases {:?}", leases.iter().map(|l| l.job.id).collect::<Vec<_>>()));
                 for lease in leases {
-                    truth.claimed(&self.inner, lease);
+                    truth.claimed(&self.inner, lease, self.world.clock.now_ms());
                 }
             }),
             Err(_) => drop(self.lost_claims.fetch_or(was_sent, Ordering::SeqCst)),

@@ -1,16 +1,15 @@
 //! What the outside knows, over all lives of the server, and what must hold of it. A broken rule is kept as a text:
 //! a worker catches panics.
 
-use nanoclaw::domain::event::{FailureCode, Numbered};
-use nanoclaw::domain::id::{JobId, UserId};
-use nanoclaw::domain::job::{Job, JobStatus};
+use crate::books::Books;
+use nanoclaw::domain::event::{Event, FailureCode, Numbered, Phase};
+use nanoclaw::domain::id::{BatchId, JobId, UserId};
+use nanoclaw::domain::job::{Job, JobSpec, JobStatus};
 use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::ports::{Lease, NewJob, StopFlag, Store};
 use nanoclaw::store::RedbStore;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often one user may be served while another one waits, jobs of the other that left their place in line aside.
-const FAIR_BOUND: u64 = 2;
 /// Crashes in a row that make a job poison.
 const POISON_CRASHES: u64 = 3;
 
@@ -21,9 +20,15 @@ pub(crate) struct Truth {
     /// By call: how often it had its effect, over all lives.
     runs: BTreeMap<(JobId, String), u64>,
     /// By priority, who waits and who is served.
-    passed: BTreeMap<(u8, UserId, UserId), u64>,
+    pub(crate) passed: BTreeMap<(u8, UserId, UserId), u64>,
     /// Crashes with a claim under way: nobody knows of which job.
     dark_crashes: u64,
+    /// Keys, batches, schedules and webhooks.
+    pub(crate) books: Books,
+    /// Something may take turns in the queue without a submission: retries, lines, occurrences.
+    pub(crate) is_mixed: bool,
+    /// Places in line that were given out.
+    numbers: usize,
     pub(crate) violations: Vec<String>,
     pub(crate) touched: BTreeSet<JobId>,
     pub(crate) counts: Counts,
@@ -40,6 +45,13 @@ pub(crate) struct Counts {
     pub(crate) poisoned: u64,
     pub(crate) cancelled: u64,
     pub(crate) nested: u64,
+    pub(crate) postponed: u64,
+    pub(crate) retried: u64,
+    pub(crate) repeated_keys: u64,
+    pub(crate) batches: u64,
+    pub(crate) lines: u64,
+    pub(crate) occurrences: u64,
+    pub(crate) reports: u64,
 }
 
 impl Counts {
@@ -53,29 +65,52 @@ impl Counts {
         self.poisoned += other.poisoned;
         self.cancelled += other.cancelled;
         self.nested += other.nested;
+        self.postponed += other.postponed;
+        self.retried += other.retried;
+        self.repeated_keys += other.repeated_keys;
+        self.batches += other.batches;
+        self.lines += other.lines;
+        self.occurrences += other.occurrences;
+        self.reports += other.reports;
     }
 }
 
 /// What is known of one job.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
 pub(crate) struct Known {
     /// In order of acceptance.
-    number: usize,
+    pub(crate) number: usize,
     pub(crate) user: UserId,
-    conversation: Option<String>,
-    priority: u8,
+    pub(crate) conversation: Option<String>,
+    pub(crate) priority: u8,
     /// Ready from its acceptance on: no conversation, no time to wait for.
-    is_plain: bool,
-    is_accepted: bool,
+    pub(crate) is_plain: bool,
+    /// When it reached the store, unix milliseconds.
+    pub(crate) since_ms: u64,
+    /// Not before this time it may run again.
+    pub(crate) not_before_ms: Option<u64>,
+    pub(crate) max_attempts: u32,
+    pub(crate) is_hooked: bool,
+    pub(crate) batch: Option<BatchId>,
+    /// Retries that reached the store, and those of which its client was told.
+    pub(crate) retries: u64,
+    pub(crate) sure_retries: u64,
+    /// A retry of which nobody knows what became.
+    pub(crate) may_go_on: bool,
+    pub(crate) is_accepted: bool,
     /// Its end was acknowledged or seen.
     pub(crate) has_ended: bool,
+    /// So was that it failed, when it was last looked at.
+    pub(crate) has_failed: bool,
+    pub(crate) was_poison: bool,
     pub(crate) seen: Vec<Numbered>,
-    epoch: u64,
-    claims: u64,
+    pub(crate) epoch: u64,
+    pub(crate) claims: u64,
     /// The flag of the lease that somebody holds.
-    lease: Option<StopFlag>,
-    sure_crashes: u64,
-    possible_crashes: u64,
+    pub(crate) lease: Option<StopFlag>,
+    pub(crate) sure_crashes: u64,
+    pub(crate) possible_crashes: u64,
 }
 
 impl Truth {
@@ -84,24 +119,60 @@ impl Truth {
     }
 
     /// A job reaches the store: from now on it may exist, behind all that reached it before.
-    pub(crate) fn offer(&mut self, new: &NewJob) {
-        let spec = &new.spec;
-        let known = Known {
-            number: self.jobs.len(),
-            user: new.user,
-            conversation: spec.conversation_id.as_ref().map(|name| name.as_str().to_owned()),
-            priority: spec.priority.level(),
-            is_plain: spec.conversation_id.is_none() && spec.run_at_ms.is_none(),
-            is_accepted: false,
-            has_ended: false,
-            seen: Vec::new(),
-            epoch: 0,
-            claims: 0,
-            lease: None,
-            sure_crashes: 0,
-            possible_crashes: 0,
-        };
+    pub(crate) fn offer(&mut self, new: &NewJob, now_ms: u64) {
+        let mut known = Known::new(self.next_number(), new.user, now_ms);
+        known.take(&new.spec);
         self.jobs.insert(new.id, known);
+    }
+
+    /// A job that nobody has submitted: a line of a batch, or an occurrence. Seen once, it must never be lost.
+    pub(crate) fn meet(&mut self, job: &Job) {
+        if !self.jobs.contains_key(&job.id) {
+            let mut known = Known::new(self.next_number(), job.user, job.created_at_ms);
+            known.conversation = job.conversation_id.as_ref().map(|name| name.as_str().to_owned());
+            known.priority = job.priority.level();
+            (known.is_hooked, known.is_accepted) = (job.webhook_url.is_some(), true);
+            known.batch = job.batch.map(|line| line.batch);
+            self.jobs.insert(job.id, known);
+        }
+    }
+
+    fn next_number(&mut self) -> usize {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    /// A retry reaches the store.
+    pub(crate) fn retries(&mut self, job: JobId) {
+        self.is_mixed = true;
+        self.touched.insert(job);
+        if let Some(known) = self.jobs.get_mut(&job) {
+            (known.retries, known.may_go_on, known.is_plain) = (known.retries + 1, true, false);
+        }
+    }
+
+    /// What its client was told of the retry; `None`: nothing that could be trusted.
+    pub(crate) fn retried(&mut self, job: JobId, was_done: Option<bool>) {
+        let number = self.next_number();
+        self.counts.retried += u64::from(was_done == Some(true));
+        let Some(known) = self.jobs.get_mut(&job) else { return };
+        match was_done {
+            Some(true) => {
+                (known.number, known.has_ended, known.may_go_on) = (number, false, false);
+                (known.sure_crashes, known.sure_retries) = (0, known.sure_retries + 1);
+            }
+            Some(false) => (known.retries, known.may_go_on) = (known.retries - 1, false),
+            // Where it stands in its conversation nobody knows.
+            None => (known.conversation, known.sure_crashes) = (None, 0),
+        }
+    }
+
+    /// It may not run again before this time.
+    pub(crate) fn postponed(&mut self, job: JobId, until_ms: u64) {
+        self.counts.postponed += 1;
+        if let Some(known) = self.jobs.get_mut(&job) {
+            known.not_before_ms = Some(until_ms);
+        }
     }
 
     /// Its client has the 202.
@@ -120,82 +191,50 @@ impl Truth {
         }
     }
 
+    /// A claim reaches the store: whatever is due by this clock may run from now on, even if the clock goes back.
+    pub(crate) fn claims_at(&mut self, now_ms: u64) {
+        for known in self.jobs.values_mut() {
+            known.not_before_ms = known.not_before_ms.filter(|until_ms| now_ms < *until_ms);
+        }
+    }
+
     /// A worker has its lease.
-    pub(crate) fn claimed(&mut self, store: &RedbStore, lease: &Lease) {
+    pub(crate) fn claimed(&mut self, store: &RedbStore, lease: &Lease, now_ms: u64) {
         let job = &lease.job;
         self.touched.insert(job.id);
+        if self.may_make(job) {
+            self.meet(job);
+        }
         let Some(known) = self.jobs.get_mut(&job.id) else {
             return self.blame(format!("{} was never submitted", job.id));
         };
         let mut wrong = Vec::new();
-        if known.has_ended {
+        if known.has_ended && !known.may_go_on {
             wrong.push("runs after its end");
         }
         if job.epoch <= known.epoch || job.attempt == 0 || u64::from(job.attempt) > job.epoch {
             wrong.push("has an epoch or attempt that does not rise");
         }
+        if known.not_before_ms.take().is_some() {
+            wrong.push("does not wait before it is tried again");
+        }
         let is_first = known.claims == 0;
+        (known.has_ended, known.may_go_on) = (false, false);
         (known.epoch, known.claims, known.lease) = (job.epoch, known.claims + 1, Some(lease.stop.clone()));
         for what in wrong {
             self.blame(format!("{} {what}: {job:?}", job.id));
         }
         self.check_turn(store, job);
         if is_first {
-            self.check_order(job);
+            self.check_rank(job, now_ms);
+            self.check_fairness(job);
         }
     }
 
-    /// Jobs of one conversation run one after the other, in order of acceptance.
-    fn check_turn(&mut self, store: &RedbStore, job: &Job) {
-        let Some(name) = job.conversation_id.as_ref().map(|name| name.as_str().to_owned()) else { return };
-        let Some(number) = self.jobs.get(&job.id).map(|known| known.number) else { return };
-        let is_earlier = |known: &Known| {
-            known.number < number && known.user == job.user && known.conversation.as_ref() == Some(&name)
-        };
-        let earlier = self.jobs.iter().filter(|(_, known)| is_earlier(known));
-        let late: Vec<_> = earlier
-            .filter_map(|(id, known)| store.job(known.user, *id).ok().flatten())
-            .filter(|row| !row.status.is_terminal())
-            .map(|row| format!("{} runs before {} of its conversation has ended", job.id, row.id))
-            .collect();
-        self.violations.extend(late);
-    }
-
-    /// Lower priorities first; inside one, users take turns.
-    fn check_order(&mut self, job: &Job) {
-        let (level, user) = (job.priority.level(), job.user);
-        let waits =
-            |known: &&Known| known.is_plain && known.is_accepted && !known.has_ended && known.claims == 0;
-        if let Some(before) = self.jobs.values().filter(waits).find(|known| known.priority < level) {
-            let what = format!("{} of priority {level} runs before one of {}", job.id, before.priority);
-            self.violations.push(what);
-        }
-        let waiting: BTreeSet<UserId> =
-            self.jobs.values().filter(waits).filter(|k| k.priority == level).map(|k| k.user).collect();
-        self.passed
-            .retain(|(at, waiter, _), _| *at != level || (*waiter != user && waiting.contains(waiter)));
-        for waiter in waiting.into_iter().filter(|waiter| *waiter != user) {
-            let gone = self.jobs.values().filter(|k| {
-                k.user == waiter && k.priority == level && k.claims == 0 && (k.has_ended || !k.is_accepted)
-            });
-            let bound = FAIR_BOUND + gone.count() as u64;
-            let passed = self.passed.entry((level, waiter, user)).or_default();
-            *passed += 1;
-            if *passed > bound {
-                let what = format!("{user:?} was served {passed} times while {waiter:?} waited ({})", job.id);
-                self.violations.push(what);
-            }
-        }
-    }
-
-    /// A claim found nothing: so nothing may wait.
-    pub(crate) fn found_nothing(&mut self) {
-        let waits = |known: &&Known| known.is_plain && known.is_accepted && !known.has_ended;
-        let idle = self.jobs.values().filter(waits).find(|known| known.claims == 0);
-        if let Some(known) = idle {
-            let what = format!("nothing to claim, and yet there is {known:?}");
-            self.violations.push(what);
-        }
+    /// Lines of batches whose acceptance has reached the store, and occurrences, become jobs by themselves.
+    pub(crate) fn may_make(&self, job: &Job) -> bool {
+        let is_line = job.batch.is_some_and(|line| self.books.may_run(line.batch));
+        is_line || self.books.may_fire(job)
     }
 
     /// The lease is being given back or ended; whether that succeeds, nobody knows yet.
@@ -208,6 +247,7 @@ impl Truth {
 
     /// The lease is gone, for good.
     pub(crate) fn left(&mut self, job: JobId, has_ended: bool) {
+        self.touch_batch_of(job);
         if let Some(known) = self.jobs.get_mut(&job) {
             known.lease = None;
             known.has_ended |= has_ended;
@@ -238,7 +278,7 @@ impl Truth {
 
     /// A call is about to have its effect.
     pub(crate) fn runs(&mut self, store: &RedbStore, job: JobId, call: &ToolCall, is_idempotent: bool) {
-        use nanoclaw::domain::event::{Event, Mark, Record};
+        use nanoclaw::domain::event::{Mark, Record};
         self.counts.runs += 1;
         let count = self.runs.entry((job, call.id_ref.clone())).or_default();
         *count += 1;
@@ -273,7 +313,8 @@ impl Truth {
             self.violations.push(format!("{job}: after {after} a reader got {:?}", page.events));
             return;
         }
-        known.has_ended |= page.events.iter().any(|event| event.event.is_terminal());
+        let is_whole = page.events.last().is_some_and(|last| last.seq == page.last_seq);
+        known.has_ended |= is_whole && page.events.last().is_some_and(|last| last.event.is_terminal());
         known.seen.extend(page.events);
     }
 
@@ -287,29 +328,35 @@ impl Truth {
             }
             return;
         };
-        let ends = page.events.iter().filter(|event| event.event.is_terminal()).count();
         let ends_last = page.events.last().is_some_and(|event| event.event.is_terminal());
         let has_ended = row.status.is_terminal();
         let mut wrong = Vec::new();
         if !page.events.iter().map(|event| event.seq).eq(1..=page.last_seq) {
             wrong.push("has a gap");
         }
-        if ends != usize::from(has_ended) || ends_last != has_ended {
-            wrong.push("has a log that does not end with its one terminal event");
+        if ends_last != has_ended {
+            wrong.push("has a log whose end is not its terminal event");
         }
+        wrong.extend(known.check_lives(&page.events));
         if has_ended && row.last_event_id != page.last_seq {
             wrong.push("has events after its end");
         }
         if !page.events.starts_with(&known.seen) {
             wrong.push("has lost or changed what a reader saw");
         }
-        if known.has_ended && !has_ended {
+        if known.has_ended && !has_ended && !known.may_go_on {
             wrong.push("had ended");
+        }
+        if row.failed_runs >= known.max_attempts {
+            wrong.push("is tried too often");
         }
         if row.epoch < known.epoch {
             wrong.push("has an epoch that fell");
         }
-        known.has_ended |= has_ended;
+        (known.has_ended, known.may_go_on) = (has_ended, false);
+        known.has_failed = row.status == JobStatus::Failed;
+        self.counts.poisoned += u64::from(is_poison(&row) && !known.was_poison);
+        known.was_poison = is_poison(&row);
         wrong.extend(known.check_crashes(&row, self.dark_crashes));
         let wrong: Vec<_> = wrong.into_iter().map(|what| format!("{job} {what}: {row:?} {page:?}")).collect();
         self.violations.extend(wrong);
@@ -321,6 +368,7 @@ impl Truth {
         for job in all {
             self.check(store, job);
         }
+        self.check_books(store);
     }
 
     /// Nothing is left to do: so everything has to have ended.
@@ -330,15 +378,71 @@ impl Truth {
         for row in rows {
             self.counts.ends += 1;
             self.counts.cancelled += u64::from(row.status == JobStatus::Cancelled);
-            self.counts.poisoned += u64::from(is_poison(&row));
             if !row.status.is_terminal() {
                 self.blame(format!("{} never ends: {row:?}", row.id));
             }
         }
+        self.check_batches_ended(store);
     }
 }
 
 impl Known {
+    fn new(number: usize, user: UserId, since_ms: u64) -> Self {
+        Self {
+            number,
+            user,
+            conversation: None,
+            priority: 0,
+            is_plain: false,
+            since_ms,
+            not_before_ms: None,
+            max_attempts: u32::MAX,
+            is_hooked: false,
+            batch: None,
+            retries: 0,
+            sure_retries: 0,
+            may_go_on: false,
+            is_accepted: false,
+            has_ended: false,
+            has_failed: false,
+            was_poison: false,
+            seen: Vec::new(),
+            epoch: 0,
+            claims: 0,
+            lease: None,
+            sure_crashes: 0,
+            possible_crashes: 0,
+        }
+    }
+
+    fn take(&mut self, spec: &JobSpec) {
+        self.conversation = spec.conversation_id.as_ref().map(|name| name.as_str().to_owned());
+        self.priority = spec.priority.level();
+        self.is_plain = spec.conversation_id.is_none() && spec.run_at_ms.is_none();
+        (self.max_attempts, self.is_hooked) = (spec.max_attempts, spec.webhook_url.is_some());
+    }
+
+    /// Stands in the queue since it was accepted.
+    pub(crate) fn waits(&self) -> bool {
+        self.is_plain && self.is_accepted && !self.has_ended && self.claims == 0
+    }
+
+    /// One terminal event for each life of the job; a retry begins the next one, and nothing else does.
+    fn check_lives(&self, events: &[Numbered]) -> Option<&'static str> {
+        let mut again = 0;
+        for (event, next) in events.iter().zip(events.iter().skip(1)) {
+            if event.event.is_terminal() {
+                again += 1;
+                let has_failed = matches!(event.event, Event::Error { .. });
+                if !has_failed || !matches!(next.event, Event::Status { status: Phase::Queued, .. }) {
+                    return Some("goes on after its end");
+                }
+            }
+        }
+        let is_right = (self.sure_retries..=self.retries).contains(&again);
+        if is_right { None } else { Some("has more or fewer lives than retries") }
+    }
+
     fn check_crashes(&self, row: &Job, dark_crashes: u64) -> Option<&'static str> {
         let ended = row.status.is_terminal();
         if is_poison(row) && self.possible_crashes + dark_crashes < POISON_CRASHES {

@@ -16,11 +16,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Steps of a world before it is left in peace.
-const STEPS: u64 = 14;
+const STEPS: u64 = 11;
 /// How deep happenings may happen inside others.
 const MAX_DEPTH: usize = 3;
 /// Ticks within which everything must have ended once the world is in peace.
 const PATIENCE: u32 = 600;
+/// Failed jobs that are tried again, and keys that are used again, once a world is in peace.
+const LAST_ACTS: u64 = 2;
 const HOUR_MS: u64 = 3_600_000;
 const YEAR_MS: i64 = 365 * 24 * 3_600_000;
 
@@ -36,6 +38,16 @@ pub(crate) enum Flaw {
     AllIdempotent,
     /// Readers see a job's end in a transaction of its own, before its row.
     SplitEnd,
+    /// Idempotency keys are forgotten at each start.
+    ForgetsKeys,
+    /// What failed is tried again at once.
+    Hasty,
+    /// Nobody remembers that a job's end was to be told.
+    LosesMail,
+    /// An occurrence stays due after it has fired.
+    FiresTwice,
+    /// The order in which lines ended lacks one of them.
+    LosesLine,
 }
 
 /// One world.
@@ -47,7 +59,8 @@ pub(crate) struct World {
     truth: Mutex<Truth>,
     life: Mutex<Option<Arc<Life>>>,
     depth: AtomicUsize,
-    next_job: AtomicU64,
+    pub(crate) next_job: AtomicU64,
+    pub(crate) next_batch: AtomicU64,
     /// Nothing happens any more but the work itself.
     is_calm: AtomicBool,
     /// The store's write before or after which the process ends, counted over all lives; for worlds without chance.
@@ -81,11 +94,13 @@ impl World {
             life: Mutex::new(None),
             depth: AtomicUsize::new(0),
             next_job: AtomicU64::new(1),
+            next_batch: AtomicU64::new(1),
             is_calm: AtomicBool::new(false),
             end_at: AtomicU64::new(end_at),
             writes: AtomicU64::new(0),
             is_told: std::env::vars().any(|(key, _)| key == "NANOCLAW_SIM_TRACE"),
         });
+        world.truth(|truth| truth.books.loses_a_line = flaw == Flaw::LosesLine);
         let first = Life::first(&world);
         *world.life.lock().unwrap() = Some(first);
         world
@@ -150,6 +165,9 @@ impl World {
             }
             if tick == Some(Tick::Idle) {
                 quiet += 1;
+                if quiet == 1 {
+                    self.last_acts();
+                }
                 // By then every delayed job is due.
                 self.clock.jump(100 * YEAR_MS);
             }
@@ -161,6 +179,20 @@ impl World {
         });
     }
 
+    /// Somebody still wants something after the last fault; not in worlds that are about one job.
+    fn last_acts(self: &Arc<Self>) {
+        if self.end_at.load(Ordering::SeqCst) != u64::MAX {
+            return;
+        }
+        for _ in 0..LAST_ACTS {
+            self.retry();
+            if self.chance(3) {
+                self.submit_once();
+            }
+        }
+        self.life().keep_time();
+    }
+
     /// Takes the world apart, and with it the ring of its parts.
     pub(crate) fn leave(&self) -> Vec<String> {
         let life = self.life.lock().unwrap().take().unwrap();
@@ -170,10 +202,11 @@ impl World {
 
     fn step(self: &Arc<Self>) {
         self.clock.advance(1 + self.roll(50));
-        match self.roll(10) {
-            0..=3 => self.submit(),
-            4..=7 => drop(self.tick()),
+        match self.roll(13) {
+            0..=2 => self.submit(),
+            3..=7 => drop(self.tick()),
             8 => self.cancel(),
+            9..=11 => self.act(),
             _ => self.happen(),
         }
     }
@@ -190,6 +223,7 @@ impl World {
             for job in std::mem::take(&mut truth.touched) {
                 truth.check(&life.store, job);
             }
+            truth.check_touched_batches(&life.store);
         });
     }
 
@@ -212,7 +246,7 @@ impl World {
             return;
         }
         self.depth.fetch_add(1, Ordering::SeqCst);
-        match self.roll(64) {
+        match self.roll(74) {
             0..=19 => {
                 self.truth(|truth| truth.counts.nested += 1);
                 drop(self.tick());
@@ -230,7 +264,8 @@ impl World {
                 let end = if self.chance(3) { End::Kill } else { End::PowerLoss };
                 self.life().doom.end_after(self.roll(60), end);
             }
-            59 => self.drain(),
+            59 | 60 => self.drain(),
+            61..=71 => self.act(),
             _ => {}
         }
         self.depth.fetch_sub(1, Ordering::SeqCst);
@@ -272,7 +307,8 @@ impl World {
         self.offer(new);
     }
 
-    fn draft(&self, user: UserId) -> NewJob {
+    /// A job as some client might want it.
+    pub(crate) fn draft(&self, user: UserId) -> NewJob {
         let number = u128::from(self.next_job.fetch_add(1, Ordering::SeqCst));
         let mut new = match self.roll(3) {
             0 => turn(number, user, "chat"),
@@ -280,6 +316,8 @@ impl World {
             _ => job(number, user),
         };
         new.spec.max_steps = 2;
+        new.spec.max_attempts = 1 + u32::try_from(self.roll(3)).unwrap();
+        new.spec.webhook_url = self.hook();
         if self.chance(4) {
             new.spec.priority = Priority::new(3 + self.roll(3)).unwrap();
         }

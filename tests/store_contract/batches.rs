@@ -212,6 +212,55 @@ fn a_line_that_is_retried_is_counted_anew() {
     assert!(statuses.into_iter().all(|status| status == JobStatus::Succeeded));
 }
 
+fn fail(rig: &Rig) -> nanoclaw::domain::id::JobId {
+    let lease = rig.claim();
+    let mut ending = crate::kit::cancelled();
+    ending.event = nanoclaw::domain::event::Event::Error {
+        content: "gone".to_owned(),
+        code: nanoclaw::domain::event::FailureCode::ProviderError,
+    };
+    rig.store.finish(lease.fence(), vec![], ending).wait().unwrap();
+    lease.job.id
+}
+
+#[test]
+fn an_ended_batch_goes_on_when_a_line_is_retried_and_ends_once_more() {
+    let rig = Rig::new();
+    accept(&rig, 1, 2, 1);
+    let job = fail(&rig);
+    work_off(&rig);
+    let ended = shown(&rig, 1);
+    assert_eq!((ended.status, ended.counts), (BatchStatus::Completed, counts(2, 1, 1)));
+    let mut watch = rig.store.watch_batch(batch(1));
+    watch.borrow_and_update();
+    rig.store.retry(ANN, job).wait().unwrap().unwrap();
+    let open = shown(&rig, 1);
+    assert_eq!((open.status, open.counts), (BatchStatus::InProgress, counts(2, 1, 0)));
+    assert_eq!(open.finished_at_ms, None);
+    assert!(!rig.store.ended(batch(1), 0, 10).unwrap().is_last, "a reader waits for the end");
+    watch.borrow_and_update();
+    assert_eq!(work_off(&rig), 1);
+    assert!(watch.has_changed().unwrap(), "whoever waits hears of the second end");
+    let ended = shown(&rig, 1);
+    assert_eq!((ended.status, ended.counts), (BatchStatus::Completed, counts(2, 2, 0)));
+    assert!(ended.finished_at_ms.is_some());
+    assert_eq!(rig.store.ended(batch(1), 0, 10).unwrap().results.len(), 2, "each line once");
+}
+
+#[test]
+fn a_cancelled_batch_begins_nothing_more_when_a_line_is_retried() {
+    let rig = Rig::new();
+    accept(&rig, 1, 4, 1);
+    let job = fail(&rig);
+    rig.store.cancel_batch(ANN, batch(1)).wait().unwrap().unwrap();
+    assert_eq!((shown(&rig, 1).status, shown(&rig, 1).counts), (BatchStatus::Cancelled, counts(4, 0, 4)));
+    rig.store.retry(ANN, job).wait().unwrap().unwrap();
+    assert_eq!((shown(&rig, 1).status, shown(&rig, 1).counts), (BatchStatus::Cancelling, counts(4, 0, 3)));
+    assert_eq!(work_off(&rig), 1, "the line that somebody asked for, and no other");
+    assert_eq!((shown(&rig, 1).status, shown(&rig, 1).counts), (BatchStatus::Cancelled, counts(4, 1, 3)));
+    assert_eq!(rig.store.ended(batch(1), 0, 10).unwrap().results.len(), 4, "each line once");
+}
+
 #[test]
 fn a_deleted_line_says_so_in_the_results() {
     let rig = Rig::new();

@@ -97,6 +97,7 @@ impl Loss {
         known.check(&store)?;
         clock.advance(LATE_MS);
         drain(&store)?;
+        known.check_keys(&store)?;
         store.close();
         let Some(again) = again else { return Ok(()) };
         self.taken_again.fetch_add(again.taken(), Ordering::SeqCst);

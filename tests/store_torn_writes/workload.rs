@@ -1,17 +1,22 @@
-//! What runs while the power fails: submissions, claims, deltas, ends, cancellations, in an order that the seed says.
+//! What runs while the power fails: submissions, claims, deltas, ends, cancellations, retries, batches, webhooks, in an
+//! order that the seed says.
 
 use crate::disk::{Dice, Disk, Fate, Syncs};
 use crate::kit::{ANN, BOB, HandClock, cancelled, delta, done, id, job, turn};
 use crate::ledger::Ledger;
 use crate::loss::{Loss, open};
-use nanoclaw::domain::event::{Mark, Record};
-use nanoclaw::domain::id::JobId;
-use nanoclaw::ports::{Clock, Lease, Store, Urgency};
+use nanoclaw::domain::event::{Event, FailureCode, Mark, Record};
+use nanoclaw::domain::id::{BatchId, JobId};
+use nanoclaw::domain::idempotency::OnceKey;
+use nanoclaw::domain::job::Ending;
+use nanoclaw::domain::webhook::{Attempt, Next, WebhookUrl};
+use nanoclaw::ports::{Batches, Clock, Lease, NewBatch, NewLine, Once, Outbox, Store, StoreError, Urgency};
 use nanoclaw::store::RedbStore;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-const STEPS: u64 = 60;
+const STEPS: u64 = 45;
 
 struct Workload {
     store: Arc<RedbStore>,
@@ -19,6 +24,7 @@ struct Workload {
     ledger: Arc<Mutex<Ledger>>,
     dice: Dice,
     jobs: Vec<JobId>,
+    batches: u64,
     leases: Vec<(Lease, u64)>,
 }
 
@@ -37,6 +43,7 @@ pub(crate) fn run(seed: u64, syncs: Syncs) -> Loss {
         ledger: Arc::clone(&ledger),
         dice: Dice(seed),
         jobs: Vec::new(),
+        batches: 0,
         leases: Vec::new(),
     };
     let ended = AtomicBool::new(false);
@@ -66,13 +73,18 @@ pub(crate) fn run(seed: u64, syncs: Syncs) -> Loss {
 impl Workload {
     fn step(&mut self) {
         self.clock.advance(1);
-        match self.dice.below(12) {
-            0..=2 => self.submit(),
-            3 | 4 => self.claim(),
-            5..=7 => self.append(),
-            8 | 9 => self.finish(),
-            10 => self.cancel(),
-            _ => self.release(),
+        match self.dice.below(18) {
+            0 | 1 => self.submit(),
+            2 => self.submit_once(),
+            3..=5 => self.claim(),
+            6..=8 => self.append(),
+            9..=11 => self.finish(),
+            12 => self.cancel(),
+            13 => self.release(),
+            14 => self.postpone(),
+            15 => self.retry(),
+            16 => self.batch(),
+            _ => self.deliver(),
         }
     }
 
@@ -94,6 +106,8 @@ impl Workload {
             if let Some(new) = new.last_mut().filter(|_| self.dice.below(4) == 0) {
                 new.spec.run_at_ms = Some(self.clock.now_ms() + self.dice.below(30));
             }
+            let hook = self.hook();
+            new.last_mut().unwrap().spec.webhook_url = hook;
             self.jobs.push(id(number));
         }
         // Two submissions in flight at once share a commit or follow each other.
@@ -145,7 +159,14 @@ impl Workload {
     fn finish(&mut self) {
         let Some(lease) = self.take() else { return };
         let text = "answer ".repeat(1 + usize::try_from(self.dice.below(200)).unwrap());
-        let ending = if lease.stop.raised().is_some() { cancelled() } else { done(lease.job.id, &text) };
+        let ending = match self.dice.below(3) {
+            _ if lease.stop.raised().is_some() => cancelled(),
+            0 => {
+                let event = Event::Error { content: "no".to_owned(), code: FailureCode::ProviderError };
+                Ending { event, ..cancelled() }
+            }
+            _ => done(lease.job.id, &text),
+        };
         let ended = self.store.finish(lease.fence(), vec![delta(2, 0, "last")], ending);
         ended.wait().unwrap();
         self.note(lease.job.id);
@@ -163,5 +184,91 @@ impl Workload {
         let Some(lease) = self.take() else { return };
         self.store.release(lease.fence()).wait().unwrap();
         self.note(lease.job.id);
+    }
+
+    fn hook(&mut self) -> Option<WebhookUrl> {
+        let url = format!("https://host-{}.example/", self.dice.below(2));
+        (self.dice.below(2) == 0).then(|| WebhookUrl::try_from(url).unwrap())
+    }
+
+    /// One of few keys, from two clients at once.
+    fn submit_once(&mut self) {
+        let key = OnceKey { key: [u8::try_from(self.dice.below(4)).unwrap(); 32], fingerprint: [0; 32] };
+        let tickets = [1, 2].map(|more| {
+            let number = self.jobs.len() as u128 + more;
+            self.store.submit_once(job(number, ANN), key)
+        });
+        self.jobs.extend([1, 2].map(|more| id(self.jobs.len() as u128 + more)));
+        for ticket in tickets {
+            let (Once::New(job) | Once::Before(job)) = ticket.wait().unwrap();
+            self.ledger.lock().unwrap().heard(key, job.id);
+            self.note(job.id);
+        }
+    }
+
+    fn postpone(&mut self) {
+        let (Some(lease), delay_ms) = (self.take(), self.dice.below(30)) else { return };
+        self.store.postpone(lease.fence(), "no answer".to_owned(), delay_ms).wait().unwrap();
+        self.note(lease.job.id);
+    }
+
+    /// Tries what has failed, and what has not, which is refused.
+    fn retry(&mut self) {
+        for user in [ANN, BOB] {
+            let Some(job) = self.dice.pick(&self.jobs).copied() else { return };
+            self.ledger.lock().unwrap().reopens(job);
+            match self.store.retry(user, job).wait() {
+                Ok(_) | Err(StoreError::WrongState { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+            self.ledger.lock().unwrap().reopened(&self.store, job);
+        }
+    }
+
+    /// Filled in two pieces; some are left there. Now and then one is cancelled.
+    fn batch(&mut self) {
+        self.batches += 1;
+        let (batch, count) =
+            (BatchId::from_bits(u128::from(self.batches)), 2 + u32::try_from(self.dice.below(5)).unwrap());
+        let hook = self.hook();
+        let line = |number: u32| {
+            let mut spec = job(u128::from(number), ANN).spec;
+            spec.webhook_url.clone_from(&hook);
+            NewLine { custom_id: number.to_string(), spec }
+        };
+        let filled = [(0, 1), (1, count)]
+            .map(|(first, until)| self.store.fill(batch, first, (first..until).map(line).collect()));
+        for ticket in filled {
+            ticket.wait().unwrap();
+        }
+        if self.dice.below(4) == 0 {
+            return;
+        }
+        let new = NewBatch {
+            id: batch,
+            user: ANN,
+            created_at_ms: self.clock.now_ms(),
+            lines: count,
+            concurrency: 1 + u32::try_from(self.dice.below(3)).unwrap(),
+            webhook_url: hook,
+        };
+        drop(self.store.accept(new, None).wait().unwrap());
+        self.ledger.lock().unwrap().accepted(batch, count);
+        if self.dice.below(3) == 0 {
+            let other = BatchId::from_bits(u128::from(1 + self.dice.below(self.batches)));
+            self.store.cancel_batch(ANN, other).wait().unwrap();
+        }
+    }
+
+    fn deliver(&mut self) {
+        let now_ms = self.clock.now_ms();
+        for delivery in self.store.due(now_ms, 4, &BTreeSet::new()).unwrap() {
+            let next = match self.dice.below(3) {
+                0 => Next::Retry { at_ms: now_ms + 5 },
+                1 => Next::Dead,
+                _ => Next::Delivered,
+            };
+            self.store.settle(delivery.id, Attempt { status: None, error: None, next }).wait().unwrap();
+        }
     }
 }

@@ -119,7 +119,7 @@ impl Transaction<'_> {
         self.tables.batches_owned.insert(&OwnedBatchKey { user: new.user, batch: new.id }.encode(), ())?;
         // Lines count as unfinished jobs from here on; each hands its share over to its job.
         self.counters.unfinished = self.counters.unfinished.saturating_add(u64::from(new.lines));
-        let mut row = BatchRow { batch, next_line: 0, active: 0, ended: 0 };
+        let mut row = BatchRow { batch, next_line: 0, active: 0, ended: 0, retried: 0 };
         self.begin_lines(&mut row)?;
         self.put_batch(&row)?;
         Ok(row.batch)

@@ -16,6 +16,9 @@ pub(super) struct BatchRow {
     pub(super) active: u32,
     /// Lines that have ended with a job: the newest number in the order of their ends.
     pub(super) ended: u32,
+    /// Lines that were retried.
+    #[serde(default)]
+    pub(super) retried: u64,
 }
 
 impl BatchRow {
@@ -33,7 +36,20 @@ impl BatchRow {
 
     /// Rises with every change that a reader may wait for.
     pub(super) fn news(&self) -> u64 {
-        u64::from(self.ended) * 2 + u64::from(self.batch.status.is_terminal())
+        u64::from(self.ended).saturating_add(self.retried) * 2 + u64::from(self.batch.status.is_terminal())
+    }
+
+    /// One of its lines is open again: a batch that has ended goes on, and ends once more.
+    pub(super) fn reopen(&mut self) {
+        self.retried = self.retried.saturating_add(1);
+        self.active = self.active.saturating_add(1);
+        self.batch.counts.failed = self.batch.counts.failed.saturating_sub(1);
+        self.batch.finished_at_ms = None;
+        self.batch.status = match self.batch.status {
+            BatchStatus::Completed => BatchStatus::InProgress,
+            BatchStatus::Cancelled => BatchStatus::Cancelling,
+            open => open,
+        };
     }
 
     /// Ends the batch if none of its lines is open; whether it has ended by that.

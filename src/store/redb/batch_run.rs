@@ -143,12 +143,12 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// A failed job is tried again: if it is a line of a batch, the batch does not count it as failed any more.
+    /// A failed job is tried again: if it is a line of a batch, the batch does not count it as failed any more, and goes on
+    /// if it had ended.
     pub(super) fn reopen_line(&mut self, job: &Job) -> Result<(), StoreError> {
         let Some(BatchLine { batch, line }) = job.batch else { return Ok(()) };
         let Some(mut row) = self.find_batch(batch)? else { return Ok(()) };
-        row.batch.counts.failed = row.batch.counts.failed.saturating_sub(1);
-        row.active = row.active.saturating_add(1);
+        row.reopen();
         self.tables.batch_active.insert(&LineKey { batch, line }.encode(), &job.id.to_bytes())?;
         self.put_batch(&row)
     }
