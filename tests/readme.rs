@@ -28,7 +28,8 @@ fn every_curl_line_of_the_readme_works_as_pasted() {
     let script =
         format!("set -euo pipefail\n{}\n", lines.join("\n").replace("http://127.0.0.1:8787", &server.url));
     assert!(script.contains(&server.url));
-    let ran = Command::new("bash").arg("-c").arg(&script).output().expect("bash");
+    // What the examples write lies in the server's directory, not in the repository.
+    let ran = Command::new("bash").arg("-c").arg(&script).current_dir(&server.dir).output().expect("bash");
     let out = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success(), "{out}\n{}", String::from_utf8_lossy(&ran.stderr));
     for wanted in
