@@ -13,6 +13,7 @@ mod job_view;
 pub(crate) mod list;
 mod once;
 pub(crate) mod output;
+mod page;
 pub(crate) mod retry;
 pub(crate) mod schedules;
 pub(crate) mod show;

@@ -11,9 +11,9 @@ use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::json;
 use crate::http::query::Query;
-use crate::http::quoted::quoted;
 use crate::http::reply::{self, Reply};
 use crate::http::router::Call;
+use crate::http::v1::page::{self, List};
 use crate::ports::{ScheduleQuery, Standing};
 use body::Asked;
 use hyper::StatusCode;
@@ -25,14 +25,6 @@ use view::ScheduleView;
 
 /// The label with which a job names the schedule that made it.
 const LABEL: &str = "schedule_id";
-
-#[derive(Serialize)]
-struct List {
-    object: &'static str,
-    data: Vec<ScheduleView>,
-    has_more: bool,
-    next_cursor: Option<ScheduleId>,
-}
 
 #[derive(Serialize)]
 struct Gone {
@@ -78,17 +70,13 @@ pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Incoming) -> Resu
 pub(crate) async fn list(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
     let limits = &door.room.limits;
     let query = Query::parse(call.query.as_deref(), &["limit", "cursor"])?;
-    let limit = query.whole("limit", 1..=limits.page_max as u64)?;
-    let wanted = ScheduleQuery {
-        user: call.user,
-        before: query.text("cursor").map(cursor).transpose()?,
-        limit: limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(limits.page),
-    };
+    let wanted =
+        ScheduleQuery { user: call.user, before: page::cursor(&query)?, limit: page::limit(&query, limits)? };
     let schedules = Arc::clone(&door.room.schedules);
     let page = door.read(move |_| schedules.schedules(&wanted)).await?;
     let next_cursor = page.schedules.last().filter(|_| page.has_more).map(|found| found.schedule.id);
     let data = page.schedules.into_iter().map(ScheduleView::brief).collect();
-    Ok(reply::json(StatusCode::OK, &List { object: "list", data, has_more: page.has_more, next_cursor }))
+    Ok(reply::json(StatusCode::OK, &List::new(data, next_cursor)))
 }
 
 /// `GET /v1/schedules/{id}`.
@@ -135,10 +123,4 @@ fn label(order: &mut Order, id: ScheduleId, most: usize) {
 
 fn parse_id(text: &str) -> Result<ScheduleId, Error> {
     text.parse().map_err(|_| Error::NotFound("schedule"))
-}
-
-fn cursor(text: &str) -> Result<ScheduleId, Error> {
-    text.parse().map_err(|_| {
-        Error::value("cursor", format!("'cursor' must be the next_cursor of a page, not {}", quoted(text)))
-    })
 }

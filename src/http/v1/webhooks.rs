@@ -10,6 +10,7 @@ use crate::http::query::Query;
 use crate::http::quoted::quoted;
 use crate::http::reply::{self, Reply};
 use crate::http::router::Call;
+use crate::http::v1::page::{self, List};
 use crate::ports::DeliveryQuery;
 use hyper::StatusCode;
 use serde::Serialize;
@@ -47,31 +48,22 @@ impl View {
     }
 }
 
-#[derive(Serialize)]
-struct List {
-    object: &'static str,
-    data: Vec<View>,
-    has_more: bool,
-    next_cursor: Option<DeliveryId>,
-}
-
 /// `GET /v1/webhooks`: a page of this user's deliveries.
 pub(crate) async fn list(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
     let limits = &door.room.limits;
     let query = Query::parse(call.query.as_deref(), &["state", "limit", "cursor"])?;
-    let limit = query.whole("limit", 1..=limits.page_max as u64)?;
     let wanted = DeliveryQuery {
         user: call.user,
         state: query.text("state").map(state).transpose()?,
-        before: query.text("cursor").map(cursor).transpose()?,
-        limit: limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(limits.page),
+        before: page::cursor(&query)?,
+        limit: page::limit(&query, limits)?,
     };
     let outbox = Arc::clone(&door.room.outbox);
     let reading = tokio::task::spawn_blocking(move || outbox.deliveries(&wanted));
     let page = reading.await.map_err(|_| Error::Internal)??;
     let next_cursor = page.deliveries.last().filter(|_| page.has_more).map(|delivery| delivery.id);
     let data = page.deliveries.into_iter().map(View::of).collect();
-    Ok(reply::json(StatusCode::OK, &List { object: "list", data, has_more: page.has_more, next_cursor }))
+    Ok(reply::json(StatusCode::OK, &List::new(data, next_cursor)))
 }
 
 /// `GET /v1/webhooks/{id}`.
@@ -108,11 +100,5 @@ fn state(text: &str) -> Result<DeliveryState, Error> {
         let known = words().collect::<Vec<_>>().join(", ");
         let meant = hint(text, words());
         Error::value("state", format!("'state' must be one of {known}, not {}{meant}", quoted(text)))
-    })
-}
-
-fn cursor(text: &str) -> Result<DeliveryId, Error> {
-    text.parse().map_err(|_| {
-        Error::value("cursor", format!("'cursor' must be the next_cursor of a page, not {}", quoted(text)))
     })
 }

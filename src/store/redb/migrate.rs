@@ -12,7 +12,7 @@ use super::value;
 use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
 use crate::ports::StoreError;
-use redb::{Database, ReadableTable, TableDefinition, WriteTransaction};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 use serde::Deserialize;
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub(super) fn prepare(database: &Database, medium: &dyn Medium, path: &Path) -> 
     let unusable = |e: StoreError| OpenError::Unusable { path: path.to_owned(), reason: e.to_string() };
     match schema::inspect(database).map_err(unusable)? {
         Layout::Empty => found(database).map_err(unusable),
-        Layout::Known(schema::VERSION) => Ok(()),
+        Layout::Known(schema::VERSION) => provide(database).map_err(unusable),
         Layout::Known(found) if found > schema::VERSION => {
             Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION })
         }
@@ -36,9 +36,19 @@ pub(super) fn prepare(database: &Database, medium: &dyn Medium, path: &Path) -> 
                     "the store's layout was migrated"
                 );
             }
-            Ok(())
+            provide(database).map_err(unusable)
         }
     }
+}
+
+/// Makes tables that are merely new, so that readers may count on every table.
+fn provide(database: &Database) -> Result<(), StoreError> {
+    if schema::has_all(&database.begin_read()?)? {
+        return Ok(());
+    }
+    let writing = database.begin_write()?;
+    drop(Tables::open(&writing)?);
+    Ok(writing.commit()?)
 }
 
 /// Refuses what this build cannot read, and what is no store at all, without changing anything.

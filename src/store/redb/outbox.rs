@@ -10,7 +10,7 @@ use super::value;
 use crate::domain::id::{DeliveryId, JobId, UserId};
 use crate::domain::webhook::{Attempt, Delivery, DeliveryState};
 use crate::ports::{DeliveryPage, DeliveryQuery, Outbox, StopFlag, StoreError, Ticket};
-use redb::{Key, ReadOnlyTable, ReadTransaction, ReadableTable, TableDefinition, TableError, Value};
+use redb::{ReadTransaction, ReadableTable};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ impl Outbox for RedbStore {
 
     fn next_due_ms(&self) -> Result<Option<u64>, StoreError> {
         self.shared.handle.read(|reading| {
-            let Some(due) = open(reading, DELIVERIES_DUE)? else { return Ok(None) };
+            let due = reading.open_table(DELIVERIES_DUE)?;
             Ok(due.first()?.map(|(key, _)| time_of(key.value()).0))
         })
     }
@@ -105,19 +105,8 @@ impl Outbox for RedbStore {
 }
 
 /// The table, unless nothing was ever put into it.
-fn open<K: Key + 'static, V: Value + 'static>(
-    reading: &ReadTransaction,
-    table: TableDefinition<'static, K, V>,
-) -> Result<Option<ReadOnlyTable<K, V>>, StoreError> {
-    match reading.open_table(table) {
-        Ok(table) => Ok(Some(table)),
-        Err(TableError::TableDoesNotExist(_)) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
 fn find(reading: &ReadTransaction, id: DeliveryId) -> Result<Option<Delivery>, StoreError> {
-    let Some(rows) = open(reading, DELIVERIES)? else { return Ok(None) };
+    let rows = reading.open_table(DELIVERIES)?;
     rows.get(&id.to_bytes())?.map(|bytes| value::decode(bytes.value())).transpose()
 }
 
@@ -127,7 +116,7 @@ fn due(
     max: usize,
     busy: &BTreeSet<String>,
 ) -> Result<Vec<Delivery>, StoreError> {
-    let Some(due) = open(reading, DELIVERIES_DUE)? else { return Ok(Vec::new()) };
+    let due = reading.open_table(DELIVERIES_DUE)?;
     let last = time_key(now_ms, DeliveryId::from_bits(u128::MAX));
     let mut seen: BTreeSet<String> = BTreeSet::new();
     let mut found = Vec::new();
@@ -157,16 +146,15 @@ fn due(
 
 fn page(reading: &ReadTransaction, query: &DeliveryQuery) -> Result<DeliveryPage, StoreError> {
     let mut ids = Vec::new();
-    if let Some(owned) = open(reading, DELIVERIES_OWNED)? {
-        let wanted = DeliveryState::ALL.into_iter().filter(|s| query.state.is_none_or(|only| only == *s));
-        for state in wanted {
-            let key = |bits| owned_key(query.user, state, DeliveryId::from_bits(bits));
-            let (first, last) = (key(0), key(u128::MAX));
-            let before = query.before.map_or(last, |id| owned_key(query.user, state, id));
-            let range = owned.range::<&DeliveryOwnerBytes>(&first..&before)?;
-            for entry in range.rev().take(query.limit.saturating_add(1)) {
-                ids.push(owned_id(entry?.0.value()));
-            }
+    let owned = reading.open_table(DELIVERIES_OWNED)?;
+    let wanted = DeliveryState::ALL.into_iter().filter(|s| query.state.is_none_or(|only| only == *s));
+    for state in wanted {
+        let key = |bits| owned_key(query.user, state, DeliveryId::from_bits(bits));
+        let (first, last) = (key(0), key(u128::MAX));
+        let before = query.before.map_or(last, |id| owned_key(query.user, state, id));
+        let range = owned.range::<&DeliveryOwnerBytes>(&first..&before)?;
+        for entry in range.rev().take(query.limit.saturating_add(1)) {
+            ids.push(owned_id(entry?.0.value()));
         }
     }
     ids.sort_unstable_by(|one, two| two.cmp(one));

@@ -11,7 +11,7 @@ use crate::domain::id::{JobId, ScheduleId, UserId};
 use crate::domain::job::JobStatus;
 use crate::domain::schedule::{Order, Schedule};
 use crate::ports::{Fired, SchedulePage, ScheduleQuery, Schedules, Standing, StoreError, Ticket};
-use redb::{ReadTransaction, ReadableTable, TableError};
+use redb::{ReadTransaction, ReadableTable};
 use serde::de::DeserializeOwned;
 use std::ops::Bound;
 
@@ -50,7 +50,7 @@ impl Schedules for RedbStore {
 
     fn next_run_ms(&self) -> Result<Option<u64>, StoreError> {
         self.shared.handle.read(|reading| {
-            let Some(due) = there(reading.open_table(SCHEDULES_DUE))? else { return Ok(None) };
+            let due = reading.open_table(SCHEDULES_DUE)?;
             Ok(due.first()?.map(|(key, _)| ScheduleDueKey::decode(key.value()).due_ms))
         })
     }
@@ -58,7 +58,7 @@ impl Schedules for RedbStore {
 
 fn page(reading: &ReadTransaction, query: &ScheduleQuery) -> Result<SchedulePage, StoreError> {
     let mut page = SchedulePage { schedules: Vec::new(), has_more: false };
-    let Some(owned) = there(reading.open_table(SCHEDULES_OWNED))? else { return Ok(page) };
+    let owned = reading.open_table(SCHEDULES_OWNED)?;
     let (first, last) = ScheduleOwnerKey::ends(query.user);
     let (first, last) = (first.encode(), last.encode());
     let before = query.before.map(|id| ScheduleOwnerKey { user: query.user, id }.encode());
@@ -104,14 +104,6 @@ fn get<T: DeserializeOwned>(
     table: redb::TableDefinition<'static, &'static [u8; 16], &'static [u8]>,
     id: ScheduleId,
 ) -> Result<Option<T>, StoreError> {
-    let Some(table) = there(reading.open_table(table))? else { return Ok(None) };
+    let table = reading.open_table(table)?;
     table.get(&id.to_bytes())?.map(|bytes| value::decode(bytes.value())).transpose()
-}
-
-fn there<T>(opened: Result<T, TableError>) -> Result<Option<T>, StoreError> {
-    match opened {
-        Ok(table) => Ok(Some(table)),
-        Err(TableError::TableDoesNotExist(_)) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
 }

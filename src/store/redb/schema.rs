@@ -172,6 +172,35 @@ pub(super) fn inspect(database: &Database) -> Result<Layout, StoreError> {
     }
 }
 
+/// Looks whether each table is there.
+struct Presence<'r> {
+    reading: &'r ReadTransaction,
+    is_whole: bool,
+}
+
+impl Visit for Presence<'_> {
+    fn visit<K: Key + 'static, V: Value + 'static>(
+        &mut self,
+        table: TableDefinition<'static, K, V>,
+    ) -> Result<(), StoreError> {
+        match self.reading.open_table(table) {
+            Ok(_) => Ok(()),
+            Err(TableError::TableDoesNotExist(_)) => {
+                self.is_whole = false;
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Whether the file has every table of this build.
+pub(super) fn has_all(reading: &ReadTransaction) -> Result<bool, StoreError> {
+    let mut presence = Presence { reading, is_whole: true };
+    visit_tables(&mut presence)?;
+    Ok(presence.is_whole)
+}
+
 impl Tables<'_> {
     /// Makes an empty file a store.
     pub(super) fn found(&mut self) -> Result<(), StoreError> {

@@ -7,39 +7,29 @@ use crate::domain::id::{BatchId, UserId};
 use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::query::Query;
-use crate::http::quoted::quoted;
 use crate::http::reply::{self, Reply};
 use crate::http::router::Call;
 use crate::http::shutdown::Stage;
+use crate::http::v1::page::{self, List};
 use crate::ports::Batches;
 use hyper::StatusCode;
-use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A watch that the store has let go of is asked for again after this time.
 const REWATCH: Duration = Duration::from_millis(200);
 
-#[derive(Serialize)]
-struct List {
-    object: &'static str,
-    data: Vec<BatchObject>,
-    has_more: bool,
-    next_cursor: Option<BatchId>,
-}
-
 /// A page of this user's batches, newest first.
 pub(crate) async fn list(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
     let limits = &door.room.limits;
     let query = Query::parse(call.query.as_deref(), &["limit", "cursor"])?;
-    let limit = query.whole("limit", 1..=limits.page_max as u64)?;
-    let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(limits.page);
-    let before = query.text("cursor").map(cursor).transpose()?;
+    let limit = page::limit(&query, limits)?;
+    let before = page::cursor(&query)?;
     let user = call.user;
     let page = read(door, move |batches| batches.batches(user, before, limit)).await?;
     let next_cursor = page.batches.last().filter(|_| page.has_more).map(|batch| batch.id);
     let data = page.batches.into_iter().map(BatchObject::from).collect();
-    Ok(reply::json(StatusCode::OK, &List { object: "list", data, has_more: page.has_more, next_cursor }))
+    Ok(reply::json(StatusCode::OK, &List::new(data, next_cursor)))
 }
 
 /// One batch, once it has ended or the time is up.
@@ -85,10 +75,4 @@ where
     let batches = Arc::clone(&door.room.batches);
     let reading = tokio::task::spawn_blocking(move || act(&*batches));
     Ok(reading.await.map_err(|_| Error::Internal)??)
-}
-
-fn cursor(text: &str) -> Result<BatchId, Error> {
-    text.parse().map_err(|_| {
-        Error::value("cursor", format!("'cursor' must be the next_cursor of a page, not {}", quoted(text)))
-    })
 }
