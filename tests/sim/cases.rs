@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Seeds that CI runs.
-const SEEDS: u64 = 2_000;
+const SEEDS: u64 = 3_000;
 /// Seeds that catch a flaw before it counts as caught.
 const ENOUGH: u64 = 2;
 /// Worlds at a time.
