@@ -14,7 +14,7 @@ pub(crate) async fn show(door: &Arc<Door>, call: &Call, id: &str) -> Result<Repl
     let id = job_view::parse_id(id)?;
     let query = Query::parse(call.query.as_deref(), &["wait"])?;
     let wait_s = query.whole("wait", 0..=door.room.limits.wait_s)?.unwrap_or(0);
-    wait::until_ended(door, call.user, id, wait_s).await?;
+    wait::for_job(door, call.user, id, wait_s).await?;
     let view = job_view::look(door, call.user, id).await?;
     Ok(reply::json(StatusCode::OK, &view))
 }

@@ -66,7 +66,7 @@ async fn held(door: &Arc<Door>, job: NewJob, key: Option<OnceKey>, wait_s: u64) 
     let view = if wait_s == 0 && !job.status.is_terminal() {
         JobView::fresh(job)
     } else {
-        wait::until_ended(door, user, id, wait_s).await?;
+        wait::for_job(door, user, id, wait_s).await?;
         job_view::look(door, user, id).await?
     };
     let status = if view.status.is_terminal() { StatusCode::OK } else { StatusCode::ACCEPTED };

@@ -1,9 +1,10 @@
-//! `?wait=SECONDS`: a reply held back until the job has ended. Owns the waiting; refuses to poll.
+//! `?wait=SECONDS`: a reply held back until something has ended. Owns the waiting; refuses to poll.
 
-use crate::domain::id::{JobId, UserId};
+use crate::domain::id::{BatchId, JobId, UserId};
 use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::shutdown::Stage;
+use crate::ports::{News, StoreError};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,36 +13,52 @@ const REWATCH: Duration = Duration::from_millis(200);
 
 /// Returns when the job has ended, `seconds` have passed, or the server closes. A job that is not there is for the
 /// caller to notice.
-pub(crate) async fn until_ended(
+pub(crate) async fn for_job(door: &Arc<Door>, user: UserId, id: JobId, seconds: u64) -> Result<(), Error> {
+    let store = &door.room.store;
+    let is_over = || Ok(store.job(user, id)?.is_none_or(|job| job.status.is_terminal()));
+    held(door, seconds, || store.watch(id), is_over).await
+}
+
+/// The same for a batch.
+pub(crate) async fn for_batch(
     door: &Arc<Door>,
     user: UserId,
-    id: JobId,
+    id: BatchId,
     seconds: u64,
+) -> Result<(), Error> {
+    let batches = &door.room.batches;
+    let is_over = || Ok(batches.batch(user, id)?.is_none_or(|batch| batch.status.is_terminal()));
+    held(door, seconds, || batches.watch_batch(id), is_over).await
+}
+
+async fn held(
+    door: &Door,
+    seconds: u64,
+    watch: impl Fn() -> News,
+    is_over: impl Fn() -> Result<bool, StoreError>,
 ) -> Result<(), Error> {
     if seconds == 0 {
         return Ok(());
     }
     let mut shutdown = door.shutdown.clone();
     tokio::select! {
-        ended = ended(door, user, id) => ended,
+        over = over(watch, is_over) => over,
         () = tokio::time::sleep(Duration::from_secs(seconds)) => Ok(()),
         () = shutdown.reached(Stage::Closing) => Ok(()),
     }
 }
 
-async fn ended(door: &Arc<Door>, user: UserId, id: JobId) -> Result<(), Error> {
-    let store = &door.room.store;
-    let mut newest = store.watch(id); // before the first look
+/// `is_over` reads one row that was written a moment ago, so a cached one: not worth a thread change.
+async fn over(watch: impl Fn() -> News, is_over: impl Fn() -> Result<bool, StoreError>) -> Result<(), Error> {
+    let mut news = watch(); // before the first look
     loop {
-        newest.borrow_and_update();
-        // One row that was written a moment ago, so a cached one: not worth a thread change.
-        match store.job(user, id)? {
-            Some(job) if !job.status.is_terminal() => {}
-            _ => return Ok(()),
+        news.borrow_and_update();
+        if is_over()? {
+            return Ok(());
         }
-        if newest.changed().await.is_err() {
+        if news.changed().await.is_err() {
             tokio::time::sleep(REWATCH).await;
-            newest = store.watch(id);
+            news = watch();
         }
     }
 }

@@ -59,8 +59,7 @@ pub(crate) async fn list(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> 
         limit: page::limit(&query, limits)?,
     };
     let outbox = Arc::clone(&door.room.outbox);
-    let reading = tokio::task::spawn_blocking(move || outbox.deliveries(&wanted));
-    let page = reading.await.map_err(|_| Error::Internal)??;
+    let page = door.read(move |_| outbox.deliveries(&wanted)).await?;
     let next_cursor = page.deliveries.last().filter(|_| page.has_more).map(|delivery| delivery.id);
     let data = page.deliveries.into_iter().map(View::of).collect();
     Ok(reply::json(StatusCode::OK, &List::new(data, next_cursor)))

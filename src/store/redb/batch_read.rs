@@ -33,14 +33,7 @@ pub(super) fn batches(
             break;
         }
         let batch = OwnedBatchKey::decode(entry?.0.value()).batch;
-        match stored(reading, batch) {
-            Ok(row) => page.batches.push(row.batch),
-            // One bad row must not hide the others from their user.
-            Err(StoreError::Corrupt(reason)) => {
-                tracing::error!(%batch, reason, "a listed batch cannot be read");
-            }
-            Err(error) => return Err(error),
-        }
+        page.batches.extend(read::listed(batch, row(reading, batch))?.map(|row| row.batch));
     }
     Ok(page)
 }

@@ -4,6 +4,7 @@
 use super::RedbStore;
 use super::act::Act;
 use super::mail::{DeliveryOwnerBytes, DeliveryTimeBytes, owned_id, owned_key, time_key, time_of};
+use super::read;
 use super::schema::{DELIVERIES, DELIVERIES_DUE, DELIVERIES_OWNED};
 use super::transaction::Transaction;
 use super::value;
@@ -130,15 +131,9 @@ fn due(
             continue;
         }
         let (_, id) = time_of(key.value());
-        match find(reading, id) {
-            Ok(Some(delivery)) => {
-                seen.insert(host.to_owned());
-                found.push(delivery);
-            }
-            // One bad row must not hold up the others.
-            Ok(None) => tracing::error!(%id, "a delivery that is due has no row"),
-            Err(StoreError::Corrupt(reason)) => tracing::error!(%id, reason, "a delivery cannot be read"),
-            Err(error) => return Err(error),
+        if let Some(delivery) = read::listed(id, find(reading, id))? {
+            seen.insert(host.to_owned());
+            found.push(delivery);
         }
     }
     Ok(found)
@@ -162,15 +157,7 @@ fn page(reading: &ReadTransaction, query: &DeliveryQuery) -> Result<DeliveryPage
     ids.truncate(query.limit);
     let mut deliveries = Vec::with_capacity(ids.len());
     for id in ids {
-        match find(reading, id) {
-            Ok(Some(delivery)) => deliveries.push(delivery),
-            // One bad row must not hide the others from their user.
-            Ok(None) => tracing::error!(%id, "a listed delivery has no row"),
-            Err(StoreError::Corrupt(reason)) => {
-                tracing::error!(%id, reason, "a listed delivery cannot be read");
-            }
-            Err(error) => return Err(error),
-        }
+        deliveries.extend(read::listed(id, find(reading, id))?);
     }
     Ok(DeliveryPage { deliveries, has_more })
 }

@@ -9,6 +9,7 @@ use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
 use crate::ports::{EventPage, JobPage, JobQuery, StoreError};
 use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata};
+use std::fmt::Display;
 
 /// A page of events ends after so many bytes.
 const PAGE_BYTES: usize = 64 * 1024;
@@ -52,18 +53,24 @@ pub(super) fn jobs(reading: &ReadTransaction, query: &JobQuery) -> Result<JobPag
     let table = reading.open_table(JOBS)?;
     let mut jobs = Vec::with_capacity(found.len());
     for (_, id) in found {
-        let stored = table.get(&id)?;
-        match stored.map(|bytes| value::decode::<Row>(bytes.value())) {
-            Some(Ok(row)) => jobs.push(row.job),
-            // One bad row must not hide the others from their user.
-            Some(Err(StoreError::Corrupt(reason))) => {
-                tracing::error!(job = %JobId::from_bytes(id), reason, "a listed job cannot be read");
-            }
-            Some(Err(error)) => return Err(error),
-            None => tracing::error!(job = %JobId::from_bytes(id), "a listed job has no row"),
-        }
+        let row = table.get(&id)?.map(|bytes| value::decode::<Row>(bytes.value())).transpose();
+        jobs.extend(listed(JobId::from_bytes(id), row)?.map(|row| row.job));
     }
     Ok(JobPage { jobs, next })
+}
+
+/// What a list shows of a row: one that is missing or cannot be read is told to the operator and left out, because it must
+/// not hide the others from their user.
+pub(super) fn listed<T>(
+    id: impl Display,
+    found: Result<Option<T>, StoreError>,
+) -> Result<Option<T>, StoreError> {
+    match found {
+        Ok(None) => tracing::error!(%id, "what is listed has no row"),
+        Err(StoreError::Corrupt(reason)) => tracing::error!(%id, reason, "what is listed cannot be read"),
+        shown => return shown,
+    }
+    Ok(None)
 }
 
 /// The newest event of a log.

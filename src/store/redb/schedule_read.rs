@@ -69,14 +69,8 @@ fn page(reading: &ReadTransaction, query: &ScheduleQuery) -> Result<SchedulePage
             break;
         }
         let key = entry.map(|(key, _)| ScheduleOwnerKey::decode(key.value()))?;
-        match get(reading, SCHEDULES, key.id) {
-            Ok(Some(schedule)) => page.schedules.push(standing(reading, schedule)?),
-            // One bad row must not hide the others from their user.
-            Ok(None) => tracing::error!(schedule = %key.id, "a listed schedule has no row"),
-            Err(StoreError::Corrupt(reason)) => {
-                tracing::error!(schedule = %key.id, reason, "a listed schedule cannot be read");
-            }
-            Err(error) => return Err(error),
+        if let Some(schedule) = read::listed(key.id, get(reading, SCHEDULES, key.id))? {
+            page.schedules.push(standing(reading, schedule)?);
         }
     }
     Ok(page)
