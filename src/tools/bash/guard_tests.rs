@@ -1,19 +1,18 @@
-//! The judge on command lines: what it stops, what it lets pass, and what holds for any text at all.
+//! The judge on command lines: what it stops by its own rules, and what it lets pass.
 
 use super::guard::judge;
 use super::place::Place;
 use super::{BashOptions, BashRules};
-use proptest::prelude::*;
 use std::path::Path;
 
-fn rules(deny: &[&str], allow: &[&str]) -> BashRules {
+pub(super) fn rules(deny: &[&str], allow: &[&str]) -> BashRules {
     let owned = |patterns: &[&str]| patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
     let options =
         BashOptions { deny_patterns: owned(deny), allow_patterns: owned(allow), allowed_env: Vec::new() };
     BashRules::new(&options, |_| None).expect("good patterns")
 }
 
-fn verdict(command: &str, rules: &BashRules) -> Result<(), String> {
+pub(super) fn verdict(command: &str, rules: &BashRules) -> Result<(), String> {
     judge(command, &Place::project(None), rules).map_err(|refusal| refusal.to_string())
 }
 
@@ -457,41 +456,6 @@ const PASSING: &[&str] = &[
     "shred -u x",
 ];
 
-/// Under an allow list.
-const LISTED: &[(&str, bool)] = &[
-    ("git status", true),
-    ("git log --format=%H", true),
-    ("sudo systemctl restart x", true),
-    ("ls", true),
-    ("pwd", true),
-    ("sleep 1 &", true),
-    ("git status && ls; pwd | ls || pwd", true),
-    ("ls # no matter what", true),
-    ("", true),
-    ("for x in a; do ls; done", true),
-    ("echo $(ls)", true),
-    ("echo $(cat x)", false),
-    ("git statusx", false),
-    ("xgit status", false),
-    ("lsx", false),
-    ("pwd x", false),
-    ("GIT status", false),
-    ("git status && cat x", false),
-    ("git status; cat x", false),
-    ("git status | cat", false),
-    ("ls & cat x", false),
-    ("ls\ncat x", false),
-    ("sudo systemctl restart y", false),
-    ("X=1 ls", false),
-    ("ls > x", false),
-    ("git push", false),
-    ("(cat x)", false),
-    ("f() { cat x; }", false),
-    ("ls '#' ; cat x", false),
-    ("git log '#'; cat x", false),
-    ("git log <<EOF\nx\nEOF\ncat x", false),
-];
-
 #[test]
 fn the_nine_of_the_contract() {
     passes("echo rm x");
@@ -547,182 +511,4 @@ fn the_working_directory_counts() {
     assert!(
         from("a/b", "rm -rf ../c ../../d") && !from("a/b", "rm -rf ../../../e") && !from("a", "rm -rf ../..")
     );
-}
-
-#[test]
-fn deny_patterns_come_on_top_of_the_built_in_rules() {
-    let rules = rules(&[r"\bgit\s+push\b", "^curl"], &[]);
-    for (command, is_fine) in [
-        ("git push origin", false),
-        ("ls && GIT  PUSH", false),
-        ("git 'push'", false),
-        ("ls\ngit push", false),
-        ("$(git push)", false),
-        ("curl x", false),
-        ("echo curl", true),
-        ("git pull", true),
-        ("sudo ls", false),
-    ] {
-        assert_eq!(verdict(command, &rules).is_ok(), is_fine, "{command}");
-    }
-    let told = verdict("ls; git push -f", &rules).expect_err("denied");
-    assert!(
-        told.contains("`git push -f`")
-            && told.contains(r"\bgit\s+push\b")
-            && told.contains("bash.deny_patterns"),
-        "{told}"
-    );
-}
-
-#[test]
-fn allow_patterns_exempt_whole_segments_and_shut_out_the_rest() {
-    let rules = rules(
-        &["status"],
-        &["git (status|log)( .*)?", "sudo systemctl restart x", "ls|pwd", r"echo [\w$()]+", "sleep 1"],
-    );
-    for (command, is_fine) in LISTED.iter().copied() {
-        assert_eq!(verdict(command, &rules).is_ok(), is_fine, "{command}");
-    }
-    let told = verdict("ls && cat x", &rules).expect_err("not on it");
-    assert!(
-        told.contains("`cat x`") && told.contains("not in the allow list") && told.contains("'ls|pwd'"),
-        "{told}"
-    );
-}
-
-#[test]
-fn patterns_that_cannot_be_are_named() {
-    let options = BashOptions {
-        deny_patterns: vec!["ok".into(), "(".into()],
-        allow_patterns: vec!["a)|(b".into()],
-        allowed_env: vec!["LANG".into(), "$X".into(), "A=B".into(), String::new()],
-    };
-    let faults: Vec<String> = options.faults().iter().map(ToString::to_string).collect();
-    assert_eq!(faults.len(), 5, "{faults:?}");
-    assert_eq!(faults[0], "bash.deny_patterns[1]: '(' must be a regular expression: unclosed group");
-    assert!(faults[1].starts_with("bash.allow_patterns[0]: 'a)|(b' must be"), "{faults:?}");
-    assert!(faults[2].starts_with("bash.allowed_env[1]: '$X' must be the name"), "{faults:?}");
-    assert_eq!(
-        BashRules::new(&options, |_| None).err().map(|fault| fault.key).as_deref(),
-        Some("deny_patterns[1]")
-    );
-}
-
-#[test]
-fn long_and_deep_lines_end() {
-    for unit in [
-        "(",
-        "$(",
-        "${",
-        "`",
-        "{ ",
-        "((",
-        "$((",
-        "\"$(",
-        "case x in a) ",
-        "<(",
-        "f(){ ",
-        "cat <<E\n$(",
-        "find -exec ",
-        "eval ",
-        "sh -c ",
-        "a=(",
-        "[[ ",
-        "\\",
-    ] {
-        let line = unit.repeat(20_000);
-        let _judged = verdict(&line, &rules(&[], &[]));
-        let told = verdict(&format!("sudo ls; {line}"), &rules(&[], &[])).expect_err(unit);
-        assert!(told.len() < 1_000, "{unit}");
-    }
-}
-
-/// Lines of which nothing may be said at all.
-fn harmless() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(vec![
-        "ls",
-        "ls -la",
-        "echo hi",
-        "git status",
-        "echo \"a; b\"",
-        "X=1",
-        "cat x 2>/dev/null",
-        "(ls)",
-        "{ ls; }",
-        "if true; then ls; fi",
-        "echo $(date)",
-        "echo 'it is'",
-        "[[ a ]]",
-        "case x in a) ls;; esac",
-        "f() { ls; }",
-        "arr=(a b)",
-        "echo $((1+2))",
-        "true # fine\n:",
-        "cat <<EOF\nit's\nEOF\n:",
-        "for x in a; do ls; done",
-        "make -j2 > log 2>&1",
-    ])
-}
-
-fn denied() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(vec![
-        "rm -rf /",
-        "sudo ls",
-        "mkfs.ext4 x",
-        "dd of=/dev/sda",
-        "shutdown now",
-        "b(){ b|b& };b",
-        "echo x > /dev/sda",
-        "sh -c 'sudo ls'",
-        "rm -r -f ~",
-        "echo $(sudo ls)",
-        "nohup reboot",
-        "format C:",
-        "rm -f /etc/passwd",
-        "(sudo ls)",
-        "eval reboot",
-    ])
-}
-
-fn operator() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(vec![
-        "&&", "||", ";", "|", "&", "\n", " && ", " || ", " ; ", " | ", " & ", " |& ", "\n\n", " &&\n",
-    ])
-}
-
-proptest! {
-    #[test]
-    fn no_text_at_all_makes_it_fall(text in any::<String>()) {
-        let _judged = verdict(&text, &rules(&[], &[]));
-    }
-
-    #[test]
-    fn no_shell_like_text_makes_it_fall(text in "[ \n\t'\"\\\\`$(){}<>|&;#=~*a-c/!\\[\\]-]{0,80}") {
-        let _judged = verdict(&text, &rules(&["a"], &[]));
-        let _listed = verdict(&text, &rules(&[], &["a.*"]));
-    }
-
-    #[test]
-    fn what_echo_is_given_in_quotes_is_never_denied(word in denied(), text in "[a-z;&|<>$()`{}\n/ *~-]{0,30}") {
-        prop_assert_eq!(verdict(&format!("echo '{word}'"), &rules(&[], &[])), Ok(()));
-        prop_assert_eq!(verdict(&format!("echo '{text}{word}{text}'"), &rules(&[], &[])), Ok(()));
-    }
-
-    #[test]
-    fn a_denied_segment_stays_denied_in_any_company(
-        before in prop::collection::vec((harmless(), operator()), 0..4),
-        segment in denied(),
-        after in prop::collection::vec((operator(), harmless()), 0..4),
-    ) {
-        let head: String = before.into_iter().flat_map(<[&str; 2]>::from).collect();
-        let tail: String = after.into_iter().flat_map(<[&str; 2]>::from).collect();
-        let line = format!("{head}{segment}{tail}");
-        prop_assert!(verdict(&line, &rules(&[], &[])).is_err(), "{}", line);
-    }
-
-    #[test]
-    fn harmless_company_is_harmless(lines in prop::collection::vec((harmless(), operator()), 0..5)) {
-        let line: String = lines.into_iter().flat_map(<[&str; 2]>::from).collect();
-        prop_assert_eq!(verdict(&line, &rules(&[], &[])), Ok(()));
-    }
 }

@@ -149,4 +149,8 @@ fn data(record: &Record, told: &str) -> Value {
 #[cfg(test)]
 mod guard_tests;
 #[cfg(test)]
+mod line_tests;
+#[cfg(test)]
+mod pattern_tests;
+#[cfg(test)]
 mod tests;

@@ -1,0 +1,123 @@
+//! What holds for any line at all: the judge ends, does not fall, and is not talked out of a denial by company.
+
+use super::guard_tests::{rules, verdict};
+use proptest::prelude::*;
+
+#[test]
+fn long_and_deep_lines_end() {
+    for unit in [
+        "(",
+        "$(",
+        "${",
+        "`",
+        "{ ",
+        "((",
+        "$((",
+        "\"$(",
+        "case x in a) ",
+        "<(",
+        "f(){ ",
+        "cat <<E\n$(",
+        "find -exec ",
+        "eval ",
+        "sh -c ",
+        "a=(",
+        "[[ ",
+        "\\",
+    ] {
+        let line = unit.repeat(20_000);
+        let _judged = verdict(&line, &rules(&[], &[]));
+        let told = verdict(&format!("sudo ls; {line}"), &rules(&[], &[])).expect_err(unit);
+        assert!(told.len() < 1_000, "{unit}");
+    }
+}
+
+/// Lines of which nothing may be said at all.
+fn harmless() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "ls",
+        "ls -la",
+        "echo hi",
+        "git status",
+        "echo \"a; b\"",
+        "X=1",
+        "cat x 2>/dev/null",
+        "(ls)",
+        "{ ls; }",
+        "if true; then ls; fi",
+        "echo $(date)",
+        "echo 'it is'",
+        "[[ a ]]",
+        "case x in a) ls;; esac",
+        "f() { ls; }",
+        "arr=(a b)",
+        "echo $((1+2))",
+        "true # fine\n:",
+        "cat <<EOF\nit's\nEOF\n:",
+        "for x in a; do ls; done",
+        "make -j2 > log 2>&1",
+    ])
+}
+
+fn denied() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "rm -rf /",
+        "sudo ls",
+        "mkfs.ext4 x",
+        "dd of=/dev/sda",
+        "shutdown now",
+        "b(){ b|b& };b",
+        "echo x > /dev/sda",
+        "sh -c 'sudo ls'",
+        "rm -r -f ~",
+        "echo $(sudo ls)",
+        "nohup reboot",
+        "format C:",
+        "rm -f /etc/passwd",
+        "(sudo ls)",
+        "eval reboot",
+    ])
+}
+
+fn operator() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "&&", "||", ";", "|", "&", "\n", " && ", " || ", " ; ", " | ", " & ", " |& ", "\n\n", " &&\n",
+    ])
+}
+
+proptest! {
+    #[test]
+    fn no_text_at_all_makes_it_fall(text in any::<String>()) {
+        let _judged = verdict(&text, &rules(&[], &[]));
+    }
+
+    #[test]
+    fn no_shell_like_text_makes_it_fall(text in "[ \n\t'\"\\\\`$(){}<>|&;#=~*a-c/!\\[\\]-]{0,80}") {
+        let _judged = verdict(&text, &rules(&["a"], &[]));
+        let _listed = verdict(&text, &rules(&[], &["a.*"]));
+    }
+
+    #[test]
+    fn what_echo_is_given_in_quotes_is_never_denied(word in denied(), text in "[a-z;&|<>$()`{}\n/ *~-]{0,30}") {
+        prop_assert_eq!(verdict(&format!("echo '{word}'"), &rules(&[], &[])), Ok(()));
+        prop_assert_eq!(verdict(&format!("echo '{text}{word}{text}'"), &rules(&[], &[])), Ok(()));
+    }
+
+    #[test]
+    fn a_denied_segment_stays_denied_in_any_company(
+        before in prop::collection::vec((harmless(), operator()), 0..4),
+        segment in denied(),
+        after in prop::collection::vec((operator(), harmless()), 0..4),
+    ) {
+        let head: String = before.into_iter().flat_map(<[&str; 2]>::from).collect();
+        let tail: String = after.into_iter().flat_map(<[&str; 2]>::from).collect();
+        let line = format!("{head}{segment}{tail}");
+        prop_assert!(verdict(&line, &rules(&[], &[])).is_err(), "{}", line);
+    }
+
+    #[test]
+    fn harmless_company_is_harmless(lines in prop::collection::vec((harmless(), operator()), 0..5)) {
+        let line: String = lines.into_iter().flat_map(<[&str; 2]>::from).collect();
+        prop_assert_eq!(verdict(&line, &rules(&[], &[])), Ok(()));
+    }
+}
