@@ -51,6 +51,13 @@ impl<'a> Render<'a> {
                 self.terminal.say("(the step above was cut off and is made again)");
                 Ok(())
             }
+            ("summary", _) => {
+                self.end_line()?;
+                self.terminal.say(
+                    "(the oldest messages no longer fit into the model's context; a summary stands for them)",
+                );
+                Ok(())
+            }
             ("status", _) if text("status") == "retrying" => {
                 self.end_line()?;
                 self.terminal.say(text("reason"));

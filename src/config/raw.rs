@@ -79,10 +79,7 @@ fn demo() -> ModelOptions {
     ModelOptions {
         id: DEMO.to_owned(),
         name: Some("Demo (scripted, no network)".to_owned()),
-        api_url: None,
-        api_key: None,
         provider: Some(Provider::Demo),
-        context_window: None,
-        max_output_tokens: None,
+        ..ModelOptions::default()
     }
 }

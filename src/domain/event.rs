@@ -5,6 +5,7 @@
 //! no gap. *Marks* are what only the engine needs to go on after a crash: they stand between events and have no `seq`,
 //! so that a client which counts ids misses nothing.
 
+use super::message::Echo;
 use super::tool::ToolCall;
 use super::usage::Usage;
 use serde::{Deserialize, Serialize};
@@ -67,6 +68,8 @@ pub enum FinishReason {
     ContentFilter,
     /// The answer is the closing one after `max_steps` model calls.
     MaxSteps,
+    /// The answer is the closing one of a run that made the same failing call again and again.
+    RepeatedFailure,
 }
 
 /// Why a job ended without an answer; also the `code` of its `error` event.
@@ -81,6 +84,8 @@ pub enum FailureCode {
     ProviderError,
     /// The job names a model that the configuration no longer has.
     ModelNotFound,
+    /// The prompt does not fit into the model's context window, and nothing of it may be left out.
+    ContextTooLong,
     /// `max_total_tokens` were spent.
     MaxTotalTokens,
     /// The answer passed `limits.output_bytes`.
@@ -145,6 +150,15 @@ pub enum Event {
         /// The step's index.
         index: u32,
     },
+    /// The oldest messages were left out of what the model is sent from here on; this stands for them.
+    Summary {
+        /// The model's summary of them, or a word on what was left out.
+        content: String,
+        /// Of the history and the input, so many of the newest messages are still sent.
+        kept: usize,
+        /// Of what this job has said and done, so many of the oldest messages are not sent any more.
+        said: usize,
+    },
     /// The job has its answer. Terminal.
     Done {
         /// The stored answer, `msg_…`.
@@ -184,6 +198,12 @@ pub enum Mark {
         finish_reason: FinishReason,
         /// What it cost.
         usage: Usage,
+        /// Who answered; the model that the job names when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        /// What its provider wants back with the answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        echo: Option<Echo>,
     },
     /// A call to the model failed: the steps since the last such mark are to be discarded.
     ModelFailed {
@@ -193,7 +213,30 @@ pub enum Mark {
         code: FailureCode,
         /// Whether another try can help.
         retryable: bool,
+        /// Whether another model may do what this one cannot.
+        #[serde(default)]
+        elsewhere: bool,
+        /// What it cost all the same.
+        #[serde(default)]
+        usage: Usage,
+        /// Who was asked; the model that the job names when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
     },
+    /// From here on this model is asked: the one before it failed too often.
+    ModelSwitched {
+        /// A configured model's id.
+        model: String,
+    },
+    /// Spent on something that is no step of the job: a summary, a title, an answer that a crash cut off.
+    Spent {
+        /// A configured model's id.
+        model: String,
+        /// What it cost.
+        usage: Usage,
+    },
+    /// The job was given back to wait; its next run goes on with the failures counted so far.
+    Deferred,
     /// The tool is about to run; recorded only for tools that are not idempotent.
     ToolStarted {
         /// Which call.

@@ -230,6 +230,40 @@ impl Job {
     }
 }
 
+/// What stands for the oldest turns of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConversationSummary {
+    /// The text.
+    pub content: String,
+    /// The newest turn that it stands for: [`PastTurn::number`].
+    pub through: u64,
+}
+
+/// What one job added to its conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastTurn {
+    /// Rises from turn to turn of a conversation.
+    pub number: u64,
+    /// What was asked and answered; the oldest part may be missing where it was too long.
+    pub messages: Vec<Message>,
+}
+
+/// What a conversation hands to its next job.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct History {
+    /// What stands for the turns before `turns`.
+    pub summary: Option<String>,
+    /// The turns, oldest first.
+    pub turns: Vec<PastTurn>,
+}
+
+impl History {
+    /// The messages of all turns, oldest first.
+    pub fn into_messages(self) -> Vec<Message> {
+        self.turns.into_iter().flat_map(|turn| turn.messages).collect()
+    }
+}
+
 /// How a job ends: the terminal event and everything that is written with it, in one transaction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ending {
@@ -241,6 +275,8 @@ pub struct Ending {
     pub output_text: String,
     /// What the conversation gains: the model's messages and the tools' results, in order.
     pub messages: Vec<Message>,
+    /// What stands for the conversation's oldest turns from now on.
+    pub summary: Option<ConversationSummary>,
 }
 
 impl Ending {

@@ -2,6 +2,7 @@
 //! all clocks and all randomness: whatever is not in the arguments does not exist here.
 
 pub mod address;
+pub mod attachment;
 pub mod batch;
 pub mod batch_object;
 pub mod event;

@@ -1,8 +1,10 @@
-//! Token counts. Owns their addition; refuses prices and time.
+//! Token counts and what they cost. Owns their addition and the reading of them out of a log; refuses time.
 
+use super::event::{Mark, Record};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
-/// Tokens spent, as reported by the model's provider.
+/// Tokens spent, as reported by the model's provider, or estimated where it reports none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Tokens of the prompt, history included.
@@ -11,15 +13,41 @@ pub struct Usage {
     pub completion_tokens: u64,
     /// What the provider counts in all; the sum of the two where it says nothing.
     pub total_tokens: u64,
+    /// What it cost, in millionths of the prices' currency; 0 where the model has no price.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cost_micros: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Usage {
     /// Prompt and completion, with their sum as the total.
     pub fn new(prompt_tokens: u64, completion_tokens: u64) -> Self {
+        let total_tokens = prompt_tokens.saturating_add(completion_tokens);
+        Self { prompt_tokens, completion_tokens, total_tokens, cost_micros: 0 }
+    }
+
+    /// The same tokens at this price.
+    #[must_use]
+    pub fn priced(self, price: Price) -> Self {
+        let cost = |tokens: u64, micros: u64| u128::from(tokens).saturating_mul(u128::from(micros));
+        let sum = cost(self.prompt_tokens, price.prompt_micros)
+            .saturating_add(cost(self.completion_tokens, price.completion_micros));
+        let cost_micros = u64::try_from(sum.div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        Self { cost_micros, ..self }
+    }
+
+    /// What is left when `earlier` is taken away.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
         Self {
-            prompt_tokens,
-            completion_tokens,
-            total_tokens: prompt_tokens.saturating_add(completion_tokens),
+            prompt_tokens: self.prompt_tokens.saturating_sub(earlier.prompt_tokens),
+            completion_tokens: self.completion_tokens.saturating_sub(earlier.completion_tokens),
+            total_tokens: self.total_tokens.saturating_sub(earlier.total_tokens),
+            cost_micros: self.cost_micros.saturating_sub(earlier.cost_micros),
         }
     }
 }
@@ -29,5 +57,83 @@ impl std::ops::AddAssign for Usage {
         self.prompt_tokens = self.prompt_tokens.saturating_add(other.prompt_tokens);
         self.completion_tokens = self.completion_tokens.saturating_add(other.completion_tokens);
         self.total_tokens = self.total_tokens.saturating_add(other.total_tokens);
+        self.cost_micros = self.cost_micros.saturating_add(other.cost_micros);
+    }
+}
+
+/// What a million tokens cost, in millionths of a currency that the operator chooses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Price {
+    /// Of the prompt.
+    pub prompt_micros: u64,
+    /// Of the answer.
+    pub completion_micros: u64,
+}
+
+/// What was spent on each model.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Ledger(BTreeMap<String, Usage>);
+
+impl Ledger {
+    /// Adds what the record says was spent. `asked` is the model that the job names: records of an earlier version do
+    /// not say whom they asked.
+    pub fn enter(&mut self, record: &Record, asked: &str) {
+        let Record::Mark(mark) = record else { return };
+        let (model, usage) = match mark {
+            Mark::ModelFinished { usage, model, .. } | Mark::ModelFailed { usage, model, .. } => {
+                (model.as_deref(), *usage)
+            }
+            Mark::Spent { model, usage } => (Some(model.as_str()), *usage),
+            _ => return,
+        };
+        if usage != Usage::default() {
+            *self.0.entry(model.unwrap_or(asked).to_owned()).or_default() += usage;
+        }
+    }
+
+    /// The models and what was spent on each, by name.
+    pub fn entries(&self) -> impl Iterator<Item = (&str, Usage)> {
+        self.0.iter().map(|(model, usage)| (model.as_str(), *usage))
+    }
+
+    /// All models together.
+    pub fn total(&self) -> Usage {
+        self.0.values().fold(Usage::default(), |mut sum, usage| {
+            sum += *usage;
+            sum
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_price_is_for_a_million_tokens() {
+        let price = Price { prompt_micros: 270_000, completion_micros: 1_100_000 };
+        assert_eq!(Usage::new(1_000_000, 500_000).priced(price).cost_micros, 270_000 + 550_000);
+        assert_eq!(Usage::new(1, 0).priced(price).cost_micros, 1, "a started millionth counts");
+        assert_eq!(Usage::new(u64::MAX, u64::MAX).priced(price).cost_micros, u64::MAX);
+    }
+
+    #[test]
+    fn the_ledger_adds_up_whatever_was_spent() {
+        let usage = Usage::new(1, 2);
+        let mut ledger = Ledger::default();
+        for model in [None, Some("b".to_owned())] {
+            let mark = Mark::ModelFinished {
+                finish_reason: crate::domain::event::FinishReason::Stop,
+                usage,
+                model,
+                echo: None,
+            };
+            ledger.enter(&mark.into(), "a");
+        }
+        ledger.enter(&Mark::Spent { model: "a".into(), usage }.into(), "a");
+        let entries: Vec<_> = ledger.entries().collect();
+        assert_eq!(entries, [("a", Usage::new(2, 4)), ("b", usage)]);
+        assert_eq!(ledger.total(), Usage::new(3, 6));
     }
 }

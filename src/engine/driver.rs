@@ -5,9 +5,10 @@ use super::journal::LogJournal;
 use super::setup::{DriveLimits, Ports};
 use super::turn::{Step, Turn, TurnLimits};
 use crate::domain::event::{Event, FailureCode, FinishReason, Mark, Phase, Record, StepKind};
-use crate::domain::job::{Ending, JobSpec};
+use crate::domain::job::{Ending, History, JobSpec};
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
+use crate::domain::usage::Usage;
 use crate::ports::{
     Chunk, Completion, Lease, Leash, ModelError, ModelRequest, Stop, StopFlag, StoreError, Ticket,
     ToolContext, Urgency,
@@ -71,7 +72,7 @@ impl<'a> Driver<'a> {
         let history = ports.store.history(&lease.job, limits.history_messages)?;
         let (stop, clock) = (lease.stop.clone(), Arc::clone(&ports.clock));
         let rope = Leash { stop, deadline_ms, clock };
-        let is_first = history.is_empty();
+        let is_first = history.turns.is_empty() && history.summary.is_none();
         let request = opening(&lease.spec, history);
         Ok(Self {
             ports,
@@ -155,6 +156,7 @@ impl<'a> Driver<'a> {
             usage: self.turn.usage(),
             output_text: self.turn.answer(),
             messages: self.turn.closing_messages(),
+            summary: None,
         };
         self.ports.store.finish(self.lease.fence(), Vec::new(), ending).wait()?;
         Ok(Drive::Finished)
@@ -190,7 +192,7 @@ impl<'a> Driver<'a> {
     /// The first words of a conversation's first message; `None` once it has a history.
     fn suggest_title(&self) -> Option<String> {
         let first = self.lease.spec.input.iter().find_map(|message| match message {
-            Message::User { content } => Some(content),
+            Message::User { content, .. } => Some(content),
             _ => None,
         })?;
         let fresh = self.lease.spec.conversation_id.is_some() && self.is_first;
@@ -204,9 +206,10 @@ impl<'a> Driver<'a> {
             return Ok(());
         }
         self.prepare(with_tools);
-        match self.stream()? {
+        let mut usage = Usage::default();
+        match self.stream(&mut usage)? {
             Ok(completion) => {
-                let records = self.turn.seal(completion, with_tools);
+                let records = self.turn.seal(completion, with_tools, usage);
                 self.append(records)
             }
             Err(ModelError::Stopped) if self.leash.is_pulled() => Ok(()),
@@ -227,7 +230,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Streams one answer into the log. The first piece is committed at once, later ones may share a commit.
-    fn stream(&mut self) -> Result<Result<Completion, ModelError>, StoreError> {
+    fn stream(&mut self, usage: &mut Usage) -> Result<Result<Completion, ModelError>, StoreError> {
         let (store, fence) = (&self.ports.store, self.lease.fence());
         let mut under_way: VecDeque<Ticket<()>> = VecDeque::new();
         let mut broken: Option<StoreError> = None;
@@ -241,6 +244,10 @@ impl<'a> Driver<'a> {
             let (kind, text) = match chunk {
                 Chunk::Thinking(text) => (StepKind::Thinking, text),
                 Chunk::Text(text) => (StepKind::Text, text),
+                Chunk::Spent(spent) => {
+                    *usage = spent;
+                    return ControlFlow::Continue(());
+                }
             };
             let record = turn.piece(kind, text);
             turn.apply(&record);
@@ -262,13 +269,27 @@ impl<'a> Driver<'a> {
         let (code, retryable) = match error {
             ModelError::NotFound(_) => (FailureCode::ModelNotFound, false),
             ModelError::TooLarge(_) => (FailureCode::OutputTooLarge, false),
-            ModelError::Refused(_) | ModelError::Stopped => (FailureCode::ProviderError, false),
+            ModelError::Refused(_)
+            | ModelError::Denied(_)
+            | ModelError::ContextTooLong(_)
+            | ModelError::Busy { .. }
+            | ModelError::Stopped => (FailureCode::ProviderError, false),
             ModelError::Unavailable { retry_after_ms, .. } => {
                 self.retry_after_ms = *retry_after_ms;
                 (FailureCode::ProviderError, true)
             }
         };
-        self.append(vec![Mark::ModelFailed { message, code, retryable }.into()])
+        self.append(vec![
+            Mark::ModelFailed {
+                message,
+                code,
+                retryable,
+                elsewhere: false,
+                usage: Usage::default(),
+                model: None,
+            }
+            .into(),
+        ])
     }
 
     /// Says that the call is made again and waits 1 → 2 → 4 s, or as long as the provider asked, but never longer than
@@ -316,12 +337,13 @@ impl<'a> Driver<'a> {
 }
 
 /// What every call to the model of this job begins with.
-fn opening(spec: &JobSpec, history: Vec<Message>) -> ModelRequest {
+fn opening(spec: &JobSpec, history: History) -> ModelRequest {
     let system = spec.system_prompt.iter().map(|content| Message::System { content: content.clone() });
     ModelRequest {
         model: spec.model.clone(),
-        messages: system.chain(history).chain(spec.input.iter().cloned()).collect(),
+        messages: system.chain(history.into_messages()).chain(spec.input.iter().cloned()).collect(),
         tools: Vec::new(),
+        may_call: true,
         temperature: spec.temperature,
         max_tokens: spec.max_tokens,
         thinking: spec.thinking,

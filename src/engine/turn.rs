@@ -181,6 +181,7 @@ impl Turn {
                 self.see_index(*index);
                 self.open.retain(|step| step.index != *index);
             }
+            Event::Summary { .. } => {}
             Event::Done { .. } | Event::Error { .. } => self.ended = true,
         }
     }
@@ -199,11 +200,12 @@ impl Turn {
 
     fn apply_mark(&mut self, mark: &Mark) {
         match mark {
-            Mark::ModelFinished { finish_reason, usage } => self.seal_call(*finish_reason, *usage),
-            Mark::ModelFailed { message, code, retryable } => {
+            Mark::ModelFinished { finish_reason, usage, .. } => self.seal_call(*finish_reason, *usage),
+            Mark::ModelFailed { message, code, retryable, .. } => {
                 self.failures = self.failures.saturating_add(1);
                 self.failure = Some((*code, message.clone(), *retryable));
             }
+            Mark::ModelSwitched { .. } | Mark::Spent { .. } | Mark::Deferred => {}
             Mark::ToolStarted { id_ref } => {
                 if let Some(state) = self.waiting_call(id_ref) {
                     state.started = true;
@@ -232,7 +234,7 @@ impl Turn {
         self.open.clear();
         self.answer.clone_from(&content);
         if !content.is_empty() || !tool_calls.is_empty() {
-            self.messages.push(Message::Assistant { content, thinking, tool_calls });
+            self.messages.push(Message::Assistant { content, thinking, tool_calls, echo: None });
         }
     }
 
@@ -343,8 +345,8 @@ impl Turn {
     }
 
     /// The records that seal a call to the model which ended well. A closing call's tool calls are dropped.
-    pub fn seal(&self, completion: Completion, with_tools: bool) -> Vec<Record> {
-        let Completion { tool_calls, finish_reason, usage } = completion;
+    pub fn seal(&self, completion: Completion, with_tools: bool, usage: Usage) -> Vec<Record> {
+        let Completion { tool_calls, finish_reason, echo } = completion;
         let mut records: Vec<Record> = Vec::new();
         let mut taken = self.used_refs.clone();
         let kept = if with_tools { tool_calls } else { Vec::new() };
@@ -356,7 +358,7 @@ impl Turn {
             taken.push(call.id_ref.clone());
             records.push(Event::ToolCall { index, call }.into());
         }
-        records.push(Mark::ModelFinished { finish_reason, usage }.into());
+        records.push(Mark::ModelFinished { finish_reason, usage, model: None, echo }.into());
         records
     }
 

@@ -157,6 +157,7 @@ impl Worker {
                 usage: turn.usage(),
                 output_text: turn.answer(),
                 messages: turn.closing_messages(),
+                summary: None,
             })
         }));
         let told = told.ok().flatten();
@@ -165,6 +166,7 @@ impl Worker {
             usage: told.as_ref().map_or(lease.job.usage, |ending| ending.usage),
             output_text: String::new(),
             messages: Vec::new(),
+            summary: None,
         };
         match told.as_ref().map(finish) {
             None | Some(Err(StoreError::Corrupt(_))) => finish(&bare),

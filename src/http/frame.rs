@@ -307,6 +307,7 @@ fn write_event(out: &mut Vec<u8>, wire: Wire, numbered: &Numbered) -> Result<(),
         Event::StepDiscarded { index } => {
             write(out, wire, seq, "step_discarded", &Discarded { id: StepId(*index) })
         }
+        Event::Summary { content, .. } => write(out, wire, seq, "summary", &Summary { content }),
         Event::Done { message_id, token_count, suggested_title, usage, finish_reason } => {
             let done = Done {
                 message_id: *message_id,
@@ -426,6 +427,11 @@ struct Done<'a> {
     suggested_title: Option<&'a str>,
     usage: Usage,
     finish_reason: FinishReason,
+}
+
+#[derive(Serialize)]
+struct Summary<'a> {
+    content: &'a str,
 }
 
 #[derive(Serialize)]

@@ -2,39 +2,94 @@
 
 use crate::domain::secret::Secret;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// One configured model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelOptions {
-    /// What jobs name, and what the provider is asked for.
+    /// What jobs name.
     pub id: String,
     /// For people; the id when absent.
     #[serde(default)]
     pub name: Option<String>,
-    /// The provider's base (`…/v1`) or full endpoint (`…/chat/completions`). The demo model has none.
+    /// What the provider is asked for; the id when absent.
+    #[serde(default)]
+    pub upstream_id: Option<String>,
+    /// The provider's base (`…/v1`) or full endpoint (`…/chat/completions`, `…/messages`). The demo model has none.
     #[serde(default)]
     pub api_url: Option<String>,
-    /// Sent as a bearer token; loopback upstreams need none.
+    /// Sent as the provider wants it; loopback upstreams need none.
     #[serde(default)]
     pub api_key: Option<Secret>,
+    /// A file that holds the key, instead of `api_key`. A relative path lies in systemd's `$CREDENTIALS_DIRECTORY`.
+    #[serde(default)]
+    pub api_key_file: Option<PathBuf>,
     /// The wire dialect; guessed from the URL when absent.
     #[serde(default)]
     pub provider: Option<Provider>,
-    /// Tokens that fit into one request and its answer; noted, not used yet: nothing is summarised.
+    /// Tokens that fit into one request and its answer; unknown when absent.
     #[serde(default)]
     pub context_window: Option<u32>,
     /// Bound of one answer, tokens.
     #[serde(default)]
     pub max_output_tokens: Option<u32>,
+    /// Models that are asked, in this order, when this one fails.
+    #[serde(default)]
+    pub fallback: Vec<String>,
+    /// What its tokens cost.
+    #[serde(default)]
+    pub price: Option<PriceOptions>,
+    /// How much the provider may be asked at once and per minute; models of one provider and key share it.
+    #[serde(default)]
+    pub rate: RateOptions,
+    /// Whether calls of tools that the model writes as text (`<tool_call>…`, bare JSON) are taken for calls.
+    #[serde(default)]
+    pub text_tool_calls: bool,
+    /// Fields that are added to every request, or replace what the dialect would send.
+    #[serde(default)]
+    pub extra_body: Map<String, Value>,
+    /// Headers that are added to every request.
+    #[serde(default)]
+    pub extra_headers: BTreeMap<String, Secret>,
 }
 
-/// The wire dialects.
+/// What a million tokens cost, in any one currency.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PriceOptions {
+    /// Of prompts.
+    pub prompt: f64,
+    /// Of answers.
+    pub completion: f64,
+}
+
+/// How much a provider may be asked; what is more waits. Absent: no bound.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RateOptions {
+    /// Calls at once.
+    pub concurrent: Option<u32>,
+    /// Calls begun in any minute.
+    pub requests_per_minute: Option<u32>,
+    /// Tokens of prompts and answers in any minute.
+    pub tokens_per_minute: Option<u64>,
+}
+
+/// The wire dialects, and the providers that speak one with ways of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
     /// Chat completions as `OpenAI` defined them; most providers and local servers speak it.
     Openai,
+    /// The same as `DeepSeek` speaks it.
+    Deepseek,
+    /// The same as GLM (Zhipu, Z.ai) speaks it.
+    Glm,
+    /// Messages as Anthropic defined them.
+    Anthropic,
     /// The scripted model of this server; no network.
     Demo,
 }

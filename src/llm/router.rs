@@ -80,13 +80,21 @@ impl Router {
 
 impl Route {
     fn new(model: ModelOptions, limits: &Limits, agent: &Agent) -> Result<Self, Error> {
-        let info =
-            ModelInfo { id: model.id.clone(), name: model.name.clone().unwrap_or_else(|| model.id.clone()) };
+        let info = ModelInfo {
+            id: model.id.clone(),
+            name: model.name.clone().unwrap_or_else(|| model.id.clone()),
+            context_window: model.context_window,
+            max_output_tokens: model.max_output_tokens,
+            ..ModelInfo::default()
+        };
         let provider =
             model.provider.or_else(|| guess(&model)).ok_or_else(|| Error::NoUrl(model.id.clone()))?;
         let way = match provider {
             Provider::Demo => Way::Demo,
-            Provider::Openai => Way::Openai(Box::new(dialect(model, limits, agent.clone())?)),
+            Provider::Anthropic => return Err(Error::NoUrl(model.id)), // its dialect is the next commit's
+            Provider::Openai | Provider::Deepseek | Provider::Glm => {
+                Way::Openai(Box::new(dialect(model, limits, agent.clone())?))
+            }
         };
         Ok(Self { info, way })
     }

@@ -6,8 +6,7 @@ use super::ticket::Ticket;
 use crate::domain::event::{Numbered, Record};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::idempotency::OnceKey;
-use crate::domain::job::{Ending, Job, JobSpec, JobStatus};
-use crate::domain::message::Message;
+use crate::domain::job::{Ending, History, Job, JobSpec, JobStatus};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -198,6 +197,9 @@ pub trait Store: Send + Sync {
     fn release(&self, fence: Fence) -> Ticket<()>;
     /// Gives a leased job back for another attempt, not before `delay_ms` from now; the failed one counts.
     fn postpone(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()>;
+    /// Gives a leased job back to wait for `delay_ms`; neither a failed attempt nor, for its budget of failures, a new
+    /// start ([`crate::domain::event::Mark::Deferred`]).
+    fn defer(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()>;
     /// Puts a failed job into the queue again: its next run goes on from its last recorded step. It counts as accepted
     /// anew. Resolves to the job as it then stands; `None` when the user has no such job.
     fn retry(&self, user: UserId, job: JobId) -> Ticket<Option<Job>>;
@@ -221,8 +223,9 @@ pub trait Store: Send + Sync {
     fn step_text(&self, job: JobId, first_seq: u64, up_to: u64) -> Result<String, StoreError>;
     /// The whole log of a job, marks included, for the engine's fold.
     fn log(&self, job: JobId) -> Result<Vec<Record>, StoreError>;
-    /// What the conversation's earlier jobs said, oldest first: the newest `max` messages before `job`.
-    fn history(&self, job: &Job, max: usize) -> Result<Vec<Message>, StoreError>;
+    /// What the conversation's earlier jobs said, oldest first: the newest `max` messages before `job`, from the last
+    /// summary on.
+    fn history(&self, job: &Job, max: usize) -> Result<History, StoreError>;
 
     /// The newest committed `seq` of a job as a wake-up: a hint only; the log is the truth.
     fn watch(&self, job: JobId) -> News;

@@ -102,7 +102,15 @@ struct Call {
 
 fn request() -> ModelRequest {
     let (messages, tools) = (vec![Message::user("hi")], Vec::new());
-    ModelRequest { model: "m".into(), messages, tools, temperature: None, max_tokens: None, thinking: false }
+    ModelRequest {
+        model: "m".into(),
+        messages,
+        tools,
+        temperature: None,
+        max_tokens: None,
+        thinking: false,
+        may_call: true,
+    }
 }
 
 fn leash() -> Leash {

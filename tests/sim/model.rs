@@ -72,6 +72,7 @@ impl Model for SimModel {
         }
         if let Some(calls) = scripted(request) {
             self.say(2, leash, sink)?;
+            spend(sink);
             return Ok(completion(calls));
         }
         let mood = if self.world.is_calm() { u64::MAX } else { self.world.roll(24) };
@@ -95,6 +96,7 @@ impl Model for SimModel {
             _ => {
                 self.say(self.world.roll(4), leash, sink)?;
                 self.world.point();
+                spend(sink);
                 Ok(completion(self.calls(request)))
             }
         }
@@ -108,7 +110,7 @@ impl Model for SimModel {
 /// What the script wants at this point of the job, if there is one.
 fn scripted(request: &ModelRequest) -> Option<Vec<ToolCall>> {
     let is_user = |message: &&Message| matches!(message, Message::User { .. });
-    let Some(Message::User { content }) = request.messages.iter().rfind(is_user) else { return None };
+    let Some(Message::User { content, .. }) = request.messages.iter().rfind(is_user) else { return None };
     let names = content.strip_prefix("call ")?;
     if matches!(request.messages.last(), Some(Message::Tool { .. })) {
         return Some(Vec::new());
@@ -121,7 +123,12 @@ fn scripted(request: &ModelRequest) -> Option<Vec<ToolCall>> {
     Some(names.split(' ').enumerate().map(call).collect())
 }
 
+/// Tells what the call has cost; the answer is over whatever the sink says to it.
+fn spend(sink: Sink<'_>) {
+    let _over = sink(Chunk::Spent(Usage::new(10, 5)));
+}
+
 fn completion(tool_calls: Vec<ToolCall>) -> Completion {
     let finish_reason = if tool_calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
-    Completion { tool_calls, finish_reason, usage: Usage::new(10, 5) }
+    Completion { tool_calls, finish_reason, echo: None }
 }

@@ -7,8 +7,7 @@ use crate::world::{Flaw, World};
 use nanoclaw::domain::event::{Event, Numbered, Record};
 use nanoclaw::domain::id::{JobId, UserId};
 use nanoclaw::domain::idempotency::OnceKey;
-use nanoclaw::domain::job::{Ending, Job};
-use nanoclaw::domain::message::Message;
+use nanoclaw::domain::job::{Ending, History, Job};
 use nanoclaw::ports::{
     Clock, EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Once, StopFlag, Store, StoreError,
     Ticket, Urgency,
@@ -143,6 +142,13 @@ impl Store for SimStore {
         }))
     }
 
+    fn defer(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
+        self.world.truth(|truth| truth.lets_go(fence.job));
+        let result =
+            self.write(&format!("defer {}", fence.job), |store| store.defer(fence, reason, delay_ms));
+        self.leave(fence, result, false)
+    }
+
     fn postpone(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
         self.world.truth(|truth| truth.lets_go(fence.job));
         let mut until_ms = 0;
@@ -263,7 +269,7 @@ impl Store for SimStore {
         self.read(|store| store.log(job))
     }
 
-    fn history(&self, job: &Job, max: usize) -> Result<Vec<Message>, StoreError> {
+    fn history(&self, job: &Job, max: usize) -> Result<History, StoreError> {
         self.read(|store| store.history(job, max))
     }
 

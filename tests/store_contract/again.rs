@@ -14,7 +14,7 @@ use std::sync::{Arc, Barrier};
 fn failed() -> Ending {
     let event = Event::Error { content: "the provider is gone".to_owned(), code: FailureCode::ProviderError };
     let messages = vec![Message::assistant("half")];
-    Ending { event, usage: Usage::new(1, 1), output_text: "half".to_owned(), messages }
+    Ending { event, usage: Usage::new(1, 1), output_text: "half".to_owned(), messages, summary: None }
 }
 
 fn key(name: u8, request: u8) -> OnceKey {
@@ -79,7 +79,7 @@ fn a_retried_job_waits_for_the_job_of_its_conversation_that_runs() {
     rig.store.finish(second.fence(), vec![], done(id(2), "two")).wait().unwrap();
     let lease = rig.claim();
     assert_eq!(lease.job.id, id(1));
-    let history = rig.store.history(&lease.job, 100).unwrap();
+    let history = rig.store.history(&lease.job, 100).unwrap().into_messages();
     assert_eq!(history.len(), 2, "what the second job said, and nothing of its own: {history:?}");
 }
 
@@ -194,7 +194,10 @@ fn p7_an_ended_job_is_deleted_whole_and_only_by_its_user() {
     assert_eq!(rig.store.job(ANN, id(1)), Ok(None));
     assert!(rig.store.events(id(1), 0, 10).unwrap().events.is_empty());
     let second = rig.claim();
-    assert!(rig.store.history(&second.job, 10).unwrap().is_empty(), "its conversation has forgotten it");
+    assert!(
+        rig.store.history(&second.job, 10).unwrap().turns.is_empty(),
+        "its conversation has forgotten it"
+    );
 }
 
 #[test]
@@ -220,6 +223,6 @@ fn a_job_that_the_store_ends_itself_keeps_what_it_has_said() {
     rig.store.cancel(ANN, id(1)).wait().unwrap();
     assert_eq!(rig.store.output(id(1)), Ok(Some("so far".to_owned())));
     let second = rig.claim();
-    let history = rig.store.history(&second.job, 10).unwrap();
+    let history = rig.store.history(&second.job, 10).unwrap().into_messages();
     assert_eq!(history, [Message::user("question 1"), Message::assistant("so far")]);
 }

@@ -8,7 +8,13 @@ use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{Fence, Stop, Store, StoreError, Urgency};
 
 fn mark() -> Record {
-    Mark::ModelFinished { finish_reason: FinishReason::Stop, usage: Usage::new(1, 1) }.into()
+    Mark::ModelFinished {
+        finish_reason: FinishReason::Stop,
+        usage: Usage::new(1, 1),
+        model: None,
+        echo: None,
+    }
+    .into()
 }
 
 #[test]

@@ -123,9 +123,9 @@ fn a_conversation_remembers_what_was_said() {
     rig.submit([turn(4, ANN, "chat"), turn(5, BOB, "chat"), turn(6, ANN, "chat2")]);
     let job = |user, n| rig.store.job(user, id(n)).unwrap().unwrap();
     let texts = |n, max| {
-        let said = rig.store.history(&job(ANN, n), max).unwrap();
+        let said = rig.store.history(&job(ANN, n), max).unwrap().into_messages();
         said.into_iter().map(|m| match m {
-            Message::User { content } | Message::Assistant { content, .. } => content,
+            Message::User { content, .. } | Message::Assistant { content, .. } => content,
             other => panic!("{other:?}"),
         })
     };
@@ -133,7 +133,7 @@ fn a_conversation_remembers_what_was_said() {
     assert_eq!(texts(4, 100).count(), 6);
     assert_eq!(texts(2, 100).count(), 2, "only what came before");
     assert_eq!(texts(6, 100).count(), 0);
-    assert_eq!(rig.store.history(&job(BOB, 5), 100), Ok(vec![]), "p7");
+    assert!(rig.store.history(&job(BOB, 5), 100).unwrap().into_messages().is_empty(), "p7");
 }
 
 /// A turn of `calls` calls of tools, each with its result.
@@ -148,6 +148,7 @@ fn busy(n: u128, calls: usize) -> Ending {
         content: String::new(),
         thinking: String::new(),
         tool_calls: vec![call(at)],
+        echo: None,
     };
     let answered = |at| Message::Tool {
         id_ref: call(at).id_ref,
@@ -168,10 +169,10 @@ fn a_history_never_begins_with_a_result_whose_call_was_cut_off() {
         rig.store.finish(lease.fence(), vec![], busy(n, calls)).wait().unwrap();
     }
     let job = rig.store.job(ANN, id(3)).unwrap().unwrap();
-    let whole = rig.store.history(&job, 1_000).unwrap();
+    let whole = rig.store.history(&job, 1_000).unwrap().into_messages();
     assert_eq!(whole.len(), 8 + 102);
     for max in 0..=whole.len() {
-        let said = rig.store.history(&job, max).unwrap();
+        let said = rig.store.history(&job, max).unwrap().into_messages();
         assert!(said.len() <= max);
         let head = said.first();
         assert!(head.is_none_or(|m| matches!(m, Message::User { .. })), "{max}: {head:?}");
@@ -182,13 +183,13 @@ fn a_history_never_begins_with_a_result_whose_call_was_cut_off() {
         });
         assert!(!dangling, "{max}");
     }
-    let last = rig.store.history(&job, 20).unwrap();
+    let last = rig.store.history(&job, 20).unwrap().into_messages();
     assert_eq!(
         last,
         [Message::user("question 2"), Message::assistant("answer 2")],
         "a turn that is too long keeps its question and its answer"
     );
-    assert_eq!(rig.store.history(&job, 102).unwrap().len(), 102, "a turn that fits is whole");
+    assert_eq!(rig.store.history(&job, 102).unwrap().into_messages().len(), 102, "a turn that fits is whole");
 }
 
 #[test]
@@ -200,8 +201,11 @@ fn a_whole_turn_keeps_what_stands_before_its_first_question() {
     let lease = rig.claim();
     rig.store.finish(lease.fence(), vec![], done(id(1), "x")).wait().unwrap();
     let job = rig.store.job(ANN, id(2)).unwrap().unwrap();
-    assert_eq!(rig.store.history(&job, 3).unwrap().len(), 3);
-    assert_eq!(rig.store.history(&job, 2).unwrap(), [Message::user("question 1"), Message::assistant("x")]);
+    assert_eq!(rig.store.history(&job, 3).unwrap().into_messages().len(), 3);
+    assert_eq!(
+        rig.store.history(&job, 2).unwrap().into_messages(),
+        [Message::user("question 1"), Message::assistant("x")]
+    );
 }
 
 #[test]
@@ -213,8 +217,12 @@ fn p8_a_history_is_bounded_in_bytes() {
         rig.store.finish(lease.fence(), vec![], done(id(n), &"x".repeat(10_000))).wait().unwrap();
     }
     let job = |n| rig.store.job(ANN, id(n)).unwrap().unwrap();
-    assert_eq!(rig.store.history(&job(5), 100).unwrap().len(), 4, "two turns of 10 kB fit into 25 kB");
-    assert_eq!(rig.store.history(&job(2), 100).unwrap().len(), 2);
+    assert_eq!(
+        rig.store.history(&job(5), 100).unwrap().into_messages().len(),
+        4,
+        "two turns of 10 kB fit into 25 kB"
+    );
+    assert_eq!(rig.store.history(&job(2), 100).unwrap().into_messages().len(), 2);
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn p4_a_job_that_was_running_at_three_crashes_is_poison() {
 /// Asks the model once, for these tokens, and says a little.
 fn asked(rig: &Rig, usage: Usage) {
     let fence = rig.claim().fence();
-    let mark = Mark::ModelFinished { finish_reason: FinishReason::ToolCalls, usage };
+    let mark = Mark::ModelFinished { finish_reason: FinishReason::ToolCalls, usage, model: None, echo: None };
     rig.store.append(fence, vec![delta(0, 0, "so far"), mark.into()], Urgency::Now).wait().unwrap();
 }
 
@@ -108,7 +108,7 @@ fn p4_what_the_store_ends_by_itself_keeps_its_cost_its_question_and_what_was_sai
         assert_eq!((row.usage, row.error.unwrap().message.as_str()), (Usage::new(10, 5), message));
         let next = rig.claim().job;
         let kept = [Message::user("question 1"), Message::assistant("so far")];
-        assert_eq!(rig.store.history(&next, 100).unwrap(), kept, "{message}");
+        assert_eq!(rig.store.history(&next, 100).unwrap().into_messages(), kept, "{message}");
     }
 }
 
@@ -118,7 +118,7 @@ fn a_job_that_never_ran_leaves_nothing_in_its_conversation() {
     rig.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
     rig.store.cancel(ANN, id(1)).wait().unwrap();
     let next = rig.claim().job;
-    assert_eq!(rig.store.history(&next, 100), Ok(vec![]));
+    assert_eq!(rig.store.history(&next, 100).unwrap().into_messages(), []);
 }
 
 #[test]

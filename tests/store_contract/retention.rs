@@ -52,7 +52,12 @@ impl Kept {
     fn run(&self, n: u128, ending: impl FnOnce(JobId) -> Ending) {
         self.store.submit(vec![turn(n, ANN, &format!("chat-{n}"))]).wait().unwrap();
         let lease = self.store.claim(1).wait().unwrap().pop().unwrap();
-        let finished = Mark::ModelFinished { finish_reason: FinishReason::Stop, usage: Usage::new(1, 1) };
+        let finished = Mark::ModelFinished {
+            finish_reason: FinishReason::Stop,
+            usage: Usage::new(1, 1),
+            model: None,
+            echo: None,
+        };
         let records: Vec<Record> = vec![
             delta(0, 0, "one "),
             delta(0, 4, "two "),
@@ -146,7 +151,7 @@ fn a_forgotten_job_leaves_nothing_behind() {
     assert!(kept.store.jobs(&all).unwrap().jobs.is_empty());
     kept.store.submit(vec![turn(2, ANN, "chat-1")]).wait().unwrap();
     let next = kept.store.claim(1).wait().unwrap().pop().unwrap();
-    assert!(kept.store.history(&next.job, 10).unwrap().is_empty(), "its turn is gone, too");
+    assert!(kept.store.history(&next.job, 10).unwrap().turns.is_empty(), "its turn is gone, too");
     kept.store.finish(next.fence(), vec![], done(id(2), "x")).wait().unwrap();
     kept.store.close();
     // Everything but the second job's own entries and the store's numbers is gone.

@@ -100,11 +100,11 @@ pub(crate) fn done(job: JobId, text: &str) -> Ending {
         finish_reason: FinishReason::Stop,
     };
     let messages = vec![Message::assistant(text)];
-    Ending { event, usage: Usage::new(1, 2), output_text: text.to_owned(), messages }
+    Ending { event, usage: Usage::new(1, 2), output_text: text.to_owned(), messages, summary: None }
 }
 
 /// An end as the engine writes it for a cancelled job.
 pub(crate) fn cancelled() -> Ending {
     let event = Event::Error { content: "cancelled".to_owned(), code: FailureCode::Cancelled };
-    Ending { event, usage: Usage::default(), output_text: String::new(), messages: Vec::new() }
+    Ending { event, usage: Usage::default(), output_text: String::new(), messages: Vec::new(), summary: None }
 }

@@ -263,7 +263,10 @@ pub(super) fn say(calls: Vec<ToolCall>, sink: Sink<'_>) -> Result<Completion, Mo
         }
     }
     let finish_reason = if calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
-    Ok(Completion { tool_calls: calls, finish_reason, usage: Usage::new(10, 5) })
+    if sink(Chunk::Spent(Usage::new(10, 5))).is_break() {
+        return Err(ModelError::Stopped);
+    }
+    Ok(Completion { tool_calls: calls, finish_reason, echo: None })
 }
 
 /// How many answers this job already has.

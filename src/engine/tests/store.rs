@@ -1,9 +1,9 @@
 //! A store for one job, in memory: it keeps the contract, and breaks it where a test says so.
 
-use crate::domain::event::{Event, Phase, Record};
+use crate::domain::event::{Event, Mark, Phase, Record};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::idempotency::OnceKey;
-use crate::domain::job::{Ending, Job, JobSpec, JobStatus, OnDisconnect, Priority};
+use crate::domain::job::{Ending, History, Job, JobSpec, JobStatus, OnDisconnect, PastTurn, Priority};
 use crate::domain::message::Message;
 use crate::domain::tool::ToolChoice;
 use crate::ports::{
@@ -215,6 +215,16 @@ impl Store for FakeStore {
         unreachable!("workers retry nothing")
     }
 
+    fn defer(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
+        settled(self.write(Op::Release, Some(fence)).map(|mut state| {
+            state.job.status = JobStatus::Queued;
+            state.postponed_ms.push(delay_ms);
+            let (status, attempt, reason) = (Phase::Queued, state.job.attempt, Some(reason));
+            state.log.push(Mark::Deferred.into());
+            state.log.push(Event::Status { status, attempt, reason }.into());
+        }))
+    }
+
     fn postpone(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
         settled(self.write(Op::Postpone, Some(fence)).map(|mut state| {
             state.job.status = JobStatus::Queued;
@@ -308,9 +318,10 @@ impl Store for FakeStore {
         Ok(self.records())
     }
 
-    fn history(&self, _: &Job, _: usize) -> Result<Vec<Message>, StoreError> {
+    fn history(&self, _: &Job, _: usize) -> Result<History, StoreError> {
         self.enter(Op::History)?;
-        Ok(vec![Message::user("earlier"), Message::assistant("yes")])
+        let messages = vec![Message::user("earlier"), Message::assistant("yes")];
+        Ok(History { summary: None, turns: vec![PastTurn { number: 1, messages }] })
     }
 
     fn watch(&self, _: JobId) -> News {

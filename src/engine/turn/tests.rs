@@ -11,7 +11,7 @@ fn call(id: &str, name: &str) -> ToolCall {
 
 fn completion(calls: Vec<ToolCall>) -> Completion {
     let finish_reason = if calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
-    Completion { tool_calls: calls, finish_reason, usage: Usage::new(10, 5) }
+    Completion { tool_calls: calls, finish_reason, echo: None }
 }
 
 fn extend(log: &mut Vec<Record>, turn: &mut Turn, records: Vec<Record>) {
@@ -30,7 +30,7 @@ fn after_batch(calls: Vec<ToolCall>) -> (Vec<Record>, Turn) {
     let (mut log, mut turn) = (Vec::new(), Turn::default());
     let piece = turn.piece(StepKind::Text, "let me see");
     extend(&mut log, &mut turn, vec![piece]);
-    let sealed = turn.seal(completion(calls), true);
+    let sealed = turn.seal(completion(calls), true, Usage::new(10, 5));
     extend(&mut log, &mut turn, sealed);
     (log, turn)
 }
@@ -124,14 +124,14 @@ fn the_last_call_has_no_tools_and_ends_the_job() {
     let (mut log, mut turn) = (Vec::new(), Turn::default());
     for step in 0..LIMITS.max_steps {
         assert_eq!(next(&turn), Step::AskModel { with_tools: true, failures: 0 }, "call {step}");
-        let sealed = turn.seal(completion(vec![call("x", "pure")]), true);
+        let sealed = turn.seal(completion(vec![call("x", "pure")]), true, Usage::new(10, 5));
         extend(&mut log, &mut turn, sealed);
         let Step::RunTools(calls) = next(&turn) else { panic!("wants the tool run") };
         let settled = turn.settle(&calls[0].id_ref, "1", false);
         extend(&mut log, &mut turn, settled);
     }
     assert_eq!(next(&turn), Step::AskModel { with_tools: false, failures: 0 });
-    let sealed = turn.seal(completion(vec![call("y", "pure")]), false);
+    let sealed = turn.seal(completion(vec![call("y", "pure")]), false, Usage::new(10, 5));
     extend(&mut log, &mut turn, sealed);
     assert_eq!(next(&turn), Step::Finish(FinishReason::MaxSteps));
 }
@@ -139,7 +139,15 @@ fn the_last_call_has_no_tools_and_ends_the_job() {
 #[test]
 fn failures_are_counted_in_a_row_and_bounded() {
     let failed = |retryable| -> Record {
-        Mark::ModelFailed { message: "busy".into(), code: FailureCode::ProviderError, retryable }.into()
+        Mark::ModelFailed {
+            message: "busy".into(),
+            code: FailureCode::ProviderError,
+            retryable,
+            elsewhere: false,
+            usage: Usage::default(),
+            model: None,
+        }
+        .into()
     };
     let mut turn = Turn::default();
     turn.apply(&failed(true));
@@ -213,7 +221,7 @@ fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, Turn) 
                     turn = Turn::fold(&log);
                     continue;
                 }
-                let sealed = turn.seal(completion(calls.collect()), with_tools);
+                let sealed = turn.seal(completion(calls.collect()), with_tools, Usage::new(10, 5));
                 extend(&mut log, &mut turn, sealed);
             }
             Step::RunTools(calls) => {
@@ -234,7 +242,7 @@ fn shape(messages: &[Message]) -> Vec<(String, usize)> {
     let of = |message: &Message| match message {
         Message::Assistant { content, tool_calls, .. } => (content.clone(), tool_calls.len()),
         Message::Tool { name, content, .. } => (format!("{name}: {content}"), 0),
-        Message::System { content } | Message::User { content } => (content.clone(), 0),
+        Message::System { content } | Message::User { content, .. } => (content.clone(), 0),
     };
     messages.iter().map(of).collect()
 }

@@ -82,8 +82,8 @@ impl Model for Rest {
     }
     fn models(&self) -> Vec<ModelInfo> {
         vec![
-            ModelInfo { id: "demo".into(), name: "Demo".into() },
-            ModelInfo { id: "other".into(), name: "Other".into() },
+            ModelInfo { id: "demo".into(), name: "Demo".into(), ..ModelInfo::default() },
+            ModelInfo { id: "other".into(), name: "Other".into(), ..ModelInfo::default() },
         ]
     }
 }

@@ -3,8 +3,7 @@
 use crate::domain::event::{Event, FailureCode, FinishReason, Numbered, Phase, Record, StepKind};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::idempotency::OnceKey;
-use crate::domain::job::{Ending, Job, JobStatus};
-use crate::domain::message::Message;
+use crate::domain::job::{Ending, History, Job, JobStatus};
 use crate::domain::usage::Usage;
 use crate::ports::{
     EventPage, Fence, JobPage, JobQuery, Lease, NewJob, Once, StopFlag, Store, StoreError, Ticket, Urgency,
@@ -97,6 +96,7 @@ impl MemoryStore {
             usage,
             output_text: output.to_owned(),
             messages: Vec::new(),
+            summary: None,
         };
         self.settle(id, ending);
     }
@@ -220,7 +220,7 @@ impl Store for MemoryStore {
             let code = FailureCode::Cancelled;
             let event = Event::Error { content: "cancelled".into(), code };
             let (usage, output_text) = (job.usage, String::new());
-            self.settle(id, Ending { event, usage, output_text, messages: Vec::new() });
+            self.settle(id, Ending { event, usage, output_text, messages: Vec::new(), summary: None });
         }
         ready(self.job(user, id))
     }
@@ -285,6 +285,9 @@ impl Store for MemoryStore {
     fn finish(&self, _: Fence, _: Vec<Record>, _: Ending) -> Ticket<()> {
         unreachable!("HTTP ends no job")
     }
+    fn defer(&self, _: Fence, _: String, _: u64) -> Ticket<()> {
+        unreachable!("HTTP holds no lease")
+    }
     fn postpone(&self, _: Fence, _: String, _: u64) -> Ticket<()> {
         unreachable!("HTTP holds no lease")
     }
@@ -294,7 +297,7 @@ impl Store for MemoryStore {
     fn log(&self, _: JobId) -> Result<Vec<Record>, StoreError> {
         unreachable!("HTTP reads no marks")
     }
-    fn history(&self, _: &Job, _: usize) -> Result<Vec<Message>, StoreError> {
+    fn history(&self, _: &Job, _: usize) -> Result<History, StoreError> {
         unreachable!("HTTP reads no history")
     }
     fn wait_for_work(&self, _: &StopFlag, _: Duration) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 fn failed(output: &str) -> Ending {
     let event = Event::Error { content: "the provider is gone".into(), code: FailureCode::ProviderError };
-    Ending { event, usage: Usage::default(), output_text: output.into(), messages: Vec::new() }
+    Ending { event, usage: Usage::default(), output_text: output.into(), messages: Vec::new(), summary: None }
 }
 
 #[tokio::test]

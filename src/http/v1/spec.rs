@@ -89,7 +89,7 @@ fn on_disconnect(fields: &mut Fields) -> Result<OnDisconnect, Error> {
 /// Somebody other than the system has to have said something.
 fn whole_input(input: Vec<Message>) -> Result<Vec<Message>, Error> {
     let spoken = input.iter().any(|message| match message {
-        Message::User { content } => !content.trim().is_empty(),
+        Message::User { content, attachments } => !content.trim().is_empty() || !attachments.is_empty(),
         _ => false,
     });
     if spoken {

@@ -61,7 +61,8 @@ pub(super) fn ask(request: &ModelRequest, leash: &Leash, sink: Sink<'_>) -> Resu
         tokens(speech.chars.saturating_add(asked)),
     );
     let finish_reason = if tool_calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
-    Ok(Completion { tool_calls, finish_reason, usage })
+    speech.emit(Chunk::Spent(usage))?;
+    Ok(Completion { tool_calls, finish_reason, echo: None })
 }
 
 /// The last user message and the results of the calls made since.
@@ -75,7 +76,7 @@ impl<'a> Turn<'a> {
         let last = messages.iter().rposition(|message| matches!(message, Message::User { .. }));
         let (before, after) = messages.split_at(last.map_or(0, |at| at.saturating_add(1)));
         let said = match before.last() {
-            Some(Message::User { content }) => content.as_str(),
+            Some(Message::User { content, .. }) => content.as_str(),
             _ => "",
         };
         Self {
@@ -94,8 +95,9 @@ struct Speech<'a> {
 
 impl Speech<'_> {
     fn emit(&mut self, chunk: Chunk<'_>) -> Result<(), ModelError> {
-        let (Chunk::Thinking(text) | Chunk::Text(text)) = chunk;
-        self.chars = self.chars.saturating_add(text.chars().count());
+        if let Chunk::Thinking(text) | Chunk::Text(text) = chunk {
+            self.chars = self.chars.saturating_add(text.chars().count());
+        }
         if self.leash.is_pulled() || (self.sink)(chunk).is_break() {
             return Err(ModelError::Stopped);
         }
@@ -186,10 +188,10 @@ fn cut(text: &str) -> String {
 
 fn chars(message: &Message) -> usize {
     match message {
-        Message::System { content } | Message::User { content } | Message::Tool { content, .. } => {
+        Message::System { content } | Message::User { content, .. } | Message::Tool { content, .. } => {
             content.chars().count()
         }
-        Message::Assistant { content, thinking, tool_calls } => {
+        Message::Assistant { content, thinking, tool_calls, .. } => {
             let calls: usize =
                 tool_calls.iter().map(|call| call.name.len().saturating_add(call.arguments.len())).sum();
             content.chars().count().saturating_add(thinking.chars().count()).saturating_add(calls)

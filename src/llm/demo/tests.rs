@@ -32,6 +32,7 @@ impl Clock for Fake {
 struct Heard {
     text: String,
     thinking: String,
+    usage: Usage,
     chunks: usize,
     result: Result<Completion, ModelError>,
 }
@@ -42,20 +43,29 @@ fn spec(name: &'static str) -> ToolSpec {
 
 fn ask_on(clock: Fake, messages: Vec<Message>, thinking: bool) -> Heard {
     let tools = vec![spec("calculator"), spec("execute_python")];
-    let request =
-        ModelRequest { model: ID.into(), messages, tools, temperature: None, max_tokens: None, thinking };
+    let request = ModelRequest {
+        model: ID.into(),
+        messages,
+        tools,
+        temperature: None,
+        max_tokens: None,
+        thinking,
+        may_call: true,
+    };
     let leash = Leash { stop: StopFlag::default(), deadline_ms: 10_000, clock: Arc::new(clock) };
     let (mut text, mut thought, mut chunks) = (String::new(), String::new(), 0);
+    let mut usage = Usage::default();
     let mut sink = |chunk: Chunk<'_>| {
-        chunks += 1;
+        chunks += usize::from(!matches!(chunk, Chunk::Spent(_)));
         match chunk {
             Chunk::Text(piece) => text.push_str(piece),
             Chunk::Thinking(piece) => thought.push_str(piece),
+            Chunk::Spent(spent) => usage = spent,
         }
         ControlFlow::Continue(())
     };
     let result = ask(&request, &leash, &mut sink);
-    Heard { text, thinking: thought, chunks, result }
+    Heard { text, thinking: thought, usage, chunks, result }
 }
 
 fn hear(message: &str) -> Heard {
@@ -76,7 +86,7 @@ fn it_says_what_it_is_and_echoes() {
     );
     assert!(heard.text.contains("no network"));
     assert!(heard.thinking.starts_with("(scripted)"));
-    let usage = heard.result.expect("answers").usage;
+    let usage = heard.usage;
     let said = heard.text.chars().count() + heard.thinking.chars().count();
     assert_eq!((usage.prompt_tokens, usage.completion_tokens), (3, said.div_ceil(4) as u64));
 }
@@ -86,8 +96,12 @@ fn it_calls_and_then_answers_with_the_output() {
     let first = hear("```python\nprint(6*7)\n```").result.expect("answers");
     assert_eq!(first.finish_reason, FinishReason::ToolCalls);
     assert_eq!(first.tool_calls[0].arguments, r#"{"code":"print(6*7)"}"#);
-    let asked =
-        Message::Assistant { content: String::new(), thinking: String::new(), tool_calls: first.tool_calls };
+    let asked = Message::Assistant {
+        content: String::new(),
+        thinking: String::new(),
+        tool_calls: first.tool_calls,
+        echo: None,
+    };
     let result = json!({"success": true, "data": {"output": "42\n"}, "error": null, "execution_time": 0.1});
     let messages =
         vec![Message::user("```python\nprint(6*7)\n```"), asked, tool_result("execute_python", &result)];

@@ -52,8 +52,9 @@ impl<'a> Answer<'a> {
     pub(super) fn absorb(&mut self, json: &str) -> Result<(), ModelError> {
         let chunk: Chunk = serde_json::from_str(json)
             .map_err(|_| unavailable("the model's provider sent something that is not a chat completion"))?;
-        if let Some(usage) = chunk.usage() {
+        if let Some(usage) = chunk.usage().filter(|usage| *usage != self.usage) {
             self.usage = usage;
+            self.tell(ports::Chunk::Spent(usage))?;
         }
         for choice in chunk.choices.iter().flatten().filter(|choice| choice.index.unwrap_or(0) == 0) {
             self.absorb_choice(choice)?;
@@ -89,11 +90,16 @@ impl<'a> Answer<'a> {
     }
 
     fn hand_on(&mut self, chunk: ports::Chunk<'_>) -> Result<(), ModelError> {
-        let (ports::Chunk::Thinking(text) | ports::Chunk::Text(text)) = chunk;
-        if text.is_empty() {
-            return Ok(());
+        if let ports::Chunk::Thinking(text) | ports::Chunk::Text(text) = chunk {
+            if text.is_empty() {
+                return Ok(());
+            }
+            self.count(text.len())?;
         }
-        self.count(text.len())?;
+        self.tell(chunk)
+    }
+
+    fn tell(&mut self, chunk: ports::Chunk<'_>) -> Result<(), ModelError> {
         if (self.sink)(chunk).is_break() { Err(ModelError::Stopped) } else { Ok(()) }
     }
 
@@ -122,7 +128,7 @@ impl<'a> Answer<'a> {
             other => other,
         };
         let tool_calls = self.calls.finish(&self.request.messages);
-        Ok(Completion { tool_calls, finish_reason, usage: self.usage })
+        Ok(Completion { tool_calls, finish_reason, echo: None })
     }
 }
 

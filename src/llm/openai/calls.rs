@@ -198,6 +198,7 @@ mod tests {
             content: String::new(),
             thinking: String::new(),
             tool_calls: vec![earlier],
+            echo: None,
         }];
         let mut calls = Calls::new(bounds());
         let piece = json!({"index": 0, "id": "0", "function": {"name": "x", "arguments": "{}"}});

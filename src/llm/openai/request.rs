@@ -16,7 +16,7 @@ pub(super) fn body(request: &ModelRequest, max_output_tokens: Option<u32>, quirk
     put("messages", request.messages.iter().map(|m| message(m, quirks)).collect());
     put("stream", json!(true));
     put("stream_options", json!({"include_usage": true}));
-    if !request.tools.is_empty() {
+    if request.may_call && !request.tools.is_empty() {
         put("tools", request.tools.iter().map(tool).collect());
     }
     if let Some(temperature) = request.temperature {
@@ -39,11 +39,13 @@ pub(super) fn body(request: &ModelRequest, max_output_tokens: Option<u32>, quirk
 fn message(message: &Message, quirks: &Quirks) -> Value {
     match message {
         Message::System { content } => json!({"role": "system", "content": content}),
-        Message::User { content } => json!({"role": "user", "content": content}),
+        Message::User { content, attachments } => {
+            json!({"role": "user", "content": Message::user_text(content, attachments)})
+        }
         Message::Tool { id_ref, content, .. } => {
             json!({"role": "tool", "tool_call_id": id_ref, "content": content})
         }
-        Message::Assistant { content, thinking, tool_calls } => {
+        Message::Assistant { content, thinking, tool_calls, .. } => {
             let mut said = Map::new();
             said.insert("role".to_owned(), json!("assistant"));
             let silent = content.is_empty() && !tool_calls.is_empty();
@@ -102,10 +104,12 @@ mod tests {
                     content: String::new(),
                     thinking: "hm".into(),
                     tool_calls: vec![call("{\"a\":1}"), call("{bad"), call("")],
+                    echo: None,
                 },
                 Message::Tool { id_ref: "c1".into(), name: "calculator".into(), content: "{}".into() },
             ],
             tools: vec![ToolSpec { name: "t", description: "d", parameters: json!({"type": "object"}) }],
+            may_call: true,
             temperature: Some(0.5),
             max_tokens: Some(100),
             thinking: true,

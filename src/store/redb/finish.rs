@@ -100,7 +100,7 @@ impl Transaction<'_> {
             said => vec![Message::assistant(said)],
         };
         let event = Event::Error { content: content.to_owned(), code };
-        let ending = Ending { event, usage: row.job.usage, output_text, messages };
+        let ending = Ending { event, usage: row.job.usage, output_text, messages, summary: None };
         if row.job.started_at_ms.is_some() {
             match self.spec(row.id()) {
                 Ok(spec) => self.write_turn(row, &spec, &ending)?,

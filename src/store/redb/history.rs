@@ -7,6 +7,7 @@ use super::read::row;
 use super::schema::TURNS;
 use super::value;
 use crate::domain::id::JobId;
+use crate::domain::job::{History, PastTurn};
 use crate::domain::message::Message;
 use crate::ports::StoreError;
 use redb::ReadTransaction;
@@ -19,13 +20,9 @@ pub(super) struct Room {
 }
 
 /// The newest messages of the conversation before the job that fit, oldest first.
-pub(super) fn history(
-    reading: &ReadTransaction,
-    job: JobId,
-    mut room: Room,
-) -> Result<Vec<Message>, StoreError> {
-    let Some(row) = row(reading, job)? else { return Ok(Vec::new()) };
-    let Some(key) = line_key(&row) else { return Ok(Vec::new()) };
+pub(super) fn history(reading: &ReadTransaction, job: JobId, mut room: Room) -> Result<History, StoreError> {
+    let Some(row) = row(reading, job)? else { return Ok(History::default()) };
+    let Some(key) = line_key(&row) else { return Ok(History::default()) };
     let (first, here) = (TurnKey { accept: 0, ..key }.encode(), key.encode());
     let turns = reading.open_table(TURNS)?;
     let mut newest_first = Vec::new();
@@ -33,16 +30,20 @@ pub(super) fn history(
         if room.messages == 0 {
             break;
         }
-        let turn: Vec<Message> = value::decode(entry?.1.value())?;
+        let (at, value) = entry?;
+        let number = TurnKey::accept(at.value());
+        let turn: Vec<Message> = value::decode(value.value())?;
         if !room.take(&turn) {
             let rest = room.newest_of(&turn);
             let rest = if rest.is_empty() && newest_first.is_empty() { room.gist_of(&turn) } else { rest };
-            newest_first.push(rest);
+            newest_first.push(PastTurn { number, messages: rest });
             break;
         }
-        newest_first.push(turn);
+        newest_first.push(PastTurn { number, messages: turn });
     }
-    Ok(newest_first.into_iter().rev().flatten().collect())
+    newest_first.reverse();
+    newest_first.retain(|turn| !turn.messages.is_empty());
+    Ok(History { summary: None, turns: newest_first })
 }
 
 impl Room {

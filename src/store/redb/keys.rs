@@ -150,6 +150,11 @@ impl TurnKey<'_> {
         join(&[&self.user.0.to_be_bytes(), &name, &self.accept.to_be_bytes()])
     }
 
+    /// The acceptance number inside an encoded key.
+    pub(super) fn accept(bytes: &TurnBytes) -> u64 {
+        bytes.last_chunk::<8>().map_or(0, |accept| u64::from_be_bytes(*accept))
+    }
+
     /// The first and the last key that the conversation of an encoded key can have.
     pub(super) fn line_of(member: &TurnBytes) -> (TurnBytes, TurnBytes) {
         let name = member.split_last_chunk::<8>().map_or(&[][..], |(name, _accept)| name);

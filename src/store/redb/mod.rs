@@ -18,6 +18,7 @@ mod bell;
 mod cancel;
 mod claim;
 mod compact;
+mod defer;
 mod delete;
 mod error;
 mod finish;
@@ -72,9 +73,8 @@ use super::{Glance, glance};
 use crate::domain::event::Record;
 use crate::domain::id::{JobId, UserId};
 use crate::domain::idempotency::OnceKey;
-use crate::domain::job::{Ending, Job};
+use crate::domain::job::{Ending, History, Job};
 use crate::domain::limits::Limits;
-use crate::domain::message::Message;
 use crate::ports::{
     Clock, EventPage, Fence, JobPage, JobQuery, Lease, NewJob, Once, StopFlag, Store, StoreError, Ticket,
     Urgency,
@@ -268,6 +268,10 @@ impl Store for RedbStore {
         self.push(postpone::Postpone { fence, reason, delay_ms })
     }
 
+    fn defer(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
+        self.push(defer::Defer { fence, reason, delay_ms })
+    }
+
     fn delete(&self, user: UserId, job: JobId) -> Ticket<bool> {
         self.offer(delete::Delete { user, job })
     }
@@ -309,7 +313,7 @@ impl Store for RedbStore {
         self.shared.handle.read(|reading| read::log(reading, job))
     }
 
-    fn history(&self, job: &Job, max: usize) -> Result<Vec<Message>, StoreError> {
+    fn history(&self, job: &Job, max: usize) -> Result<History, StoreError> {
         let room = history::Room { messages: max, bytes: self.shared.bounds.history_bytes };
         self.shared.handle.read(|reading| history::history(reading, job.id, room))
     }

@@ -1,0 +1,57 @@
+//! Files that a message of the user carries. Owns their form as a model reads it; refuses to interpret their content.
+
+use serde::{Deserialize, Serialize};
+
+/// A text file that came with a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// Its file name, as the user knows it.
+    pub name: String,
+    /// What kind of text it is, as in `py`; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub extension: String,
+    /// The text.
+    pub content: String,
+}
+
+impl Attachment {
+    /// The file as a fenced block of Markdown. The fence is longer than any run of backticks inside, so that no content
+    /// can end its block.
+    pub fn block(&self) -> String {
+        let fence = "`".repeat(longest_run(&self.content).saturating_add(1).max(3));
+        let kind: String =
+            self.extension.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '+').collect();
+        let name: String = self.name.chars().filter(|c| !c.is_control() && *c != '`').collect();
+        let end = if self.content.ends_with('\n') { "" } else { "\n" };
+        format!("Attached file `{name}`:\n{fence}{kind}\n{}{end}{fence}", self.content)
+    }
+
+    /// How much text it carries, bytes.
+    pub fn bytes(&self) -> usize {
+        self.name.len().saturating_add(self.extension.len()).saturating_add(self.content.len())
+    }
+}
+
+fn longest_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str, extension: &str, content: &str) -> String {
+        Attachment { name: name.into(), extension: extension.into(), content: content.into() }.block()
+    }
+
+    #[test]
+    fn a_file_is_a_fenced_block_with_its_name() {
+        assert_eq!(file("a.py", "py", "print(1)\n"), "Attached file `a.py`:\n```py\nprint(1)\n```");
+        assert_eq!(file("n`\n", "x\ny", "1"), "Attached file `n`:\n```xy\n1\n```");
+    }
+
+    #[test]
+    fn no_content_ends_its_own_block() {
+        assert_eq!(file("a.md", "md", "```\nx\n````"), "Attached file `a.md`:\n`````md\n```\nx\n````\n`````");
+    }
+}
