@@ -141,6 +141,8 @@ impl App {
         let ports = Ports { store: Arc::<RedbStore>::clone(&store), model, tools, clock, entropy };
         let limits = DriveLimits {
             model_failures: config.limits.model_failures,
+            repeated_failures: config.limits.repeated_failures,
+            title_model: None,
             history_messages: config.limits.history_messages,
             backoff: Backoff {
                 first_s: config.limits.job_backoff_s,
@@ -149,7 +151,7 @@ impl App {
         };
         let proof = SandboxProof::begin(sandbox, announce).map_err(AppError::Runtime)?;
         let couriers = webhooks::start(config, &ports, &store, addresses.clone())?;
-        let pool = Pool::start(config.workers, &ports, limits)?;
+        let pool = Pool::start(config.workers, &ports, &limits)?;
         let timekeeping = keep_time(&store, &ports).map_err(AppError::Runtime)?;
         let probes: Vec<Box<dyn Probe>> = vec![
             Box::new(StoreProbe(Arc::<RedbStore>::clone(&store))),

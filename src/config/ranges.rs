@@ -54,6 +54,7 @@ pub(crate) const LIMITS: &[Range] = &[
     ("tool_arguments_bytes", KIB, 64 * MIB),
     ("tool_result_chars", 256, 10_000_000),
     ("tool_timeout_s", 1, 3_600),
+    ("repeated_failures", 1, 1_000),
     ("model_failures", 1, 100),
     ("model_idle_timeout_s", 1, 3_600),
     ("model_connect_timeout_s", 1, 600),

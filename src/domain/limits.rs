@@ -74,6 +74,8 @@ pub struct Limits {
     pub tool_timeout_s: u64,
     /// Failed calls to a model in a row before the job fails.
     pub model_failures: u32,
+    /// Failures of one and the same tool call in a run before it is closed with what there is.
+    pub repeated_failures: u32,
     /// Time between two chunks of a model's answer, seconds.
     pub model_idle_timeout_s: u64,
     /// Time to connect to a model's provider, seconds.
@@ -129,6 +131,7 @@ impl Default for Limits {
             tool_result_chars: 16_000,
             tool_timeout_s: 60,
             model_failures: 4,
+            repeated_failures: 3,
             model_idle_timeout_s: 120,
             model_connect_timeout_s: 10,
             history_messages: 200,

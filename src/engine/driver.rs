@@ -1,31 +1,17 @@
-//! Performs what [`super::turn`] decides: asks the model, runs tools, and appends what happened before anybody may see
-//! it. Owns one lease at a time; refuses to decide anything that the log could decide.
+//! Performs what [`super::turn`] decides: asks the model (`asking`), runs tools, and appends what happened before anybody
+//! may see it. Owns one lease at a time; refuses to decide anything that the log could decide.
 
+use super::context::Opening;
 use super::journal::LogJournal;
 use super::setup::{DriveLimits, Ports};
 use super::turn::{Step, Turn, TurnLimits};
-use crate::domain::event::{Event, FailureCode, FinishReason, Mark, Phase, Record, StepKind};
-use crate::domain::job::{Ending, History, JobSpec};
-use crate::domain::message::Message;
+use crate::domain::event::{Event, FailureCode, FinishReason, Mark, Phase, Record};
+use crate::domain::job::Ending;
+use crate::domain::tokens::Estimator;
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
-use crate::ports::{
-    Chunk, Completion, Lease, Leash, ModelError, ModelRequest, Stop, StopFlag, StoreError, Ticket,
-    ToolContext, Urgency,
-};
-use std::collections::VecDeque;
-use std::ops::ControlFlow;
+use crate::ports::{Lease, Leash, ModelRequest, Stop, StopFlag, StoreError, ToolContext, Urgency};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Characters of the first message that make a conversation's suggested title.
-const TITLE_CHARS: usize = 30;
-
-/// Longest wait before a call to the model is made again.
-const MAX_BACKOFF_MS: u64 = 30_000;
-
-/// How long a pause before another call goes on at most after the server began to drain.
-const DRAIN_LOOK: Duration = Duration::from_millis(50);
 
 /// How a drive ended when the store did as it was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +20,7 @@ pub enum Drive {
     Finished,
     /// The job went back to the queue.
     Released,
-    /// It failed and waits for its next attempt.
+    /// It waits: for its next attempt, or for its turn at a provider.
     Postponed,
     /// Somebody else holds the job now, or it had ended before.
     Abandoned,
@@ -42,26 +28,30 @@ pub enum Drive {
 
 /// One lease being worked on.
 pub struct Driver<'a> {
-    ports: &'a Ports,
-    limits: DriveLimits,
-    lease: &'a Lease,
-    draining: &'a StopFlag,
-    leash: Leash,
-    turn: Turn,
-    /// The next call to the model. It grows with the job, so that no call copies what an earlier one has sent.
-    request: ModelRequest,
-    /// Messages of `turn` that `request` holds already.
-    told: usize,
-    /// The conversation holds nothing yet.
-    is_first: bool,
-    retry_after_ms: Option<u64>,
+    pub(super) ports: &'a Ports,
+    pub(super) limits: &'a DriveLimits,
+    pub(super) lease: &'a Lease,
+    pub(super) draining: &'a StopFlag,
+    pub(super) leash: Leash,
+    pub(super) turn: Turn,
+    /// What was there before the job's first word.
+    pub(super) opening: Opening,
+    /// The next call to the model, but for its messages.
+    pub(super) request: ModelRequest,
+    /// What the tools on offer cost in every prompt, once they have been looked up.
+    pub(super) tool_tokens: Option<u64>,
+    pub(super) estimator: Estimator,
+    /// Whom to ask: the job's model, then those that stand in for it.
+    pub(super) models: Vec<String>,
+    /// What a provider asked to wait.
+    pub(super) retry_after_ms: Option<u64>,
 }
 
 impl<'a> Driver<'a> {
     /// Reads the job's log and its conversation. `draining`, once raised, makes it release at the next step boundary.
     pub fn new(
         ports: &'a Ports,
-        limits: DriveLimits,
+        limits: &'a DriveLimits,
         lease: &'a Lease,
         draining: &'a StopFlag,
     ) -> Result<Self, StoreError> {
@@ -71,19 +61,30 @@ impl<'a> Driver<'a> {
         let turn = Turn::fold(&ports.store.log(lease.job.id)?);
         let history = ports.store.history(&lease.job, limits.history_messages)?;
         let (stop, clock) = (lease.stop.clone(), Arc::clone(&ports.clock));
-        let rope = Leash { stop, deadline_ms, clock };
-        let is_first = history.turns.is_empty() && history.summary.is_none();
-        let request = opening(&lease.spec, history);
+        let spec = &lease.spec;
+        let stand_ins = ports.model.model(&spec.model).map(|model| model.fallback).unwrap_or_default();
+        let models: Vec<String> = std::iter::once(spec.model.clone()).chain(stand_ins).collect();
+        let asked = turn.model().unwrap_or(&spec.model).to_owned();
         Ok(Self {
             ports,
             limits,
             lease,
             draining,
-            leash: rope,
+            leash: Leash { stop, deadline_ms, clock },
+            opening: Opening::new(spec, history),
+            estimator: Estimator::of_model(&asked),
+            request: ModelRequest {
+                model: asked,
+                messages: Vec::new(),
+                tools: Vec::new(),
+                may_call: true,
+                temperature: spec.temperature,
+                max_tokens: spec.max_tokens,
+                thinking: spec.thinking,
+            },
+            tool_tokens: None,
             turn,
-            request,
-            told: 0,
-            is_first,
+            models,
             retry_after_ms: None,
         })
     }
@@ -96,16 +97,18 @@ impl<'a> Driver<'a> {
             if let Some(drive) = self.heed_stop()? {
                 return Ok(drive);
             }
-            let limits = TurnLimits {
-                max_steps: self.lease.spec.max_steps,
-                max_total_tokens: self.lease.spec.max_total_tokens,
-                model_failures: self.limits.model_failures,
-            };
-            match self.turn.next(&limits, &|name| self.ports.tools.is_idempotent(name)) {
+            let step = self.turn.next(&self.bounds(), &|name| self.ports.tools.is_idempotent(name));
+            match step {
                 Step::Append(records) => self.append(records)?,
-                Step::AskModel { with_tools, failures } => self.ask_model(with_tools, failures)?,
+                Step::Discard { indices, unpaid } => self.discard(&indices, unpaid.as_deref())?,
+                Step::AskModel { with_tools, goes_on, failures } => {
+                    if let Some(drive) = self.ask_model(with_tools, goes_on, failures)? {
+                        return Ok(drive);
+                    }
+                }
+                Step::SwitchModel { model, because } => self.switch_model(&model, &because)?,
                 Step::RunTools(calls) => self.run_tools(&calls)?,
-                Step::Finish(reason) => return self.finish(self.done_event(reason)),
+                Step::Finish(reason) => return self.succeed(reason),
                 Step::Fail { code, content, is_mendable: true } => return self.fail(code, content),
                 Step::Fail { code, content, is_mendable: false } => {
                     return self.finish(Event::Error { content, code });
@@ -115,6 +118,17 @@ impl<'a> Driver<'a> {
                     return Ok(Drive::Abandoned);
                 }
             }
+        }
+    }
+
+    fn bounds(&self) -> TurnLimits<'_> {
+        TurnLimits {
+            max_steps: self.lease.spec.max_steps,
+            max_total_tokens: self.lease.spec.max_total_tokens,
+            max_tokens: self.lease.spec.max_tokens,
+            model_failures: self.limits.model_failures,
+            repeated_failures: self.limits.repeated_failures,
+            models: &self.models,
         }
     }
 
@@ -143,11 +157,38 @@ impl<'a> Driver<'a> {
         Ok(Drive::Released)
     }
 
-    fn append(&mut self, records: Vec<Record>) -> Result<(), StoreError> {
+    /// Gives the job back to wait for so long; it does not count as a failure.
+    pub(super) fn defer(&self, reason: String, delay_ms: u64) -> Result<Drive, StoreError> {
+        self.ports.store.defer(self.lease.fence(), reason, delay_ms).wait()?;
+        Ok(Drive::Postponed)
+    }
+
+    pub(super) fn append(&mut self, records: Vec<Record>) -> Result<(), StoreError> {
         for record in &records {
             self.turn.apply(record);
         }
         self.ports.store.append(self.lease.fence(), records, Urgency::Now).wait()
+    }
+
+    /// What a crash cut off was paid for all the same: its cost is estimated, as nobody reported it.
+    fn discard(&mut self, indices: &[u32], unpaid: Option<&str>) -> Result<(), StoreError> {
+        let mut records = Turn::discard(indices);
+        if let Some(text) = unpaid {
+            let usage = self.estimate(text);
+            records.insert(0, Mark::Spent { model: self.request.model.clone(), usage }.into());
+        }
+        self.append(records)
+    }
+
+    fn switch_model(&mut self, model: &str, because: &str) -> Result<(), StoreError> {
+        let reason = Some(format!("{because}; going on with model '{model}'"));
+        let status = Event::Status { status: Phase::Retrying, attempt: self.lease.job.attempt, reason };
+        let switched = Mark::ModelSwitched { model: model.to_owned() };
+        model.clone_into(&mut self.request.model);
+        self.estimator = Estimator::of_model(model);
+        self.tool_tokens = None;
+        self.retry_after_ms = None;
+        self.append(vec![status.into(), switched.into()])
     }
 
     fn finish(&self, event: Event) -> Result<Drive, StoreError> {
@@ -156,7 +197,7 @@ impl<'a> Driver<'a> {
             usage: self.turn.usage(),
             output_text: self.turn.answer(),
             messages: self.turn.closing_messages(),
-            summary: None,
+            summary: self.opening.summary_of(self.turn.shortened()),
         };
         self.ports.store.finish(self.lease.fence(), Vec::new(), ending).wait()?;
         Ok(Drive::Finished)
@@ -178,143 +219,29 @@ impl<'a> Driver<'a> {
         Ok(Drive::Postponed)
     }
 
-    fn done_event(&self, finish_reason: FinishReason) -> Event {
+    fn succeed(&mut self, finish_reason: FinishReason) -> Result<Drive, StoreError> {
+        let suggested_title = self.suggest_title()?;
+        // A title may have been asked for: whoever stops the job meanwhile is heard.
+        if let Some(drive) = self.heed_stop()? {
+            return Ok(drive);
+        }
         let usage = self.turn.usage();
-        Event::Done {
+        self.finish(Event::Done {
             message_id: self.lease.job.id.message_id(),
             token_count: usage.completion_tokens,
-            suggested_title: self.suggest_title(),
+            suggested_title,
             usage,
             finish_reason,
-        }
+        })
     }
 
-    /// The first words of a conversation's first message; `None` once it has a history.
-    fn suggest_title(&self) -> Option<String> {
-        let first = self.lease.spec.input.iter().find_map(|message| match message {
-            Message::User { content, .. } => Some(content),
-            _ => None,
-        })?;
-        let fresh = self.lease.spec.conversation_id.is_some() && self.is_first;
-        fresh.then(|| first.chars().take(TITLE_CHARS).collect())
-    }
-
-    // ------------------------------------------------------------------------------------------------ the model
-
-    fn ask_model(&mut self, with_tools: bool, failures: u32) -> Result<(), StoreError> {
-        if failures > 0 && self.back_off(failures)?.is_break() {
-            return Ok(());
-        }
-        self.prepare(with_tools);
-        let mut usage = Usage::default();
-        match self.stream(&mut usage)? {
-            Ok(completion) => {
-                let records = self.turn.seal(completion, with_tools, usage);
-                self.append(records)
-            }
-            Err(ModelError::Stopped) if self.leash.is_pulled() => Ok(()),
-            Err(error) => self.note_failure(&error),
-        }
-    }
-
-    /// Brings the request up to date: what was said since the last call, and the tools that this one may name.
-    fn prepare(&mut self, with_tools: bool) {
-        let said = self.turn.messages();
-        self.request.messages.extend(said.iter().skip(self.told).cloned());
-        self.told = said.len();
-        if !with_tools {
-            self.request.tools.clear();
-        } else if self.request.tools.is_empty() {
-            self.request.tools = self.ports.tools.offered(&self.lease.spec.tools);
-        }
-    }
-
-    /// Streams one answer into the log. The first piece is committed at once, later ones may share a commit.
-    fn stream(&mut self, usage: &mut Usage) -> Result<Result<Completion, ModelError>, StoreError> {
-        let (store, fence) = (&self.ports.store, self.lease.fence());
-        let mut under_way: VecDeque<Ticket<()>> = VecDeque::new();
-        let mut broken: Option<StoreError> = None;
-        let mut urgency = Urgency::Now;
-        let turn = &mut self.turn;
-        let outcome = self.ports.model.ask(&self.request, &self.leash, &mut |chunk| {
-            // A model that goes on after `Break` must not write behind a piece that is lost.
-            if broken.is_some() {
-                return ControlFlow::Break(());
-            }
-            let (kind, text) = match chunk {
-                Chunk::Thinking(text) => (StepKind::Thinking, text),
-                Chunk::Text(text) => (StepKind::Text, text),
-                Chunk::Spent(spent) => {
-                    *usage = spent;
-                    return ControlFlow::Continue(());
-                }
-            };
-            let record = turn.piece(kind, text);
-            turn.apply(&record);
-            let urgency = std::mem::replace(&mut urgency, Urgency::Soon);
-            under_way.push_back(store.append(fence, vec![record], urgency));
-            broken = reap(&mut under_way).err();
-            if broken.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
-        if let Some(error) = broken {
-            return Err(error);
-        }
-        // A lost piece must not be sealed as if it stood in the log.
-        under_way.into_iter().try_for_each(Ticket::wait)?;
-        Ok(outcome)
-    }
-
-    fn note_failure(&mut self, error: &ModelError) -> Result<(), StoreError> {
-        let message = error.to_string();
-        let (code, retryable) = match error {
-            ModelError::NotFound(_) => (FailureCode::ModelNotFound, false),
-            ModelError::TooLarge(_) => (FailureCode::OutputTooLarge, false),
-            ModelError::Refused(_)
-            | ModelError::Denied(_)
-            | ModelError::ContextTooLong(_)
-            | ModelError::Busy { .. }
-            | ModelError::Stopped => (FailureCode::ProviderError, false),
-            ModelError::Unavailable { retry_after_ms, .. } => {
-                self.retry_after_ms = *retry_after_ms;
-                (FailureCode::ProviderError, true)
-            }
-        };
-        self.append(vec![
-            Mark::ModelFailed {
-                message,
-                code,
-                retryable,
-                elsewhere: false,
-                usage: Usage::default(),
-                model: None,
-            }
-            .into(),
-        ])
-    }
-
-    /// Says that the call is made again and waits 1 → 2 → 4 s, or as long as the provider asked, but never longer than
-    /// [`MAX_BACKOFF_MS`] and a little jitter. Breaks off when the leash is pulled or the server begins to drain.
-    fn back_off(&mut self, failures: u32) -> Result<ControlFlow<()>, StoreError> {
-        let reason = Some(format!("the call to the model failed {failures} times, trying again"));
-        let attempt = self.lease.job.attempt;
-        self.append(vec![Event::Status { status: Phase::Retrying, attempt, reason }.into()])?;
-        let base_ms = 1000_u64.saturating_mul(1 << failures.saturating_sub(1).min(5));
-        let jitter_ms = u64::try_from(self.ports.entropy.random() % 250).unwrap_or(0);
-        let wait_ms =
-            self.retry_after_ms.take().unwrap_or(base_ms).min(MAX_BACKOFF_MS).saturating_add(jitter_ms);
-        Ok(self.pause(Duration::from_millis(wait_ms)))
-    }
-
-    /// Waits, in pieces short enough to notice a drain: the clock watches one flag, and that is the lease's.
-    fn pause(&self, length: Duration) -> ControlFlow<()> {
-        let patience = self.leash.shortened(length);
-        while !patience.is_pulled() && self.draining.raised().is_none() {
-            self.ports.clock.pause(&patience.stop, patience.remaining().min(DRAIN_LOOK));
-        }
-        if self.leash.is_pulled() || self.draining.raised().is_some() {
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
+    /// What the next prompt and this text may have cost.
+    pub(super) fn estimate(&self, text: &str) -> Usage {
+        let prompt = self.estimator.messages(&self.opening.messages(&self.turn, false));
+        let fixed = self.tool_tokens.unwrap_or(0);
+        let usage = Usage::new(prompt.saturating_add(fixed), self.estimator.text(text));
+        let price = self.ports.model.model(&self.request.model).map(|model| model.price);
+        usage.priced(price.unwrap_or_default())
     }
 
     // ------------------------------------------------------------------------------------------------ the tools
@@ -334,27 +261,4 @@ impl<'a> Driver<'a> {
         self.ports.tools.run(calls, &context, &journal);
         journal.close()
     }
-}
-
-/// What every call to the model of this job begins with.
-fn opening(spec: &JobSpec, history: History) -> ModelRequest {
-    let system = spec.system_prompt.iter().map(|content| Message::System { content: content.clone() });
-    ModelRequest {
-        model: spec.model.clone(),
-        messages: system.chain(history.into_messages()).chain(spec.input.iter().cloned()).collect(),
-        tools: Vec::new(),
-        may_call: true,
-        temperature: spec.temperature,
-        max_tokens: spec.max_tokens,
-        thinking: spec.thinking,
-    }
-}
-
-/// Takes the outcomes of finished writes off the front; the first failure is the result.
-fn reap(under_way: &mut VecDeque<Ticket<()>>) -> Result<(), StoreError> {
-    while let Some(outcome) = under_way.front_mut().and_then(Ticket::poll) {
-        under_way.pop_front();
-        outcome?;
-    }
-    Ok(())
 }

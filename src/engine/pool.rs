@@ -37,12 +37,12 @@ pub struct Pool {
 
 impl Pool {
     /// Starts `workers` threads; each ticks until the pool drains.
-    pub fn start(workers: usize, ports: &Ports, limits: DriveLimits) -> Result<Self, PoolError> {
+    pub fn start(workers: usize, ports: &Ports, limits: &DriveLimits) -> Result<Self, PoolError> {
         let (draining, held) = (StopFlag::default(), Held::default());
         let alive = Arc::new(AtomicUsize::new(0));
         let mut threads = Vec::with_capacity(workers);
         for number in 1..=workers {
-            let worker = Worker::new(ports.clone(), limits, draining.clone(), held.clone());
+            let worker = Worker::new(ports.clone(), limits.clone(), draining.clone(), held.clone());
             let (ports, draining, alive) = (ports.clone(), draining.clone(), Alive::enter(&alive));
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{number}"))

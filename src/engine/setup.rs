@@ -20,10 +20,14 @@ pub struct Ports {
 }
 
 /// The engine's own bounds.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct DriveLimits {
-    /// Failed calls to a model in a row before the job fails.
+    /// Failed calls to a model in a row before the job fails, or another model is asked.
     pub model_failures: u32,
+    /// Failures of one and the same tool call before the run is closed.
+    pub repeated_failures: u32,
+    /// Who makes titles; the first words of the first message are one when nobody does.
+    pub title_model: Option<String>,
     /// Messages of earlier jobs that a conversation hands to the next one.
     pub history_messages: usize,
     /// What a failed job waits for its next attempt.

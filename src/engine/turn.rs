@@ -1,67 +1,20 @@
-//! The agent loop as a pure function: fold the log into a state, ask the state for the next step. Owns every rule of
-//! the loop; refuses all I/O, so that a log replayed after a crash leads to the very same step.
+//! The agent loop as a pure function: fold the log into a state, ask the state for the next step (`next`). Owns the fold
+//! and the records that follow from it; refuses all I/O, so that a log replayed after a crash leads to the very same step.
+
+mod calls;
+mod next;
+mod repeats;
+
+pub use calls::INTERRUPTED;
+pub use next::{Step, TurnLimits};
 
 use crate::domain::event::{Event, FailureCode, FinishReason, Mark, Phase, Record, StepKind};
-use crate::domain::message::Message;
-use crate::domain::tool::ToolCall;
+use crate::domain::message::{Echo, Message};
 use crate::domain::usage::Usage;
 use crate::ports::Completion;
-
-/// What the model is told of a call that may or may not have happened (P3).
-pub const INTERRUPTED: &str =
-    r#"{"success":false,"data":null,"error":"interrupted, outcome unknown","execution_time":0.0}"#;
-
-/// The result of a call that a cancelled job never made.
-const CANCELLED: &str = r#"{"success":false,"data":null,"error":"(cancelled)","execution_time":0.0}"#;
-
-/// The bounds that the loop itself enforces.
-#[derive(Debug, Clone, Copy)]
-pub struct TurnLimits {
-    /// Model calls before the closing one.
-    pub max_steps: u32,
-    /// Tokens over all calls.
-    pub max_total_tokens: Option<u64>,
-    /// Failed calls in a row.
-    pub model_failures: u32,
-}
-
-/// What is to be done next.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
-    /// Append these records: they follow from the log alone.
-    Append(Vec<Record>),
-    /// Call the model; `with_tools` is false for the closing answer. `failures` calls in a row have failed.
-    AskModel {
-        /// Whether tools are on offer.
-        with_tools: bool,
-        /// Failed calls just before this one.
-        failures: u32,
-    },
-    /// Run these calls; none of them has a result.
-    RunTools(Vec<ToolCall>),
-    /// The job has its answer.
-    Finish(FinishReason),
-    /// The job has failed.
-    Fail {
-        /// For programs.
-        code: FailureCode,
-        /// For people.
-        content: String,
-        /// Whether another attempt may mend it.
-        is_mendable: bool,
-    },
-    /// The log already holds a terminal event.
-    Rest,
-}
-
-/// A call of the current batch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct CallState {
-    call: ToolCall,
-    started: bool,
-    outcome: Option<(String, bool)>,
-    published: bool,
-}
+use calls::{Calls, finished_mark, result_message};
+use next::Said;
+use repeats::Repeats;
 
 /// A streamed step that no finished call has sealed yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,24 +24,56 @@ struct OpenStep {
     text: String,
 }
 
+/// A call to the model that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Failure {
+    code: FailureCode,
+    message: String,
+    retryable: bool,
+    elsewhere: bool,
+}
+
+/// What the oldest messages have come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shortened {
+    /// What stands for them.
+    pub content: String,
+    /// Of the history and the input, so many of the newest messages are sent.
+    pub kept: usize,
+    /// Of this job's own messages, so many of the oldest are not sent.
+    pub said: usize,
+}
+
 /// The fold of a job's log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Turn {
-    /// Model calls that ended well.
-    finished_calls: u32,
-    /// The last one's reason.
-    finish_reason: Option<FinishReason>,
-    /// Model calls that failed since.
+    /// Answers that asked for tools.
+    rounds: u32,
+    said: Said,
+    /// Answers in a row that were cut, and that were empty.
+    continuations: u32,
+    empties: u32,
+    /// Completion tokens of the answer under way, its continuations included.
+    answer_tokens: u64,
+    /// Calls to the model that failed in a row, the last one while it is not made good, and prompts that did not fit.
     failures: u32,
-    /// The last failure, while it is not made good.
-    failure: Option<(FailureCode, String, bool)>,
+    failure: Option<Failure>,
+    overflows: u32,
+    /// Something has been left out since the last failure.
+    is_lighter: bool,
+    /// The job was given back to wait, and the wait for the last failure is over with it.
+    is_deferred: bool,
+    has_waited: bool,
+    /// Who is asked instead of the job's model.
+    model: Option<String>,
     next_index: u32,
     open: Vec<OpenStep>,
-    /// The calls of the newest answer.
-    batch: Vec<CallState>,
-    /// That answer is complete: the next call opens a new batch.
-    sealed: bool,
+    /// What the open steps cost is in the log.
+    paid: bool,
+    calls: Calls,
+    repeats: Repeats,
     messages: Vec<Message>,
+    shortened: Option<Shortened>,
     used_refs: Vec<String>,
     usage: Usage,
     answer: String,
@@ -110,6 +95,37 @@ impl Turn {
         &self.messages
     }
 
+    /// What the oldest messages have come to, if they have been left out.
+    pub fn shortened(&self) -> Option<&Shortened> {
+        self.shortened.as_ref()
+    }
+
+    /// Prompts in a row that did not fit.
+    pub fn overflows(&self) -> u32 {
+        self.overflows
+    }
+
+    /// Who is asked instead of the job's model.
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+
+    /// Whether the last prompt did not fit, and nothing has been left out since.
+    pub fn must_shorten(&self) -> bool {
+        self.failure.as_ref().is_some_and(|failure| failure.code == FailureCode::ContextTooLong)
+            && !self.is_lighter
+    }
+
+    /// Whether the newest answer was cut and has to go on.
+    pub fn is_cut(&self) -> bool {
+        self.said == Said::Cut
+    }
+
+    /// Tokens of the answer under way.
+    pub fn answer_tokens(&self) -> u64 {
+        self.answer_tokens
+    }
+
     /// Tokens spent so far.
     pub fn usage(&self) -> Usage {
         self.usage
@@ -118,6 +134,7 @@ impl Turn {
     /// The answer's text, or as much of it as there is.
     pub fn answer(&self) -> String {
         match self.open_text(StepKind::Text) {
+            partial if self.said == Said::Cut => format!("{}{partial}", self.answer),
             partial if partial.is_empty() => self.answer.clone(),
             partial => partial,
         }
@@ -126,10 +143,7 @@ impl Turn {
     /// The messages that the conversation keeps when the job ends now: every call with a result, partial text included.
     pub fn closing_messages(&self) -> Vec<Message> {
         let mut messages = self.messages.clone();
-        for state in self.batch.iter().filter(|s| !s.published) {
-            let content = state.outcome.as_ref().map_or(CANCELLED, |(content, _)| content).to_owned();
-            messages.push(result_message(&state.call, content));
-        }
+        messages.extend(self.calls.closing());
         let partial = self.open_text(StepKind::Text);
         if !partial.is_empty() {
             messages.push(Message::assistant(partial));
@@ -157,93 +171,147 @@ impl Turn {
             }
             Event::ToolCall { index, call } => {
                 self.see_index(*index);
-                if std::mem::take(&mut self.sealed) {
-                    self.batch.clear();
-                }
                 self.used_refs.push(call.id_ref.clone());
-                self.batch.push(CallState {
-                    call: call.clone(),
-                    started: false,
-                    outcome: None,
-                    published: false,
-                });
+                self.calls.add(call.clone());
             }
-            Event::ToolResult { index, id_ref, content, .. } => {
+            Event::ToolResult { index, id_ref, content, skipped, .. } => {
                 self.see_index(*index);
-                let published = self.batch.iter_mut().find(|s| s.call.id_ref == *id_ref && !s.published);
-                if let Some(state) = published {
-                    state.published = true;
-                    self.messages.push(result_message(&state.call, content.clone()));
-                }
+                self.hear(id_ref, content, *skipped);
             }
             Event::StepDiscarded { index } => {
                 // Retention may have taken the step itself away; its index is spent all the same.
                 self.see_index(*index);
                 self.open.retain(|step| step.index != *index);
+                self.paid &= !self.open.is_empty();
             }
-            Event::Summary { .. } => {}
+            Event::Summary { content, kept, said } => {
+                let content = content.clone();
+                self.is_lighter = true;
+                self.shortened = Some(Shortened { content, kept: *kept, said: *said });
+            }
             Event::Done { .. } | Event::Error { .. } => self.ended = true,
         }
     }
 
-    /// A new run starts with its full budget of failures; a job that had ended and is queued again has not ended.
+    fn hear(&mut self, id_ref: &str, content: &str, skipped: bool) {
+        let Some(call) = self.calls.publish(id_ref) else { return };
+        if !skipped {
+            self.repeats.note(call, content);
+        }
+        self.messages.push(result_message(call, content.to_owned()));
+    }
+
+    /// A new run starts with its full budget of failures, unless the job was only given back to wait; a job that had
+    /// ended and is queued again has not ended.
     fn enter(&mut self, phase: Phase) {
         match phase {
             Phase::Queued => self.ended = false,
+            Phase::Running if std::mem::take(&mut self.is_deferred) => self.has_waited = true,
             Phase::Running => {
-                self.failures = 0;
-                self.failure = None;
+                self.model = None;
+                self.forget_failures();
             }
             Phase::Retrying => {}
         }
     }
 
+    fn forget_failures(&mut self) {
+        self.failures = 0;
+        self.failure = None;
+        self.overflows = 0;
+    }
+
     fn apply_mark(&mut self, mark: &Mark) {
         match mark {
-            Mark::ModelFinished { finish_reason, usage, .. } => self.seal_call(*finish_reason, *usage),
-            Mark::ModelFailed { message, code, retryable, .. } => {
-                self.failures = self.failures.saturating_add(1);
-                self.failure = Some((*code, message.clone(), *retryable));
+            Mark::ModelFinished { finish_reason, usage, echo, .. } => {
+                self.seal_call(*finish_reason, *usage, echo.clone());
             }
-            Mark::ModelSwitched { .. } | Mark::Spent { .. } | Mark::Deferred => {}
-            Mark::ToolStarted { id_ref } => {
-                if let Some(state) = self.waiting_call(id_ref) {
-                    state.started = true;
+            Mark::ModelFailed { message, code, retryable, elsewhere, usage, .. } => {
+                self.usage += *usage;
+                self.has_waited = false;
+                self.is_lighter = false;
+                match code {
+                    FailureCode::ContextTooLong => self.overflows = self.overflows.saturating_add(1),
+                    _ => self.failures = self.failures.saturating_add(1),
                 }
+                let (code, message) = (*code, message.clone());
+                self.failure = Some(Failure { code, message, retryable: *retryable, elsewhere: *elsewhere });
             }
-            Mark::ToolFinished { id_ref, content, skipped } => {
-                if let Some(state) = self.waiting_call(id_ref) {
-                    state.outcome = Some((content.clone(), *skipped));
-                }
+            Mark::ModelSwitched { model } => {
+                self.model = Some(model.clone());
+                self.forget_failures();
             }
+            Mark::Spent { usage, .. } => {
+                self.usage += *usage;
+                self.paid = !self.open.is_empty();
+            }
+            Mark::Deferred => self.is_deferred = true,
+            Mark::ToolStarted { id_ref } => self.calls.start(id_ref),
+            Mark::ToolFinished { id_ref, content, skipped } => self.calls.settle(id_ref, content, *skipped),
         }
     }
 
-    fn seal_call(&mut self, finish_reason: FinishReason, usage: Usage) {
-        if std::mem::replace(&mut self.sealed, true) {
-            self.batch.clear();
-        }
+    fn seal_call(&mut self, finish_reason: FinishReason, usage: Usage, echo: Option<Echo>) {
         let content = self.open_text(StepKind::Text);
         let thinking = self.open_text(StepKind::Thinking);
-        let tool_calls: Vec<_> = self.batch.iter().map(|s| s.call.clone()).collect();
-        self.finished_calls = self.finished_calls.saturating_add(1);
-        self.finish_reason = Some(finish_reason);
+        let tool_calls = self.calls.seal();
+        let before = self.said;
         self.usage += usage;
-        self.failures = 0;
-        self.failure = None;
+        self.forget_failures();
         self.open.clear();
-        self.answer.clone_from(&content);
-        if !content.is_empty() || !tool_calls.is_empty() {
-            self.messages.push(Message::Assistant { content, thinking, tool_calls, echo: None });
+        self.paid = false;
+        self.said = match finish_reason {
+            _ if !tool_calls.is_empty() => Said::Calls,
+            FinishReason::ContentFilter => Said::Whole(finish_reason),
+            // Asked to go on, it had nothing to add.
+            _ if content.trim().is_empty() && before == Said::Cut => Said::Whole(FinishReason::Stop),
+            _ if content.trim().is_empty() => Said::Empty,
+            FinishReason::Length => Said::Cut,
+            FinishReason::ToolCalls => Said::Whole(FinishReason::Stop),
+            _ => Said::Whole(finish_reason),
+        };
+        self.count(before, usage);
+        let goes_on = before == Said::Cut;
+        if goes_on {
+            self.answer.push_str(&content);
+        } else if self.said != Said::Empty {
+            self.answer.clone_from(&content);
+        }
+        if content.is_empty() && tool_calls.is_empty() {
+            return;
+        }
+        match self.messages.last_mut().filter(|_| goes_on) {
+            // One answer in two parts is one message; a signature of a part says nothing of the whole.
+            Some(Message::Assistant { content: said, thinking: thought, tool_calls: calls, echo }) => {
+                said.push_str(&content);
+                thought.push_str(&thinking);
+                *calls = tool_calls;
+                *echo = None;
+            }
+            _ => self.messages.push(Message::Assistant { content, thinking, tool_calls, echo }),
+        }
+    }
+
+    /// Counts rounds, and what in a row is cut or empty.
+    fn count(&mut self, before: Said, usage: Usage) {
+        let tokens = if before == Said::Cut { self.answer_tokens } else { 0 };
+        self.answer_tokens = tokens.saturating_add(usage.completion_tokens);
+        match self.said {
+            Said::Calls => self.rounds = self.rounds.saturating_add(1),
+            Said::Empty => self.empties = self.empties.saturating_add(1),
+            Said::Cut if before == Said::Cut => self.continuations = self.continuations.saturating_add(1),
+            Said::Nothing | Said::Whole(_) | Said::Cut => {}
+        }
+        if self.said != Said::Empty {
+            self.empties = 0;
+        }
+        if self.said != Said::Cut {
+            self.continuations = 0;
         }
     }
 
     fn see_index(&mut self, index: u32) {
         self.next_index = self.next_index.max(index.saturating_add(1));
-    }
-
-    fn waiting_call(&mut self, id_ref: &str) -> Option<&mut CallState> {
-        self.batch.iter_mut().find(|s| s.call.id_ref == id_ref && s.outcome.is_none() && !s.published)
     }
 
     fn open_text(&self, kind: StepKind) -> String {
@@ -252,87 +320,7 @@ impl Turn {
 
     /// Whether the log shows that this call of the newest answer had begun.
     pub fn has_started(&self, id_ref: &str) -> bool {
-        self.batch.iter().any(|s| s.call.id_ref == id_ref && s.started)
-    }
-
-    /// What is to be done next. Asked only while nothing is under way: whatever the log shows as begun and not ended
-    /// was cut off.
-    pub fn next(&self, limits: &TurnLimits, is_idempotent: &dyn Fn(&str) -> bool) -> Step {
-        if self.ended {
-            return Step::Rest;
-        }
-        if !self.open.is_empty() {
-            return Step::Append(
-                self.open.iter().map(|s| Event::StepDiscarded { index: s.index }.into()).collect(),
-            );
-        }
-        if let Some((code, message, retryable)) = &self.failure
-            && (!retryable || self.failures >= limits.model_failures)
-        {
-            return Step::Fail { code: *code, content: message.clone(), is_mendable: *retryable };
-        }
-        if let Some(step) = self.next_in_batch(is_idempotent) {
-            return step;
-        }
-        self.next_call(limits)
-    }
-
-    /// What the batch still needs: results in order, a word on interrupted calls, or runs.
-    fn next_in_batch(&self, is_idempotent: &dyn Fn(&str) -> bool) -> Option<Step> {
-        let waiting = self.batch.iter().filter(|s| !s.published);
-        let interrupted: Vec<Record> = waiting
-            .clone()
-            .filter(|s| s.outcome.is_none() && s.started && !is_idempotent(&s.call.name))
-            .map(|s| finished_mark(&s.call.id_ref, INTERRUPTED, true))
-            .collect();
-        if !interrupted.is_empty() {
-            return Some(Step::Append(interrupted));
-        }
-        let publishable = self.publishable(None);
-        if !publishable.is_empty() {
-            return Some(Step::Append(publishable));
-        }
-        let calls: Vec<_> = waiting.filter(|s| s.outcome.is_none()).map(|s| s.call.clone()).collect();
-        if calls.is_empty() { None } else { Some(Step::RunTools(calls)) }
-    }
-
-    fn next_call(&self, limits: &TurnLimits) -> Step {
-        let over = limits.max_total_tokens.filter(|max| self.usage.total_tokens >= *max);
-        let wants_more = self.finished_calls == 0 || !self.batch.is_empty();
-        match over {
-            Some(max) if wants_more && self.finished_calls > 0 => Step::Fail {
-                code: FailureCode::MaxTotalTokens,
-                content: format!("{} tokens are spent; max_total_tokens is {max}", self.usage.total_tokens),
-                is_mendable: false,
-            },
-            _ if wants_more => {
-                Step::AskModel { with_tools: self.finished_calls < limits.max_steps, failures: self.failures }
-            }
-            _ if self.finished_calls > limits.max_steps => Step::Finish(FinishReason::MaxSteps),
-            _ => Step::Finish(
-                self.finish_reason.filter(|r| *r != FinishReason::ToolCalls).unwrap_or(FinishReason::Stop),
-            ),
-        }
-    }
-
-    /// The results that may be published now: those with an outcome, up to the first call without one. `fresh` is an
-    /// outcome that the state does not know yet.
-    fn publishable(&self, fresh: Option<(&str, &str, bool)>) -> Vec<Record> {
-        let outcome = |state: &CallState| match (&state.outcome, fresh) {
-            (Some((content, skipped)), _) => Some((content.clone(), *skipped)),
-            (None, Some((id_ref, content, skipped))) if state.call.id_ref == id_ref => {
-                Some((content.to_owned(), skipped))
-            }
-            _ => None,
-        };
-        let ready = self.batch.iter().filter(|s| !s.published).map_while(|s| Some((s, outcome(s)?)));
-        (self.next_index..)
-            .zip(ready)
-            .map(|(index, (state, (content, skipped)))| {
-                let (id_ref, name) = (state.call.id_ref.clone(), state.call.name.clone());
-                Event::ToolResult { index, id_ref, name, content, skipped }.into()
-            })
-            .collect()
+        self.calls.has_started(id_ref)
     }
 
     /// The record of a piece that has just arrived from the model.
@@ -358,14 +346,15 @@ impl Turn {
             taken.push(call.id_ref.clone());
             records.push(Event::ToolCall { index, call }.into());
         }
-        records.push(Mark::ModelFinished { finish_reason, usage, model: None, echo }.into());
+        let model = self.model.clone();
+        records.push(Mark::ModelFinished { finish_reason, usage, model, echo }.into());
         records
     }
 
     /// The records that follow from a call's outcome: its result and those that waited for it, or a mark that it waits.
     /// The state must have been brought up to date with every record before.
     pub fn settle(&self, id_ref: &str, content: &str, skipped: bool) -> Vec<Record> {
-        let results = self.publishable(Some((id_ref, content, skipped)));
+        let results = self.calls.publishable(self.next_index, Some((id_ref, content, skipped)));
         if results.is_empty() { vec![finished_mark(id_ref, content, skipped)] } else { results }
     }
 }
@@ -375,14 +364,6 @@ fn free_ref(index: u32, taken: &[String]) -> String {
     let plain = format!("call_{index}");
     let numbered = (2_u64..).map(|n| format!("call_{index}_{n}"));
     std::iter::once(plain).chain(numbered).find(|id_ref| !taken.contains(id_ref)).unwrap_or_default()
-}
-
-fn finished_mark(id_ref: &str, content: &str, skipped: bool) -> Record {
-    Mark::ToolFinished { id_ref: id_ref.to_owned(), content: content.to_owned(), skipped }.into()
-}
-
-fn result_message(call: &ToolCall, content: String) -> Message {
-    Message::Tool { id_ref: call.id_ref.clone(), name: call.name.clone(), content }
 }
 
 #[cfg(test)]

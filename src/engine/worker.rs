@@ -122,7 +122,7 @@ impl Worker {
     /// no event; what cannot be read time and again while the store does take writes counts as corrupt.
     fn open<'a>(&'a self, lease: &'a Lease) -> Result<Driver<'a>, StoreError> {
         for _ in 1..READ_TRIES {
-            match Driver::new(&self.ports, self.limits, lease, &self.draining) {
+            match Driver::new(&self.ports, &self.limits, lease, &self.draining) {
                 Err(StoreError::Io(_)) if lease.stop.raised().is_none() => {
                     self.ports.clock.pause(&lease.stop, STORE_PAUSE);
                     self.ports.store.probe().wait()?;
@@ -130,7 +130,7 @@ impl Worker {
                 outcome => return outcome,
             }
         }
-        Driver::new(&self.ports, self.limits, lease, &self.draining).map_err(|error| match error {
+        Driver::new(&self.ports, &self.limits, lease, &self.draining).map_err(|error| match error {
             StoreError::Io(reason) if lease.stop.raised().is_none() => StoreError::Corrupt(reason),
             other => other,
         })

@@ -4,6 +4,7 @@
 use super::arguments;
 use super::executor::Registered;
 use super::nearest::{NAME_CHARS, nearest};
+use crate::domain::canonical::canonical;
 use crate::domain::tool::{ToolCall, ToolChoice};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -88,20 +89,4 @@ fn fit<'a>(call: &ToolCall, tools: &'a [Registered], allowed: &ToolChoice) -> Re
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
-}
-
-/// The same text for the same arguments, whatever the order of their names.
-fn canonical(value: &Value) -> String {
-    match value {
-        Value::Object(map) => {
-            let mut entries: Vec<(&String, &Value)> = map.iter().collect();
-            entries.sort_by_key(|(name, _)| name.as_str());
-            let written = entries
-                .iter()
-                .map(|(name, item)| format!("{}:{}", Value::from(name.as_str()), canonical(item)));
-            format!("{{{}}}", written.collect::<Vec<_>>().join(","))
-        }
-        Value::Array(items) => format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(",")),
-        other => other.to_string(),
-    }
 }

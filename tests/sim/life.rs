@@ -18,8 +18,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 const WORKERS: usize = 3;
-const LIMITS: DriveLimits =
-    DriveLimits { model_failures: 3, history_messages: 20, backoff: Backoff { first_s: 5, longest_s: 60 } };
+const LIMITS: DriveLimits = DriveLimits {
+    model_failures: 3,
+    repeated_failures: 3,
+    title_model: None,
+    history_messages: 20,
+    backoff: Backoff { first_s: 5, longest_s: 60 },
+};
 /// In one world of so many, deltas linger and merge; in the others every write is waited for, so that one seed is one
 /// course of events.
 const LINGERING: u64 = 8;

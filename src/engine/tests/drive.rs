@@ -29,8 +29,8 @@ fn each_request_repeats_the_one_before_and_adds_what_was_said_since() {
 fn the_closing_call_offers_no_tools() {
     let rig = Rig::new(|_, _, sink| say(vec![call("", "pure")], sink));
     rig.finish();
-    let tools: Vec<_> = rig.model.asked().iter().map(|(_, request)| request.tools.len()).collect();
-    assert_eq!(tools, [2, 2, 2, 0]);
+    let may_call: Vec<_> = rig.model.asked().iter().map(|(_, request)| request.may_call).collect();
+    assert_eq!(may_call, [true, true, true, false]);
     assert!(matches!(rig.store.ends()[..], [Event::Done { finish_reason: FinishReason::MaxSteps, .. }]));
 }
 
@@ -48,10 +48,8 @@ fn a_request_after_a_restart_is_the_one_that_was_cut_off() {
 }
 
 #[test]
-fn retry_after_is_honoured_and_capped() {
-    for (asked_ms, waited_ms) in
-        [(None, 1000), (Some(7000), 7000), (Some(0), 0), (Some(3_600_000), 30_000), (Some(u64::MAX), 30_000)]
-    {
+fn retry_after_is_honoured() {
+    for (asked_ms, waited_ms) in [(None, 1000), (Some(7000), 7000), (Some(0), 0), (Some(30_000), 30_000)] {
         let failed = AtomicBool::new(false);
         let rig = Rig::new(move |request, leash, sink| {
             if !failed.swap(true, Ordering::SeqCst) {
@@ -125,7 +123,7 @@ fn nothing_is_written_behind_a_piece_that_was_lost() {
     rig.store.break_by(|op, nth| (op == Op::Append && nth == 2).then(|| StoreError::Io("first".into())));
     let lease = rig.store.claim(1).wait().expect("a claim").pop().expect("a job");
     let (ports, draining) = (rig.ports(), StopFlag::default());
-    let driver = Driver::new(&ports, LIMITS, &lease, &draining).expect("a readable job");
+    let driver = Driver::new(&ports, &LIMITS, &lease, &draining).expect("a readable job");
     assert_eq!(driver.run(), Err(StoreError::Io("first".into())));
     assert_eq!(rig.store.count(Op::Append), 2, "three and four must not follow a gap");
 }

@@ -1,5 +1,7 @@
 //! Driver, worker and pool against a store, a model, tools and a clock that do as a test tells them.
 
+mod answers;
+mod context;
 mod crash;
 mod drive;
 mod faults;
@@ -8,3 +10,5 @@ mod pool;
 mod rig;
 mod stops;
 mod store;
+
+pub(in crate::engine) use store::spec;

@@ -25,7 +25,7 @@ fn wait_until(what: &str, met: impl Fn() -> bool) {
 }
 
 fn start(rig: &Rig) -> Pool {
-    Pool::start(3, &rig.ports(), LIMITS).expect("threads")
+    Pool::start(3, &rig.ports(), &LIMITS).expect("threads")
 }
 
 /// A provider that says nothing until the leash is pulled.

@@ -18,8 +18,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Fails, once asked too often: four tries in a row.
-pub(super) const LIMITS: DriveLimits =
-    DriveLimits { model_failures: 4, history_messages: 10, backoff: Backoff { first_s: 5, longest_s: 600 } };
+pub(super) const LIMITS: DriveLimits = DriveLimits {
+    model_failures: 4,
+    repeated_failures: 3,
+    title_model: None,
+    history_messages: 10,
+    backoff: Backoff { first_s: 5, longest_s: 600 },
+};
 
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -102,6 +107,7 @@ pub(super) struct FakeModel {
     script: Box<Script>,
     clock: Arc<FakeClock>,
     asked: Mutex<Vec<(u64, ModelRequest)>>,
+    infos: Mutex<Vec<ModelInfo>>,
 }
 
 impl FakeModel {
@@ -118,7 +124,7 @@ impl Model for FakeModel {
     }
 
     fn models(&self) -> Vec<ModelInfo> {
-        Vec::new()
+        lock(&self.infos).clone()
     }
 }
 
@@ -178,7 +184,11 @@ impl Toolbox for FakeTools {
             if let Some(hook) = lock(&self.on_call).clone() {
                 hook();
             }
-            journal.finished(call, outcome(&format!("ran {}", call.id_ref), false));
+            let content = match call.name.as_str() {
+                "broken" => r#"{"success":false}"#.to_owned(),
+                _ => format!("ran {}", call.id_ref),
+            };
+            journal.finished(call, outcome(&content, false));
         }
     }
 }
@@ -199,8 +209,12 @@ impl Rig {
         script: impl Fn(&ModelRequest, &Leash, Sink<'_>) -> Result<Completion, ModelError> + Send + Sync + 'static,
     ) -> Self {
         let clock = Arc::new(FakeClock::default());
-        let model =
-            FakeModel { script: Box::new(script), clock: Arc::clone(&clock), asked: Mutex::default() };
+        let model = FakeModel {
+            script: Box::new(script),
+            clock: Arc::clone(&clock),
+            asked: Mutex::default(),
+            infos: Mutex::default(),
+        };
         Self {
             store: Arc::new(FakeStore::new()),
             model: Arc::new(model),
@@ -209,6 +223,11 @@ impl Rig {
             draining: StopFlag::default(),
             held: Held::default(),
         }
+    }
+
+    /// The model is configured like this.
+    pub(super) fn configure(&self, infos: Vec<ModelInfo>) {
+        *lock(&self.model.infos) = infos;
     }
 
     pub(super) fn ports(&self) -> Ports {
@@ -222,7 +241,11 @@ impl Rig {
     }
 
     pub(super) fn tick(&self) -> Tick {
-        Worker::new(self.ports(), LIMITS, self.draining.clone(), self.held.clone()).tick()
+        self.tick_within(LIMITS)
+    }
+
+    pub(super) fn tick_within(&self, limits: DriveLimits) -> Tick {
+        Worker::new(self.ports(), limits, self.draining.clone(), self.held.clone()).tick()
     }
 
     /// What the one job came to in one tick.
@@ -241,6 +264,15 @@ impl Rig {
             }
         }
         assert_eq!(self.store.ends().len(), 1, "one terminal event (P4): {:?}", self.store.records());
+    }
+
+    pub(super) fn model_is_unknown(&self) -> bool {
+        lock(&self.model.infos).is_empty()
+    }
+
+    /// How much time has passed.
+    pub(super) fn clock_ms(&self) -> u64 {
+        self.clock.monotonic_ms()
     }
 
     /// Where the job stands.

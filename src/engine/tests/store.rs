@@ -43,6 +43,8 @@ struct State {
     late: bool,
     writes_left: Option<usize>,
     postponed_ms: Vec<u64>,
+    ending: Option<Ending>,
+    has_history: bool,
 }
 
 pub(super) struct FakeStore {
@@ -51,7 +53,7 @@ pub(super) struct FakeStore {
     fault: Mutex<Arc<Fault>>,
 }
 
-fn spec() -> JobSpec {
+pub(in crate::engine) fn spec() -> JobSpec {
     JobSpec {
         input: vec![Message::user("go")],
         model: "fake".into(),
@@ -93,6 +95,8 @@ impl FakeStore {
             late: false,
             writes_left: None,
             postponed_ms: Vec::new(),
+            ending: None,
+            has_history: true,
         };
         Self { spec: Arc::new(spec), state: Mutex::new(state), fault: Mutex::new(Arc::new(|_, _| None)) }
     }
@@ -158,9 +162,29 @@ impl FakeStore {
         self.records().into_iter().filter_map(terminal).collect()
     }
 
+    /// The answer that the job ended with.
+    pub(super) fn output(&self) -> String {
+        self.state().ending.as_ref().map(|ending| ending.output_text.clone()).unwrap_or_default()
+    }
+
+    /// What the conversation gained.
+    pub(super) fn messages(&self) -> Vec<Message> {
+        self.state().ending.as_ref().map(|ending| ending.messages.clone()).unwrap_or_default()
+    }
+
+    /// The job is the first of its conversation.
+    pub(super) fn forget_history(&mut self) {
+        self.state().has_history = false;
+    }
+
     /// How long each failed run has to wait for the next.
     pub(super) fn postponed_ms(&self) -> Vec<u64> {
         self.state().postponed_ms.clone()
+    }
+
+    /// Changes what was asked.
+    pub(super) fn ask_for(&mut self, change: impl FnOnce(&mut JobSpec)) {
+        change(Arc::make_mut(&mut self.spec));
     }
 
     /// The job may fail so often before it has failed.
@@ -218,6 +242,9 @@ impl Store for FakeStore {
     fn defer(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
         settled(self.write(Op::Release, Some(fence)).map(|mut state| {
             state.job.status = JobStatus::Queued;
+            state.job.attempt -= 1;
+            state.stop = None;
+            state.ready = true;
             state.postponed_ms.push(delay_ms);
             let (status, attempt, reason) = (Phase::Queued, state.job.attempt, Some(reason));
             state.log.push(Mark::Deferred.into());
@@ -269,7 +296,8 @@ impl Store for FakeStore {
         settled(self.write(Op::Finish, Some(fence)).map(|mut state| {
             state.job.status = ending.status();
             state.log.extend(records);
-            state.log.push(ending.event.into());
+            state.log.push(ending.event.clone().into());
+            state.ending = Some(ending);
             state.stop = None;
         }))
     }
@@ -320,6 +348,9 @@ impl Store for FakeStore {
 
     fn history(&self, _: &Job, _: usize) -> Result<History, StoreError> {
         self.enter(Op::History)?;
+        if !self.state().has_history {
+            return Ok(History::default());
+        }
         let messages = vec![Message::user("earlier"), Message::assistant("yes")];
         Ok(History { summary: None, turns: vec![PastTurn { number: 1, messages }] })
     }

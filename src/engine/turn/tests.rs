@@ -1,9 +1,17 @@
 //! The loop's rules, one by one and under random plans.
 
 use super::*;
+use crate::domain::tool::ToolCall;
 use proptest::prelude::*;
 
-const LIMITS: TurnLimits = TurnLimits { max_steps: 3, max_total_tokens: None, model_failures: 2 };
+const LIMITS: TurnLimits<'_> = TurnLimits {
+    max_steps: 3,
+    max_total_tokens: None,
+    max_tokens: None,
+    model_failures: 2,
+    repeated_failures: 3,
+    models: &[],
+};
 
 fn call(id: &str, name: &str) -> ToolCall {
     ToolCall { id_ref: id.into(), name: name.into(), arguments: "{}".into() }
@@ -19,6 +27,14 @@ fn extend(log: &mut Vec<Record>, turn: &mut Turn, records: Vec<Record>) {
         turn.apply(record);
     }
     log.extend(records);
+}
+
+fn asked(failures: u32) -> Step {
+    Step::AskModel { with_tools: true, goes_on: false, failures }
+}
+
+fn closing() -> Step {
+    Step::AskModel { with_tools: false, goes_on: false, failures: 0 }
 }
 
 fn next(turn: &Turn) -> Step {
@@ -37,7 +53,7 @@ fn after_batch(calls: Vec<ToolCall>) -> (Vec<Record>, Turn) {
 
 #[test]
 fn an_empty_log_asks_the_model() {
-    assert_eq!(next(&Turn::default()), Step::AskModel { with_tools: true, failures: 0 });
+    assert_eq!(next(&Turn::default()), asked(0));
 }
 
 #[test]
@@ -89,7 +105,7 @@ fn a_cut_step_is_discarded_and_its_successor_has_a_new_index() {
     let mut turn = Turn::default();
     let piece = turn.piece(StepKind::Text, "half a tho");
     turn.apply(&piece);
-    assert_eq!(next(&turn), Step::Append(vec![Event::StepDiscarded { index: 0 }.into()]));
+    assert_eq!(next(&turn), Step::Discard { indices: vec![0], unpaid: Some("half a tho".into()) });
     turn.apply(&Event::StepDiscarded { index: 0 }.into());
     assert!(matches!(
         turn.piece(StepKind::Text, "again"),
@@ -107,7 +123,7 @@ fn ids_that_a_provider_repeats_are_made_unique() {
         assert!(matches!(&records[..], [Record::Event(Event::ToolResult { .. })]), "{id}");
         extend(&mut log, &mut turn, records);
     }
-    assert_eq!(next(&turn), Step::AskModel { with_tools: true, failures: 0 });
+    assert_eq!(next(&turn), asked(0));
 }
 
 #[test]
@@ -123,14 +139,16 @@ fn an_id_that_the_engine_makes_up_is_not_one_that_is_taken() {
 fn the_last_call_has_no_tools_and_ends_the_job() {
     let (mut log, mut turn) = (Vec::new(), Turn::default());
     for step in 0..LIMITS.max_steps {
-        assert_eq!(next(&turn), Step::AskModel { with_tools: true, failures: 0 }, "call {step}");
+        assert_eq!(next(&turn), asked(0), "call {step}");
         let sealed = turn.seal(completion(vec![call("x", "pure")]), true, Usage::new(10, 5));
         extend(&mut log, &mut turn, sealed);
         let Step::RunTools(calls) = next(&turn) else { panic!("wants the tool run") };
         let settled = turn.settle(&calls[0].id_ref, "1", false);
         extend(&mut log, &mut turn, settled);
     }
-    assert_eq!(next(&turn), Step::AskModel { with_tools: false, failures: 0 });
+    assert_eq!(next(&turn), closing());
+    let piece = turn.piece(StepKind::Text, "so it is");
+    extend(&mut log, &mut turn, vec![piece]);
     let sealed = turn.seal(completion(vec![call("y", "pure")]), false, Usage::new(10, 5));
     extend(&mut log, &mut turn, sealed);
     assert_eq!(next(&turn), Step::Finish(FinishReason::MaxSteps));
@@ -151,14 +169,14 @@ fn failures_are_counted_in_a_row_and_bounded() {
     };
     let mut turn = Turn::default();
     turn.apply(&failed(true));
-    assert_eq!(next(&turn), Step::AskModel { with_tools: true, failures: 1 });
+    assert_eq!(next(&turn), asked(1));
     turn.apply(&failed(true));
     assert_eq!(
         next(&turn),
         Step::Fail { code: FailureCode::ProviderError, content: "busy".into(), is_mendable: true }
     );
     turn.apply(&Event::Status { status: Phase::Running, attempt: 2, reason: None }.into());
-    assert_eq!(next(&turn), Step::AskModel { with_tools: true, failures: 0 }, "a new run, a new budget");
+    assert_eq!(next(&turn), asked(0), "a new run, a new budget");
     let mut refused = Turn::default();
     refused.apply(&failed(false));
     assert_eq!(
@@ -210,6 +228,7 @@ fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, Turn) 
         }
         match next(&turn) {
             Step::Append(records) => extend(&mut log, &mut turn, records),
+            Step::Discard { indices, .. } => extend(&mut log, &mut turn, Turn::discard(&indices)),
             Step::AskModel { with_tools, .. } => {
                 let answer =
                     log.iter().filter(|r| matches!(r, Record::Mark(Mark::ModelFinished { .. }))).count();
@@ -231,7 +250,9 @@ fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, Turn) 
                     extend(&mut log, &mut turn, settled);
                 }
             }
-            Step::Finish(_) | Step::Fail { .. } | Step::Rest => return (log, runs, turn),
+            Step::Finish(_) | Step::Fail { .. } | Step::SwitchModel { .. } | Step::Rest => {
+                return (log, runs, turn);
+            }
         }
     }
     panic!("the loop does not end (P4)")

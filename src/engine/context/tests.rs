@@ -1,0 +1,193 @@
+//! Requests as they are put together, mended and cut.
+
+use super::*;
+use crate::domain::event::{Event, FinishReason, Mark, Record};
+use crate::domain::job::PastTurn;
+use crate::domain::tokens::Estimator;
+use crate::domain::tool::ToolCall;
+use crate::domain::usage::Usage;
+use crate::engine::tests::spec;
+use proptest::prelude::*;
+
+fn call(id: &str) -> ToolCall {
+    ToolCall { id_ref: id.into(), name: "t".into(), arguments: "{}".into() }
+}
+
+fn asks(ids: &[&str]) -> Message {
+    Message::Assistant {
+        content: String::new(),
+        thinking: String::new(),
+        tool_calls: ids.iter().map(|id| call(id)).collect(),
+        echo: None,
+    }
+}
+
+fn result(id: &str, content: &str) -> Message {
+    Message::Tool { id_ref: id.into(), name: "t".into(), content: content.into() }
+}
+
+/// A history of so many turns with a tool call each, before a job that asks `now`.
+fn opening(turns: u64, words: usize) -> Opening {
+    let text = "word ".repeat(words);
+    let turn = |number| PastTurn {
+        number,
+        messages: vec![
+            Message::user(format!("question {number} {text}")),
+            asks(&["a"]),
+            result("a", &text),
+            Message::assistant(format!("answer {number} {text}")),
+        ],
+    };
+    let history = History { summary: None, turns: (1..=turns).map(turn).collect() };
+    let mut spec = spec();
+    spec.system_prompt = Some("be brief".into());
+    spec.input = vec![Message::System { content: "rules".into() }, Message::user("now")];
+    Opening::new(&spec, history)
+}
+
+/// A job that has made so many rounds of calls.
+fn rounds(count: usize, words: usize) -> Turn {
+    let mut log: Vec<Record> = Vec::new();
+    let text = "word ".repeat(words);
+    for n in 0..count {
+        let index = u32::try_from(n * 2).expect("few");
+        let id = format!("c{n}");
+        log.push(Event::ToolCall { index, call: call(&id) }.into());
+        let (finish_reason, usage) = (FinishReason::ToolCalls, Usage::new(1, 1));
+        log.push(Mark::ModelFinished { finish_reason, usage, model: None, echo: None }.into());
+        let content = text.clone();
+        log.push(
+            Event::ToolResult { index: index + 1, id_ref: id, name: "t".into(), content, skipped: false }
+                .into(),
+        );
+    }
+    Turn::fold(&log)
+}
+
+fn shorten(turn: &mut Turn, content: &str, cut: Cut) {
+    let Cut { kept, said } = cut;
+    turn.apply(&Event::Summary { content: content.into(), kept, said }.into());
+}
+
+fn is_whole(messages: &[Message]) -> bool {
+    let mut open: Vec<&str> = Vec::new();
+    for message in messages {
+        match message {
+            Message::Tool { id_ref, .. } => match open.iter().position(|id| id == id_ref) {
+                Some(at) => drop(open.remove(at)),
+                None => return false,
+            },
+            _ if !open.is_empty() => return false,
+            Message::Assistant { tool_calls, .. } => {
+                open = tool_calls.iter().map(|call| call.id_ref.as_str()).collect();
+            }
+            _ => {}
+        }
+    }
+    open.is_empty()
+}
+
+#[test]
+fn a_request_is_instructions_history_input_and_what_was_done() {
+    let messages = opening(1, 1).messages(&rounds(1, 1), false);
+    assert_eq!(messages.len(), 1 + 4 + 2 + 2);
+    assert!(matches!(&messages[0], Message::System { content } if content == "be brief"));
+    assert_eq!(messages[6], Message::user("now"));
+    let goes_on = opening(1, 1).messages(&rounds(1, 1), true);
+    assert!(matches!(goes_on.last(), Some(Message::User { content, .. }) if content == GO_ON));
+}
+
+#[test]
+fn orphans_go_and_gaps_are_filled() {
+    let broken = vec![
+        result("lost", "1"),
+        asks(&["a", "b"]),
+        result("b", "2"),
+        result("b", "twice"),
+        Message::user("next"),
+        result("a", "late"),
+        asks(&["c"]),
+    ];
+    let mended = mend::mend(broken);
+    assert!(is_whole(&mended), "{mended:?}");
+    let texts: Vec<_> = mended
+        .iter()
+        .filter_map(|m| match m {
+            Message::Tool { id_ref, content, .. } => Some((id_ref.as_str(), content.contains("(cancelled)"))),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(texts, [("b", false), ("a", true), ("c", true)]);
+}
+
+#[test]
+fn the_oldest_turns_go_first_and_the_question_stays() {
+    let (opening, turn) = (opening(6, 100), rounds(3, 10));
+    let estimator = Estimator::of_model("gpt-4");
+    let room = Room { tokens: 1_400, fixed: 10 };
+    let cut = opening.cut(turn.messages(), opening.whole(), room, &estimator).expect("a cut");
+    assert_eq!(cut, Cut { kept: 2 + 4, said: 0 }, "one turn of some 390 tokens, and the input, stay");
+    let mut short = turn.clone();
+    shorten(&mut short, "five questions", cut);
+    let messages = opening.messages(&short, false);
+    assert!(is_whole(&messages), "{messages:?}");
+    let Message::User { content, .. } = &messages[1] else { panic!("{messages:?}") };
+    assert!(content.contains("five questions") && content.contains("question 6"), "{content}");
+    assert_eq!(opening.summary_of(short.shortened()).map(|s| s.through), Some(5));
+    assert_eq!(opening.left_out(turn.messages(), opening.whole(), cut).len(), 5 * 4);
+}
+
+#[test]
+fn a_long_run_of_one_job_loses_its_oldest_rounds_and_keeps_its_question_and_instructions() {
+    let (opening, mut turn) = (opening(1, 1), rounds(8, 200));
+    let estimator = Estimator::of_model("gpt-4");
+    let room = Room { tokens: 1_000, fixed: 0 };
+    let cut = opening.cut(turn.messages(), opening.whole(), room, &estimator).expect("a cut");
+    assert_eq!((cut.kept, cut.said), (1, 14), "only the newest round fits");
+    shorten(&mut turn, "", cut);
+    let messages = opening.messages(&turn, false);
+    assert!(matches!(&messages[1], Message::System { content } if content == "rules"), "{messages:?}");
+    assert!(matches!(&messages[2], Message::User { content, .. } if content.ends_with("now")));
+    assert!(is_whole(&messages) && messages.len() == 5, "{messages:?}");
+    assert_eq!(opening.cut(turn.messages(), cut, room, &estimator), None, "the newest round stays");
+    assert_eq!(opening.summary_of(turn.shortened()).map(|s| s.through), Some(1));
+}
+
+#[test]
+fn rooms_shrink_with_every_prompt_that_did_not_fit() {
+    let room = Room::of_window(8_000, Some(1_000), 0);
+    assert_eq!(room.tokens, 7_000);
+    assert!(room.is_full(6_301) && !room.is_full(6_300));
+    assert_eq!(room.after_overflows(1).tokens, 4_666);
+    assert_eq!(Room::of_window(8_000, None, 0).tokens, 6_000);
+    assert_eq!(Room::of_window(8_000, Some(65_536), 0).tokens, 4_000, "an answer gets half at most");
+}
+
+#[test]
+fn a_transcript_is_bounded_and_says_what_it_leaves_out() {
+    let messages: Vec<Message> =
+        (0..50).map(|n| Message::user(format!("{n} {}", "x".repeat(5_000)))).collect();
+    let refs: Vec<&Message> = messages.iter().collect();
+    let text = transcript(Some("before"), &refs, 20_000);
+    assert!(text.chars().count() < 21_000, "{}", text.len());
+    assert!(text.starts_with("Summary of what came before: before\n\n(46 older entries"), "{text:.80}");
+    assert!(text.contains("User: 49 "));
+}
+
+proptest! {
+    #[test]
+    fn no_cut_parts_a_call_from_its_result(turns in 0u64..5, count in 0usize..6, tokens in 0u64..3_000) {
+        let (opening, mut turn) = (opening(turns, 40), rounds(count, 40));
+        let estimator = Estimator::of_model("x");
+        let (mut now, room) = (opening.whole(), Room { tokens, fixed: 0 });
+        while let Some(cut) = opening.cut(turn.messages(), now, room, &estimator) {
+            prop_assert!(cut.kept < now.kept || cut.said > now.said, "{cut:?} behind {now:?}");
+            now = cut;
+            shorten(&mut turn, "in short", cut);
+            let messages = opening.messages(&turn, false);
+            prop_assert!(is_whole(&messages), "{messages:?}");
+            let asked = messages.iter().any(|m| matches!(m, Message::User { content, .. } if content.ends_with("now")));
+            prop_assert!(asked, "the question stays");
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Answers that are cut, empty or cost something; failures that another model, or patience, makes good.
+
+use super::rig::{Rig, answers, call, say, usual};
+use crate::domain::event::{Event, FailureCode, FinishReason, Mark, Phase, Record};
+use crate::domain::job::{JobSpec, JobStatus};
+use crate::domain::message::Message;
+use crate::domain::usage::{Price, Usage};
+use crate::engine::driver::Drive;
+use crate::ports::{Chunk, Completion, ModelError, ModelInfo, Sink, Stop};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// An answer of these words; `spent` as its provider reports it.
+fn words(
+    text: &str,
+    finish_reason: FinishReason,
+    spent: Option<Usage>,
+    sink: Sink<'_>,
+) -> Result<Completion, ModelError> {
+    let chunks = [Some(Chunk::Text(text)).filter(|_| !text.is_empty()), spent.map(Chunk::Spent)];
+    for chunk in chunks.into_iter().flatten() {
+        if sink(chunk).is_break() {
+            return Err(ModelError::Stopped);
+        }
+    }
+    Ok(Completion { tool_calls: Vec::new(), finish_reason, echo: None })
+}
+
+/// A rig whose answers come one after the other; the last one is given for ever.
+fn answering(plan: &'static [(&'static str, FinishReason)]) -> Rig {
+    let asked = AtomicUsize::new(0);
+    Rig::new(move |_, _, sink| {
+        let at = asked.fetch_add(1, Ordering::SeqCst).min(plan.len() - 1);
+        words(plan[at].0, plan[at].1, Some(Usage::new(10, 5)), sink)
+    })
+}
+
+fn ask_for(rig: &mut Rig, change: impl FnOnce(&mut JobSpec)) {
+    Arc::get_mut(&mut rig.store).expect("nobody else has it yet").ask_for(change);
+}
+
+fn reason(rig: &Rig) -> FinishReason {
+    match rig.store.ends()[..] {
+        [Event::Done { finish_reason, .. }] => finish_reason,
+        ref other => panic!("not done: {other:?}"),
+    }
+}
+
+fn model(id: &str) -> ModelInfo {
+    ModelInfo { id: id.into(), name: id.into(), ..ModelInfo::default() }
+}
+
+fn usage(rig: &Rig) -> Usage {
+    match &rig.store.ends()[..] {
+        [Event::Done { usage, .. }] => *usage,
+        other => panic!("not done: {other:?}"),
+    }
+}
+
+#[test]
+fn an_answer_that_was_cut_goes_on_as_one_answer() {
+    let rig = answering(&[("one ", FinishReason::Length), ("two", FinishReason::Stop)]);
+    assert_eq!(rig.drive(), Drive::Finished);
+    assert_eq!(rig.store.output(), "one two");
+    assert_eq!((reason(&rig), usage(&rig)), (FinishReason::Stop, Usage::new(20, 10)));
+    let asked = rig.model.asked();
+    let [.., Message::Assistant { content, .. }, Message::User { content: go_on, .. }] =
+        &asked[1].1.messages[..]
+    else {
+        panic!("{asked:?}")
+    };
+    assert!(content == "one " && go_on.contains("Go on exactly where it stops"), "{go_on}");
+    assert_eq!(rig.store.messages(), [Message::assistant("one two")], "the conversation keeps one message");
+}
+
+#[test]
+fn an_answer_is_continued_three_times_at_most_and_no_further_than_max_tokens() {
+    let rig = answering(&[("x", FinishReason::Length)]);
+    rig.finish();
+    assert_eq!((rig.store.output().as_str(), reason(&rig)), ("xxxx", FinishReason::Length));
+    for (max_tokens, calls, left) in [(5, 1, None), (8, 2, Some(3))] {
+        let mut rig = answering(&[("x", FinishReason::Length)]);
+        ask_for(&mut rig, |spec| spec.max_tokens = Some(max_tokens));
+        rig.finish();
+        assert_eq!((rig.model.asked().len(), reason(&rig)), (calls, FinishReason::Length));
+        assert_eq!(rig.model.asked().get(1).and_then(|(_, request)| request.max_tokens), left);
+    }
+}
+
+#[test]
+fn an_empty_answer_is_asked_for_again_twice() {
+    let rig = answering(&[("", FinishReason::Stop), (" ", FinishReason::Stop), ("yes", FinishReason::Stop)]);
+    rig.finish();
+    assert_eq!((rig.store.output().as_str(), rig.model.asked().len()), ("yes", 3));
+    let silent = answering(&[("", FinishReason::Stop)]);
+    silent.finish();
+    assert_eq!(silent.model.asked().len(), 3);
+    assert!(matches!(silent.store.ends()[..], [Event::Error { code: FailureCode::ProviderError, .. }]));
+    let withheld = answering(&[("", FinishReason::ContentFilter)]);
+    withheld.finish();
+    assert_eq!((withheld.model.asked().len(), reason(&withheld)), (1, FinishReason::ContentFilter));
+}
+
+#[test]
+fn work_that_was_done_stands_without_a_last_word() {
+    let rig = Rig::new(|request, _, sink| match answers(request) {
+        0 => say(vec![call("a", "pure")], sink),
+        _ => words("", FinishReason::Stop, None, sink),
+    });
+    rig.finish();
+    assert_eq!((reason(&rig), rig.model.asked().len()), (FinishReason::Stop, 4));
+}
+
+#[test]
+fn p4_a_run_that_repeats_a_failing_call_is_closed() {
+    let mut rig = Rig::new(|request, _, sink| match request.may_call {
+        true => say(vec![call("", "broken")], sink),
+        false => words("it cannot be done", FinishReason::Stop, None, sink),
+    });
+    ask_for(&mut rig, |spec| spec.max_steps = 15);
+    rig.finish();
+    assert_eq!((rig.tools.runs().len(), reason(&rig)), (3, FinishReason::RepeatedFailure));
+    assert_eq!(rig.store.output(), "it cannot be done");
+}
+
+#[test]
+fn another_model_stands_in_for_one_that_fails() {
+    for (error, calls) in [
+        (ModelError::Unavailable { message: "down".into(), retry_after_ms: None }, 4),
+        (ModelError::Unavailable { message: "down".into(), retry_after_ms: Some(60_000) }, 1),
+        (ModelError::Denied("no such key".into()), 1),
+    ] {
+        let failure = error.clone();
+        let rig = Rig::new(move |request, leash, sink| match request.model.as_str() {
+            "fake" => Err(failure.clone()),
+            _ => usual(request, leash, sink),
+        });
+        rig.configure(vec![ModelInfo { fallback: vec!["b".into()], ..model("fake") }, model("b")]);
+        rig.finish();
+        assert_eq!(rig.status(), JobStatus::Succeeded, "{error:?}");
+        let asked = rig.model.asked();
+        assert_eq!(asked.iter().filter(|(_, request)| request.model == "fake").count(), calls, "{error:?}");
+        let told = rig.store.records().into_iter().any(|record| {
+            matches!(record, Record::Event(Event::Status { status: Phase::Retrying, reason: Some(reason), .. })
+                if reason.contains("going on with model 'b'"))
+        });
+        assert!(told, "{error:?}");
+        let sealed_by = rig.store.records().into_iter().find_map(|record| match record {
+            Record::Mark(Mark::ModelFinished { model, .. }) => model,
+            _ => None,
+        });
+        assert_eq!(sealed_by.as_deref(), Some("b"), "whose tokens they were");
+    }
+    let refused = Rig::new(|_, _, _| Err(ModelError::Refused("not with these words".into())));
+    refused.configure(vec![ModelInfo { fallback: vec!["b".into()], ..model("fake") }, model("b")]);
+    refused.finish();
+    assert_eq!(refused.model.asked().len(), 1, "a request that is wrong is wrong everywhere");
+}
+
+#[test]
+fn p4_a_long_wait_gives_the_job_back_and_its_failures_still_count() {
+    let rig = Rig::new(|_, _, _| {
+        Err(ModelError::Unavailable { message: "busy".into(), retry_after_ms: Some(90_000) })
+    });
+    for _ in 0..3 {
+        assert_eq!(rig.drive(), Drive::Postponed);
+    }
+    assert_eq!(rig.drive(), Drive::Finished);
+    assert_eq!((rig.model.asked().len(), rig.store.postponed_ms()), (4, vec![90_000; 3]));
+    assert!(matches!(rig.store.ends()[..], [Event::Error { code: FailureCode::ProviderError, .. }]));
+}
+
+#[test]
+fn a_job_waits_for_its_turn_at_a_provider_without_failing() {
+    let asked = AtomicUsize::new(0);
+    let rig = Rig::new(move |request, leash, sink| match asked.fetch_add(1, Ordering::SeqCst) {
+        0..20 => Err(ModelError::Busy { message: "many calls".into(), retry_after_ms: 1_500 }),
+        _ => usual(request, leash, sink),
+    });
+    for _ in 0..20 {
+        assert_eq!(rig.drive(), Drive::Postponed);
+    }
+    rig.finish();
+    assert_eq!((rig.status(), rig.store.postponed_ms()), (JobStatus::Succeeded, vec![1_500; 20]));
+}
+
+#[test]
+fn spent_is_spent_whatever_became_of_the_answer() {
+    let failed = AtomicUsize::new(0);
+    let rig = Rig::new(move |_, _, sink| {
+        if failed.fetch_add(1, Ordering::SeqCst) == 0 {
+            assert!(sink(Chunk::Spent(Usage::new(100, 7))).is_continue());
+            assert!(sink(Chunk::Text("half")).is_continue());
+            return Err(ModelError::Unavailable { message: "cut".into(), retry_after_ms: None });
+        }
+        words("whole", FinishReason::Stop, Some(Usage::new(100, 9)), sink)
+    });
+    rig.finish();
+    assert_eq!(usage(&rig), Usage::new(200, 16));
+}
+
+#[test]
+fn what_nobody_reports_is_estimated_and_priced() {
+    let rig = Rig::new(|_, _, sink| words(&"word ".repeat(80), FinishReason::Stop, None, sink));
+    let price = Price { prompt_micros: 1_000_000, completion_micros: 2_000_000 };
+    rig.configure(vec![ModelInfo { price, ..model("fake") }]);
+    rig.finish();
+    let usage = usage(&rig);
+    assert!((80..160).contains(&usage.completion_tokens) && usage.prompt_tokens > 10, "{usage:?}");
+    assert_eq!(usage.cost_micros, usage.prompt_tokens + 2 * usage.completion_tokens);
+}
+
+#[test]
+fn an_answer_that_a_crash_or_a_shutdown_cut_off_is_paid_for_once() {
+    let rig = Rig::new(|_, leash, sink| {
+        assert!(sink(Chunk::Text("half a word")).is_continue());
+        if leash.is_pulled() {
+            return Err(ModelError::Stopped);
+        }
+        words(" and more", FinishReason::Stop, Some(Usage::new(10, 5)), sink)
+    });
+    let store = Arc::clone(&rig.store);
+    rig.store.break_by(move |op, nth| {
+        if op == super::store::Op::Append && nth == 1 {
+            store.raise(Stop::Shutdown);
+        }
+        None
+    });
+    assert_eq!(rig.drive(), Drive::Released);
+    rig.finish();
+    let spent = rig.store.records().into_iter().filter(|r| matches!(r, Record::Mark(Mark::Spent { .. })));
+    assert_eq!(spent.count(), 1);
+    assert!(usage(&rig).total_tokens > 15 + 2, "{:?}", usage(&rig));
+}
+
+#[test]
+fn a_new_conversation_gets_a_title_by_the_model_for_titles_or_its_first_words() {
+    for (title_model, title) in [(None, "go"), (Some("t"), "A fine title"), (Some("broken"), "go")] {
+        let mut rig = Rig::new(|request, _, sink| match request.model.as_str() {
+            "t" => words("\"A fine title\"", FinishReason::Stop, Some(Usage::new(3, 2)), sink),
+            "broken" => Err(ModelError::Refused("no".into())),
+            _ => words("yes", FinishReason::Stop, Some(Usage::new(10, 5)), sink),
+        });
+        ask_for(&mut rig, |spec| spec.conversation_id = Some("chat".to_owned().try_into().expect("a name")));
+        Arc::get_mut(&mut rig.store).expect("nobody else has it yet").forget_history();
+        let limits =
+            crate::engine::DriveLimits { title_model: title_model.map(Into::into), ..super::rig::LIMITS };
+        drop(rig.tick_within(limits));
+        let [Event::Done { suggested_title, usage, .. }] = &rig.store.ends()[..] else { panic!("not done") };
+        assert_eq!(suggested_title.as_deref(), Some(title), "{title_model:?}");
+        let expected = if title_model == Some("t") { Usage::new(13, 7) } else { Usage::new(10, 5) };
+        assert_eq!(*usage, expected, "{title_model:?}");
+    }
+}

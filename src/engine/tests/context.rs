@@ -1,0 +1,123 @@
+//! Contexts that grow beyond their model's window.
+
+use super::rig::{Rig, answers, call};
+use crate::domain::event::{Event, FailureCode, FinishReason, Record};
+use crate::domain::job::JobStatus;
+use crate::domain::message::Message;
+use crate::domain::tokens::Estimator;
+use crate::domain::usage::Usage;
+use crate::ports::{Chunk, Completion, ModelError, ModelInfo, ModelRequest, Sink};
+use std::sync::Arc;
+
+fn summaries(rig: &Rig) -> Vec<String> {
+    let told = rig.store.records().into_iter().filter_map(|record| match record {
+        Record::Event(Event::Summary { content, .. }) => Some(content),
+        _ => None,
+    });
+    told.collect()
+}
+
+fn is_aside(request: &ModelRequest) -> bool {
+    matches!(request.messages.first(), Some(Message::System { content }) if content.contains("compress"))
+}
+
+fn noted(sink: Sink<'_>) -> Result<Completion, ModelError> {
+    assert!(sink(Chunk::Text("they talked")).is_continue());
+    assert!(sink(Chunk::Spent(Usage::new(50, 3))).is_continue());
+    Ok(Completion { tool_calls: Vec::new(), finish_reason: FinishReason::Stop, echo: None })
+}
+
+/// A model that calls a tool again and again, each time with a long word on it.
+fn talker(request: &ModelRequest, sink: Sink<'_>) -> Result<Completion, ModelError> {
+    let round = request.messages.iter().filter(|m| matches!(m, Message::Tool { .. })).count();
+    assert!(sink(Chunk::Text(&"word ".repeat(200))).is_continue());
+    let calls = if request.may_call { vec![call(&format!("c{round}"), "pure")] } else { Vec::new() };
+    let finish_reason = if calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
+    Ok(Completion { tool_calls: calls, finish_reason, echo: None })
+}
+
+fn window(tokens: u32) -> Vec<ModelInfo> {
+    vec![ModelInfo { id: "fake".into(), context_window: Some(tokens), ..ModelInfo::default() }]
+}
+
+fn long_run(limit: u32, summarise: bool) -> Rig {
+    let mut rig = Rig::new(move |request, _, sink| match is_aside(request) {
+        true if summarise => noted(sink),
+        true => Err(ModelError::Refused("no summaries here".into())),
+        false => talker(request, sink),
+    });
+    rig.configure(window(limit));
+    Arc::get_mut(&mut rig.store).expect("nobody else has it yet").ask_for(|spec| spec.max_steps = 12);
+    rig.finish();
+    assert_eq!(rig.status(), JobStatus::Succeeded, "{:?}", rig.store.ends());
+    rig
+}
+
+#[test]
+fn p8_the_oldest_rounds_are_summarised_before_the_window_is_full() {
+    let rig = long_run(2_000, true);
+    let told = summaries(&rig);
+    assert!(!told.is_empty() && told.iter().all(|text| text == "they talked"), "{told:?}");
+    for (_, request) in rig.model.asked().iter().filter(|(_, request)| !is_aside(request)) {
+        let tokens = Estimator::of_model("fake").messages(&request.messages);
+        assert!(tokens <= 2_000, "{tokens} tokens are sent");
+        assert!(
+            request
+                .messages
+                .iter()
+                .any(|m| matches!(m, Message::User { content, .. } if content.ends_with("go")))
+        );
+    }
+}
+
+#[test]
+fn a_summary_that_cannot_be_had_is_a_word_on_what_is_missing() {
+    let rig = long_run(2_000, false);
+    assert!(summaries(&rig).iter().all(|text| text.contains("messages are left out here")));
+    assert!(!summaries(&rig).is_empty());
+}
+
+#[test]
+fn a_wide_window_is_left_alone() {
+    assert!(summaries(&long_run(200_000, true)).is_empty());
+}
+
+#[test]
+fn a_provider_s_word_that_it_is_too_long_shortens_the_prompt() {
+    for configured in [Vec::new(), window(1_000_000)] {
+        let mut rig = Rig::new(|request, _, sink| {
+            let bytes: usize = request.messages.iter().map(Message::bytes).sum();
+            match () {
+                () if is_aside(request) => noted(sink),
+                () if bytes > 4_000 => Err(ModelError::ContextTooLong("the window is 1,000 tokens".into())),
+                () => talker(request, sink),
+            }
+        });
+        rig.configure(configured);
+        if rig.model_is_unknown() {
+            rig.configure(vec![ModelInfo { id: "fake".into(), ..ModelInfo::default() }]);
+        }
+        Arc::get_mut(&mut rig.store).expect("nobody else has it yet").ask_for(|spec| spec.max_steps = 8);
+        rig.finish();
+        assert_eq!(rig.status(), JobStatus::Succeeded, "{:?}", rig.store.ends());
+        assert!(!summaries(&rig).is_empty());
+        assert_eq!(rig.clock_ms(), 0, "nothing is waited for");
+    }
+}
+
+#[test]
+fn a_question_that_alone_does_not_fit_fails_with_the_provider_s_word() {
+    let rig = Rig::new(|request, _, sink| match is_aside(request) {
+        true => noted(sink),
+        false => Err(ModelError::ContextTooLong("too long".into())),
+    });
+    rig.configure(window(8_000));
+    rig.finish();
+    let ends = rig.store.ends();
+    assert!(
+        matches!(&ends[..], [Event::Error { code: FailureCode::ContextTooLong, content }] if content == "too long"),
+        "{ends:?}"
+    );
+    assert!(rig.model.asked().len() <= 3, "the history goes, then nothing is left to go");
+    assert_eq!(answers(&rig.model.asked()[0].1), 0);
+}

@@ -1,0 +1,128 @@
+//! The calls of the newest answer. Owns which of them has begun, has an outcome and has been published; refuses to
+//! publish out of order.
+
+use crate::domain::event::{Event, Mark, Record};
+use crate::domain::message::Message;
+use crate::domain::tool::ToolCall;
+
+/// What the model is told of a call that may or may not have happened (P3).
+pub const INTERRUPTED: &str =
+    r#"{"success":false,"data":null,"error":"interrupted, outcome unknown","execution_time":0.0}"#;
+
+/// The result of a call that a cancelled job never made.
+const CANCELLED: &str = r#"{"success":false,"data":null,"error":"(cancelled)","execution_time":0.0}"#;
+
+/// A call of the current batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct CallState {
+    call: ToolCall,
+    started: bool,
+    outcome: Option<(String, bool)>,
+    published: bool,
+}
+
+/// An outcome that the state does not know yet: which call, its content, whether it was skipped.
+pub(super) type Fresh<'a> = Option<(&'a str, &'a str, bool)>;
+
+/// The batch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Calls {
+    states: Vec<CallState>,
+    /// The answer is complete: the next call opens a new batch.
+    sealed: bool,
+}
+
+impl Calls {
+    /// Takes in a call of the answer under way.
+    pub(super) fn add(&mut self, call: ToolCall) {
+        if std::mem::take(&mut self.sealed) {
+            self.states.clear();
+        }
+        self.states.push(CallState { call, started: false, outcome: None, published: false });
+    }
+
+    /// The answer is complete: these are its calls.
+    pub(super) fn seal(&mut self) -> Vec<ToolCall> {
+        if std::mem::replace(&mut self.sealed, true) {
+            self.states.clear();
+        }
+        self.states.iter().map(|state| state.call.clone()).collect()
+    }
+
+    pub(super) fn start(&mut self, id_ref: &str) {
+        if let Some(state) = self.waiting(id_ref) {
+            state.started = true;
+        }
+    }
+
+    pub(super) fn settle(&mut self, id_ref: &str, content: &str, skipped: bool) {
+        if let Some(state) = self.waiting(id_ref) {
+            state.outcome = Some((content.to_owned(), skipped));
+        }
+    }
+
+    /// The call that this result answers; from now on it has been published.
+    pub(super) fn publish(&mut self, id_ref: &str) -> Option<&ToolCall> {
+        let state = self.states.iter_mut().find(|s| s.call.id_ref == id_ref && !s.published)?;
+        state.published = true;
+        Some(&state.call)
+    }
+
+    fn waiting(&mut self, id_ref: &str) -> Option<&mut CallState> {
+        self.states.iter_mut().find(|s| s.call.id_ref == id_ref && s.outcome.is_none() && !s.published)
+    }
+
+    pub(super) fn has_started(&self, id_ref: &str) -> bool {
+        self.states.iter().any(|s| s.call.id_ref == id_ref && s.started)
+    }
+
+    /// Marks for the calls of which nobody knows whether they happened.
+    pub(super) fn interrupted(&self, is_idempotent: &dyn Fn(&str) -> bool) -> Vec<Record> {
+        let waiting = self.states.iter().filter(|s| !s.published && s.outcome.is_none() && s.started);
+        let lost = waiting.filter(|s| !is_idempotent(&s.call.name));
+        lost.map(|s| finished_mark(&s.call.id_ref, INTERRUPTED, true)).collect()
+    }
+
+    /// The calls that have neither a result nor an outcome.
+    pub(super) fn unsettled(&self) -> Vec<ToolCall> {
+        let waiting = self.states.iter().filter(|s| !s.published && s.outcome.is_none());
+        waiting.map(|s| s.call.clone()).collect()
+    }
+
+    /// The results that may be published now, from this index on: those with an outcome, up to the first call without.
+    pub(super) fn publishable(&self, first_index: u32, fresh: Fresh<'_>) -> Vec<Record> {
+        let outcome = |state: &CallState| match (&state.outcome, fresh) {
+            (Some((content, skipped)), _) => Some((content.clone(), *skipped)),
+            (None, Some((id_ref, content, skipped))) if state.call.id_ref == id_ref => {
+                Some((content.to_owned(), skipped))
+            }
+            _ => None,
+        };
+        let ready = self.states.iter().filter(|s| !s.published).map_while(|s| Some((s, outcome(s)?)));
+        (first_index..)
+            .zip(ready)
+            .map(|(index, (state, (content, skipped)))| {
+                let (id_ref, name) = (state.call.id_ref.clone(), state.call.name.clone());
+                Event::ToolResult { index, id_ref, name, content, skipped }.into()
+            })
+            .collect()
+    }
+
+    /// What the conversation keeps of the calls without a published result.
+    pub(super) fn closing(&self) -> impl Iterator<Item = Message> {
+        self.states.iter().filter(|s| !s.published).map(|state| {
+            let content = state.outcome.as_ref().map_or(CANCELLED, |(content, _)| content).to_owned();
+            result_message(&state.call, content)
+        })
+    }
+}
+
+/// The mark of an outcome that waits for its turn.
+pub(super) fn finished_mark(id_ref: &str, content: &str, skipped: bool) -> Record {
+    Mark::ToolFinished { id_ref: id_ref.to_owned(), content: content.to_owned(), skipped }.into()
+}
+
+/// The result as the model reads it.
+pub(super) fn result_message(call: &ToolCall, content: String) -> Message {
+    Message::Tool { id_ref: call.id_ref.clone(), name: call.name.clone(), content }
+}

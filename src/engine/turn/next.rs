@@ -1,0 +1,214 @@
+//! What follows from a log. Owns every rule of the loop: when the model is asked, when tools run, how a job ends.
+
+use super::Turn;
+use crate::domain::event::{Event, FailureCode, FinishReason, Record};
+use crate::domain::tool::ToolCall;
+
+/// Answers that ran into their bound are continued so often.
+const CONTINUATIONS: u32 = 3;
+/// Answers without a word are asked for again so often.
+const EMPTY_RETRIES: u32 = 2;
+/// Prompts that do not fit are shortened so often before the job gives up.
+const SHORTENINGS: u32 = 3;
+
+/// The bounds that the loop itself enforces.
+#[derive(Debug, Clone, Copy)]
+pub struct TurnLimits<'a> {
+    /// Rounds of tool calls before the closing answer.
+    pub max_steps: u32,
+    /// Tokens over all calls to the model.
+    pub max_total_tokens: Option<u64>,
+    /// Tokens of one answer, its continuations included.
+    pub max_tokens: Option<u32>,
+    /// Failed calls to one model in a row.
+    pub model_failures: u32,
+    /// Failures of one and the same tool call, after which the run is closed.
+    pub repeated_failures: u32,
+    /// Whom to ask: the job's model, then those that stand in for it.
+    pub models: &'a [String],
+}
+
+/// What is to be done next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Append these records: they follow from the log alone.
+    Append(Vec<Record>),
+    /// These streamed steps were cut off.
+    Discard {
+        /// Their indices.
+        indices: Vec<u32>,
+        /// What the model had written, when nothing says yet what that cost.
+        unpaid: Option<String>,
+    },
+    /// Call the model.
+    AskModel {
+        /// Whether tools may be called; not in a closing answer.
+        with_tools: bool,
+        /// Whether it has to go on where its last answer was cut.
+        goes_on: bool,
+        /// Failed calls just before this one that have not been waited for.
+        failures: u32,
+    },
+    /// Ask this model from here on: the one before it has failed.
+    SwitchModel {
+        /// A configured model's id.
+        model: String,
+        /// What the one before it said.
+        because: String,
+    },
+    /// Run these calls; none of them has a result.
+    RunTools(Vec<ToolCall>),
+    /// The job has its answer.
+    Finish(FinishReason),
+    /// The job has failed.
+    Fail {
+        /// For programs.
+        code: FailureCode,
+        /// For people.
+        content: String,
+        /// Whether another attempt may mend it.
+        is_mendable: bool,
+    },
+    /// The log already holds a terminal event.
+    Rest,
+}
+
+/// What the newest answer was.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Said {
+    /// There is none.
+    #[default]
+    Nothing,
+    /// Calls of tools.
+    Calls,
+    /// Words, to their end.
+    Whole(FinishReason),
+    /// Words, up to a bound.
+    Cut,
+    /// Not a word.
+    Empty,
+}
+
+impl Turn {
+    /// What is to be done next. Asked only while nothing is under way: whatever the log shows as begun and not ended
+    /// was cut off.
+    pub fn next(&self, limits: &TurnLimits<'_>, is_idempotent: &dyn Fn(&str) -> bool) -> Step {
+        if self.ended {
+            return Step::Rest;
+        }
+        if let Some(step) = self.next_discard().or_else(|| self.next_failure(limits)) {
+            return step;
+        }
+        if let Some(step) = self.next_in_batch(is_idempotent) {
+            return step;
+        }
+        self.next_call(limits)
+    }
+
+    fn next_discard(&self) -> Option<Step> {
+        let indices: Vec<u32> = self.open.iter().map(|step| step.index).collect();
+        let is_paid = self.paid || self.failure.is_some();
+        let unpaid = (!is_paid).then(|| self.open.iter().map(|step| step.text.as_str()).collect());
+        (!indices.is_empty()).then_some(Step::Discard { indices, unpaid })
+    }
+
+    /// What the last failure means when the same model is not to be asked again.
+    fn next_failure(&self, limits: &TurnLimits<'_>) -> Option<Step> {
+        let failure = self.failure.as_ref()?;
+        let successor = self.successor(limits.models).filter(|_| failure.retryable || failure.elsewhere);
+        let may_try_again = match failure.code {
+            FailureCode::ContextTooLong => self.overflows <= SHORTENINGS,
+            _ => self.failures < limits.model_failures,
+        };
+        let prefers_another = failure.elsewhere && successor.is_some();
+        if failure.retryable && may_try_again && !prefers_another {
+            return None;
+        }
+        Some(match successor {
+            Some(model) => Step::SwitchModel { model: model.clone(), because: failure.message.clone() },
+            None => Step::Fail {
+                code: failure.code,
+                content: failure.message.clone(),
+                is_mendable: failure.retryable && failure.code != FailureCode::ContextTooLong,
+            },
+        })
+    }
+
+    fn successor<'m>(&self, models: &'m [String]) -> Option<&'m String> {
+        let at = match &self.model {
+            None => 0,
+            Some(current) => models.iter().position(|model| model == current)?,
+        };
+        models.get(at.saturating_add(1))
+    }
+
+    /// What the batch still needs: results in order, a word on interrupted calls, or runs.
+    fn next_in_batch(&self, is_idempotent: &dyn Fn(&str) -> bool) -> Option<Step> {
+        let interrupted = self.calls.interrupted(is_idempotent);
+        if !interrupted.is_empty() {
+            return Some(Step::Append(interrupted));
+        }
+        let publishable = self.calls.publishable(self.next_index, None);
+        if !publishable.is_empty() {
+            return Some(Step::Append(publishable));
+        }
+        let unsettled = self.calls.unsettled();
+        (!unsettled.is_empty()).then_some(Step::RunTools(unsettled))
+    }
+
+    fn next_call(&self, limits: &TurnLimits<'_>) -> Step {
+        let closing = self.closing_reason(limits);
+        let is_spent = limits.max_total_tokens.is_some_and(|max| self.usage.total_tokens >= max);
+        match self.said {
+            Said::Whole(reason) => Step::Finish(closing.unwrap_or(reason)),
+            Said::Cut if is_spent || self.continuations >= CONTINUATIONS || self.has_filled(limits) => {
+                Step::Finish(closing.unwrap_or(FinishReason::Length))
+            }
+            Said::Empty if self.empties > EMPTY_RETRIES => self.end_without_words(closing),
+            Said::Calls | Said::Empty if is_spent => Step::Fail {
+                code: FailureCode::MaxTotalTokens,
+                content: format!(
+                    "{} tokens are spent; max_total_tokens is {}",
+                    self.usage.total_tokens,
+                    limits.max_total_tokens.unwrap_or_default()
+                ),
+                is_mendable: false,
+            },
+            Said::Nothing | Said::Calls | Said::Cut | Said::Empty => Step::AskModel {
+                with_tools: closing.is_none(),
+                goes_on: self.said == Said::Cut,
+                failures: if self.has_waited { 0 } else { self.failures },
+            },
+        }
+    }
+
+    /// Why the next answer has to be the last one, if it has.
+    fn closing_reason(&self, limits: &TurnLimits<'_>) -> Option<FinishReason> {
+        if self.repeats.worst() >= limits.repeated_failures {
+            return Some(FinishReason::RepeatedFailure);
+        }
+        (self.rounds >= limits.max_steps).then_some(FinishReason::MaxSteps)
+    }
+
+    /// Whether the answer is as long as the job wants it at most.
+    fn has_filled(&self, limits: &TurnLimits<'_>) -> bool {
+        limits.max_tokens.is_some_and(|max| self.answer_tokens >= u64::from(max))
+    }
+
+    /// Work that was done stands, even if the model has no words for it.
+    fn end_without_words(&self, closing: Option<FinishReason>) -> Step {
+        if self.rounds > 0 {
+            return Step::Finish(closing.unwrap_or(FinishReason::Stop));
+        }
+        Step::Fail {
+            code: FailureCode::ProviderError,
+            content: format!("the model gave an empty answer, {} times", self.empties),
+            is_mendable: true,
+        }
+    }
+
+    /// The records that discard these steps.
+    pub fn discard(indices: &[u32]) -> Vec<Record> {
+        indices.iter().map(|index| Event::StepDiscarded { index: *index }.into()).collect()
+    }
+}

@@ -1,0 +1,69 @@
+//! Calls that fail again and again in the very same way. Owns the count; refuses to count what was not run.
+
+use crate::domain::canonical::canonical;
+use crate::domain::tool::ToolCall;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// How often each call has failed since it last succeeded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Repeats(HashMap<(String, String), u32>);
+
+/// The one thing of a result that counts here.
+#[derive(Deserialize)]
+struct Told {
+    success: bool,
+}
+
+impl Repeats {
+    /// Takes in a call's result. Whatever does not say that it failed, did not.
+    pub(super) fn note(&mut self, call: &ToolCall, content: &str) {
+        let failed = serde_json::from_str::<Told>(content).is_ok_and(|told| !told.success);
+        let key = (call.name.clone(), plain(&call.arguments));
+        if failed {
+            let count = self.0.entry(key).or_default();
+            *count = count.saturating_add(1);
+        } else {
+            self.0.remove(&key);
+        }
+    }
+
+    /// The most failures of one call.
+    pub(super) fn worst(&self) -> u32 {
+        self.0.values().copied().max().unwrap_or(0)
+    }
+}
+
+/// Arguments in one spelling, whatever spaces and order the model wrote them in.
+fn plain(arguments: &str) -> String {
+    serde_json::from_str::<Value>(arguments)
+        .map_or_else(|_| arguments.trim().to_owned(), |value| canonical(&value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FAILED: &str = r#"{"success":false,"data":null,"error":"no","execution_time":0.1}"#;
+    const WORKED: &str = r#"{"success":true,"data":1,"error":null,"execution_time":0.1}"#;
+
+    fn call(arguments: &str) -> ToolCall {
+        ToolCall { id_ref: "x".into(), name: "t".into(), arguments: arguments.into() }
+    }
+
+    #[test]
+    fn the_same_failing_call_is_counted_and_a_success_forgets_it() {
+        let mut repeats = Repeats::default();
+        repeats.note(&call(r#"{"a":1,"b":2}"#), FAILED);
+        repeats.note(&call(r#"{ "b": 2, "a": 1 }"#), FAILED);
+        assert_eq!(repeats.worst(), 2);
+        repeats.note(&call(r#"{"a":2}"#), FAILED);
+        assert_eq!(repeats.worst(), 2, "another call");
+        repeats.note(&call(r#"{"a":1,"b":2}"#), WORKED);
+        assert_eq!(repeats.worst(), 1);
+        repeats.note(&call("{bad"), FAILED);
+        repeats.note(&call("{bad"), "no JSON");
+        assert_eq!(repeats.worst(), 1);
+    }
+}
