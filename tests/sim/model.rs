@@ -85,7 +85,11 @@ impl Model for SimModel {
                 self.say(2, leash, sink)?;
                 Err(ModelError::Unavailable { message: "broke off".to_owned(), retry_after_ms: None })
             }
-            2 => Err(ModelError::Refused("no".to_owned())),
+            2 => Err(match self.world.roll(3) {
+                0 => ModelError::Refused("no".to_owned()),
+                1 => ModelError::Busy { message: "many calls".to_owned(), retry_after_ms: 2_000 },
+                _ => ModelError::ContextTooLong("too long".to_owned()),
+            }),
             3 => {
                 self.say(3, leash, sink)?;
                 Err(ModelError::TooLarge("too much".to_owned()))
@@ -94,7 +98,9 @@ impl Model for SimModel {
             // A bug; without the hook's noise.
             6 => std::panic::resume_unwind(Box::new("a bug in the model's wire")),
             _ => {
-                self.say(self.world.roll(4), leash, sink)?;
+                // In peace it has something to say: empty answers are asked for again, and then fail.
+                let least = u64::from(self.world.is_calm());
+                self.say(self.world.roll(4).max(least), leash, sink)?;
                 self.world.point();
                 spend(sink);
                 Ok(completion(self.calls(request)))
