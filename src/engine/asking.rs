@@ -130,16 +130,12 @@ impl Driver<'_> {
     }
 
     fn seal(&mut self, completion: Completion, with_tools: bool, heard: &Heard) -> Result<(), StoreError> {
-        let usage = match heard.spent {
-            Some(usage) => {
-                self.learn(usage);
-                usage
-            }
-            None => {
-                let calls: String =
-                    completion.tool_calls.iter().map(|call| call.arguments.as_str()).collect();
-                self.estimate(&format!("{}{calls}", heard.text))
-            }
+        let usage = if let Some(usage) = heard.spent {
+            self.learn(usage);
+            usage
+        } else {
+            let calls: String = completion.tool_calls.iter().map(|call| call.arguments.as_str()).collect();
+            self.estimate(&format!("{}{calls}", heard.text))
         };
         let records = self.turn.seal(completion, with_tools, usage);
         self.append(records)
@@ -199,8 +195,8 @@ impl Driver<'_> {
         let wait_ms = self.retry_after_ms.take().unwrap_or(base_ms).saturating_add(jitter_ms);
         let times = if failures == 1 { "once".to_owned() } else { format!("{failures} times") };
         if wait_ms > WAIT_IN_PLACE_MS {
-            let wait_s = wait_ms.div_ceil(1_000);
-            let reason = format!("the call to the model failed {times}, trying again in {wait_s} s");
+            let seconds = wait_ms.div_ceil(1_000);
+            let reason = format!("the call to the model failed {times}, trying again in {seconds} s");
             return self.defer(reason, wait_ms).map(|drive| ControlFlow::Break(Some(drive)));
         }
         let reason = Some(format!("the call to the model failed {times}, trying again"));

@@ -4,17 +4,19 @@
 mod calls;
 mod next;
 mod repeats;
+mod trouble;
 
 pub use calls::INTERRUPTED;
 pub use next::{Step, TurnLimits};
 
-use crate::domain::event::{Event, FailureCode, FinishReason, Mark, Phase, Record, StepKind};
+use crate::domain::event::{Event, FinishReason, Mark, Phase, Record, StepKind};
 use crate::domain::message::{Echo, Message};
 use crate::domain::usage::Usage;
 use crate::ports::Completion;
 use calls::{Calls, finished_mark, result_message};
 use next::Said;
 use repeats::Repeats;
+use trouble::{Failure, Trouble};
 
 /// A streamed step that no finished call has sealed yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,15 +24,6 @@ struct OpenStep {
     index: u32,
     kind: StepKind,
     text: String,
-}
-
-/// A call to the model that failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Failure {
-    code: FailureCode,
-    message: String,
-    retryable: bool,
-    elsewhere: bool,
 }
 
 /// What the oldest messages have come to.
@@ -55,17 +48,7 @@ pub struct Turn {
     empties: u32,
     /// Completion tokens of the answer under way, its continuations included.
     answer_tokens: u64,
-    /// Calls to the model that failed in a row, the last one while it is not made good, and prompts that did not fit.
-    failures: u32,
-    failure: Option<Failure>,
-    overflows: u32,
-    /// Something has been left out since the last failure.
-    is_lighter: bool,
-    /// The job was given back to wait, and the wait for the last failure is over with it.
-    is_deferred: bool,
-    has_waited: bool,
-    /// Who is asked instead of the job's model.
-    model: Option<String>,
+    trouble: Trouble,
     next_index: u32,
     open: Vec<OpenStep>,
     /// What the open steps cost is in the log.
@@ -102,18 +85,17 @@ impl Turn {
 
     /// Prompts in a row that did not fit.
     pub fn overflows(&self) -> u32 {
-        self.overflows
+        self.trouble.overflows()
     }
 
     /// Who is asked instead of the job's model.
     pub fn model(&self) -> Option<&str> {
-        self.model.as_deref()
+        self.trouble.model()
     }
 
     /// Whether the last prompt did not fit, and nothing has been left out since.
     pub fn must_shorten(&self) -> bool {
-        self.failure.as_ref().is_some_and(|failure| failure.code == FailureCode::ContextTooLong)
-            && !self.is_lighter
+        self.trouble.wants_less()
     }
 
     /// Whether the newest answer was cut and has to go on.
@@ -186,7 +168,7 @@ impl Turn {
             }
             Event::Summary { content, kept, said } => {
                 let content = content.clone();
-                self.is_lighter = true;
+                self.trouble.lighten();
                 self.shortened = Some(Shortened { content, kept: *kept, said: *said });
             }
             Event::Done { .. } | Event::Error { .. } => self.ended = true,
@@ -201,24 +183,13 @@ impl Turn {
         self.messages.push(result_message(call, content.to_owned()));
     }
 
-    /// A new run starts with its full budget of failures, unless the job was only given back to wait; a job that had
-    /// ended and is queued again has not ended.
+    /// A job that had ended and is queued again has not ended.
     fn enter(&mut self, phase: Phase) {
         match phase {
             Phase::Queued => self.ended = false,
-            Phase::Running if std::mem::take(&mut self.is_deferred) => self.has_waited = true,
-            Phase::Running => {
-                self.model = None;
-                self.forget_failures();
-            }
+            Phase::Running => self.trouble.begin_run(),
             Phase::Retrying => {}
         }
-    }
-
-    fn forget_failures(&mut self) {
-        self.failures = 0;
-        self.failure = None;
-        self.overflows = 0;
     }
 
     fn apply_mark(&mut self, mark: &Mark) {
@@ -228,24 +199,15 @@ impl Turn {
             }
             Mark::ModelFailed { message, code, retryable, elsewhere, usage, .. } => {
                 self.usage += *usage;
-                self.has_waited = false;
-                self.is_lighter = false;
-                match code {
-                    FailureCode::ContextTooLong => self.overflows = self.overflows.saturating_add(1),
-                    _ => self.failures = self.failures.saturating_add(1),
-                }
-                let (code, message) = (*code, message.clone());
-                self.failure = Some(Failure { code, message, retryable: *retryable, elsewhere: *elsewhere });
+                let (code, message, retryable, elsewhere) = (*code, message.clone(), *retryable, *elsewhere);
+                self.trouble.note(Failure { code, message, retryable, elsewhere });
             }
-            Mark::ModelSwitched { model } => {
-                self.model = Some(model.clone());
-                self.forget_failures();
-            }
+            Mark::ModelSwitched { model } => self.trouble.switch(model),
             Mark::Spent { usage, .. } => {
                 self.usage += *usage;
                 self.paid = !self.open.is_empty();
             }
-            Mark::Deferred => self.is_deferred = true,
+            Mark::Deferred => self.trouble.defer(),
             Mark::ToolStarted { id_ref } => self.calls.start(id_ref),
             Mark::ToolFinished { id_ref, content, skipped } => self.calls.settle(id_ref, content, *skipped),
         }
@@ -257,7 +219,7 @@ impl Turn {
         let tool_calls = self.calls.seal();
         let before = self.said;
         self.usage += usage;
-        self.forget_failures();
+        self.trouble.forget();
         self.open.clear();
         self.paid = false;
         self.said = match finish_reason {
@@ -346,7 +308,7 @@ impl Turn {
             taken.push(call.id_ref.clone());
             records.push(Event::ToolCall { index, call }.into());
         }
-        let model = self.model.clone();
+        let model = self.trouble.model().map(str::to_owned);
         records.push(Mark::ModelFinished { finish_reason, usage, model, echo }.into());
         records
     }

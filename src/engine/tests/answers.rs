@@ -113,9 +113,11 @@ fn work_that_was_done_stands_without_a_last_word() {
 
 #[test]
 fn p4_a_run_that_repeats_a_failing_call_is_closed() {
-    let mut rig = Rig::new(|request, _, sink| match request.may_call {
-        true => say(vec![call("", "broken")], sink),
-        false => words("it cannot be done", FinishReason::Stop, None, sink),
+    let mut rig = Rig::new(|request, _, sink| {
+        if request.may_call {
+            return say(vec![call("", "broken")], sink);
+        }
+        words("it cannot be done", FinishReason::Stop, None, sink)
     });
     ask_for(&mut rig, |spec| spec.max_steps = 15);
     rig.finish();

@@ -21,19 +21,19 @@ fn is_aside(request: &ModelRequest) -> bool {
     matches!(request.messages.first(), Some(Message::System { content }) if content.contains("compress"))
 }
 
-fn noted(sink: Sink<'_>) -> Result<Completion, ModelError> {
+fn noted(sink: Sink<'_>) -> Completion {
     assert!(sink(Chunk::Text("they talked")).is_continue());
     assert!(sink(Chunk::Spent(Usage::new(50, 3))).is_continue());
-    Ok(Completion { tool_calls: Vec::new(), finish_reason: FinishReason::Stop, echo: None })
+    Completion { tool_calls: Vec::new(), finish_reason: FinishReason::Stop, echo: None }
 }
 
 /// A model that calls a tool again and again, each time with a long word on it.
-fn talker(request: &ModelRequest, sink: Sink<'_>) -> Result<Completion, ModelError> {
+fn talker(request: &ModelRequest, sink: Sink<'_>) -> Completion {
     let round = request.messages.iter().filter(|m| matches!(m, Message::Tool { .. })).count();
     assert!(sink(Chunk::Text(&"word ".repeat(200))).is_continue());
     let calls = if request.may_call { vec![call(&format!("c{round}"), "pure")] } else { Vec::new() };
     let finish_reason = if calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
-    Ok(Completion { tool_calls: calls, finish_reason, echo: None })
+    Completion { tool_calls: calls, finish_reason, echo: None }
 }
 
 fn window(tokens: u32) -> Vec<ModelInfo> {
@@ -41,10 +41,10 @@ fn window(tokens: u32) -> Vec<ModelInfo> {
 }
 
 fn long_run(limit: u32, summarise: bool) -> Rig {
-    let mut rig = Rig::new(move |request, _, sink| match is_aside(request) {
-        true if summarise => noted(sink),
-        true => Err(ModelError::Refused("no summaries here".into())),
-        false => talker(request, sink),
+    let mut rig = Rig::new(move |request, _, sink| match () {
+        () if !is_aside(request) => Ok(talker(request, sink)),
+        () if summarise => Ok(noted(sink)),
+        () => Err(ModelError::Refused("no summaries here".into())),
     });
     rig.configure(window(limit));
     Arc::get_mut(&mut rig.store).expect("nobody else has it yet").ask_for(|spec| spec.max_steps = 12);
@@ -88,9 +88,9 @@ fn a_provider_s_word_that_it_is_too_long_shortens_the_prompt() {
         let mut rig = Rig::new(|request, _, sink| {
             let bytes: usize = request.messages.iter().map(Message::bytes).sum();
             match () {
-                () if is_aside(request) => noted(sink),
+                () if is_aside(request) => Ok(noted(sink)),
                 () if bytes > 4_000 => Err(ModelError::ContextTooLong("the window is 1,000 tokens".into())),
-                () => talker(request, sink),
+                () => Ok(talker(request, sink)),
             }
         });
         rig.configure(configured);
@@ -107,9 +107,11 @@ fn a_provider_s_word_that_it_is_too_long_shortens_the_prompt() {
 
 #[test]
 fn a_question_that_alone_does_not_fit_fails_with_the_provider_s_word() {
-    let rig = Rig::new(|request, _, sink| match is_aside(request) {
-        true => noted(sink),
-        false => Err(ModelError::ContextTooLong("too long".into())),
+    let rig = Rig::new(|request, _, sink| {
+        if is_aside(request) {
+            return Ok(noted(sink));
+        }
+        Err(ModelError::ContextTooLong("too long".into()))
     });
     rig.configure(window(8_000));
     rig.finish();

@@ -1,6 +1,7 @@
 //! What follows from a log. Owns every rule of the loop: when the model is asked, when tools run, how a job ends.
 
 use super::Turn;
+use super::trouble::Way;
 use crate::domain::event::{Event, FailureCode, FinishReason, Record};
 use crate::domain::tool::ToolCall;
 
@@ -8,8 +9,6 @@ use crate::domain::tool::ToolCall;
 const CONTINUATIONS: u32 = 3;
 /// Answers without a word are asked for again so often.
 const EMPTY_RETRIES: u32 = 2;
-/// Prompts that do not fit are shortened so often before the job gives up.
-const SHORTENINGS: u32 = 3;
 
 /// The bounds that the loop itself enforces.
 #[derive(Debug, Clone, Copy)]
@@ -107,39 +106,23 @@ impl Turn {
 
     fn next_discard(&self) -> Option<Step> {
         let indices: Vec<u32> = self.open.iter().map(|step| step.index).collect();
-        let is_paid = self.paid || self.failure.is_some();
+        let is_paid = self.paid || self.trouble.has_failed();
         let unpaid = (!is_paid).then(|| self.open.iter().map(|step| step.text.as_str()).collect());
         (!indices.is_empty()).then_some(Step::Discard { indices, unpaid })
     }
 
     /// What the last failure means when the same model is not to be asked again.
     fn next_failure(&self, limits: &TurnLimits<'_>) -> Option<Step> {
-        let failure = self.failure.as_ref()?;
-        let successor = self.successor(limits.models).filter(|_| failure.retryable || failure.elsewhere);
-        let may_try_again = match failure.code {
-            FailureCode::ContextTooLong => self.overflows <= SHORTENINGS,
-            _ => self.failures < limits.model_failures,
-        };
-        let prefers_another = failure.elsewhere && successor.is_some();
-        if failure.retryable && may_try_again && !prefers_another {
-            return None;
-        }
-        Some(match successor {
-            Some(model) => Step::SwitchModel { model: model.clone(), because: failure.message.clone() },
-            None => Step::Fail {
+        Some(match self.trouble.way(limits.model_failures, limits.models)? {
+            Way::To(model, failure) => {
+                Step::SwitchModel { model: model.to_owned(), because: failure.message.clone() }
+            }
+            Way::Out(failure) => Step::Fail {
                 code: failure.code,
                 content: failure.message.clone(),
                 is_mendable: failure.retryable && failure.code != FailureCode::ContextTooLong,
             },
         })
-    }
-
-    fn successor<'m>(&self, models: &'m [String]) -> Option<&'m String> {
-        let at = match &self.model {
-            None => 0,
-            Some(current) => models.iter().position(|model| model == current)?,
-        };
-        models.get(at.saturating_add(1))
     }
 
     /// What the batch still needs: results in order, a word on interrupted calls, or runs.
@@ -177,7 +160,7 @@ impl Turn {
             Said::Nothing | Said::Calls | Said::Cut | Said::Empty => Step::AskModel {
                 with_tools: closing.is_none(),
                 goes_on: self.said == Said::Cut,
-                failures: if self.has_waited { 0 } else { self.failures },
+                failures: self.trouble.to_wait_for(),
             },
         }
     }

@@ -1,6 +1,7 @@
 //! The loop's rules, one by one and under random plans.
 
 use super::*;
+use crate::domain::event::FailureCode;
 use crate::domain::tool::ToolCall;
 use proptest::prelude::*;
 
