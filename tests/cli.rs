@@ -307,6 +307,10 @@ fn p9_a_bad_configuration_exits_78_and_a_secret_is_never_shown() {
         ("workers: many", "workers"),
         ("default_model: nope", "nope"),
         ("models: [{id: a, api_url: \"https://models.example/v1\"}]", "api_key"),
+        ("models: [{id: demo, fallback: [nope]}]", "'nope' is no configured model"),
+        ("models: [{id: demo, price: {prompt: .nan, completion: 1}}]", "price.prompt"),
+        ("models: [{id: demo, rate: {concurrent: 0}}]", "rate.concurrent"),
+        ("title_model: nope", "title_model"),
     ] {
         std::fs::write(&file, text).expect("written");
         let ran = run(&["config", "check", "--config", path]);

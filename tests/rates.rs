@@ -36,6 +36,11 @@ fn p8_a_provider_never_sees_more_calls_at_once_than_it_may() {
     let (now, seen) = (Arc::clone(&inside), Arc::clone(&most));
     let upstream = Upstream::start(move |_, _| {
         seen.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        // The first ones stay until there are two, so that a gate for one would be noticed.
+        let patience = Instant::now() + Duration::from_secs(4);
+        while seen.load(Ordering::SeqCst) < 2 && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         std::thread::sleep(Duration::from_millis(60));
         now.fetch_sub(1, Ordering::SeqCst);
         Answer::text("done")

@@ -110,10 +110,9 @@ impl Router {
             let url = model.api_url.clone();
             let key = model.api_key.clone().unwrap_or_default();
             let mut route = Route::new(model, limits, &agent)?;
-            route.gate = match route.way {
-                Way::Demo => None,
-                _ => url.map(|url| gates.gate(&url, &key, &rate)),
-            };
+            if !matches!(route.way, Way::Demo) {
+                route.gate = url.map(|url| gates.gate(&url, &key, &rate));
+            }
             routes.push(route);
         }
         Ok(Self { routes })

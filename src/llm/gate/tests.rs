@@ -74,11 +74,16 @@ fn request() -> ModelRequest {
 }
 
 fn answered() -> Result<Completion, ModelError> {
-    Ok(Completion { tool_calls: Vec::new(), finish_reason: FinishReason::Stop, echo: None })
+    outcome(None)
+}
+
+fn outcome(error: Option<ModelError>) -> Result<Completion, ModelError> {
+    let whole = Completion { tool_calls: Vec::new(), finish_reason: FinishReason::Stop, echo: None };
+    error.map_or(Ok(whole), Err)
 }
 
 fn unavailable(retry_after_ms: Option<u64>) -> Result<Completion, ModelError> {
-    Err(ModelError::Unavailable { message: "x".into(), retry_after_ms })
+    outcome(Some(ModelError::Unavailable { message: "x".into(), retry_after_ms }))
 }
 
 impl Bench {

@@ -370,9 +370,10 @@ mod tests {
             let mut inside = Vec::new();
             for comes in acts {
                 if comes {
-                    match turnstile.enter(0, None, &|| 1) {
-                        Verdict::Enter(admission) => inside.push(admission),
-                        _ => prop_assert_eq!(inside.len(), seats as usize, "refused only when full"),
+                    if let Verdict::Enter(admission) = turnstile.enter(0, None, &|| 1) {
+                        inside.push(admission);
+                    } else {
+                        prop_assert_eq!(inside.len(), seats as usize, "refused only when full");
                     }
                 } else if let Some(admission) = inside.pop() {
                     turnstile.leave(0, admission, Outcome::Untold, None);

@@ -98,10 +98,10 @@ fn estimate(request: &ModelRequest) -> u64 {
 }
 
 fn down(failures: u32, left_ms: u64) -> ModelError {
-    let left_s = left_ms.div_ceil(1_000);
+    let seconds = left_ms.div_ceil(1_000);
     ModelError::Unavailable {
         message: format!(
-            "the model's provider has failed {failures} times in a row; it is asked again in {left_s} s"
+            "the model's provider has failed {failures} times in a row; it is asked again in {seconds} s"
         ),
         retry_after_ms: Some(left_ms),
     }
