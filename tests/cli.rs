@@ -307,6 +307,10 @@ fn p9_a_bad_configuration_exits_78_and_a_secret_is_never_shown() {
         ("workers: many", "workers"),
         ("default_model: nope", "nope"),
         ("models: [{id: a, api_url: \"https://models.example/v1\"}]", "api_key"),
+        ("models: [{id: demo, fallback: [nope]}]", "'nope' is no configured model"),
+        ("models: [{id: demo, price: {prompt: .nan, completion: 1}}]", "price.prompt"),
+        ("models: [{id: demo, rate: {concurrent: 0}}]", "rate.concurrent"),
+        ("title_model: nope", "title_model"),
     ] {
         std::fs::write(&file, text).expect("written");
         let ran = run(&["config", "check", "--config", path]);
@@ -323,6 +327,50 @@ fn p9_a_bad_configuration_exits_78_and_a_secret_is_never_shown() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(!ran.out.contains("very-secret") && ran.out.contains("***"), "{}", ran.out);
     assert_eq!(run(&["config", "check", "--config", path]).code, 0);
+}
+
+#[test]
+fn p9_a_key_file_is_named_and_its_content_is_never_shown() {
+    let upstream = Upstream::start(|_, _| Answer::error(401, "the key sk-very-secret is bad"));
+    let dir = tempfile::tempdir().expect("a directory");
+    let (file, key) = (dir.path().join("c.yml"), dir.path().join("provider.key"));
+    let (path, key_path) = (file.to_str().expect("UTF-8"), key.to_str().expect("UTF-8"));
+    let model = |more: &str| format!("{{id: a, api_url: \"{}/v1\", api_key_file: {more}}}", upstream.url);
+    let write = |model: &str| std::fs::write(&file, format!("models: [{model}]")).expect("written");
+    write(&model(key_path));
+    let checks = |code: i32, words: &str| {
+        for command in [["config", "check"], ["config", "show"]] {
+            let ran = run(&[command[0], command[1], "--config", path]);
+            assert_eq!(ran.code, code, "{command:?}: {}{}", ran.out, ran.err);
+            assert!(ran.err.contains(words), "{words}: {}", ran.err);
+            assert!(!format!("{}{}", ran.out, ran.err).contains("very-secret"), "{}{}", ran.out, ran.err);
+        }
+        let ran = run(&["doctor", "--config", path]);
+        assert_eq!(ran.out.contains("FAIL  config"), code != 0, "{}", ran.out);
+        assert!(code == 0 || ran.out.contains(words), "{}", ran.out);
+        assert!(!ran.out.contains("very-secret"), "{}", ran.out);
+    };
+    checks(78, "models[0].api_key_file");
+    std::fs::write(&key, "").expect("written");
+    checks(78, "is empty");
+    std::fs::write(&key, "sk-very-secret\n").expect("written");
+    checks(0, "");
+    write(&model("provider.key"));
+    checks(78, "$CREDENTIALS_DIRECTORY");
+    write(&model(&format!("{key_path}, api_key: sk-very-secret")));
+    checks(78, "api_key_file");
+
+    write(&model(key_path));
+    let shown = run(&["config", "show", "--config", path]).out;
+    assert!(shown.contains(&format!("api_key_file: {key_path}")), "{shown}");
+    let text = std::fs::read_to_string(&file).expect("readable");
+    let server = Server::start_with(&text);
+    let job = server.submit(&serde_json::json!({"input": "hi"}));
+    let ended = server.wait(&job);
+    assert_eq!(ended["status"], "failed", "{ended}");
+    let told = format!("{ended}{:?}{}", server.events(&job), server.log());
+    assert!(told.contains("provider_error") && !told.contains("very-secret"), "{told}");
+    assert_eq!(upstream.requests().len(), 1);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::error::CliError;
 use super::terminal::Terminal;
 use crate::app::STORE_FILE;
 use crate::config::Config;
+use crate::llm::Router;
 use crate::store::{Glance, glance};
 use nanoclaw_sandbox::{LayersReport, Report, Sandbox};
 use serde_json::{Value, json};
@@ -49,6 +50,7 @@ pub(super) fn doctor(
             let file =
                 config.file.as_ref().map_or("built-in defaults".to_owned(), |f| f.display().to_string());
             findings.push(Finding::good("config", file));
+            findings.push(check_models(config));
             findings.push(check_data_dir(&config.data_dir));
             findings.push(check_store(&config.data_dir));
             config.code_execution.clone()
@@ -73,6 +75,14 @@ pub(super) fn doctor(
     let healthy = findings.iter().all(|finding| finding.ok);
     print(&findings, args.json, terminal)?;
     Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn check_models(config: &Config) -> Finding {
+    let ids: Vec<&str> = config.models.iter().map(|model| model.id.as_str()).collect();
+    match Router::new(config.models.clone(), &config.limits) {
+        Ok(_) => Finding::good("models", ids.join(", ")),
+        Err(error) => Finding::bad("models", error.to_string(), "mend models in the configuration"),
+    }
 }
 
 fn check_data_dir(dir: &Path) -> Finding {

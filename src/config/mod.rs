@@ -1,9 +1,10 @@
-//! What the server is told. Owns the layers (defaults < file < environment < flags), the expansion of variables, and the
-//! one step from what was written (`RawConfig`) to what holds (`Config`); refuses to be known by any room: the
-//! composition root hands each its own part.
+//! What the server is told. Owns the layers (defaults < file < environment < flags), the expansion of variables, the
+//! reading of key files, and the one step from what was written (`RawConfig`) to what holds (`Config`); refuses to be
+//! known by any room: the composition root hands each its own part.
 
 mod error;
 mod expand;
+mod key_file;
 mod layer;
 mod listen;
 mod log;

@@ -24,6 +24,8 @@ pub struct RawConfig {
     pub allowed_origins: Vec<String>,
     /// What a job gets that names no model; `demo`, or the first of `models`, when absent.
     pub default_model: Option<String>,
+    /// What makes the titles of conversations; their first words when absent.
+    pub title_model: Option<String>,
     /// The models on offer.
     pub models: Vec<ModelOptions>,
     /// Jobs running at once.
@@ -56,6 +58,7 @@ impl Default for RawConfig {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             default_model: None,
+            title_model: None,
             models: vec![demo()],
             workers: 16,
             max_iterations: 15,

@@ -2,6 +2,7 @@
 
 use super::ranges::{LEVEL, LIMITS, SANDBOX, STORE, TOP, WEBHOOKS};
 use super::*;
+use crate::llm::Router;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -58,8 +59,30 @@ fn example_yml_is_a_configuration() {
     let config = load("config.yml", text, &env).expect("loads");
     assert_eq!(config.models.first().and_then(|m| m.api_key.clone()).expect("a key").reveal(), "sk-d");
     assert_eq!(config.models.len(), 5);
+    Router::new(config.models, &config.limits).expect("models that can be served");
     let error = load("config.yml", text, &env[1..]).expect_err("a key is missing").to_string();
     assert!(error.contains("models[0].api_key") && error.contains("'DEEPSEEK_API_KEY'"), "{error}");
+}
+
+#[test]
+fn what_example_yml_leaves_out_is_a_configuration_too() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("anthropic_key"), "sk-a\n").expect("writes");
+    let shown =
+        include_str!("../../config/example.yml").replace("  # - id:", "  - id:").replace("  #   ", "    ");
+    let shown = shown.replace("# title_model:", "title_model:");
+    let dir = dir.path().to_str().expect("UTF-8");
+    let env = [
+        ("DEEPSEEK_API_KEY", "k"),
+        ("GLM_API_KEY", "k"),
+        ("OPENAI_API_KEY", "k"),
+        ("CREDENTIALS_DIRECTORY", dir),
+    ];
+    let config = load("config.yml", &shown, &env).expect("loads");
+    assert_eq!((config.models.len(), config.title_model.as_deref()), (7, Some("local")));
+    let claude = config.models.iter().find(|model| model.id == "claude-sonnet").expect("the example");
+    assert_eq!(claude.key_from_file.as_ref().expect("a key").reveal(), "sk-a");
+    assert!(config.models.iter().any(|model| model.text_tool_calls));
 }
 
 #[test]
@@ -156,6 +179,7 @@ fn wrong_types_and_values_say_what_is_allowed() {
         ("log: {level: inof}", ["log.level", "'info'"]),
         ("listen: 0.0.0.0:80", ["listen: '0.0.0.0:80'", "reverse proxy"]),
         ("default_model: gpt", ["default_model: 'gpt'", "demo"]),
+        ("title_model: gpt", ["title_model: 'gpt'", "one of models: demo"]),
         ("models: []", ["models", "at least one"]),
         ("models: [{id: a}]", ["models[0].api_url", "needed"]),
         ("models: [{id: a, api_url: 'ftp://x'}]", ["models[0].api_url: 'ftp://x'", "https://"]),

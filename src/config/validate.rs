@@ -31,6 +31,8 @@ pub struct Config {
     pub allowed_origins: Vec<String>,
     /// One of `models`.
     pub default_model: String,
+    /// One of `models`; none when titles are first words.
+    pub title_model: Option<String>,
     /// The models on offer.
     pub models: Vec<ModelOptions>,
     /// Jobs running at once.
@@ -64,14 +66,20 @@ impl Config {
         serde_norway::to_string(self).unwrap_or_else(|error| format!("# cannot be shown: {error}\n"))
     }
 
-    pub(crate) fn check(raw: RawConfig, file: Option<PathBuf>, env: &Variables) -> Result<Self, ConfigError> {
+    pub(crate) fn check(
+        mut raw: RawConfig,
+        file: Option<PathBuf>,
+        env: &Variables,
+    ) -> Result<Self, ConfigError> {
         let mut problems = Problems(Vec::new());
         let listen = problems.listen(&raw.listen);
         let data_dir = problems.data_dir(raw.data_dir.as_deref(), env);
         problems.hosts(&raw.allowed_hosts);
         problems.origins(&raw.allowed_origins);
         problems.models(&raw.models);
+        problems.key_files(&mut raw.models, env);
         let default_model = problems.default_model(raw.default_model.as_deref(), &raw.models);
+        problems.title_model(raw.title_model.as_deref(), &raw.models);
         problems.commands(&raw.bash);
         problems.sandbox(&raw.code_execution);
         problems.webhooks(&raw.webhooks);
@@ -83,6 +91,7 @@ impl Config {
                 allowed_hosts: raw.allowed_hosts,
                 allowed_origins: raw.allowed_origins,
                 default_model,
+                title_model: raw.title_model,
                 models: raw.models,
                 workers: raw.workers,
                 max_iterations: raw.max_iterations,
@@ -235,12 +244,22 @@ impl Problems {
         match given {
             Some(id) if has(id) => Some(id.to_owned()),
             Some(id) => {
-                let ids = models.iter().map(|model| model.id.as_str()).collect::<Vec<_>>().join(", ");
-                self.add("default_model", id, format!("must be the id of one of models: {ids}"));
+                self.no_model("default_model", id, models);
                 None
             }
             None if has(DEMO) => Some(DEMO.to_owned()),
             None => models.first().map(|model| model.id.clone()),
         }
+    }
+
+    fn title_model(&mut self, given: Option<&str>, models: &[ModelOptions]) {
+        if let Some(id) = given.filter(|id| !models.iter().any(|model| model.id == *id)) {
+            self.no_model("title_model", id, models);
+        }
+    }
+
+    fn no_model(&mut self, key: &str, id: &str, models: &[ModelOptions]) {
+        let ids = models.iter().map(|model| model.id.as_str()).collect::<Vec<_>>().join(", ");
+        self.add(key, id, format!("must be the id of one of models: {ids}"));
     }
 }

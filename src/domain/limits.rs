@@ -80,6 +80,13 @@ pub struct Limits {
     pub model_idle_timeout_s: u64,
     /// Time to connect to a model's provider, seconds.
     pub model_connect_timeout_s: u64,
+    /// Longest wait in place for a turn at a model's provider, seconds; a job that has to wait longer goes back to the
+    /// queue.
+    pub model_wait_s: u64,
+    /// Calls in a row that find a provider down before it is asked no more for a while; 0: it is always asked.
+    pub model_circuit_failures: u32,
+    /// The longest time between two tries of a provider that is down, seconds.
+    pub model_circuit_open_s: u64,
     /// Messages of earlier jobs that a conversation hands to the next one.
     pub history_messages: usize,
     /// The same, bytes.
@@ -134,6 +141,9 @@ impl Default for Limits {
             repeated_failures: 3,
             model_idle_timeout_s: 120,
             model_connect_timeout_s: 10,
+            model_wait_s: 5,
+            model_circuit_failures: 5,
+            model_circuit_open_s: 60,
             history_messages: 200,
             history_bytes: 1024 * 1024,
             crashes: 3,

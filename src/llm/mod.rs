@@ -1,8 +1,10 @@
 //! Models: one directory per wire dialect behind [`Router`], the crate's `ports::Model`.
-//! Owns dialects, the wire under them and the reading of streams; refuses to retry (the engine does) and to
-//! keep anything between two calls but idle connections.
+//! Owns dialects, the wire under them, the reading of streams, and the gates before each provider; refuses to retry (the
+//! engine does) and to keep anything between two calls but idle connections and what the gates count.
 
+mod catalogue;
 mod demo;
+mod gate;
 mod openai;
 pub mod options;
 mod router;

@@ -27,6 +27,9 @@ pub struct ModelOptions {
     /// A file that holds the key, instead of `api_key`. A relative path lies in systemd's `$CREDENTIALS_DIRECTORY`.
     #[serde(default)]
     pub api_key_file: Option<PathBuf>,
+    /// What was read from that file; no key of the configuration, and never shown.
+    #[serde(skip)]
+    pub key_from_file: Option<Secret>,
     /// The wire dialect; guessed from the URL when absent.
     #[serde(default)]
     pub provider: Option<Provider>,

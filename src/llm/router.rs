@@ -1,15 +1,20 @@
 //! The configured models and the way to each. Owns the check of `models:` and the choice of the dialect; refuses to
 //! know what a dialect says.
 
+use super::catalogue;
 use super::demo;
+use super::gate::{Gate, Gates};
 use super::openai::{Bounds, Dialect, Terms};
 use super::options::{ModelOptions, Provider};
 use super::wire;
 use super::wire::endpoint::Endpoint;
+use super::wire::plea;
 use super::wire::tether::Patience;
 use crate::domain::limits::Limits;
 use crate::domain::secret::Secret;
-use crate::ports::{Completion, Leash, Model, ModelError, ModelInfo, ModelRequest, Sink};
+use crate::domain::usage::Price;
+use crate::ports::{Chunk, Completion, Leash, Model, ModelError, ModelInfo, ModelRequest, Sink};
+use std::sync::Arc;
 use std::time::Duration;
 use ureq::Agent;
 
@@ -39,6 +44,36 @@ pub enum Error {
     /// The key would break the header that carries it.
     #[error("model '{0}' has an api_key with a space, a line break or a character beyond ASCII in it")]
     BadKey(String),
+    /// A list of models to fall back to that cannot be followed.
+    #[error("model '{id}' has a bad fallback: '{other}' {reason}")]
+    Fallback {
+        /// Whose.
+        id: String,
+        /// The one in the list.
+        other: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A price that no bill could have.
+    #[error("model '{id}' has a bad price.{key}: {value} must be a number from 0 to 1000000000")]
+    Price {
+        /// Whose.
+        id: String,
+        /// Of what.
+        key: &'static str,
+        /// As given.
+        value: String,
+    },
+    /// A bound that makes no sense.
+    #[error("model '{id}' has a bad rate.{key}: {reason}")]
+    Rate {
+        /// Whose.
+        id: String,
+        /// Which.
+        key: &'static str,
+        /// Why.
+        reason: &'static str,
+    },
 }
 
 /// All configured models: picks by id, asks in the model's dialect.
@@ -51,6 +86,8 @@ pub struct Router {
 struct Route {
     info: ModelInfo,
     way: Way,
+    /// What stands before the provider; the demo model has none.
+    gate: Option<Arc<Gate>>,
 }
 
 #[derive(Debug)]
@@ -61,32 +98,34 @@ enum Way {
 
 impl Router {
     /// The models as configured, in this order, or what is wrong with them. Of `limits` it heeds the connect and
-    /// idle timeouts and the bounds of one answer.
+    /// idle timeouts, the bounds of one answer, the wait for a provider and its circuit breaker.
     pub fn new(models: Vec<ModelOptions>, limits: &Limits) -> Result<Self, Error> {
         let agent = wire::agent();
+        catalogue::check(&models)?;
+        let mut gates = Gates::new(limits);
         let mut routes: Vec<Route> = Vec::with_capacity(models.len());
-        for model in models {
-            if model.id.trim().is_empty() {
-                return Err(Error::NoId);
+        for mut model in models {
+            model.api_key = model.key_from_file.take().or(model.api_key);
+            let rate = model.rate;
+            let url = model.api_url.clone();
+            let key = model.api_key.clone().unwrap_or_default();
+            let mut route = Route::new(model, limits, &agent)?;
+            if !matches!(route.way, Way::Demo) {
+                route.gate = url.map(|url| gates.gate(&url, &key, &rate));
             }
-            if routes.iter().any(|route| route.info.id == model.id) {
-                return Err(Error::Twice(model.id));
-            }
-            routes.push(Route::new(model, limits, &agent)?);
+            routes.push(route);
         }
         Ok(Self { routes })
+    }
+
+    fn route(&self, id: &str) -> Option<&Route> {
+        self.routes.iter().find(|route| route.info.id == id)
     }
 }
 
 impl Route {
     fn new(model: ModelOptions, limits: &Limits, agent: &Agent) -> Result<Self, Error> {
-        let info = ModelInfo {
-            id: model.id.clone(),
-            name: model.name.clone().unwrap_or_else(|| model.id.clone()),
-            context_window: model.context_window,
-            max_output_tokens: model.max_output_tokens,
-            ..ModelInfo::default()
-        };
+        let info = catalogue::info(&model)?;
         let provider =
             model.provider.or_else(|| guess(&model)).ok_or_else(|| Error::NoUrl(model.id.clone()))?;
         let way = match provider {
@@ -96,7 +135,42 @@ impl Route {
                 Way::Openai(Box::new(dialect(model, limits, agent.clone())?))
             }
         };
-        Ok(Self { info, way })
+        Ok(Self { info, way, gate: None })
+    }
+
+    /// Through the gate, if there is one. What is spent goes on with its price.
+    fn ask(&self, request: &ModelRequest, leash: &Leash, sink: Sink<'_>) -> Result<Completion, ModelError> {
+        let price = self.info.price;
+        let Some(gate) = &self.gate else {
+            return self.way.ask(request, leash, &mut |chunk| sink(priced(chunk, price)));
+        };
+        let mut permit = gate.enter(request, leash)?;
+        plea::forget();
+        let result = self.way.ask(request, leash, &mut |chunk| {
+            match chunk {
+                Chunk::Spent(usage) => permit.spend(usage),
+                Chunk::Thinking(_) | Chunk::Text(_) => permit.hear(),
+            }
+            sink(priced(chunk, price))
+        });
+        permit.tell(&result, plea::is_noted());
+        result
+    }
+}
+
+impl Way {
+    fn ask(&self, request: &ModelRequest, leash: &Leash, sink: Sink<'_>) -> Result<Completion, ModelError> {
+        match self {
+            Self::Demo => demo::ask(request, leash, sink),
+            Self::Openai(dialect) => dialect.ask(request, leash, sink),
+        }
+    }
+}
+
+fn priced(chunk: Chunk<'_>, price: Price) -> Chunk<'_> {
+    match chunk {
+        Chunk::Spent(usage) => Chunk::Spent(usage.priced(price)),
+        piece => piece,
     }
 }
 
@@ -139,16 +213,18 @@ impl Model for Router {
         if leash.is_pulled() {
             return Err(ModelError::Stopped);
         }
-        let route = self.routes.iter().find(|route| route.info.id == request.model);
-        match route.map(|route| &route.way) {
+        match self.route(&request.model) {
             None => Err(ModelError::NotFound(request.model.clone())),
-            Some(Way::Demo) => demo::ask(request, leash, sink),
-            Some(Way::Openai(dialect)) => dialect.ask(request, leash, sink),
+            Some(route) => route.ask(request, leash, sink),
         }
     }
 
     fn models(&self) -> Vec<ModelInfo> {
         self.routes.iter().map(|route| route.info.clone()).collect()
+    }
+
+    fn model(&self, id: &str) -> Option<ModelInfo> {
+        self.route(id).map(|route| route.info.clone())
     }
 }
 

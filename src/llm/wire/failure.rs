@@ -2,6 +2,7 @@
 //! wires to `ModelError`; refuses to name URLs and keys (P9).
 
 use super::endpoint::Endpoint;
+use super::plea;
 use super::redact::redact;
 use super::tether::{self, Cut, Patience};
 use crate::domain::secret::Secret;
@@ -91,6 +92,9 @@ impl Teller {
             None => String::new(),
         };
         let code = status.as_u16();
+        if code == 429 {
+            plea::note();
+        }
         let message = match code {
             401 => "the model's provider does not accept the configured key (HTTP 401)".to_owned(),
             429 => format!("the model's provider is limiting requests (HTTP 429){detail}"),
@@ -110,6 +114,9 @@ impl Teller {
 
     /// An error object in an answer that began with 200.
     pub(crate) fn error_object(&self, error: &Value) -> ModelError {
+        if is_plea(error) {
+            plea::note();
+        }
         let said = words(error).unwrap_or("no reason given");
         let message =
             format!("the model's provider reports an error: {}", redact(said, self.key.reveal(), &self.host));
@@ -134,6 +141,16 @@ fn words(error: &Value) -> Option<&str> {
 
 fn is_one_of(value: Option<&Value>, codes: &[&str]) -> bool {
     value.and_then(Value::as_str).is_some_and(|v| codes.contains(&v))
+}
+
+/// The provider gets too many calls; it is not in trouble.
+fn is_plea(error: &Value) -> bool {
+    let says = |key: &str| match error.get(key) {
+        Some(Value::Number(number)) => number.as_u64() == Some(429),
+        Some(Value::String(text)) => text == "429" || text.to_ascii_lowercase().contains("rate_limit"),
+        _ => false,
+    };
+    says("code") || says("status") || says("type")
 }
 
 fn is_transient(error: &Value) -> bool {

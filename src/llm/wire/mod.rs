@@ -7,6 +7,7 @@
 mod agent;
 pub(super) mod endpoint;
 pub(super) mod failure;
+pub(super) mod plea;
 mod redact;
 mod resolver;
 mod socket;
