@@ -142,7 +142,7 @@ impl App {
         let limits = DriveLimits {
             model_failures: config.limits.model_failures,
             repeated_failures: config.limits.repeated_failures,
-            title_model: None,
+            title_model: config.title_model.clone(),
             history_messages: config.limits.history_messages,
             backoff: Backoff {
                 first_s: config.limits.job_backoff_s,

@@ -99,8 +99,8 @@ impl Model for SimModel {
             6 => std::panic::resume_unwind(Box::new("a bug in the model's wire")),
             _ => {
                 // In peace it has something to say: empty answers are asked for again, and then fail.
-                let least = u64::from(self.world.is_calm());
-                self.say(self.world.roll(4).max(least), leash, sink)?;
+                let floor = u64::from(self.world.is_calm());
+                self.say(self.world.roll(4).max(floor), leash, sink)?;
                 self.world.point();
                 spend(sink);
                 Ok(completion(self.calls(request)))
