@@ -17,6 +17,7 @@ mod upstream;
 
 mod bare;
 mod enqueue;
+mod first;
 mod peers;
 mod restart;
 mod sandbox;
@@ -40,7 +41,7 @@ const GROUPS: [(&str, fn()); 9] = [
     ("start", start_and_memory),
     ("enqueue", enqueue::measure),
     ("turns", turns),
-    ("first", first_event),
+    ("first", first::measure),
     ("streams", streams::measure),
     ("sandbox", sandbox::measure),
     ("tools", tool_calls),
@@ -91,7 +92,7 @@ fn start_and_memory() {
 }
 
 /// What the disk itself takes: the floor under every durable figure.
-fn fsync() -> f64 {
+pub(crate) fn fsync() -> f64 {
     use std::io::Write;
     let mut file = tempfile::NamedTempFile::new_in(server::scratch()).expect("a file");
     let mut times: Vec<f64> = (0..200)
@@ -134,24 +135,6 @@ fn turns() {
     show("durable agent jobs, one tool call each, 64 at once", &format!("{rate:.0}/s"), "≥ 1,000/s");
 }
 
-fn first_event() {
-    let fsync_ms = fsync();
-    let server = Server::start("");
-    let mut times: Vec<f64> = (0..50)
-        .map(|_| {
-            let mut connection = Connection::open(&server.address);
-            let began = Instant::now();
-            connection.send("POST", "/v1/jobs?stream=true", "hello");
-            connection.read_until("event: status");
-            let taken = began.elapsed().as_secs_f64() * 1e3;
-            std::thread::sleep(Duration::from_millis(60));
-            taken
-        })
-        .collect();
-    let goal = format!("≤ 5 ms + {fsync_ms:.1}");
-    show("submit → first event of an idle server, p50", &format!("{:.1} ms", median(&mut times)), &goal);
-}
-
 /// The same through the whole server: what a job waits for.
 fn tool_calls() {
     let server = Server::start("");
@@ -178,7 +161,7 @@ fn tool_calls() {
     show("the same as a tool call in a job: Python, p50", &format!("{python:.1} ms"), "–");
 }
 
-fn median(values: &mut [f64]) -> f64 {
+pub(crate) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

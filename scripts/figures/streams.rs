@@ -3,6 +3,7 @@
 
 use crate::enqueue::in_seconds;
 use crate::server::Server;
+use crate::upstream::{Answer, Upstream};
 use crate::wire::Connection;
 use crate::{mib, show};
 use serde_json::{Value, json};
@@ -36,10 +37,15 @@ fn committed() {
     show("events committed, 64 jobs of 1,000 tokens/s", &format!("{rate:.0}/s"), "–");
 }
 
-/// The goal's load: 200 jobs, 50 tokens a second each, a reader each.
+/// The goal's load: 200 jobs, 50 tokens a second each from a provider on the wire, a reader each.
 fn paced() {
-    let server = Server::start("workers: 200\n");
-    let ids = submit(&server, JOBS, "stream: 700 words, 20 ms");
+    let words = "word ".repeat(700);
+    let upstream = Upstream::start(move |_, _| Answer::paced_text(&words, Duration::from_millis(20)));
+    let server = Server::start(&format!(
+        "default_model: m\nworkers: 200\nmodels: [{{id: m, api_url: \"{}/v1\"}}]\n",
+        upstream.url
+    ));
+    let ids = submit(&server, JOBS, "go");
     runtime().block_on(async {
         let mut readers = Vec::new();
         for id in &ids {
