@@ -2,11 +2,14 @@
 //! Owns dialects, the wire under them and the reading of streams; refuses to retry (the engine does) and to
 //! keep anything between two calls but idle connections.
 
+mod anthropic;
 mod demo;
+mod ids;
 mod openai;
 pub mod options;
 mod router;
 pub mod sse;
+mod terms;
 mod wire;
 
 pub use router::{Error, Router};

@@ -1,17 +1,18 @@
 //! The configured models and the way to each. Owns the check of `models:` and the choice of the dialect; refuses to
 //! know what a dialect says.
 
-use super::demo;
-use super::openai::{Bounds, Dialect, Terms};
 use super::options::{ModelOptions, Provider};
+use super::terms::{Bounds, Terms};
 use super::wire;
-use super::wire::endpoint::Endpoint;
+use super::wire::endpoint::{CHAT, Endpoint, MESSAGES, Place};
 use super::wire::tether::Patience;
+use super::{anthropic, demo, openai};
 use crate::domain::limits::Limits;
 use crate::domain::secret::Secret;
 use crate::ports::{Completion, Leash, Model, ModelError, ModelInfo, ModelRequest, Sink};
 use std::time::Duration;
 use ureq::Agent;
+use ureq::http::{HeaderName, HeaderValue, Uri};
 
 /// Why a list of models cannot be served.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -36,6 +37,14 @@ pub enum Error {
     /// A provider elsewhere wants a key.
     #[error("model '{0}' has no api_key (only providers on this machine need none)")]
     NoKey(String),
+    /// A header that cannot be sent.
+    #[error("model '{id}' has an extra header '{name}' whose name or value cannot be sent")]
+    BadHeader {
+        /// Whose.
+        id: String,
+        /// Its name.
+        name: String,
+    },
     /// The key would break the header that carries it.
     #[error("model '{0}' has an api_key with a space, a line break or a character beyond ASCII in it")]
     BadKey(String),
@@ -56,7 +65,8 @@ struct Route {
 #[derive(Debug)]
 enum Way {
     Demo,
-    Openai(Box<Dialect>),
+    Openai(Box<openai::Dialect>),
+    Anthropic(Box<anthropic::Dialect>),
 }
 
 impl Router {
@@ -91,9 +101,13 @@ impl Route {
             model.provider.or_else(|| guess(&model)).ok_or_else(|| Error::NoUrl(model.id.clone()))?;
         let way = match provider {
             Provider::Demo => Way::Demo,
-            Provider::Anthropic => return Err(Error::NoUrl(model.id)), // its dialect is the next commit's
+            Provider::Anthropic => {
+                let (endpoint, terms) = arrange(model, MESSAGES, limits)?;
+                Way::Anthropic(Box::new(anthropic::Dialect::new(agent.clone(), endpoint, terms)))
+            }
             Provider::Openai | Provider::Deepseek | Provider::Glm => {
-                Way::Openai(Box::new(dialect(model, limits, agent.clone())?))
+                let (endpoint, terms) = arrange(model, CHAT, limits)?;
+                Way::Openai(Box::new(openai::Dialect::new(agent.clone(), endpoint, terms)))
             }
         };
         Ok(Self { info, way })
@@ -101,16 +115,27 @@ impl Route {
 }
 
 fn guess(model: &ModelOptions) -> Option<Provider> {
-    match model.api_url {
+    match &model.api_url {
+        Some(url) if speaks_messages(url) => Some(Provider::Anthropic),
         Some(_) => Some(Provider::Openai),
         None => (model.id == demo::ID).then_some(Provider::Demo),
     }
 }
 
-fn dialect(model: ModelOptions, limits: &Limits, agent: Agent) -> Result<Dialect, Error> {
+/// At Anthropic's host, or at an endpoint that says so.
+fn speaks_messages(url: &str) -> bool {
+    let Ok(uri) = url.trim().parse::<Uri>() else { return false };
+    let host = uri.host().unwrap_or_default().to_ascii_lowercase();
+    host == "anthropic.com"
+        || host.ends_with(".anthropic.com")
+        || uri.path().trim_end_matches('/').ends_with(MESSAGES.path)
+}
+
+/// Where the model is and on which terms it is asked.
+fn arrange(model: ModelOptions, place: Place, limits: &Limits) -> Result<(Endpoint, Terms), Error> {
     let id = model.id;
     let url = model.api_url.ok_or_else(|| Error::NoUrl(id.clone()))?;
-    let endpoint = Endpoint::parse(&url).map_err(|reason| Error::BadUrl { id: id.clone(), reason })?;
+    let endpoint = Endpoint::parse(&url, place).map_err(|reason| Error::BadUrl { id: id.clone(), reason })?;
     let key = Secret::from(model.api_key.unwrap_or_default().reveal().trim().to_owned());
     if key.reveal().is_empty() && !endpoint.is_loopback() {
         return Err(Error::NoKey(id));
@@ -118,9 +143,16 @@ fn dialect(model: ModelOptions, limits: &Limits, agent: Agent) -> Result<Dialect
     if !key.reveal().bytes().all(|b| b.is_ascii_graphic()) {
         return Err(Error::BadKey(id));
     }
+    let extra_headers: Vec<_> = model.extra_headers.into_iter().collect();
+    if let Some((name, _)) = extra_headers.iter().find(|(name, value)| !can_send(name, value)) {
+        return Err(Error::BadHeader { id, name: name.clone() });
+    }
     let terms = Terms {
         key,
+        upstream_id: model.upstream_id,
         max_output_tokens: model.max_output_tokens,
+        extra_body: model.extra_body,
+        extra_headers,
         patience: Patience {
             connect: Duration::from_secs(limits.model_connect_timeout_s),
             idle: Duration::from_secs(limits.model_idle_timeout_s),
@@ -131,7 +163,11 @@ fn dialect(model: ModelOptions, limits: &Limits, agent: Agent) -> Result<Dialect
             tool_arguments_bytes: limits.tool_arguments_bytes,
         },
     };
-    Ok(Dialect::new(agent, endpoint, terms))
+    Ok((endpoint, terms))
+}
+
+fn can_send(name: &str, value: &Secret) -> bool {
+    HeaderName::from_bytes(name.as_bytes()).is_ok() && HeaderValue::from_str(value.reveal()).is_ok()
 }
 
 impl Model for Router {
@@ -144,6 +180,7 @@ impl Model for Router {
             None => Err(ModelError::NotFound(request.model.clone())),
             Some(Way::Demo) => demo::ask(request, leash, sink),
             Some(Way::Openai(dialect)) => dialect.ask(request, leash, sink),
+            Some(Way::Anthropic(dialect)) => dialect.ask(request, leash, sink),
         }
     }
 
@@ -185,10 +222,32 @@ mod tests {
             (json!([{"id": "x", "api_url": url}]), Error::NoKey("x".into())),
             (json!([{"id": "x", "api_url": url, "api_key": ""}]), Error::NoKey("x".into())),
             (json!([{"id": "x", "api_url": url, "api_key": "a\nb"}]), Error::BadKey("x".into())),
+            (
+                json!([{"id": "x", "api_url": url, "api_key": "k", "extra_headers": {"a b": "c"}}]),
+                Error::BadHeader { id: "x".into(), name: "a b".into() },
+            ),
         ] {
             assert_eq!(route(models.clone()).err(), Some(error), "{models}");
         }
         let bad = route(json!([{"id": "x", "api_url": "x.test/v1", "api_key": "k"}]));
         assert!(matches!(bad, Err(Error::BadUrl { .. })));
+    }
+
+    #[test]
+    fn the_dialect_is_guessed_from_the_address() {
+        for (url, anthropic) in [
+            ("https://api.anthropic.com", true),
+            ("https://API.Anthropic.com/v1/", true),
+            ("https://x.test/claude/v1/messages", true),
+            ("https://notanthropic.com/v1", false),
+            ("https://api.z.ai/api/paas/v4", false),
+        ] {
+            let router = route(json!([{"id": "x", "api_url": url, "api_key": "k"}])).expect("valid");
+            let is_anthropic = matches!(router.routes[0].way, Way::Anthropic(_));
+            assert_eq!(is_anthropic, anthropic, "{url}");
+        }
+        let named =
+            json!([{"id": "x", "api_url": "https://x.test", "provider": "anthropic", "api_key": "k"}]);
+        assert!(matches!(route(named).expect("valid").routes[0].way, Way::Anthropic(_)));
     }
 }
