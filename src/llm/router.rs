@@ -37,18 +37,25 @@ pub enum Error {
     /// A provider elsewhere wants a key.
     #[error("model '{0}' has no api_key (only providers on this machine need none)")]
     NoKey(String),
-    /// A header that cannot be sent.
-    #[error("model '{id}' has an extra header '{name}' whose name or value cannot be sent")]
-    BadHeader {
-        /// Whose.
-        id: String,
-        /// Its name.
-        name: String,
-    },
     /// The key would break the header that carries it.
     #[error("model '{0}' has an api_key with a space, a line break or a character beyond ASCII in it")]
     BadKey(String),
+    /// A header that no request can carry, or that would break it.
+    #[error("model '{id}' has a bad header in extra_headers, '{name}': {reason}")]
+    BadHeader {
+        /// Whose.
+        id: String,
+        /// Which, as written.
+        name: String,
+        /// Why.
+        reason: &'static str,
+    },
 }
+
+/// Headers of `extra_headers` that stand for a key.
+const KEY_HEADERS: [&str; 3] = ["authorization", "api-key", "x-api-key"];
+/// What the request itself is responsible for.
+const OWN_HEADERS: [&str; 5] = ["content-type", "content-length", "host", "transfer-encoding", "connection"];
 
 /// All configured models: picks by id, asks in the model's dialect.
 #[derive(Debug)]
@@ -137,22 +144,27 @@ fn arrange(model: ModelOptions, place: Place, limits: &Limits) -> Result<(Endpoi
     let url = model.api_url.ok_or_else(|| Error::NoUrl(id.clone()))?;
     let endpoint = Endpoint::parse(&url, place).map_err(|reason| Error::BadUrl { id: id.clone(), reason })?;
     let key = Secret::from(model.api_key.unwrap_or_default().reveal().trim().to_owned());
-    if key.reveal().is_empty() && !endpoint.is_loopback() {
+    let is_key = |name: &String| KEY_HEADERS.contains(&name.to_ascii_lowercase().as_str());
+    let has_key = !key.reveal().is_empty() || model.extra_headers.keys().any(is_key);
+    if !has_key && !endpoint.is_loopback() {
         return Err(Error::NoKey(id));
     }
     if !key.reveal().bytes().all(|b| b.is_ascii_graphic()) {
         return Err(Error::BadKey(id));
     }
-    let extra_headers: Vec<_> = model.extra_headers.into_iter().collect();
-    if let Some((name, _)) = extra_headers.iter().find(|(name, value)| !can_send(name, value)) {
-        return Err(Error::BadHeader { id, name: name.clone() });
+    for (name, value) in &model.extra_headers {
+        check_header(name, value).map_err(|reason| Error::BadHeader {
+            id: id.clone(),
+            name: name.clone(),
+            reason,
+        })?;
     }
     let terms = Terms {
         key,
-        upstream_id: model.upstream_id,
+        upstream_id: model.upstream_id.unwrap_or(id),
         max_output_tokens: model.max_output_tokens,
         extra_body: model.extra_body,
-        extra_headers,
+        extra_headers: model.extra_headers,
         patience: Patience {
             connect: Duration::from_secs(limits.model_connect_timeout_s),
             idle: Duration::from_secs(limits.model_idle_timeout_s),
@@ -166,8 +178,13 @@ fn arrange(model: ModelOptions, place: Place, limits: &Limits) -> Result<(Endpoi
     Ok((endpoint, terms))
 }
 
-fn can_send(name: &str, value: &Secret) -> bool {
-    HeaderName::from_bytes(name.as_bytes()).is_ok() && HeaderValue::from_str(value.reveal()).is_ok()
+fn check_header(name: &str, value: &Secret) -> Result<(), &'static str> {
+    let parsed: HeaderName = name.parse().map_err(|_| "it is no name of a header")?;
+    if OWN_HEADERS.contains(&parsed.as_str()) {
+        return Err("the request itself sets it");
+    }
+    HeaderValue::from_str(value.reveal()).map_err(|_| "its value has characters that no header may have")?;
+    Ok(())
 }
 
 impl Model for Router {
@@ -222,15 +239,19 @@ mod tests {
             (json!([{"id": "x", "api_url": url}]), Error::NoKey("x".into())),
             (json!([{"id": "x", "api_url": url, "api_key": ""}]), Error::NoKey("x".into())),
             (json!([{"id": "x", "api_url": url, "api_key": "a\nb"}]), Error::BadKey("x".into())),
-            (
-                json!([{"id": "x", "api_url": url, "api_key": "k", "extra_headers": {"a b": "c"}}]),
-                Error::BadHeader { id: "x".into(), name: "a b".into() },
-            ),
         ] {
             assert_eq!(route(models.clone()).err(), Some(error), "{models}");
         }
         let bad = route(json!([{"id": "x", "api_url": "x.test/v1", "api_key": "k"}]));
         assert!(matches!(bad, Err(Error::BadUrl { .. })));
+        for (name, value) in [("Content-Type", "x"), ("host", "x"), ("a b", "x"), ("a", "x\ny")] {
+            let bad = json!([{"id": "x", "api_url": url, "api_key": "k", "extra_headers": {name: value}}]);
+            let error = route(bad).expect_err("a bad header");
+            assert!(matches!(error, Error::BadHeader { .. }), "{error}");
+            assert!(!error.to_string().contains("x\ny"), "P9: {error}");
+        }
+        let keyed = json!([{"id": "x", "api_url": url, "extra_headers": {"Authorization": "Bearer k"}}]);
+        assert!(route(keyed).is_ok());
     }
 
     #[test]

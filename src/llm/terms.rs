@@ -5,20 +5,21 @@ use super::wire::tether::Patience;
 use crate::domain::secret::Secret;
 use crate::ports::ModelError;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// What a provider needs beside its endpoint.
 #[derive(Debug, Clone)]
 pub(super) struct Terms {
     /// The key; empty for none.
     pub(super) key: Secret,
-    /// What the provider is asked for, when it is not the configured id.
-    pub(super) upstream_id: Option<String>,
+    /// What the provider is asked for.
+    pub(super) upstream_id: String,
     /// The provider's bound of one answer, tokens.
     pub(super) max_output_tokens: Option<u32>,
     /// Fields that are added to every request, or replace what the dialect would send.
     pub(super) extra_body: Map<String, Value>,
-    /// Headers that are added to every request; they have been checked.
-    pub(super) extra_headers: Vec<(String, Secret)>,
+    /// Headers over the dialect's in every request; they have been checked.
+    pub(super) extra_headers: BTreeMap<String, Secret>,
     /// How long to wait.
     pub(super) patience: Patience,
     /// How much to take.

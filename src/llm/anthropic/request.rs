@@ -23,7 +23,7 @@ pub(super) fn body(request: &ModelRequest, terms: &Terms) -> Value {
     let mut put = |key: &str, value: Value| {
         body.insert(key.to_owned(), value);
     };
-    put("model", json!(terms.upstream_id.as_ref().unwrap_or(&request.model)));
+    put("model", json!(terms.upstream_id));
     let asked = request.max_tokens.into_iter().chain(terms.max_output_tokens).min().unwrap_or(MAX_TOKENS);
     let room = Room::of(asked, terms.max_output_tokens);
     match room.filter(|_| request.thinking && turns.may_think) {

@@ -12,6 +12,9 @@ use std::time::Duration;
 const PIECE_BYTES: usize = 16 * 1024;
 /// What an event holds beside its text, bytes.
 const ENVELOPE_BYTES: usize = 256 * 1024;
+/// So many bytes of a body may come for each byte that its answer may have: events of a few letters are mostly
+/// envelope.
+const BODY_FACTOR: usize = 256;
 /// Silence that is waited through once the answer has ended; the usage may follow it.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 /// Silence that is waited through after the stream has said that it is done.
@@ -42,6 +45,7 @@ pub(crate) fn read(
     let mut piece = vec![0; PIECE_BYTES];
     let mut parser = Parser::new(limit);
     let mut begun = false;
+    let mut room = output_bytes.saturating_mul(BODY_FACTOR).saturating_add(ENVELOPE_BYTES);
     loop {
         let count = match body.read(&mut piece) {
             Ok(count) => count,
@@ -50,15 +54,25 @@ pub(crate) fn read(
             Err(error) => return Err(listener.teller().read(&error)),
         };
         let mut input = piece.get(..count).unwrap_or_default();
+        room = room.checked_sub(count).ok_or_else(endless)?;
         if count == 0 {
+            if !begun {
+                return Err(unavailable("the model's provider sent an empty answer"));
+            }
             // Some streams forget the empty line after their last event.
             return Ok(!listener.has_ended() && feed(&mut parser, b"\n\n", listener)?);
         }
         if !begun {
             input = input.trim_ascii_start();
-            if input.first() == Some(&b'{') {
-                read_whole(input, body, listener, limit)?;
-                return Ok(false);
+            match input.first() {
+                Some(b'{' | b'[') => {
+                    read_whole(input, body, listener, limit)?;
+                    return Ok(false);
+                }
+                Some(b'<') => {
+                    return Err(unavailable("the model's provider sent a web page instead of an answer"));
+                }
+                _ => {}
             }
             begun = !input.is_empty();
         }
@@ -70,6 +84,12 @@ pub(crate) fn read(
             tether::hurry(LAST_WORDS);
         }
     }
+}
+
+fn endless() -> ModelError {
+    ModelError::TooLarge(
+        "the model's provider sends without end, and hardly anything of an answer".to_owned(),
+    )
 }
 
 /// A body that was read to its end gives its connection back for the next call. The answer stands in any case.
@@ -106,7 +126,5 @@ fn read_whole(
     if whole.len() > limit {
         return Err(ModelError::TooLarge(format!("the model's answer is longer than {limit} bytes")));
     }
-    let text = String::from_utf8(whole)
-        .map_err(|_| unavailable("the model's provider sent bytes that are no text"))?;
-    listener.hear_whole(&text)
+    listener.hear_whole(&String::from_utf8_lossy(&whole))
 }
