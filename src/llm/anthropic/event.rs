@@ -74,7 +74,7 @@ impl Event {
         let mut value: Value = serde_json::from_str(json).ok()?;
         let kind = match value.as_object()?.get("type").and_then(Value::as_str) {
             Some(kind) => kind.to_owned(),
-            None if value.get("error").is_some_and(|error| !error.is_null()) => "error".to_owned(),
+            None if has_error(&value) => "error".to_owned(),
             None => name.to_owned(),
         };
         let index = value.get("index").and_then(Value::as_u64);
@@ -98,7 +98,7 @@ impl Event {
     /// A whole message as the events that would have told it; `None` when it is no message.
     pub(super) fn read_whole(json: &str) -> Option<Vec<Self>> {
         let mut value: Value = serde_json::from_str(json).ok()?;
-        if value.get("type").and_then(Value::as_str) == Some("error") || value.get("error").is_some() {
+        if value.get("type").and_then(Value::as_str) == Some("error") || has_error(&value) {
             return Some(vec![Self::Failed(value)]);
         }
         let head = Head::read(&value);
@@ -112,6 +112,10 @@ impl Event {
         events.push(Self::Ending(head));
         Some(events)
     }
+}
+
+fn has_error(value: &Value) -> bool {
+    value.get("error").is_some_and(|error| !error.is_null())
 }
 
 impl Head {

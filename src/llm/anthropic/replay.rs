@@ -101,7 +101,8 @@ pub(super) fn replay(body: &str) -> Outcome {
 
 pub(super) fn stream_of(events: &[Value]) -> String {
     let name = |event: &Value| event["type"].as_str().unwrap_or_default().to_owned();
-    events.iter().map(|event| format!("event: {}\ndata: {event}\n\n", name(event))).collect()
+    let told = |event: &Value| format!("event: {}\ndata: {event}\n\n", name(event));
+    events.iter().map(told).collect::<Vec<_>>().concat()
 }
 
 /// The word of this server for one of Anthropic's.
