@@ -156,6 +156,21 @@ fn a_call_of_the_providers_own_tools_without_a_result_is_not_echoed() {
 }
 
 #[test]
+fn sources_alone_are_worth_an_echo() {
+    let source = json!({"type": "char_location", "cited_text": "c"});
+    let cited = piece(0, json!({"type": "citations_delta", "citation": source}));
+    let outcome = said(&[start(1), text(0, "So it is."), cited, end("end_turn", 1), stop()]);
+    let echo = outcome.result.expect("complete").echo.expect("an echo");
+    assert_eq!(echo.parts, json!([{"type": "text", "text": "So it is.", "citations": [source]}]));
+}
+
+#[test]
+fn the_first_stop_reason_holds() {
+    let outcome = said(&[start(1), text(0, "x"), end("max_tokens", 2), end("end_turn", 2), stop()]);
+    assert_eq!(outcome.result.expect("complete").finish_reason, FinishReason::Length);
+}
+
+#[test]
 fn what_is_unknown_is_passed_over() {
     let outcome = said(&[
         json!({"type": "vertex_event"}),
