@@ -335,3 +335,11 @@ fn p8_a_line_without_end_is_left() {
         assert!(rest.limit() > ENDLESS - (8 << 20), "it was not read to its end");
     }
 }
+
+#[test]
+fn p8_pings_without_end_are_left() {
+    let pings = "event: ping\ndata: {\"type\": \"ping\"}\n\n".repeat(20_000);
+    let bounds = Bounds { output_bytes: 100, ..BOUNDS };
+    let outcome = replay_within(pings.as_bytes(), 4096, bounds);
+    assert!(matches!(outcome.result, Err(ModelError::TooLarge(_))), "{:?}", outcome.result);
+}
