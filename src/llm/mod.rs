@@ -2,13 +2,16 @@
 //! Owns dialects, the wire under them, the reading of streams, and the gates before each provider; refuses to retry (the
 //! engine does) and to keep anything between two calls but idle connections and what the gates count.
 
+mod anthropic;
 mod catalogue;
 mod demo;
 mod gate;
+mod ids;
 mod openai;
 pub mod options;
 mod router;
 pub mod sse;
+mod terms;
 mod wire;
 
 pub use router::{Error, Router};

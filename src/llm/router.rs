@@ -1,15 +1,14 @@
 //! The configured models and the way to each. Owns the check of `models:` and the choice of the dialect; refuses to
 //! know what a dialect says.
 
-use super::catalogue;
-use super::demo;
 use super::gate::{Gate, Gates};
-use super::openai::{Bounds, Dialect, Terms};
 use super::options::{ModelOptions, Provider};
+use super::terms::{Bounds, Terms};
 use super::wire;
-use super::wire::endpoint::Endpoint;
+use super::wire::endpoint::{CHAT, Endpoint, MESSAGES, Place};
 use super::wire::plea;
 use super::wire::tether::Patience;
+use super::{anthropic, catalogue, demo, openai};
 use crate::domain::limits::Limits;
 use crate::domain::secret::Secret;
 use crate::domain::usage::Price;
@@ -17,6 +16,7 @@ use crate::ports::{Chunk, Completion, Leash, Model, ModelError, ModelInfo, Model
 use std::sync::Arc;
 use std::time::Duration;
 use ureq::Agent;
+use ureq::http::{HeaderName, HeaderValue, Uri};
 
 /// Why a list of models cannot be served.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -74,7 +74,22 @@ pub enum Error {
         /// Why.
         reason: &'static str,
     },
+    /// A header that no request can carry, or that would break it.
+    #[error("model '{id}' has a bad header in extra_headers, '{name}': {reason}")]
+    BadHeader {
+        /// Whose.
+        id: String,
+        /// Which, as written.
+        name: String,
+        /// Why.
+        reason: &'static str,
+    },
 }
+
+/// Headers of `extra_headers` that stand for a key.
+const KEY_HEADERS: [&str; 3] = ["authorization", "api-key", "x-api-key"];
+/// What the request itself is responsible for.
+const OWN_HEADERS: [&str; 5] = ["content-type", "content-length", "host", "transfer-encoding", "connection"];
 
 /// All configured models: picks by id, asks in the model's dialect.
 #[derive(Debug)]
@@ -93,7 +108,8 @@ struct Route {
 #[derive(Debug)]
 enum Way {
     Demo,
-    Openai(Box<Dialect>),
+    Openai(Box<openai::Dialect>),
+    Anthropic(Box<anthropic::Dialect>),
 }
 
 impl Router {
@@ -130,9 +146,13 @@ impl Route {
             model.provider.or_else(|| guess(&model)).ok_or_else(|| Error::NoUrl(model.id.clone()))?;
         let way = match provider {
             Provider::Demo => Way::Demo,
-            Provider::Anthropic => return Err(Error::NoUrl(model.id)), // its dialect is the next commit's
+            Provider::Anthropic => {
+                let (endpoint, terms) = arrange(model, MESSAGES, limits)?;
+                Way::Anthropic(Box::new(anthropic::Dialect::new(agent.clone(), endpoint, terms)))
+            }
             Provider::Openai | Provider::Deepseek | Provider::Glm => {
-                Way::Openai(Box::new(dialect(model, limits, agent.clone())?))
+                let (endpoint, terms) = arrange(model, CHAT, limits)?;
+                Way::Openai(Box::new(openai::Dialect::new(agent.clone(), endpoint, terms)))
             }
         };
         Ok(Self { info, way, gate: None })
@@ -163,6 +183,7 @@ impl Way {
         match self {
             Self::Demo => demo::ask(request, leash, sink),
             Self::Openai(dialect) => dialect.ask(request, leash, sink),
+            Self::Anthropic(dialect) => dialect.ask(request, leash, sink),
         }
     }
 }
@@ -175,26 +196,49 @@ fn priced(chunk: Chunk<'_>, price: Price) -> Chunk<'_> {
 }
 
 fn guess(model: &ModelOptions) -> Option<Provider> {
-    match model.api_url {
+    match &model.api_url {
+        Some(url) if speaks_messages(url) => Some(Provider::Anthropic),
         Some(_) => Some(Provider::Openai),
         None => (model.id == demo::ID).then_some(Provider::Demo),
     }
 }
 
-fn dialect(model: ModelOptions, limits: &Limits, agent: Agent) -> Result<Dialect, Error> {
+/// At Anthropic's host, or at an endpoint that says so.
+fn speaks_messages(url: &str) -> bool {
+    let Ok(uri) = url.trim().parse::<Uri>() else { return false };
+    let host = uri.host().unwrap_or_default().to_ascii_lowercase();
+    host == "anthropic.com"
+        || host.ends_with(".anthropic.com")
+        || uri.path().trim_end_matches('/').ends_with(MESSAGES.path)
+}
+
+/// Where the model is and on which terms it is asked.
+fn arrange(model: ModelOptions, place: Place, limits: &Limits) -> Result<(Endpoint, Terms), Error> {
     let id = model.id;
     let url = model.api_url.ok_or_else(|| Error::NoUrl(id.clone()))?;
-    let endpoint = Endpoint::parse(&url).map_err(|reason| Error::BadUrl { id: id.clone(), reason })?;
+    let endpoint = Endpoint::parse(&url, place).map_err(|reason| Error::BadUrl { id: id.clone(), reason })?;
     let key = Secret::from(model.api_key.unwrap_or_default().reveal().trim().to_owned());
-    if key.reveal().is_empty() && !endpoint.is_loopback() {
+    let is_key = |name: &String| KEY_HEADERS.contains(&name.to_ascii_lowercase().as_str());
+    let has_key = !key.reveal().is_empty() || model.extra_headers.keys().any(is_key);
+    if !has_key && !endpoint.is_loopback() {
         return Err(Error::NoKey(id));
     }
     if !key.reveal().bytes().all(|b| b.is_ascii_graphic()) {
         return Err(Error::BadKey(id));
     }
+    for (name, value) in &model.extra_headers {
+        check_header(name, value).map_err(|reason| Error::BadHeader {
+            id: id.clone(),
+            name: name.clone(),
+            reason,
+        })?;
+    }
     let terms = Terms {
         key,
+        upstream_id: model.upstream_id.unwrap_or(id),
         max_output_tokens: model.max_output_tokens,
+        extra_body: model.extra_body,
+        extra_headers: model.extra_headers,
         patience: Patience {
             connect: Duration::from_secs(limits.model_connect_timeout_s),
             idle: Duration::from_secs(limits.model_idle_timeout_s),
@@ -205,7 +249,16 @@ fn dialect(model: ModelOptions, limits: &Limits, agent: Agent) -> Result<Dialect
             tool_arguments_bytes: limits.tool_arguments_bytes,
         },
     };
-    Ok(Dialect::new(agent, endpoint, terms))
+    Ok((endpoint, terms))
+}
+
+fn check_header(name: &str, value: &Secret) -> Result<(), &'static str> {
+    let parsed: HeaderName = name.parse().map_err(|_| "it is no name of a header")?;
+    if OWN_HEADERS.contains(&parsed.as_str()) {
+        return Err("the request itself sets it");
+    }
+    HeaderValue::from_str(value.reveal()).map_err(|_| "its value has characters that no header may have")?;
+    Ok(())
 }
 
 impl Model for Router {
@@ -266,5 +319,31 @@ mod tests {
         }
         let bad = route(json!([{"id": "x", "api_url": "x.test/v1", "api_key": "k"}]));
         assert!(matches!(bad, Err(Error::BadUrl { .. })));
+        for (name, value) in [("Content-Type", "x"), ("host", "x"), ("a b", "x"), ("a", "x\ny")] {
+            let bad = json!([{"id": "x", "api_url": url, "api_key": "k", "extra_headers": {name: value}}]);
+            let error = route(bad).expect_err("a bad header");
+            assert!(matches!(error, Error::BadHeader { .. }), "{error}");
+            assert!(!error.to_string().contains("x\ny"), "P9: {error}");
+        }
+        let keyed = json!([{"id": "x", "api_url": url, "extra_headers": {"Authorization": "Bearer k"}}]);
+        assert!(route(keyed).is_ok());
+    }
+
+    #[test]
+    fn the_dialect_is_guessed_from_the_address() {
+        for (url, anthropic) in [
+            ("https://api.anthropic.com", true),
+            ("https://API.Anthropic.com/v1/", true),
+            ("https://x.test/claude/v1/messages", true),
+            ("https://notanthropic.com/v1", false),
+            ("https://api.z.ai/api/paas/v4", false),
+        ] {
+            let router = route(json!([{"id": "x", "api_url": url, "api_key": "k"}])).expect("valid");
+            let is_anthropic = matches!(router.routes[0].way, Way::Anthropic(_));
+            assert_eq!(is_anthropic, anthropic, "{url}");
+        }
+        let named =
+            json!([{"id": "x", "api_url": "https://x.test", "provider": "anthropic", "api_key": "k"}]);
+        assert!(matches!(route(named).expect("valid").routes[0].way, Way::Anthropic(_)));
     }
 }

@@ -34,7 +34,7 @@ impl Clock for RealClock {
 }
 
 /// Serves each connection on a thread of its own, for the life of the test process.
-fn provider(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
+pub(super) fn provider(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
     let address = listener.local_addr().expect("has an address");
     let serve = Arc::new(serve);
@@ -48,7 +48,7 @@ fn provider(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
 }
 
 /// Reads one request; its head and body.
-fn read_request(stream: &mut BufReader<TcpStream>) -> Option<(String, Vec<u8>)> {
+pub(super) fn read_request(stream: &mut BufReader<TcpStream>) -> Option<(String, Vec<u8>)> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
         if stream.read_line(&mut head).ok()? == 0 {
@@ -64,18 +64,18 @@ fn read_request(stream: &mut BufReader<TcpStream>) -> Option<(String, Vec<u8>)> 
 }
 
 /// Holds the connection open until the client goes.
-fn linger(stream: &mut impl Read) {
+pub(super) fn linger(stream: &mut impl Read) {
     drop(std::io::copy(stream, &mut std::io::sink()));
 }
 
-fn write(stream: &BufReader<TcpStream>, text: &str) -> bool {
+pub(super) fn write(stream: &BufReader<TcpStream>, text: &str) -> bool {
     (&mut stream.get_ref()).write_all(text.as_bytes()).is_ok()
 }
 
-const STREAM_HEAD: &str =
+pub(super) const STREAM_HEAD: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
-fn chunk(text: &str) -> String {
+pub(super) fn chunk(text: &str) -> String {
     format!("{:x}\r\n{text}\r\n", text.len())
 }
 
@@ -84,7 +84,7 @@ fn event(content: &str, finish: Option<&str>) -> String {
     chunk(&format!("data: {}\n\n", json!({"choices": [choice]})))
 }
 
-fn limits() -> Limits {
+pub(super) fn limits() -> Limits {
     Limits { model_connect_timeout_s: 30, model_idle_timeout_s: 30, ..Limits::default() }
 }
 
@@ -100,7 +100,7 @@ struct Call {
     took: Duration,
 }
 
-fn request() -> ModelRequest {
+pub(super) fn request() -> ModelRequest {
     let (messages, tools) = (vec![Message::user("hi")], Vec::new());
     ModelRequest {
         model: "m".into(),
@@ -113,7 +113,7 @@ fn request() -> ModelRequest {
     }
 }
 
-fn leash() -> Leash {
+pub(super) fn leash() -> Leash {
     Leash { stop: StopFlag::default(), deadline_ms: 60_000, clock: Arc::new(RealClock::start()) }
 }
 
@@ -328,7 +328,7 @@ fn told(answer: String) -> ModelError {
     error
 }
 
-fn answer(head: &str, body: &str) -> String {
+pub(super) fn answer(head: &str, body: &str) -> String {
     format!("HTTP/1.1 {head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 

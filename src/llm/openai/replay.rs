@@ -6,7 +6,7 @@ use super::{Bounds, stream};
 use crate::domain::event::FinishReason;
 use crate::domain::secret::Secret;
 use crate::domain::usage::Usage;
-use crate::llm::wire::endpoint::Endpoint;
+use crate::llm::wire::endpoint::{CHAT, Endpoint};
 use crate::llm::wire::failure::Teller;
 use crate::llm::wire::tether::Patience;
 use crate::ports::{Chunk, Completion, ModelError, ModelRequest};
@@ -50,7 +50,7 @@ fn request() -> ModelRequest {
 }
 
 fn replay_within(body: &[u8], slice: usize, bounds: Bounds) -> Outcome {
-    let endpoint = Endpoint::parse("https://api.example.test/v1").expect("a URL");
+    let endpoint = Endpoint::parse("https://api.example.test/v1", CHAT).expect("a URL");
     let patience = Patience { connect: Duration::from_secs(1), idle: Duration::from_secs(1) };
     let teller = Teller::new(&endpoint, Secret::default(), patience);
     let (mut text, mut thinking, mut usage) = (String::new(), String::new(), Usage::default());

@@ -1,25 +1,14 @@
-//! The body of an answer: a stream of events, or one JSON object from a provider that does not stream. Owns the
-//! telling apart and the end of reading; refuses bodies beyond the bound.
+//! The body of an answer as this dialect reads it. Owns what ends a stream and which event is a failure; the reading
+//! itself is [`body`]'s.
 
 use super::Bounds;
 use super::answer::Answer;
-use crate::llm::sse::Parser;
-use crate::llm::wire::failure::unavailable;
-use crate::llm::wire::tether;
+use crate::llm::sse::Event;
+use crate::llm::wire::body::{self, Listener};
+use crate::llm::wire::failure::Teller;
 use crate::ports::{Completion, ModelError};
 use std::io::Read;
-use std::time::Duration;
 
-/// Read at once, bytes.
-const PIECE_BYTES: usize = 16 * 1024;
-/// What a chunk holds beside its text, bytes.
-const ENVELOPE_BYTES: usize = 256 * 1024;
-/// Silence that is waited through once the finish reason has come; the usage may follow it.
-const LAST_WORDS: Duration = Duration::from_secs(5);
-/// Silence that is waited through after `[DONE]`.
-const DRAIN: Duration = Duration::from_millis(150);
-/// Reads after `[DONE]`.
-const DRAIN_READS: usize = 4;
 /// What ends a stream.
 const DONE: &str = "[DONE]";
 
@@ -29,79 +18,29 @@ pub(super) fn read(
     mut answer: Answer<'_>,
     bounds: Bounds,
 ) -> Result<Completion, ModelError> {
-    let limit = bounds.output_bytes.saturating_add(ENVELOPE_BYTES);
-    let mut piece = vec![0; PIECE_BYTES];
-    let mut parser = Parser::new(limit);
-    let mut begun = false;
-    loop {
-        let count = match body.read(&mut piece) {
-            Ok(count) => count,
-            // Some providers neither say `[DONE]` nor end: nothing that matters is missing.
-            Err(error) if answer.has_ended() && !tether::is_pulled(&error) => 0,
-            Err(error) => return Err(answer.teller().read(&error)),
-        };
-        let mut input = piece.get(..count).unwrap_or_default();
-        if count == 0 {
-            // Some streams forget the empty line after their last event.
-            let done = !answer.has_ended() && feed(&mut parser, b"\n\n", &mut answer)?;
-            return answer.finish(done);
-        }
-        if !begun {
-            input = input.trim_ascii_start();
-            if input.first() == Some(&b'{') {
-                return read_whole(input, body, answer, limit);
-            }
-            begun = !input.is_empty();
-        }
-        if feed(&mut parser, input, &mut answer)? {
-            drain(body, &mut piece);
-            return answer.finish(true);
-        }
-        if answer.has_ended() {
-            tether::hurry(LAST_WORDS);
-        }
-    }
+    let done = body::read(&mut body, &mut answer, bounds.output_bytes)?;
+    answer.finish(done)
 }
 
-/// A body that was read to its end gives its connection back for the next call. The answer stands in any case.
-fn drain(mut body: impl Read, piece: &mut [u8]) {
-    tether::hurry(DRAIN);
-    for _ in 0..DRAIN_READS {
-        if !matches!(body.read(piece), Ok(1..)) {
-            break;
-        }
-    }
-}
-
-/// Whether the stream has said that it is done.
-fn feed(parser: &mut Parser, mut input: &[u8], answer: &mut Answer<'_>) -> Result<bool, ModelError> {
-    while let Some(event) =
-        parser.next_event(&mut input).map_err(|error| ModelError::TooLarge(error.to_string()))?
-    {
+impl Listener for Answer<'_> {
+    fn hear(&mut self, event: &Event) -> Result<bool, ModelError> {
         match event.data.trim() {
             DONE => return Ok(true),
-            "" => {}
-            error if event.name == "error" => return Err(answer.failure(error)),
-            chunk => answer.absorb(chunk)?,
+            error if event.name == "error" => return Err(self.failure(error)),
+            chunk => self.absorb(chunk)?,
         }
+        Ok(false)
     }
-    Ok(false)
-}
 
-fn read_whole(
-    start: &[u8],
-    body: impl Read,
-    mut answer: Answer<'_>,
-    limit: usize,
-) -> Result<Completion, ModelError> {
-    let mut whole = start.to_vec();
-    let room = u64::try_from(limit.saturating_sub(whole.len())).unwrap_or(u64::MAX).saturating_add(1);
-    body.take(room).read_to_end(&mut whole).map_err(|error| answer.teller().read(&error))?;
-    if whole.len() > limit {
-        return Err(ModelError::TooLarge(format!("the model's answer is longer than {limit} bytes")));
+    fn hear_whole(&mut self, json: &str) -> Result<(), ModelError> {
+        self.absorb(json)
     }
-    let text = String::from_utf8(whole)
-        .map_err(|_| unavailable("the model's provider sent bytes that are no text"))?;
-    answer.absorb(&text)?;
-    answer.finish(false)
+
+    fn has_ended(&self) -> bool {
+        Answer::has_ended(self)
+    }
+
+    fn teller(&self) -> &Teller {
+        Answer::teller(self)
+    }
 }

@@ -9,12 +9,23 @@ pub(crate) struct Endpoint {
     uri: Uri,
 }
 
-/// The path of the chat-completions endpoint below the API's base.
-const CHAT: &str = "/chat/completions";
+/// Where a dialect's endpoint lies below the API's base.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The path below the version.
+    pub(crate) path: &'static str,
+    /// Whether a base without a version means its `/v1`; else only a bare host does.
+    pub(crate) versioned: bool,
+}
+
+/// Chat completions.
+pub(crate) const CHAT: Place = Place { path: "/chat/completions", versioned: false };
+/// Messages.
+pub(crate) const MESSAGES: Place = Place { path: "/messages", versioned: true };
 
 impl Endpoint {
     /// Reads a base (`…/v1`) or a full endpoint (`…/chat/completions`). A bare host means its `/v1`.
-    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+    pub(crate) fn parse(text: &str, place: Place) -> Result<Self, &'static str> {
         let uri: Uri = text.trim().parse().map_err(|_| "it is not a URL")?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) {
             return Err("it must begin with http:// or https://");
@@ -26,11 +37,7 @@ impl Endpoint {
         if authority.as_str().contains('@') {
             return Err("user and password belong into api_key, not into the URL");
         }
-        let path = match uri.path().trim_end_matches('/') {
-            "" => format!("/v1{CHAT}"),
-            full if full.ends_with(CHAT) => full.to_owned(),
-            base => format!("{base}{CHAT}"),
-        };
+        let path = place.below(uri.path().trim_end_matches('/'));
         let target = uri.query().map_or(path.clone(), |query| format!("{path}?{query}"));
         let mut parts = uri.into_parts();
         parts.path_and_query = Some(target.parse().map_err(|_| "its path is malformed")?);
@@ -56,6 +63,24 @@ impl Endpoint {
     }
 }
 
+impl Place {
+    fn below(self, base: &str) -> String {
+        let Self { path, versioned } = self;
+        if base.ends_with(path) {
+            return base.to_owned();
+        }
+        let unversioned = if versioned { !ends_with_version(base) } else { base.is_empty() };
+        let version = if unversioned { "/v1" } else { "" };
+        format!("{base}{version}{path}")
+    }
+}
+
+/// `…/v1`, `…/v4`.
+fn ends_with_version(base: &str) -> bool {
+    let last = base.rsplit('/').next().unwrap_or_default();
+    last.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,7 +94,22 @@ mod tests {
             ("https://api.z.ai/api/paas/v4/", "https://api.z.ai/api/paas/v4/chat/completions"),
             ("https://x.test/openai?api-version=1", "https://x.test/openai/chat/completions?api-version=1"),
         ] {
-            assert_eq!(Endpoint::parse(given).map(|e| e.uri.to_string()), Ok(reached.to_owned()), "{given}");
+            let endpoint = Endpoint::parse(given, CHAT).map(|e| e.uri.to_string());
+            assert_eq!(endpoint, Ok(reached.to_owned()), "{given}");
+        }
+    }
+
+    #[test]
+    fn messages_lie_below_a_version() {
+        for (given, reached) in [
+            ("https://api.anthropic.com", "https://api.anthropic.com/v1/messages"),
+            ("https://api.anthropic.com/v1/", "https://api.anthropic.com/v1/messages"),
+            ("https://api.anthropic.com/v1/messages", "https://api.anthropic.com/v1/messages"),
+            ("https://api.z.ai/api/anthropic", "https://api.z.ai/api/anthropic/v1/messages"),
+            ("https://x.test/vertex?beta=true", "https://x.test/vertex/v1/messages?beta=true"),
+        ] {
+            let endpoint = Endpoint::parse(given, MESSAGES).map(|e| e.uri.to_string());
+            assert_eq!(endpoint, Ok(reached.to_owned()), "{given}");
         }
     }
 
@@ -78,13 +118,13 @@ mod tests {
         for bad in
             ["", "api.openai.com/v1", "ftp://x/v1", "http:///v1", "https://u:p@x/v1", "file:///etc/passwd"]
         {
-            assert!(Endpoint::parse(bad).is_err(), "{bad}");
+            assert!(Endpoint::parse(bad, CHAT).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn loopback_is_known_by_name_and_by_number() {
-        let local = |url: &str| Endpoint::parse(url).expect("parses").is_loopback();
+        let local = |url: &str| Endpoint::parse(url, CHAT).expect("parses").is_loopback();
         assert!(local("http://localhost:1/v1") && local("http://[::1]:1/v1") && local("http://127.3.2.1/v1"));
         assert!(!local("http://localhost.example.com/v1") && !local("http://10.0.0.1/v1"));
     }

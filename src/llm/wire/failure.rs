@@ -212,7 +212,8 @@ mod tests {
     }
 
     fn teller() -> Teller {
-        let endpoint = Endpoint::parse("https://api.secret.test/v1").expect("a URL");
+        let endpoint =
+            Endpoint::parse("https://api.secret.test/v1", super::super::endpoint::CHAT).expect("a URL");
         let patience = Patience { connect: Duration::from_secs(10), idle: Duration::from_secs(120) };
         Teller::new(&endpoint, Secret::from("topsecret".to_owned()), patience)
     }

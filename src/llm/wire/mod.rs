@@ -5,6 +5,7 @@
 //! the calling thread is asked whether to go on. TLS runs on top of it and is cut short in the same way.
 
 mod agent;
+pub(super) mod body;
 pub(super) mod endpoint;
 pub(super) mod failure;
 pub(super) mod plea;
@@ -12,5 +13,6 @@ mod redact;
 mod resolver;
 mod socket;
 pub(super) mod tether;
+pub(super) mod upstream;
 
 pub(super) use agent::agent;

@@ -28,7 +28,7 @@ pub(crate) fn is_noted() -> bool {
 mod tests {
     use super::*;
     use crate::domain::secret::Secret;
-    use crate::llm::wire::endpoint::Endpoint;
+    use crate::llm::wire::endpoint::{CHAT, Endpoint};
     use crate::llm::wire::failure::Teller;
     use crate::llm::wire::tether::Patience;
     use serde_json::json;
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn a_limit_is_heard_in_statuses_and_in_error_objects_and_trouble_is_not() {
-        let endpoint = Endpoint::parse("http://127.0.0.1:1/v1").expect("a URL");
+        let endpoint = Endpoint::parse("http://127.0.0.1:1/v1", CHAT).expect("a URL");
         let patience = Patience { connect: Duration::ZERO, idle: Duration::ZERO };
         let teller = Teller::new(&endpoint, Secret::default(), patience);
         for (status, noted) in [(429, true), (500, false), (503, false), (400, false)] {

@@ -1,0 +1,178 @@
+//! One event of a stream as providers send it, read leniently. Owns the names of events and their fields; refuses to
+//! judge them, and passes over what it does not know.
+
+use crate::domain::usage::Usage;
+use serde_json::{Map, Value};
+
+/// What an event says.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// A message begins.
+    Begun(Head),
+    /// A block of it begins.
+    BlockBegun {
+        /// Its place in the message.
+        index: Option<u64>,
+        /// The block so far.
+        block: Map<String, Value>,
+    },
+    /// A block goes on.
+    BlockPiece {
+        /// Which.
+        index: Option<u64>,
+        /// What is new.
+        piece: Piece,
+    },
+    /// The message comes to its end.
+    Ending(Head),
+    /// The message has ended.
+    Ended,
+    /// It failed; the whole event.
+    Failed(Value),
+    /// A ping, the end of a block, or something that a later provider thought of.
+    Other,
+}
+
+/// What is known of a message beside its blocks.
+#[derive(Debug, Default)]
+pub(super) struct Head {
+    /// What it has cost so far.
+    pub(super) tokens: Tokens,
+    /// Why it ends.
+    pub(super) stop_reason: Option<String>,
+    /// The container that the provider's own tools ran in.
+    pub(super) container: Option<String>,
+}
+
+/// What is new of a block.
+#[derive(Debug)]
+pub(super) enum Piece {
+    /// Of a text.
+    Text(String),
+    /// Of the reasoning.
+    Thinking(String),
+    /// The reasoning's seal, whole.
+    Signature(String),
+    /// Of a call's arguments.
+    Input(String),
+    /// A source of a text.
+    Citation(Value),
+}
+
+/// Token counts as the provider tells them; later ones take the place of earlier ones.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tokens {
+    input: Option<u64>,
+    cache_written: Option<u64>,
+    cache_read: Option<u64>,
+    output: Option<u64>,
+}
+
+impl Event {
+    /// Reads the data of an event that bears this name; `None` when it is no JSON object.
+    pub(super) fn read(name: &str, json: &str) -> Option<Self> {
+        let mut value: Value = serde_json::from_str(json).ok()?;
+        let kind = match value.as_object()?.get("type").and_then(Value::as_str) {
+            Some(kind) => kind.to_owned(),
+            None if has_error(&value) => "error".to_owned(),
+            None => name.to_owned(),
+        };
+        let index = value.get("index").and_then(Value::as_u64);
+        Some(match kind.as_str() {
+            "message_start" => Self::Begun(value.get("message").map(Head::read).unwrap_or_default()),
+            "content_block_start" => match value.get_mut("content_block").map(Value::take) {
+                Some(Value::Object(block)) => Self::BlockBegun { index, block },
+                _ => Self::Other,
+            },
+            "content_block_delta" => {
+                let piece = value.get("delta").and_then(Piece::read);
+                piece.map_or(Self::Other, |piece| Self::BlockPiece { index, piece })
+            }
+            "message_delta" => Self::Ending(Head::of_delta(&value)),
+            "message_stop" => Self::Ended,
+            "error" => Self::Failed(value),
+            _ => Self::Other,
+        })
+    }
+
+    /// A whole message as the events that would have told it; `None` when it is no message.
+    pub(super) fn read_whole(json: &str) -> Option<Vec<Self>> {
+        let mut value: Value = serde_json::from_str(json).ok()?;
+        if value.get("type").and_then(Value::as_str) == Some("error") || has_error(&value) {
+            return Some(vec![Self::Failed(value)]);
+        }
+        let head = Head::read(&value);
+        let Value::Array(content) = value.get_mut("content")?.take() else { return None };
+        let mut events = vec![Self::Begun(Head::default())];
+        for (index, block) in (0_u64..).zip(content) {
+            if let Value::Object(block) = block {
+                events.push(Self::BlockBegun { index: Some(index), block });
+            }
+        }
+        events.push(Self::Ending(head));
+        Some(events)
+    }
+}
+
+fn has_error(value: &Value) -> bool {
+    value.get("error").is_some_and(|error| !error.is_null())
+}
+
+impl Head {
+    fn read(message: &Value) -> Self {
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+        Self {
+            tokens: message.get("usage").map(Tokens::read).unwrap_or_default(),
+            stop_reason: text(message.get("stop_reason")).filter(|reason| !reason.is_empty()),
+            container: text(message.pointer("/container/id")),
+        }
+    }
+
+    fn of_delta(event: &Value) -> Self {
+        let head = event.get("delta").map(Self::read).unwrap_or_default();
+        Self { tokens: event.get("usage").map(Tokens::read).unwrap_or_default(), ..head }
+    }
+}
+
+impl Piece {
+    fn read(delta: &Value) -> Option<Self> {
+        let text = |key: &str| delta.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        Some(match delta.get("type").and_then(Value::as_str)? {
+            "text_delta" => Self::Text(text("text")),
+            "thinking_delta" => Self::Thinking(text("thinking")),
+            "signature_delta" => Self::Signature(text("signature")),
+            "input_json_delta" => Self::Input(text("partial_json")),
+            "citations_delta" => Self::Citation(delta.get("citation")?.clone()),
+            _ => return None,
+        })
+    }
+}
+
+impl Tokens {
+    fn read(usage: &Value) -> Self {
+        let count = |key: &str| usage.get(key).and_then(Value::as_u64);
+        Self {
+            input: count("input_tokens"),
+            cache_written: count("cache_creation_input_tokens"),
+            cache_read: count("cache_read_input_tokens"),
+            output: count("output_tokens"),
+        }
+    }
+
+    /// Counts only grow: a 0 after a number is a provider that does not count any more.
+    pub(super) fn replace(&mut self, newer: Self) {
+        let known = |new: Option<u64>, old: Option<u64>| new.filter(|count| *count > 0).or(old);
+        *self = Self {
+            input: known(newer.input, self.input),
+            cache_written: known(newer.cache_written, self.cache_written),
+            cache_read: known(newer.cache_read, self.cache_read),
+            output: known(newer.output, self.output),
+        };
+    }
+
+    /// The same in this server's terms: what was read from a cache, or written to it, is of the prompt.
+    pub(super) fn usage(self) -> Usage {
+        let prompt = [self.input, self.cache_written, self.cache_read].into_iter().flatten();
+        Usage::new(prompt.fold(0, u64::saturating_add), self.output.unwrap_or(0))
+    }
+}

@@ -1,0 +1,81 @@
+//! Messages as Anthropic defined them and some other providers speak them. Owns the way of one call: request, stream,
+//! the going on after a pause, completion; refuses to retry it.
+
+mod answer;
+#[cfg(test)]
+mod answer_tests;
+mod block;
+mod event;
+mod failure;
+#[cfg(test)]
+mod replay;
+mod request;
+#[cfg(test)]
+mod request_tests;
+mod turns;
+
+use super::terms::Terms;
+use super::wire::body;
+use super::wire::endpoint::Endpoint;
+use super::wire::tether;
+use super::wire::upstream::Upstream;
+use crate::domain::secret::Secret;
+use crate::ports::{Completion, Leash, ModelError, ModelRequest, Sink};
+use answer::Answer;
+use ureq::Agent;
+
+/// The dialect's version; there is only this one.
+const VERSION: &str = "2023-06-01";
+/// How often a paused answer is gone on with.
+const PAUSES: usize = 5;
+
+/// A provider that is asked in this dialect.
+#[derive(Debug)]
+pub(super) struct Dialect {
+    upstream: Upstream,
+    terms: Terms,
+}
+
+impl Dialect {
+    /// The provider at this endpoint, asked over the shared client.
+    pub(super) fn new(agent: Agent, endpoint: Endpoint, terms: Terms) -> Self {
+        let mut upstream = Upstream::new(agent, endpoint, terms.key.clone(), terms.patience)
+            .with_header("anthropic-version", Secret::from(VERSION.to_owned()));
+        if !terms.key.reveal().is_empty() {
+            upstream = upstream.with_header("x-api-key", terms.key.clone());
+        }
+        for (name, value) in &terms.extra_headers {
+            upstream = upstream.with_header(name, value.clone());
+        }
+        Self { upstream, terms }
+    }
+
+    /// Asks, and hands on pieces as they arrive. An answer that its provider pauses (`pause_turn`: a tool of its own
+    /// takes long) is one answer still: it is gone on with on the same leash and within the same bounds.
+    pub(super) fn ask(
+        &self,
+        request: &ModelRequest,
+        leash: &Leash,
+        sink: Sink<'_>,
+    ) -> Result<Completion, ModelError> {
+        let first = request::body(request, &self.terms);
+        let mut answer = Answer::new(sink, self.terms.bounds, self.upstream.teller(), request);
+        let mut body = first.to_string();
+        for _ in 0..PAUSES {
+            self.read(&body, leash, &mut answer)?;
+            if !answer.is_paused() {
+                return answer.finish();
+            }
+            body = request::going_on(&first, answer.turn_page(), answer.container()).to_string();
+        }
+        self.read(&body, leash, &mut answer)?;
+        answer.finish()
+    }
+
+    fn read(&self, body: &str, leash: &Leash, answer: &mut Answer<'_>) -> Result<(), ModelError> {
+        let _held = tether::hold(leash, self.terms.patience);
+        let mut read = self.upstream.post(body, leash).map_err(failure::judge)?;
+        let done = body::read(&mut read, answer, self.terms.bounds.output_bytes)?;
+        answer.check_end(done)
+    }
+}

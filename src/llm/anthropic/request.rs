@@ -1,0 +1,108 @@
+//! The request's body. Owns the wire form of everything but the conversation ([`Turns`]); refuses combinations that
+//! providers of this dialect refuse.
+
+use super::turns::{self, Turns};
+use crate::domain::tool::ToolSpec;
+use crate::llm::terms::Terms;
+use crate::ports::ModelRequest;
+use serde_json::{Map, Value, json};
+
+/// Bound of an answer where neither the request nor the configuration has one; the dialect demands one.
+const MAX_TOKENS: u32 = 8192;
+/// Tokens of reasoning, where there is room for them.
+const BUDGET: u32 = 4096;
+/// The fewest that providers take.
+const BUDGET_MIN: u32 = 1024;
+/// What any thinking model can write, where the configuration does not say it.
+const CEILING: u32 = 32_000;
+
+/// What is posted.
+pub(super) fn body(request: &ModelRequest, terms: &Terms) -> Value {
+    let turns = Turns::arrange(&request.messages, &request.model);
+    let mut body = Map::new();
+    let mut put = |key: &str, value: Value| {
+        body.insert(key.to_owned(), value);
+    };
+    put("model", json!(terms.upstream_id));
+    let asked = request.max_tokens.into_iter().chain(terms.max_output_tokens).min().unwrap_or(MAX_TOKENS);
+    let room = Room::of(asked, terms.max_output_tokens);
+    match room.filter(|_| request.thinking && turns.may_think) {
+        Some(Room { max_tokens, budget }) => {
+            put("max_tokens", json!(max_tokens));
+            put("thinking", json!({"type": "enabled", "budget_tokens": budget}));
+        }
+        None => put("max_tokens", json!(asked)),
+    }
+    if !turns.system.is_empty() {
+        put("system", json!(turns.system));
+    }
+    let tools = tools(request, &turns.tools_called);
+    put("messages", json!(turns.messages));
+    if !tools.is_empty() {
+        put("tools", json!(tools));
+        if !request.may_call || request.tools.is_empty() {
+            put("tool_choice", json!({"type": "none"}));
+        }
+    }
+    if let Some(temperature) = request.temperature {
+        put("temperature", json!(temperature.clamp(0.0, 1.0)));
+    }
+    put("stream", json!(true));
+    body.extend(terms.extra_body.clone());
+    if thinks(&body) && !terms.extra_body.contains_key("temperature") {
+        body.shift_remove("temperature");
+    }
+    Value::Object(body)
+}
+
+/// The same request once its provider has paused: it goes on behind what has been said so far.
+pub(super) fn going_on(first: &Value, said: Vec<Value>, container: Option<&str>) -> Value {
+    let mut body = first.clone();
+    if let Some(messages) = body.get_mut("messages").and_then(Value::as_array_mut) {
+        turns::go_on(messages, said);
+    }
+    if let (Some(container), Value::Object(body)) = (container, &mut body) {
+        body.entry("container").or_insert_with(|| json!(container));
+    }
+    body
+}
+
+fn thinks(body: &Map<String, Value>) -> bool {
+    let kind = body.get("thinking").and_then(|thinking| thinking.get("type"));
+    kind.and_then(Value::as_str).is_some_and(|kind| kind != "disabled")
+}
+
+/// The tools on offer. Those that the history names must be listed even when none may be called; of ones that are gone
+/// only the names are known.
+fn tools(request: &ModelRequest, called: &[String]) -> Vec<Value> {
+    if request.tools.is_empty() {
+        let gone = |name: &String| json!({"name": name, "input_schema": {"type": "object"}});
+        return called.iter().map(gone).collect();
+    }
+    if !request.may_call && called.is_empty() {
+        return Vec::new();
+    }
+    request.tools.iter().map(tool).collect()
+}
+
+fn tool(spec: &ToolSpec) -> Value {
+    json!({"name": spec.name, "description": spec.description, "input_schema": spec.parameters})
+}
+
+/// Room to think: the bound of the answer includes the reasoning.
+struct Room {
+    max_tokens: u32,
+    budget: u32,
+}
+
+impl Room {
+    /// `asked` tokens for the answer and the budget beside them, as far as the provider's bound allows; `None` when
+    /// it leaves too little.
+    fn of(asked: u32, max_output_tokens: Option<u32>) -> Option<Self> {
+        let ceiling = max_output_tokens.unwrap_or(CEILING).max(asked);
+        let max_tokens = asked.saturating_add(BUDGET).min(ceiling);
+        // Where it cannot be raised, the reasoning gets half of it.
+        let budget = (max_tokens - asked).max(max_tokens / 2).clamp(BUDGET_MIN, BUDGET);
+        (budget < max_tokens).then_some(Self { max_tokens, budget })
+    }
+}

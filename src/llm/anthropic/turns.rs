@@ -1,0 +1,261 @@
+//! The conversation as this dialect wants it: user and assistant in turns, each call with its result. Owns the
+//! arranging; refuses to send what providers refuse (empty texts, foreign ids, calls without results).
+
+use super::block::arguments;
+use crate::domain::message::{Echo, Message};
+use crate::domain::tool::ToolCall;
+use serde_json::{Value, json};
+use std::collections::{HashMap, HashSet};
+
+/// Said in the user's place when a conversation does not begin with the user.
+const OPENING: &str = "(The conversation begins here.)";
+/// The result of a call that has none.
+const NO_RESULT: &str = r#"{"success":false,"error":"there is no result of this call"}"#;
+/// The longest name of a tool, characters.
+const NAME_CHARS: usize = 128;
+
+/// The conversation, arranged.
+pub(super) struct Turns {
+    /// What stands before it.
+    pub(super) system: Vec<Value>,
+    /// `messages`.
+    pub(super) messages: Vec<Value>,
+    /// The tools that it names.
+    pub(super) tools_called: Vec<String>,
+    /// Whether the model may think now: a turn that has begun without thinking cannot go on with it.
+    pub(super) may_think: bool,
+}
+
+#[derive(Debug)]
+enum Turn {
+    User {
+        /// The calls of the turn before, in their order.
+        owed: Vec<String>,
+        results: HashMap<String, Value>,
+        blocks: Vec<Value>,
+    },
+    Assistant {
+        calls: Vec<String>,
+        blocks: Vec<Value>,
+    },
+}
+
+impl Turns {
+    /// Arranges the messages for the model of this configured id.
+    pub(super) fn arrange(messages: &[Message], model: &str) -> Self {
+        let mut script = Script { model, system: Vec::new(), turns: Vec::new(), ids: WireIds::default() };
+        for message in messages {
+            script.take(message);
+        }
+        if !matches!(script.turns.first(), Some(Turn::User { .. })) {
+            let blocks = vec![text(OPENING)];
+            script.turns.insert(0, Turn::User { owed: Vec::new(), results: HashMap::new(), blocks });
+        }
+        if matches!(script.turns.last(), Some(Turn::Assistant { calls, .. }) if !calls.is_empty()) {
+            script.user();
+        }
+        let may_think = may_think(&script.turns);
+        let mut messages: Vec<Value> = script.turns.into_iter().map(Turn::into_message).collect();
+        trim_last(&mut messages);
+        Self { system: script.system, messages, tools_called: script.ids.tools, may_think }
+    }
+}
+
+/// Goes on with what the model has said so far, as the last message.
+pub(super) fn go_on(messages: &mut Vec<Value>, said: Vec<Value>) {
+    let last = messages.last_mut().filter(|last| last.get("role") == Some(&json!("assistant")));
+    match last.and_then(|last| last.get_mut("content")).and_then(Value::as_array_mut) {
+        Some(content) => content.extend(said),
+        None => messages.push(json!({"role": "assistant", "content": said})),
+    }
+    trim_last(messages);
+}
+
+/// A last message of the assistant must not end in white space.
+fn trim_last(messages: &mut [Value]) {
+    let last = messages.last_mut().filter(|last| last.get("role") == Some(&json!("assistant")));
+    let block = last.and_then(|last| last.pointer_mut("/content")?.as_array_mut()?.last_mut());
+    if let Some(Value::String(text)) = block.and_then(|block| block.get_mut("text")) {
+        text.truncate(text.trim_end().len());
+    }
+}
+
+fn text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+fn is_thinking(block: &Value) -> bool {
+    matches!(block.get("type").and_then(Value::as_str), Some("thinking" | "redacted_thinking"))
+}
+
+fn is_blank_text(block: &Value) -> bool {
+    let is_text = block.get("type").and_then(Value::as_str) == Some("text");
+    is_text && block.get("text").and_then(Value::as_str).is_none_or(|text| text.trim().is_empty())
+}
+
+/// What the assistant says since the user last spoke must begin with its thinking, or go on without.
+fn may_think(turns: &[Turn]) -> bool {
+    let spoke = turns.iter().rposition(|turn| matches!(turn, Turn::User { owed, .. } if owed.is_empty()));
+    let since = turns.get(spoke.unwrap_or(0)..).unwrap_or_default();
+    let said = since.iter().find_map(|turn| match turn {
+        Turn::Assistant { blocks, .. } => Some(blocks),
+        Turn::User { .. } => None,
+    });
+    said.is_none_or(|blocks| blocks.first().is_some_and(is_thinking))
+}
+
+impl Turn {
+    fn into_message(self) -> Value {
+        match self {
+            Self::Assistant { blocks, .. } => json!({"role": "assistant", "content": blocks}),
+            Self::User { owed, mut results, blocks } => {
+                let result = |id: String| results.remove(&id).unwrap_or_else(|| result(&id, NO_RESULT));
+                let content: Vec<Value> = owed.into_iter().map(result).chain(blocks).collect();
+                json!({"role": "user", "content": content})
+            }
+        }
+    }
+}
+
+fn result(id: &str, content: &str) -> Value {
+    let said: Option<Value> = serde_json::from_str(content).ok();
+    let failed = said.and_then(|said| said.get("success").and_then(Value::as_bool)) == Some(false);
+    if failed {
+        return json!({"type": "tool_result", "tool_use_id": id, "content": content, "is_error": true});
+    }
+    json!({"type": "tool_result", "tool_use_id": id, "content": content})
+}
+
+struct Script<'a> {
+    model: &'a str,
+    system: Vec<Value>,
+    turns: Vec<Turn>,
+    ids: WireIds,
+}
+
+impl Script<'_> {
+    fn take(&mut self, message: &Message) {
+        match message {
+            Message::System { content } if content.trim().is_empty() => {}
+            Message::System { content } if self.turns.is_empty() => self.system.push(text(content)),
+            Message::System { content } => self.say(content),
+            Message::User { content, attachments } => self.say(&Message::user_text(content, attachments)),
+            Message::Tool { id_ref, name, content } => self.answer(id_ref, name, content),
+            Message::Assistant { content, tool_calls, echo, .. } => {
+                self.assistant(content, tool_calls, echo.as_ref());
+            }
+        }
+    }
+
+    fn say(&mut self, words: &str) {
+        if words.trim().is_empty() {
+            return;
+        }
+        if let Some(Turn::User { blocks, .. }) = self.user() {
+            blocks.push(text(words));
+        }
+    }
+
+    fn answer(&mut self, id_ref: &str, name: &str, content: &str) {
+        let id = self.ids.latest.get(id_ref).cloned().unwrap_or_default();
+        if let Some(Turn::User { owed, results, .. }) = self.user()
+            && owed.contains(&id)
+            && !results.contains_key(&id)
+        {
+            results.insert(id.clone(), result(&id, content));
+            return;
+        }
+        // Its call is not among what is sent.
+        self.say(&format!("(Result of an earlier call of {name}: {content})"));
+    }
+
+    /// The user's turn, begun if it is not the user's.
+    fn user(&mut self) -> Option<&mut Turn> {
+        let owed = match self.turns.last() {
+            Some(Turn::User { .. }) => None,
+            Some(Turn::Assistant { calls, .. }) => Some(calls.clone()),
+            None => Some(Vec::new()),
+        };
+        if let Some(owed) = owed {
+            self.turns.push(Turn::User { owed, results: HashMap::new(), blocks: Vec::new() });
+        }
+        self.turns.last_mut()
+    }
+
+    fn assistant(&mut self, content: &str, tool_calls: &[ToolCall], echo: Option<&Echo>) {
+        let mut wanted: Vec<&ToolCall> = tool_calls.iter().collect();
+        let (mut said, mut called) = (Vec::new(), Vec::new());
+        let parts = echo.filter(|echo| echo.model == self.model).and_then(|echo| echo.parts.as_array());
+        let plain = [text(content)];
+        for part in parts.map_or(plain.as_slice(), Vec::as_slice) {
+            if part.get("type").and_then(Value::as_str) != Some("tool_use") {
+                said.push(part.clone());
+                continue;
+            }
+            let id = part.get("id").and_then(Value::as_str);
+            let Some(at) = wanted.iter().position(|call| Some(call.id_ref.as_str()) == id) else { continue };
+            let mut part = part.clone();
+            if let Some(id) = part.get_mut("id") {
+                *id = json!(self.ids.begin(wanted.remove(at), &mut called));
+                said.push(part);
+            }
+        }
+        for call in wanted {
+            let id = self.ids.begin(call, &mut called);
+            let (name, input) = (tool_name(&call.name), arguments(&call.arguments));
+            said.push(json!({"type": "tool_use", "id": id, "name": name, "input": input}));
+        }
+        said.retain(|block| !is_blank_text(block));
+        while said.last().is_some_and(is_thinking) {
+            said.pop(); // nothing followed it: providers refuse it as the last block
+        }
+        if said.is_empty() {
+            return;
+        }
+        match self.turns.last_mut() {
+            Some(Turn::Assistant { calls, blocks }) => {
+                calls.append(&mut called);
+                blocks.append(&mut said);
+            }
+            _ => self.turns.push(Turn::Assistant { calls: called, blocks: said }),
+        }
+    }
+}
+
+/// Letters, digits, `_` and `-`; never empty.
+fn word(text: &str, empty: &str) -> String {
+    let fine = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    if text.is_empty() { empty.to_owned() } else { text.chars().take(NAME_CHARS).map(fine).collect() }
+}
+
+fn tool_name(name: &str) -> String {
+    word(name, "unnamed")
+}
+
+/// The ids of calls as the wire bears them: of a narrow alphabet, and each only once.
+#[derive(Debug, Default)]
+struct WireIds {
+    latest: HashMap<String, String>,
+    taken: HashSet<String>,
+    tools: Vec<String>,
+}
+
+impl WireIds {
+    /// The wire's id for a call that is sent now; its result comes under the same.
+    fn begin(&mut self, call: &ToolCall, called: &mut Vec<String>) -> String {
+        let plain = word(&call.id_ref, "call");
+        let mut id = plain.clone();
+        let mut again = 1_usize;
+        while !self.taken.insert(id.clone()) {
+            again = again.saturating_add(1);
+            id = format!("{plain}_{again}");
+        }
+        self.latest.insert(call.id_ref.clone(), id.clone());
+        called.push(id.clone());
+        let name = tool_name(&call.name);
+        if !self.tools.contains(&name) {
+            self.tools.push(name);
+        }
+        id
+    }
+}

@@ -1,0 +1,72 @@
+//! One provider, as it is reached. Owns the headers of a request and the reading of a refusal; refuses to know what
+//! the bodies say.
+
+use super::endpoint::Endpoint;
+use super::failure::{self, Teller};
+use super::tether::Patience;
+use crate::domain::secret::Secret;
+use crate::ports::{Leash, ModelError};
+use std::io::Read;
+use ureq::http::Response;
+use ureq::{Agent, Body};
+
+/// The longest body of a refusal that is read, bytes.
+const REFUSAL_BYTES: u64 = 64 * 1024;
+
+/// Where requests go, and what goes with each of them.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    agent: Agent,
+    endpoint: Endpoint,
+    headers: Vec<(String, Secret)>,
+    teller: Teller,
+}
+
+impl Upstream {
+    /// The provider at this endpoint, asked over the shared client. Of the key it only knows that it must not be told.
+    pub(crate) fn new(agent: Agent, endpoint: Endpoint, key: Secret, patience: Patience) -> Self {
+        let teller = Teller::new(&endpoint, key, patience);
+        let headers =
+            [("content-type", "application/json"), ("accept", "text/event-stream, application/json")];
+        let headers = headers.map(|(name, value)| (name.to_owned(), Secret::from(value.to_owned())));
+        Self { agent, endpoint, headers: headers.into(), teller }
+    }
+
+    /// The same with this header in every request, instead of one of the same name.
+    #[must_use]
+    pub(crate) fn with_header(mut self, name: &str, value: Secret) -> Self {
+        self.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+        self.headers.push((name.to_owned(), value));
+        self
+    }
+
+    /// What to tell of a failure.
+    pub(crate) fn teller(&self) -> &Teller {
+        &self.teller
+    }
+
+    /// Posts a JSON text; returns the body of an answer that began well. The leash must be held
+    /// ([`super::tether::hold`]).
+    pub(crate) fn post(&self, body: &str, leash: &Leash) -> Result<impl Read + use<>, ModelError> {
+        let mut call = self.agent.post(self.endpoint.uri());
+        for (name, value) in &self.headers {
+            call = call.header(name, value.reveal());
+        }
+        let response = call.send(body).map_err(|error| self.teller.wire(error))?;
+        if !response.status().is_success() {
+            return Err(self.refusal(response, leash));
+        }
+        Ok(response.into_body().into_reader())
+    }
+
+    fn refusal(&self, response: Response<Body>, leash: &Leash) -> ModelError {
+        let status = response.status();
+        let wait = failure::retry_after_ms(response.headers(), leash.clock.as_ref());
+        let mut body = Vec::new();
+        match response.into_body().into_reader().take(REFUSAL_BYTES).read_to_end(&mut body) {
+            Err(error) if leash.is_pulled() => self.teller.read(&error),
+            // The status tells enough when its explanation breaks off.
+            _ => self.teller.status(status, wait, &String::from_utf8_lossy(&body)),
+        }
+    }
+}
