@@ -2,6 +2,7 @@
 //! Owns traits and the values that cross them, each with the little that it takes to be one (a flag that can be waited
 //! on, a ticket that resolves); refuses whatever stands behind a trait.
 
+mod accounts;
 mod backup;
 mod batch;
 mod clock;
@@ -14,6 +15,7 @@ mod store;
 mod ticket;
 mod tool;
 
+pub use accounts::{Accounts, DayUsage};
 pub use backup::Backup;
 pub use batch::{BatchPage, Batches, LineOutcome, LineResult, NewBatch, NewLine, ResultPage};
 pub use clock::{Clock, Entropy};

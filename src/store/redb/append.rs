@@ -4,7 +4,6 @@ use super::act::{Act, SMALL};
 use super::transaction::Transaction;
 use crate::domain::event::{Event, Mark, Record};
 use crate::domain::id::JobId;
-use crate::domain::usage::Usage;
 use crate::ports::{Fence, StoreError, Urgency};
 use std::sync::Arc;
 
@@ -27,8 +26,7 @@ impl Act for Append {
         for record in &self.records {
             transaction.tables.append(self.fence.job, &mut held.tail, record, self.urgency)?;
         }
-        if let Some(usage) = spent(&self.records) {
-            Arc::make_mut(&mut held.row).job.usage += usage;
+        if Arc::make_mut(&mut held.row).enter(&self.records) {
             transaction.put_row(&held.row)?;
         }
         transaction.keep(held);
@@ -55,18 +53,6 @@ pub(super) fn refuse_terminal(records: &[Record]) -> Result<(), StoreError> {
         return Err(StoreError::Corrupt("a terminal event among a job's records".to_owned()));
     }
     Ok(())
-}
-
-/// What the calls to the model cost that these records say have ended; `None` when none has.
-fn spent(records: &[Record]) -> Option<Usage> {
-    let costs = records.iter().filter_map(|record| match record {
-        Record::Mark(Mark::ModelFinished { usage, .. }) => Some(*usage),
-        _ => None,
-    });
-    costs.reduce(|mut sum, usage| {
-        sum += usage;
-        sum
-    })
 }
 
 /// Roughly a record's size.
