@@ -244,6 +244,7 @@ fn room(
         store: Arc::clone(&ports.store),
         batches: Arc::<RedbStore>::clone(store),
         schedules: Arc::<RedbStore>::clone(store),
+        accounts: Arc::<RedbStore>::clone(store),
         backup: Arc::<RedbStore>::clone(store),
         clock: Arc::clone(&ports.clock),
         entropy: Arc::clone(&ports.entropy),

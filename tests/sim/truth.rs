@@ -2,11 +2,13 @@
 //! a worker catches panics.
 
 use crate::books::Books;
+use crate::kit::{ANN, BOB};
 use nanoclaw::domain::event::{Event, FailureCode, Numbered, Phase};
 use nanoclaw::domain::id::{BatchId, JobId, UserId};
 use nanoclaw::domain::job::{Job, JobSpec, JobStatus};
 use nanoclaw::domain::tool::ToolCall;
-use nanoclaw::ports::{Lease, NewJob, StopFlag, Store};
+use nanoclaw::domain::usage::Usage;
+use nanoclaw::ports::{Accounts, JobQuery, Lease, NewJob, StopFlag, Store};
 use nanoclaw::store::RedbStore;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -383,6 +385,21 @@ impl Truth {
             }
         }
         self.check_batches_ended(store);
+        self.check_accounts(store);
+    }
+
+    /// The accounts hold what all jobs have spent, now that all have ended.
+    fn check_accounts(&mut self, store: &RedbStore) {
+        for user in [ANN, BOB] {
+            let query = JobQuery { user, status: None, before: None, limit: 100_000 };
+            let (Ok(page), Ok(days)) = (store.jobs(&query), store.usage(user, 0, u32::MAX)) else { continue };
+            let (mut spent, mut booked) = (Usage::default(), Usage::default());
+            page.jobs.iter().for_each(|job| spent += job.usage);
+            days.iter().for_each(|day| booked += day.usage);
+            if page.jobs.iter().all(|job| job.status.is_terminal()) && spent != booked {
+                self.blame(format!("{user:?} has spent {spent:?} and booked {booked:?}"));
+            }
+        }
     }
 }
 

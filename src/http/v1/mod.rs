@@ -19,6 +19,7 @@ pub(crate) mod schedules;
 pub(crate) mod show;
 pub(crate) mod spec;
 pub(crate) mod submit;
+pub(crate) mod usage;
 mod wait;
 mod webhook_url;
 pub(crate) mod webhooks;
