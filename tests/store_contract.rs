@@ -46,6 +46,9 @@ mod race;
 #[path = "store_contract/recovery.rs"]
 mod recovery;
 #[cfg(test)]
+#[path = "store_contract/results.rs"]
+mod results;
+#[cfg(test)]
 #[path = "store_contract/retention.rs"]
 mod retention;
 #[cfg(test)]

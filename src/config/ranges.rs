@@ -53,6 +53,7 @@ pub(crate) const LIMITS: &[Range] = &[
     ("tool_calls", 1, 1_024),
     ("tool_arguments_bytes", KIB, 64 * MIB),
     ("tool_result_chars", 256, 10_000_000),
+    ("tool_result_bytes", 1_024, 268_435_456),
     ("tool_timeout_s", 1, 3_600),
     ("model_failures", 1, 100),
     ("model_idle_timeout_s", 1, 3_600),

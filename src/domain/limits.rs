@@ -70,6 +70,8 @@ pub struct Limits {
     pub tool_arguments_bytes: usize,
     /// A tool's result as the model sees it, characters.
     pub tool_result_chars: usize,
+    /// The same result as it is kept for the model to page through, bytes.
+    pub tool_result_bytes: usize,
     /// Longest run of one tool call, seconds; the time that a command asks for comes on top.
     pub tool_timeout_s: u64,
     /// Failed calls to a model in a row before the job fails.
@@ -127,6 +129,7 @@ impl Default for Limits {
             tool_calls: 64,
             tool_arguments_bytes: 2 * 1024 * 1024,
             tool_result_chars: 16_000,
+            tool_result_bytes: 4 * 1024 * 1024,
             tool_timeout_s: 60,
             model_failures: 4,
             model_idle_timeout_s: 120,

@@ -6,6 +6,7 @@ pub mod attachment;
 pub mod batch;
 pub mod batch_object;
 pub mod event;
+pub mod handle;
 pub mod id;
 pub mod idempotency;
 pub mod job;

@@ -39,6 +39,8 @@ pub struct Aliases {
 pub struct ToolTraits {
     /// Running it twice is the same as running it once: it is rerun when a crash cut it off (P3).
     pub idempotent: bool,
+    /// It reads what was cut of other tools' results: it goes along with them, whether the job names it or not.
+    pub reads_results: bool,
 }
 
 /// Which tools a job offers to its model.
@@ -52,6 +54,14 @@ pub enum ToolChoice {
 }
 
 impl ToolChoice {
+    /// Whether any tool at all is offered.
+    pub fn offers_any(&self) -> bool {
+        match self {
+            Self::All(all) => *all,
+            Self::Named(names) => !names.is_empty(),
+        }
+    }
+
     /// Whether the tool of this name is offered, and so may be executed.
     pub fn allows(&self, name: &str) -> bool {
         match self {

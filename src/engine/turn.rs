@@ -205,7 +205,7 @@ impl Turn {
                 self.failures = self.failures.saturating_add(1);
                 self.failure = Some((*code, message.clone(), *retryable));
             }
-            Mark::ModelSwitched { .. } | Mark::Spent { .. } | Mark::Deferred => {}
+            Mark::ModelSwitched { .. } | Mark::Spent { .. } | Mark::Deferred | Mark::ToolWhole { .. } => {}
             Mark::ToolStarted { id_ref } => {
                 if let Some(state) = self.waiting_call(id_ref) {
                     state.started = true;

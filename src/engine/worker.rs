@@ -160,12 +160,7 @@ impl Worker {
             })
         }));
         let told = told.ok().flatten();
-        let bare = Ending {
-            event: event(),
-            output_text: String::new(),
-            messages: Vec::new(),
-            summary: None,
-        };
+        let bare = Ending { event: event(), output_text: String::new(), messages: Vec::new(), summary: None };
         match told.as_ref().map(finish) {
             None | Some(Err(StoreError::Corrupt(_))) => finish(&bare),
             Some(outcome) => outcome,

@@ -3,7 +3,9 @@
 use crate::domain::address::AddressPolicy;
 use crate::domain::id::{IdMint, JobId};
 use crate::domain::limits::Limits;
-use crate::ports::{Accounts, Backup, Batches, Clock, Entropy, Model, Outbox, Probe, Schedules, Store, Toolbox};
+use crate::ports::{
+    Accounts, Backup, Batches, Clock, Entropy, Model, Outbox, Probe, Schedules, Store, Toolbox,
+};
 use std::sync::Arc;
 
 /// Everything that a request may need.

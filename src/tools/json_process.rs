@@ -31,7 +31,7 @@ impl Tool for JsonProcess {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: true }
+        ToolTraits { idempotent: true, reads_results: false }
     }
 
     fn call(&self, arguments: &Map<String, Value>, _: &ToolContext) -> Result<Value, ToolError> {

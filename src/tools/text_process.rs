@@ -34,7 +34,7 @@ impl Tool for TextProcess {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: true }
+        ToolTraits { idempotent: true, reads_results: false }
     }
 
     fn call(&self, arguments: &Map<String, Value>, _: &ToolContext) -> Result<Value, ToolError> {

@@ -115,7 +115,10 @@ fn a_job_that_is_tried_again_books_the_difference_on_the_day_of_each_end() {
     rig.store.retry(ANN, id(1)).wait().unwrap();
     let rig = rig.crash();
     let lease = rig.claim();
-    rig.store.finish(lease.fence(), vec![demo(10), cost(Some("b"), Usage::new(5, 5))], failed()).wait().unwrap();
+    rig.store
+        .finish(lease.fence(), vec![demo(10), cost(Some("b"), Usage::new(5, 5))], failed())
+        .wait()
+        .unwrap();
     rig.store.retry(ANN, id(1)).wait().unwrap();
     let lease = rig.claim();
     rig.store.finish(lease.fence(), vec![demo(100)], done(id(1), "x")).wait().unwrap();
@@ -205,7 +208,8 @@ fn edit(rig: &Rig, number: u128, change: impl FnOnce(&mut serde_json::Value)) {
     let writing = database.begin_write().unwrap();
     {
         let mut jobs = writing.open_table(table).unwrap();
-        let bytes = redb::ReadableTable::get(&jobs, &id(number).to_bytes()).unwrap().unwrap().value().to_vec();
+        let bytes =
+            redb::ReadableTable::get(&jobs, &id(number).to_bytes()).unwrap().unwrap().value().to_vec();
         let mut row = serde_json::from_slice(&bytes[1..]).unwrap();
         change(&mut row);
         let bytes = [&[1], serde_json::to_vec(&row).unwrap().as_slice()].concat();

@@ -14,7 +14,10 @@ fn deferred() -> Rig {
     let lease = rig.claim();
     rig.store.append(lease.fence(), vec![cost(None, Usage::new(9, 1))], Urgency::Now).wait().unwrap();
     rig.store.defer(lease.fence(), "waits for its turn".to_owned(), 5_000).wait().unwrap();
-    assert_eq!(rig.store.defer(lease.fence(), String::new(), 1).wait(), Err(StoreError::Fenced { job: id(1) }));
+    assert_eq!(
+        rig.store.defer(lease.fence(), String::new(), 1).wait(),
+        Err(StoreError::Fenced { job: id(1) })
+    );
     rig
 }
 

@@ -12,9 +12,9 @@ use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
 use crate::domain::usage::{Ledger, Usage};
 use crate::http::room::Room;
 use crate::ports::{
-    Accounts, Backup, BatchPage, Batches, Clock, Completion, Entropy, Journal, Leash, Model, ModelError, ModelInfo,
-    DayUsage, ModelRequest, NewBatch, NewLine, News, Once, Probe, ResultPage, Sink, StopFlag, Store, StoreError,
-    Ticket, ToolContext, Toolbox,
+    Accounts, Backup, BatchPage, Batches, Clock, Completion, DayUsage, Entropy, Journal, Leash, Model,
+    ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, News, Once, Probe, ResultPage, Sink, StopFlag,
+    Store, StoreError, Ticket, ToolContext, Toolbox,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -36,7 +36,8 @@ async fn p8_bad_days_are_named_and_nothing_but_reading_is_possible() {
         let answer = Server::new().get(&format!("/v1/usage?{query}")).await;
         assert_eq!(answer.status, 400, "{query}");
         assert_eq!(answer.json()["error"]["param"], param, "{query}");
-    }    for method in ["POST", "DELETE", "PUT"] {
+    }
+    for method in ["POST", "DELETE", "PUT"] {
         let answer = Server::new().ask(&format!("{method} /v1/usage"), &[], "").await;
         assert_eq!((answer.status, answer.header("allow")), (405, Some("GET, HEAD, OPTIONS")), "{method}");
     }

@@ -47,7 +47,8 @@ impl Transaction<'_> {
     fn book_model(&mut self, row: &Row, model: &str, usage: Usage) -> Result<(), StoreError> {
         let day = u32::try_from(self.now_ms / DAY_MS).unwrap_or(u32::MAX);
         let key = UsageKey { user: row.job.user, day, model: Sha256::digest(model).into() }.encode();
-        let mut booked: Booked = readable(self.tables.usage.get(&key)?.map(|bytes| value::decode(bytes.value())))?;
+        let mut booked: Booked =
+            readable(self.tables.usage.get(&key)?.map(|bytes| value::decode(bytes.value())))?;
         model.clone_into(&mut booked.model);
         booked.usage += usage;
         booked.jobs = booked.jobs.saturating_add(u64::from(row.booked.of(model).is_none()));
@@ -105,7 +106,8 @@ impl Accounts for RedbStore {
     fn conversation_usage(&self, user: UserId, conversation: &ConversationId) -> Result<Ledger, StoreError> {
         let key = TurnKey { user, conversation, accept: 0 }.encode();
         self.shared.handle.read(|reading| {
-            let cost = reading.open_table(CONVERSATION_USAGE)?.get(&key)?.map(|bytes| value::decode(bytes.value()));
+            let cost =
+                reading.open_table(CONVERSATION_USAGE)?.get(&key)?.map(|bytes| value::decode(bytes.value()));
             Ok(cost.transpose()?.unwrap_or_default())
         })
     }

@@ -61,7 +61,7 @@ pub(super) fn record_bytes(record: &Record) -> usize {
         Record::Event(Event::Delta { text, .. }) => text.len(),
         Record::Event(Event::ToolCall { call, .. }) => call.arguments.len(),
         Record::Event(Event::ToolResult { content, .. })
-        | Record::Mark(Mark::ToolFinished { content, .. }) => content.len(),
+        | Record::Mark(Mark::ToolFinished { content, .. } | Mark::ToolWhole { content, .. }) => content.len(),
         _ => 0,
     };
     text.saturating_add(SMALL / 2)

@@ -43,6 +43,7 @@ mod read;
 mod recover;
 mod release;
 mod restore;
+mod results;
 mod retention;
 mod retry;
 mod row;
