@@ -384,3 +384,15 @@ fn what_is_no_http_is_refused_in_json_as_well() {
     let twice = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\nGARBAGE\r\n\r\n";
     assert_eq!(raw(&server, twice).0, 200, "a good request before garbage is answered");
 }
+
+#[test]
+fn a_file_that_comes_with_a_message_is_a_block_of_it_for_the_model() {
+    let upstream = Upstream::start(|_, _| Answer::text("read"));
+    let server = Server::start_against(&upstream, "");
+    let file = json!({"name": "notes.md", "extension": "md", "content": "```\nx\n```"});
+    let id = server.submit(&json!({"input": [{"role": "user", "content": "look", "attachments": [file]}]}));
+    assert_eq!(server.wait(&id)["status"], "succeeded");
+    let sent = upstream.requests()[0]["messages"].as_array().expect("messages").last().cloned();
+    let block = "look\n\nAttached file `notes.md`:\n````md\n```\nx\n```\n````";
+    assert_eq!(sent, Some(json!({"role": "user", "content": block})));
+}

@@ -32,6 +32,7 @@ pub(crate) const LIMITS: &[Range] = &[
     ("wait_s", 1, 3_600),
     ("input_bytes", KIB, GIB),
     ("input_messages", 1, 100_000),
+    ("input_attachments", 0, 10_000),
     ("metadata_pairs", 0, 1_000),
     ("metadata_key_chars", 1, 1_024),
     ("metadata_value_chars", 1, 64 * KIB),

@@ -28,6 +28,8 @@ pub struct Limits {
     pub input_bytes: usize,
     /// Messages in a job's `input`.
     pub input_messages: usize,
+    /// Files that come with one message of an `input`.
+    pub input_attachments: usize,
     /// A job's pairs of metadata.
     pub metadata_pairs: usize,
     /// A metadata key, characters.
@@ -108,6 +110,7 @@ impl Default for Limits {
             wait_s: 600,
             input_bytes: 4 * 1024 * 1024,
             input_messages: 1_000,
+            input_attachments: 20,
             metadata_pairs: 16,
             metadata_key_chars: 64,
             metadata_value_chars: 512,

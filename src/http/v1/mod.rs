@@ -1,6 +1,7 @@
 //! `/v1`, one file per act on jobs, a folder for batches, a file for webhooks (DESIGN §3). Owns the shapes of its objects;
 //! refuses anything about connections.
 
+mod attachments;
 pub(crate) mod backup;
 pub(crate) mod batch;
 pub(crate) mod cancel;
