@@ -35,7 +35,8 @@ fn page(handle: &str, offset: u64) -> Answer {
 
 #[test]
 fn a_model_reads_all_of_a_result_that_was_cut_and_a_later_job_does_too() {
-    let long: String = (0..4_000).map(|n| format!("line {n} \"é\"\n")).collect();
+    let lines: Vec<String> = (0..4_000).map(|n| format!("line {n} \"é\"\n")).collect();
+    let long = lines.concat();
     let (whole, gathered) = (long.to_uppercase(), Arc::new(Mutex::new(String::new())));
     let (asked, seen) = (long.clone(), Arc::clone(&gathered));
     let handle = Arc::new(Mutex::new(String::new()));
@@ -43,10 +44,10 @@ fn a_model_reads_all_of_a_result_that_was_cut_and_a_later_job_does_too() {
     let upstream = Upstream::start(move |request, _| {
         let Some(result) = newest(request) else {
             let again = request["messages"].to_string().contains("again");
-            return match again {
-                true => page(&known.lock().expect("no panic"), 10),
-                false => Answer::calls(&[("text_process", json!({"text": asked, "operation": "upper"}))]),
-            };
+            if again {
+                return page(&known.lock().expect("no panic"), 10);
+            }
+            return Answer::calls(&[("text_process", json!({"text": asked, "operation": "upper"}))]);
         };
         let mut seen = seen.lock().expect("no panic");
         if let Some(cut) = result["data"]["result"].as_str() {

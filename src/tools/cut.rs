@@ -41,13 +41,12 @@ pub(super) fn shortened(result: Value, room: &Room) -> (Value, Option<String>) {
     if fits(&result, room.chars) {
         return (result, None);
     }
-    let (result, cap) = match longest_fit(&result, room) {
-        Some(cap) => (result, cap),
-        None => {
-            let flat = flattened(result);
-            let cap = longest_fit(&flat, room).unwrap_or(CAP_MIN_CHARS);
-            (flat, cap)
-        }
+    let (result, cap) = if let Some(cap) = longest_fit(&result, room) {
+        (result, cap)
+    } else {
+        let flat = flattened(result);
+        let cap = longest_fit(&flat, room).unwrap_or(CAP_MIN_CHARS);
+        (flat, cap)
     };
     let mut cutter = Cutter::new(cap, room);
     let short = cutter.value(&result);
@@ -180,7 +179,8 @@ mod tests {
 
     #[test]
     fn the_marker_leads_to_what_was_cut() {
-        let text: String = (0..20_000).map(|n| format!("line {n} é\n")).collect();
+        let lines: Vec<String> = (0..20_000).map(|n| format!("line {n} é\n")).collect();
+        let text = lines.concat();
         let (short, whole) =
             shortened(json!({"data": {"output": text, "status": "ok"}}), &room(16_000, 1 << 20));
         assert!(fits(&short, 16_000) && !fits(&short, 15_000), "no more is cut than must be");

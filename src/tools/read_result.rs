@@ -81,13 +81,13 @@ impl Tool for ReadResult {
             return Err(ToolError::Invalid(format!("The result has {total} characters: offset must be less")));
         }
         let room = self.result_chars.saturating_sub(FRAME_CHARS.min(self.result_chars / 2));
-        let content = page(&whole, offset, limit.min(self.page_chars()), room);
-        let next = offset.saturating_add(content.chars().count());
+        let text = page(&whole, offset, limit.min(self.page_chars()), room);
+        let next = offset.saturating_add(text.chars().count());
         Ok(json!({
             "offset": offset,
             "total_chars": total,
             "next_offset": (next < total).then_some(next),
-            "content": content,
+            "content": text,
         }))
     }
 }

@@ -91,6 +91,7 @@ impl Model for SimModel {
                 Err(ModelError::TooLarge("too much".to_owned()))
             }
             4 | 5 => self.hang(leash),
+            7 => Err(ModelError::Busy { message: "full".to_owned(), retry_after_ms: 3_000 }),
             // A bug; without the hook's noise.
             6 => std::panic::resume_unwind(Box::new("a bug in the model's wire")),
             _ => {

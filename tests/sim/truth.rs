@@ -48,6 +48,7 @@ pub(crate) struct Counts {
     pub(crate) cancelled: u64,
     pub(crate) nested: u64,
     pub(crate) postponed: u64,
+    pub(crate) deferred: u64,
     pub(crate) retried: u64,
     pub(crate) repeated_keys: u64,
     pub(crate) batches: u64,
@@ -68,6 +69,7 @@ impl Counts {
         self.cancelled += other.cancelled;
         self.nested += other.nested;
         self.postponed += other.postponed;
+        self.deferred += other.deferred;
         self.retried += other.retried;
         self.repeated_keys += other.repeated_keys;
         self.batches += other.batches;
@@ -172,6 +174,14 @@ impl Truth {
     /// It may not run again before this time.
     pub(crate) fn postponed(&mut self, job: JobId, until_ms: u64) {
         self.counts.postponed += 1;
+        if let Some(known) = self.jobs.get_mut(&job) {
+            known.not_before_ms = Some(until_ms);
+        }
+    }
+
+    /// It waits for its turn, and may not run again before this time.
+    pub(crate) fn deferred(&mut self, job: JobId, until_ms: u64) {
+        self.counts.deferred += 1;
         if let Some(known) = self.jobs.get_mut(&job) {
             known.not_before_ms = Some(until_ms);
         }

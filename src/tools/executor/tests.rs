@@ -311,9 +311,9 @@ fn the_same_call_twice_in_a_batch_runs_once() {
 
 #[test]
 fn what_is_cut_is_kept_once_where_the_job_can_read_it() {
-    let long = || any("long", true, |_| Ok(json!("x".repeat(50_000))));
-    let look = || any("look", true, |_| Ok(json!("y".repeat(50_000))));
-    let executor = Executor::new(vec![long(), look()], bounds()).expect("valid tools");
+    let wordy = || any("long", true, |_| Ok(json!("x".repeat(50_000))));
+    let reader = || any("look", true, |_| Ok(json!("y".repeat(50_000))));
+    let executor = Executor::new(vec![wordy(), reader()], bounds()).expect("valid tools");
     let calls = [call("a", "long", "{}"), call("b", "long", "{}"), call("c", "look", "{}")];
     let log = run(&executor, &calls);
     let wholes = log.wholes.lock().expect("unpoisoned").clone();
@@ -328,7 +328,7 @@ fn what_is_cut_is_kept_once_where_the_job_can_read_it() {
         );
     }
     assert!(log.result("c")["data"].to_string().contains("characters cut]"), "it has no way to itself");
-    let alone = run(&Executor::new(vec![long()], bounds()).expect("valid tools"), &calls[..1]);
+    let alone = run(&Executor::new(vec![wordy()], bounds()).expect("valid tools"), &calls[..1]);
     assert!(alone.wholes.lock().expect("unpoisoned").is_empty(), "nobody could read it");
 }
 
