@@ -404,8 +404,12 @@ impl Truth {
             let query = JobQuery { user, status: None, before: None, limit: 100_000 };
             let (Ok(page), Ok(days)) = (store.jobs(&query), store.usage(user, 0, u32::MAX)) else { continue };
             let (mut spent, mut booked) = (Usage::default(), Usage::default());
-            page.jobs.iter().for_each(|job| spent += job.usage);
-            days.iter().for_each(|day| booked += day.usage);
+            for job in &page.jobs {
+                spent += job.usage;
+            }
+            for day in days {
+                booked += day.usage;
+            }
             if page.jobs.iter().all(|job| job.status.is_terminal()) && spent != booked {
                 self.blame(format!("{user:?} has spent {spent:?} and booked {booked:?}"));
             }
