@@ -39,8 +39,6 @@ pub struct Aliases {
 pub struct ToolTraits {
     /// Running it twice is the same as running it once: it is rerun when a crash cut it off (P3).
     pub idempotent: bool,
-    /// It reads what was cut of other tools' results: it goes along with them, whether the job names it or not.
-    pub reads_results: bool,
 }
 
 /// Which tools a job offers to its model.

@@ -55,6 +55,11 @@ pub trait Tool: Send + Sync {
     fn aliases(&self) -> Aliases {
         Aliases::default()
     }
+    /// Whether it reads what was cut of other tools' results: it then goes along with them, whether the job names it or
+    /// not.
+    fn reads_results(&self) -> bool {
+        false
+    }
     /// How long a call with these arguments may run of its own right, on top of `limits.tool_timeout_s`. The tool sees
     /// to it that it takes no longer.
     fn own_time(&self, _arguments: &Map<String, Value>) -> Duration {

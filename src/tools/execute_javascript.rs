@@ -29,7 +29,7 @@ impl Tool for ExecuteJavascript {
 
     fn traits(&self) -> ToolTraits {
         // A program cannot touch anything but a private directory that is gone afterwards.
-        ToolTraits { idempotent: true, reads_results: false }
+        ToolTraits { idempotent: true }
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {

@@ -30,7 +30,7 @@ impl Tool for ExecutePython {
     fn traits(&self) -> ToolTraits {
         // A program cannot touch anything but a private directory that is gone afterwards. Jobs with a project directory
         // (`ToolContext::workdir`) will end that: who first sets one has to answer for this line (P3).
-        ToolTraits { idempotent: true, reads_results: false }
+        ToolTraits { idempotent: true }
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {

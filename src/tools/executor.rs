@@ -62,6 +62,8 @@ pub(super) struct Registered {
     pub(super) traits: ToolTraits,
     /// Its other names.
     pub(super) aliases: Aliases,
+    /// It reads what was cut of other tools' results.
+    reads_results: bool,
     /// What its arguments must look like.
     pub(super) schema: Schema,
 }
@@ -74,7 +76,7 @@ impl Registered {
 
     /// Whether the job may use it, by whichever of its names the job lists it.
     pub(super) fn is_allowed(&self, choice: &ToolChoice) -> bool {
-        let goes_along = self.traits.reads_results && choice.offers_any();
+        let goes_along = self.reads_results && choice.offers_any();
         goes_along || self.names().any(|name| choice.allows(name))
     }
 }
@@ -99,8 +101,8 @@ impl Executor {
             let (spec, traits) = (tool.spec(), tool.traits());
             let bad = |reason| Error::BadSchema { tool: spec.name, reason };
             let schema = Schema::compile(&spec.parameters).map_err(bad)?;
-            let aliases = tool.aliases();
-            Ok(Registered { tool, spec, traits, aliases, schema })
+            let (aliases, reads_results) = (tool.aliases(), tool.reads_results());
+            Ok(Registered { tool, spec, traits, aliases, reads_results, schema })
         };
         let mut tools = tools.into_iter().map(register).collect::<Result<Vec<_>, _>>()?;
         tools.sort_by_key(|tool| tool.spec.name);
@@ -133,8 +135,8 @@ impl Executor {
 
     /// The room of a call's result. What reads results has none of its own to be read.
     fn room(&self, task: &Task<'_>, context: &ToolContext) -> Room {
-        let mut readers = self.tools.iter().filter(|tool| tool.traits.reads_results);
-        let reader = readers.find(|_| !task.tool.traits.reads_results && context.allowed.offers_any());
+        let mut readers = self.tools.iter().filter(|tool| tool.reads_results);
+        let reader = readers.find(|_| !task.tool.reads_results && context.allowed.offers_any());
         let handle = || ResultHandle::of(context.job, &task.call.id_ref);
         Room {
             reader: reader.map(|tool| Reader { tool: tool.spec.name, handle: handle() }),

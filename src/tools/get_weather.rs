@@ -48,7 +48,7 @@ impl Tool for GetWeather {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: true, reads_results: false }
+        ToolTraits { idempotent: true }
     }
 
     fn call(&self, arguments: &Map<String, Value>, _: &ToolContext) -> Result<Value, ToolError> {

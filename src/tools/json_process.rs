@@ -31,7 +31,7 @@ impl Tool for JsonProcess {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: true, reads_results: false }
+        ToolTraits { idempotent: true }
     }
 
     fn call(&self, arguments: &Map<String, Value>, _: &ToolContext) -> Result<Value, ToolError> {

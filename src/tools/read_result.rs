@@ -69,7 +69,11 @@ impl Tool for ReadResult {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: true, reads_results: true }
+        ToolTraits { idempotent: true }
+    }
+
+    fn reads_results(&self) -> bool {
+        true
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {

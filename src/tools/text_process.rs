@@ -34,7 +34,7 @@ impl Tool for TextProcess {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: true, reads_results: false }
+        ToolTraits { idempotent: true }
     }
 
     fn call(&self, arguments: &Map<String, Value>, _: &ToolContext) -> Result<Value, ToolError> {

@@ -73,7 +73,7 @@ impl Tool for Bash {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: false, reads_results: false }
+        ToolTraits { idempotent: false }
     }
 
     fn aliases(&self) -> Aliases {

@@ -52,7 +52,7 @@ impl Tool for Calculator {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: true, reads_results: false }
+        ToolTraits { idempotent: true }
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {

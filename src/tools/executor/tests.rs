@@ -127,7 +127,10 @@ impl Tool for Any {
         }
     }
     fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: self.idempotent, reads_results: self.name == "look" }
+        ToolTraits { idempotent: self.idempotent }
+    }
+    fn reads_results(&self) -> bool {
+        self.name == "look"
     }
     fn aliases(&self) -> Aliases {
         self.aliases
