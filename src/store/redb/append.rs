@@ -26,7 +26,9 @@ impl Act for Append {
         for record in &self.records {
             transaction.tables.append(self.fence.job, &mut held.tail, record, self.urgency)?;
         }
-        if Arc::make_mut(&mut held.row).enter(&self.records) {
+        // The row is copied only when it changes: most records are deltas.
+        if let Some(spent) = held.row.spent(&self.records) {
+            Arc::make_mut(&mut held.row).enter(&spent);
             transaction.put_row(&held.row)?;
         }
         transaction.keep(held);

@@ -36,7 +36,9 @@ impl Act for Finish {
         }
         let mut row = Arc::unwrap_or_clone(held.row);
         row.job.crashes = 0;
-        row.enter(&self.records);
+        if let Some(spent) = row.spent(&self.records) {
+            row.enter(&spent);
+        }
         transaction.write_turn(&row, &held.spec, &self.ending)?;
         transaction.end(&mut row, &mut held.tail, &self.ending)?;
         transaction.drop_lease(self.fence.job);

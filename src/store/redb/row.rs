@@ -77,21 +77,22 @@ impl Row {
         &mut self.ledger
     }
 
-    /// Takes in what these records say was spent; whether they say so at all.
-    pub(super) fn enter(&mut self, records: &[Record]) -> bool {
+    /// What these records say was spent; `None`: nothing.
+    pub(super) fn spent(&self, records: &[Record]) -> Option<Ledger> {
         let mut spent = Ledger::default();
         for record in records {
             spent.enter(record, &self.job.model);
         }
-        if spent.is_empty() {
-            return false;
-        }
+        (!spent.is_empty()).then_some(spent)
+    }
+
+    /// Takes in what was spent.
+    pub(super) fn enter(&mut self, spent: &Ledger) {
         let ledger = self.ledger();
         for (model, usage) in spent.entries() {
             ledger.add(model, usage);
         }
         self.job.usage = self.ledger.total();
-        true
     }
 
     /// Follows the state machine; an impossible step is a fault of the store and abandons the transaction (P4).
