@@ -384,3 +384,37 @@ fn what_is_no_http_is_refused_in_json_as_well() {
     let twice = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\nGARBAGE\r\n\r\n";
     assert_eq!(raw(&server, twice).0, 200, "a good request before garbage is answered");
 }
+
+#[test]
+fn a_file_that_comes_with_a_message_is_a_block_of_it_for_the_model() {
+    let upstream = Upstream::start(|_, _| Answer::text("read"));
+    let server = Server::start_against(&upstream, "");
+    let file = json!({"name": "notes.md", "extension": "md", "content": "```\nx\n```"});
+    let id = server.submit(&json!({"input": [{"role": "user", "content": "look", "attachments": [file]}]}));
+    assert_eq!(server.wait(&id)["status"], "succeeded");
+    let sent = upstream.requests()[0]["messages"].as_array().expect("messages").last().cloned();
+    let block = "look\n\nAttached file `notes.md`:\n````md\n```\nx\n```\n````";
+    assert_eq!(sent, Some(json!({"role": "user", "content": block})));
+}
+
+#[test]
+fn what_jobs_have_spent_is_told_by_day_and_model_and_stays_when_they_are_deleted() {
+    let upstream = Upstream::start(|_, _| Answer::text("fine"));
+    let server = Server::start_against(&upstream, "");
+    assert_eq!(server.get("/v1/usage").json()["data"], json!([]));
+    let ids: Vec<String> = (0..3).map(|_| server.submit(&json!({"input": "x"}))).collect();
+    for id in &ids {
+        assert_eq!(server.wait(id)["usage"]["total_tokens"], 15);
+    }
+    let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().new_agent();
+    agent.delete(format!("{}/v1/jobs/{}", server.url, ids[0])).call().expect("an answer");
+    // Midnight may lie between two ends.
+    let told = server.get("/v1/usage").json();
+    let lines = told["data"].as_array().expect("lines");
+    let sum = |name: &str| lines.iter().filter_map(|line| line[name].as_u64()).sum::<u64>();
+    let sums = ["prompt_tokens", "completion_tokens", "total_tokens", "jobs"].map(sum);
+    assert_eq!(sums, [30, 15, 45, 3], "{told}");
+    assert!(lines.iter().all(|line| line["model"] == "scripted" && line["object"] == "usage"), "{told}");
+    assert_eq!(server.get("/v1/usage?from=2020-01-01&to=2020-12-31").json()["data"], json!([]));
+    assert_eq!(server.post("/v1/usage", &json!({})).status, 405);
+}

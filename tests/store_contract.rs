@@ -1,6 +1,9 @@
 //! The store against its port: what every method promises, on a real file, crashes by copying that file.
 
 #[cfg(test)]
+#[path = "store_contract/accounts.rs"]
+mod accounts;
+#[cfg(test)]
 #[path = "store_contract/again.rs"]
 mod again;
 #[cfg(test)]
@@ -12,6 +15,9 @@ mod batches;
 #[cfg(test)]
 #[path = "store_contract/cancel.rs"]
 mod cancel;
+#[cfg(test)]
+#[path = "store_contract/defer.rs"]
+mod defer;
 #[cfg(test)]
 #[path = "store_contract/faults.rs"]
 mod faults;
@@ -40,6 +46,9 @@ mod race;
 #[path = "store_contract/recovery.rs"]
 mod recovery;
 #[cfg(test)]
+#[path = "store_contract/results.rs"]
+mod results;
+#[cfg(test)]
 #[path = "store_contract/retention.rs"]
 mod retention;
 #[cfg(test)]
@@ -48,3 +57,6 @@ mod rig;
 #[cfg(test)]
 #[path = "store_contract/schedules.rs"]
 mod schedules;
+#[cfg(test)]
+#[path = "store_contract/summaries.rs"]
+mod summaries;

@@ -131,9 +131,10 @@ impl App {
         // What can be refused by its words alone is refused before anything is made.
         let model = Arc::new(Router::new(config.models.clone(), &config.limits)?);
         let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
-        let tools = Arc::new(executor(config, &sandbox)?);
+        let bash = BashRules::new(&config.bash, system::variable)?;
         let addresses = webhooks::policy(config)?;
         let store = open_store(config, &clock)?;
+        let tools = Arc::new(executor(config, &sandbox, bash, &store)?);
         let runtime = start_runtime()?;
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
         let listener = listen(&runtime, &config.listen)?;
@@ -246,6 +247,7 @@ fn room(
         store: Arc::clone(&ports.store),
         batches: Arc::<RedbStore>::clone(store),
         schedules: Arc::<RedbStore>::clone(store),
+        accounts: Arc::<RedbStore>::clone(store),
         backup: Arc::<RedbStore>::clone(store),
         clock: Arc::clone(&ports.clock),
         entropy: Arc::clone(&ports.entropy),
@@ -261,8 +263,17 @@ fn room(
     }
 }
 
-fn executor(config: &Config, sandbox: &Arc<Sandbox>) -> Result<Executor, AppError> {
-    let bash = BashRules::new(&config.bash, system::variable)?;
-    let deps = ToolDeps { code: Arc::<Sandbox>::clone(sandbox), bash };
+fn executor(
+    config: &Config,
+    sandbox: &Arc<Sandbox>,
+    bash: BashRules,
+    store: &Arc<RedbStore>,
+) -> Result<Executor, AppError> {
+    let deps = ToolDeps {
+        code: Arc::<Sandbox>::clone(sandbox),
+        bash,
+        results: Arc::<RedbStore>::clone(store),
+        result_chars: config.limits.tool_result_chars,
+    };
     Ok(Executor::new(registered(&deps), Bounds::new(&config.limits, config.tool_max_workers))?)
 }

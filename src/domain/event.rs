@@ -242,6 +242,13 @@ pub enum Mark {
         /// Which call.
         id_ref: String,
     },
+    /// A tool's result was too long for the model: this is what was cut of it, whole.
+    ToolWhole {
+        /// What names it: [`super::handle::ResultHandle`].
+        handle: String,
+        /// The text.
+        content: String,
+    },
     /// The tool has answered, before its turn in call order.
     ToolFinished {
         /// Which call.

@@ -269,8 +269,6 @@ impl History {
 pub struct Ending {
     /// `done` or `error`, nothing else.
     pub event: Event,
-    /// Tokens of the whole job.
-    pub usage: Usage,
     /// The answer's text; what there is of it when the job failed.
     pub output_text: String,
     /// What the conversation gains: the model's messages and the tools' results, in order.

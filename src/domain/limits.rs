@@ -28,6 +28,8 @@ pub struct Limits {
     pub input_bytes: usize,
     /// Messages in a job's `input`.
     pub input_messages: usize,
+    /// Files that come with one message of an `input`.
+    pub input_attachments: usize,
     /// A job's pairs of metadata.
     pub metadata_pairs: usize,
     /// A metadata key, characters.
@@ -70,6 +72,8 @@ pub struct Limits {
     pub tool_arguments_bytes: usize,
     /// A tool's result as the model sees it, characters.
     pub tool_result_chars: usize,
+    /// The same result as it is kept for the model to page through, bytes.
+    pub tool_result_bytes: usize,
     /// Longest run of one tool call, seconds; the time that a command asks for comes on top.
     pub tool_timeout_s: u64,
     /// Failed calls to a model in a row before the job fails.
@@ -115,6 +119,7 @@ impl Default for Limits {
             wait_s: 600,
             input_bytes: 4 * 1024 * 1024,
             input_messages: 1_000,
+            input_attachments: 20,
             metadata_pairs: 16,
             metadata_key_chars: 64,
             metadata_value_chars: 512,
@@ -136,6 +141,7 @@ impl Default for Limits {
             tool_calls: 64,
             tool_arguments_bytes: 2 * 1024 * 1024,
             tool_result_chars: 16_000,
+            tool_result_bytes: 4 * 1024 * 1024,
             tool_timeout_s: 60,
             model_failures: 4,
             repeated_failures: 3,

@@ -7,6 +7,7 @@ pub mod batch;
 pub mod batch_object;
 pub mod canonical;
 pub mod event;
+pub mod handle;
 pub mod id;
 pub mod idempotency;
 pub mod job;

@@ -52,6 +52,14 @@ pub enum ToolChoice {
 }
 
 impl ToolChoice {
+    /// Whether any tool at all is offered.
+    pub fn offers_any(&self) -> bool {
+        match self {
+            Self::All(all) => *all,
+            Self::Named(names) => !names.is_empty(),
+        }
+    }
+
     /// Whether the tool of this name is offered, and so may be executed.
     pub fn allows(&self, name: &str) -> bool {
         match self {

@@ -87,9 +87,36 @@ impl Ledger {
             Mark::Spent { model, usage } => (Some(model.as_str()), *usage),
             _ => return,
         };
-        if usage != Usage::default() {
-            *self.0.entry(model.unwrap_or(asked).to_owned()).or_default() += usage;
+        self.add(model.unwrap_or(asked), usage);
+    }
+
+    /// Adds what was spent on this model.
+    pub fn add(&mut self, model: &str, usage: Usage) {
+        match self.0.get_mut(model) {
+            Some(sum) => *sum += usage,
+            None if usage == Usage::default() => {}
+            None => drop(self.0.insert(model.to_owned(), usage)),
         }
+    }
+
+    /// Nothing was spent.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What was spent on this model; `None`: it was never asked.
+    pub fn of(&self, model: &str) -> Option<Usage> {
+        self.0.get(model).copied()
+    }
+
+    /// What was spent since it stood like `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut rest = Self::default();
+        for (model, usage) in self.entries() {
+            rest.add(model, usage.since(earlier.of(model).unwrap_or_default()));
+        }
+        rest
     }
 
     /// The models and what was spent on each, by name.
@@ -135,5 +162,11 @@ mod tests {
         let entries: Vec<_> = ledger.entries().collect();
         assert_eq!(entries, [("a", Usage::new(2, 4)), ("b", usage)]);
         assert_eq!(ledger.total(), Usage::new(3, 6));
+        let earlier = ledger.clone();
+        assert!(ledger.since(&earlier).is_empty(), "what is booked is not booked again");
+        ledger.add("b", usage);
+        let rest = ledger.since(&earlier);
+        assert_eq!(rest.entries().collect::<Vec<_>>(), [("b", usage)]);
+        assert_eq!((rest.of("a"), rest.of("b")), (None, Some(usage)));
     }
 }

@@ -194,7 +194,6 @@ impl<'a> Driver<'a> {
     fn finish(&self, event: Event) -> Result<Drive, StoreError> {
         let ending = Ending {
             event,
-            usage: self.turn.usage(),
             output_text: self.turn.answer(),
             messages: self.turn.closing_messages(),
             summary: self.opening.summary_of(self.turn.shortened()),

@@ -75,7 +75,15 @@ impl Journal for LogJournal<'_> {
         if self.lease.stop.raised() == Some(Stop::Shutdown) && self.would_rerun(call) {
             return;
         }
+        // What was cut of the result is in the log before anybody can ask for it.
+        let whole = outcome
+            .whole
+            .map(|whole| Mark::ToolWhole { handle: whole.handle.to_string(), content: whole.content }.into());
+        let settle = |turn: &Turn| {
+            let results = turn.settle(&call.id_ref, &outcome.content, outcome.skipped);
+            whole.into_iter().chain(results).collect()
+        };
         // A failure is kept in the state and ends the drive.
-        let _kept = self.append(|turn| turn.settle(&call.id_ref, &outcome.content, outcome.skipped));
+        let _kept = self.append(settle);
     }
 }

@@ -208,6 +208,7 @@ impl Turn {
                 self.paid = !self.open.is_empty();
             }
             Mark::Deferred => self.trouble.defer(),
+            Mark::ToolWhole { .. } => {}
             Mark::ToolStarted { id_ref } => self.calls.start(id_ref),
             Mark::ToolFinished { id_ref, content, skipped } => self.calls.settle(id_ref, content, *skipped),
         }

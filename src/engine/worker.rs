@@ -154,20 +154,13 @@ impl Worker {
             let turn = Turn::fold(&self.ports.store.log(lease.job.id).ok()?);
             Some(Ending {
                 event: event(),
-                usage: turn.usage(),
                 output_text: turn.answer(),
                 messages: turn.closing_messages(),
                 summary: None,
             })
         }));
         let told = told.ok().flatten();
-        let bare = Ending {
-            event: event(),
-            usage: told.as_ref().map_or(lease.job.usage, |ending| ending.usage),
-            output_text: String::new(),
-            messages: Vec::new(),
-            summary: None,
-        };
+        let bare = Ending { event: event(), output_text: String::new(), messages: Vec::new(), summary: None };
         match told.as_ref().map(finish) {
             None | Some(Err(StoreError::Corrupt(_))) => finish(&bare),
             Some(outcome) => outcome,

@@ -3,7 +3,9 @@
 use crate::domain::address::AddressPolicy;
 use crate::domain::id::{IdMint, JobId};
 use crate::domain::limits::Limits;
-use crate::ports::{Backup, Batches, Clock, Entropy, Model, Outbox, Probe, Schedules, Store, Toolbox};
+use crate::ports::{
+    Accounts, Backup, Batches, Clock, Entropy, Model, Outbox, Probe, Schedules, Store, Toolbox,
+};
 use std::sync::Arc;
 
 /// Everything that a request may need.
@@ -18,6 +20,8 @@ pub struct Room {
     pub batches: Arc<dyn Batches>,
     /// What is due again and again.
     pub schedules: Arc<dyn Schedules>,
+    /// What was spent.
+    pub accounts: Arc<dyn Accounts>,
     /// Copies the durable truth.
     pub backup: Arc<dyn Backup>,
     /// When a job was accepted.

@@ -41,6 +41,7 @@ enum Route {
     CancelBatch(String),
     Schedules,
     Schedule(String),
+    Usage,
     Backup,
 }
 
@@ -51,6 +52,7 @@ impl Route {
         match *segments.as_slice() {
             ["healthz"] => Some(Self::Alive),
             ["readyz"] => Some(Self::Ready),
+            ["v1", "usage"] => Some(Self::Usage),
             ["v1", "backup"] => Some(Self::Backup),
             ["v1", "jobs"] => Some(Self::Jobs),
             ["v1", "jobs", id] if !id.is_empty() => Some(Self::Job(id.to_owned())),
@@ -151,6 +153,7 @@ async fn get(door: &Arc<Door>, call: &Call, route: &Route) -> Option<Result<Repl
         Route::Results(id) => v1::batch::results::results(door, call, id).await,
         Route::Schedules => v1::schedules::list(door, call).await,
         Route::Schedule(id) => v1::schedules::show(door, call, id).await,
+        Route::Usage => v1::usage::usage(door, call).await,
         Route::Backup => v1::backup::backup(door, call).await,
         Route::Cancel(_) | Route::Retry(_) | Route::CancelBatch(_) | Route::Redeliver(_) => return None,
     })

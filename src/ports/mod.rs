@@ -2,26 +2,30 @@
 //! Owns traits and the values that cross them, each with the little that it takes to be one (a flag that can be waited
 //! on, a ticket that resolves); refuses whatever stands behind a trait.
 
+mod accounts;
 mod backup;
 mod batch;
 mod clock;
 mod model;
 mod outbox;
 mod probe;
+mod results;
 mod schedule;
 mod stop;
 mod store;
 mod ticket;
 mod tool;
 
+pub use accounts::{Accounts, DayUsage};
 pub use backup::Backup;
 pub use batch::{BatchPage, Batches, LineOutcome, LineResult, NewBatch, NewLine, ResultPage};
 pub use clock::{Clock, Entropy};
 pub use model::{Chunk, Completion, Model, ModelError, ModelInfo, ModelRequest, Sink};
 pub use outbox::{DeliveryPage, DeliveryQuery, Outbox, Payload, Payloads};
 pub use probe::Probe;
+pub use results::Results;
 pub use schedule::{Fired, SchedulePage, ScheduleQuery, Schedules, Standing};
 pub use stop::{Leash, Stop, StopFlag};
 pub use store::{EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Once, Store, StoreError, Urgency};
 pub use ticket::Ticket;
-pub use tool::{Journal, Tool, ToolContext, ToolError, ToolOutcome, Toolbox};
+pub use tool::{Journal, Tool, ToolContext, ToolError, ToolOutcome, Toolbox, WholeResult};

@@ -221,7 +221,8 @@ pub trait Store: Send + Sync {
     fn events(&self, job: JobId, after: u64, max: usize) -> Result<EventPage, StoreError>;
     /// The text of a step up to and including `up_to`; `first_seq` as its deltas carry it.
     fn step_text(&self, job: JobId, first_seq: u64, up_to: u64) -> Result<String, StoreError>;
-    /// The whole log of a job, marks included, for the engine's fold.
+    /// The whole log of a job, marks included, for the engine's fold; but for the whole results of tools, from which
+    /// nothing follows ([`super::Results`]).
     fn log(&self, job: JobId) -> Result<Vec<Record>, StoreError>;
     /// What the conversation's earlier jobs said, oldest first: the newest `max` messages before `job`, from the last
     /// summary on.

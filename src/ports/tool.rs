@@ -2,6 +2,7 @@
 //! reported to; refuses to know any tool by name (P6).
 
 use super::stop::Leash;
+use crate::domain::handle::ResultHandle;
 use crate::domain::id::{ConversationId, JobId, UserId};
 use crate::domain::tool::{Aliases, Strictness, ToolCall, ToolChoice, ToolSpec, ToolTraits};
 use serde_json::{Map, Value};
@@ -54,6 +55,11 @@ pub trait Tool: Send + Sync {
     fn aliases(&self) -> Aliases {
         Aliases::default()
     }
+    /// Whether it reads what was cut of other tools' results: it then goes along with them, whether the job names it or
+    /// not.
+    fn reads_results(&self) -> bool {
+        false
+    }
     /// How long a call with these arguments may run of its own right, on top of `limits.tool_timeout_s`. The tool sees
     /// to it that it takes no longer.
     fn own_time(&self, _arguments: &Map<String, Value>) -> Duration {
@@ -70,6 +76,17 @@ pub struct ToolOutcome {
     pub content: String,
     /// The call was not run.
     pub skipped: bool,
+    /// What was cut of the result, where the job has a way to read it.
+    pub whole: Option<WholeResult>,
+}
+
+/// The texts of a result that were too long for the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WholeResult {
+    /// What the model was told to name it by.
+    pub handle: ResultHandle,
+    /// The text, at most `limits.tool_result_bytes` and a marker.
+    pub content: String,
 }
 
 /// Where the executor reports, from the threads that run the tools.

@@ -2,11 +2,13 @@
 //! what was not allowed, and to retry behind the model's back.
 
 use super::batch::{Batch, Task};
+use super::cut::{Reader, Room};
 use super::outcome::Outcome;
 use super::schema::Schema;
+use crate::domain::handle::ResultHandle;
 use crate::domain::limits::Limits;
 use crate::domain::tool::{Aliases, ToolCall, ToolChoice, ToolSpec, ToolTraits};
-use crate::ports::{Journal, Tool, ToolContext, ToolError, Toolbox};
+use crate::ports::{Journal, Tool, ToolContext, ToolError, ToolOutcome, Toolbox};
 use serde_json::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,15 +38,18 @@ pub struct Bounds {
     pub workers: usize,
     /// Longest run of one call.
     pub timeout: Duration,
-    /// Longest result, characters.
+    /// Longest result as the model sees it, characters.
     pub result_chars: usize,
+    /// Longest result as it is kept, bytes.
+    pub result_bytes: usize,
 }
 
 impl Bounds {
     /// From the limits and `tool_max_workers`.
     pub fn new(limits: &Limits, workers: usize) -> Self {
         let timeout = Duration::from_secs(limits.tool_timeout_s);
-        Self { workers: workers.max(1), timeout, result_chars: limits.tool_result_chars }
+        let (result_chars, result_bytes) = (limits.tool_result_chars, limits.tool_result_bytes);
+        Self { workers: workers.max(1), timeout, result_chars, result_bytes }
     }
 }
 
@@ -57,6 +62,8 @@ pub(super) struct Registered {
     pub(super) traits: ToolTraits,
     /// Its other names.
     pub(super) aliases: Aliases,
+    /// It reads what was cut of other tools' results.
+    reads_results: bool,
     /// What its arguments must look like.
     pub(super) schema: Schema,
 }
@@ -69,7 +76,8 @@ impl Registered {
 
     /// Whether the job may use it, by whichever of its names the job lists it.
     pub(super) fn is_allowed(&self, choice: &ToolChoice) -> bool {
-        self.names().any(|name| choice.allows(name))
+        let goes_along = self.reads_results && choice.offers_any();
+        goes_along || self.names().any(|name| choice.allows(name))
     }
 }
 
@@ -93,8 +101,8 @@ impl Executor {
             let (spec, traits) = (tool.spec(), tool.traits());
             let bad = |reason| Error::BadSchema { tool: spec.name, reason };
             let schema = Schema::compile(&spec.parameters).map_err(bad)?;
-            let aliases = tool.aliases();
-            Ok(Registered { tool, spec, traits, aliases, schema })
+            let (aliases, reads_results) = (tool.aliases(), tool.reads_results());
+            Ok(Registered { tool, spec, traits, aliases, reads_results, schema })
         };
         let mut tools = tools.into_iter().map(register).collect::<Result<Vec<_>, _>>()?;
         tools.sort_by_key(|tool| tool.spec.name);
@@ -117,11 +125,27 @@ impl Executor {
         } else {
             Outcome::cancelled()
         };
-        let twin = outcome.for_twin();
-        journal.finished(task.call, outcome.into_tool_outcome(self.bounds.result_chars));
+        let (twin, room) = (outcome.for_twin(), self.room(task, context));
+        journal.finished(task.call, outcome.into_tool_outcome(&room));
         for call in &task.twins {
-            journal.finished(call, twin.clone().into_tool_outcome(self.bounds.result_chars));
+            // One keeping is enough for all of them.
+            journal.finished(call, ToolOutcome { whole: None, ..twin.clone().into_tool_outcome(&room) });
         }
+    }
+
+    /// The room of a call's result. What reads results has none of its own to be read.
+    fn room(&self, task: &Task<'_>, context: &ToolContext) -> Room {
+        let mut readers = self.tools.iter().filter(|tool| tool.reads_results);
+        let reader = readers.find(|_| !task.tool.reads_results && context.allowed.offers_any());
+        let handle = || ResultHandle::of(context.job, &task.call.id_ref);
+        Room {
+            reader: reader.map(|tool| Reader { tool: tool.spec.name, handle: handle() }),
+            ..self.bare_room()
+        }
+    }
+
+    fn bare_room(&self) -> Room {
+        Room { chars: self.bounds.result_chars, bytes: self.bounds.result_bytes, reader: None }
     }
 
     fn call(&self, task: &Task<'_>, context: &ToolContext) -> Outcome {
@@ -176,7 +200,7 @@ impl Toolbox for Executor {
     fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal) {
         let batch = Batch::prepare(calls, &self.tools, &context.allowed);
         for (call, reason) in batch.refused {
-            journal.finished(call, Outcome::refused(reason).into_tool_outcome(self.bounds.result_chars));
+            journal.finished(call, Outcome::refused(reason).into_tool_outcome(&self.bare_room()));
         }
         self.perform_all(&batch.tasks, context, journal);
     }
@@ -185,4 +209,4 @@ impl Toolbox for Executor {
 #[cfg(test)]
 mod face_tests;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

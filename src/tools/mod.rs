@@ -9,6 +9,7 @@ mod arguments;
 mod batch;
 mod code;
 mod coerce;
+mod cut;
 mod executor;
 mod nearest;
 mod outcome;
@@ -42,5 +43,6 @@ tools! {
     execute_python,
     get_weather,
     json_process,
+    read_result,
     text_process,
 }

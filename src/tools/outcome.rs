@@ -1,13 +1,9 @@
-//! A result in the form that models get: `{"success","data","error","execution_time"}`. Owns that form and the cut
-//! of what is too long for it; refuses to wrap a failure in a success.
+//! A result in the form that models get: `{"success","data","error","execution_time"}`. Owns that form; refuses to wrap a
+//! failure in a success.
 
-use crate::ports::{ToolError, ToolOutcome};
+use super::cut::{Room, shortened};
+use crate::ports::{ToolError, ToolOutcome, WholeResult};
 use serde_json::{Map, Value, json};
-
-/// Texts are not cut below this.
-const CAP_MIN_CHARS: usize = 100;
-/// Characters that the marker of a cut may take.
-const MARKER_CHARS: usize = 64;
 
 /// What one run, or its refusal, came to.
 #[derive(Debug, Clone)]
@@ -40,11 +36,13 @@ impl Outcome {
         Self { duplicate: true, skipped: true, ..self.clone() }
     }
 
-    /// The text for the model, at most `limit` characters of it.
-    pub(super) fn into_tool_outcome(self, limit: usize) -> ToolOutcome {
+    /// The text for the model, as much of it as there is room for, and what was cut.
+    pub(super) fn into_tool_outcome(self, room: &Room) -> ToolOutcome {
         let skipped = self.skipped;
-        let value = shortened(self.into_value(), limit);
-        ToolOutcome { content: value.to_string(), skipped }
+        let (value, whole) = shortened(self.into_value(), room);
+        let handle = room.reader.as_ref().map(|reader| reader.handle.clone());
+        let whole = handle.zip(whole).map(|(handle, content)| WholeResult { handle, content });
+        ToolOutcome { content: value.to_string(), skipped, whole }
     }
 
     fn into_value(self) -> Value {
@@ -68,72 +66,16 @@ impl Outcome {
     }
 }
 
-/// The result within the limit: its long texts keep head and tail, all down to one length; data that has too many
-/// texts for that becomes its own JSON text, cut likewise. The JSON stays valid and says what is missing.
-fn shortened(result: Value, limit: usize) -> Value {
-    if fits(&result, limit) {
-        return result;
-    }
-    longest_fit(&result, limit).unwrap_or_else(|| {
-        let flat = flattened(result);
-        longest_fit(&flat, limit).unwrap_or_else(|| capped(&flat, CAP_MIN_CHARS))
-    })
-}
-
-fn fits(value: &Value, limit: usize) -> bool {
-    value.to_string().chars().count() <= limit
-}
-
-/// The result with texts as long as the limit allows; `None` when even the shortest ones are too many.
-fn longest_fit(result: &Value, limit: usize) -> Option<Value> {
-    let mut best = Some(capped(result, CAP_MIN_CHARS)).filter(|value| fits(value, limit))?;
-    let (mut fitting, mut failing) = (CAP_MIN_CHARS, limit);
-    while failing.saturating_sub(fitting) > 1 {
-        let cap = fitting.midpoint(failing);
-        let tried = capped(result, cap);
-        if fits(&tried, limit) {
-            (fitting, best) = (cap, tried);
-        } else {
-            failing = cap;
-        }
-    }
-    Some(best)
-}
-
-/// A copy in which no text is longer than `cap` characters and the marker.
-fn capped(value: &Value, cap: usize) -> Value {
-    match value {
-        Value::String(text) => Value::String(cut(text, cap)),
-        Value::Array(items) => items.iter().map(|item| capped(item, cap)).collect(),
-        Value::Object(map) => map.iter().map(|(name, item)| (name.clone(), capped(item, cap))).collect(),
-        other => other.clone(),
-    }
-}
-
-fn flattened(mut result: Value) -> Value {
-    if let Some(data) = result.get_mut("data").filter(|data| !data.is_null()) {
-        *data = Value::String(data.to_string());
-    }
-    result
-}
-
-fn cut(text: &str, cap: usize) -> String {
-    let length = text.chars().count();
-    if length <= cap.saturating_add(MARKER_CHARS) {
-        return text.to_owned();
-    }
-    let (head, tail) = (cap.div_ceil(2), cap / 2);
-    let first: String = text.chars().take(head).collect();
-    let last: String = text.chars().skip(length.saturating_sub(tail)).collect();
-    format!("{first}\n… [{} of {length} characters cut] …\n{last}", length.saturating_sub(cap))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn room(chars: usize) -> Room {
+        Room { chars, bytes: 1 << 20, reader: None }
+    }
+
     fn content(data: Value, limit: usize) -> (String, Value) {
-        let text = Outcome::ran(Ok(data), 1_500).into_tool_outcome(limit).content;
+        let text = Outcome::ran(Ok(data), 1_500).into_tool_outcome(&room(limit)).content;
         let value = serde_json::from_str(&text).expect("valid JSON");
         (text, value)
     }
@@ -143,7 +85,7 @@ mod tests {
         let (text, _) = content(json!({"a": 1}), 1_000);
         assert_eq!(text, r#"{"success":true,"data":{"a":1},"error":null,"execution_time":1.5}"#);
         let failed = ToolError::Failed { message: "no".into(), data: json!({"output": "x"}) };
-        let twin = Outcome::ran(Err(failed), 0).for_twin().into_tool_outcome(1_000);
+        let twin = Outcome::ran(Err(failed), 0).for_twin().into_tool_outcome(&room(1_000));
         let expected =
             r#"{"success":false,"data":{"output":"x"},"error":"no","execution_time":0.0,"duplicate":true}"#;
         assert_eq!((twin.content.as_str(), twin.skipped), (expected, true));
@@ -177,6 +119,6 @@ mod tests {
             assert!(value.to_string().contains("characters cut"), "{text}");
         }
         let error = ToolError::Invalid("z".repeat(100_000));
-        assert!(Outcome::ran(Err(error), 0).into_tool_outcome(16_000).content.len() <= 16_100);
+        assert!(Outcome::ran(Err(error), 0).into_tool_outcome(&room(16_000)).content.len() <= 16_100);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::bash::BashRules;
 use super::code::CodeRunner;
+use crate::ports::Results;
 use std::sync::Arc;
 
 /// Six fields at most: a tool that needs more is more than a tool.
@@ -11,4 +12,8 @@ pub struct ToolDeps {
     pub code: Arc<dyn CodeRunner>,
     /// What the operator says about commands.
     pub bash: BashRules,
+    /// What was cut of earlier results.
+    pub results: Arc<dyn Results>,
+    /// A result as the model sees it, characters of JSON.
+    pub result_chars: usize,
 }

@@ -70,7 +70,14 @@ fn p1_p2_p3_p4_whatever_happens_no_promise_is_broken() {
     }
     if count >= 500 {
         let seldom = total.crashes.min(total.restarts).min(total.troubles).min(total.cancelled);
-        let more = [total.postponed, total.retried, total.repeated_keys, total.batches, total.occurrences];
+        let more = [
+            total.postponed,
+            total.deferred,
+            total.retried,
+            total.repeated_keys,
+            total.batches,
+            total.occurrences,
+        ];
         assert!(
             more.into_iter().min() > Some(count / 30) && total.reports > count,
             "too little happens: {total:?}"

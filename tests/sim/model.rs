@@ -85,9 +85,8 @@ impl Model for SimModel {
                 self.say(2, leash, sink)?;
                 Err(ModelError::Unavailable { message: "broke off".to_owned(), retry_after_ms: None })
             }
-            2 => Err(match self.world.roll(3) {
+            2 => Err(match self.world.roll(2) {
                 0 => ModelError::Refused("no".to_owned()),
-                1 => ModelError::Busy { message: "many calls".to_owned(), retry_after_ms: 2_000 },
                 _ => ModelError::ContextTooLong("too long".to_owned()),
             }),
             3 => {
@@ -95,6 +94,7 @@ impl Model for SimModel {
                 Err(ModelError::TooLarge("too much".to_owned()))
             }
             4 | 5 => self.hang(leash),
+            7 => Err(ModelError::Busy { message: "full".to_owned(), retry_after_ms: 3_000 }),
             // A bug; without the hook's noise.
             6 => std::panic::resume_unwind(Box::new("a bug in the model's wire")),
             _ => {

@@ -144,8 +144,14 @@ impl Store for SimStore {
 
     fn defer(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
         self.world.truth(|truth| truth.lets_go(fence.job));
-        let result =
-            self.write(&format!("defer {}", fence.job), |store| store.defer(fence, reason, delay_ms));
+        let mut until_ms = 0;
+        let result = self.write(&format!("defer {}", fence.job), |store| {
+            until_ms = self.world.clock.now_ms() + delay_ms;
+            store.defer(fence, reason, if self.world.flaw == Flaw::Hasty { 0 } else { delay_ms })
+        });
+        if result.is_ok() {
+            self.world.truth(|truth| truth.deferred(fence.job, until_ms));
+        }
         self.leave(fence, result, false)
     }
 

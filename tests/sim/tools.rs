@@ -24,7 +24,7 @@ fn may_repeat(name: &str) -> bool {
 }
 
 fn outcome(content: String, skipped: bool) -> ToolOutcome {
-    ToolOutcome { content, skipped }
+    ToolOutcome { content, skipped, whole: None }
 }
 
 impl SimTools {

@@ -2,11 +2,13 @@
 //! a worker catches panics.
 
 use crate::books::Books;
+use crate::kit::{ANN, BOB};
 use nanoclaw::domain::event::{Event, FailureCode, Numbered, Phase};
 use nanoclaw::domain::id::{BatchId, JobId, UserId};
 use nanoclaw::domain::job::{Job, JobSpec, JobStatus};
 use nanoclaw::domain::tool::ToolCall;
-use nanoclaw::ports::{Lease, NewJob, StopFlag, Store};
+use nanoclaw::domain::usage::Usage;
+use nanoclaw::ports::{Accounts, JobQuery, Lease, NewJob, StopFlag, Store};
 use nanoclaw::store::RedbStore;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,6 +48,7 @@ pub(crate) struct Counts {
     pub(crate) cancelled: u64,
     pub(crate) nested: u64,
     pub(crate) postponed: u64,
+    pub(crate) deferred: u64,
     pub(crate) retried: u64,
     pub(crate) repeated_keys: u64,
     pub(crate) batches: u64,
@@ -66,6 +69,7 @@ impl Counts {
         self.cancelled += other.cancelled;
         self.nested += other.nested;
         self.postponed += other.postponed;
+        self.deferred += other.deferred;
         self.retried += other.retried;
         self.repeated_keys += other.repeated_keys;
         self.batches += other.batches;
@@ -170,6 +174,14 @@ impl Truth {
     /// It may not run again before this time.
     pub(crate) fn postponed(&mut self, job: JobId, until_ms: u64) {
         self.counts.postponed += 1;
+        if let Some(known) = self.jobs.get_mut(&job) {
+            known.not_before_ms = Some(until_ms);
+        }
+    }
+
+    /// It waits for its turn, and may not run again before this time.
+    pub(crate) fn deferred(&mut self, job: JobId, until_ms: u64) {
+        self.counts.deferred += 1;
         if let Some(known) = self.jobs.get_mut(&job) {
             known.not_before_ms = Some(until_ms);
         }
@@ -383,6 +395,25 @@ impl Truth {
             }
         }
         self.check_batches_ended(store);
+        self.check_accounts(store);
+    }
+
+    /// The accounts hold what all jobs have spent, now that all have ended.
+    fn check_accounts(&mut self, store: &RedbStore) {
+        for user in [ANN, BOB] {
+            let query = JobQuery { user, status: None, before: None, limit: 100_000 };
+            let (Ok(page), Ok(days)) = (store.jobs(&query), store.usage(user, 0, u32::MAX)) else { continue };
+            let (mut spent, mut booked) = (Usage::default(), Usage::default());
+            for job in &page.jobs {
+                spent += job.usage;
+            }
+            for day in days {
+                booked += day.usage;
+            }
+            if page.jobs.iter().all(|job| job.status.is_terminal()) && spent != booked {
+                self.blame(format!("{user:?} has spent {spent:?} and booked {booked:?}"));
+            }
+        }
     }
 }
 

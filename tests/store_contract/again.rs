@@ -7,14 +7,13 @@ use nanoclaw::domain::idempotency::OnceKey;
 use nanoclaw::domain::job::{Ending, JobStatus};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
-use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{Once, Store, StoreError, Urgency};
 use std::sync::{Arc, Barrier};
 
 fn failed() -> Ending {
     let event = Event::Error { content: "the provider is gone".to_owned(), code: FailureCode::ProviderError };
     let messages = vec![Message::assistant("half")];
-    Ending { event, usage: Usage::new(1, 1), output_text: "half".to_owned(), messages, summary: None }
+    Ending { event, output_text: "half".to_owned(), messages, summary: None }
 }
 
 fn key(name: u8, request: u8) -> OnceKey {

@@ -1,12 +1,13 @@
 //! Copies of a store: whole, made beside the writer, and back in its place.
 
-use crate::kit::{ANN, BOB, HandClock, cancelled, delta, done, id, job, turn};
+use crate::kit::{ANN, BOB, HandClock, cancelled, cost, delta, done, id, job, turn};
 use crate::rig::{Rig, open};
 use crate::schedules::{every, order, schedule};
 use nanoclaw::domain::id::BatchId;
 use nanoclaw::domain::idempotency::OnceKey;
-use nanoclaw::domain::job::Priority;
+use nanoclaw::domain::job::{ConversationSummary, Ending, Priority};
 use nanoclaw::domain::limits::Limits;
+use nanoclaw::domain::usage::Usage;
 use nanoclaw::domain::webhook::{Attempt, Next, WebhookUrl};
 use nanoclaw::ports::{Backup, Batches, NewBatch, NewLine, Outbox, Schedules, Store, StoreError, Urgency};
 use nanoclaw::store::{Draft, OpenError, backup_closed, restore};
@@ -23,7 +24,9 @@ fn busy() -> Rig {
     rig.submit([late, turn(2, ANN, "chat"), turn(3, ANN, "chat"), job(4, BOB), job(5, ANN), job(6, ANN)]);
     let lease = rig.claim();
     assert_eq!(lease.job.id, id(2));
-    rig.store.finish(lease.fence(), vec![], done(id(2), "answer")).wait().unwrap();
+    let summary = Some(ConversationSummary { content: "summed up".to_owned(), through: 0 });
+    let ending = Ending { summary, ..done(id(2), "answer") };
+    rig.store.finish(lease.fence(), vec![cost(None, Usage::new(1, 1))], ending).wait().unwrap();
     let held = rig.claim();
     rig.store.append(held.fence(), vec![delta(0, 0, "half")], Urgency::Now).wait().unwrap();
     let other = rig.claim();

@@ -42,7 +42,7 @@ fn a_whole_life_leaves_the_log_the_row_the_output() {
     rig.store.append(lease.fence(), vec![delta(0, 0, "he"), mark()], Urgency::Now).wait().unwrap();
     rig.store.finish(lease.fence(), vec![delta(1, 0, "!")], done(id(1), "he!")).wait().unwrap();
     let ended = rig.store.job(ANN, id(1)).unwrap().unwrap();
-    assert_eq!((ended.status, ended.last_event_id, ended.usage), (JobStatus::Succeeded, 5, Usage::new(1, 2)));
+    assert_eq!((ended.status, ended.last_event_id, ended.usage), (JobStatus::Succeeded, 5, Usage::new(1, 1)));
     assert_eq!(rig.store.output(id(1)), Ok(Some("he!".to_owned())));
     assert_eq!(rig.store.log(id(1)).unwrap().len(), 6, "five events and a mark");
     let page = rig.store.events(id(1), 0, 100).unwrap();

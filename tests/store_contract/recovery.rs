@@ -1,8 +1,8 @@
 //! What a crash leaves, who may open the file, and closing.
 
-use crate::kit::{ANN, HandClock, delta, done, id, job, turn};
+use crate::kit::{ANN, HandClock, cost, delta, done, id, job, turn};
 use crate::rig::{Rig, open};
-use nanoclaw::domain::event::{Event, FailureCode, FinishReason, Mark, Phase};
+use nanoclaw::domain::event::{Event, FailureCode, Phase};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
@@ -58,8 +58,7 @@ fn p4_a_job_that_was_running_at_three_crashes_is_poison() {
 /// Asks the model once, for these tokens, and says a little.
 fn asked(rig: &Rig, usage: Usage) {
     let fence = rig.claim().fence();
-    let mark = Mark::ModelFinished { finish_reason: FinishReason::ToolCalls, usage, model: None, echo: None };
-    rig.store.append(fence, vec![delta(0, 0, "so far"), mark.into()], Urgency::Now).wait().unwrap();
+    rig.store.append(fence, vec![delta(0, 0, "so far"), cost(None, usage)], Urgency::Now).wait().unwrap();
 }
 
 #[test]
@@ -76,7 +75,7 @@ fn what_a_running_job_has_spent_is_in_its_row_and_survives_a_crash() {
     let lease = rig.claim();
     rig.store.finish(lease.fence(), vec![], done(id(1), "x")).wait().unwrap();
     let row = rig.store.job(ANN, id(1)).unwrap().unwrap();
-    assert_eq!(row.usage, Usage::new(1, 2), "the ending knows best");
+    assert_eq!(row.usage, Usage::new(20, 10), "the marks are the truth, whatever the end says");
 }
 
 /// A way to end a running job without its worker.

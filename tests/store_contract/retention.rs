@@ -5,10 +5,10 @@ use crate::kit::{ANN, HandClock, cancelled, delta, done, id, job, turn};
 use crate::rig::Rig;
 use nanoclaw::domain::event::{Event, FailureCode, FinishReason, Mark, Record};
 use nanoclaw::domain::id::{BatchId, JobId};
-use nanoclaw::domain::job::{Ending, JobStatus};
+use nanoclaw::domain::job::{ConversationSummary, Ending, History, JobStatus};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{Batches, Clock, JobQuery, NewBatch, NewLine, Store, StoreError, Urgency};
+use nanoclaw::ports::{Accounts, Batches, Clock, JobQuery, NewBatch, NewLine, Store, StoreError, Urgency};
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
 use nanoclaw::store::{Keep, RedbStore};
 use std::sync::Arc;
@@ -258,4 +258,21 @@ fn p3_a_job_whose_log_was_cut_is_not_run_again() {
     kept.run(1, failed);
     kept.pass(2 * HOUR);
     assert_eq!(kept.store.retry(ANN, id(1)).wait(), Err(StoreError::LogCut));
+}
+
+#[test]
+fn a_conversation_loses_its_summary_with_its_last_turn_and_costs_what_it_did() {
+    let kept = keep(Keep::Forever, Keep::Forever, Keep::For(3 * HOUR));
+    let summary = ConversationSummary { content: "secret".to_owned(), through: 0 };
+    kept.run(1, |id| Ending { summary: Some(summary), ..answered(id) });
+    kept.store.submit(vec![turn(2, ANN, "chat-1")]).wait().unwrap();
+    let waiting = kept.store.job(ANN, id(2)).unwrap().unwrap();
+    assert_eq!(kept.store.history(&waiting, 9).unwrap().summary.as_deref(), Some("secret"));
+    let spent = || kept.store.usage(ANN, 0, u32::MAX).unwrap();
+    let before = spent();
+    assert_eq!(before.len(), 1);
+    kept.pass(4 * HOUR);
+    assert_eq!(kept.store.job(ANN, id(1)), Ok(None));
+    assert_eq!(kept.store.history(&waiting, 9).unwrap(), History::default());
+    assert_eq!(spent(), before, "accounts outlive jobs");
 }

@@ -1,7 +1,7 @@
 //! What the store's tests share: a clock that is set by hand, small jobs, and short ways to say common things.
 #![allow(dead_code, reason = "each test uses its own part")]
 
-use nanoclaw::domain::event::{Event, FailureCode, FinishReason, Record, StepKind};
+use nanoclaw::domain::event::{Event, FailureCode, FinishReason, Mark, Record, StepKind};
 use nanoclaw::domain::id::{ConversationId, JobId, UserId};
 use nanoclaw::domain::job::{Ending, JobSpec, OnDisconnect, Priority};
 use nanoclaw::domain::message::Message;
@@ -90,6 +90,12 @@ pub(crate) fn delta(index: u32, offset: u64, text: &str) -> Record {
     Event::Delta { index, kind: StepKind::Text, offset, first_seq: 0, text: text.to_owned() }.into()
 }
 
+/// A call to a model that ended well and cost this; `None`: the model that the job names.
+pub(crate) fn cost(model: Option<&str>, usage: Usage) -> Record {
+    let model = model.map(str::to_owned);
+    Mark::ModelFinished { finish_reason: FinishReason::Stop, usage, model, echo: None }.into()
+}
+
 /// A good end.
 pub(crate) fn done(job: JobId, text: &str) -> Ending {
     let event = Event::Done {
@@ -100,11 +106,11 @@ pub(crate) fn done(job: JobId, text: &str) -> Ending {
         finish_reason: FinishReason::Stop,
     };
     let messages = vec![Message::assistant(text)];
-    Ending { event, usage: Usage::new(1, 2), output_text: text.to_owned(), messages, summary: None }
+    Ending { event, output_text: text.to_owned(), messages, summary: None }
 }
 
 /// An end as the engine writes it for a cancelled job.
 pub(crate) fn cancelled() -> Ending {
     let event = Event::Error { content: "cancelled".to_owned(), code: FailureCode::Cancelled };
-    Ending { event, usage: Usage::default(), output_text: String::new(), messages: Vec::new(), summary: None }
+    Ending { event, output_text: String::new(), messages: Vec::new(), summary: None }
 }

@@ -5,8 +5,9 @@ use nanoclaw::domain::event::{Event, Numbered, Phase, Record};
 use nanoclaw::domain::id::{BatchId, JobId};
 use nanoclaw::domain::idempotency::OnceKey;
 use nanoclaw::domain::job::{Job, JobStatus};
+use nanoclaw::domain::usage::Usage;
 use nanoclaw::domain::webhook::Subject;
-use nanoclaw::ports::{Batches, DeliveryQuery, JobQuery, LineOutcome, Once, Outbox, Store};
+use nanoclaw::ports::{Accounts, Batches, DeliveryQuery, JobQuery, LineOutcome, Once, Outbox, Store};
 use nanoclaw::store::RedbStore;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -129,6 +130,7 @@ fn consistent_all(store: &RedbStore, is_over: bool) -> Result<(), String> {
         consistent(store, job.id)?;
     }
     told_once(store, &jobs)?;
+    booked_once(store, &jobs, is_over)?;
     let page = store.batches(ANN, None, 10_000).map_err(|e| e.to_string())?;
     let known: BTreeSet<_> = page.batches.iter().map(|batch| batch.id).collect();
     if let Some(lost) = jobs.iter().find(|job| job.batch.is_some_and(|line| !known.contains(&line.batch))) {
@@ -151,6 +153,26 @@ fn consistent_all(store: &RedbStore, is_over: bool) -> Result<(), String> {
             && (!is_over || (ended.is_last && order.len() == batch.counts.total as usize));
         if !fits {
             return Err(format!("{batch:#?} does not fit {ended:#?}"));
+        }
+    }
+    Ok(())
+}
+
+/// The accounts hold what the ended jobs have spent. A job that is tried again has booked what it had spent before, so the
+/// sums meet when everything has ended, and only then for sure.
+fn booked_once(store: &RedbStore, jobs: &[Job], is_over: bool) -> Result<(), String> {
+    for user in [ANN, BOB] {
+        let (mut spent, mut owed, mut running) = (Usage::default(), Usage::default(), Usage::default());
+        for day in store.usage(user, 0, u32::MAX).map_err(|e| e.to_string())? {
+            spent += day.usage;
+        }
+        for job in jobs.iter().filter(|job| job.user == user) {
+            *if job.status.is_terminal() { &mut owed } else { &mut running } += job.usage;
+        }
+        let most = owed.total_tokens + running.total_tokens;
+        let fits = (owed.total_tokens..=most).contains(&spent.total_tokens);
+        if !fits || (is_over && spent != owed) {
+            return Err(format!("{user:?} has booked {spent:?} and spent {owed:?}, then {running:?}"));
         }
     }
     Ok(())

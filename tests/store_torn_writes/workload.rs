@@ -2,13 +2,14 @@
 //! order that the seed says.
 
 use crate::disk::{Dice, Disk, Fate, Syncs};
-use crate::kit::{ANN, BOB, HandClock, cancelled, delta, done, id, job, turn};
+use crate::kit::{ANN, BOB, HandClock, cancelled, cost, delta, done, id, job, turn};
 use crate::ledger::Ledger;
 use crate::loss::{Loss, open};
 use nanoclaw::domain::event::{Event, FailureCode, Mark, Record};
 use nanoclaw::domain::id::{BatchId, JobId};
 use nanoclaw::domain::idempotency::OnceKey;
 use nanoclaw::domain::job::Ending;
+use nanoclaw::domain::usage::Usage;
 use nanoclaw::domain::webhook::{Attempt, Next, WebhookUrl};
 use nanoclaw::ports::{Batches, Clock, Lease, NewBatch, NewLine, Once, Outbox, Store, StoreError, Urgency};
 use nanoclaw::store::RedbStore;
@@ -73,7 +74,7 @@ pub(crate) fn run(seed: u64, syncs: Syncs) -> Loss {
 impl Workload {
     fn step(&mut self) {
         self.clock.advance(1);
-        match self.dice.below(18) {
+        match self.dice.below(19) {
             0 | 1 => self.submit(),
             2 => self.submit_once(),
             3..=5 => self.claim(),
@@ -84,6 +85,7 @@ impl Workload {
             14 => self.postpone(),
             15 => self.retry(),
             16 => self.batch(),
+            17 => self.defer(),
             _ => self.deliver(),
         }
     }
@@ -141,6 +143,10 @@ impl Workload {
             if self.dice.below(3) == 0 {
                 records.push(Record::Mark(Mark::ToolStarted { id_ref: format!("call_{offset}") }));
             }
+            if self.dice.below(3) == 0 {
+                let model = ["demo", "other"][usize::from(self.dice.below(2) == 0)];
+                records.push(cost(Some(model), Usage::new(self.dice.below(100), 1)));
+            }
             let urgency = if urgent { Urgency::Now } else { Urgency::Soon };
             tickets.push(self.store.append(lease.fence(), records, urgency));
         }
@@ -167,7 +173,8 @@ impl Workload {
             }
             _ => done(lease.job.id, &text),
         };
-        let ended = self.store.finish(lease.fence(), vec![delta(2, 0, "last")], ending);
+        let last = vec![delta(2, 0, "last"), cost(None, Usage::new(1, self.dice.below(100)))];
+        let ended = self.store.finish(lease.fence(), last, ending);
         ended.wait().unwrap();
         self.note(lease.job.id);
     }
@@ -209,6 +216,12 @@ impl Workload {
     fn postpone(&mut self) {
         let (Some(lease), delay_ms) = (self.take(), self.dice.below(30)) else { return };
         self.store.postpone(lease.fence(), "no answer".to_owned(), delay_ms).wait().unwrap();
+        self.note(lease.job.id);
+    }
+
+    fn defer(&mut self) {
+        let (Some(lease), delay_ms) = (self.take(), self.dice.below(30)) else { return };
+        self.store.defer(lease.fence(), "waits for its turn".to_owned(), delay_ms).wait().unwrap();
         self.note(lease.job.id);
     }
 

@@ -154,7 +154,7 @@ impl FakeTools {
 }
 
 fn outcome(content: &str, skipped: bool) -> ToolOutcome {
-    ToolOutcome { content: content.to_owned(), skipped }
+    ToolOutcome { content: content.to_owned(), skipped, whole: None }
 }
 
 impl Toolbox for FakeTools {

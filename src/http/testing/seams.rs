@@ -5,15 +5,16 @@ use super::schedules::NoSchedules;
 use super::store::MemoryStore;
 use crate::domain::address::AddressPolicy;
 use crate::domain::batch::Batch;
-use crate::domain::id::{BatchId, IdMint, UserId};
+use crate::domain::id::{BatchId, ConversationId, IdMint, UserId};
 use crate::domain::idempotency::OnceKey;
 use crate::domain::limits::Limits;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
+use crate::domain::usage::{Ledger, Usage};
 use crate::http::room::Room;
 use crate::ports::{
-    Backup, BatchPage, Batches, Clock, Completion, Entropy, Journal, Leash, Model, ModelError, ModelInfo,
-    ModelRequest, NewBatch, NewLine, News, Once, Probe, ResultPage, Sink, StopFlag, Store, StoreError,
-    Ticket, ToolContext, Toolbox,
+    Accounts, Backup, BatchPage, Batches, Clock, Completion, DayUsage, Entropy, Journal, Leash, Model,
+    ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, News, Once, Probe, ResultPage, Sink, StopFlag,
+    Store, StoreError, Ticket, ToolContext, Toolbox,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,6 +60,26 @@ impl Batches for Rest {
     }
     fn watch_batch(&self, _: BatchId) -> News {
         unreachable!("batches are tested against the real store")
+    }
+}
+
+/// The 14th of November 2023: today, by this clock.
+const TODAY: u32 = 19_675;
+
+impl Accounts for Rest {
+    fn usage(&self, user: UserId, from_day: u32, to_day: u32) -> Result<Vec<DayUsage>, StoreError> {
+        let line = |day, cost_micros| DayUsage {
+            day,
+            model: "demo".into(),
+            usage: Usage { cost_micros, ..Usage::new(3, 4) },
+            jobs: 2,
+        };
+        let lines = [line(TODAY - 400, 0), line(TODAY - 40, 0), line(TODAY - 1, 0), line(TODAY, 9)];
+        let known = lines.into_iter().filter(|line| (from_day..=to_day).contains(&line.day));
+        Ok(known.filter(|_| user == UserId::SINGLE).collect())
+    }
+    fn conversation_usage(&self, _: UserId, _: &ConversationId) -> Result<Ledger, StoreError> {
+        unreachable!("HTTP asks for no conversation yet")
     }
 }
 
@@ -164,6 +185,7 @@ pub(crate) fn room(store: &Arc<MemoryStore>) -> Room {
         addresses: AddressPolicy::default(),
         batches: Arc::new(Rest),
         schedules: Arc::new(NoSchedules),
+        accounts: Arc::new(Rest),
         backup: Arc::new(Rest),
         clock: Arc::new(Rest),
         entropy: Arc::new(Rest),

@@ -93,7 +93,6 @@ impl MemoryStore {
                 usage,
                 finish_reason: FinishReason::Stop,
             },
-            usage,
             output_text: output.to_owned(),
             messages: Vec::new(),
             summary: None,
@@ -108,7 +107,9 @@ impl MemoryStore {
         let seq = entry.events.len() as u64 + 1;
         entry.job.status = ending.status();
         entry.job.error = ending.error();
-        entry.job.usage = ending.usage;
+        if let Event::Done { usage, .. } = &ending.event {
+            entry.job.usage = *usage;
+        }
         entry.job.finished_at_ms = Some(9_000);
         entry.job.last_event_id = seq;
         entry.output = Some(ending.output_text);
@@ -219,8 +220,8 @@ impl Store for MemoryStore {
         if !job.status.is_terminal() {
             let code = FailureCode::Cancelled;
             let event = Event::Error { content: "cancelled".into(), code };
-            let (usage, output_text) = (job.usage, String::new());
-            self.settle(id, Ending { event, usage, output_text, messages: Vec::new(), summary: None });
+            let output_text = String::new();
+            self.settle(id, Ending { event, output_text, messages: Vec::new(), summary: None });
         }
         ready(self.job(user, id))
     }

@@ -2,7 +2,6 @@
 
 use crate::domain::event::{Event, FailureCode};
 use crate::domain::job::Ending;
-use crate::domain::usage::Usage;
 use crate::http::testing::{Counted, HandClock, Server, Told};
 use serde_json::json;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use std::time::Duration;
 
 fn failed(output: &str) -> Ending {
     let event = Event::Error { content: "the provider is gone".into(), code: FailureCode::ProviderError };
-    Ending { event, usage: Usage::default(), output_text: output.into(), messages: Vec::new(), summary: None }
+    Ending { event, output_text: output.into(), messages: Vec::new(), summary: None }
 }
 
 #[tokio::test]

@@ -7,4 +7,5 @@ mod events;
 mod hostile;
 mod jobs;
 mod submit;
+mod usage;
 mod webhooks;

@@ -1,6 +1,7 @@
 //! `input` and `system_prompt`: what a job says. Owns the two forms of `input`; refuses empty ones, and roles that only
 //! the engine writes.
 
+use super::attachments;
 use super::field::{Fields, wrong};
 use crate::domain::limits::Limits;
 use crate::domain::message::Message;
@@ -26,7 +27,8 @@ pub(crate) fn messages(input: Option<Value>, limits: &Limits) -> Result<Vec<Mess
             ))
         }
         Some(Value::Array(list)) => {
-            list.into_iter().enumerate().map(|(at, value)| message(&format!("input[{at}]"), value)).collect()
+            let place = |at: usize| format!("input[{at}]");
+            list.into_iter().enumerate().map(|(at, value)| message(&place(at), value, limits)).collect()
         }
         Some(other) => Err(wrong("input", "a string, or a list of {role, content}", &other)),
     }
@@ -53,12 +55,18 @@ pub(crate) fn check_size(
     Ok(())
 }
 
-fn message(place: &str, value: Value) -> Result<Message, Error> {
+fn message(place: &str, value: Value, limits: &Limits) -> Result<Message, Error> {
     let Value::Object(map) = value else { return Err(wrong(place, "an object {role, content}", &value)) };
-    let (role, content) = role_and_content(map).map_err(|error| within(place, error))?;
+    let Parts { role, content, files } = Parts::of(map).map_err(|error| within(place, error))?;
+    let files_place = format!("{place}.attachments");
+    if files.is_some() && role != "user" {
+        let text = format!("'{files_place}' belongs to messages of role user alone");
+        return Err(Error::value(&files_place, text));
+    }
+    let attachments = attachments::attachments(&files_place, files, limits)?;
     match role.as_str() {
         "system" => Ok(Message::System { content }),
-        "user" => Ok(Message::user(content)),
+        "user" => Ok(Message::User { content, attachments }),
         "assistant" => Ok(Message::assistant(content)),
         other => {
             let meant = hint(other, ROLES);
@@ -69,16 +77,28 @@ fn message(place: &str, value: Value) -> Result<Message, Error> {
     }
 }
 
-fn role_and_content(map: Map<String, Value>) -> Result<(String, String), Error> {
-    let mut fields = Fields::new(map, &["role", "content"])?;
-    let missing = |name: &str| Error::value(name, format!("'{name}' is missing"));
-    let role = fields.text("role")?.ok_or_else(|| missing("role"))?;
-    let content = fields.text("content")?.ok_or_else(|| missing("content"))?;
-    Ok((role, content))
+/// The fields of a message.
+struct Parts {
+    role: String,
+    content: String,
+    files: Option<Value>,
 }
 
-/// Says where the message stands.
-fn within(place: &str, error: Error) -> Error {
+impl Parts {
+    fn of(map: Map<String, Value>) -> Result<Self, Error> {
+        let mut fields = Fields::new(map, &["role", "content", "attachments"])?;
+        let missing = |name: &str| Error::value(name, format!("'{name}' is missing"));
+        let role = fields.text("role")?.ok_or_else(|| missing("role"))?;
+        let (content, files) = (fields.text("content")?, fields.take("attachments"));
+        // Files may speak for themselves.
+        let content =
+            content.or_else(|| files.is_some().then(String::new)).ok_or_else(|| missing("content"))?;
+        Ok(Self { role, content, files })
+    }
+}
+
+/// Says where the message, or the file of one, stands.
+pub(super) fn within(place: &str, error: Error) -> Error {
     match error {
         Error::Invalid { message, param, code } => Error::Invalid {
             message: format!("{place}: {message}"),

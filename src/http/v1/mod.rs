@@ -1,6 +1,7 @@
 //! `/v1`, one file per act on jobs, a folder for batches, a file for webhooks (DESIGN §3). Owns the shapes of its objects;
 //! refuses anything about connections.
 
+mod attachments;
 pub(crate) mod backup;
 pub(crate) mod batch;
 pub(crate) mod cancel;
@@ -19,6 +20,7 @@ pub(crate) mod schedules;
 pub(crate) mod show;
 pub(crate) mod spec;
 pub(crate) mod submit;
+pub(crate) mod usage;
 mod wait;
 mod webhook_url;
 pub(crate) mod webhooks;

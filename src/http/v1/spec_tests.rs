@@ -165,3 +165,57 @@ fn p8_inputs_are_bounded() {
     let messages = vec![json!({"role": "user", "content": "x"}); 3];
     assert_eq!(param(read(json!({"input": messages}))), "input");
 }
+
+fn file(name: &str, content: &str) -> Value {
+    json!({"name": name, "content": content})
+}
+
+#[test]
+fn files_come_with_a_message_of_the_user_and_may_stand_for_it() {
+    let files = json!([{"name": "a b.py", "extension": "py", "content": "print(1)"}, file("empty", "")]);
+    for message in [json!({"role": "user", "content": ""}), json!({"role": "user"})] {
+        let mut message = message;
+        message["attachments"] = files.clone();
+        let spec = spec(json!({"input": [message]})).expect("a job");
+        let Some(Message::User { content, attachments }) = spec.input.first() else {
+            panic!("{:?}", spec.input)
+        };
+        assert_eq!((content.as_str(), attachments.len()), ("", 2));
+        assert_eq!((attachments[0].name.as_str(), attachments[0].extension.as_str()), ("a b.py", "py"));
+        assert_eq!((attachments[0].content.as_str(), attachments[1].content.as_str()), ("print(1)", ""));
+    }
+    let none = spec(json!({"input": [{"role": "user", "content": "x", "attachments": []}]})).expect("a job");
+    assert_eq!(none.input, [Message::user("x")]);
+}
+
+#[test]
+fn p8_files_are_refused_by_the_name_of_their_place() {
+    let message = |files: Value| json!([{"role": "user", "content": "x", "attachments": files}]);
+    for (input, named) in [
+        (message(json!("a")), "input[0].attachments"),
+        (message(json!([5])), "input[0].attachments[0]"),
+        (message(json!([file("a", ""), {"name": "b"}])), "input[0].attachments[1].content"),
+        (message(json!([{"content": "b"}])), "input[0].attachments[0].name"),
+        (message(json!([file("", "b")])), "input[0].attachments[0].name"),
+        (message(json!([file(&"é".repeat(256), "b")])), "input[0].attachments[0].name"),
+        (message(json!([file("a\nb", "b")])), "input[0].attachments[0].name"),
+        (
+            message(json!([{"name": "a", "content": "", "extension": "x".repeat(33)}])),
+            "input[0].attachments[0].extension",
+        ),
+        (message(json!([{"name": "a", "content": "", "path": "/etc"}])), "input[0].attachments[0].path"),
+        (message(json!([{"name": "a", "content": 5}])), "input[0].attachments[0].content"),
+        (message(json!(vec![file("a", "b"); 21])), "input[0].attachments"),
+        (
+            json!([{"role": "assistant", "content": "x", "attachments": [file("a", "b")]}]),
+            "input[0].attachments",
+        ),
+        (json!([{"role": "user", "attachments": []}]), "input"),
+    ] {
+        assert_eq!(param(with("input", input.clone())), named, "{input}");
+    }
+    let most = message(json!(vec![file(&"é".repeat(255), "b"); 20]));
+    assert!(with("input", most).is_ok());
+    let large = message(json!([file("a", &"x".repeat(4 * 1024 * 1024))]));
+    assert!(matches!(with("input", large), Err(Error::InputTooLarge(_))), "files count as input");
+}

@@ -4,7 +4,6 @@ use super::act::{Act, SMALL};
 use super::transaction::Transaction;
 use crate::domain::event::{Event, Mark, Record};
 use crate::domain::id::JobId;
-use crate::domain::usage::Usage;
 use crate::ports::{Fence, StoreError, Urgency};
 use std::sync::Arc;
 
@@ -27,8 +26,9 @@ impl Act for Append {
         for record in &self.records {
             transaction.tables.append(self.fence.job, &mut held.tail, record, self.urgency)?;
         }
-        if let Some(usage) = spent(&self.records) {
-            Arc::make_mut(&mut held.row).job.usage += usage;
+        // The row is copied only when it changes: most records are deltas.
+        if let Some(spent) = held.row.spent(&self.records) {
+            Arc::make_mut(&mut held.row).enter(&spent);
             transaction.put_row(&held.row)?;
         }
         transaction.keep(held);
@@ -57,25 +57,13 @@ pub(super) fn refuse_terminal(records: &[Record]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What the calls to the model cost that these records say have ended; `None` when none has.
-fn spent(records: &[Record]) -> Option<Usage> {
-    let costs = records.iter().filter_map(|record| match record {
-        Record::Mark(Mark::ModelFinished { usage, .. }) => Some(*usage),
-        _ => None,
-    });
-    costs.reduce(|mut sum, usage| {
-        sum += usage;
-        sum
-    })
-}
-
 /// Roughly a record's size.
 pub(super) fn record_bytes(record: &Record) -> usize {
     let text = match record {
         Record::Event(Event::Delta { text, .. }) => text.len(),
         Record::Event(Event::ToolCall { call, .. }) => call.arguments.len(),
         Record::Event(Event::ToolResult { content, .. })
-        | Record::Mark(Mark::ToolFinished { content, .. }) => content.len(),
+        | Record::Mark(Mark::ToolFinished { content, .. } | Mark::ToolWhole { content, .. }) => content.len(),
         _ => 0,
     };
     text.saturating_add(SMALL / 2)

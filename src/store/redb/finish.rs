@@ -36,6 +36,9 @@ impl Act for Finish {
         }
         let mut row = Arc::unwrap_or_clone(held.row);
         row.job.crashes = 0;
+        if let Some(spent) = row.spent(&self.records) {
+            row.enter(&spent);
+        }
         transaction.write_turn(&row, &held.spec, &self.ending)?;
         transaction.end(&mut row, &mut held.tail, &self.ending)?;
         transaction.drop_lease(self.fence.job);
@@ -60,7 +63,7 @@ impl Transaction<'_> {
         }
         self.retire(row)?;
         self.tables.append_event(row.id(), tail, &ending.event)?;
-        row.job.usage = ending.usage;
+        self.book(row)?;
         row.job.error = ending.error();
         row.job.finished_at_ms = Some(self.now_ms);
         row.job.last_event_id = tail.seq;
@@ -100,7 +103,7 @@ impl Transaction<'_> {
             said => vec![Message::assistant(said)],
         };
         let event = Event::Error { content: content.to_owned(), code };
-        let ending = Ending { event, usage: row.job.usage, output_text, messages, summary: None };
+        let ending = Ending { event, output_text, messages, summary: None };
         if row.job.started_at_ms.is_some() {
             match self.spec(row.id()) {
                 Ok(spec) => self.write_turn(row, &spec, &ending)?,
@@ -118,6 +121,9 @@ impl Transaction<'_> {
         if let Some(key) = line_key(row).map(TurnKey::encode) {
             let messages: Vec<_> = spec.input.iter().chain(&ending.messages).collect();
             self.tables.turns.insert(&key, value::encode(&messages)?.as_slice())?;
+            if let Some(summary) = &ending.summary {
+                self.write_summary(&key, summary)?;
+            }
         }
         Ok(())
     }

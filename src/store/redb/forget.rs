@@ -1,5 +1,6 @@
-//! Deleting an ended job with all that belongs to it: row, question, answer, log, its entries in lists and its turn in the
-//! conversation. Refuses jobs that have not ended. Whoever adds a table that names jobs takes its entries out here.
+//! Deleting an ended job with all that belongs to it: row, question, answer, log, its entries in lists, its turn in the
+//! conversation and, with the last turn, the conversation's summary. What it has cost stays in the accounts. Refuses jobs
+//! that have not ended. Whoever adds a table that names jobs takes its entries out here.
 
 use super::keys::{EndedKey, LogBytes, LogKey, OwnerKey, TurnKey};
 use super::queue::line_key;
@@ -22,6 +23,7 @@ impl Transaction<'_> {
         }
         if let Some(key) = line_key(&row).map(TurnKey::encode) {
             freed += self.tables.turns.remove(&key)?.map_or(0, |bytes| bytes.value().len());
+            freed += self.forget_summary(&key)?;
         }
         let owned = OwnerKey { user: row.job.user, status: row.job.status, accept: row.accept };
         self.tables.owned.remove(&owned.encode())?;

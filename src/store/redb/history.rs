@@ -1,10 +1,11 @@
-//! What a conversation hands to its next job. Owns where a history that is too long is cut: at a message of the user, so
+//! What a conversation hands to its next job: its summary, and the turns behind it. Owns where a history that is too long is cut: at a message of the user, so
 //! that no answer stands without its question and no tool's result without its call (providers refuse such a history).
 
 use super::keys::{TurnBytes, TurnKey};
 use super::queue::line_key;
 use super::read::row;
 use super::schema::TURNS;
+use super::summary::summary;
 use super::value;
 use crate::domain::id::JobId;
 use crate::domain::job::{History, PastTurn};
@@ -23,7 +24,9 @@ pub(super) struct Room {
 pub(super) fn history(reading: &ReadTransaction, job: JobId, mut room: Room) -> Result<History, StoreError> {
     let Some(row) = row(reading, job)? else { return Ok(History::default()) };
     let Some(key) = line_key(&row) else { return Ok(History::default()) };
-    let (first, here) = (TurnKey { accept: 0, ..key }.encode(), key.encode());
+    let summary = summary(reading, key)?;
+    let first = summary.as_ref().map_or(0, |summary| summary.through.saturating_add(1));
+    let (first, here) = (TurnKey { accept: first, ..key }.encode(), key.encode());
     let turns = reading.open_table(TURNS)?;
     let mut newest_first = Vec::new();
     for entry in turns.range::<&TurnBytes>(&first..&here)?.rev() {
@@ -43,7 +46,7 @@ pub(super) fn history(reading: &ReadTransaction, job: JobId, mut room: Room) -> 
     }
     newest_first.reverse();
     newest_first.retain(|turn| !turn.messages.is_empty());
-    Ok(History { summary: None, turns: newest_first })
+    Ok(History { summary: summary.map(|summary| summary.content), turns: newest_first })
 }
 
 impl Room {

@@ -18,6 +18,8 @@ pub(super) type EndedBytes = [u8; 25];
 pub(super) type DelayedBytes = [u8; 16];
 /// Bytes of a [`TurnKey`].
 pub(super) type TurnBytes = [u8; 76];
+/// Bytes of a [`UsageKey`].
+pub(super) type UsageBytes = [u8; 40];
 /// Bytes of an [`OwnerKey`].
 pub(super) type OwnerBytes = [u8; 13];
 /// Bytes of a [`FairKey`].
@@ -159,6 +161,27 @@ impl TurnKey<'_> {
     pub(super) fn line_of(member: &TurnBytes) -> (TurnBytes, TurnBytes) {
         let name = member.split_last_chunk::<8>().map_or(&[][..], |(name, _accept)| name);
         (join(&[name, &u64::MIN.to_be_bytes()]), join(&[name, &u64::MAX.to_be_bytes()]))
+    }
+}
+
+/// What a user has spent on a model in a day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct UsageKey {
+    pub(super) user: UserId,
+    /// Days since 1970 in UTC.
+    pub(super) day: u32,
+    /// A digest of the model's name, which may be of any length; the value holds the name.
+    pub(super) model: [u8; 32],
+}
+
+impl UsageKey {
+    pub(super) fn encode(self) -> UsageBytes {
+        join(&[&self.user.0.to_be_bytes(), &self.day.to_be_bytes(), &self.model])
+    }
+
+    pub(super) fn decode(bytes: &UsageBytes) -> Self {
+        let mut cut = Cut(bytes);
+        Self { user: UserId(cut.u32()), day: cut.u32(), model: cut.take() }
     }
 }
 
@@ -380,6 +403,14 @@ mod tests {
             let key = |accept| OwnerKey { user: UserId(user), status: JobStatus::Failed, accept }.encode();
             prop_assert_eq!(OwnerKey::accept(&key(a)), a);
             prop_assert_eq!(key(a).cmp(&key(b)), a.cmp(&b));
+        }
+
+        #[test]
+        fn p7_usage_keys_round_trip_and_sort_by_user_then_day(a: (u32, u32, [u8; 32]), b: (u32, u32, [u8; 32]), same: bool) {
+            let key = |(user, day, model)| UsageKey { user: UserId(user), day, model };
+            let (a, b) = (a, if same { (a.0, b.1, b.2) } else { b });
+            prop_assert_eq!(UsageKey::decode(&key(a).encode()), key(a));
+            prop_assert_eq!(key(a).encode().cmp(&key(b).encode()), a.cmp(&b));
         }
 
         #[test]

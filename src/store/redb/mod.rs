@@ -5,6 +5,7 @@
 //! `transaction` (tables and copies of what is in memory), and the `writer` commits, fsyncs, and only then settles the
 //! tickets and wakes readers (`watches`) and workers (`work`).
 
+mod accounts;
 mod act;
 mod append;
 mod backup;
@@ -42,6 +43,7 @@ mod read;
 mod recover;
 mod release;
 mod restore;
+mod results;
 mod retention;
 mod retry;
 mod row;
@@ -50,6 +52,7 @@ mod schedule_keys;
 mod schedule_read;
 mod schema;
 mod submit;
+mod summary;
 mod sweeper;
 mod transaction;
 mod value;

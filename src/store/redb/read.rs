@@ -4,7 +4,7 @@ use super::keys::{DelayedKey, JobBytes, LogBytes, LogKey, OwnerBytes, OwnerKey};
 use super::row::Row;
 use super::schema::{DELAYED, JOBS, LOG, OUTPUTS, OWNED, READY};
 use super::value;
-use crate::domain::event::{Event, Numbered, Record};
+use crate::domain::event::{Event, Mark, Numbered, Record};
 use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
 use crate::ports::{EventPage, JobPage, JobQuery, StoreError};
@@ -141,10 +141,14 @@ pub(super) fn log(reading: &ReadTransaction, job: JobId) -> Result<Vec<Record>, 
     let mut records = Vec::new();
     for entry in log.range::<&LogBytes>(&first..=&last)? {
         let (key, bytes) = entry?;
-        records.push(match LogKey::decode(key.value()).sub {
+        let record = match LogKey::decode(key.value()).sub {
             0 => Record::Event(value::decode(bytes.value())?),
             _ => Record::Mark(value::decode(bytes.value())?),
-        });
+        };
+        // Large, and nothing follows from it: it has a way of its own to whoever wants it.
+        if !matches!(record, Record::Mark(Mark::ToolWhole { .. })) {
+            records.push(record);
+        }
     }
     Ok(records)
 }

@@ -65,7 +65,9 @@ impl Transaction<'_> {
             run_at_ms: None,
             ..row.job.clone()
         };
-        *row = Row::new(Job { cancel_requested: false, ..job }, self.counters.accept);
+        let (ledger, booked) = (std::mem::take(&mut row.ledger), std::mem::take(&mut row.booked));
+        let fresh = Row::new(Job { cancel_requested: false, ..job }, self.counters.accept);
+        *row = Row { ledger, booked, ..fresh };
         self.reopen_line(&row.job)?;
         let mut tail = self.tables.tail(row.id())?;
         let (status, attempt, reason) = (Phase::Queued, row.job.attempt, Some(RETRIED.to_owned()));

@@ -1,8 +1,10 @@
 //! A job's small row: how it stands and where it waits. Owns the one way to change a state; refuses the big
 //! immutable parts (what was asked, what was answered), which have tables of their own.
 
+use crate::domain::event::Record;
 use crate::domain::id::JobId;
 use crate::domain::job::{Job, JobStatus};
+use crate::domain::usage::{Ledger, Usage};
 use crate::ports::StoreError;
 use serde::{Deserialize, Serialize};
 
@@ -35,12 +37,27 @@ pub(super) struct Row {
     /// Not before this time, whatever the job itself says: it waits for another attempt. Unix milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) resume_at_ms: Option<u64>,
+    /// What the job has spent: the sum of its log, kept because retention takes the log away.
+    #[serde(default, skip_serializing_if = "Ledger::is_empty")]
+    pub(super) ledger: Ledger,
+    /// How much of that stands in the accounts: see [`super::accounts`].
+    #[serde(default, skip_serializing_if = "Ledger::is_empty")]
+    pub(super) booked: Ledger,
 }
 
 impl Row {
     /// A job that has no place yet.
     pub(super) fn new(job: Job, accept: u64) -> Self {
-        Self { job, accept, fair: None, place: Place::Out, resumed: None, resume_at_ms: None }
+        Self {
+            job,
+            accept,
+            fair: None,
+            place: Place::Out,
+            resumed: None,
+            resume_at_ms: None,
+            ledger: Ledger::default(),
+            booked: Ledger::default(),
+        }
     }
 
     /// Not before this time, unix milliseconds.
@@ -50,6 +67,32 @@ impl Row {
 
     pub(super) fn id(&self) -> JobId {
         self.job.id
+    }
+
+    /// The job's ledger. A row of a build that kept none has spent its tokens on the model that the job names.
+    pub(super) fn ledger(&mut self) -> &mut Ledger {
+        if self.ledger.is_empty() && self.job.usage != Usage::default() {
+            self.ledger.add(&self.job.model, self.job.usage);
+        }
+        &mut self.ledger
+    }
+
+    /// What these records say was spent; `None`: nothing.
+    pub(super) fn spent(&self, records: &[Record]) -> Option<Ledger> {
+        let mut spent = Ledger::default();
+        for record in records {
+            spent.enter(record, &self.job.model);
+        }
+        (!spent.is_empty()).then_some(spent)
+    }
+
+    /// Takes in what was spent.
+    pub(super) fn enter(&mut self, spent: &Ledger) {
+        let ledger = self.ledger();
+        for (model, usage) in spent.entries() {
+            ledger.add(model, usage);
+        }
+        self.job.usage = self.ledger.total();
     }
 
     /// Follows the state machine; an impossible step is a fault of the store and abandons the transaction (P4).

@@ -2,7 +2,7 @@
 
 use super::keys::{
     BatchBytes, DelayedBytes, EndedBytes, FairBytes, JobBytes, LineBytes, LogBytes, OnceBytes, OnceDueBytes,
-    OwnedBatchBytes, OwnerBytes, ReadyBytes, TurnBytes, WaitingBytes,
+    OwnedBatchBytes, OwnerBytes, ReadyBytes, TurnBytes, UsageBytes, WaitingBytes,
 };
 use super::mail::{DeliveryBytes, DeliveryOwnerBytes, DeliveryTimeBytes};
 use super::schedule_keys::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
@@ -90,6 +90,12 @@ tables! {
     lines LINES: &'static TurnBytes => &'static JobBytes;
     /// What a conversation's ended jobs said.
     turns TURNS: &'static TurnBytes => Bytes;
+    /// What stands for a conversation's oldest turns: [`crate::domain::job::ConversationSummary`], under accept 0.
+    summaries SUMMARIES: &'static TurnBytes => Bytes;
+    /// What users have spent, by day and model: [`super::accounts::Booked`].
+    usage USAGE: &'static UsageBytes => Bytes;
+    /// What conversations have cost: [`crate::domain::usage::Ledger`], under accept 0.
+    conversation_usage CONVERSATION_USAGE: &'static TurnBytes => Bytes;
     /// The newest fair time of a user inside a priority.
     fair FAIR: &'static FairBytes => u64;
     /// How batches stand: [`super::batch_row::BatchRow`].

@@ -64,11 +64,21 @@ impl CodeRunner for FakeRunner {
     }
 }
 
+/// Keeps nothing.
+struct NoResults;
+
+impl crate::ports::Results for NoResults {
+    fn result(&self, _: UserId, _: &ResultHandle) -> Result<Option<String>, crate::ports::StoreError> {
+        Ok(None)
+    }
+}
+
 /// Remembers what was reported.
 #[derive(Default)]
 pub(super) struct Log {
     started: Mutex<Vec<String>>,
     finished: Mutex<Vec<(String, Value, bool)>>,
+    wholes: Mutex<Vec<crate::ports::WholeResult>>,
     refuses: bool,
 }
 
@@ -78,6 +88,7 @@ impl Journal for Log {
         if self.refuses { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
     fn finished(&self, call: &ToolCall, outcome: crate::ports::ToolOutcome) {
+        self.wholes.lock().expect("unpoisoned").extend(outcome.whole);
         let content = serde_json::from_str(&outcome.content).expect("valid JSON");
         self.finished.lock().expect("unpoisoned").push((call.id_ref.clone(), content, outcome.skipped));
     }
@@ -118,6 +129,9 @@ impl Tool for Any {
     fn traits(&self) -> ToolTraits {
         ToolTraits { idempotent: self.idempotent }
     }
+    fn reads_results(&self) -> bool {
+        self.name == "look"
+    }
     fn aliases(&self) -> Aliases {
         self.aliases
     }
@@ -138,7 +152,7 @@ fn any(
 }
 
 fn bounds() -> Bounds {
-    Bounds { workers: 4, timeout: Duration::from_secs(60), result_chars: 16_000 }
+    Bounds { workers: 4, timeout: Duration::from_secs(60), result_chars: 16_000, result_bytes: 1 << 20 }
 }
 
 pub(super) fn real() -> Executor {
@@ -148,11 +162,16 @@ pub(super) fn real() -> Executor {
 /// The real tools, where the operator allows these levels.
 pub(super) fn real_at(levels: &'static [Level]) -> Executor {
     let bash = BashRules::new(&BashOptions::default(), |_| None).expect("good rules");
-    Executor::new(registered(&ToolDeps { code: Arc::new(FakeRunner(levels)), bash }), bounds())
-        .expect("valid tools")
+    let deps = ToolDeps {
+        code: Arc::new(FakeRunner(levels)),
+        bash,
+        results: Arc::new(NoResults),
+        result_chars: 16_000,
+    };
+    Executor::new(registered(&deps), bounds()).expect("valid tools")
 }
 
-pub(super) fn context(allowed: ToolChoice) -> ToolContext {
+pub(in crate::tools) fn context(allowed: ToolChoice) -> ToolContext {
     ToolContext {
         user: UserId::SINGLE,
         job: JobId::from_bits(1),
@@ -188,6 +207,7 @@ fn every_tool_is_offered_in_stable_order_and_refuses_unknown_parameters() {
         "execute_python",
         "get_weather",
         "json_process",
+        "read_result",
         "text_process",
     ];
     assert_eq!(names, expected);
@@ -202,8 +222,10 @@ fn every_tool_is_offered_in_stable_order_and_refuses_unknown_parameters() {
     }
     let choice = ToolChoice::Named(vec!["get_weather".into(), "calculator".into(), "nope".into()]);
     let some: Vec<_> = real().offered(&choice).into_iter().map(|spec| spec.name).collect();
-    assert_eq!(some, ["calculator", "get_weather"]);
-    assert!(real().offered(&ToolChoice::All(false)).is_empty());
+    assert_eq!(some, ["calculator", "get_weather", "read_result"], "what reads results goes along");
+    for none in [ToolChoice::All(false), ToolChoice::Named(Vec::new())] {
+        assert!(real().offered(&none).is_empty());
+    }
 }
 
 #[test]
@@ -246,8 +268,11 @@ fn what_the_job_does_not_offer_is_refused_at_execution() {
     let allowed = ToolChoice::Named(vec!["get_weather".into()]);
     let calls = [call("a", "calculator", r#"{"expression":"1"}"#), call("b", "Calculator", "{}")];
     real().run(&calls, &context(allowed), &log);
-    assert_eq!(log.result("a")["error"], "Tool not allowed in this job: calculator. Available: get_weather");
-    assert_eq!(log.result("b")["error"], "Tool not found: Calculator. Available: get_weather");
+    assert_eq!(
+        log.result("a")["error"],
+        "Tool not allowed in this job: calculator. Available: get_weather, read_result"
+    );
+    assert_eq!(log.result("b")["error"], "Tool not found: Calculator. Available: get_weather, read_result");
 }
 
 #[test]
@@ -285,6 +310,29 @@ fn the_same_call_twice_in_a_batch_runs_once() {
     assert!(log.result("a").get("duplicate").is_none() && !log.skipped("a"));
     run(&executor, &[call("a", "write", "{}"), call("b", "write", "{}")]);
     assert_eq!(runs.load(Ordering::SeqCst), 4, "what writes is never deduplicated");
+}
+
+#[test]
+fn what_is_cut_is_kept_once_where_the_job_can_read_it() {
+    let wordy = || any("long", true, |_| Ok(json!("x".repeat(50_000))));
+    let reader = || any("look", true, |_| Ok(json!("y".repeat(50_000))));
+    let executor = Executor::new(vec![wordy(), reader()], bounds()).expect("valid tools");
+    let calls = [call("a", "long", "{}"), call("b", "long", "{}"), call("c", "look", "{}")];
+    let log = run(&executor, &calls);
+    let wholes = log.wholes.lock().expect("unpoisoned").clone();
+    let handle = ResultHandle::of(JobId::from_bits(1), "a");
+    assert_eq!(wholes, [crate::ports::WholeResult { handle: handle.clone(), content: "x".repeat(50_000) }]);
+    for id in ["a", "b"] {
+        let told = log.result(id)["data"].to_string();
+        assert!(
+            told.contains(&format!("look {{\\\"handle\\\":\\\"{handle}\\\"")),
+            "{id}: {}",
+            &told[7_800..8_400]
+        );
+    }
+    assert!(log.result("c")["data"].to_string().contains("characters cut]"), "it has no way to itself");
+    let alone = run(&Executor::new(vec![wordy()], bounds()).expect("valid tools"), &calls[..1]);
+    assert!(alone.wholes.lock().expect("unpoisoned").is_empty(), "nobody could read it");
 }
 
 #[test]

@@ -1,0 +1,85 @@
+//! What names the whole of a tool's result of which a model saw a part. Owns its text form; refuses to find it.
+
+use super::id::JobId;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Characters of a call's name that are taken over as they are.
+const CALL_CHARS: usize = 64;
+
+/// A result by its job and its call: `job_…/call_0`. Short and without anything that JSON escapes, so that a small model
+/// copies it rightly.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResultHandle {
+    /// The job in which the tool ran.
+    pub job: JobId,
+    /// The call within it.
+    call: String,
+}
+
+impl ResultHandle {
+    /// The handle of a call's result. A call whose provider gave it an unhandy name gets another one.
+    pub fn of(job: JobId, id_ref: &str) -> Self {
+        if is_handy(id_ref) {
+            return Self { job, call: id_ref.to_owned() };
+        }
+        let mut hasher = DefaultHasher::new();
+        id_ref.hash(&mut hasher);
+        Self { job, call: format!("call.{:016x}", hasher.finish()) }
+    }
+
+    /// The handle that a model wrote; the call alone means one of its own job. `None`: it names no result.
+    pub fn parse(text: &str, own: JobId) -> Option<Self> {
+        let text = text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`'));
+        let (job, call) = match text.split_once('/') {
+            Some((job, call)) => (job.parse().ok()?, call),
+            None => (own, text),
+        };
+        is_handy(call).then(|| Self { job, call: call.to_owned() })
+    }
+}
+
+fn is_handy(call: &str) -> bool {
+    let plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
+    (1..=CALL_CHARS).contains(&call.len()) && call.bytes().all(plain)
+}
+
+impl fmt::Display for ResultHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.job, self.call)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_handle_reads_back_whatever_the_call_is_named(bits: u128, id_ref: String, own: u128) {
+            let handle = ResultHandle::of(JobId::from_bits(bits), &id_ref);
+            let text = handle.to_string();
+            prop_assert!(text.len() <= 96 && serde_json::Value::from(text.as_str()).to_string().len() == text.len() + 2);
+            prop_assert_eq!(ResultHandle::parse(&text, JobId::from_bits(own)), Some(handle));
+        }
+
+        #[test]
+        fn no_text_panics(text: String) {
+            drop(ResultHandle::parse(&text, JobId::from_bits(1)));
+        }
+    }
+
+    #[test]
+    fn unhandy_calls_stay_apart_and_a_bare_call_is_the_jobs_own() {
+        let job = JobId::from_bits(7);
+        assert_ne!(ResultHandle::of(job, "a/b"), ResultHandle::of(job, "a b"));
+        let own = ResultHandle::of(job, "call_0");
+        for text in ["call_0", " `call_0`\n", &format!("\"{own}\"")] {
+            assert_eq!(ResultHandle::parse(text, job), Some(own.clone()), "{text}");
+        }
+        for text in ["", "/", "job_x/call_0", &format!("{job}/"), &format!("{job}/a/b"), "a b"] {
+            assert_eq!(ResultHandle::parse(text, job), None, "{text}");
+        }
+    }
+}

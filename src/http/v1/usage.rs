@@ -1,0 +1,125 @@
+//! `GET /v1/usage`: what this user's jobs have spent, a line for each day and model. Owns the range of days that may be
+//! asked for, in UTC; refuses to add up more than a year.
+
+use crate::domain::usage::Usage;
+use crate::http::door::Door;
+use crate::http::error::Error;
+use crate::http::query::Query;
+use crate::http::quoted::quoted;
+use crate::http::reply::{self, Reply};
+use crate::http::router::Call;
+use crate::http::v1::page::List;
+use crate::ports::DayUsage;
+use hyper::StatusCode;
+use jiff::civil::Date;
+use jiff::{Span, Unit};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// What nobody has asked to be told begins so many days ago, today included.
+const DAYS: u32 = 30;
+/// Days of one answer.
+const DAYS_MAX: u32 = 366;
+const DAY_MS: u64 = 24 * 3_600 * 1_000;
+const EPOCH: Date = Date::constant(1970, 1, 1);
+
+/// A line of the answer.
+#[derive(Serialize)]
+struct View {
+    object: &'static str,
+    date: String,
+    model: String,
+    #[serde(flatten)]
+    usage: Usage,
+    jobs: u64,
+}
+
+impl View {
+    fn of(line: DayUsage) -> Option<Self> {
+        let DayUsage { day, model, usage, jobs } = line;
+        let date = EPOCH.checked_add(Span::new().try_days(day).ok()?).ok()?.to_string();
+        Some(Self { object: "usage", date, model, usage, jobs })
+    }
+}
+
+/// The lines of these days.
+pub(crate) async fn usage(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
+    let query = Query::parse(call.query.as_deref(), &["from", "to"])?;
+    let today = u32::try_from(door.room.clock.now_ms() / DAY_MS).unwrap_or(u32::MAX);
+    let (from, to) = days(&query, today)?;
+    let (accounts, user) = (Arc::clone(&door.room.accounts), call.user);
+    let lines = door.read(move |_| accounts.usage(user, from, to)).await?;
+    let data: Vec<View> = lines.into_iter().filter_map(View::of).collect();
+    Ok(reply::json(StatusCode::OK, &List::<_, String>::new(data, None)))
+}
+
+/// The first and the last day, both included.
+fn days(query: &Query, today: u32) -> Result<(u32, u32), Error> {
+    let asked = |name| query.text(name).map(|text| day(name, text)).transpose();
+    let (from, to) = (asked("from")?, asked("to")?);
+    let to = to.unwrap_or(today.max(from.unwrap_or_default()));
+    let from = from.unwrap_or(to.saturating_sub(DAYS.saturating_sub(1)));
+    if from > to {
+        return Err(Error::value("from", "'from' must not lie behind 'to'"));
+    }
+    if to.saturating_sub(from) >= DAYS_MAX {
+        return Err(Error::value("from", format!("'from' and 'to' may be {DAYS_MAX} days apart at most")));
+    }
+    Ok((from, to))
+}
+
+/// A date as a number of days since 1970.
+fn day(name: &str, text: &str) -> Result<u32, Error> {
+    // Its other spellings, and dates with a time, are no dates here.
+    let date = text.parse::<Date>().ok().filter(|date| date.to_string() == text);
+    let days = date.and_then(|date| EPOCH.until((Unit::Day, date)).ok());
+    days.and_then(|days| u32::try_from(days.get_days()).ok()).ok_or_else(|| {
+        Error::value(name, format!("'{name}' must be a date since 1970 as YYYY-MM-DD, not {}", quoted(text)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TODAY: u32 = 20_000;
+
+    fn asked(query: &str) -> Result<(u32, u32), String> {
+        let query = Query::parse(Some(query), &["from", "to"]).expect("a query");
+        days(&query, TODAY).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_range_is_the_last_thirty_days_or_what_is_asked_for() {
+        for (query, expected) in [
+            ("", (TODAY - 29, TODAY)),
+            ("from=1970-01-01&to=1970-01-01", (0, 0)),
+            ("from=2024-01-01&to=2024-12-31", (19_723, 20_088)),
+            ("to=1970-02-15", (16, 45)),
+            ("to=1970-01-03", (0, 2)),
+            ("from=2024-10-01", (19_997, TODAY)),
+            ("from=2024-10-10", (20_006, 20_006)),
+        ] {
+            assert_eq!(asked(query), Ok(expected), "{query}");
+        }
+    }
+
+    #[test]
+    fn p8_what_is_no_range_is_refused_by_the_name_of_its_parameter() {
+        for (query, named) in [
+            ("from=yesterday", "'from'"),
+            ("to=2024-02-30", "'to'"),
+            ("from=2024-1-1", "'from'"),
+            ("to=20240101", "'to'"),
+            ("to=2024-01-01T00:00", "'to'"),
+            ("from=", "'from'"),
+            ("from=1969-12-31", "'from'"),
+            ("to=-000001-01-01", "'to'"),
+            ("from=2024-01-02&to=2024-01-01", "'from'"),
+            ("from=2024-01-01&to=2025-01-01", "366"),
+        ] {
+            let error = asked(query).expect_err(query);
+            assert!(error.contains(named), "{query}: {error}");
+        }
+    }
+}

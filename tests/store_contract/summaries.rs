@@ -1,0 +1,80 @@
+//! What stands for a conversation's oldest turns.
+
+use crate::kit::{ANN, BOB, done, id, turn};
+use crate::rig::Rig;
+use nanoclaw::domain::id::UserId;
+use nanoclaw::domain::job::{ConversationSummary, Ending, History, Job};
+use nanoclaw::domain::message::Message;
+use nanoclaw::ports::Store;
+
+fn summed_up(number: u128, content: &str, through: u64) -> Ending {
+    let summary = ConversationSummary { content: content.to_owned(), through };
+    Ending { summary: Some(summary), ..done(id(number), &format!("answer {number}")) }
+}
+
+/// Submits and ends a job of the conversation; what it was handed.
+fn say(rig: &Rig, user: UserId, number: u128, ending: Ending) -> History {
+    rig.submit([turn(number, user, "chat")]);
+    let lease = rig.claim();
+    assert_eq!(lease.job.id, id(number));
+    let history = rig.store.history(&lease.job, 100).unwrap();
+    rig.store.finish(lease.fence(), vec![], ending).wait().unwrap();
+    history
+}
+
+fn plain(number: u128) -> Ending {
+    done(id(number), &format!("answer {number}"))
+}
+
+fn numbers(history: &History) -> Vec<u64> {
+    history.turns.iter().map(|turn| turn.number).collect()
+}
+
+fn job(rig: &Rig, user: UserId, number: u128) -> Job {
+    rig.store.job(user, id(number)).unwrap().unwrap()
+}
+
+#[test]
+fn a_summary_stands_for_the_turns_up_to_its_number() {
+    let rig = Rig::new();
+    for number in 1..=3 {
+        say(&rig, ANN, number, plain(number));
+    }
+    let history = say(&rig, ANN, 4, summed_up(4, "one and two", 2));
+    assert_eq!((history.summary.as_deref(), numbers(&history)), (None, vec![1, 2, 3]));
+    let rig = rig.crash();
+    let history = say(&rig, ANN, 5, plain(5));
+    assert_eq!((history.summary.as_deref(), numbers(&history)), (Some("one and two"), vec![3, 4]));
+    assert_eq!(history.turns[0].messages, [Message::user("question 3"), Message::assistant("answer 3")]);
+    let earlier = rig.store.history(&job(&rig, ANN, 2), 100).unwrap();
+    assert_eq!((earlier.summary, earlier.turns.len()), (None, 1), "it is no word on what came after a job");
+    let none = rig.store.history(&job(&rig, ANN, 5), 1).unwrap();
+    assert_eq!(none.summary.as_deref(), Some("one and two"), "a narrow room cuts turns alone");
+    assert!(none.turns.is_empty() && say(&rig, BOB, 6, plain(6)) == History::default(), "P7");
+}
+
+#[test]
+fn a_summary_never_gives_way_to_one_that_stands_for_less() {
+    let rig = Rig::new();
+    for number in 1..=3 {
+        say(&rig, ANN, number, plain(number));
+    }
+    say(&rig, ANN, 4, summed_up(4, "through 3", 3));
+    say(&rig, ANN, 5, summed_up(5, "through 2", 2));
+    let history = say(&rig, ANN, 6, summed_up(6, "another through 3", 3));
+    assert_eq!((history.summary.as_deref(), numbers(&history)), (Some("through 3"), vec![4, 5]));
+    let history = say(&rig, ANN, 7, plain(7));
+    assert_eq!((history.summary.as_deref(), numbers(&history)), (Some("another through 3"), vec![4, 5, 6]));
+}
+
+#[test]
+fn the_summary_goes_with_the_last_turn() {
+    let rig = Rig::new();
+    say(&rig, ANN, 1, plain(1));
+    say(&rig, ANN, 2, summed_up(2, "secret", 1));
+    rig.submit([turn(3, ANN, "chat")]);
+    rig.store.delete(ANN, id(1)).wait().unwrap();
+    assert_eq!(rig.store.history(&job(&rig, ANN, 3), 9).unwrap().summary.as_deref(), Some("secret"));
+    rig.store.delete(ANN, id(2)).wait().unwrap();
+    assert_eq!(rig.store.history(&job(&rig, ANN, 3), 9).unwrap(), History::default());
+}
