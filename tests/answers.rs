@@ -47,6 +47,11 @@ fn a_cut_answer_goes_on_and_is_one_answer() {
     assert_whole(&events);
     assert_eq!(events.last().expect("events").data["finish_reason"], "stop");
     server.wait(&server.submit(&json!({"input": "again", "conversation_id": "c"})));
+    let spent = server.get("/v1/usage?conversation_id=c").json();
+    let line = json!({"object": "usage", "model": "m", "prompt_tokens": 30, "completion_tokens": 15, "total_tokens": 45});
+    assert_eq!(spent["data"], json!([line]), "both jobs");
+    assert_eq!(server.get("/v1/usage?conversation_id=other").json()["data"], json!([]));
+    assert_eq!(server.get("/v1/usage?conversation_id=c&from=2026-01-01").status, 400);
     let third = &upstream.requests()[2]["messages"];
     assert_eq!(third[1], json!({"role": "assistant", "content": "The answer is long."}), "{third}");
     assert_eq!(third.as_array().map(Vec::len), Some(3), "no word about the interruption is kept: {third}");

@@ -1,7 +1,8 @@
-//! `GET /v1/usage`: what this user's jobs have spent, a line for each day and model. Owns the range of days that may be
-//! asked for, in UTC; refuses to add up more than a year.
+//! `GET /v1/usage`: what this user's jobs have spent, a line for each day and model, or for each model of one
+//! conversation. Owns the range of days that may be asked for, in UTC; refuses to add up more than a year.
 
-use crate::domain::usage::Usage;
+use crate::domain::id::ConversationId;
+use crate::domain::usage::{Ledger, Usage};
 use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::query::Query;
@@ -22,35 +23,65 @@ const DAYS: u32 = 30;
 const DAYS_MAX: u32 = 366;
 const DAY_MS: u64 = 24 * 3_600 * 1_000;
 const EPOCH: Date = Date::constant(1970, 1, 1);
+const CONVERSATION: &str = "conversation_id";
 
 /// A line of the answer.
 #[derive(Serialize)]
 struct View {
     object: &'static str,
-    date: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    date: Option<String>,
     model: String,
     #[serde(flatten)]
     usage: Usage,
-    jobs: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jobs: Option<u64>,
 }
 
 impl View {
     fn of(line: DayUsage) -> Option<Self> {
         let DayUsage { day, model, usage, jobs } = line;
         let date = EPOCH.checked_add(Span::new().try_days(day).ok()?).ok()?.to_string();
-        Some(Self { object: "usage", date, model, usage, jobs })
+        Some(Self { object: "usage", date: Some(date), model, usage, jobs: Some(jobs) })
+    }
+
+    fn of_conversation(ledger: &Ledger) -> Vec<Self> {
+        let line = |(model, usage): (&str, Usage)| Self {
+            object: "usage",
+            date: None,
+            model: model.to_owned(),
+            usage,
+            jobs: None,
+        };
+        ledger.entries().map(line).collect()
     }
 }
 
 /// The lines of these days.
 pub(crate) async fn usage(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
-    let query = Query::parse(call.query.as_deref(), &["from", "to"])?;
+    let query = Query::parse(call.query.as_deref(), &["from", "to", CONVERSATION])?;
+    let (accounts, user) = (Arc::clone(&door.room.accounts), call.user);
+    if let Some(name) = query.text(CONVERSATION) {
+        let id = conversation(&query, name)?;
+        let ledger = door.read(move |_| accounts.conversation_usage(user, &id)).await?;
+        let lines = View::of_conversation(&ledger);
+        return Ok(reply::json(StatusCode::OK, &List::<_, String>::new(lines, None)));
+    }
     let today = u32::try_from(door.room.clock.now_ms() / DAY_MS).unwrap_or(u32::MAX);
     let (from, to) = days(&query, today)?;
-    let (accounts, user) = (Arc::clone(&door.room.accounts), call.user);
     let lines = door.read(move |_| accounts.usage(user, from, to)).await?;
     let data: Vec<View> = lines.into_iter().filter_map(View::of).collect();
     Ok(reply::json(StatusCode::OK, &List::<_, String>::new(data, None)))
+}
+
+/// The conversation that is asked about. Its accounts have no days.
+fn conversation(query: &Query, name: &str) -> Result<ConversationId, Error> {
+    if let Some(day) = ["from", "to"].into_iter().find(|day| query.text(day).is_some()) {
+        let message = format!("'{day}' does not go with '{CONVERSATION}': a conversation is told as a whole");
+        return Err(Error::value(day, message));
+    }
+    ConversationId::try_from(name.to_owned())
+        .map_err(|rule| Error::value(CONVERSATION, format!("'{CONVERSATION}' {rule}")))
 }
 
 /// The first and the last day, both included.
