@@ -3,10 +3,12 @@
 //! keep anything between two calls but idle connections.
 
 mod demo;
+mod json;
 mod openai;
 pub mod options;
 mod router;
 pub mod sse;
+mod text_calls;
 mod wire;
 
 pub use router::{Error, Router};

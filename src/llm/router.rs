@@ -39,7 +39,20 @@ pub enum Error {
     /// The key would break the header that carries it.
     #[error("model '{0}' has an api_key with a space, a line break or a character beyond ASCII in it")]
     BadKey(String),
+    /// A header that no request can carry, or that would break it.
+    #[error("model '{id}' has a bad header in extra_headers, '{name}': {reason}")]
+    BadHeader {
+        /// Whose.
+        id: String,
+        /// Which, as written.
+        name: String,
+        /// Why.
+        reason: &'static str,
+    },
 }
+
+/// Headers of `extra_headers` that stand for a key.
+const KEY_HEADERS: [&str; 3] = ["authorization", "api-key", "x-api-key"];
 
 /// All configured models: picks by id, asks in the model's dialect.
 #[derive(Debug)]
@@ -93,7 +106,7 @@ impl Route {
             Provider::Demo => Way::Demo,
             Provider::Anthropic => return Err(Error::NoUrl(model.id)), // its dialect is the next commit's
             Provider::Openai | Provider::Deepseek | Provider::Glm => {
-                Way::Openai(Box::new(dialect(model, limits, agent.clone())?))
+                Way::Openai(Box::new(dialect(model, provider, limits, agent.clone())?))
             }
         };
         Ok(Self { info, way })
@@ -107,12 +120,14 @@ fn guess(model: &ModelOptions) -> Option<Provider> {
     }
 }
 
-fn dialect(model: ModelOptions, limits: &Limits, agent: Agent) -> Result<Dialect, Error> {
+fn dialect(model: ModelOptions, provider: Provider, limits: &Limits, agent: Agent) -> Result<Dialect, Error> {
     let id = model.id;
     let url = model.api_url.ok_or_else(|| Error::NoUrl(id.clone()))?;
     let endpoint = Endpoint::parse(&url).map_err(|reason| Error::BadUrl { id: id.clone(), reason })?;
     let key = Secret::from(model.api_key.unwrap_or_default().reveal().trim().to_owned());
-    if key.reveal().is_empty() && !endpoint.is_loopback() {
+    let is_header_key = |name: &String| KEY_HEADERS.contains(&name.to_ascii_lowercase().as_str());
+    let has_key = !key.reveal().is_empty() || model.extra_headers.keys().any(is_header_key);
+    if !has_key && !endpoint.is_loopback() {
         return Err(Error::NoKey(id));
     }
     if !key.reveal().bytes().all(|b| b.is_ascii_graphic()) {
@@ -120,7 +135,12 @@ fn dialect(model: ModelOptions, limits: &Limits, agent: Agent) -> Result<Dialect
     }
     let terms = Terms {
         key,
+        provider,
+        upstream_id: model.upstream_id.unwrap_or_else(|| id.clone()),
         max_output_tokens: model.max_output_tokens,
+        extra_body: model.extra_body,
+        extra_headers: model.extra_headers,
+        text_calls: model.text_tool_calls,
         patience: Patience {
             connect: Duration::from_secs(limits.model_connect_timeout_s),
             idle: Duration::from_secs(limits.model_idle_timeout_s),
@@ -131,7 +151,7 @@ fn dialect(model: ModelOptions, limits: &Limits, agent: Agent) -> Result<Dialect
             tool_arguments_bytes: limits.tool_arguments_bytes,
         },
     };
-    Ok(Dialect::new(agent, endpoint, terms))
+    Dialect::new(agent, endpoint, terms).map_err(|(name, reason)| Error::BadHeader { id, name, reason })
 }
 
 impl Model for Router {
@@ -190,5 +210,14 @@ mod tests {
         }
         let bad = route(json!([{"id": "x", "api_url": "x.test/v1", "api_key": "k"}]));
         assert!(matches!(bad, Err(Error::BadUrl { .. })));
+        for (name, value) in
+            [("Content-Type", "x"), ("host", "x"), ("content-length", "1"), ("a b", "x"), ("a", "x\ny")]
+        {
+            let bad =
+                route(json!([{"id": "x", "api_url": url, "api_key": "k", "extra_headers": {name: value}}]));
+            let error = bad.err().unwrap_or_else(|| panic!("{name} is refused"));
+            assert!(matches!(error, Error::BadHeader { .. }), "{error}");
+            assert!(!error.to_string().contains("x\ny"), "P9: {error}");
+        }
     }
 }

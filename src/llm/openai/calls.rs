@@ -5,7 +5,9 @@ use super::Bounds;
 use super::chunk::CallPiece;
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
+use crate::llm::json::{Halves, without_halves};
 use crate::ports::ModelError;
+use serde_json::{Map, Value};
 use std::collections::HashSet;
 
 /// The calls of one answer so far.
@@ -15,12 +17,14 @@ pub(super) struct Calls {
     bounds: Bounds,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Partial {
     index: Option<u64>,
     id: String,
     name: String,
     arguments: String,
+    halves: Halves,
+    extra: Option<Value>,
 }
 
 impl Calls {
@@ -34,34 +38,27 @@ impl Calls {
         self.calls.is_empty()
     }
 
-    /// Takes a piece in; returns the bytes that it added.
-    pub(super) fn add(&mut self, piece: &CallPiece) -> Result<usize, ModelError> {
+    /// Takes a piece in; returns the bytes that it added. `halved` says whether it has stand-ins for halves of
+    /// characters in it.
+    pub(super) fn add(&mut self, piece: CallPiece, halved: bool) -> Result<usize, ModelError> {
         let Bounds { tool_calls, tool_arguments_bytes, .. } = self.bounds;
-        let (id, name, arguments) =
-            (piece.id.as_deref().unwrap_or_default(), piece.name(), piece.arguments());
-        let added = name.len().saturating_add(arguments.len());
-        let position = self.place(piece.index, id, name);
+        let position = self.place(piece.index, &piece.id, &piece.name);
         if position.is_none() && self.calls.len() >= tool_calls {
             return Err(ModelError::TooLarge(format!(
                 "the model asked for more than {tool_calls} tool calls at once"
             )));
         }
         if position.is_none() {
-            let index = piece.index;
-            self.calls.push(Partial {
-                index,
-                id: String::new(),
-                name: String::new(),
-                arguments: String::new(),
-            });
+            self.calls.push(Partial { index: piece.index, ..Partial::default() });
         }
         let last = self.calls.len().saturating_sub(1);
         let Some(call) = self.calls.get_mut(position.unwrap_or(last)) else { return Ok(0) };
-        if call.arguments.len().saturating_add(arguments.len()) > tool_arguments_bytes {
+        if call.arguments.len().saturating_add(piece.arguments.len()) > tool_arguments_bytes {
             let bound = format!("the arguments of a tool call are longer than {tool_arguments_bytes} bytes");
             return Err(ModelError::TooLarge(bound));
         }
-        call.take(id, name, &arguments);
+        let added = piece.name.len().saturating_add(piece.arguments.len());
+        call.take(piece, halved);
         Ok(added)
     }
 
@@ -80,34 +77,38 @@ impl Calls {
     }
 
     /// The calls in the model's order, each with an id that no other call of the conversation bears: some providers
-    /// count from 0 in every answer, or name no ids at all.
-    pub(super) fn finish(self, history: &[Message]) -> Vec<ToolCall> {
+    /// count from 0 in every answer, or name no ids at all. And what goes back with some of them, by this id.
+    pub(super) fn finish(self, history: &[Message]) -> (Vec<ToolCall>, Map<String, Value>) {
         let mut taken: HashSet<String> = history.iter().flat_map(ids_of).map(str::to_owned).collect();
         let mut minted = taken.len();
+        let mut extras = Map::new();
         let named = self.calls.into_iter().filter(|call| !call.name.is_empty());
-        named
-            .map(|call| {
-                let mut id_ref = call.id;
-                while id_ref.is_empty() || !taken.insert(id_ref.clone()) {
-                    id_ref = format!("call_{minted}");
-                    minted = minted.saturating_add(1);
-                }
-                ToolCall { id_ref, name: call.name, arguments: call.arguments }
-            })
-            .collect()
+        let calls = named.map(|mut call| {
+            let mut id_ref = std::mem::take(&mut call.id);
+            while id_ref.is_empty() || !taken.insert(id_ref.clone()) {
+                id_ref = format!("call_{minted}");
+                minted = minted.saturating_add(1);
+            }
+            extras.extend(call.extra.take().map(|extra| (id_ref.clone(), extra)));
+            call.arguments.push_str(call.halves.end());
+            let arguments = without_halves(&call.arguments).into_owned();
+            ToolCall { id_ref, name: call.name, arguments }
+        });
+        (calls.collect(), extras)
     }
 }
 
 impl Partial {
-    fn take(&mut self, id: &str, name: &str, arguments: &str) {
+    fn take(&mut self, piece: CallPiece, halved: bool) {
         if self.id.is_empty() {
-            id.clone_into(&mut self.id);
+            self.id = piece.id;
         }
         // A name comes whole, or repeated with every piece, or (rarely) in pieces before the arguments begin.
-        if self.name != name && (self.name.is_empty() || self.arguments.is_empty()) {
-            self.name.push_str(name);
+        if self.name != piece.name && (self.name.is_empty() || self.arguments.is_empty()) {
+            self.name.push_str(&piece.name);
         }
-        self.arguments.push_str(arguments);
+        self.arguments.push_str(&self.halves.join(&piece.arguments, halved));
+        self.extra = piece.extra.or_else(|| self.extra.take());
     }
 }
 
@@ -121,19 +122,18 @@ fn ids_of(message: &Message) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn bounds() -> Bounds {
         Bounds { output_bytes: 1000, tool_calls: 3, tool_arguments_bytes: 20 }
     }
 
     fn merge(pieces: Value) -> Result<Vec<(String, String, String)>, ModelError> {
-        let pieces: Vec<CallPiece> = serde_json::from_value(pieces).expect("pieces");
         let mut calls = Calls::new(bounds());
-        for piece in &pieces {
-            calls.add(piece)?;
+        for piece in pieces.as_array().expect("pieces").iter().filter_map(CallPiece::read) {
+            calls.add(piece, false)?;
         }
-        Ok(calls.finish(&[]).into_iter().map(|c| (c.id_ref, c.name, c.arguments)).collect())
+        Ok(calls.finish(&[]).0.into_iter().map(|c| (c.id_ref, c.name, c.arguments)).collect())
     }
 
     fn call(id: &str, name: &str, arguments: &str) -> (String, String, String) {
@@ -202,8 +202,8 @@ mod tests {
         }];
         let mut calls = Calls::new(bounds());
         let piece = json!({"index": 0, "id": "0", "function": {"name": "x", "arguments": "{}"}});
-        calls.add(&serde_json::from_value(piece).expect("a piece")).expect("within bounds");
-        let ids: Vec<_> = calls.finish(&history).into_iter().map(|c| c.id_ref).collect();
+        calls.add(CallPiece::read(&piece).expect("a piece"), false).expect("within bounds");
+        let ids: Vec<_> = calls.finish(&history).0.into_iter().map(|c| c.id_ref).collect();
         assert_eq!(ids, ["call_1"]);
     }
 }

@@ -14,6 +14,9 @@ use std::time::Duration;
 const PIECE_BYTES: usize = 16 * 1024;
 /// What a chunk holds beside its text, bytes.
 const ENVELOPE_BYTES: usize = 256 * 1024;
+/// So many bytes of a body may come for each byte that its answer may have: chunks of a few letters are mostly envelope.
+/// Bounds what is unpacked from gzip, too.
+const BODY_FACTOR: usize = 256;
 /// Silence that is waited through once the finish reason has come; the usage may follow it.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 /// Silence that is waited through after `[DONE]`.
@@ -33,6 +36,7 @@ pub(super) fn read(
     let mut piece = vec![0; PIECE_BYTES];
     let mut parser = Parser::new(limit);
     let mut begun = false;
+    let mut room = bounds.output_bytes.saturating_mul(BODY_FACTOR).saturating_add(ENVELOPE_BYTES);
     loop {
         let count = match body.read(&mut piece) {
             Ok(count) => count,
@@ -41,15 +45,27 @@ pub(super) fn read(
             Err(error) => return Err(answer.teller().read(&error)),
         };
         let mut input = piece.get(..count).unwrap_or_default();
+        room = room.checked_sub(count).ok_or_else(|| {
+            ModelError::TooLarge(
+                "the model's provider sends without end, and hardly anything of an answer".into(),
+            )
+        })?;
         if count == 0 {
+            if !begun {
+                return Err(unavailable("the model's provider sent an empty answer"));
+            }
             // Some streams forget the empty line after their last event.
             let done = !answer.has_ended() && feed(&mut parser, b"\n\n", &mut answer)?;
             return answer.finish(done);
         }
         if !begun {
             input = input.trim_ascii_start();
-            if input.first() == Some(&b'{') {
-                return read_whole(input, body, answer, limit);
+            match input.first() {
+                Some(b'{' | b'[') => return read_whole(input, body, answer, limit),
+                Some(b'<') => {
+                    return Err(unavailable("the model's provider sent a web page instead of an answer"));
+                }
+                _ => {}
             }
             begun = !input.is_empty();
         }
@@ -100,8 +116,6 @@ fn read_whole(
     if whole.len() > limit {
         return Err(ModelError::TooLarge(format!("the model's answer is longer than {limit} bytes")));
     }
-    let text = String::from_utf8(whole)
-        .map_err(|_| unavailable("the model's provider sent bytes that are no text"))?;
-    answer.absorb(&text)?;
+    answer.absorb(&String::from_utf8_lossy(&whole))?;
     answer.finish(false)
 }

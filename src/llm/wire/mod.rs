@@ -5,11 +5,14 @@
 //! the calling thread is asked whether to go on. TLS runs on top of it and is cut short in the same way.
 
 mod agent;
+pub(super) mod coding;
 pub(super) mod endpoint;
 pub(super) mod failure;
 mod redact;
 mod resolver;
 mod socket;
 pub(super) mod tether;
+mod verdict;
+mod wait;
 
 pub(super) use agent::agent;
