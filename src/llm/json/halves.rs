@@ -144,7 +144,7 @@ mod tests {
             let units: Vec<u16> = text.encode_utf16().collect();
             let (front, back) = units.split_at(cut.min(units.len()));
             let json = |units: &[u16]| {
-                let escapes: String = units.iter().map(|unit| format!("\\u{unit:04x}")).collect();
+                let escapes: String = units.iter().fold(String::new(), |all, unit| format!("{all}\\u{unit:04x}"));
                 format!("\"{escapes}\"")
             };
             prop_assert_eq!(joined(&[&json(front), &json(back)]), text);

@@ -29,7 +29,11 @@ fn in_string(rest: &str, c: char, mended: &mut String) -> usize {
             escape
         }
         c if c.is_ascii_control() => {
-            mended.push_str(&format!("\\u{:04x}", u32::from(c)));
+            mended.push_str("\\u00");
+            mended.extend(
+                [u32::from(c) / 16, u32::from(c) % 16]
+                    .map(|digit| char::from_digit(digit, 16).unwrap_or('0')),
+            );
             1
         }
         c => {

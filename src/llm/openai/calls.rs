@@ -128,7 +128,7 @@ mod tests {
         Bounds { output_bytes: 1000, tool_calls: 3, tool_arguments_bytes: 20 }
     }
 
-    fn merge(pieces: Value) -> Result<Vec<(String, String, String)>, ModelError> {
+    fn merge(pieces: &Value) -> Result<Vec<(String, String, String)>, ModelError> {
         let mut calls = Calls::new(bounds());
         for piece in pieces.as_array().expect("pieces").iter().filter_map(CallPiece::read) {
             calls.add(piece, false)?;
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn pieces_find_their_call_by_index() {
-        let merged = merge(json!([
+        let merged = merge(&json!([
             {"index": 0, "id": "a", "function": {"name": "x", "arguments": ""}},
             {"index": 1, "id": "b", "function": {"name": "y", "arguments": "{"}},
             {"index": 0, "id": null, "function": {"name": null, "arguments": "{}"}},
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn without_an_index_ids_and_names_tell_calls_apart() {
-        let merged = merge(json!([
+        let merged = merge(&json!([
             {"id": "a", "function": {"name": "x", "arguments": "{\"n\":"}},
             {"function": {"arguments": "1}"}},
             {"function": {"name": "x", "arguments": {"n": 2}}},
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn calls_that_are_all_numbered_zero_stay_apart() {
-        let merged = merge(json!([
+        let merged = merge(&json!([
             {"index": 0, "id": "a", "function": {"name": "x", "arguments": "{}"}},
             {"index": 0, "id": "b", "function": {"name": "x", "arguments": "{}"}},
         ]));
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_name_in_pieces_is_put_together() {
-        let merged = merge(json!([
+        let merged = merge(&json!([
             {"index": 0, "id": "a", "function": {"name": "get_"}},
             {"index": 0, "function": {"name": "weather"}},
             {"index": 0, "function": {"name": "get_weather", "arguments": ""}},
@@ -186,9 +186,9 @@ mod tests {
     #[test]
     fn p8_calls_and_arguments_are_bounded() {
         let many: Vec<Value> = (0..4).map(|i| json!({"index": i, "function": {"name": "x"}})).collect();
-        assert!(matches!(merge(json!(many)), Err(ModelError::TooLarge(_))));
+        assert!(matches!(merge(&json!(many)), Err(ModelError::TooLarge(_))));
         let long = json!([{"index": 0, "function": {"name": "x", "arguments": "x".repeat(21)}}]);
-        assert!(matches!(merge(long), Err(ModelError::TooLarge(_))));
+        assert!(matches!(merge(&long), Err(ModelError::TooLarge(_))));
     }
 
     #[test]

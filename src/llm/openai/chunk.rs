@@ -62,7 +62,7 @@ impl Chunk {
         // Gemini wraps its failures in a list.
         let value = self.value.get(0).unwrap_or(&self.value);
         let error = value.get("error").filter(|error| !json::is_blank(error));
-        let base = || {
+        let minimax = || {
             let base = value.get("base_resp")?;
             base.get("status_code").filter(|code| !json::is_blank(code)).map(|_| base)
         };
@@ -76,7 +76,7 @@ impl Chunk {
             let told = !is_chunk && (says("detail") || (fails && (says("message") || says("msg"))));
             (told || is("object", "error")).then_some(value)
         };
-        error.or_else(base).or_else(bare)
+        error.or_else(minimax).or_else(bare)
     }
 }
 
@@ -127,7 +127,7 @@ impl<'a> Delta<'a> {
         every.find(|text| !text.is_empty()).unwrap_or_default()
     }
 
-    /// Reasoning in the parts that OpenRouter wants back.
+    /// Reasoning in the parts that `OpenRouter` wants back.
     pub(super) fn details(self) -> &'a [Value] {
         self.0.get("reasoning_details").and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }

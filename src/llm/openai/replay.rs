@@ -218,7 +218,7 @@ fn failures_after_the_200_are_failures() {
     assert!(matches!(replay(&stream_of(&[error])).result, Err(ModelError::Unavailable { .. })));
     let error = json!({"error": {"message": "no such model", "code": "model_not_found"}}).to_string();
     let told = replay(&error).result.expect_err("an error object instead of a stream");
-    assert_eq!(told, ModelError::Refused("the model's provider reports an error: no such model".into()));
+    assert_eq!(told, ModelError::Denied("the model's provider reports an error: no such model".into()));
     let bare = json!({"object": "error", "message": "too long", "code": 400}).to_string();
     for body in [bare.clone(), format!("event: error\ndata: {bare}\n\n")] {
         assert!(matches!(replay(&body).result, Err(ModelError::Refused(_))), "{body}");

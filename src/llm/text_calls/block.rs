@@ -97,7 +97,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// JSON without a tag, of which `held` is the opening bracket.
+    /// JSON without a tag, at its opening bracket.
     pub(super) fn bare(bracket: char) -> Self {
         let mut block = Self::new(Form::Bare, Part::Before, String::new());
         block.begin_value(bracket);
@@ -117,8 +117,8 @@ impl Block {
     }
 
     fn new(form: Form, part: Part, held: String) -> Self {
-        let head = held.len();
-        Self { form, part, held, head, scan: Scan::default(), calls: Vec::new() }
+        let length = held.len();
+        Self { form, part, held, head: length, scan: Scan::default(), calls: Vec::new() }
     }
 
     /// Takes a character in.
@@ -219,7 +219,8 @@ impl Block {
     fn end_value(mut self, names: &[String]) -> Fate {
         let value = self.held.get(self.scan.at..).unwrap_or_default();
         let is_named = self.form == Form::Mistral && !self.calls.is_empty();
-        let found = match self.calls.pop().filter(|_| is_named) {
+        let begun = if is_named { self.calls.pop() } else { None };
+        let found = match begun {
             Some(call) => form::arguments_of(value).map(|arguments| vec![TextCall { arguments, ..call }]),
             None => form::calls(value, names),
         };

@@ -112,10 +112,9 @@ pub(super) fn guess(start: &str, names: &[String]) -> Guess {
     }
     let Some(value) = rest.strip_prefix(':') else { return perhaps(rest.is_empty()) };
     let among = |fits: &dyn Fn(&str) -> bool| match word(value) {
-        Word::No => Guess::Never,
         Word::Begun(part) => perhaps(fits(part)),
         Word::Whole(whole, _) if fits(whole) => Guess::Wait,
-        Word::Whole(..) => Guess::Never,
+        Word::Whole(..) | Word::No => Guess::Never,
     };
     match key {
         "type" => among(&|part| TYPES.iter().any(|known| known.starts_with(part))),

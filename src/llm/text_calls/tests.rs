@@ -79,7 +79,7 @@ fn several_calls_in_a_row_are_all_found() {
         format!("```json\n{CALC}\n{other}\n```"),
         format!("```json\n{CALC}\n```\n\n```json\n{other}\n```"),
         format!("<|python_tag|>{CALC}; {other}"),
-        format!("[TOOL_CALLS]calc{{\"n\":1}}[TOOL_CALLS]get_weather{{}}"),
+        "[TOOL_CALLS]calc{\"n\":1}[TOOL_CALLS]get_weather{}".to_owned(),
     ] {
         let expected = vec!["calc {\"n\":1}".to_owned(), "get_weather {}".to_owned()];
         assert_eq!(found(&text), (String::new(), expected), "{text}");

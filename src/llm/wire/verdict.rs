@@ -161,8 +161,8 @@ fn is_too_long(words: &str) -> bool {
 
 /// Deeper parts of an error object are not read.
 const DEPTH: usize = 8;
-/// Nor more of its words, bytes.
-const WORDS_BYTES: usize = 16 * 1024;
+/// Nor more of its words, characters.
+const WORDS_CHARS: usize = 16 * 1024;
 /// What an error object quotes of the request: its words are not the provider's.
 const QUOTED: [&str; 4] = ["input", "ctx", "url", "documentation_url"];
 
@@ -174,13 +174,12 @@ pub(super) fn words(error: &Value) -> String {
 }
 
 fn gather(value: &Value, depth: usize, all: &mut String) {
-    if depth == 0 || all.len() > WORDS_BYTES {
+    if depth == 0 || all.len() > WORDS_CHARS {
         return;
     }
     match value {
         Value::String(text) => {
-            let end = text.floor_char_boundary(WORDS_BYTES);
-            all.push_str(text.get(..end).unwrap_or_default());
+            all.extend(text.chars().take(WORDS_CHARS));
             all.push(' ');
         }
         Value::Number(number) => all.extend([number.to_string().as_str(), " "]),
