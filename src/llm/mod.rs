@@ -3,6 +3,9 @@
 //! keep anything between two calls but idle connections.
 
 mod demo;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod json;
 mod openai;
 pub mod options;

@@ -7,7 +7,7 @@ use super::chunk::{CallPiece, Choice, Chunk};
 use super::echo::Details;
 use crate::domain::event::FinishReason;
 use crate::domain::usage::Usage;
-use crate::llm::json::Halves;
+use crate::llm::json::{self, Halves};
 use crate::llm::text_calls::TextCalls;
 use crate::llm::wire::failure::{Teller, unavailable};
 use crate::ports::{self, Completion, ModelError, ModelRequest, Sink};
@@ -100,8 +100,8 @@ impl<'a> Answer<'a> {
 
     /// What an error means that came as an event of this name.
     pub(super) fn failure(&self, json: &str) -> ModelError {
-        let value: Value = serde_json::from_str(json).unwrap_or_else(|_| Value::from(json));
-        self.teller.error_object(value.get("error").unwrap_or(&value))
+        let value = json::parse(json).map_or_else(|| Value::from(json), |parsed| parsed.value);
+        self.teller.error_object(&value)
     }
 
     /// The last report holds; what a server measured holds only until something is reported.
@@ -131,7 +131,7 @@ impl<'a> Answer<'a> {
             let added = self.calls.add(piece, halved)?;
             self.count(added)?;
         }
-        self.details.add(delta.details(), self.bounds.output_bytes);
+        self.details.add(delta.details(), halved, self.bounds.output_bytes);
         if let Some(word) = choice.finish_word() {
             // The first one holds: some providers repeat it, some send a lesser one after it.
             self.end = self.end.or(Some(read_end(&word)));

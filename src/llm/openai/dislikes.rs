@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use ureq::http::StatusCode;
 
 /// What a request can do without; `max_tokens` and `max_completion_tokens` stand for each other.
-pub(super) const FIELDS: [&str; 9] = [
+pub(super) const FIELDS: [&str; 10] = [
     "stream_options",
     MAX_TOKENS,
     MAX_COMPLETION_TOKENS,
@@ -17,6 +17,7 @@ pub(super) const FIELDS: [&str; 9] = [
     "reasoning_content",
     "parallel_tool_calls",
     echo::DETAILS,
+    echo::EXTRA,
 ];
 /// Words of a refusal that mean «I do not know this», not «this value is bad».
 const UNKNOWN_WORDS: [&str; 18] = [

@@ -2,6 +2,7 @@
 //! Owns their form, `{"reasoning_details": […], "extra_content": {<call>: …}}`; refuses to understand them.
 
 use crate::domain::message::Echo;
+use crate::llm::json::Halves;
 use serde_json::{Map, Value, json};
 
 /// Reasoning, with the assistant message.
@@ -16,12 +17,14 @@ const CONTINUED: [&str; 2] = ["text", "summary"];
 pub(super) struct Details {
     list: Vec<Map<String, Value>>,
     bytes: usize,
+    halved: bool,
 }
 
 impl Details {
     /// Takes in the details of a chunk, up to `bound` bytes in all: what is longer is forgotten as a whole, because a
-    /// part of it would be refused.
-    pub(super) fn add(&mut self, details: &[Value], bound: usize) {
+    /// part of it would be refused. `halved` says whether they have stand-ins for halves of characters in them.
+    pub(super) fn add(&mut self, details: &[Value], halved: bool, bound: usize) {
+        self.halved |= halved;
         for detail in details.iter().filter_map(Value::as_object) {
             self.bytes = self.bytes.saturating_add(size(detail));
             if self.bytes > bound {
@@ -36,8 +39,11 @@ impl Details {
     }
 
     /// What is to come back with the message, if anything; `extras` are the calls' own parts by call.
-    pub(super) fn finish(self, model: &str, extras: Map<String, Value>) -> Option<Echo> {
+    pub(super) fn finish(mut self, model: &str, extras: Map<String, Value>) -> Option<Echo> {
         let mut parts = Map::new();
+        for detail in self.list.iter_mut().filter(|_| self.halved) {
+            join_halves(detail);
+        }
         if !self.list.is_empty() {
             parts.insert(DETAILS.to_owned(), self.list.into_iter().map(Value::Object).collect());
         }
@@ -45,6 +51,15 @@ impl Details {
             parts.insert(EXTRA.to_owned(), Value::Object(extras));
         }
         (!parts.is_empty()).then(|| Echo { model: model.to_owned(), parts: Value::Object(parts) })
+    }
+}
+
+fn join_halves(detail: &mut Map<String, Value>) {
+    for key in CONTINUED {
+        if let Some(Value::String(text)) = detail.get_mut(key) {
+            let mut halves = Halves::default();
+            *text = format!("{}{}", halves.join(text, true), halves.end());
+        }
     }
 }
 
@@ -73,12 +88,12 @@ fn merge(last: &mut Map<String, Value>, next: &Map<String, Value>) {
     }
 }
 
-/// Puts the parts back into the assistant message that they belong to.
-pub(super) fn put_back(echo: &Echo, message: &mut Map<String, Value>) {
+/// Puts the parts back into the assistant message that they belong to; `with_extra` says whether those of calls, too.
+pub(super) fn put_back(echo: &Echo, message: &mut Map<String, Value>, with_extra: bool) {
     if let Some(details) = echo.parts.get(DETAILS) {
         message.insert(DETAILS.to_owned(), details.clone());
     }
-    let Some(extras) = echo.parts.get(EXTRA) else { return };
+    let Some(extras) = echo.parts.get(EXTRA).filter(|_| with_extra) else { return };
     let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
     for call in calls.into_iter().flatten() {
         let extra = call.get("id").and_then(Value::as_str).and_then(|id| extras.get(id)).cloned();
@@ -96,10 +111,22 @@ mod tests {
     fn details_in_pieces_become_one() {
         let mut details = Details::default();
         let text = |text: &str| json!({"type": "reasoning.text", "text": text, "index": 0, "format": "x"});
-        details.add(&[text("a"), text("b"), Value::Null], 1000);
-        details.add(&[json!({"type": "reasoning.text", "signature": "s", "index": 0, "format": null})], 1000);
-        details.add(&[json!({"type": "reasoning.encrypted", "data": "d", "index": 0, "id": "1"})], 1000);
-        details.add(&[json!({"type": "reasoning.encrypted", "data": "e", "index": 0, "id": "2"})], 1000);
+        details.add(&[text("a"), text("b"), Value::Null], false, 1000);
+        details.add(
+            &[json!({"type": "reasoning.text", "signature": "s", "index": 0, "format": null})],
+            false,
+            1000,
+        );
+        details.add(
+            &[json!({"type": "reasoning.encrypted", "data": "d", "index": 0, "id": "1"})],
+            false,
+            1000,
+        );
+        details.add(
+            &[json!({"type": "reasoning.encrypted", "data": "e", "index": 0, "id": "2"})],
+            false,
+            1000,
+        );
         let echo = details.finish("m", Map::new()).expect("an echo");
         let whole =
             json!({"type": "reasoning.text", "text": "ab", "index": 0, "format": "x", "signature": "s"});
@@ -110,10 +137,21 @@ mod tests {
     }
 
     #[test]
+    fn halves_in_details_are_joined() {
+        let mut details = Details::default();
+        for text in [r#""a\ud83d""#, r#""\ude00""#] {
+            let parsed = crate::llm::json::parse(text).expect("JSON");
+            details.add(&[json!({"text": parsed.value, "index": 0})], parsed.halved, 1000);
+        }
+        let echo = details.finish("m", Map::new()).expect("an echo");
+        assert_eq!(echo.parts[DETAILS], json!([{"text": "a😀", "index": 0}]));
+    }
+
+    #[test]
     fn p8_details_beyond_the_bound_are_forgotten_as_a_whole() {
         let mut details = Details::default();
         for _ in 0..10 {
-            details.add(&[json!({"type": "reasoning.encrypted", "data": "0123456789"})], 60);
+            details.add(&[json!({"type": "reasoning.encrypted", "data": "0123456789"})], false, 60);
         }
         assert_eq!(details.finish("m", Map::new()), None);
     }

@@ -49,6 +49,23 @@ pub(super) struct Bounds {
     pub(super) tool_arguments_bytes: usize,
 }
 
+/// Reads a body without a network: what the fuzzer does.
+#[cfg(feature = "fuzzing")]
+pub(super) fn read_body(
+    body: impl Read,
+    request: &ModelRequest,
+    bounds: Bounds,
+    text_calls: bool,
+    sink: Sink<'_>,
+) -> Result<Completion, ModelError> {
+    let second = std::time::Duration::from_secs(1);
+    let endpoint = Endpoint::parse("http://127.0.0.1/v1").map_err(failure::unavailable)?;
+    let teller = Teller::new(&endpoint, Secret::default(), Patience { connect: second, idle: second });
+    let answer = Answer::new(sink, bounds, &teller, request);
+    let answer = if text_calls { answer.reading_text_calls() } else { answer };
+    stream::read(body, answer, bounds)
+}
+
 /// A provider that is asked in this dialect.
 #[derive(Debug)]
 pub(super) struct Dialect {

@@ -90,7 +90,7 @@ fn message(message: &Message, request: &ModelRequest, quirks: &Quirks, dislikes:
                 said.insert("tool_calls".to_owned(), tool_calls.iter().map(call).collect());
             }
             if let Some(echo) = echo.as_ref().filter(|echo| echo.model == request.model) {
-                echo::put_back(echo, &mut said);
+                echo::put_back(echo, &mut said, !dislikes.has(echo::EXTRA));
             }
             said.retain(|key, _| !dislikes.has(key));
             Value::Object(said)
