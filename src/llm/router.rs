@@ -210,6 +210,8 @@ mod tests {
         }
         let bad = route(json!([{"id": "x", "api_url": "x.test/v1", "api_key": "k"}]));
         assert!(matches!(bad, Err(Error::BadUrl { .. })));
+        let by_header = json!([{"id": "x", "api_url": url, "extra_headers": {"Api-Key": "k"}}]);
+        assert!(route(by_header).is_ok(), "a header may carry the key");
         for (name, value) in
             [("Content-Type", "x"), ("host", "x"), ("content-length", "1"), ("a b", "x"), ("a", "x\ny")]
         {
