@@ -5,13 +5,18 @@
 mod anthropic;
 mod catalogue;
 mod demo;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gate;
 mod ids;
+mod json;
 mod openai;
 pub mod options;
 mod router;
 pub mod sse;
 mod terms;
+mod text_calls;
 mod wire;
 
 pub use router::{Error, Router};

@@ -152,7 +152,7 @@ impl Route {
             }
             Provider::Openai | Provider::Deepseek | Provider::Glm => {
                 let (endpoint, terms) = arrange(model, CHAT, limits)?;
-                Way::Openai(Box::new(openai::Dialect::new(agent.clone(), endpoint, terms)))
+                Way::Openai(Box::new(openai::Dialect::new(agent.clone(), endpoint, provider, terms)))
             }
         };
         Ok(Self { info, way, gate: None })
@@ -239,6 +239,7 @@ fn arrange(model: ModelOptions, place: Place, limits: &Limits) -> Result<(Endpoi
         max_output_tokens: model.max_output_tokens,
         extra_body: model.extra_body,
         extra_headers: model.extra_headers,
+        text_calls: model.text_tool_calls,
         patience: Patience {
             connect: Duration::from_secs(limits.model_connect_timeout_s),
             idle: Duration::from_secs(limits.model_idle_timeout_s),

@@ -20,6 +20,8 @@ pub(super) struct Terms {
     pub(super) extra_body: Map<String, Value>,
     /// Headers over the dialect's in every request; they have been checked.
     pub(super) extra_headers: BTreeMap<String, Secret>,
+    /// Whether calls that are written as text are taken for calls.
+    pub(super) text_calls: bool,
     /// How long to wait.
     pub(super) patience: Patience,
     /// How much to take.

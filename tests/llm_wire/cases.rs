@@ -93,10 +93,10 @@ fn router(url: &str, limits: &Limits) -> Router {
     Router::new(serde_json::from_value(model).expect("options"), limits).expect("valid")
 }
 
-struct Call {
+pub(super) struct Call {
     leash: Leash,
-    text: String,
-    result: Result<Completion, ModelError>,
+    pub(super) text: String,
+    pub(super) result: Result<Completion, ModelError>,
     took: Duration,
 }
 
@@ -117,7 +117,7 @@ pub(super) fn leash() -> Leash {
     Leash { stop: StopFlag::default(), deadline_ms: 60_000, clock: Arc::new(RealClock::start()) }
 }
 
-fn ask(router: &Router, leash: Leash) -> Call {
+pub(super) fn ask(router: &Router, leash: Leash) -> Call {
     let mut text = String::new();
     let mut sink = |chunk: Chunk<'_>| {
         if let Chunk::Text(piece) = chunk {
@@ -335,7 +335,7 @@ pub(super) fn answer(head: &str, body: &str) -> String {
 #[test]
 fn refusals_and_troubles_are_told_apart() {
     let said = r#"{"error":{"message":"the key topsecret at http://127.0.0.1/v1 is bad"}}"#;
-    assert!(matches!(told(answer("401 Unauthorized", said)), ModelError::Refused(_)));
+    assert!(matches!(told(answer("401 Unauthorized", said)), ModelError::Denied(_)));
     let error = told(answer("400 Bad Request", said));
     assert_eq!(
         error.to_string(),
@@ -344,7 +344,19 @@ fn refusals_and_troubles_are_told_apart() {
     let busy = told(answer("429 Too Many Requests\r\nretry-after: 3", "{}"));
     assert!(matches!(busy, ModelError::Unavailable { retry_after_ms: Some(3_000), .. }), "{busy:?}");
     let moved = told(answer("307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/", ""));
-    assert!(matches!(moved, ModelError::Refused(_)), "{moved:?}");
+    assert!(matches!(moved, ModelError::Denied(_)), "{moved:?}");
+    let reset = told(answer("429 Too Many Requests\r\nx-ratelimit-reset-tokens: 6m0s", "{}"));
+    assert!(matches!(reset, ModelError::Unavailable { retry_after_ms: Some(360_000), .. }), "{reset:?}");
+    let long = told(answer("400 Bad Request", r#"{"error":{"code":"context_length_exceeded"}}"#));
+    assert!(matches!(long, ModelError::ContextTooLong(_)), "{long:?}");
+    let page = told(answer("502 Bad Gateway", "<html><body>nginx</body></html>"));
+    assert_eq!(page.to_string(), "the model's provider is in trouble (HTTP 502)");
+    for body in ["", "<!DOCTYPE html><title>login</title>"] {
+        let odd = told(answer("200 OK", body));
+        assert!(matches!(odd, ModelError::Unavailable { .. }), "{odd:?}");
+    }
+    let brotli = told(answer("200 OK\r\ncontent-encoding: br", "xx"));
+    assert!(brotli.to_string().contains("content coding"), "{brotli:?}");
     let cut = told(format!("{STREAM_HEAD}{}", event("half", None)));
     assert!(matches!(cut, ModelError::Unavailable { .. }), "{cut:?}");
     let endless = told(format!("HTTP/1.1 200 OK\r\nx: {}", "y".repeat(100_000)));

@@ -4,3 +4,5 @@
 mod anthropic;
 #[cfg(test)]
 mod cases;
+#[cfg(test)]
+mod liking;

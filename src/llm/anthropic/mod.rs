@@ -44,9 +44,7 @@ impl Dialect {
         if !terms.key.reveal().is_empty() {
             upstream = upstream.with_header("x-api-key", terms.key.clone());
         }
-        for (name, value) in &terms.extra_headers {
-            upstream = upstream.with_header(name, value.clone());
-        }
+        let upstream = upstream.with_secret_headers(&terms.extra_headers);
         Self { upstream, terms }
     }
 
@@ -74,7 +72,7 @@ impl Dialect {
 
     fn read(&self, body: &str, leash: &Leash, answer: &mut Answer<'_>) -> Result<(), ModelError> {
         let _held = tether::hold(leash, self.terms.patience);
-        let mut read = self.upstream.post(body, leash).map_err(failure::judge)?;
+        let mut read = self.upstream.post(body, leash).map_err(|refusal| failure::judge(refusal.error))?;
         let done = body::read(&mut read, answer, self.terms.bounds.output_bytes)?;
         answer.check_end(done)
     }

@@ -19,6 +19,7 @@ fn terms() -> Terms {
         upstream_id: "upstream".into(),
         max_output_tokens: None,
         extra_body: Map::new(),
+        text_calls: false,
         extra_headers: BTreeMap::new(),
         patience: Patience { connect: Duration::from_secs(1), idle: Duration::from_secs(1) },
         bounds: BOUNDS,

@@ -5,8 +5,10 @@ use super::Bounds;
 use super::chunk::CallPiece;
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
+use crate::llm::ids::Ids;
+use crate::llm::json::{Halves, without_halves};
 use crate::ports::ModelError;
-use std::collections::HashSet;
+use serde_json::{Map, Value};
 
 /// The calls of one answer so far.
 #[derive(Debug)]
@@ -15,12 +17,14 @@ pub(super) struct Calls {
     bounds: Bounds,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Partial {
     index: Option<u64>,
     id: String,
     name: String,
     arguments: String,
+    halves: Halves,
+    extra: Option<Value>,
 }
 
 impl Calls {
@@ -34,34 +38,19 @@ impl Calls {
         self.calls.is_empty()
     }
 
-    /// Takes a piece in; returns the bytes that it added.
-    pub(super) fn add(&mut self, piece: &CallPiece) -> Result<usize, ModelError> {
-        let Bounds { tool_calls, tool_arguments_bytes, .. } = self.bounds;
-        let (id, name, arguments) =
-            (piece.id.as_deref().unwrap_or_default(), piece.name(), piece.arguments());
-        let added = name.len().saturating_add(arguments.len());
-        let position = self.place(piece.index, id, name);
-        if position.is_none() && self.calls.len() >= tool_calls {
-            return Err(ModelError::TooLarge(format!(
-                "the model asked for more than {tool_calls} tool calls at once"
-            )));
-        }
+    /// Takes a piece in; returns the bytes that it added. `halved` says whether it has stand-ins for halves of
+    /// characters in it.
+    pub(super) fn add(&mut self, piece: CallPiece, halved: bool) -> Result<usize, ModelError> {
+        let position = self.place(piece.index, &piece.id, &piece.name);
         if position.is_none() {
-            let index = piece.index;
-            self.calls.push(Partial {
-                index,
-                id: String::new(),
-                name: String::new(),
-                arguments: String::new(),
-            });
+            self.bounds.check_calls(self.calls.len().saturating_add(1))?;
+            self.calls.push(Partial { index: piece.index, ..Partial::default() });
         }
         let last = self.calls.len().saturating_sub(1);
         let Some(call) = self.calls.get_mut(position.unwrap_or(last)) else { return Ok(0) };
-        if call.arguments.len().saturating_add(arguments.len()) > tool_arguments_bytes {
-            let bound = format!("the arguments of a tool call are longer than {tool_arguments_bytes} bytes");
-            return Err(ModelError::TooLarge(bound));
-        }
-        call.take(id, name, &arguments);
+        self.bounds.check_arguments(call.arguments.len().saturating_add(piece.arguments.len()))?;
+        let added = piece.name.len().saturating_add(piece.arguments.len());
+        call.take(piece, halved);
         Ok(added)
     }
 
@@ -80,60 +69,51 @@ impl Calls {
     }
 
     /// The calls in the model's order, each with an id that no other call of the conversation bears: some providers
-    /// count from 0 in every answer, or name no ids at all.
-    pub(super) fn finish(self, history: &[Message]) -> Vec<ToolCall> {
-        let mut taken: HashSet<String> = history.iter().flat_map(ids_of).map(str::to_owned).collect();
-        let mut minted = taken.len();
+    /// count from 0 in every answer, or name no ids at all. And what goes back with some of them, by this id.
+    pub(super) fn finish(self, history: &[Message]) -> (Vec<ToolCall>, Map<String, Value>) {
+        let mut ids = Ids::of(history);
+        let mut extras = Map::new();
         let named = self.calls.into_iter().filter(|call| !call.name.is_empty());
-        named
-            .map(|call| {
-                let mut id_ref = call.id;
-                while id_ref.is_empty() || !taken.insert(id_ref.clone()) {
-                    id_ref = format!("call_{minted}");
-                    minted = minted.saturating_add(1);
-                }
-                ToolCall { id_ref, name: call.name, arguments: call.arguments }
-            })
-            .collect()
+        let calls = named.map(|mut call| {
+            let id_ref = ids.give(std::mem::take(&mut call.id));
+            extras.extend(call.extra.take().map(|extra| (id_ref.clone(), extra)));
+            call.arguments.push_str(call.halves.end());
+            let arguments = without_halves(&call.arguments).into_owned();
+            ToolCall { id_ref, name: call.name, arguments }
+        });
+        (calls.collect(), extras)
     }
 }
 
 impl Partial {
-    fn take(&mut self, id: &str, name: &str, arguments: &str) {
+    fn take(&mut self, piece: CallPiece, halved: bool) {
         if self.id.is_empty() {
-            id.clone_into(&mut self.id);
+            self.id = piece.id;
         }
         // A name comes whole, or repeated with every piece, or (rarely) in pieces before the arguments begin.
-        if self.name != name && (self.name.is_empty() || self.arguments.is_empty()) {
-            self.name.push_str(name);
+        if self.name != piece.name && (self.name.is_empty() || self.arguments.is_empty()) {
+            self.name.push_str(&piece.name);
         }
-        self.arguments.push_str(arguments);
-    }
-}
-
-fn ids_of(message: &Message) -> Vec<&str> {
-    match message {
-        Message::Assistant { tool_calls, .. } => tool_calls.iter().map(|call| call.id_ref.as_str()).collect(),
-        _ => Vec::new(),
+        self.arguments.push_str(&self.halves.join(&piece.arguments, halved));
+        self.extra = piece.extra.or_else(|| self.extra.take());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn bounds() -> Bounds {
         Bounds { output_bytes: 1000, tool_calls: 3, tool_arguments_bytes: 20 }
     }
 
-    fn merge(pieces: Value) -> Result<Vec<(String, String, String)>, ModelError> {
-        let pieces: Vec<CallPiece> = serde_json::from_value(pieces).expect("pieces");
+    fn merge(pieces: &Value) -> Result<Vec<(String, String, String)>, ModelError> {
         let mut calls = Calls::new(bounds());
-        for piece in &pieces {
-            calls.add(piece)?;
+        for piece in pieces.as_array().expect("pieces").iter().filter_map(CallPiece::read) {
+            calls.add(piece, false)?;
         }
-        Ok(calls.finish(&[]).into_iter().map(|c| (c.id_ref, c.name, c.arguments)).collect())
+        Ok(calls.finish(&[]).0.into_iter().map(|c| (c.id_ref, c.name, c.arguments)).collect())
     }
 
     fn call(id: &str, name: &str, arguments: &str) -> (String, String, String) {
@@ -142,7 +122,7 @@ mod tests {
 
     #[test]
     fn pieces_find_their_call_by_index() {
-        let merged = merge(json!([
+        let merged = merge(&json!([
             {"index": 0, "id": "a", "function": {"name": "x", "arguments": ""}},
             {"index": 1, "id": "b", "function": {"name": "y", "arguments": "{"}},
             {"index": 0, "id": null, "function": {"name": null, "arguments": "{}"}},
@@ -153,7 +133,7 @@ mod tests {
 
     #[test]
     fn without_an_index_ids_and_names_tell_calls_apart() {
-        let merged = merge(json!([
+        let merged = merge(&json!([
             {"id": "a", "function": {"name": "x", "arguments": "{\"n\":"}},
             {"function": {"arguments": "1}"}},
             {"function": {"name": "x", "arguments": {"n": 2}}},
@@ -166,7 +146,7 @@ mod tests {
 
     #[test]
     fn calls_that_are_all_numbered_zero_stay_apart() {
-        let merged = merge(json!([
+        let merged = merge(&json!([
             {"index": 0, "id": "a", "function": {"name": "x", "arguments": "{}"}},
             {"index": 0, "id": "b", "function": {"name": "x", "arguments": "{}"}},
         ]));
@@ -175,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_name_in_pieces_is_put_together() {
-        let merged = merge(json!([
+        let merged = merge(&json!([
             {"index": 0, "id": "a", "function": {"name": "get_"}},
             {"index": 0, "function": {"name": "weather"}},
             {"index": 0, "function": {"name": "get_weather", "arguments": ""}},
@@ -186,9 +166,9 @@ mod tests {
     #[test]
     fn p8_calls_and_arguments_are_bounded() {
         let many: Vec<Value> = (0..4).map(|i| json!({"index": i, "function": {"name": "x"}})).collect();
-        assert!(matches!(merge(json!(many)), Err(ModelError::TooLarge(_))));
+        assert!(matches!(merge(&json!(many)), Err(ModelError::TooLarge(_))));
         let long = json!([{"index": 0, "function": {"name": "x", "arguments": "x".repeat(21)}}]);
-        assert!(matches!(merge(long), Err(ModelError::TooLarge(_))));
+        assert!(matches!(merge(&long), Err(ModelError::TooLarge(_))));
     }
 
     #[test]
@@ -202,8 +182,8 @@ mod tests {
         }];
         let mut calls = Calls::new(bounds());
         let piece = json!({"index": 0, "id": "0", "function": {"name": "x", "arguments": "{}"}});
-        calls.add(&serde_json::from_value(piece).expect("a piece")).expect("within bounds");
-        let ids: Vec<_> = calls.finish(&history).into_iter().map(|c| c.id_ref).collect();
+        calls.add(CallPiece::read(&piece).expect("a piece"), false).expect("within bounds");
+        let ids: Vec<_> = calls.finish(&history).0.into_iter().map(|c| c.id_ref).collect();
         assert_eq!(ids, ["call_1"]);
     }
 }

@@ -1,136 +1,244 @@
-//! One chunk as providers send it, read leniently. Owns the fields' many spellings; refuses to judge them.
+//! One chunk as providers send it, read leniently. Owns the fields' many spellings and places; refuses to judge them,
+//! and to fail over a field that no answer needs.
 
 use crate::domain::usage::Usage;
-use serde::Deserialize;
+use crate::llm::json::{self, Parsed};
 use serde_json::Value;
 
 /// A `chat.completion.chunk`, or a whole `chat.completion`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 pub(super) struct Chunk {
-    /// Empty in the chunk that carries only the usage.
-    #[serde(default)]
-    pub(super) choices: Option<Vec<Choice>>,
-    #[serde(default)]
-    usage: Option<WireUsage>,
-    /// What it calls itself; `error` from some servers.
-    #[serde(default)]
-    pub(super) object: Option<String>,
-    /// A failure after the 200.
-    #[serde(default)]
-    pub(super) error: Option<Value>,
+    value: Value,
+    halved: bool,
 }
 
+/// Fields that make an object a chunk; one that has none of them but a message tells of a failure.
+const CHUNK_FIELDS: [&str; 5] = ["choices", "usage", "timings", "delta", "message"];
+/// Where providers put what a call has cost, of a chunk and of a choice.
+const USAGE_PLACES: [&str; 4] = ["/usage", "/x_groq/usage", "/message/usage", "/delta/usage"];
+
 impl Chunk {
+    /// Reads a chunk; `None` when the text is no JSON.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        json::parse(text).map(|Parsed { value, halved }| Self { value, halved })
+    }
+
+    /// Whether texts have stand-ins for halves of characters in them.
+    pub(super) fn is_halved(&self) -> bool {
+        self.halved
+    }
+
+    /// The pieces of the first answer, which is the only one asked for.
+    pub(super) fn choices(&self) -> impl Iterator<Item = Choice<'_>> {
+        let is_first = |choice: &&Value| choice.get("index").and_then(json::count).unwrap_or(0) == 0;
+        self.every_choice().filter(is_first).map(Choice)
+    }
+
+    fn every_choice(&self) -> impl Iterator<Item = &Value> {
+        let (list, single) = match self.value.get("choices") {
+            Some(Value::Array(list)) => (list.as_slice(), None),
+            Some(choice @ Value::Object(_)) => (&[][..], Some(choice)),
+            _ => (&[][..], None),
+        };
+        list.iter().chain(single).filter(|choice| choice.is_object())
+    }
+
     /// What the chunk says of the cost, wherever it says it.
-    pub(super) fn usage(&self) -> Option<Usage> {
-        let of_choice = || self.choices.iter().flatten().find_map(|choice| choice.usage.as_ref());
-        self.usage.as_ref().or_else(of_choice).map(WireUsage::read)
+    pub(super) fn spent(&self) -> Option<Spent> {
+        let at = |value: &Value| USAGE_PLACES.iter().find_map(|place| Spent::read(value.pointer(place)?));
+        at(&self.value).or_else(|| self.every_choice().find_map(at))
+    }
+
+    /// What the server has measured, where nothing says the cost: llama.cpp.
+    pub(super) fn measured(&self) -> Option<Spent> {
+        let timings = self.value.get("timings")?;
+        let number = |key: &str| timings.get(key).and_then(json::count);
+        let prompt = number("prompt_n").map(|new| new.saturating_add(number("cache_n").unwrap_or(0)));
+        Spent { prompt, completion: number("predicted_n"), total: None }.if_any()
+    }
+
+    /// The failure that it tells of.
+    pub(super) fn error(&self) -> Option<&Value> {
+        // Gemini wraps its failures in a list.
+        let value = self.value.get(0).unwrap_or(&self.value);
+        let error = value.get("error").filter(|error| !json::is_blank(error));
+        let minimax = || {
+            let base = value.get("base_resp")?;
+            base.get("status_code").filter(|code| !json::is_blank(code)).map(|_| base)
+        };
+        let bare = || {
+            let says = |key: &str| value.get(key).is_some_and(|said| !json::is_blank(said));
+            let is = |key: &str, word: &str| value.get(key).and_then(Value::as_str) == Some(word);
+            let is_chunk = CHUNK_FIELDS.iter().any(|field| value.get(field).is_some_and(|v| !v.is_string()));
+            let fails = (says("code") && value.get("code").and_then(json::count) != Some(200))
+                || says("status")
+                || is("type", "error");
+            let told = !is_chunk && (says("detail") || (fails && (says("message") || says("msg"))));
+            (told || is("object", "error")).then_some(value)
+        };
+        error.or_else(minimax).or_else(bare)
     }
 }
 
-/// One of the answers asked for; only the first is ours.
-#[derive(Debug, Deserialize)]
-pub(super) struct Choice {
-    /// Its number.
-    #[serde(default)]
-    pub(super) index: Option<u64>,
+/// A piece of an answer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Choice<'a>(&'a Value);
+
+impl<'a> Choice<'a> {
     /// What is new; `message` in a whole answer.
-    #[serde(default, alias = "message")]
-    pub(super) delta: Option<Delta>,
-    /// Set at the end.
-    #[serde(default)]
-    pub(super) finish_reason: Option<String>,
-    #[serde(default)]
-    usage: Option<WireUsage>,
+    pub(super) fn delta(self) -> Delta<'a> {
+        let part = |key: &str| self.0.get(key).filter(|part| part.is_object());
+        // A completion of the older kind has its text in the choice itself.
+        Delta(part("delta").or_else(|| part("message")).unwrap_or(self.0))
+    }
+
+    /// The word for the end, in small letters, once there is one.
+    pub(super) fn finish_word(self) -> Option<String> {
+        let word = match self.0.get("finish_reason")? {
+            Value::String(word) => word.as_str(),
+            object @ Value::Object(_) => {
+                ["type", "reason"].iter().find_map(|key| object.get(key).and_then(Value::as_str))?
+            }
+            other if json::is_blank(other) => return None,
+            _ => "stop",
+        };
+        let word = word.trim().to_ascii_lowercase();
+        (!matches!(word.as_str(), "" | "null" | "none")).then_some(word)
+    }
 }
 
 /// What is new.
-#[derive(Debug, Deserialize)]
-pub(super) struct Delta {
-    /// A text, or parts of one.
-    #[serde(default)]
-    pub(super) content: Option<Value>,
-    #[serde(default)]
-    reasoning_content: Option<String>,
-    #[serde(default)]
-    reasoning: Option<Value>,
-    /// Instead of `content` when the model declines.
-    #[serde(default)]
-    pub(super) refusal: Option<String>,
-    /// Calls, in pieces.
-    #[serde(default)]
-    pub(super) tool_calls: Option<Vec<CallPiece>>,
-}
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Delta<'a>(&'a Value);
 
-impl Delta {
-    /// The new piece of reasoning, under either name.
-    pub(super) fn thinking(&self) -> &str {
-        let other = || self.reasoning.as_ref().and_then(Value::as_str);
-        self.reasoning_content.as_deref().filter(|text| !text.is_empty()).or_else(other).unwrap_or_default()
+/// Where providers put reasoning; the first that says something counts, for some say it twice.
+const THINKING_FIELDS: [&str; 4] = ["reasoning_content", "reasoning", "thinking", "reasoning_text"];
+
+impl<'a> Delta<'a> {
+    /// The new piece of reasoning, under whichever name.
+    pub(super) fn thinking(self) -> String {
+        let named = THINKING_FIELDS.iter().filter_map(|field| self.0.get(field)).map(plain);
+        let detailed = || self.details().iter().map(plain).collect::<String>();
+        let in_parts = || match self.0.get("content") {
+            Some(Value::Array(parts)) => parts.iter().filter(|part| is_thought(part)).map(plain).collect(),
+            _ => String::new(),
+        };
+        let mut every = named.chain(std::iter::once_with(detailed)).chain(std::iter::once_with(in_parts));
+        every.find(|text| !text.is_empty()).unwrap_or_default()
+    }
+
+    /// Reasoning in the parts that `OpenRouter` wants back.
+    pub(super) fn details(self) -> &'a [Value] {
+        self.0.get("reasoning_details").and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
     /// The new piece of text.
-    pub(super) fn text(&self) -> String {
-        match &self.content {
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Array(parts)) => {
-                parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect()
-            }
-            _ => self.refusal.clone().unwrap_or_default(),
+    pub(super) fn text(self) -> String {
+        let content = match self.0.get("content") {
+            Some(Value::Array(parts)) => parts.iter().filter(|part| !is_thought(part)).map(plain).collect(),
+            Some(content) => plain(content),
+            None => self.0.get("text").map(plain).unwrap_or_default(),
+        };
+        if content.is_empty() { self.0.get("refusal").map(plain).unwrap_or_default() } else { content }
+    }
+
+    /// New pieces of calls.
+    pub(super) fn calls(self) -> Vec<CallPiece> {
+        match self.0.get("tool_calls") {
+            Some(Value::Array(list)) => list.iter().filter_map(CallPiece::read).collect(),
+            Some(single @ Value::Object(_)) => CallPiece::read(single).into_iter().collect(),
+            // The older form knows one call only.
+            _ => self.0.get("function_call").and_then(CallPiece::read).into_iter().collect(),
         }
+    }
+}
+
+fn is_thought(part: &Value) -> bool {
+    matches!(part.get("type").and_then(Value::as_str), Some("thinking" | "reasoning"))
+}
+
+/// The text of a value that is one, or has one, or consists of some.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts.iter().map(plain).collect(),
+        Value::Object(part) => {
+            let mut fields = ["text", "summary", "thinking", "content"].iter();
+            fields.find_map(|key| part.get(*key)).map(plain).unwrap_or_default()
+        }
+        _ => String::new(),
     }
 }
 
 /// A piece of a call.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct CallPiece {
     /// Which call; some providers leave it out.
-    #[serde(default)]
     pub(super) index: Option<u64>,
-    /// The provider's name for it.
-    #[serde(default)]
-    pub(super) id: Option<String>,
-    #[serde(default)]
-    function: Option<FunctionPiece>,
-}
-
-#[derive(Debug, Deserialize)]
-struct FunctionPiece {
-    #[serde(default)]
-    name: Option<String>,
-    #[serde(default)]
-    arguments: Option<Value>,
+    /// The provider's name for it; empty when it names none.
+    pub(super) id: String,
+    /// The new piece of the tool's name.
+    pub(super) name: String,
+    /// The new piece of the arguments; an object counts as its text.
+    pub(super) arguments: String,
+    /// What the provider wants back with the call.
+    pub(super) extra: Option<Value>,
 }
 
 impl CallPiece {
-    /// The new piece of the tool's name.
-    pub(super) fn name(&self) -> &str {
-        self.function.as_ref().and_then(|f| f.name.as_deref()).unwrap_or_default()
-    }
-
-    /// The new piece of the arguments; an object counts as its text.
-    pub(super) fn arguments(&self) -> String {
-        match self.function.as_ref().and_then(|f| f.arguments.as_ref()) {
+    /// Reads a piece; `None` for what is no object.
+    pub(super) fn read(value: &Value) -> Option<Self> {
+        let piece = value.as_object()?;
+        let function = piece.get("function").filter(|f| f.is_object()).unwrap_or(value);
+        let text = |value: Option<&Value>| match value {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Number(number)) => number.to_string(),
+            _ => String::new(),
+        };
+        let arguments = match function.get("arguments") {
             None | Some(Value::Null) => String::new(),
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
-        }
+        };
+        Some(Self {
+            index: piece.get("index").and_then(json::count),
+            id: text(piece.get("id")),
+            name: text(function.get("name")),
+            arguments,
+            extra: piece.get("extra_content").filter(|extra| !json::is_blank(extra)).cloned(),
+        })
     }
 }
 
-#[derive(Debug, Deserialize)]
-struct WireUsage {
-    #[serde(default, rename = "prompt_tokens")]
+/// What a provider says that a call has cost; what it does not say is `None`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Spent {
     prompt: Option<u64>,
-    #[serde(default, rename = "completion_tokens")]
     completion: Option<u64>,
-    #[serde(default, rename = "total_tokens")]
     total: Option<u64>,
 }
 
-impl WireUsage {
-    fn read(&self) -> Usage {
-        let usage = Usage::new(self.prompt.unwrap_or(0), self.completion.unwrap_or(0));
-        Usage { total_tokens: self.total.filter(|t| *t > 0).unwrap_or(usage.total_tokens), ..usage }
+impl Spent {
+    fn read(usage: &Value) -> Option<Self> {
+        let number = |keys: [&str; 2]| keys.iter().find_map(|key| json::count(usage.get(key)?));
+        let spent = Self {
+            prompt: number(["prompt_tokens", "input_tokens"]),
+            completion: number(["completion_tokens", "output_tokens"]),
+            total: number(["total_tokens", "total"]),
+        };
+        spent.if_any()
+    }
+
+    fn if_any(self) -> Option<Self> {
+        let any = [self.prompt, self.completion, self.total].into_iter().flatten().any(|count| count > 0);
+        any.then_some(self)
+    }
+
+    /// What holds after this was said: what is not said anew stays.
+    pub(super) fn over(self, earlier: Usage) -> Usage {
+        let prompt = self.prompt.unwrap_or(earlier.prompt_tokens);
+        let sum = Usage::new(prompt, self.completion.unwrap_or(earlier.completion_tokens));
+        let total = self.total.unwrap_or(0);
+        Usage { total_tokens: sum.total_tokens.max(total), ..sum }
     }
 }

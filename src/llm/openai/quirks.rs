@@ -1,5 +1,7 @@
-//! Where providers differ within the dialect, as data. Owns one row for each host that needs one; refuses to be a
-//! place for code.
+//! Where providers differ within the dialect, as data. Owns one row for each that needs one; refuses to be a place for
+//! code.
+
+use crate::llm::options::Provider;
 
 /// How `thinking` is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,29 +23,76 @@ pub(super) struct Quirks {
     pub(super) echoes_reasoning: bool,
     /// The field that bounds the answer.
     pub(super) max_tokens: &'static str,
+    /// The highest bound of an answer that is taken.
+    pub(super) max_tokens_most: Option<u32>,
+    /// Whether `stream_options` is known.
+    pub(super) reports_usage_on_demand: bool,
+    /// Beginnings of the names of models that take no temperature.
+    pub(super) steady: &'static [&'static str],
+    /// Beginnings of names that are exceptions to this.
+    pub(super) not_steady: &'static [&'static str],
 }
 
-const PLAIN: Quirks =
-    Quirks { thinking: ThinkingField::None, echoes_reasoning: false, max_tokens: "max_tokens" };
+/// The field that bounds an answer, as it was named first.
+pub(super) const MAX_TOKENS: &str = "max_tokens";
+/// And as `OpenAI` names it now.
+pub(super) const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
+
+const PLAIN: Quirks = Quirks {
+    thinking: ThinkingField::None,
+    echoes_reasoning: false,
+    max_tokens: MAX_TOKENS,
+    max_tokens_most: None,
+    reports_usage_on_demand: true,
+    steady: &[],
+    not_steady: &[],
+};
 const THINKER: Quirks = Quirks { thinking: ThinkingField::Type, echoes_reasoning: true, ..PLAIN };
+/// Thinking with tools: 400 unless the reasoning comes back verbatim.
+const DEEPSEEK: Quirks = Quirks { max_tokens_most: Some(8192), ..THINKER };
+const GLM: Quirks = Quirks { max_tokens_most: Some(65_536), ..THINKER };
+const MOONSHOT: Quirks = Quirks { thinking: ThinkingField::None, ..THINKER };
+/// Reasoning models refuse `max_tokens` and `temperature`; the others take both names of the bound.
+const OPENAI: Quirks = Quirks {
+    max_tokens: MAX_COMPLETION_TOKENS,
+    steady: &["o1", "o3", "o4", "gpt-5"],
+    not_steady: &["gpt-5-chat"],
+    ..PLAIN
+};
 
 /// Ends of host names.
-const HOSTS: [(&str, Quirks); 7] = [
-    ("deepseek.com", THINKER), // thinking with tools: 400 unless the reasoning comes back verbatim
-    ("bigmodel.cn", THINKER),
-    ("z.ai", THINKER),
-    ("moonshot.cn", Quirks { thinking: ThinkingField::None, ..THINKER }),
-    ("moonshot.ai", Quirks { thinking: ThinkingField::None, ..THINKER }),
+const HOSTS: [(&str, Quirks); 8] = [
+    ("deepseek.com", DEEPSEEK),
+    ("bigmodel.cn", GLM),
+    ("z.ai", GLM),
+    ("moonshot.cn", MOONSHOT),
+    ("moonshot.ai", MOONSHOT),
     ("openrouter.ai", Quirks { thinking: ThinkingField::Enabled, ..PLAIN }),
-    // Reasoning models refuse `max_tokens`; the others take both.
-    ("api.openai.com", Quirks { max_tokens: "max_completion_tokens", ..PLAIN }),
+    ("api.openai.com", OPENAI),
+    // Refuses fields that it does not know, and reports the usage unasked.
+    ("mistral.ai", Quirks { reports_usage_on_demand: false, ..PLAIN }),
 ];
 
 impl Quirks {
-    /// The ways of the provider at this host.
-    pub(super) fn of_host(host: &str) -> Self {
+    /// The ways of this provider; where its name tells only the dialect, those of whoever is at this host.
+    pub(super) fn of(provider: Provider, host: &str) -> Self {
+        match provider {
+            Provider::Deepseek => DEEPSEEK,
+            Provider::Glm => GLM,
+            Provider::Openai | Provider::Anthropic | Provider::Demo => Self::of_host(host),
+        }
+    }
+
+    fn of_host(host: &str) -> Self {
+        let host = host.to_ascii_lowercase();
         let is_at =
             |end: &str| host.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
         HOSTS.iter().find(|(end, _)| is_at(end)).map_or(PLAIN, |(_, quirks)| *quirks)
+    }
+
+    /// Whether this model takes a temperature.
+    pub(super) fn takes_temperature(&self, model: &str) -> bool {
+        let begins = |starts: &[&str]| starts.iter().any(|start| model.starts_with(start));
+        !begins(self.steady) || begins(self.not_steady)
     }
 }

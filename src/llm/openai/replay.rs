@@ -2,26 +2,30 @@
 //! beside the repository; without them the replay says so and passes.
 
 use super::answer::Answer;
-use super::{Bounds, stream};
+use super::stream;
 use crate::domain::event::FinishReason;
 use crate::domain::secret::Secret;
 use crate::domain::usage::Usage;
+use crate::llm::terms::Bounds;
 use crate::llm::wire::endpoint::{CHAT, Endpoint};
 use crate::llm::wire::failure::Teller;
 use crate::llm::wire::tether::Patience;
 use crate::ports::{Chunk, Completion, ModelError, ModelRequest};
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
 use serde_json::{Value, json};
-use std::io::{Cursor, Read};
+use std::io::{Cursor, Read, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
 /// What came of a body.
-struct Outcome {
-    text: String,
-    thinking: String,
-    usage: Usage,
-    result: Result<Completion, ModelError>,
+pub(super) struct Outcome {
+    pub(super) text: String,
+    pub(super) thinking: String,
+    pub(super) usage: Usage,
+    pub(super) result: Result<Completion, ModelError>,
 }
 
 /// Gives at most `slice` bytes at a time.
@@ -34,9 +38,10 @@ impl Read for Sliced {
     }
 }
 
-const BOUNDS: Bounds = Bounds { output_bytes: 4 << 20, tool_calls: 64, tool_arguments_bytes: 2 << 20 };
+pub(super) const BOUNDS: Bounds =
+    Bounds { output_bytes: 4 << 20, tool_calls: 64, tool_arguments_bytes: 2 << 20 };
 
-fn request() -> ModelRequest {
+pub(super) fn request() -> ModelRequest {
     let (messages, tools) = (Vec::new(), Vec::new());
     ModelRequest {
         model: "m".into(),
@@ -50,6 +55,16 @@ fn request() -> ModelRequest {
 }
 
 fn replay_within(body: &[u8], slice: usize, bounds: Bounds) -> Outcome {
+    replay_from(Sliced(Cursor::new(body.to_vec()), slice), bounds, &request(), false)
+}
+
+/// What comes of a body; `text_calls` as in the options.
+pub(super) fn replay_from(
+    body: impl Read,
+    bounds: Bounds,
+    asked: &ModelRequest,
+    text_calls: bool,
+) -> Outcome {
     let endpoint = Endpoint::parse("https://api.example.test/v1", CHAT).expect("a URL");
     let patience = Patience { connect: Duration::from_secs(1), idle: Duration::from_secs(1) };
     let teller = Teller::new(&endpoint, Secret::default(), patience);
@@ -62,17 +77,38 @@ fn replay_within(body: &[u8], slice: usize, bounds: Bounds) -> Outcome {
         }
         ControlFlow::Continue(())
     };
-    let asked = request();
-    let answer = Answer::new(&mut sink, bounds, &teller, &asked);
-    let result = stream::read(Sliced(Cursor::new(body.to_vec()), slice), answer, bounds);
+    let answer = Answer::new(&mut sink, bounds, &teller, asked);
+    let answer = if text_calls { answer.reading_text_calls() } else { answer };
+    let result = stream::read(body, answer, bounds);
     Outcome { text, thinking, usage, result }
 }
 
-fn replay(body: &str) -> Outcome {
+/// The recorded streams of this dialect: file name, body, what the manifest expects. None when they are not here.
+pub(super) fn recordings() -> Vec<(String, Vec<u8>, Value)> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/provider-streams");
+    let Ok(manifest) = std::fs::read_to_string(directory.join("manifest.json")) else {
+        eprintln!("SKIPPED: no recorded streams at {}", directory.display());
+        return Vec::new();
+    };
+    let manifest: Value = serde_json::from_str(&manifest).expect("the manifest is JSON");
+    let fixtures = manifest["fixtures"].as_array().expect("a list of fixtures").iter();
+    let ours: Vec<_> = fixtures
+        .filter(|fixture| fixture["api"] == "openai-chat")
+        .map(|fixture| {
+            let file = fixture["file"].as_str().expect("a file name");
+            let body = std::fs::read(directory.join(file)).expect("the recording is there");
+            (file.to_owned(), body, fixture["expected"].clone())
+        })
+        .collect();
+    assert!(!ours.is_empty(), "the manifest has no stream of this dialect");
+    ours
+}
+
+pub(super) fn replay(body: &str) -> Outcome {
     replay_within(body.as_bytes(), 4096, BOUNDS)
 }
 
-fn stream_of(chunks: &[Value]) -> String {
+pub(super) fn stream_of(chunks: &[Value]) -> String {
     chunks.iter().fold(String::new(), |all, chunk| format!("{all}data: {chunk}\n\n"))
 }
 
@@ -111,36 +147,46 @@ fn assert_matches(outcome: &Outcome, expected: &Value, what: &str) {
     }
 }
 
+fn packed(body: &[u8]) -> Vec<u8> {
+    let mut packer = GzEncoder::new(Vec::new(), Compression::default());
+    for piece in body.chunks(100) {
+        packer.write_all(piece).expect("packs");
+        packer.flush().expect("packs");
+    }
+    packer.finish().expect("packs")
+}
+
 #[test]
 fn recorded_streams_read_as_their_manifest_says() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/provider-streams");
-    let Ok(manifest) = std::fs::read_to_string(directory.join("manifest.json")) else {
-        eprintln!("SKIPPED: no recorded streams at {}", directory.display());
-        return;
-    };
-    let manifest: Value = serde_json::from_str(&manifest).expect("the manifest is JSON");
-    let mut replayed = 0;
-    for fixture in manifest["fixtures"].as_array().expect("a list of fixtures") {
-        if fixture["api"] != "openai-chat" {
-            continue;
-        }
-        let file = fixture["file"].as_str().expect("a file name");
-        let body = std::fs::read(directory.join(file)).expect("the recording is there");
+    for (file, body, expected) in recordings() {
         let crlf = String::from_utf8(body.clone()).expect("UTF-8").replace('\n', "\r\n").into_bytes();
         for slice in [1, 7, 4096] {
             for (ending, bytes) in [("LF", &body), ("CRLF", &crlf)] {
                 let outcome = replay_within(bytes, slice, BOUNDS);
-                assert_matches(
-                    &outcome,
-                    &fixture["expected"],
-                    &format!("{file} ({ending}, slices of {slice})"),
-                );
+                assert_matches(&outcome, &expected, &format!("{file} ({ending}, slices of {slice})"));
             }
         }
-        replayed += 1;
     }
-    eprintln!("replayed {replayed} recorded streams");
-    assert!(replayed > 0, "the manifest has no stream of this dialect");
+}
+
+#[test]
+fn recorded_streams_read_the_same_when_packed() {
+    for (file, body, expected) in recordings() {
+        let packed = packed(&body);
+        for slice in [1, 4096] {
+            let reader = MultiGzDecoder::new(Sliced(Cursor::new(packed.clone()), slice));
+            let outcome = replay_from(reader, BOUNDS, &request(), false);
+            assert_matches(&outcome, &expected, &format!("{file} (gzip, slices of {slice})"));
+        }
+    }
+}
+
+#[test]
+fn p8_a_bomb_is_not_unpacked_to_its_end() {
+    let bomb = packed(&b": nothing\n".repeat(1 << 20));
+    let bounds = Bounds { output_bytes: 1000, ..BOUNDS };
+    let outcome = replay_from(MultiGzDecoder::new(Cursor::new(bomb)), bounds, &request(), false);
+    assert!(matches!(outcome.result, Err(ModelError::TooLarge(_))), "{:?}", outcome.result);
 }
 
 #[test]
@@ -173,7 +219,7 @@ fn failures_after_the_200_are_failures() {
     assert!(matches!(replay(&stream_of(&[error])).result, Err(ModelError::Unavailable { .. })));
     let error = json!({"error": {"message": "no such model", "code": "model_not_found"}}).to_string();
     let told = replay(&error).result.expect_err("an error object instead of a stream");
-    assert_eq!(told, ModelError::Refused("the model's provider reports an error: no such model".into()));
+    assert_eq!(told, ModelError::Denied("the model's provider reports an error: no such model".into()));
     let bare = json!({"object": "error", "message": "too long", "code": 400}).to_string();
     for body in [bare.clone(), format!("event: error\ndata: {bare}\n\n")] {
         assert!(matches!(replay(&body).result, Err(ModelError::Refused(_))), "{body}");

@@ -1,29 +1,53 @@
 //! The request's body. Owns the wire form of messages and tools; refuses to send arguments that are not JSON.
 
+use super::dislikes::Dislikes;
+use super::echo;
 use super::quirks::{Quirks, ThinkingField};
 use crate::domain::message::Message;
 use crate::domain::tool::{ToolCall, ToolSpec};
 use crate::ports::ModelRequest;
 use serde_json::{Map, Value, json};
 
-/// What is posted.
-pub(super) fn body(request: &ModelRequest, max_output_tokens: Option<u32>, quirks: &Quirks) -> Value {
+/// What shapes the requests to one model.
+#[derive(Debug, Clone)]
+pub(super) struct Shape {
+    /// What the provider is asked for.
+    pub(super) upstream_id: String,
+    /// The provider's ways.
+    pub(super) quirks: Quirks,
+    /// The configured bound of one answer, tokens.
+    pub(super) max_output_tokens: Option<u32>,
+    /// Fields over ours; `null` takes one away.
+    pub(super) extra: Map<String, Value>,
+}
+
+/// What is posted, without the fields that the provider does not like.
+pub(super) fn body(request: &ModelRequest, shape: &Shape, dislikes: Dislikes) -> Value {
+    let quirks = &shape.quirks;
     let mut body = Map::new();
     let mut put = |key: &str, value: Value| {
-        body.insert(key.to_owned(), value);
+        if !dislikes.has(key) {
+            body.insert(key.to_owned(), value);
+        }
     };
-    put("model", json!(request.model));
-    put("messages", request.messages.iter().map(|m| message(m, quirks)).collect());
+    put("model", json!(shape.upstream_id));
+    put("messages", request.messages.iter().map(|m| message(m, request, quirks, dislikes)).collect());
     put("stream", json!(true));
-    put("stream_options", json!({"include_usage": true}));
+    if quirks.reports_usage_on_demand {
+        put("stream_options", json!({"include_usage": true}));
+    }
     if request.may_call && !request.tools.is_empty() {
         put("tools", request.tools.iter().map(tool).collect());
     }
-    if let Some(temperature) = request.temperature {
+    if let Some(temperature) = request.temperature.filter(|_| quirks.takes_temperature(&shape.upstream_id)) {
         put("temperature", json!(temperature));
     }
-    if let Some(bound) = request.max_tokens.into_iter().chain(max_output_tokens).min() {
-        put(quirks.max_tokens, json!(bound));
+    let bounds = [request.max_tokens, shape.max_output_tokens];
+    // Nobody asked for a bound: then the provider's own holds.
+    let asked = bounds.into_iter().flatten().min();
+    let bound = asked.map(|asked| quirks.max_tokens_most.map_or(asked, |most| asked.min(most)));
+    if let (Some(bound), Some(field)) = (bound, dislikes.bound(quirks.max_tokens)) {
+        put(field, json!(bound));
     }
     match quirks.thinking {
         ThinkingField::None => {}
@@ -33,10 +57,17 @@ pub(super) fn body(request: &ModelRequest, max_output_tokens: Option<u32>, quirk
         }
         ThinkingField::Enabled => put("reasoning", json!({"enabled": request.thinking})),
     }
+    for (key, value) in &shape.extra {
+        if value.is_null() {
+            body.shift_remove(key);
+        } else {
+            body.insert(key.clone(), value.clone());
+        }
+    }
     Value::Object(body)
 }
 
-fn message(message: &Message, quirks: &Quirks) -> Value {
+fn message(message: &Message, request: &ModelRequest, quirks: &Quirks, dislikes: Dislikes) -> Value {
     match message {
         Message::System { content } => json!({"role": "system", "content": content}),
         Message::User { content, attachments } => {
@@ -45,17 +76,23 @@ fn message(message: &Message, quirks: &Quirks) -> Value {
         Message::Tool { id_ref, content, .. } => {
             json!({"role": "tool", "tool_call_id": id_ref, "content": content})
         }
-        Message::Assistant { content, thinking, tool_calls, .. } => {
+        Message::Assistant { content, thinking, tool_calls, echo } => {
             let mut said = Map::new();
             said.insert("role".to_owned(), json!("assistant"));
             let silent = content.is_empty() && !tool_calls.is_empty();
             said.insert("content".to_owned(), if silent { Value::Null } else { json!(content) });
-            if quirks.echoes_reasoning && !thinking.is_empty() {
+            // A model that thinks is refused a turn with calls that lacks the field, even when there was no thought.
+            let is_wanted = !thinking.is_empty() || (request.thinking && !tool_calls.is_empty());
+            if quirks.echoes_reasoning && is_wanted {
                 said.insert("reasoning_content".to_owned(), json!(thinking));
             }
             if !tool_calls.is_empty() {
                 said.insert("tool_calls".to_owned(), tool_calls.iter().map(call).collect());
             }
+            if let Some(echo) = echo.as_ref().filter(|echo| echo.model == request.model) {
+                echo::put_back(echo, &mut said, !dislikes.has(echo::EXTRA));
+            }
+            said.retain(|key, _| !dislikes.has(key));
             Value::Object(said)
         }
     }
@@ -88,6 +125,8 @@ fn tool(spec: &ToolSpec) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::message::Echo;
+    use crate::llm::options::Provider;
 
     fn request() -> ModelRequest {
         let call = |arguments: &str| ToolCall {
@@ -116,9 +155,20 @@ mod tests {
         }
     }
 
+    fn shape(provider: Provider, host: &str) -> Shape {
+        let quirks = Quirks::of(provider, host);
+        Shape { upstream_id: "up".into(), quirks, max_output_tokens: None, extra: Map::new() }
+    }
+
+    fn sent_to(host: &str) -> Value {
+        body(&request(), &shape(Provider::Openai, host), Dislikes::default())
+    }
+
     #[test]
     fn a_plain_provider_gets_the_plain_dialect() {
-        let sent = body(&request(), Some(50), &Quirks::of_host("localhost"));
+        let shape = Shape { max_output_tokens: Some(50), ..shape(Provider::Openai, "localhost") };
+        let sent = body(&request(), &shape, Dislikes::default());
+        assert_eq!(sent["model"], "up");
         assert_eq!(sent["messages"][2]["content"], Value::Null);
         assert_eq!(sent["messages"][2]["tool_calls"][0]["function"]["arguments"], "{\"a\":1}");
         assert_eq!(sent["messages"][2]["tool_calls"][2]["function"]["arguments"], "{}");
@@ -127,11 +177,13 @@ mod tests {
         assert_eq!(sent["tools"][0]["function"]["name"], "t");
         assert_eq!((&sent["max_tokens"], &sent["temperature"]), (&json!(50), &json!(0.5)));
         assert!(sent.get("thinking").is_none() && sent["messages"][2].get("reasoning_content").is_none());
+        let closing = body(&ModelRequest { may_call: false, ..request() }, &shape, Dislikes::default());
+        assert!(closing.get("tools").is_none());
     }
 
     #[test]
     fn malformed_arguments_are_never_echoed_as_they_are() {
-        let sent = body(&request(), None, &Quirks::of_host("localhost"));
+        let sent = sent_to("localhost");
         let echoed = sent["messages"][2]["tool_calls"][1]["function"]["arguments"].as_str().expect("a text");
         assert_eq!(
             serde_json::from_str::<Value>(echoed).expect("JSON"),
@@ -140,12 +192,91 @@ mod tests {
     }
 
     #[test]
-    fn quirks_follow_the_host() {
-        let sent = body(&request(), None, &Quirks::of_host("api.deepseek.com"));
+    fn quirks_follow_the_host_or_the_provider() {
+        let sent = sent_to("api.deepseek.com");
         assert_eq!(sent["thinking"], json!({"type": "enabled"}));
         assert_eq!(sent["messages"][2]["reasoning_content"], "hm");
-        let sent = body(&request(), None, &Quirks::of_host("api.openai.com"));
-        assert_eq!(sent["max_completion_tokens"], 100);
-        assert_eq!(Quirks::of_host("notz.ai"), Quirks::of_host("localhost"));
+        assert_eq!(sent_to("api.openai.com")["max_completion_tokens"], 100);
+        assert!(sent_to("api.mistral.ai").get("stream_options").is_none());
+        assert_eq!(sent_to("OpenRouter.ai")["reasoning"], json!({"enabled": true}));
+        assert_eq!(Quirks::of(Provider::Openai, "notz.ai"), Quirks::of(Provider::Openai, "localhost"));
+        assert_eq!(Quirks::of(Provider::Glm, "10.0.0.1"), Quirks::of(Provider::Openai, "api.z.ai"));
+        assert_eq!(
+            Quirks::of(Provider::Deepseek, "gateway.test"),
+            Quirks::of(Provider::Openai, "api.deepseek.com")
+        );
+    }
+
+    #[test]
+    fn the_bound_of_an_answer_is_the_least_of_all() {
+        let bound = |asked: Option<u32>, configured: Option<u32>, provider: Provider| {
+            let shape = Shape { max_output_tokens: configured, ..shape(provider, "x.test") };
+            let request = ModelRequest { max_tokens: asked, ..request() };
+            body(&request, &shape, Dislikes::default()).get("max_tokens").and_then(Value::as_u64)
+        };
+        assert_eq!(bound(Some(100_000), None, Provider::Deepseek), Some(8192));
+        assert_eq!(bound(None, Some(100_000), Provider::Glm), Some(65_536));
+        assert_eq!(bound(Some(10), Some(20), Provider::Glm), Some(10));
+        assert_eq!(bound(None, None, Provider::Deepseek), None);
+        assert_eq!(bound(Some(100_000), None, Provider::Openai), Some(100_000));
+    }
+
+    #[test]
+    fn a_thinking_model_gets_the_field_even_when_there_was_no_thought() {
+        let mut asked = request();
+        let Some(Message::Assistant { thinking, .. }) = asked.messages.get_mut(2) else { panic!("a turn") };
+        thinking.clear();
+        let shape = shape(Provider::Deepseek, "x.test");
+        let sent = body(&asked, &shape, Dislikes::default());
+        assert_eq!(sent["messages"][2]["reasoning_content"], "");
+        let sent = body(&ModelRequest { thinking: false, ..asked }, &shape, Dislikes::default());
+        assert!(sent["messages"][2].get("reasoning_content").is_none());
+    }
+
+    #[test]
+    fn reasoning_models_of_openai_get_no_temperature() {
+        for (model, takes) in [
+            ("gpt-4o", true),
+            ("gpt-5-chat-latest", true),
+            ("gpt-5", false),
+            ("gpt-5.1-mini", false),
+            ("o1", false),
+            ("o3-mini", false),
+            ("o4-mini", false),
+        ] {
+            let shape = Shape { upstream_id: model.into(), ..shape(Provider::Openai, "api.openai.com") };
+            let sent = body(&request(), &shape, Dislikes::default());
+            assert_eq!(sent.get("temperature").is_some(), takes, "{model}");
+        }
+        assert!(sent_to("localhost").get("temperature").is_some());
+    }
+
+    #[test]
+    fn extra_fields_replace_add_and_take_away() {
+        let extra = json!({"temperature": null, "max_tokens": 7, "top_k": 3, "stream_options": null});
+        let shape = Shape {
+            extra: extra.as_object().expect("an object").clone(),
+            ..shape(Provider::Openai, "localhost")
+        };
+        let sent = body(&request(), &shape, Dislikes::default());
+        assert_eq!((&sent["max_tokens"], &sent["top_k"]), (&json!(7), &json!(3)));
+        assert!(sent.get("temperature").is_none() && sent.get("stream_options").is_none());
+    }
+
+    #[test]
+    fn what_a_provider_wants_back_goes_back_to_the_same_model_only() {
+        let parts = json!({"reasoning_details": [{"data": "d"}], "extra_content": {"c1": {"google": 1}}});
+        let mut asked = request();
+        let Some(Message::Assistant { echo, .. }) = asked.messages.get_mut(2) else { panic!("a turn") };
+        *echo = Some(Echo { model: "m".into(), parts });
+        let shape = shape(Provider::Openai, "localhost");
+        let said = body(&asked, &shape, Dislikes::default())["messages"][2].clone();
+        assert_eq!(said["reasoning_details"], json!([{"data": "d"}]));
+        assert_eq!(said["tool_calls"][0]["extra_content"], json!({"google": 1}));
+        let other = ModelRequest { model: "other".into(), ..asked };
+        let said = body(&other, &shape, Dislikes::default())["messages"][2].clone();
+        assert!(
+            said.get("reasoning_details").is_none() && said["tool_calls"][0].get("extra_content").is_none()
+        );
     }
 }

@@ -5,30 +5,22 @@ use super::endpoint::Endpoint;
 use super::plea;
 use super::redact::redact;
 use super::tether::{self, Cut, Patience};
+use super::verdict::{self, Verdict};
+pub(crate) use super::wait::wait_ms;
 use crate::domain::secret::Secret;
-use crate::ports::{Clock, ModelError};
+use crate::llm::json;
+use crate::ports::ModelError;
 use serde_json::Value;
 use std::io;
-use ureq::http::{HeaderMap, StatusCode};
+use ureq::http::StatusCode;
 
-/// The longest wait that a provider may ask for, milliseconds.
-const RETRY_AFTER_MAX_MS: u64 = 3_600_000;
-/// Codes of a 429 that no waiting cures.
-const QUOTA_CODES: [&str; 5] = [
-    "insufficient_quota",
-    "billing_hard_limit_reached",
-    "exceeded_current_quota_error",
-    "insufficient_balance",
-    "1113",
-];
-/// Words in an error's code or type that mean «try again».
-const TRANSIENT_WORDS: [&str; 7] =
-    ["rate_limit", "overloaded", "server_error", "unavailable", "timeout", "engine_overloaded", "internal"];
+/// Shorter values of headers are words like others, and no secrets.
+const SECRET_BYTES: usize = 8;
 
 /// Knows what must not be quoted, and how long was waited.
 #[derive(Debug, Clone)]
 pub(crate) struct Teller {
-    key: Secret,
+    secrets: Vec<Secret>,
     host: String,
     patience: Patience,
 }
@@ -38,7 +30,18 @@ impl Teller {
     pub(crate) fn new(endpoint: &Endpoint, key: Secret, patience: Patience) -> Self {
         // A loopback host is no secret, and its name is an ordinary word.
         let host = if endpoint.is_loopback() { String::new() } else { endpoint.host().to_owned() };
-        Self { key, host, patience }
+        Self { secrets: vec![key], host, patience }
+    }
+
+    /// Quotes none of these either.
+    #[must_use]
+    pub(crate) fn hiding(mut self, secrets: impl Iterator<Item = Secret>) -> Self {
+        self.secrets.extend(secrets.filter(|secret| secret.reveal().len() >= SECRET_BYTES));
+        self
+    }
+
+    fn quote(&self, said: &str) -> String {
+        redact(said, &self.secrets, &self.host)
     }
 
     /// A call that failed before or between the heads.
@@ -83,64 +86,75 @@ impl Teller {
 
     /// An answer whose status is not 2xx.
     pub(crate) fn status(&self, status: StatusCode, retry_after_ms: Option<u64>, body: &str) -> ModelError {
-        let parsed = serde_json::from_str::<Value>(body).ok();
-        let error = parsed.as_ref().map(|body| body.get("error").unwrap_or(body));
-        let detail = match error.and_then(words) {
+        let parsed = json::parse(body).map(|parsed| parsed.value);
+        let error = parsed.as_ref().map(inner);
+        let detail = match error.and_then(verdict::said) {
             // The provider quotes the key that it refuses.
             _ if status == StatusCode::UNAUTHORIZED => String::new(),
-            Some(said) => format!(": {}", redact(said, self.key.reveal(), &self.host)),
+            Some(said) => format!(": {}", self.quote(said)),
             None => String::new(),
         };
+        let words = error.map(verdict::words).unwrap_or_default();
         let code = status.as_u16();
         if code == 429 {
             plea::note();
         }
-        let message = match code {
-            401 => "the model's provider does not accept the configured key (HTTP 401)".to_owned(),
-            429 => format!("the model's provider is limiting requests (HTTP 429){detail}"),
-            408 | 409 | 500..=599 => format!("the model's provider is in trouble (HTTP {code}){detail}"),
-            300..=399 => {
+        let verdict = verdict::of_status(code, &words);
+        let message = match (code, verdict) {
+            (401, _) => "the model's provider does not accept the configured key (HTTP 401)".to_owned(),
+            (300..=399, _) => {
                 format!("the model's provider redirects (HTTP {code}); api_url must name the final address")
+            }
+            (429, Verdict::Denied) => {
+                format!("the quota at the model's provider is spent (HTTP 429){detail}")
+            }
+            (429, _) => format!("the model's provider is limiting requests (HTTP 429){detail}"),
+            (_, Verdict::ContextTooLong) => {
+                format!("the request is too long for the model (HTTP {code}){detail}")
+            }
+            (_, Verdict::Unavailable) => {
+                format!("the model's provider is in trouble (HTTP {code}){detail}")
             }
             _ => format!("the model's provider refused the request (HTTP {code}){detail}"),
         };
-        let spent = error.is_some_and(|e| ["code", "type"].iter().any(|k| is_one_of(e.get(k), &QUOTA_CODES)));
-        if matches!(code, 408 | 409 | 429 | 500..=599) && !spent {
-            ModelError::Unavailable { message, retry_after_ms }
-        } else {
-            ModelError::Refused(message)
-        }
+        failed(verdict, message, retry_after_ms)
     }
 
     /// An error object in an answer that began with 200.
     pub(crate) fn error_object(&self, error: &Value) -> ModelError {
+        let error = inner(error);
         if is_plea(error) {
             plea::note();
         }
-        let said = words(error).unwrap_or("no reason given");
-        let message =
-            format!("the model's provider reports an error: {}", redact(said, self.key.reveal(), &self.host));
-        if is_transient(error) {
-            ModelError::Unavailable { message, retry_after_ms: None }
-        } else {
-            ModelError::Refused(message)
-        }
+        let said = verdict::said(error).unwrap_or("no reason given");
+        let message = format!("the model's provider reports an error: {}", self.quote(said));
+        failed(verdict::of_error(error, &verdict::words(error)), message, None)
     }
+}
+
+fn failed(verdict: Verdict, message: String, retry_after_ms: Option<u64>) -> ModelError {
+    match verdict {
+        Verdict::Refused => ModelError::Refused(message),
+        Verdict::Denied => ModelError::Denied(message),
+        Verdict::ContextTooLong => ModelError::ContextTooLong(message),
+        Verdict::Unavailable => ModelError::Unavailable { message, retry_after_ms },
+    }
+}
+
+/// The error object of a body: some wrap it in `error`, some in a list.
+fn inner(body: &Value) -> &Value {
+    let body = body.get(0).unwrap_or(body);
+    body.get("error").filter(|error| !json::is_blank(error)).unwrap_or(body)
+}
+
+/// All that the body of a refusal says, in small letters; nothing when it is no JSON.
+pub(crate) fn words_of(body: &str) -> String {
+    json::parse(body).map(|parsed| verdict::words(&parsed.value)).unwrap_or_default()
 }
 
 /// Another try may help.
 pub(crate) fn unavailable(message: impl Into<String>) -> ModelError {
     ModelError::Unavailable { message: message.into(), retry_after_ms: None }
-}
-
-fn words(error: &Value) -> Option<&str> {
-    let text = |value: &'_ Value| value.as_str().is_some_and(|s| !s.trim().is_empty());
-    let found = [Some(error), error.get("message"), error.get("detail"), error.get("error")];
-    found.into_iter().flatten().find(|v| text(v)).and_then(Value::as_str)
-}
-
-fn is_one_of(value: Option<&Value>, codes: &[&str]) -> bool {
-    value.and_then(Value::as_str).is_some_and(|v| codes.contains(&v))
 }
 
 /// The provider gets too many calls; it is not in trouble.
@@ -153,132 +167,55 @@ fn is_plea(error: &Value) -> bool {
     says("code") || says("status") || says("type")
 }
 
-fn is_transient(error: &Value) -> bool {
-    let number = |key: &str| {
-        let value = error.get(key)?;
-        value.as_u64().or_else(|| value.as_str()?.parse().ok())
-    };
-    if let Some(status) = number("code").or_else(|| number("status")).filter(|s| (400..600).contains(s)) {
-        return matches!(status, 408 | 409 | 429 | 500..);
-    }
-    if ["code", "type"].iter().any(|key| is_one_of(error.get(key), &QUOTA_CODES)) {
-        return false;
-    }
-    let hints = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
-    let said = format!("{} {}", hints("code"), hints("type"));
-    TRANSIENT_WORDS.iter().any(|word| said.contains(word))
-}
-
-/// What the provider asks to wait: `retry-after-ms`, or `Retry-After` in seconds or as a date.
-pub(crate) fn retry_after_ms(headers: &HeaderMap, clock: &dyn Clock) -> Option<u64> {
-    let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim);
-    let exact = header("retry-after-ms").and_then(|ms| ms.parse::<u64>().ok());
-    let asked = exact.or_else(|| {
-        let text = header("retry-after")?;
-        match text.parse::<f64>() {
-            Ok(seconds) if seconds.is_finite() && seconds >= 0.0 => millis(seconds),
-            _ => until_date(text, clock.now_ms()),
-        }
-    });
-    asked.map(|ms| ms.min(RETRY_AFTER_MAX_MS))
-}
-
-fn millis(seconds: f64) -> Option<u64> {
-    std::time::Duration::try_from_secs_f64(seconds).ok().and_then(|d| u64::try_from(d.as_millis()).ok())
-}
-
-fn until_date(text: &str, now_ms: u64) -> Option<u64> {
-    let date = jiff::fmt::rfc2822::parse(text).ok()?.timestamp().as_millisecond();
-    Some(u64::try_from(date).ok()?.saturating_sub(now_ms))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::StopFlag;
     use serde_json::json;
     use std::time::Duration;
-
-    struct At(u64);
-
-    impl Clock for At {
-        fn now_ms(&self) -> u64 {
-            self.0
-        }
-        fn monotonic_ms(&self) -> u64 {
-            self.0
-        }
-        fn pause(&self, _: &StopFlag, _: Duration) {}
-    }
 
     fn teller() -> Teller {
         let endpoint =
             Endpoint::parse("https://api.secret.test/v1", super::super::endpoint::CHAT).expect("a URL");
         let patience = Patience { connect: Duration::from_secs(10), idle: Duration::from_secs(120) };
-        Teller::new(&endpoint, Secret::from("topsecret".to_owned()), patience)
+        let hidden = ["headersecret", "1"].map(|text| Secret::from(text.to_owned()));
+        Teller::new(&endpoint, Secret::from("topsecret".to_owned()), patience).hiding(hidden.into_iter())
     }
 
-    fn refused(error: &ModelError) -> bool {
-        matches!(error, ModelError::Refused(_))
+    fn status(code: u16, body: &Value) -> ModelError {
+        teller().status(StatusCode::from_u16(code).expect("a status"), Some(7), &body.to_string())
     }
 
     #[test]
-    fn statuses_that_pass_are_retryable_and_others_are_not() {
-        for (status, again) in
-            [(400, false), (401, false), (402, false), (404, false), (408, true), (409, true), (422, false)]
-        {
-            let error = teller().status(StatusCode::from_u16(status).expect("a status"), None, "{}");
-            assert_eq!(refused(&error), !again, "{status}: {error}");
-        }
-        let busy = teller().status(StatusCode::SERVICE_UNAVAILABLE, Some(7), "<html>busy</html>");
+    fn each_verdict_is_an_error_of_its_own() {
+        let error = |message: &str| json!({"error": {"message": message}});
+        assert!(matches!(status(400, &error("bad")), ModelError::Refused(_)));
+        assert!(matches!(status(401, &error("bad")), ModelError::Denied(_)));
+        assert!(matches!(status(400, &error("maximum context length")), ModelError::ContextTooLong(_)));
+        let busy = status(503, &json!("busy"));
         assert!(matches!(busy, ModelError::Unavailable { retry_after_ms: Some(7), .. }), "{busy:?}");
+        let spent = status(429, &json!({"error": {"code": "insufficient_quota"}}));
+        assert!(matches!(spent, ModelError::Denied(_)), "{spent:?}");
     }
 
     #[test]
-    fn a_spent_quota_is_not_retried() {
-        let body = json!({"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}})
-            .to_string();
-        assert!(refused(&teller().status(StatusCode::TOO_MANY_REQUESTS, Some(1), &body)));
-        let body = json!({"error": {"message": "slow down", "code": "rate_limit_exceeded"}}).to_string();
-        assert!(!refused(&teller().status(StatusCode::TOO_MANY_REQUESTS, Some(1), &body)));
+    fn a_web_page_never_ends_up_in_the_text() {
+        let page = "<html><head><title>502 Bad Gateway</title></head></html>";
+        let bare = teller().status(StatusCode::BAD_GATEWAY, None, page).to_string();
+        assert_eq!(bare, "the model's provider is in trouble (HTTP 502)");
+        let wrapped = status(502, &json!({"error": {"message": page}})).to_string();
+        assert_eq!(wrapped, bare);
+        let told = teller().error_object(&json!({"message": page})).to_string();
+        assert!(!told.contains('<'), "{told}");
     }
 
     #[test]
     fn p9_the_text_names_neither_url_nor_key() {
-        let body =
-            json!({"error": {"message": "key topsecret at https://api.secret.test/v1 is bad"}}).to_string();
-        for status in [StatusCode::UNAUTHORIZED, StatusCode::BAD_REQUEST, StatusCode::BAD_GATEWAY] {
-            let told = teller().status(status, None, &body).to_string();
-            assert!(!told.contains("topsecret") && !told.contains("secret.test"), "{told}");
+        let said = "key topsecret or headersecret at https://api.secret.test/v1 is bad, says 1";
+        for code in [401, 400, 502] {
+            let told = status(code, &json!({"error": {"message": said}})).to_string();
+            for secret in ["topsecret", "headersecret", "secret.test"] {
+                assert!(!told.contains(secret), "{told}");
+            }
         }
-    }
-
-    #[test]
-    fn error_objects_are_told_apart() {
-        for (error, again) in [
-            (json!({"code": 400, "message": "Token limit reached"}), false),
-            (json!({"code": "429", "message": "slow"}), true),
-            (json!({"code": 502, "message": "upstream"}), true),
-            (json!({"type": "overloaded_error", "message": "busy"}), true),
-            (json!({"type": "insufficient_quota"}), false),
-            (json!("what"), false),
-        ] {
-            assert_eq!(refused(&teller().error_object(&error)), !again, "{error}");
-        }
-    }
-
-    #[test]
-    fn retry_after_is_read_in_all_its_forms() {
-        let asked = |name: &'static str, value: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(name, value.parse().expect("a header value"));
-            retry_after_ms(&headers, &At(1_445_412_470_000))
-        };
-        assert_eq!(asked("retry-after", "2"), Some(2_000));
-        assert_eq!(asked("retry-after", "0.5"), Some(500));
-        assert_eq!(asked("retry-after-ms", "70"), Some(70));
-        assert_eq!(asked("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT"), Some(10_000));
-        assert_eq!(asked("retry-after", "999999999"), Some(RETRY_AFTER_MAX_MS));
-        assert_eq!(asked("retry-after", "soon"), None);
     }
 }

@@ -6,6 +6,7 @@
 
 mod agent;
 pub(super) mod body;
+pub(super) mod coding;
 pub(super) mod endpoint;
 pub(super) mod failure;
 pub(super) mod plea;
@@ -14,5 +15,7 @@ mod resolver;
 mod socket;
 pub(super) mod tether;
 pub(super) mod upstream;
+mod verdict;
+mod wait;
 
 pub(super) use agent::agent;

@@ -1,5 +1,7 @@
 //! Makes a provider's words fit for clients (P9). Owns what is taken out: keys, URLs, control characters, length.
 
+use crate::domain::secret::Secret;
+
 /// The longest quotation, characters.
 const QUOTE_CHARS: usize = 400;
 /// What the words of a quotation may begin with and yet be a key.
@@ -8,8 +10,9 @@ const KEY_PREFIXES: [&str; 6] = ["sk-", "sk_", "pk-", "gsk_", "hf_", "xai-"];
 const KEY_CHARS: usize = 32;
 
 /// `text` on one line, without URLs, without anything that looks like a key, and cut to a readable length.
-pub(super) fn redact(text: &str, key: &str, host: &str) -> String {
-    let text = if key.is_empty() { text.to_owned() } else { text.replace(key, "[key]") };
+pub(super) fn redact(text: &str, secrets: &[Secret], host: &str) -> String {
+    let known = secrets.iter().map(Secret::reveal).filter(|secret| !secret.is_empty());
+    let text = known.fold(text.to_owned(), |text, secret| text.replace(secret, "[key]"));
     let words: Vec<String> = text.split_whitespace().map(|word| redact_word(word, host)).collect();
     let line: String = words.join(" ").chars().filter(|c| !c.is_control()).collect();
     match line.char_indices().nth(QUOTE_CHARS) {
@@ -39,12 +42,12 @@ mod tests {
     #[test]
     fn p9_neither_key_nor_url_stays() {
         let said = "Incorrect API key provided: sk-abc**def, or topsecret.\n See https://platform.x/keys (api.x.test:443)";
-        let told = redact(said, "topsecret", "api.x.test");
+        let told = redact(said, &[Secret::from("topsecret".to_owned())], "api.x.test");
         assert_eq!(told, "Incorrect API key provided: [key] or [key]. See [url] [url]");
     }
 
     #[test]
     fn p8_a_quotation_is_short() {
-        assert_eq!(redact(&"a b ".repeat(1000), "", "").chars().count(), QUOTE_CHARS + 1);
+        assert_eq!(redact(&"a b ".repeat(1000), &[], "").chars().count(), QUOTE_CHARS + 1);
     }
 }

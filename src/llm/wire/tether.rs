@@ -167,7 +167,8 @@ fn ask<T>(question: impl FnOnce(&Tether) -> T) -> Result<T, Cut> {
 pub(crate) fn cut_of(error: &io::Error) -> Option<Cut> {
     let inner = error.get_ref()?;
     match inner.downcast_ref::<ureq::Error>() {
-        Some(ureq::Error::Io(deeper)) => cut_of(deeper),
+        // A packed body breaks off inside its decoder.
+        Some(ureq::Error::Io(deeper) | ureq::Error::Decompress(_, deeper)) => cut_of(deeper),
         _ => inner.downcast_ref::<Cut>().copied(),
     }
 }

@@ -1,17 +1,36 @@
 //! One provider, as it is reached. Owns the headers of a request and the reading of a refusal; refuses to know what
 //! the bodies say.
 
+use super::coding;
 use super::endpoint::Endpoint;
 use super::failure::{self, Teller};
 use super::tether::Patience;
 use crate::domain::secret::Secret;
 use crate::ports::{Leash, ModelError};
+use std::collections::BTreeMap;
 use std::io::Read;
-use ureq::http::Response;
+use ureq::http::{Response, StatusCode};
 use ureq::{Agent, Body};
 
 /// The longest body of a refusal that is read, bytes.
 const REFUSAL_BYTES: u64 = 64 * 1024;
+
+/// A request that was not answered well.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// What it means.
+    pub(crate) error: ModelError,
+    /// The status, when it came to one.
+    pub(crate) status: Option<StatusCode>,
+    /// All that the provider said, in small letters; for judging, not for telling.
+    pub(crate) words: String,
+}
+
+impl From<ModelError> for Refusal {
+    fn from(error: ModelError) -> Self {
+        Self { error, status: None, words: String::new() }
+    }
+}
 
 /// Where requests go, and what goes with each of them.
 #[derive(Debug)]
@@ -40,6 +59,13 @@ impl Upstream {
         self
     }
 
+    /// The same with these headers, each instead of one of the same name; what they say is told to nobody.
+    #[must_use]
+    pub(crate) fn with_secret_headers(mut self, headers: &BTreeMap<String, Secret>) -> Self {
+        self.teller = self.teller.hiding(headers.values().cloned());
+        headers.iter().fold(self, |upstream, (name, value)| upstream.with_header(name, value.clone()))
+    }
+
     /// What to tell of a failure.
     pub(crate) fn teller(&self) -> &Teller {
         &self.teller
@@ -47,7 +73,7 @@ impl Upstream {
 
     /// Posts a JSON text; returns the body of an answer that began well. The leash must be held
     /// ([`super::tether::hold`]).
-    pub(crate) fn post(&self, body: &str, leash: &Leash) -> Result<impl Read + use<>, ModelError> {
+    pub(crate) fn post(&self, body: &str, leash: &Leash) -> Result<impl Read + use<>, Refusal> {
         let mut call = self.agent.post(self.endpoint.uri());
         for (name, value) in &self.headers {
             call = call.header(name, value.reveal());
@@ -56,17 +82,25 @@ impl Upstream {
         if !response.status().is_success() {
             return Err(self.refusal(response, leash));
         }
-        Ok(response.into_body().into_reader())
+        Ok(coding::reader(response)?)
     }
 
-    fn refusal(&self, response: Response<Body>, leash: &Leash) -> ModelError {
+    fn refusal(&self, response: Response<Body>, leash: &Leash) -> Refusal {
         let status = response.status();
-        let wait = failure::retry_after_ms(response.headers(), leash.clock.as_ref());
+        let wait = failure::wait_ms(status, response.headers(), leash.clock.as_ref());
         let mut body = Vec::new();
-        match response.into_body().into_reader().take(REFUSAL_BYTES).read_to_end(&mut body) {
-            Err(error) if leash.is_pulled() => self.teller.read(&error),
+        let read = match coding::reader(response) {
+            Ok(reader) => reader.take(REFUSAL_BYTES).read_to_end(&mut body),
+            Err(_) => Ok(0), // the status tells enough
+        };
+        match read {
+            Err(error) if leash.is_pulled() => self.teller.read(&error).into(),
             // The status tells enough when its explanation breaks off.
-            _ => self.teller.status(status, wait, &String::from_utf8_lossy(&body)),
+            _ => {
+                let body = String::from_utf8_lossy(&body);
+                let error = self.teller.status(status, wait, &body);
+                Refusal { error, status: Some(status), words: failure::words_of(&body) }
+            }
         }
     }
 }

@@ -1,0 +1,106 @@
+//! What the fuzz targets of `fuzz/` call: one function for each dialect. Built with the feature `fuzzing` alone.
+//!
+//! Owns: the reading of a fuzzer's bytes as the body of an answer, in slices that the fuzzer chooses, and what must hold
+//! of every answer; refuses the network.
+
+use super::openai;
+use crate::domain::message::Message;
+use crate::domain::tool::ToolSpec;
+use crate::ports::{Chunk, Completion, ModelError, ModelRequest};
+use serde_json::Value;
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+
+/// Bounds of an answer: small enough for a fuzzer to reach.
+const OUTPUT_BYTES: usize = 4096;
+const TOOL_CALLS: usize = 8;
+const TOOL_ARGUMENTS_BYTES: usize = 1024;
+
+/// A body that comes in slices.
+struct Sliced<'a> {
+    rest: &'a [u8],
+    slice: usize,
+}
+
+impl Read for Sliced<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let (taken, rest) = self.rest.split_at(self.rest.len().min(self.slice).min(buffer.len()));
+        self.rest = rest;
+        for (to, from) in buffer.iter_mut().zip(taken) {
+            *to = *from;
+        }
+        Ok(taken.len())
+    }
+}
+
+/// What came of a body.
+#[derive(Debug, Default, PartialEq)]
+struct Outcome {
+    text: String,
+    thinking: String,
+    result: Option<Result<Completion, ModelError>>,
+}
+
+fn request() -> ModelRequest {
+    let tool = |name| ToolSpec { name, description: "", parameters: Value::Null };
+    ModelRequest {
+        model: "m".to_owned(),
+        messages: vec![Message::user("hi")],
+        tools: ["calculator", "bash"].map(tool).to_vec(),
+        may_call: true,
+        temperature: None,
+        max_tokens: None,
+        thinking: false,
+    }
+}
+
+fn read(body: Sliced<'_>, text_calls: bool) -> Outcome {
+    let bounds = openai::Bounds {
+        output_bytes: OUTPUT_BYTES,
+        tool_calls: TOOL_CALLS,
+        tool_arguments_bytes: TOOL_ARGUMENTS_BYTES,
+    };
+    let mut outcome = Outcome::default();
+    let mut sink = |chunk: Chunk<'_>| {
+        match chunk {
+            Chunk::Text(piece) => outcome.text.push_str(piece),
+            Chunk::Thinking(piece) => outcome.thinking.push_str(piece),
+            Chunk::Spent(_) => {}
+        }
+        ControlFlow::Continue(())
+    };
+    let result = openai::read_body(body, &request(), bounds, text_calls, &mut sink);
+    outcome.result = Some(result);
+    outcome
+}
+
+/// Reads a body of the OpenAI-style dialect twice: in slices and at once. The first two bytes say how.
+///
+/// # Panics
+///
+/// When a bound is passed, when slices change the answer, or when a failure's text could break a line: a bug.
+pub fn openai(data: &[u8]) {
+    let Some(([how, slice], body)) = data.split_first_chunk::<2>() else { return };
+    let text_calls = how & 1 == 1;
+    let slice = usize::from(*slice).saturating_add(1);
+    let sliced = read(Sliced { rest: body, slice }, text_calls);
+    let said = sliced.text.len().saturating_add(sliced.thinking.len());
+    assert!(said <= OUTPUT_BYTES, "an answer is bounded");
+    match &sliced.result {
+        Some(Ok(completion)) => {
+            assert!(completion.tool_calls.len() <= TOOL_CALLS, "calls are bounded");
+            for call in &completion.tool_calls {
+                assert!(!call.name.is_empty() && !call.id_ref.is_empty(), "a call has a name and an id");
+            }
+        }
+        Some(Err(error)) => assert!(!error.to_string().contains('\n'), "a failure is one line"),
+        None => {}
+    }
+    let whole = read(Sliced { rest: body, slice: usize::MAX }, text_calls);
+    // Where a bound ends it, more or less of the last piece has gone before.
+    if !matches!(sliced.result, Some(Err(ModelError::TooLarge(_)))) {
+        assert_eq!(sliced, whole, "slices mean nothing");
+    }
+}
+
+// The Anthropic dialect's target goes here: `pub fn anthropic(data: &[u8])`, in the same form.

@@ -1,0 +1,119 @@
+//! JSON as providers really send it. Owns the reading of it: what no answer needs (depth, odd numbers, stray control
+//! characters, halves of characters) never fails one; refuses to know what the values mean.
+
+mod bounded;
+mod halves;
+mod mend;
+
+pub(crate) use halves::{Halves, without_halves};
+
+use serde_json::Value;
+
+/// What lies deeper than this becomes `null`: nothing that is read of an answer does.
+const DEPTH: usize = 48;
+
+/// A JSON text as read.
+#[derive(Debug, Clone)]
+pub(crate) struct Parsed {
+    /// The value. Where `halved`, stand-ins for halves of characters are in it: texts go through [`Halves`].
+    pub(crate) value: Value,
+    /// Whether a half of a surrogate pair stood alone somewhere.
+    pub(crate) halved: bool,
+}
+
+/// Reads a JSON text; `None` when it is none, whatever is mended.
+pub(crate) fn parse(text: &str) -> Option<Parsed> {
+    let (text, halved) = halves::mark(text);
+    let value = bounded::parse(&text, DEPTH).or_else(|| bounded::parse(&mend::mend(&text), DEPTH))?;
+    Some(Parsed { value, halved })
+}
+
+/// A number that counts something, however it is written; `None` for what counts nothing.
+pub(crate) fn count(value: &Value) -> Option<u64> {
+    match value {
+        Value::Number(number) => number.as_u64().or_else(|| whole(number.as_f64()?)),
+        Value::String(text) => {
+            let text = text.trim();
+            text.parse().ok().or_else(|| whole(text.parse().ok()?))
+        }
+        _ => None,
+    }
+}
+
+/// Beyond this a float is no count any more.
+const COUNT_MAX: f64 = 9e15;
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
+fn whole(number: f64) -> Option<u64> {
+    (0.0..=COUNT_MAX).contains(&number).then_some(number as u64)
+}
+
+/// Whether the value says nothing: `null`, `false`, 0, an empty text, or a container of nothing else.
+pub(crate) fn is_blank(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(flag) => !flag,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(items) => items.iter().all(is_blank),
+        Value::Object(fields) => fields.values().all(is_blank),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn value(text: &str) -> Option<Value> {
+        parse(text).map(|parsed| parsed.value)
+    }
+
+    #[test]
+    fn depth_never_fails_a_text() {
+        let deep = format!("{{\"a\":1,\"x\":{}{}}}", "[".repeat(10_000), "]".repeat(10_000));
+        assert_eq!(value(&deep).expect("reads")["a"], 1);
+        let deep = format!("{{\"a\":1,\"x\":{}1{}}}", "{\"b\":".repeat(10_000), "}".repeat(10_000));
+        assert_eq!(value(&deep).expect("reads")["a"], 1);
+        assert_eq!(value(&"[".repeat(10_000)), None, "what never ends is no JSON");
+    }
+
+    #[test]
+    fn what_writers_of_json_get_wrong_is_mended() {
+        assert_eq!(value("{\"a\":NaN,\"b\":[-Infinity,1]}"), Some(json!({"a": null, "b": [null, 1]})));
+        assert_eq!(value("{\"a\":\"x\u{0}\ty\nz\"}"), Some(json!({"a": "x\u{0}\ty\nz"})));
+        assert_eq!(value("{\"a\":\"\\x \\' NaN\"}"), Some(json!({"a": "\\x \\' NaN"})));
+        assert_eq!(value("{\"a\":\"\\u12\"}"), Some(json!({"a": "\\u12"})));
+        assert_eq!(value("{\"a\":1,\"a\":2}"), Some(json!({"a": 2})), "the last of a key holds");
+        assert_eq!(value("{\"a\":1e999}"), Some(json!({"a": null})));
+        for bad in ["", "{", "{\"a\"", "{a:1}", "nonsense", "{} {}"] {
+            assert_eq!(value(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn counts_are_read_however_they_are_written() {
+        for (given, read) in [
+            (json!(3), Some(3)),
+            (json!("12"), Some(12)),
+            (json!(" 7.0 "), Some(7)),
+            (json!(2.9), Some(2)),
+            (json!(-1), None),
+            (json!("-1"), None),
+            (json!("NaN"), None),
+            (json!(1e300), None),
+            (json!(null), None),
+            (json!([1]), None),
+        ] {
+            assert_eq!(count(&given), read, "{given}");
+        }
+    }
+
+    #[test]
+    fn blank_is_what_says_nothing() {
+        for blank in [json!(null), json!(""), json!({}), json!([]), json!({"message": null, "code": 0})] {
+            assert!(is_blank(&blank), "{blank}");
+        }
+        assert!(!is_blank(&json!({"code": 1})) && !is_blank(&json!("x")) && !is_blank(&json!(true)));
+    }
+}
