@@ -51,10 +51,10 @@ pub struct ModelOptions {
     /// Whether calls of tools that the model writes as text (`<tool_call>…`, bare JSON) are taken for calls.
     #[serde(default)]
     pub text_tool_calls: bool,
-    /// Fields that are added to every request, or replace what the dialect would send.
+    /// Fields that are added to every request, or replace what the dialect would send; `null` takes one away.
     #[serde(default)]
     pub extra_body: Map<String, Value>,
-    /// Headers that are added to every request.
+    /// Headers that are added to every request, or replace what the dialect would send.
     #[serde(default)]
     pub extra_headers: BTreeMap<String, Secret>,
 }
