@@ -153,7 +153,11 @@ fn p8_readers_of_a_byte_a_second_on_a_4_mb_answer_cost_a_page_each() {
     let mut live: Vec<Raw> = (0..SLOW / 2).map(|_| Raw::open(&server, &path, 0)).collect();
     assert_eq!(server.wait(&id)["status"], "succeeded");
     let whole: Vec<Event> = server.stream(&path, 0).collect();
-    assert_eq!(contents(&whole), [text.as_str()], "one frame stands for all, however long");
+    let frames = contents(&whole);
+    let (last, earlier) = frames.split_last().expect("a frame");
+    assert!(*last == text, "one frame stands for all, however long");
+    // A page that ends at 64 KiB to the byte has a frame of its own.
+    assert!(earlier.len() <= 1 && earlier.iter().all(|frame| frame.len() <= 64 * 1024), "{}", frames.len());
     let before_kb = status_kb(&server, "VmRSS");
     live.extend((0..SLOW / 2).map(|_| Raw::open(&server, &path, 0)));
     let began = Instant::now();

@@ -42,10 +42,10 @@ pub(super) fn body(request: &ModelRequest, shape: &Shape, dislikes: Dislikes) ->
     if let Some(temperature) = request.temperature.filter(|_| quirks.takes_temperature(&shape.upstream_id)) {
         put("temperature", json!(temperature));
     }
-    let bounds = [request.max_tokens, shape.max_output_tokens];
-    // Nobody asked for a bound: then the provider's own holds.
-    let asked = bounds.into_iter().flatten().min();
-    let bound = asked.map(|asked| quirks.max_tokens_most.map_or(asked, |most| asked.min(most)));
+    // Whoever configures a bound knows the model better than its provider's row. Nobody asked for a bound: then the
+    // provider's own holds.
+    let most = shape.max_output_tokens.or(quirks.max_tokens_most.filter(|_| request.max_tokens.is_some()));
+    let bound = request.max_tokens.into_iter().chain(most).min();
     if let (Some(bound), Some(field)) = (bound, dislikes.bound(quirks.max_tokens)) {
         put(field, json!(bound));
     }
@@ -215,7 +215,8 @@ mod tests {
             body(&request, &shape, Dislikes::default()).get("max_tokens").and_then(Value::as_u64)
         };
         assert_eq!(bound(Some(100_000), None, Provider::Deepseek), Some(8192));
-        assert_eq!(bound(None, Some(100_000), Provider::Glm), Some(65_536));
+        assert_eq!(bound(None, Some(100_000), Provider::Glm), Some(100_000), "configured");
+        assert_eq!(bound(Some(100_000), None, Provider::Glm), Some(65_536));
         assert_eq!(bound(Some(10), Some(20), Provider::Glm), Some(10));
         assert_eq!(bound(None, None, Provider::Deepseek), None);
         assert_eq!(bound(Some(100_000), None, Provider::Openai), Some(100_000));
