@@ -3,13 +3,19 @@
 //! Owns: the reading of a fuzzer's bytes as the body of an answer, in slices that the fuzzer chooses, and what must hold
 //! of every answer; refuses the network.
 
-use super::openai;
+use super::terms::Bounds;
+use super::wire::endpoint::{CHAT, Endpoint};
+use super::wire::failure::Teller;
+use super::wire::tether::Patience;
+use super::{anthropic, openai};
 use crate::domain::message::Message;
+use crate::domain::secret::Secret;
 use crate::domain::tool::ToolSpec;
 use crate::ports::{Chunk, Completion, ModelError, ModelRequest};
 use serde_json::Value;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 /// Bounds of an answer: small enough for a fuzzer to reach.
 const OUTPUT_BYTES: usize = 4096;
@@ -54,12 +60,23 @@ fn request() -> ModelRequest {
     }
 }
 
-fn read(body: Sliced<'_>, text_calls: bool) -> Outcome {
-    let bounds = openai::Bounds {
+/// The dialects whose bodies are read.
+#[derive(Debug, Clone, Copy)]
+enum Dialect {
+    Openai { text_calls: bool },
+    Anthropic,
+}
+
+/// Reads a body; `None` where no provider can be made up, which the addresses here never are.
+fn read(body: Sliced<'_>, dialect: Dialect) -> Option<Outcome> {
+    let bounds = Bounds {
         output_bytes: OUTPUT_BYTES,
         tool_calls: TOOL_CALLS,
         tool_arguments_bytes: TOOL_ARGUMENTS_BYTES,
     };
+    let second = Duration::from_secs(1);
+    let endpoint = Endpoint::parse("http://127.0.0.1/v1", CHAT).ok()?;
+    let teller = Teller::new(&endpoint, Secret::default(), Patience { connect: second, idle: second });
     let mut outcome = Outcome::default();
     let mut sink = |chunk: Chunk<'_>| {
         match chunk {
@@ -69,9 +86,13 @@ fn read(body: Sliced<'_>, text_calls: bool) -> Outcome {
         }
         ControlFlow::Continue(())
     };
-    let result = openai::read_body(body, &request(), bounds, text_calls, &mut sink);
+    let terms = (&teller, bounds);
+    let result = match dialect {
+        Dialect::Openai { text_calls } => openai::read_body(body, &request(), terms, text_calls, &mut sink),
+        Dialect::Anthropic => anthropic::read_body(body, &request(), terms, &mut sink),
+    };
     outcome.result = Some(result);
-    outcome
+    Some(outcome)
 }
 
 /// Reads a body of the OpenAI-style dialect twice: in slices and at once. The first two bytes say how.
@@ -81,9 +102,22 @@ fn read(body: Sliced<'_>, text_calls: bool) -> Outcome {
 /// When a bound is passed, when slices change the answer, or when a failure's text could break a line: a bug.
 pub fn openai(data: &[u8]) {
     let Some(([how, slice], body)) = data.split_first_chunk::<2>() else { return };
-    let text_calls = how & 1 == 1;
-    let slice = usize::from(*slice).saturating_add(1);
-    let sliced = read(Sliced { rest: body, slice }, text_calls);
+    check(Dialect::Openai { text_calls: how & 1 == 1 }, *slice, body);
+}
+
+/// The same for Anthropic's dialect; the first byte says how.
+///
+/// # Panics
+///
+/// As [`openai`].
+pub fn anthropic(data: &[u8]) {
+    let Some((slice, body)) = data.split_first() else { return };
+    check(Dialect::Anthropic, *slice, body);
+}
+
+fn check(dialect: Dialect, slice: u8, body: &[u8]) {
+    let slice = usize::from(slice).saturating_add(1);
+    let Some(sliced) = read(Sliced { rest: body, slice }, dialect) else { return };
     let said = sliced.text.len().saturating_add(sliced.thinking.len());
     assert!(said <= OUTPUT_BYTES, "an answer is bounded");
     match &sliced.result {
@@ -96,11 +130,9 @@ pub fn openai(data: &[u8]) {
         Some(Err(error)) => assert!(!error.to_string().contains('\n'), "a failure is one line"),
         None => {}
     }
-    let whole = read(Sliced { rest: body, slice: usize::MAX }, text_calls);
+    let Some(whole) = read(Sliced { rest: body, slice: usize::MAX }, dialect) else { return };
     // Where a bound ends it, more or less of the last piece has gone before.
     if !matches!(sliced.result, Some(Err(ModelError::TooLarge(_)))) {
         assert_eq!(sliced, whole, "slices mean nothing");
     }
 }
-
-// The Anthropic dialect's target goes here: `pub fn anthropic(data: &[u8])`, in the same form.

@@ -29,6 +29,21 @@ const VERSION: &str = "2023-06-01";
 /// How often a paused answer is gone on with.
 const PAUSES: usize = 5;
 
+/// Reads a body without a network: what the fuzzer does.
+#[cfg(feature = "fuzzing")]
+pub(super) fn read_body(
+    mut body: impl std::io::Read,
+    request: &ModelRequest,
+    terms: (&super::wire::failure::Teller, super::terms::Bounds),
+    sink: Sink<'_>,
+) -> Result<Completion, ModelError> {
+    let (teller, bounds) = terms;
+    let mut answer = Answer::new(sink, bounds, teller, request);
+    let done = body::read(&mut body, &mut answer, bounds.output_bytes)?;
+    answer.check_end(done)?;
+    answer.finish()
+}
+
 /// A provider that is asked in this dialect.
 #[derive(Debug)]
 pub(super) struct Dialect {

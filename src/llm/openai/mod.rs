@@ -36,16 +36,12 @@ const TRIES: usize = 4;
 pub(super) fn read_body(
     body: impl Read,
     request: &ModelRequest,
-    bounds: Bounds,
+    terms: (&failure::Teller, Bounds),
     text_calls: bool,
     sink: Sink<'_>,
 ) -> Result<Completion, ModelError> {
-    use super::wire::endpoint::CHAT;
-    let second = std::time::Duration::from_secs(1);
-    let endpoint = Endpoint::parse("http://127.0.0.1/v1", CHAT).map_err(failure::unavailable)?;
-    let teller =
-        failure::Teller::new(&endpoint, Secret::default(), Patience { connect: second, idle: second });
-    let answer = Answer::new(sink, bounds, &teller, request);
+    let (teller, bounds) = terms;
+    let answer = Answer::new(sink, bounds, teller, request);
     let answer = if text_calls { answer.reading_text_calls() } else { answer };
     stream::read(body, answer, bounds)
 }
