@@ -158,6 +158,9 @@ pub enum Event {
         kept: usize,
         /// Of what this job has said and done, so many of the oldest messages are not sent any more.
         said: usize,
+        /// A summary could not be had: the content only says that something is missing. It stands for this job alone.
+        #[serde(default)]
+        is_stub: bool,
     },
     /// The job has its answer. Terminal.
     Done {

@@ -81,9 +81,10 @@ impl Message {
                 content.len() + attachments.iter().map(Attachment::bytes).sum::<usize>()
             }
             Self::Tool { id_ref, name, content } => id_ref.len() + name.len() + content.len(),
-            Self::Assistant { content, thinking, tool_calls, .. } => {
+            Self::Assistant { content, thinking, tool_calls, echo } => {
+                let echo = echo.as_ref().map_or(0, |echo| echo.parts.to_string().len());
                 let call = |c: &ToolCall| c.id_ref.len() + c.name.len() + c.arguments.len();
-                content.len() + thinking.len() + tool_calls.iter().map(call).sum::<usize>()
+                content.len() + thinking.len() + echo + tool_calls.iter().map(call).sum::<usize>()
             }
         }
     }

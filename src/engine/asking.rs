@@ -1,6 +1,7 @@
 //! Asking the model: the request made ready, its answer streamed into the log, its failure written down and waited for.
 //! Refuses to decide what a failure means for the job (`turn` does).
 
+use super::aside::Shortening;
 use super::context::Room;
 use super::driver::{Drive, Driver};
 use crate::domain::event::{Event, FailureCode, Mark, Phase, StepKind};
@@ -16,6 +17,9 @@ const WAIT_IN_PLACE_MS: u64 = 30_000;
 
 /// A provider that asks for a longer wait than this is not waited for where another model stands in.
 const PATIENCE_MS: u64 = 2_000;
+
+/// What a summary takes of a prompt, tokens, roughly.
+const SUMMARY_SHARE: u64 = 400;
 
 /// How long a pause before another call goes on at most after the server began to drain.
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
@@ -43,8 +47,10 @@ impl Driver<'_> {
             return Ok(drive);
         }
         self.offer_tools(with_tools);
-        if self.shorten(goes_on)? {
-            return Ok(None);
+        match self.shorten(goes_on)? {
+            Shortening::Needless => {}
+            Shortening::Done => return Ok(None),
+            Shortening::Delayed(drive) => return Ok(Some(drive)),
         }
         self.request.messages = self.opening.messages(&self.turn, goes_on);
         self.request.max_tokens = self.tokens_left();
@@ -53,7 +59,11 @@ impl Driver<'_> {
             Ok(completion) => self.seal(completion, with_tools, &heard)?,
             Err(ModelError::Stopped) if self.leash.is_pulled() => self.pay(&heard)?,
             Err(ModelError::Busy { message, retry_after_ms }) => {
-                return self.defer(message, retry_after_ms).map(Some);
+                if retry_after_ms <= WAIT_IN_PLACE_MS || !self.turn.has_stand_in(&self.models) {
+                    return self.defer(message, retry_after_ms).map(Some);
+                }
+                let error = ModelError::Unavailable { message, retry_after_ms: Some(retry_after_ms) };
+                self.note_failure(&error, &heard)?;
             }
             Err(error) => self.note_failure(&error, &heard)?,
         }
@@ -81,7 +91,8 @@ impl Driver<'_> {
     pub(super) fn room(&self, prompt: u64) -> Option<Room> {
         let model = self.ports.model.model(&self.request.model).unwrap_or_default();
         let answer = self.request.max_tokens.into_iter().chain(model.max_output_tokens).min();
-        let fixed = self.tool_tokens.unwrap_or(0);
+        let standing = self.opening.standing_tokens(&self.estimator);
+        let fixed = self.tool_tokens.unwrap_or(0).saturating_add(standing).saturating_add(SUMMARY_SHARE);
         let overflows = self.turn.overflows();
         match model.context_window {
             Some(window) => {
@@ -153,14 +164,30 @@ impl Driver<'_> {
 
     /// Writes down what an answer has cost that somebody broke off.
     fn pay(&mut self, heard: &Heard) -> Result<(), StoreError> {
-        if heard.text.is_empty() && heard.spent.is_none() || self.is_fenced() {
+        if self.is_fenced() {
             return Ok(());
         }
-        let usage = heard.spent.unwrap_or_else(|| self.estimate(&heard.text));
-        self.append(vec![Mark::Spent { model: self.request.model.clone(), usage }.into()])
+        match self.cost_of_part(heard) {
+            Some(usage) => self.append(vec![Mark::Spent { model: self.request.model.clone(), usage }.into()]),
+            None => Ok(()),
+        }
     }
 
-    fn note_failure(&mut self, error: &ModelError, heard: &Heard) -> Result<(), StoreError> {
+    /// What an answer has cost that broke off. Some providers report the answer's tokens at its end only: then what has
+    /// come counts. `None`: nothing has come.
+    fn cost_of_part(&self, heard: &Heard) -> Option<Usage> {
+        let Some(told) = heard.spent else {
+            return (!heard.text.is_empty()).then(|| self.estimate(&heard.text));
+        };
+        let come = self.estimator.text(&heard.text);
+        if told.completion_tokens >= come {
+            return Some(told);
+        }
+        let price = self.ports.model.model(&self.request.model).map(|model| model.price);
+        Some(Usage::new(told.prompt_tokens, come).priced(price.unwrap_or_default()))
+    }
+
+    pub(super) fn note_failure(&mut self, error: &ModelError, heard: &Heard) -> Result<(), StoreError> {
         let message = error.to_string();
         let (code, retryable, elsewhere) = match error {
             ModelError::NotFound(_) => (FailureCode::ModelNotFound, false, true),
@@ -177,12 +204,7 @@ impl Driver<'_> {
         };
         // A shorter prompt for the same model comes before another model.
         let elsewhere = elsewhere && !(code == FailureCode::ContextTooLong && retryable);
-        let began = !heard.text.is_empty() || heard.spent.is_some();
-        let usage = match heard.spent {
-            Some(usage) => usage,
-            None if began => self.estimate(&heard.text),
-            None => Usage::default(),
-        };
+        let usage = self.cost_of_part(heard).unwrap_or_default();
         let model = Some(self.request.model.clone());
         self.append(vec![Mark::ModelFailed { message, code, retryable, elsewhere, usage, model }.into()])
     }

@@ -220,8 +220,10 @@ impl<'a> Driver<'a> {
 
     fn succeed(&mut self, finish_reason: FinishReason) -> Result<Drive, StoreError> {
         let suggested_title = self.suggest_title()?;
-        // A title may have been asked for: whoever stops the job meanwhile is heard.
-        if let Some(drive) = self.heed_stop()? {
+        // A title may have been asked for. Whoever stops the job meanwhile is heard; the deadline was met before.
+        if self.lease.stop.raised().is_some()
+            && let Some(drive) = self.heed_stop()?
+        {
             return Ok(drive);
         }
         let usage = self.turn.usage();

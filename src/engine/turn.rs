@@ -6,6 +6,7 @@ mod next;
 mod repeats;
 mod trouble;
 
+pub(super) use calls::CANCELLED;
 pub use calls::INTERRUPTED;
 pub use next::{Step, TurnLimits};
 
@@ -35,6 +36,8 @@ pub struct Shortened {
     pub kept: usize,
     /// Of this job's own messages, so many of the oldest are not sent.
     pub said: usize,
+    /// It only says that something is missing.
+    pub is_stub: bool,
 }
 
 /// The fold of a job's log.
@@ -88,6 +91,16 @@ impl Turn {
         self.trouble.overflows()
     }
 
+    /// Whether the last call to a model has failed.
+    pub fn has_failed(&self) -> bool {
+        self.trouble.has_failed()
+    }
+
+    /// Whether another of these models may be asked instead of the current one.
+    pub fn has_stand_in(&self, models: &[String]) -> bool {
+        self.trouble.stand_in(models).is_some()
+    }
+
     /// Who is asked instead of the job's model.
     pub fn model(&self) -> Option<&str> {
         self.trouble.model()
@@ -127,8 +140,10 @@ impl Turn {
         let mut messages = self.messages.clone();
         messages.extend(self.calls.closing());
         let partial = self.open_text(StepKind::Text);
-        if !partial.is_empty() {
-            messages.push(Message::assistant(partial));
+        match messages.last_mut().filter(|_| self.said == Said::Cut) {
+            Some(Message::Assistant { content, .. }) => content.push_str(&partial),
+            _ if partial.is_empty() => {}
+            _ => messages.push(Message::assistant(partial)),
         }
         messages
     }
@@ -166,10 +181,10 @@ impl Turn {
                 self.open.retain(|step| step.index != *index);
                 self.paid &= !self.open.is_empty();
             }
-            Event::Summary { content, kept, said } => {
-                let content = content.clone();
+            Event::Summary { content, kept, said, is_stub } => {
+                let (content, is_stub) = (content.clone(), *is_stub);
                 self.trouble.lighten();
-                self.shortened = Some(Shortened { content, kept: *kept, said: *said });
+                self.shortened = Some(Shortened { content, kept: *kept, said: *said, is_stub });
             }
             Event::Done { .. } | Event::Error { .. } => self.ended = true,
         }
@@ -183,12 +198,17 @@ impl Turn {
         self.messages.push(result_message(call, content.to_owned()));
     }
 
-    /// A job that had ended and is queued again has not ended.
+    /// A job that had ended and is queued again has not ended. Others may have spoken in its conversation since, so what
+    /// was left out is counted anew. A run that was not only put off asks again for words that did not come.
     fn enter(&mut self, phase: Phase) {
         match phase {
-            Phase::Queued => self.ended = false,
-            Phase::Running => self.trouble.begin_run(),
-            Phase::Retrying => {}
+            Phase::Queued if std::mem::take(&mut self.ended) => {
+                self.shortened = None;
+                self.trouble.give_up_run();
+            }
+            Phase::Running if self.trouble.begin_run() => self.empties = 0,
+            Phase::Queued | Phase::Running => {}
+            Phase::Retrying => self.trouble.give_up_run(),
         }
     }
 
@@ -199,6 +219,7 @@ impl Turn {
             }
             Mark::ModelFailed { message, code, retryable, elsewhere, usage, .. } => {
                 self.usage += *usage;
+                self.paid = !self.open.is_empty();
                 let (code, message, retryable, elsewhere) = (*code, message.clone(), *retryable, *elsewhere);
                 self.trouble.note(Failure { code, message, retryable, elsewhere });
             }
@@ -240,7 +261,7 @@ impl Turn {
         } else if self.said != Said::Empty {
             self.answer.clone_from(&content);
         }
-        if content.is_empty() && tool_calls.is_empty() {
+        if content.trim().is_empty() && tool_calls.is_empty() {
             return;
         }
         match self.messages.last_mut().filter(|_| goes_on) {

@@ -124,7 +124,7 @@ impl Router {
             model.api_key = model.key_from_file.take().or(model.api_key);
             let rate = model.rate;
             let url = model.api_url.clone();
-            let key = model.api_key.clone().unwrap_or_default();
+            let key = account(&model);
             let mut route = Route::new(model, limits, &agent)?;
             if !matches!(route.way, Way::Demo) {
                 route.gate = url.map(|url| gates.gate(&url, &key, &rate));
@@ -212,14 +212,26 @@ fn speaks_messages(url: &str) -> bool {
         || uri.path().trim_end_matches('/').ends_with(MESSAGES.path)
 }
 
+/// What the provider knows its caller by: the key, and those in headers.
+fn account(model: &ModelOptions) -> Secret {
+    let key = model.api_key.clone().unwrap_or_default();
+    let in_headers = model.extra_headers.iter().filter(|(name, _)| is_key_header(name));
+    let all = in_headers
+        .fold(key.reveal().trim().to_owned(), |all, (_, value)| format!("{all}\n{}", value.reveal()));
+    Secret::from(all)
+}
+
+fn is_key_header(name: &str) -> bool {
+    KEY_HEADERS.contains(&name.to_ascii_lowercase().as_str())
+}
+
 /// Where the model is and on which terms it is asked.
 fn arrange(model: ModelOptions, place: Place, limits: &Limits) -> Result<(Endpoint, Terms), Error> {
     let id = model.id;
     let url = model.api_url.ok_or_else(|| Error::NoUrl(id.clone()))?;
     let endpoint = Endpoint::parse(&url, place).map_err(|reason| Error::BadUrl { id: id.clone(), reason })?;
     let key = Secret::from(model.api_key.unwrap_or_default().reveal().trim().to_owned());
-    let is_key = |name: &String| KEY_HEADERS.contains(&name.to_ascii_lowercase().as_str());
-    let has_key = !key.reveal().is_empty() || model.extra_headers.keys().any(is_key);
+    let has_key = !key.reveal().is_empty() || model.extra_headers.keys().any(|name| is_key_header(name));
     if !has_key && !endpoint.is_loopback() {
         return Err(Error::NoKey(id));
     }

@@ -4,6 +4,9 @@ use super::store::StoreError;
 use crate::domain::id::{ConversationId, UserId};
 use crate::domain::usage::{Ledger, Usage};
 
+/// Milliseconds of a day of the accounts, UTC.
+pub const ACCOUNT_DAY_MS: u64 = 24 * 3_600 * 1_000;
+
 /// What a user has spent on a model in a day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DayUsage {

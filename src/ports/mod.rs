@@ -16,7 +16,7 @@ mod store;
 mod ticket;
 mod tool;
 
-pub use accounts::{Accounts, DayUsage};
+pub use accounts::{ACCOUNT_DAY_MS, Accounts, DayUsage};
 pub use backup::Backup;
 pub use batch::{BatchPage, Batches, LineOutcome, LineResult, NewBatch, NewLine, ResultPage};
 pub use clock::{Clock, Entropy};

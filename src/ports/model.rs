@@ -16,8 +16,8 @@ pub struct ModelRequest {
     pub messages: Vec<Message>,
     /// Tools on offer; empty when none.
     pub tools: Vec<ToolSpec>,
-    /// Whether they may be called. A closing answer is asked for with `false`: the tools are named only because earlier
-    /// calls are.
+    /// Whether they may be called. A closing answer is asked for with `false`: the tools are told only to dialects that want
+    /// the earlier calls explained.
     pub may_call: bool,
     /// 0.0 to 2.0.
     pub temperature: Option<f64>,

@@ -10,13 +10,15 @@ use crate::domain::tokens::Estimator;
 const FULL_PERCENT: u64 = 90;
 /// Of the room, so much is filled after that, percent: a cut is not made again at every step.
 const LEFT_PERCENT: u64 = 50;
+/// And so much at least for the conversation, however much instructions and tools take, percent.
+const LEAST_PERCENT: u64 = 20;
 
 /// How much a prompt may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::engine) struct Room {
     /// Of the whole prompt.
     pub(in crate::engine) tokens: u64,
-    /// What every prompt holds anyway: tools, instructions.
+    /// What every prompt holds anyway: tools, instructions, a summary.
     pub(in crate::engine) fixed: u64,
 }
 
@@ -48,9 +50,10 @@ impl Room {
         tokens > self.tokens.saturating_mul(FULL_PERCENT) / 100
     }
 
-    /// What the messages may take after a cut.
+    /// What the messages may take after a cut: never so little that every step would cut again.
     fn left(self) -> u64 {
-        (self.tokens.saturating_mul(LEFT_PERCENT) / 100).saturating_sub(self.fixed)
+        let left = (self.tokens.saturating_mul(LEFT_PERCENT) / 100).saturating_sub(self.fixed);
+        left.max(self.tokens.saturating_mul(LEAST_PERCENT) / 100)
     }
 }
 
@@ -67,6 +70,7 @@ impl Opening {
         let places = self.places(said, now);
         let fits = |cut: &Cut| {
             let earlier = self.earlier.iter().skip(self.first_kept(cut.kept));
+            let earlier = earlier.filter(|message| !matches!(message, Message::System { .. }));
             estimator.messages(earlier.chain(said.iter().skip(cut.said))) <= room.left()
         };
         places.iter().find(|cut| fits(cut)).or(places.last()).copied()

@@ -3,9 +3,7 @@
 
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
-
-/// The result of a call that has none.
-const CANCELLED: &str = r#"{"success":false,"data":null,"error":"(cancelled)","execution_time":0.0}"#;
+use crate::engine::turn::CANCELLED;
 
 /// The messages in their order, less results without a call, plus a result for every call without one.
 pub(super) fn mend(messages: impl IntoIterator<Item = Message>) -> Vec<Message> {

@@ -13,6 +13,7 @@ use super::turn::{Shortened, Turn};
 use crate::domain::attachment::Attachment;
 use crate::domain::job::{ConversationSummary, History, JobSpec};
 use crate::domain::message::Message;
+use crate::domain::tokens::Estimator;
 
 /// What a model is told when its answer was cut at its bound.
 const GO_ON: &str = "Your answer was cut off because it reached the length limit. Go on exactly where it stops. \
@@ -75,10 +76,17 @@ impl Opening {
     /// What the conversation keeps instead of its oldest turns when the job ends now: those that the shortened context
     /// leaves out whole.
     pub(in crate::engine) fn summary_of(&self, shortened: Option<&Shortened>) -> Option<ConversationSummary> {
-        let shortened = shortened?;
+        let shortened = shortened.filter(|shortened| !shortened.is_stub)?;
         let first = self.first_kept(shortened.kept);
         let (_, through) = self.ends.iter().rev().find(|(end, _)| *end <= first)?;
         Some(ConversationSummary { content: shortened.content.clone(), through: *through })
+    }
+
+    /// What every prompt holds, whatever is cut: the instructions.
+    pub(in crate::engine) fn standing_tokens(&self, estimator: &Estimator) -> u64 {
+        let system = self.system_prompt.as_deref().map_or(0, |text| estimator.text(text));
+        let within = self.earlier.iter().filter(|message| matches!(message, Message::System { .. }));
+        system.saturating_add(estimator.messages(within))
     }
 
     /// The index of the first message that is kept when the newest `kept` are.

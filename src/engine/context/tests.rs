@@ -66,7 +66,7 @@ fn rounds(count: usize, words: usize) -> Turn {
 
 fn shorten(turn: &mut Turn, content: &str, cut: Cut) {
     let Cut { kept, said } = cut;
-    turn.apply(&Event::Summary { content: content.into(), kept, said }.into());
+    turn.apply(&Event::Summary { content: content.into(), kept, said, is_stub: false }.into());
 }
 
 fn is_whole(messages: &[Message]) -> bool {

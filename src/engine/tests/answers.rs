@@ -254,3 +254,53 @@ fn a_new_conversation_gets_a_title_by_the_model_for_titles_or_its_first_words() 
         assert_eq!(*usage, expected, "{title_model:?}");
     }
 }
+
+#[test]
+fn a_provider_that_is_closed_for_long_is_stood_in_for_and_not_waited_for() {
+    for (retry_after_ms, status) in [(600_000, JobStatus::Succeeded), (3_000, JobStatus::Queued)] {
+        let rig = Rig::new(move |request, leash, sink| match request.model.as_str() {
+            "fake" => Err(ModelError::Busy { message: "closed".into(), retry_after_ms }),
+            _ => usual(request, leash, sink),
+        });
+        rig.configure(vec![ModelInfo { fallback: vec!["b".into()], ..model("fake") }, model("b")]);
+        drop(rig.tick());
+        assert_eq!(rig.status(), status, "{retry_after_ms}");
+    }
+}
+
+#[test]
+fn what_came_of_an_answer_counts_where_its_provider_reports_at_the_end_only() {
+    let failed = AtomicUsize::new(0);
+    let rig = Rig::new(move |_, _, sink| {
+        if failed.fetch_add(1, Ordering::SeqCst) == 0 {
+            assert!(sink(Chunk::Spent(Usage::new(100, 1))).is_continue());
+            assert!(sink(Chunk::Text(&"word ".repeat(100))).is_continue());
+            return Err(ModelError::Unavailable { message: "cut".into(), retry_after_ms: None });
+        }
+        words("whole", FinishReason::Stop, Some(Usage::new(100, 2)), sink)
+    });
+    rig.finish();
+    let usage = usage(&rig);
+    assert!(usage.prompt_tokens == 200 && usage.completion_tokens > 100, "{usage:?}");
+}
+
+#[test]
+fn a_title_that_takes_too_long_costs_no_answer() {
+    let mut rig = Rig::new(|request, leash, sink| {
+        if request.model == "t" {
+            while !leash.is_pulled() {
+                leash.clock.pause(&leash.stop, std::time::Duration::from_secs(1));
+            }
+            return Err(ModelError::Stopped);
+        }
+        leash.clock.pause(&leash.stop, std::time::Duration::from_secs(super::store::TIMEOUT_S - 5));
+        words("yes", FinishReason::Stop, Some(Usage::new(10, 5)), sink)
+    });
+    ask_for(&mut rig, |spec| spec.conversation_id = Some("chat".to_owned().try_into().expect("a name")));
+    Arc::get_mut(&mut rig.store).expect("nobody else has it yet").forget_history();
+    let limits = crate::engine::DriveLimits { title_model: Some("t".into()), ..super::rig::LIMITS };
+    drop(rig.tick_within(limits));
+    assert!(
+        matches!(&rig.store.ends()[..], [Event::Done { suggested_title: Some(title), .. }] if title == "go")
+    );
+}

@@ -8,6 +8,7 @@ use crate::domain::tokens::Estimator;
 use crate::domain::usage::Usage;
 use crate::ports::{Chunk, Completion, ModelError, ModelInfo, ModelRequest, Sink};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn summaries(rig: &Rig) -> Vec<String> {
     let told = rig.store.records().into_iter().filter_map(|record| match record {
@@ -122,4 +123,56 @@ fn a_question_that_alone_does_not_fit_fails_with_the_provider_s_word() {
     );
     assert!(rig.model.asked().len() <= 3, "the history goes, then nothing is left to go");
     assert_eq!(answers(&rig.model.asked()[0].1), 0);
+}
+
+/// A long run whose first so many summaries fail like this.
+fn with_summaries_failing(times: usize, error: ModelError) -> Rig {
+    let asides = AtomicUsize::new(0);
+    let mut rig = Rig::new(move |request, _, sink| {
+        if !is_aside(request) {
+            return Ok(talker(request, sink));
+        }
+        if asides.fetch_add(1, Ordering::SeqCst) < times { Err(error.clone()) } else { Ok(noted(sink)) }
+    });
+    rig.configure(window(2_000));
+    Arc::get_mut(&mut rig.store).expect("nobody else has it yet").ask_for(|spec| {
+        spec.max_steps = 12;
+        spec.conversation_id = Some("chat".to_owned().try_into().expect("a name"));
+    });
+    rig.finish();
+    assert_eq!(rig.status(), JobStatus::Succeeded, "{:?}", rig.store.ends());
+    rig
+}
+
+#[test]
+fn a_summary_waits_for_a_provider_that_is_busy_or_away_for_a_moment() {
+    let busy = ModelError::Busy { message: "many".into(), retry_after_ms: 1_500 };
+    let rig = with_summaries_failing(3, busy);
+    assert_eq!(rig.store.postponed_ms(), [1_500; 3]);
+    assert!(summaries(&rig).iter().all(|text| text == "they talked"), "{:?}", summaries(&rig));
+    let away = ModelError::Unavailable { message: "away".into(), retry_after_ms: None };
+    assert!(summaries(&with_summaries_failing(1, away)).iter().all(|text| text == "they talked"));
+}
+
+#[test]
+fn a_conversation_keeps_summaries_and_never_a_word_on_what_is_missing() {
+    let refused = ModelError::Refused("no".into());
+    let bare = with_summaries_failing(usize::MAX, refused);
+    assert!(!summaries(&bare).is_empty() && bare.store.summary().is_none());
+    let whole = with_summaries_failing(0, ModelError::Refused("no".into()));
+    assert_eq!(whole.store.summary().map(|summary| summary.content), Some("they talked".into()));
+}
+
+#[test]
+fn instructions_that_fill_half_the_window_do_not_make_every_step_cut() {
+    let mut rig =
+        Rig::new(|request, _, sink| Ok(if is_aside(request) { noted(sink) } else { talker(request, sink) }));
+    rig.configure(window(3_000));
+    Arc::get_mut(&mut rig.store).expect("nobody else has it yet").ask_for(|spec| {
+        spec.max_steps = 12;
+        spec.system_prompt = Some("rule ".repeat(900));
+    });
+    rig.finish();
+    assert_eq!(rig.status(), JobStatus::Succeeded, "{:?}", rig.store.ends());
+    assert!((1..=6).contains(&summaries(&rig).len()), "{} cuts in 12 rounds", summaries(&rig).len());
 }

@@ -3,7 +3,9 @@
 use crate::domain::event::{Event, Mark, Phase, Record};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::idempotency::OnceKey;
-use crate::domain::job::{Ending, History, Job, JobSpec, JobStatus, OnDisconnect, PastTurn, Priority};
+use crate::domain::job::{
+    ConversationSummary, Ending, History, Job, JobSpec, JobStatus, OnDisconnect, PastTurn, Priority,
+};
 use crate::domain::message::Message;
 use crate::domain::tool::ToolChoice;
 use crate::ports::{
@@ -170,6 +172,11 @@ impl FakeStore {
     /// What the conversation gained.
     pub(super) fn messages(&self) -> Vec<Message> {
         self.state().ending.as_ref().map(|ending| ending.messages.clone()).unwrap_or_default()
+    }
+
+    /// What stands for the conversation's oldest turns when the job has ended.
+    pub(super) fn summary(&self) -> Option<ConversationSummary> {
+        self.state().ending.as_ref().and_then(|ending| ending.summary.clone())
     }
 
     /// The job is the first of its conversation.

@@ -9,8 +9,9 @@ use crate::domain::tool::ToolCall;
 pub const INTERRUPTED: &str =
     r#"{"success":false,"data":null,"error":"interrupted, outcome unknown","execution_time":0.0}"#;
 
-/// The result of a call that a cancelled job never made.
-const CANCELLED: &str = r#"{"success":false,"data":null,"error":"(cancelled)","execution_time":0.0}"#;
+/// The result of a call that was never made, or of which none is left.
+pub(in crate::engine) const CANCELLED: &str =
+    r#"{"success":false,"data":null,"error":"(cancelled)","execution_time":0.0}"#;
 
 /// A call of the current batch.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -148,7 +148,7 @@ impl Turn {
                 Step::Finish(closing.unwrap_or(FinishReason::Length))
             }
             Said::Empty if self.empties > EMPTY_RETRIES => self.end_without_words(closing),
-            Said::Calls | Said::Empty if is_spent => Step::Fail {
+            Said::Nothing | Said::Calls | Said::Empty if is_spent => Step::Fail {
                 code: FailureCode::MaxTotalTokens,
                 content: format!(
                     "{} tokens are spent; max_total_tokens is {}",

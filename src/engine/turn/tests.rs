@@ -296,3 +296,73 @@ proptest! {
         prop_assert!(indices.windows(2).all(|w| w[0] < w[1]), "indices rise over the whole job");
     }
 }
+
+fn failed(elsewhere: bool) -> Record {
+    Mark::ModelFailed {
+        message: "cut".into(),
+        code: FailureCode::ProviderError,
+        retryable: true,
+        elsewhere,
+        usage: Usage::new(10, 5),
+        model: None,
+    }
+    .into()
+}
+
+fn phase(status: Phase) -> Record {
+    Event::Status { status, attempt: 1, reason: None }.into()
+}
+
+#[test]
+fn what_a_failure_has_paid_for_is_not_paid_for_again_by_the_next_run() {
+    let mut turn = Turn::default();
+    let piece = turn.piece(StepKind::Text, "half");
+    for record in [piece, failed(false), phase(Phase::Running)] {
+        turn.apply(&record);
+    }
+    assert_eq!(next(&turn), Step::Discard { indices: vec![0], unpaid: None });
+}
+
+#[test]
+fn words_that_did_not_come_are_asked_for_again_by_the_next_run() {
+    let mut turn = Turn::default();
+    for _ in 0..3 {
+        for record in turn.seal(completion(Vec::new()), true, Usage::new(10, 0)) {
+            turn.apply(&record);
+        }
+    }
+    assert!(matches!(next(&turn), Step::Fail { is_mendable: true, .. }));
+    turn.apply(&phase(Phase::Retrying));
+    turn.apply(&phase(Phase::Running));
+    assert_eq!(next(&turn), asked(0));
+}
+
+#[test]
+fn a_stand_in_goes_on_after_a_crash_and_not_in_the_next_attempt() {
+    let models = ["a".to_owned(), "b".to_owned()];
+    let limits = TurnLimits { models: &models, ..LIMITS };
+    let mut turn = Turn::default();
+    turn.apply(&failed(true));
+    let Step::SwitchModel { model, .. } = turn.next(&limits, &|_| true) else {
+        panic!("a stand-in is there")
+    };
+    assert_eq!(model, "b");
+    for record in [phase(Phase::Retrying), Mark::ModelSwitched { model }.into(), phase(Phase::Running)] {
+        turn.apply(&record);
+    }
+    assert_eq!(turn.model(), Some("b"), "after a crash");
+    turn.apply(&phase(Phase::Retrying));
+    turn.apply(&phase(Phase::Running));
+    assert_eq!(turn.model(), None, "in another attempt");
+}
+
+#[test]
+fn a_retried_job_sees_what_was_said_since_it_failed() {
+    let mut turn = Turn::default();
+    turn.apply(&Event::Summary { content: "x".into(), kept: 1, said: 0, is_stub: false }.into());
+    turn.apply(&phase(Phase::Queued));
+    assert!(turn.shortened().is_some(), "given back only");
+    turn.apply(&Event::Error { content: "x".into(), code: FailureCode::Timeout }.into());
+    turn.apply(&phase(Phase::Queued));
+    assert!(turn.shortened().is_none());
+}

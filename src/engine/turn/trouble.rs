@@ -25,11 +25,24 @@ pub(super) struct Trouble {
     last: Option<Failure>,
     /// Something has been left out of the prompt since the last failure.
     is_lighter: bool,
-    /// The job was given back to wait, and the wait for the last failure is over with it.
-    is_deferred: bool,
+    /// The wait for the last failure is over.
     has_waited: bool,
+    /// How the run comes to its end, as far as it has said so.
+    leave: Leave,
     /// Who is asked instead of the job's model.
     model: Option<String>,
+}
+
+/// Why a run that has not ended its job is followed by another.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Leave {
+    /// A crash or a shutdown: it has said nothing.
+    #[default]
+    Cut,
+    /// The job was given back to wait, and the wait for the last failure is over with it.
+    PutOff,
+    /// The run has failed as a whole, or may have: the next one begins with the job's own model.
+    GivenUp,
 }
 
 /// What the last failure means when the same model is not to be asked again.
@@ -48,6 +61,7 @@ impl Trouble {
         }
         self.has_waited = false;
         self.is_lighter = false;
+        self.leave = Leave::Cut;
         self.last = Some(failure);
     }
 
@@ -56,6 +70,7 @@ impl Trouble {
         self.failures = 0;
         self.overflows = 0;
         self.last = None;
+        self.leave = Leave::Cut;
     }
 
     pub(super) fn switch(&mut self, model: &str) {
@@ -68,16 +83,25 @@ impl Trouble {
     }
 
     pub(super) fn defer(&mut self) {
-        self.is_deferred = true;
+        self.leave = Leave::PutOff;
     }
 
-    /// A run begins: with its full budget of failures, unless the job was only given back to wait.
-    pub(super) fn begin_run(&mut self) {
-        if std::mem::take(&mut self.is_deferred) {
+    /// The run has failed; what follows it begins anew.
+    pub(super) fn give_up_run(&mut self) {
+        self.leave = Leave::GivenUp;
+    }
+
+    /// A run begins: with its full budget of failures, unless the job was only given back to wait. Whether the budget is
+    /// full. After a crash or a shutdown a stand-in goes on being asked.
+    pub(super) fn begin_run(&mut self) -> bool {
+        let leave = std::mem::take(&mut self.leave);
+        if leave == Leave::PutOff {
             self.has_waited = true;
-        } else {
-            *self = Self::default();
+            return false;
         }
+        let model = self.model.take().filter(|_| leave == Leave::Cut);
+        *self = Self { model, ..Self::default() };
+        true
     }
 
     pub(super) fn has_failed(&self) -> bool {
@@ -118,7 +142,7 @@ impl Trouble {
         Some(stand_in.map_or(Way::Out(last), |model| Way::To(model, last)))
     }
 
-    fn stand_in<'m>(&self, models: &'m [String]) -> Option<&'m str> {
+    pub(super) fn stand_in<'m>(&self, models: &'m [String]) -> Option<&'m str> {
         let at = match &self.model {
             None => 0,
             Some(current) => models.iter().position(|model| model == current)?,

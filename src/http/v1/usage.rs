@@ -10,7 +10,7 @@ use crate::http::quoted::quoted;
 use crate::http::reply::{self, Reply};
 use crate::http::router::Call;
 use crate::http::v1::page::List;
-use crate::ports::DayUsage;
+use crate::ports::{ACCOUNT_DAY_MS, DayUsage};
 use hyper::StatusCode;
 use jiff::civil::Date;
 use jiff::{Span, Unit};
@@ -21,7 +21,6 @@ use std::sync::Arc;
 const DAYS: u32 = 30;
 /// Days of one answer.
 const DAYS_MAX: u32 = 366;
-const DAY_MS: u64 = 24 * 3_600 * 1_000;
 const EPOCH: Date = Date::constant(1970, 1, 1);
 const CONVERSATION: &str = "conversation_id";
 
@@ -67,7 +66,7 @@ pub(crate) async fn usage(door: &Arc<Door>, call: &Call) -> Result<Reply, Error>
         let lines = View::of_conversation(&ledger);
         return Ok(reply::json(StatusCode::OK, &List::<_, String>::new(lines, None)));
     }
-    let today = u32::try_from(door.room.clock.now_ms() / DAY_MS).unwrap_or(u32::MAX);
+    let today = u32::try_from(door.room.clock.now_ms() / ACCOUNT_DAY_MS).unwrap_or(u32::MAX);
     let (from, to) = days(&query, today)?;
     let lines = door.read(move |_| accounts.usage(user, from, to)).await?;
     let data: Vec<View> = lines.into_iter().filter_map(View::of).collect();
@@ -94,7 +93,7 @@ fn days(query: &Query, today: u32) -> Result<(u32, u32), Error> {
         return Err(Error::value("from", "'from' must not lie behind 'to'"));
     }
     if to.saturating_sub(from) >= DAYS_MAX {
-        return Err(Error::value("from", format!("'from' and 'to' may be {DAYS_MAX} days apart at most")));
+        return Err(Error::value("from", format!("'from' and 'to' may span {DAYS_MAX} days at most")));
     }
     Ok((from, to))
 }

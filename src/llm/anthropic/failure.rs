@@ -23,7 +23,6 @@ pub(super) fn read(teller: &Teller, event: &Value) -> ModelError {
         "overloaded_error" | "rate_limit_error" | "api_error" | "timeout_error" => {
             ModelError::Unavailable { message: told.to_string(), retry_after_ms: None }
         }
-        "invalid_request_error" | "request_too_large" => judge(ModelError::Refused(told.to_string())),
         _ => judge(told),
     }
 }

@@ -4,11 +4,11 @@
 use std::collections::VecDeque;
 
 /// What is told where nobody knows when there is room, milliseconds.
-const BLIND_MS: u64 = 2_000;
-/// Between two who are told the same, milliseconds.
-const APART_MS: u64 = 200;
+const BLIND_MS: u64 = 500;
+/// Between two who are told the same, milliseconds, until it is known how fast calls end.
+pub(super) const APART_MS: u64 = 200;
 /// The most that the others make somebody wait where nobody knows when there is room, milliseconds.
-const APART_MAX_MS: u64 = 30_000;
+const APART_MAX_MS: u64 = 600_000;
 /// The most that are remembered; more are not told later times.
 const REMEMBERED: usize = 1_024;
 /// Jitter, milliseconds. Its steps go through all of it before they meet again.
@@ -29,9 +29,10 @@ impl SentAway {
         self.back_at_ms.len()
     }
 
-    /// When the next one should come, milliseconds from now: `ready_in_ms`, where it is known, and behind `ahead` others.
-    pub(super) fn promise(&mut self, now_ms: u64, ready_in_ms: u64, ahead: usize) -> u64 {
-        let others = u64::try_from(ahead).unwrap_or(u64::MAX).saturating_mul(APART_MS).min(APART_MAX_MS);
+    /// When the next one should come, milliseconds from now: `ready_in_ms`, where it is known, and behind `ahead` others,
+    /// of whom one gets in every `apart_ms`.
+    pub(super) fn promise(&mut self, now_ms: u64, ready_in_ms: u64, ahead: usize, apart_ms: u64) -> u64 {
+        let others = u64::try_from(ahead).unwrap_or(u64::MAX).saturating_mul(apart_ms).min(APART_MAX_MS);
         let jitter_ms = self.count.wrapping_mul(JITTER_STEP).checked_rem(JITTER_MS).unwrap_or(0);
         self.count = self.count.wrapping_add(1);
         let base_ms = if ready_in_ms == 0 { BLIND_MS } else { ready_in_ms };
@@ -53,13 +54,13 @@ mod tests {
         let mut told = Vec::new();
         for _ in 0..5_000 {
             let ahead = sent_away.count(0);
-            told.push(sent_away.promise(0, 0, ahead));
+            told.push(sent_away.promise(0, 0, ahead, APART_MS));
         }
         assert_eq!(told[0], BLIND_MS);
         assert!(told[20] > told[0] + 20 * APART_MS, "{told:?}");
         assert!(told.iter().all(|ms| *ms < BLIND_MS + APART_MAX_MS + JITTER_MS));
         assert!(told.windows(2).all(|pair| pair[0] != pair[1]));
         assert_eq!(sent_away.count(0), REMEMBERED, "memory is bounded");
-        assert_eq!(sent_away.count(60_000), 0, "they have come back");
+        assert_eq!(sent_away.count(BLIND_MS + APART_MAX_MS), 0, "they have come back");
     }
 }

@@ -145,7 +145,7 @@ fn a_turn_that_does_not_come_is_told_with_a_time_to_come_again() {
     let (message, first_ms) = bench.busy();
     assert_eq!(message, "the provider of model 'm' has as many calls as it may have at once: 1");
     assert_eq!(bench.now_ms(), 5_000, "limits.model_wait_s, and no longer");
-    assert!((2_000..10_000).contains(&first_ms), "{first_ms}");
+    assert!((500..10_000).contains(&first_ms), "{first_ms}");
     assert!(bench.line_is_empty());
 }
 
@@ -267,6 +267,21 @@ fn answers_of_any_kind_mean_that_the_provider_is_there() {
 /// Real threads: `pause` gives way to others.
 struct RealClock;
 
+#[test]
+fn p8_few_wait_in_place_so_that_other_providers_find_workers() {
+    let bench = bench(Some(1), None, None);
+    let _seated = bench.enter().expect("a seat");
+    let line: Vec<u64> = (0..4).map(|_| bench.gate.lock().queue()).collect();
+    let (_, crowded_ms) = bench.busy();
+    assert_eq!(bench.now_ms(), 0, "sent away at once");
+    for ticket in line {
+        bench.gate.lock().unqueue(ticket);
+    }
+    let (_, alone_ms) = bench.busy();
+    assert_eq!(bench.now_ms(), 5_000, "a short line is worth a wait");
+    assert!(crowded_ms > alone_ms, "{crowded_ms} {alone_ms}");
+}
+
 impl Clock for RealClock {
     fn now_ms(&self) -> u64 {
         0
@@ -284,7 +299,7 @@ fn p8_threads_never_hold_more_seats_than_there_are() {
     let gate = bench(Some(2), None, None).gate;
     let (inside, most, done) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
     std::thread::scope(|scope| {
-        for _ in 0..8 {
+        for _ in 0..4 {
             scope.spawn(|| {
                 let leash =
                     Leash { stop: StopFlag::default(), deadline_ms: u64::MAX, clock: Arc::new(RealClock) };
@@ -298,6 +313,6 @@ fn p8_threads_never_hold_more_seats_than_there_are() {
             });
         }
     });
-    assert_eq!(done.load(Ordering::SeqCst), 160);
+    assert_eq!(done.load(Ordering::SeqCst), 80);
     assert_eq!(most.load(Ordering::SeqCst), 2, "both seats were used, and no third");
 }

@@ -3,7 +3,7 @@
 
 use super::breaker::{Breaker, Way};
 use super::requests::RequestWindow;
-use super::sent_away::SentAway;
+use super::sent_away::{APART_MS, SentAway};
 use super::tokens::{Reserved, TokenWindow};
 use crate::domain::limits::Limits;
 use crate::domain::usage::Usage;
@@ -12,6 +12,10 @@ use std::collections::VecDeque;
 
 /// The longest that a provider may ask everybody to stay away, milliseconds.
 const CLOSED_MAX_MS: u64 = 3_600_000;
+/// The most that one who waits makes the next wait, milliseconds.
+const APART_MOST_MS: u64 = 60_000;
+/// So many wait in place where nobody knows for how long; more would hold workers that other providers' jobs need.
+const STAYING: usize = 4;
 
 /// The state of one gate.
 #[derive(Debug)]
@@ -27,6 +31,9 @@ pub(super) struct Turnstile {
     line: VecDeque<u64>,
     next_ticket: u64,
     sent_away: SentAway,
+    /// How long it took from end to end of calls while all seats were taken, milliseconds, smoothed; and the last end.
+    apart_ms: u64,
+    left_at_ms: u64,
 }
 
 /// What a call may cost, tokens; asked only where tokens are counted.
@@ -107,6 +114,8 @@ impl Turnstile {
             line: VecDeque::new(),
             next_ticket: 0,
             sent_away: SentAway::default(),
+            apart_ms: APART_MS,
+            left_at_ms: 0,
         }
     }
 
@@ -171,6 +180,11 @@ impl Turnstile {
             .or_else(|| (ahead > 0).then_some((Obstacle::Line, 0)))
     }
 
+    /// Whether so many wait in place already that another one should come again instead.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.line.len() >= STAYING
+    }
+
     /// A place at the end of the line.
     pub(super) fn queue(&mut self) -> u64 {
         let ticket = self.next_ticket;
@@ -192,7 +206,7 @@ impl Turnstile {
         let ahead = self.line.len().saturating_add(self.sent_away.count(now_ms));
         let way = self.breaker.look(now_ms);
         let ready_in_ms = self.obstacle(now_ms, way, ahead, tokens).map_or(0, |(_, left_ms)| left_ms);
-        self.sent_away.promise(now_ms, ready_in_ms, ahead)
+        self.sent_away.promise(now_ms, ready_in_ms, ahead, self.apart_ms)
     }
 
     /// A call's answer has begun.
@@ -210,6 +224,12 @@ impl Turnstile {
         outcome: Outcome,
         spent: Option<Usage>,
     ) {
+        if self.seats.is_some_and(|seats| self.taken >= seats) {
+            let took_ms = now_ms.saturating_sub(self.left_at_ms);
+            self.apart_ms =
+                (self.apart_ms.saturating_mul(7).saturating_add(took_ms) / 8).clamp(1, APART_MOST_MS);
+        }
+        self.left_at_ms = now_ms;
         self.taken = self.taken.saturating_sub(1);
         if let (Some(window), Some(reserved), Some(spent)) = (&mut self.tokens, admission.reserved, spent) {
             window.settle(now_ms, reserved, spent);

@@ -62,7 +62,8 @@ impl<'a> Visit<'a> {
         };
         let left = self.patience.get_or_insert_with(|| self.leash.shortened(self.gate.wait)).remaining();
         let ready = Duration::from_millis(ready_in_ms);
-        if left.is_zero() || ready > left {
+        let is_one_too_many = ready.is_zero() && self.ticket.is_none() && state.is_crowded();
+        if left.is_zero() || ready > left || is_one_too_many {
             let retry_after_ms = state.send_away(now_ms, self.ticket.take(), &tokens);
             let message = words(&self.request.model, obstacle, ready_in_ms);
             return Err(ModelError::Busy { message, retry_after_ms });

@@ -175,11 +175,7 @@ impl<'a> Answer<'a> {
 
     fn count(&mut self, added: usize) -> Result<(), ModelError> {
         self.bytes = self.bytes.saturating_add(added);
-        let bound = self.bounds.output_bytes;
-        if self.bytes > bound {
-            return Err(ModelError::TooLarge(format!("the model's answer is longer than {bound} bytes")));
-        }
-        Ok(())
+        self.bounds.check_output(self.bytes)
     }
 
     /// The completion; `done` tells whether the stream ended with `[DONE]`.

@@ -8,10 +8,12 @@ const QUOTE_CHARS: usize = 400;
 const KEY_PREFIXES: [&str; 6] = ["sk-", "sk_", "pk-", "gsk_", "hf_", "xai-"];
 /// Words of at least so many letters and digits in a row are taken for keys.
 const KEY_CHARS: usize = 32;
+/// Shorter keys (local servers take any word) are words like others.
+const SECRET_BYTES: usize = 4;
 
 /// `text` on one line, without URLs, without anything that looks like a key, and cut to a readable length.
 pub(super) fn redact(text: &str, secrets: &[Secret], host: &str) -> String {
-    let known = secrets.iter().map(Secret::reveal).filter(|secret| !secret.is_empty());
+    let known = secrets.iter().map(Secret::reveal).filter(|secret| secret.len() >= SECRET_BYTES);
     let text = known.fold(text.to_owned(), |text, secret| text.replace(secret, "[key]"));
     let words: Vec<String> = text.split_whitespace().map(|word| redact_word(word, host)).collect();
     let line: String = words.join(" ").chars().filter(|c| !c.is_control()).collect();

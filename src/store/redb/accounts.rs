@@ -10,13 +10,11 @@ use super::transaction::Transaction;
 use super::value;
 use crate::domain::id::{ConversationId, UserId};
 use crate::domain::usage::{Ledger, Usage};
-use crate::ports::{Accounts, DayUsage, StoreError};
+use crate::ports::{ACCOUNT_DAY_MS, Accounts, DayUsage, StoreError};
 use redb::ReadableTable;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-
-const DAY_MS: u64 = 24 * 3_600 * 1_000;
 
 /// What the `usage` table holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +43,7 @@ impl Transaction<'_> {
     }
 
     fn book_model(&mut self, row: &Row, model: &str, usage: Usage) -> Result<(), StoreError> {
-        let day = u32::try_from(self.now_ms / DAY_MS).unwrap_or(u32::MAX);
+        let day = u32::try_from(self.now_ms / ACCOUNT_DAY_MS).unwrap_or(u32::MAX);
         let key = UsageKey { user: row.job.user, day, model: Sha256::digest(model).into() }.encode();
         let mut booked: Booked =
             readable(self.tables.usage.get(&key)?.map(|bytes| value::decode(bytes.value())))?;
@@ -95,8 +93,15 @@ impl Accounts for RedbStore {
             let mut days = Vec::new();
             for entry in table.range::<&UsageBytes>(&key(from_day, [0; 32])..=&key(to_day, [u8::MAX; 32]))? {
                 let (key, bytes) = entry?;
-                let Booked { model, usage, jobs } = value::decode(bytes.value())?;
-                days.push(DayUsage { day: UsageKey::decode(key.value()).day, model, usage, jobs });
+                let day = UsageKey::decode(key.value()).day;
+                match value::decode(bytes.value()) {
+                    Ok(Booked { model, usage, jobs }) => days.push(DayUsage { day, model, usage, jobs }),
+                    // One line that cannot be read must not hide the others.
+                    Err(StoreError::Corrupt(reason)) => {
+                        tracing::error!(day, reason, "a line of the accounts cannot be read");
+                    }
+                    Err(error) => return Err(error),
+                }
             }
             days.sort_by(|one, two| (one.day, &one.model).cmp(&(two.day, &two.model)));
             Ok(days)

@@ -62,8 +62,9 @@ pub(super) fn record_bytes(record: &Record) -> usize {
     let text = match record {
         Record::Event(Event::Delta { text, .. }) => text.len(),
         Record::Event(Event::ToolCall { call, .. }) => call.arguments.len(),
-        Record::Event(Event::ToolResult { content, .. })
+        Record::Event(Event::ToolResult { content, .. } | Event::Summary { content, .. })
         | Record::Mark(Mark::ToolFinished { content, .. } | Mark::ToolWhole { content, .. }) => content.len(),
+        Record::Mark(Mark::ModelFinished { echo: Some(echo), .. }) => echo.parts.to_string().len(),
         _ => 0,
     };
     text.saturating_add(SMALL / 2)

@@ -1,5 +1,6 @@
-//! What a conversation hands to its next job: its summary, and the turns behind it. Owns where a history that is too long is cut: at a message of the user, so
-//! that no answer stands without its question and no tool's result without its call (providers refuse such a history).
+//! What a conversation hands to its next job: its summary, and the turns behind it. Owns where a history that is too long
+//! is cut: at a message of the user, so that no answer stands without its question and no tool's result without its call
+//! (providers refuse such a history).
 
 use super::keys::{TurnBytes, TurnKey};
 use super::queue::line_key;
