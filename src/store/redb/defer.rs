@@ -1,5 +1,5 @@
 //! Giving a leased job back to wait: for its turn at a provider, or as long as a provider asked. Neither the run nor a
-//! failure counts; the mark tells the next run so. Crashes before it still count: waiting proves nothing of them.
+//! failure counts; the mark tells the next run so.
 
 use super::act::Act;
 use super::release::CANCELLED;
@@ -28,6 +28,7 @@ impl Act for Defer {
             return transaction.end_unheld(&mut row, FailureCode::Cancelled, CANCELLED);
         }
         row.job.attempt = row.job.attempt.saturating_sub(1);
+        row.job.crashes = 0;
         row.resume_at_ms = Some(transaction.now_ms.saturating_add(self.delay_ms));
         transaction.requeue(&mut row, &mut held.tail, Phase::Queued, Some(self.reason.clone()))
     }
