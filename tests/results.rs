@@ -80,6 +80,9 @@ fn a_model_reads_all_of_a_result_that_was_cut_and_a_later_job_does_too() {
         shown.map(|event| event.data.to_string().len()).all(|bytes| bytes < 40_000),
         "what the model saw"
     );
+    let offered = |request: &Value| request["tools"].to_string().contains("read_result");
+    let requests = upstream.requests();
+    assert!(!offered(&requests[0]) && offered(&requests[1]), "offered once there is one");
     gathered.lock().expect("no panic").clear();
     let again = server.submit(&json!({"input": "again", "tools": ["text_process"]}));
     assert_eq!(server.wait(&again)["output_text"], "read");
@@ -98,7 +101,7 @@ fn a_model_reads_all_of_a_result_that_was_cut_and_a_later_job_does_too() {
 }
 
 #[test]
-fn a_job_without_tools_is_offered_no_way_to_results() {
+fn a_way_to_results_is_offered_only_where_there_are_some() {
     let upstream = Upstream::start(|_, _| Answer::text("fine"));
     let server = Server::start_against(&upstream, "");
     for tools in [json!(false), json!([])] {
@@ -107,5 +110,5 @@ fn a_job_without_tools_is_offered_no_way_to_results() {
     server.wait(&server.submit(&json!({"input": "x", "tools": ["calculator"]})));
     let offered: Vec<usize> =
         upstream.requests().iter().map(|request| request["tools"].as_array().map_or(0, Vec::len)).collect();
-    assert_eq!(offered, [0, 0, 2]);
+    assert_eq!(offered, [0, 0, 1]);
 }

@@ -73,10 +73,12 @@ impl Driver<'_> {
     /// Names the tools of the job; in a closing answer only because earlier calls name them, too.
     fn offer_tools(&mut self, with_tools: bool) {
         self.request.may_call = with_tools;
-        if self.tool_tokens.is_none() {
+        let has_results = self.turn.has_results();
+        if self.tool_tokens.is_none() || has_results != self.offers_results {
             let choice: &ToolChoice = &self.lease.spec.tools;
-            self.request.tools = self.ports.tools.offered(choice);
+            self.request.tools = self.ports.tools.offered(choice, has_results);
             self.tool_tokens = Some(self.estimator.tools(&self.request.tools));
+            self.offers_results = has_results;
         }
     }
 

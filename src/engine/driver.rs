@@ -40,6 +40,8 @@ pub struct Driver<'a> {
     pub(super) request: ModelRequest,
     /// What the tools on offer cost in every prompt, once they have been looked up.
     pub(super) tool_tokens: Option<u64>,
+    /// They were looked up when there was a whole result already.
+    pub(super) offers_results: bool,
     pub(super) estimator: Estimator,
     /// Whom to ask: the job's model, then those that stand in for it.
     pub(super) models: Vec<String>,
@@ -83,6 +85,7 @@ impl<'a> Driver<'a> {
                 thinking: spec.thinking,
             },
             tool_tokens: None,
+            offers_results: false,
             turn,
             models,
             retry_after_ms: None,

@@ -56,6 +56,8 @@ pub struct Turn {
     open: Vec<OpenStep>,
     /// What the open steps cost is in the log.
     paid: bool,
+    /// A result was too long for the model and is kept whole.
+    has_results: bool,
     calls: Calls,
     repeats: Repeats,
     messages: Vec<Message>,
@@ -89,6 +91,11 @@ impl Turn {
     /// Prompts in a row that did not fit.
     pub fn overflows(&self) -> u32 {
         self.trouble.overflows()
+    }
+
+    /// Whether there are results that are kept whole.
+    pub fn has_results(&self) -> bool {
+        self.has_results
     }
 
     /// Whether the last call to a model has failed.
@@ -229,7 +236,7 @@ impl Turn {
                 self.paid = !self.open.is_empty();
             }
             Mark::Deferred => self.trouble.defer(),
-            Mark::ToolWhole { .. } => {}
+            Mark::ToolWhole { .. } => self.has_results = true,
             Mark::ToolStarted { id_ref } => self.calls.start(id_ref),
             Mark::ToolFinished { id_ref, content, skipped } => self.calls.settle(id_ref, content, *skipped),
         }

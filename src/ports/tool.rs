@@ -99,8 +99,9 @@ pub trait Journal: Sync {
 
 /// All tools together, as the engine sees them.
 pub trait Toolbox: Send + Sync {
-    /// What a job with this choice offers to its model, in stable order.
-    fn offered(&self, choice: &ToolChoice) -> Vec<ToolSpec>;
+    /// What a job with this choice offers to its model, in stable order. What reads whole results is offered once there
+    /// is one (`has_results`), or where the choice names it: small models mix its parameters into other calls.
+    fn offered(&self, choice: &ToolChoice, has_results: bool) -> Vec<ToolSpec>;
     /// Whether there is a tool of this name, or one that has it as an alias.
     fn knows(&self, name: &str) -> bool;
     /// Whether the call may be made again when nobody knows whether it ran; unknown tools may.

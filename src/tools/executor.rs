@@ -74,6 +74,11 @@ impl Registered {
         std::iter::once(self.spec.name).chain(self.aliases.names.iter().copied())
     }
 
+    /// Whether the job lists it, by whichever of its names.
+    fn is_named(&self, choice: &ToolChoice) -> bool {
+        matches!(choice, ToolChoice::Named(_)) && self.names().any(|name| choice.allows(name))
+    }
+
     /// Whether the job may use it, by whichever of its names the job lists it.
     pub(super) fn is_allowed(&self, choice: &ToolChoice) -> bool {
         let goes_along = self.reads_results && choice.offers_any();
@@ -185,8 +190,12 @@ impl Executor {
 }
 
 impl Toolbox for Executor {
-    fn offered(&self, choice: &ToolChoice) -> Vec<ToolSpec> {
-        self.tools.iter().filter(|tool| tool.is_allowed(choice)).map(|tool| tool.spec.clone()).collect()
+    fn offered(&self, choice: &ToolChoice, has_results: bool) -> Vec<ToolSpec> {
+        let is_offered = |tool: &&Registered| {
+            let is_wanted = !tool.reads_results || has_results || tool.is_named(choice);
+            is_wanted && tool.is_allowed(choice)
+        };
+        self.tools.iter().filter(is_offered).map(|tool| tool.spec.clone()).collect()
     }
 
     fn knows(&self, name: &str) -> bool {

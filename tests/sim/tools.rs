@@ -65,7 +65,7 @@ impl SimTools {
 }
 
 impl Toolbox for SimTools {
-    fn offered(&self, _: &ToolChoice) -> Vec<ToolSpec> {
+    fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolSpec> {
         let spec = |name| ToolSpec { name, description: "", parameters: serde_json::Value::Null };
         TOOLS.map(spec).to_vec()
     }

@@ -158,13 +158,13 @@ fn outcome(content: &str, skipped: bool) -> ToolOutcome {
 }
 
 impl Toolbox for FakeTools {
-    fn offered(&self, _: &ToolChoice) -> Vec<ToolSpec> {
+    fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolSpec> {
         let spec = |name| ToolSpec { name, description: "", parameters: serde_json::Value::Null };
         vec![spec("effect"), spec("pure")]
     }
 
     fn knows(&self, name: &str) -> bool {
-        self.offered(&ToolChoice::All(true)).iter().any(|tool| tool.name == name)
+        self.offered(&ToolChoice::All(true), true).iter().any(|tool| tool.name == name)
     }
     fn is_idempotent(&self, name: &str) -> bool {
         name != "effect"

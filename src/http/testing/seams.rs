@@ -110,7 +110,7 @@ impl Model for Rest {
 }
 
 impl Toolbox for Rest {
-    fn offered(&self, _: &ToolChoice) -> Vec<ToolSpec> {
+    fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolSpec> {
         let tool = |name| ToolSpec { name, description: "", parameters: serde_json::Value::Null };
         vec![tool("calculator"), tool("execute_python")]
     }

@@ -131,7 +131,7 @@ fn tools(value: Option<Value>, room: &Room) -> Result<ToolChoice, Error> {
         let place = format!("tools[{at}]");
         let Value::String(name) = value else { return Err(wrong(&place, "a tool's name", &value)) };
         if !room.toolbox.knows(&name) {
-            let offered = room.toolbox.offered(&ToolChoice::All(true));
+            let offered = room.toolbox.offered(&ToolChoice::All(true), true);
             let meant = hint(&name, offered.iter().map(|tool| tool.name));
             return Err(Error::Invalid {
                 message: format!("there is no tool {}{meant}", quoted(&name)),

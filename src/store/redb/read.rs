@@ -141,14 +141,15 @@ pub(super) fn log(reading: &ReadTransaction, job: JobId) -> Result<Vec<Record>, 
     let mut records = Vec::new();
     for entry in log.range::<&LogBytes>(&first..=&last)? {
         let (key, bytes) = entry?;
-        let record = match LogKey::decode(key.value()).sub {
+        let mut record = match LogKey::decode(key.value()).sub {
             0 => Record::Event(value::decode(bytes.value())?),
             _ => Record::Mark(value::decode(bytes.value())?),
         };
-        // Large, and nothing follows from it: it has a way of its own to whoever wants it.
-        if !matches!(record, Record::Mark(Mark::ToolWhole { .. })) {
-            records.push(record);
+        // Large, and only that there is one matters here: it has a way of its own to whoever wants it.
+        if let Record::Mark(Mark::ToolWhole { content, .. }) = &mut record {
+            content.clear();
         }
+        records.push(record);
     }
     Ok(records)
 }

@@ -25,7 +25,7 @@ fn code_runs_at_the_level_asked_for() {
 fn only_the_levels_that_the_operator_allows_are_offered() {
     let executor = real_at(&[Level::Strict, Level::Standard]);
     let choice = ToolChoice::Named(vec!["execute_python".into(), "execute_javascript".into()]);
-    for spec in executor.offered(&choice).into_iter().filter(|spec| spec.name.starts_with("execute")) {
+    for spec in executor.offered(&choice, false).into_iter().filter(|spec| spec.name.starts_with("execute")) {
         let strictness = &spec.parameters["properties"]["strictness"];
         assert_eq!(strictness["enum"], json!(["strict", "standard"]), "{}", spec.name);
         let description = strictness["description"].as_str().expect("words");

@@ -199,7 +199,8 @@ pub(super) fn one(name: &str, arguments: &str) -> Value {
 
 #[test]
 fn every_tool_is_offered_in_stable_order_and_refuses_unknown_parameters() {
-    let names: Vec<_> = real().offered(&ToolChoice::All(true)).into_iter().map(|spec| spec.name).collect();
+    let names: Vec<_> =
+        real().offered(&ToolChoice::All(true), true).into_iter().map(|spec| spec.name).collect();
     let expected = [
         "bash",
         "calculator",
@@ -211,7 +212,7 @@ fn every_tool_is_offered_in_stable_order_and_refuses_unknown_parameters() {
         "text_process",
     ];
     assert_eq!(names, expected);
-    for spec in real().offered(&ToolChoice::All(true)) {
+    for spec in real().offered(&ToolChoice::All(true), true) {
         assert_eq!(spec.parameters["additionalProperties"], false, "{}", spec.name);
         assert!(
             one(spec.name, r#"{"zzz": 1}"#)["error"]
@@ -221,10 +222,13 @@ fn every_tool_is_offered_in_stable_order_and_refuses_unknown_parameters() {
         );
     }
     let choice = ToolChoice::Named(vec!["get_weather".into(), "calculator".into(), "nope".into()]);
-    let some: Vec<_> = real().offered(&choice).into_iter().map(|spec| spec.name).collect();
+    let some: Vec<_> = real().offered(&choice, true).into_iter().map(|spec| spec.name).collect();
     assert_eq!(some, ["calculator", "get_weather", "read_result"], "what reads results goes along");
+    assert_eq!(real().offered(&choice, false).len(), 2, "once there are any");
+    let named = ToolChoice::Named(vec!["read_result".into()]);
+    assert_eq!(real().offered(&named, false).len(), 1, "or where it is asked for by name");
     for none in [ToolChoice::All(false), ToolChoice::Named(Vec::new())] {
-        assert!(real().offered(&none).is_empty());
+        assert!(real().offered(&none, true).is_empty());
     }
 }
 
@@ -409,7 +413,8 @@ fn a_tool_answers_to_its_aliases_but_is_offered_by_its_name_alone() {
     assert!(executor.knows("act") && executor.knows("perform") && !executor.knows("nope"));
     assert!(!executor.is_idempotent("perform"), "P3 holds by any name");
     let named = |name: &str| ToolChoice::Named(vec![name.to_owned()]);
-    let offered: Vec<_> = executor.offered(&named("do_it")).into_iter().map(|spec| spec.name).collect();
+    let offered: Vec<_> =
+        executor.offered(&named("do_it"), false).into_iter().map(|spec| spec.name).collect();
     assert_eq!(offered, ["act"]);
     let told = |choice: ToolChoice, name: &str, arguments: &str| {
         let log = Log::default();
