@@ -225,8 +225,8 @@ fn every_tool_is_offered_in_stable_order_and_refuses_unknown_parameters() {
     let some: Vec<_> = real().offered(&choice, true).into_iter().map(|spec| spec.name).collect();
     assert_eq!(some, ["calculator", "get_weather", "read_result"], "what reads results goes along");
     assert_eq!(real().offered(&choice, false).len(), 2, "once there are any");
-    let named = ToolChoice::Named(vec!["read_result".into()]);
-    assert_eq!(real().offered(&named, false).len(), 1, "or where it is asked for by name");
+    let by_name = ToolChoice::Named(vec!["read_result".into()]);
+    assert_eq!(real().offered(&by_name, false).len(), 1, "or where it is asked for by name");
     for none in [ToolChoice::All(false), ToolChoice::Named(Vec::new())] {
         assert!(real().offered(&none, true).is_empty());
     }
