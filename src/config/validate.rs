@@ -194,7 +194,8 @@ impl Problems {
                 self.add(format!("{key}.api_url"), "", "is needed: the provider's base or endpoint URL");
             }
             Some(url) if !(url.starts_with("https://") || url.starts_with("http://")) => {
-                self.add(format!("{key}.api_url"), url, "must start with https:// or http://");
+                let shown = url.split_once('?').map_or(url, |(address, _)| address);
+                self.add(format!("{key}.api_url"), shown, "must start with https:// or http://");
             }
             _ => {}
         }

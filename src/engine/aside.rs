@@ -1,7 +1,7 @@
 //! Calls to a model that are no step of the job: the summary of a context that is too long, and the title of a new
 //! conversation. Their cost is the job's; their failure is nobody's: there is a plain way without them.
 
-use super::asking::Heard;
+use super::asking::{Heard, is_credible};
 use super::context::{Cut, transcript};
 use super::driver::{Drive, Driver};
 use super::title;
@@ -24,6 +24,10 @@ const SUMMARY_BYTES: usize = 16 * 1024;
 /// The most of a transcript that is summarised, tokens, whatever the window; and what is not shortened further, characters.
 const TRANSCRIPT_TOKENS: u64 = 100_000;
 const LEAST_CHARS: u64 = 200;
+const LEAST_SUMMARY_TOKENS: u32 = 64;
+/// What stands for messages of which no summary could be had, and what parts it from a summary of those before.
+const STUB: &str = "(messages are left out here: the model's context has no room for them)";
+const GAP: &str = "\n";
 /// How long a summary may take.
 const SUMMARY_TIME: Duration = Duration::from_secs(120);
 /// How long a title may take, and how long it may be in the making, bytes.
@@ -47,26 +51,24 @@ impl Driver<'_> {
         let now = self.cut_now();
         let Some(cut) = self.next_cut(now, goes_on) else { return Ok(Shortening::Needless) };
         let left_out = self.opening.left_out(self.turn.messages(), now, cut);
-        let before = self.turn.shortened().map(|s| s.content.as_str()).or(self.opening.earlier_summary());
-        let text = self.transcript(before, &left_out);
+        let before = self.summary_so_far();
+        let text = self.transcript(before.as_deref(), &left_out);
         let request = ModelRequest {
             model: self.request.model.clone(),
             messages: vec![Message::System { content: SUMMARISE.to_owned() }, Message::user(text)],
             tools: Vec::new(),
             may_call: false,
             temperature: None,
-            max_tokens: Some(SUMMARY_TOKENS),
+            max_tokens: Some(self.summary_tokens()),
             thinking: false,
         };
-        let count = left_out.len();
-        let stub = before.map(|text| format!("{text}\n")).unwrap_or_default()
-            + &format!("({count} messages are left out here: the model's context has no room for them)");
+        let stub = before.map(|text| format!("{text}{GAP}")).unwrap_or_default() + STUB;
         let answer = self.ask_aside(&request, SUMMARY_TIME, SUMMARY_BYTES)?;
         if self.leash.is_pulled() {
             return Ok(Shortening::Done);
         }
         let (content, is_stub) = match answer {
-            Ok(words) => (words, false),
+            Ok(words) => (self.cut_summary(words), false),
             Err(ModelError::Busy { message, retry_after_ms }) => {
                 return self.defer(message, retry_after_ms).map(Shortening::Delayed);
             }
@@ -80,6 +82,35 @@ impl Driver<'_> {
         let Cut { kept, said } = cut;
         self.append(vec![Event::Summary { content, kept, said, is_stub }.into()])?;
         Ok(Shortening::Done)
+    }
+
+    /// What stands for what has been left out so far, without words on what is missing.
+    fn summary_so_far(&self) -> Option<String> {
+        let Some(shortened) = self.turn.shortened() else {
+            return self.opening.earlier_summary().map(str::to_owned);
+        };
+        let content = shortened.content.as_str();
+        if !shortened.is_stub {
+            return Some(content.to_owned());
+        }
+        content.strip_suffix(STUB)?.strip_suffix(GAP).map(str::to_owned)
+    }
+
+    /// What a summary may take: of a small window, a small part.
+    fn summary_tokens(&self) -> u32 {
+        let window = self.ports.model.model(&self.request.model).and_then(|model| model.context_window);
+        window.map_or(SUMMARY_TOKENS, |window| (window / 8).clamp(LEAST_SUMMARY_TOKENS, SUMMARY_TOKENS))
+    }
+
+    /// Its beginning, when a server has not heeded the bound.
+    fn cut_summary(&self, words: String) -> String {
+        let (bound, tokens) = (u64::from(self.summary_tokens()), self.estimator.text(&words));
+        if tokens <= bound {
+            return words;
+        }
+        let chars = words.chars().count() as u64;
+        let kept = usize::try_from(chars.saturating_mul(bound) / tokens.max(1)).unwrap_or(0);
+        words.chars().take(kept).chain(['…']).collect()
     }
 
     /// Whether there is anything left that a shorter prompt could do without.
@@ -158,7 +189,7 @@ impl Driver<'_> {
                     heard = heard.saturating_add(text.len());
                 }
                 Chunk::Thinking(text) => heard = heard.saturating_add(text.len()),
-                Chunk::Spent(usage) => spent = Some(usage),
+                Chunk::Spent(usage) => spent = Some(usage).filter(|usage| is_credible(*usage)).or(spent),
             }
             if words.len() > bytes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });

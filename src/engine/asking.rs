@@ -18,6 +18,9 @@ const WAIT_IN_PLACE_MS: u64 = 30_000;
 /// A provider that asks for a longer wait than this is not waited for where another model stands in.
 const PATIENCE_MS: u64 = 2_000;
 
+/// The most that one call can have cost, tokens.
+const CREDIBLE_TOKENS: u64 = 1_000_000_000;
+
 /// What a summary takes of a prompt, tokens, roughly.
 const SUMMARY_SHARE: u64 = 400;
 
@@ -122,7 +125,7 @@ impl Driver<'_> {
                 Chunk::Thinking(text) => (StepKind::Thinking, text),
                 Chunk::Text(text) => (StepKind::Text, text),
                 Chunk::Spent(usage) => {
-                    heard.spent = Some(usage);
+                    heard.spent = Some(usage).filter(|usage| is_credible(*usage)).or(heard.spent);
                     return ControlFlow::Continue(());
                 }
             };
@@ -244,6 +247,13 @@ impl Driver<'_> {
     fn is_fenced(&self) -> bool {
         self.lease.stop.raised() == Some(crate::ports::Stop::Fenced)
     }
+}
+
+/// Whether one call can have cost that much; a slip of a provider must not spoil a day's accounts.
+pub(super) fn is_credible(usage: Usage) -> bool {
+    [usage.prompt_tokens, usage.completion_tokens, usage.total_tokens]
+        .iter()
+        .all(|tokens| *tokens <= CREDIBLE_TOKENS)
 }
 
 /// Takes the outcomes of finished writes off the front; the first failure is the result.

@@ -3,6 +3,9 @@
 use crate::domain::message::Message;
 use std::collections::HashSet;
 
+/// A provider's own id is kept up to this length, bytes.
+const ID_BYTES: usize = 256;
+
 /// The ids that are taken.
 #[derive(Debug)]
 pub(super) struct Ids {
@@ -24,7 +27,7 @@ impl Ids {
     /// The provider's id when it is one and still free, else a new one: some providers count from 0 in every answer,
     /// or name no ids at all.
     pub(super) fn give(&mut self, id: String) -> String {
-        let mut id = id;
+        let mut id = if id.len() > ID_BYTES { String::new() } else { id };
         while id.is_empty() || !self.taken.insert(id.clone()) {
             id = format!("call_{}", self.minted);
             self.minted = self.minted.saturating_add(1);

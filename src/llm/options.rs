@@ -1,7 +1,7 @@
 //! `models:` of the configuration. Owns its keys and their meaning; refuses to expand variables (config does).
 
 use crate::domain::secret::Secret;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ pub struct ModelOptions {
     #[serde(default)]
     pub upstream_id: Option<String>,
     /// The provider's base (`…/v1`) or full endpoint (`…/chat/completions`, `…/messages`). The demo model has none.
-    #[serde(default)]
+    #[serde(default, serialize_with = "without_query")]
     pub api_url: Option<String>,
     /// Sent as the provider wants it; loopback upstreams need none.
     #[serde(default)]
@@ -52,7 +52,7 @@ pub struct ModelOptions {
     #[serde(default)]
     pub text_tool_calls: bool,
     /// Fields that are added to every request, or replace what the dialect would send; `null` takes one away.
-    #[serde(default)]
+    #[serde(default, serialize_with = "without_secrets")]
     pub extra_body: Map<String, Value>,
     /// Headers that are added to every request, or replace what the dialect would send.
     #[serde(default)]
@@ -95,4 +95,26 @@ pub enum Provider {
     Anthropic,
     /// The scripted model of this server; no network.
     Demo,
+}
+
+/// Parts of names whose values are not shown.
+const SECRET_NAMES: [&str; 6] = ["key", "token", "secret", "password", "auth", "credential"];
+
+/// Some providers take their key in the query.
+#[allow(clippy::ref_option, reason = "serde passes a reference")]
+fn without_query<S: Serializer>(url: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    let masked = url.as_deref().map(|url| match url.split_once('?') {
+        Some((address, _)) => format!("{address}?***"),
+        None => url.to_owned(),
+    });
+    masked.serialize(serializer)
+}
+
+fn without_secrets<S: Serializer>(body: &Map<String, Value>, serializer: S) -> Result<S::Ok, S::Error> {
+    let is_secret = |name: &str| SECRET_NAMES.iter().any(|part| name.to_ascii_lowercase().contains(part));
+    let mask = |(name, value): (&String, &Value)| match value {
+        Value::String(_) if is_secret(name) => (name.clone(), Value::from("***")),
+        other => (name.clone(), other.clone()),
+    };
+    body.iter().map(mask).collect::<Map<String, Value>>().serialize(serializer)
 }

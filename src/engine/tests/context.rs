@@ -74,7 +74,11 @@ fn p8_the_oldest_rounds_are_summarised_before_the_window_is_full() {
 #[test]
 fn a_summary_that_cannot_be_had_is_a_word_on_what_is_missing() {
     let rig = long_run(2_000, false);
-    assert!(summaries(&rig).iter().all(|text| text.contains("messages are left out here")));
+    assert!(
+        summaries(&rig).iter().all(|text| text
+            .ends_with("messages are left out here: the model's context has no room for them)")
+            && text.len() < 100)
+    );
     assert!(!summaries(&rig).is_empty());
 }
 
@@ -175,4 +179,25 @@ fn instructions_that_fill_half_the_window_do_not_make_every_step_cut() {
     rig.finish();
     assert_eq!(rig.status(), JobStatus::Succeeded, "{:?}", rig.store.ends());
     assert!((1..=6).contains(&summaries(&rig).len()), "{} cuts in 12 rounds", summaries(&rig).len());
+}
+
+#[test]
+fn p8_a_summary_takes_a_small_part_of_a_small_window_whatever_a_server_sends() {
+    let mut rig = Rig::new(|request, _, sink| {
+        if !is_aside(request) {
+            return Ok(talker(request, sink));
+        }
+        assert_eq!(request.max_tokens, Some(250));
+        assert!(sink(Chunk::Text(&"talk ".repeat(3_000))).is_continue());
+        Ok(Completion { tool_calls: Vec::new(), finish_reason: FinishReason::Length, echo: None })
+    });
+    rig.configure(window(2_000));
+    Arc::get_mut(&mut rig.store).expect("nobody else has it yet").ask_for(|spec| spec.max_steps = 12);
+    rig.finish();
+    assert_eq!(rig.status(), JobStatus::Succeeded, "{:?}", rig.store.ends());
+    let told = summaries(&rig);
+    assert!(
+        !told.is_empty() && told.iter().all(|text| Estimator::of_model("fake").text(text) <= 252),
+        "{told:?}"
+    );
 }

@@ -9,10 +9,12 @@ use crate::domain::message::Echo;
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
 use crate::llm::ids::Ids;
+use crate::llm::json::Halves;
 use crate::llm::sse;
 use crate::llm::terms::Bounds;
 use crate::llm::wire::body::Listener;
 use crate::llm::wire::failure::{Teller, unavailable};
+use crate::llm::wire::tether;
 use crate::ports::{Chunk, Completion, ModelError, ModelRequest, Sink};
 use serde_json::Value;
 
@@ -43,6 +45,8 @@ pub(super) struct Answer<'a> {
     spent: Usage,
     told: Usage,
     container: Option<String>,
+    /// Of a character that was cut in two between two pieces.
+    halves: Halves,
 }
 
 impl<'a> Answer<'a> {
@@ -61,6 +65,7 @@ impl<'a> Answer<'a> {
             spent: Usage::default(),
             told: Usage::default(),
             container: None,
+            halves: Halves::default(),
         }
     }
 
@@ -195,6 +200,9 @@ impl<'a> Answer<'a> {
     }
 
     fn count(&mut self, added: usize) -> Result<(), ModelError> {
+        if added > 0 {
+            tether::grow();
+        }
         self.bytes = self.bytes.saturating_add(added);
         self.bounds.check_output(self.bytes)
     }
@@ -247,12 +255,16 @@ impl Listener for Answer<'_> {
         if json == "[DONE]" {
             return Ok(true);
         }
-        let Some(read) = Event::read(&event.name, json) else {
+        if event.name == "ping" {
+            return Ok(false);
+        }
+        let Some((read, halved)) = Event::read(&event.name, json) else {
             return Err(match event.name.as_str() {
                 "error" => failure::read(self.teller, &Value::from(json)),
                 _ => unavailable("the model's provider sent something that is not a message"),
             });
         };
+        let read = read.map_texts(|text| self.halves.join(&text, halved).into_owned());
         self.absorb(read, json.len())
     }
 

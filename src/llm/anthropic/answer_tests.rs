@@ -252,7 +252,7 @@ fn errors_are_told_apart() {
     assert!(matches!(long, ModelError::ContextTooLong(_)), "{long:?}");
     let poor = told("invalid_request_error", "Your credit balance is too low to access the API");
     assert!(matches!(poor, ModelError::Denied(_)), "{poor:?}");
-    assert!(matches!(told("novel_error", "what"), ModelError::Refused(_)));
+    assert!(matches!(told("novel_error", "what"), ModelError::Unavailable { .. }), "nobody was blamed");
     let bare = replay("event: error\ndata: upstream fell over\n\n").result.expect_err("a failure");
     assert!(bare.to_string().ends_with("upstream fell over"), "{bare}");
 }
@@ -342,4 +342,18 @@ fn p8_pings_without_end_are_left() {
     let bounds = Bounds { output_bytes: 100, ..BOUNDS };
     let outcome = replay_within(pings.as_bytes(), 4096, bounds);
     assert!(matches!(outcome.result, Err(ModelError::TooLarge(_))), "{:?}", outcome.result);
+}
+
+#[test]
+fn a_character_that_is_cut_in_two_is_joined_and_pings_may_say_anything() {
+    let body = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n\
+                event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n\
+                event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"a\\ud83d\"}}\n\n\
+                event: ping\ndata: pong\n\n\
+                event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"\\ude00b\"}}\n\n\
+                event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n\
+                event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+    let outcome = replay(body);
+    assert!(outcome.result.is_ok(), "{:?}", outcome.result);
+    assert_eq!(outcome.text, "a\u{1F600}b");
 }

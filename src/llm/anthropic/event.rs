@@ -2,6 +2,7 @@
 //! judge them, and passes over what it does not know.
 
 use crate::domain::usage::Usage;
+use crate::llm::json;
 use serde_json::{Map, Value};
 
 /// What an event says.
@@ -69,16 +70,17 @@ pub(super) struct Tokens {
 }
 
 impl Event {
-    /// Reads the data of an event that bears this name; `None` when it is no JSON object.
-    pub(super) fn read(name: &str, json: &str) -> Option<Self> {
-        let mut value: Value = serde_json::from_str(json).ok()?;
+    /// Reads the data of an event that bears this name, and whether it has stand-ins for halves of characters in it
+    /// ([`json::Halves`]); `None` when it is no JSON object.
+    pub(super) fn read(name: &str, text: &str) -> Option<(Self, bool)> {
+        let json::Parsed { mut value, halved } = json::parse(text)?;
         let kind = match value.as_object()?.get("type").and_then(Value::as_str) {
             Some(kind) => kind.to_owned(),
             None if has_error(&value) => "error".to_owned(),
             None => name.to_owned(),
         };
         let index = value.get("index").and_then(Value::as_u64);
-        Some(match kind.as_str() {
+        let event = match kind.as_str() {
             "message_start" => Self::Begun(value.get("message").map(Head::read).unwrap_or_default()),
             "content_block_start" => match value.get_mut("content_block").map(Value::take) {
                 Some(Value::Object(block)) => Self::BlockBegun { index, block },
@@ -92,12 +94,25 @@ impl Event {
             "message_stop" => Self::Ended,
             "error" => Self::Failed(value),
             _ => Self::Other,
-        })
+        };
+        Some((event, halved))
+    }
+
+    /// The same, what it says passed through this.
+    pub(super) fn map_texts(self, change: impl FnOnce(String) -> String) -> Self {
+        let Self::BlockPiece { index, piece } = self else { return self };
+        let piece = match piece {
+            Piece::Text(text) => Piece::Text(change(text)),
+            Piece::Thinking(text) => Piece::Thinking(change(text)),
+            Piece::Input(text) => Piece::Input(change(text)),
+            other => other,
+        };
+        Self::BlockPiece { index, piece }
     }
 
     /// A whole message as the events that would have told it; `None` when it is no message.
-    pub(super) fn read_whole(json: &str) -> Option<Vec<Self>> {
-        let mut value: Value = serde_json::from_str(json).ok()?;
+    pub(super) fn read_whole(text: &str) -> Option<Vec<Self>> {
+        let mut value = json::parse(&json::without_halves(text))?.value;
         if value.get("type").and_then(Value::as_str) == Some("error") || has_error(&value) {
             return Some(vec![Self::Failed(value)]);
         }

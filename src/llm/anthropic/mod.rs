@@ -59,7 +59,8 @@ impl Dialect {
         if !terms.key.reveal().is_empty() {
             upstream = upstream.with_header("x-api-key", terms.key.clone());
         }
-        let upstream = upstream.with_secret_headers(&terms.extra_headers);
+        let upstream =
+            upstream.with_secret_headers(&terms.extra_headers).with_secret_fields(&terms.extra_body);
         Self { upstream, terms }
     }
 

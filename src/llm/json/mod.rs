@@ -79,6 +79,12 @@ mod tests {
     }
 
     #[test]
+    fn p8_a_text_of_more_values_than_anybody_needs_is_none() {
+        assert_eq!(value(&format!("[0{}]", ",0".repeat(300_000))), None);
+        assert!(value(&format!("{{\"a\":\"{}\"}}", "x".repeat(3_000_000))).is_some(), "long is not many");
+    }
+
+    #[test]
     fn what_writers_of_json_get_wrong_is_mended() {
         assert_eq!(value("{\"a\":NaN,\"b\":[-Infinity,1]}"), Some(json!({"a": null, "b": [null, 1]})));
         assert_eq!(value("{\"a\":\"x\u{0}\ty\nz\"}"), Some(json!({"a": "x\u{0}\ty\nz"})));

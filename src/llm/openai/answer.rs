@@ -10,6 +10,7 @@ use crate::domain::usage::Usage;
 use crate::llm::json::{self, Halves};
 use crate::llm::text_calls::TextCalls;
 use crate::llm::wire::failure::{Teller, unavailable};
+use crate::llm::wire::tether;
 use crate::ports::{self, Completion, ModelError, ModelRequest, Sink};
 use serde_json::Value;
 
@@ -174,6 +175,9 @@ impl<'a> Answer<'a> {
     }
 
     fn count(&mut self, added: usize) -> Result<(), ModelError> {
+        if added > 0 {
+            tether::grow();
+        }
         self.bytes = self.bytes.saturating_add(added);
         self.bounds.check_output(self.bytes)
     }

@@ -49,7 +49,9 @@ impl Calls {
         let last = self.calls.len().saturating_sub(1);
         let Some(call) = self.calls.get_mut(position.unwrap_or(last)) else { return Ok(0) };
         self.bounds.check_arguments(call.arguments.len().saturating_add(piece.arguments.len()))?;
-        let added = piece.name.len().saturating_add(piece.arguments.len());
+        let extra = piece.extra.as_ref().map_or(0, |extra| extra.to_string().len());
+        let said = piece.name.len().saturating_add(piece.arguments.len());
+        let added = said.saturating_add(piece.id.len()).saturating_add(extra);
         call.take(piece, halved);
         Ok(added)
     }

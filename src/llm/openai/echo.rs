@@ -89,14 +89,14 @@ fn merge(last: &mut Map<String, Value>, next: &Map<String, Value>) {
 }
 
 /// Puts the parts back into the assistant message that they belong to; `with_extra` says whether those of calls, too.
-pub(super) fn put_back(echo: &Echo, message: &mut Map<String, Value>, with_extra: bool) {
+pub(super) fn put_back(echo: &Echo, message: &mut Map<String, Value>, ids: &[&str], with_extra: bool) {
     if let Some(details) = echo.parts.get(DETAILS) {
         message.insert(DETAILS.to_owned(), details.clone());
     }
     let Some(extras) = echo.parts.get(EXTRA).filter(|_| with_extra) else { return };
     let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
-    for call in calls.into_iter().flatten() {
-        let extra = call.get("id").and_then(Value::as_str).and_then(|id| extras.get(id)).cloned();
+    for (call, id) in calls.into_iter().flatten().zip(ids) {
+        let extra = extras.get(*id).cloned();
         if let (Some(extra), Some(call)) = (extra, call.as_object_mut()) {
             call.insert(EXTRA.to_owned(), json!(extra));
         }

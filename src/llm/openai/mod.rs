@@ -6,6 +6,7 @@ mod calls;
 mod chunk;
 mod dislikes;
 mod echo;
+mod naming;
 mod quirks;
 #[cfg(test)]
 mod replay;
@@ -67,7 +68,8 @@ impl Dialect {
             upstream =
                 upstream.with_header("authorization", Secret::from(format!("Bearer {}", key.reveal())));
         }
-        let upstream = upstream.with_secret_headers(&terms.extra_headers);
+        let upstream =
+            upstream.with_secret_headers(&terms.extra_headers).with_secret_fields(&terms.extra_body);
         let shape = Shape { upstream_id, quirks, max_output_tokens, extra: terms.extra_body };
         Self { upstream, shape, dislikes: Memory::default(), patience, bounds, text_calls }
     }

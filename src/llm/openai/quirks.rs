@@ -1,6 +1,7 @@
 //! Where providers differ within the dialect, as data. Owns one row for each that needs one; refuses to be a place for
 //! code.
 
+use super::naming::Ids;
 use crate::llm::options::Provider;
 
 /// How `thinking` is asked for.
@@ -25,6 +26,8 @@ pub(super) struct Quirks {
     pub(super) max_tokens: &'static str,
     /// The highest bound of an answer that is taken.
     pub(super) max_tokens_most: Option<u32>,
+    /// What ids of calls look like.
+    pub(super) ids: Ids,
     /// Whether `stream_options` is known.
     pub(super) reports_usage_on_demand: bool,
     /// Beginnings of the names of models that take no temperature.
@@ -43,6 +46,7 @@ const PLAIN: Quirks = Quirks {
     echoes_reasoning: false,
     max_tokens: MAX_TOKENS,
     max_tokens_most: None,
+    ids: Ids::Any,
     reports_usage_on_demand: true,
     steady: &[],
     not_steady: &[],
@@ -70,7 +74,7 @@ const HOSTS: [(&str, Quirks); 8] = [
     ("openrouter.ai", Quirks { thinking: ThinkingField::Enabled, ..PLAIN }),
     ("api.openai.com", OPENAI),
     // Refuses fields that it does not know, and reports the usage unasked.
-    ("mistral.ai", Quirks { reports_usage_on_demand: false, ..PLAIN }),
+    ("mistral.ai", Quirks { reports_usage_on_demand: false, ids: Ids::Nine, ..PLAIN }),
 ];
 
 impl Quirks {

@@ -2,6 +2,7 @@
 
 use super::dislikes::Dislikes;
 use super::echo;
+use super::naming;
 use super::quirks::{Quirks, ThinkingField};
 use crate::domain::message::Message;
 use crate::domain::tool::{ToolCall, ToolSpec};
@@ -74,7 +75,7 @@ fn message(message: &Message, request: &ModelRequest, quirks: &Quirks, dislikes:
             json!({"role": "user", "content": Message::user_text(content, attachments)})
         }
         Message::Tool { id_ref, content, .. } => {
-            json!({"role": "tool", "tool_call_id": id_ref, "content": content})
+            json!({"role": "tool", "tool_call_id": naming::id(id_ref, quirks.ids), "content": content})
         }
         Message::Assistant { content, thinking, tool_calls, echo } => {
             let mut said = Map::new();
@@ -87,10 +88,14 @@ fn message(message: &Message, request: &ModelRequest, quirks: &Quirks, dislikes:
                 said.insert("reasoning_content".to_owned(), json!(thinking));
             }
             if !tool_calls.is_empty() {
-                said.insert("tool_calls".to_owned(), tool_calls.iter().map(call).collect());
+                said.insert(
+                    "tool_calls".to_owned(),
+                    tool_calls.iter().map(|one| call(one, quirks)).collect(),
+                );
             }
             if let Some(echo) = echo.as_ref().filter(|echo| echo.model == request.model) {
-                echo::put_back(echo, &mut said, !dislikes.has(echo::EXTRA));
+                let ids: Vec<&str> = tool_calls.iter().map(|call| call.id_ref.as_str()).collect();
+                echo::put_back(echo, &mut said, &ids, !dislikes.has(echo::EXTRA));
             }
             said.retain(|key, _| !dislikes.has(key));
             Value::Object(said)
@@ -98,11 +103,11 @@ fn message(message: &Message, request: &ModelRequest, quirks: &Quirks, dislikes:
     }
 }
 
-fn call(call: &ToolCall) -> Value {
+fn call(call: &ToolCall, quirks: &Quirks) -> Value {
     json!({
-        "id": call.id_ref,
+        "id": naming::id(&call.id_ref, quirks.ids),
         "type": "function",
-        "function": {"name": call.name, "arguments": arguments(&call.arguments)},
+        "function": {"name": naming::name(&call.name), "arguments": arguments(&call.arguments)},
     })
 }
 

@@ -51,6 +51,15 @@ enum State {
     Block(Block),
 }
 
+/// What is quoted is an example and no call.
+#[derive(Debug, Default)]
+struct Quotes {
+    /// The last character was a quotation mark.
+    is_open: bool,
+    /// Inside a fenced block that stands among other words.
+    in_fence: bool,
+}
+
 /// Tells calls from text, as the text arrives.
 #[derive(Debug)]
 pub(super) struct TextCalls {
@@ -63,6 +72,7 @@ pub(super) struct TextCalls {
     /// Whether there are nothing but blanks since the last line break.
     at_line_start: bool,
     has_called: bool,
+    quotes: Quotes,
     text: String,
     calls: Vec<TextCall>,
 }
@@ -77,6 +87,7 @@ impl TextCalls {
             fresh: true,
             at_line_start: true,
             has_called: false,
+            quotes: Quotes::default(),
             text: String::new(),
             calls: Vec::new(),
         }
@@ -150,9 +161,9 @@ impl TextCalls {
             return;
         }
         let may_open = match c {
-            '<' | '[' => true,
+            '<' | '[' => !self.quotes.is_open && !self.quotes.in_fence,
             '`' => self.at_line_start,
-            '{' if self.at_line_start => {
+            '{' if self.at_line_start && !self.quotes.in_fence => {
                 self.state = State::Block(Block::bare(c));
                 return;
             }
@@ -166,14 +177,18 @@ impl TextCalls {
     }
 
     fn eat_in_tag(&mut self, mut held: String, c: char) {
-        if held == "[" && self.at_line_start && (c == '{' || c.is_whitespace()) {
+        if held == "[" && self.at_line_start && !self.quotes.in_fence && (c == '{' || c.is_whitespace()) {
             let fate = Block::bare('[').eat(c, &self.names);
             self.settle(fate);
             return;
         }
         held.push(c);
-        if let Some((_, opener)) = OPENERS.iter().find(|(tag, _)| *tag == held) {
-            self.state = State::Block(Block::after(*opener, held));
+        let opener = OPENERS.iter().find(|(tag, _)| *tag == held).map(|(_, opener)| *opener);
+        if opener == Some(Opener::Fence) && (self.quotes.in_fence || !self.fresh) {
+            self.quotes.in_fence = !self.quotes.in_fence;
+            self.let_go(&held);
+        } else if let Some(opener) = opener {
+            self.state = State::Block(Block::after(opener, held));
         } else if OPENERS.iter().any(|(tag, _)| tag.starts_with(&held)) {
             self.state = State::Tag(held);
         } else {
@@ -190,6 +205,7 @@ impl TextCalls {
         self.text.push_str(&std::mem::take(&mut self.blanks));
         self.text.push_str(text);
         self.fresh = false;
+        self.quotes.is_open = text.ends_with(['`', '"', '\'']);
         let line = text.rsplit('\n').next().unwrap_or_default();
         self.at_line_start =
             line.chars().all(char::is_whitespace) && (self.at_line_start || line.len() < text.len());

@@ -87,11 +87,21 @@ fn several_calls_in_a_row_are_all_found() {
 }
 
 #[test]
+fn what_is_quoted_is_an_example_and_no_call() {
+    for text in [
+        format!("An example:\n```json\n{CALC}\n```\nSo."),
+        format!("Write `<tool_call>{CALC}</tool_call>` for it."),
+        format!("Write \"<tool_call>{CALC}</tool_call>\" for it."),
+    ] {
+        assert_eq!(found(&text), (text.clone(), Vec::new()), "{text}");
+    }
+}
+
+#[test]
 fn the_text_around_a_call_stays() {
     for (text, left) in [
         (format!("Let me see.\n{CALC}"), "Let me see.\n"),
         (format!("Let me see: <tool_call>{CALC}</tool_call>\n\nThere."), "Let me see: \n\nThere."),
-        (format!("a\n```json\n{CALC}\n```\nb"), "a\n\nb"),
         (format!("{CALC}\nDone."), "\nDone."),
         (format!("x < y [1] `z`\n{CALC}\n"), "x < y [1] `z`\n"),
     ] {

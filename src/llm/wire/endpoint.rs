@@ -49,6 +49,12 @@ impl Endpoint {
         &self.uri
     }
 
+    /// The values in the query: some providers take their key there.
+    pub(crate) fn query_values(&self) -> impl Iterator<Item = &str> {
+        let pairs = self.uri.query().unwrap_or_default().split('&');
+        pairs.filter_map(|pair| pair.split_once('=').map(|(_, value)| value))
+    }
+
     /// The host without brackets, as written.
     pub(crate) fn host(&self) -> &str {
         self.uri.host().unwrap_or_default().trim_matches(['[', ']'])

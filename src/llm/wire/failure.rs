@@ -73,6 +73,10 @@ impl Teller {
             Some(Cut::Idle) => {
                 unavailable(format!("the model's provider was silent for {} s", self.patience.idle.as_secs()))
             }
+            Some(Cut::Stalled) => unavailable(format!(
+                "the model's provider sent nothing of an answer for {} s",
+                self.patience.stall().as_secs()
+            )),
             None => unavailable(match error.kind() {
                 io::ErrorKind::ConnectionRefused => "the model's provider refused the connection",
                 io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {

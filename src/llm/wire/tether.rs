@@ -19,8 +19,19 @@ pub(super) const SLICE: Duration = Duration::from_millis(150);
 pub(crate) struct Patience {
     /// For a name lookup, and again for a connection with its TLS handshake.
     pub(crate) connect: Duration,
-    /// Without a byte from the provider, or without room for one to it.
+    /// Without a byte from the provider, or without room for one to it. [`STALL_IDLES`] times as long may pass without
+    /// anything of an answer, whatever else comes (comments, pings, empty pieces).
     pub(crate) idle: Duration,
+}
+
+/// So many idle timeouts make a stall. Providers whose callers wait in line send comments for minutes.
+const STALL_IDLES: u32 = 5;
+
+impl Patience {
+    /// Without anything of an answer.
+    pub(crate) fn stall(self) -> Duration {
+        self.idle.saturating_mul(STALL_IDLES)
+    }
 }
 
 /// Why a network wait was broken off.
@@ -35,6 +46,9 @@ pub(crate) enum Cut {
     /// Nothing came or went within the idle timeout.
     #[error("silence")]
     Idle,
+    /// Whatever came, nothing of it was an answer.
+    #[error("nothing of an answer")]
+    Stalled,
 }
 
 impl From<Cut> for io::Error {
@@ -54,6 +68,8 @@ struct Tether {
     patience: Patience,
     /// Set while a connection is being made: its end on the leash's clock.
     connect_by_ms: Option<u64>,
+    /// When the answer last grew.
+    grown_ms: u64,
 }
 
 thread_local! {
@@ -73,8 +89,9 @@ impl Drop for Held {
 
 /// Ties this thread's network waits to the leash.
 pub(crate) fn hold(leash: &Leash, patience: Patience) -> Held {
+    let grown_ms = leash.clock.monotonic_ms();
     TETHER.with_borrow_mut(|tether| {
-        *tether = Some(Tether { leash: leash.clone(), patience, connect_by_ms: None });
+        *tether = Some(Tether { leash: leash.clone(), patience, connect_by_ms: None, grown_ms });
     });
     Held(PhantomData)
 }
@@ -111,6 +128,15 @@ pub(crate) fn connected() {
     });
 }
 
+/// The answer has grown. Without a tether, nothing is waited for.
+pub(crate) fn grow() {
+    TETHER.with_borrow_mut(|slot| {
+        if let Some(tether) = slot.as_mut() {
+            tether.grown_ms = tether.leash.clock.monotonic_ms();
+        }
+    });
+}
+
 /// From here on, so much silence ends the call: what is still to come is welcome but not needed.
 pub(crate) fn hurry(idle: Duration) {
     TETHER.with_borrow_mut(|slot| {
@@ -142,6 +168,8 @@ impl Wait {
                 Err(Cut::Connect)
             } else if self.elapsed(now) >= tether.patience.idle {
                 Err(Cut::Idle)
+            } else if millis(now.saturating_sub(tether.grown_ms)) >= tether.patience.stall() {
+                Err(Cut::Stalled)
             } else {
                 Ok(())
             }
@@ -154,8 +182,12 @@ impl Wait {
     }
 
     fn elapsed(self, now_ms: u64) -> Duration {
-        Duration::from_millis(now_ms.saturating_sub(self.started_ms))
+        millis(now_ms.saturating_sub(self.started_ms))
     }
+}
+
+fn millis(ms: u64) -> Duration {
+    Duration::from_millis(ms)
 }
 
 /// A thread without a tether gets no network: better a refused wait than one that nobody can end.

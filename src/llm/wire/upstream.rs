@@ -7,6 +7,7 @@ use super::failure::{self, Teller};
 use super::tether::Patience;
 use crate::domain::secret::Secret;
 use crate::ports::{Leash, ModelError};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::io::Read;
 use ureq::http::{Response, StatusCode};
@@ -44,7 +45,8 @@ pub(crate) struct Upstream {
 impl Upstream {
     /// The provider at this endpoint, asked over the shared client. Of the key it only knows that it must not be told.
     pub(crate) fn new(agent: Agent, endpoint: Endpoint, key: Secret, patience: Patience) -> Self {
-        let teller = Teller::new(&endpoint, key, patience);
+        let in_query = endpoint.query_values().map(|value| Secret::from(value.to_owned()));
+        let teller = Teller::new(&endpoint, key, patience).hiding(in_query);
         let headers =
             [("content-type", "application/json"), ("accept", "text/event-stream, application/json")];
         let headers = headers.map(|(name, value)| (name.to_owned(), Secret::from(value.to_owned())));
@@ -62,8 +64,19 @@ impl Upstream {
     /// The same with these headers, each instead of one of the same name; what they say is told to nobody.
     #[must_use]
     pub(crate) fn with_secret_headers(mut self, headers: &BTreeMap<String, Secret>) -> Self {
-        self.teller = self.teller.hiding(headers.values().cloned());
+        // Some providers quote a token without the scheme before it.
+        let words = headers.values().flat_map(|value| value.reveal().split_whitespace());
+        let words: Vec<Secret> = words.map(|word| Secret::from(word.to_owned())).collect();
+        self.teller = self.teller.hiding(headers.values().cloned().chain(words));
         headers.iter().fold(self, |upstream, (name, value)| upstream.with_header(name, value.clone()))
+    }
+
+    /// The same; what these fields say is told to nobody.
+    #[must_use]
+    pub(crate) fn with_secret_fields(mut self, fields: &Map<String, Value>) -> Self {
+        let texts = fields.values().flat_map(texts).map(|text| Secret::from(text.to_owned()));
+        self.teller = self.teller.hiding(texts);
+        self
     }
 
     /// What to tell of a failure.
@@ -102,5 +115,14 @@ impl Upstream {
                 Refusal { error, status: Some(status), words: failure::words_of(&body) }
             }
         }
+    }
+}
+
+/// The texts in a value, a level deep: what keys and tokens of `extra_body` are.
+fn texts(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(text) => vec![text],
+        Value::Object(fields) => fields.values().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
     }
 }

@@ -107,6 +107,18 @@ const TRANSIENT_WORDS: [&str; 16] = [
     "server busy",
 ];
 
+/// Words of an error object that blame the request.
+const REFUSED_WORDS: [&str; 8] = [
+    "invalid",
+    "bad_request",
+    "bad request",
+    "not supported",
+    "unsupported",
+    "content_filter",
+    "content policy",
+    "moderation",
+];
+
 /// What this status with these words (small letters) means.
 pub(super) fn of_status(status: u16, words: &str) -> Verdict {
     let is_spent = is_quota(words);
@@ -136,7 +148,8 @@ pub(super) fn of_error(error: &Value, words: &str) -> Verdict {
         Verdict::ContextTooLong
     } else if has(words, &DENIED_WORDS) {
         Verdict::Denied
-    } else if has(words, &TRANSIENT_WORDS) {
+    } else if has(words, &TRANSIENT_WORDS) || !has(words, &REFUSED_WORDS) {
+        // An answer had begun: what broke it off without a reason may pass.
         Verdict::Unavailable
     } else {
         Verdict::Refused
@@ -278,7 +291,9 @@ mod tests {
             (json!({"code": 400, "message": "context window exceeded"}), ContextTooLong),
             (json!({"code": "model_not_found", "message": "no such model"}), Denied),
             (json!({"message": "Please try again later"}), Unavailable),
-            (json!("what"), Refused),
+            (json!({"type": "invalid_request_error", "message": "no such field"}), Refused),
+            (json!({"message": "The model has crashed without additional information"}), Unavailable),
+            (json!("what"), Unavailable),
         ] {
             assert_eq!(of_error(&error, &words(&error)), verdict, "{error}");
         }
