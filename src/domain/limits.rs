@@ -80,7 +80,8 @@ pub struct Limits {
     pub model_failures: u32,
     /// Failures of one and the same tool call in a run before it is closed with what there is.
     pub repeated_failures: u32,
-    /// Time between two chunks of a model's answer, seconds.
+    /// Time between two chunks of a model's answer, seconds; five times as long may pass while something comes that is no
+    /// part of one.
     pub model_idle_timeout_s: u64,
     /// Time to connect to a model's provider, seconds.
     pub model_connect_timeout_s: u64,

@@ -211,6 +211,24 @@ fn a_provider_that_drips_bytes_is_left_within_a_second() {
 }
 
 #[test]
+fn comments_and_empty_pieces_for_ever_are_no_answer() {
+    let empty = event("", None);
+    for what in [":\n\n".to_owned(), empty] {
+        let address = provider(move |stream| {
+            let mut stream = BufReader::new(stream);
+            read_request(&mut stream);
+            write(&stream, STREAM_HEAD);
+            while write(&stream, &chunk(&what)) {
+                StopFlag::default().wait(Duration::from_millis(100));
+            }
+        });
+        let call = ask(&router(&base(address), &Limits { model_idle_timeout_s: 1, ..limits() }), leash());
+        let message = "the model's provider sent nothing of an answer for 5 s".to_owned();
+        assert_eq!(call.result, Err(ModelError::Unavailable { message, retry_after_ms: None }));
+    }
+}
+
+#[test]
 fn a_tls_handshake_that_hangs_is_left_within_a_second() {
     let address = provider(|mut stream| linger(&mut stream));
     assert_cancels(&router(&format!("https://{address}/v1"), &limits()));
