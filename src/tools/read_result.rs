@@ -30,7 +30,8 @@ impl ReadResult {
 
     fn find(&self, text: &str, context: &ToolContext) -> Result<String, ToolError> {
         let failed = |message| ToolError::Failed { message, data: Value::Null };
-        let handle = ResultHandle::parse(text, context.job).map(|handle| self.results.result(context.user, &handle));
+        let handle =
+            ResultHandle::parse(text, context.job).map(|handle| self.results.result(context.user, &handle));
         match handle.transpose() {
             Ok(Some(Some(whole))) => Ok(whole),
             Ok(_) => {
@@ -77,12 +78,16 @@ impl Tool for ReadResult {
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
-        let number = |name: &str| arguments.get(name).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
-        let whole = self.find(arguments.get("handle").and_then(Value::as_str).unwrap_or_default(), context)?;
+        let number =
+            |name: &str| arguments.get(name).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
+        let whole =
+            self.find(arguments.get("handle").and_then(Value::as_str).unwrap_or_default(), context)?;
         let (offset, limit) = (number("offset").unwrap_or(0), number("limit").unwrap_or(usize::MAX));
         let total = whole.chars().count();
         if offset >= total {
-            return Err(ToolError::Invalid(format!("The result has {total} characters: offset must be less")));
+            return Err(ToolError::Invalid(format!(
+                "The result has {total} characters: offset must be less"
+            )));
         }
         let room = self.result_chars.saturating_sub(FRAME_CHARS.min(self.result_chars / 2));
         let text = page(&whole, offset, limit.min(self.page_chars()), room);
