@@ -158,7 +158,7 @@ pub enum Event {
         kept: usize,
         /// Of what this job has said and done, so many of the oldest messages are not sent any more.
         said: usize,
-        /// A summary could not be had: the content only says that something is missing. It stands for this job alone.
+        /// Of some messages a summary could not be had: the content does not tell of them. It stands for this job alone.
         #[serde(default)]
         is_stub: bool,
     },

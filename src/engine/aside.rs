@@ -68,7 +68,8 @@ impl Driver<'_> {
             return Ok(Shortening::Done);
         }
         let (content, is_stub) = match answer {
-            Ok(words) => (self.cut_summary(words), false),
+            // What a stub stands for is in no summary: neither is all that this one follows.
+            Ok(words) => (self.cut_summary(words), self.turn.shortened().is_some_and(|s| s.is_stub)),
             Err(ModelError::Busy { message, retry_after_ms }) => {
                 return self.defer(message, retry_after_ms).map(Shortening::Delayed);
             }
@@ -89,11 +90,10 @@ impl Driver<'_> {
         let Some(shortened) = self.turn.shortened() else {
             return self.opening.earlier_summary().map(str::to_owned);
         };
-        let content = shortened.content.as_str();
-        if !shortened.is_stub {
-            return Some(content.to_owned());
+        match shortened.content.strip_suffix(STUB) {
+            Some(before) => before.strip_suffix(GAP).map(str::to_owned),
+            None => Some(shortened.content.clone()),
         }
-        content.strip_suffix(STUB)?.strip_suffix(GAP).map(str::to_owned)
     }
 
     /// What a summary may take: of a small window, a small part.
@@ -200,8 +200,11 @@ impl Driver<'_> {
             let usage = spent.unwrap_or_else(|| self.estimate_aside(request, &words));
             self.append(vec![Mark::Spent { model: request.model.clone(), usage }.into()])?;
         }
+        let is_enough = words.len() > bytes;
         let words = words.trim().to_owned();
         Ok(match outcome {
+            // More than wanted is what was broken off, and enough.
+            Err(ModelError::Stopped) if is_enough => Ok(words),
             Ok(_) if words.is_empty() => Err(ModelError::Refused("no words came".to_owned())),
             Ok(_) => Ok(words),
             Err(error) => Err(error),

@@ -36,7 +36,7 @@ pub struct Shortened {
     pub kept: usize,
     /// Of this job's own messages, so many of the oldest are not sent.
     pub said: usize,
-    /// It only says that something is missing.
+    /// It does not tell of all that is left out.
     pub is_stub: bool,
 }
 

@@ -188,7 +188,11 @@ fn p8_a_summary_takes_a_small_part_of_a_small_window_whatever_a_server_sends() {
             return Ok(talker(request, sink));
         }
         assert_eq!(request.max_tokens, Some(250));
-        assert!(sink(Chunk::Text(&"talk ".repeat(3_000))).is_continue());
+        for _ in 0..20 {
+            if sink(Chunk::Text(&"talk ".repeat(200))).is_break() {
+                return Err(ModelError::Stopped);
+            }
+        }
         Ok(Completion { tool_calls: Vec::new(), finish_reason: FinishReason::Length, echo: None })
     });
     rig.configure(window(2_000));
@@ -200,4 +204,23 @@ fn p8_a_summary_takes_a_small_part_of_a_small_window_whatever_a_server_sends() {
         !told.is_empty() && told.iter().all(|text| Estimator::of_model("fake").text(text) <= 252),
         "{told:?}"
     );
+}
+
+#[test]
+fn a_summary_behind_a_stub_is_no_summary_of_what_the_stub_stands_for() {
+    let asides = AtomicUsize::new(0);
+    let mut rig = Rig::new(move |request, _, sink| match asides.load(Ordering::SeqCst) {
+        _ if !is_aside(request) => Ok(talker(request, sink)),
+        0 => {
+            asides.store(1, Ordering::SeqCst);
+            Err(ModelError::Refused("no".into()))
+        }
+        _ => Ok(noted(sink)),
+    });
+    rig.configure(window(2_000));
+    Arc::get_mut(&mut rig.store).expect("nobody else has it yet").ask_for(|spec| spec.max_steps = 12);
+    rig.finish();
+    let told = summaries(&rig);
+    assert!(told.len() > 1 && told.last().is_some_and(|text| text == "they talked"), "{told:?}");
+    assert!(rig.store.summary().is_none(), "the conversation would lose what the stub stands for");
 }
