@@ -40,7 +40,8 @@ fn p7_a_result_is_its_users_while_its_job_is_there() {
     assert_eq!((told(&rig, BOB, 1), told(&rig, ANN, 3)), (None, None));
     assert_eq!(rig.store.result(ANN, &ResultHandle::of(id(1), "call_1")), Ok(None));
     let log = rig.store.log(id(1)).unwrap();
-    assert_eq!(log.len(), 4, "the engine has no use for it: {log:?}");
+    assert_eq!(log.len(), 5, "the engine learns that there is one: {log:?}");
+    assert!(!format!("{log:?}").contains("of one"), "and is spared its content: {log:?}");
     let page = rig.store.events(id(1), 0, 100).unwrap();
     assert!(page.events.iter().all(|event| !format!("{event:?}").contains("of one")), "clients see no mark");
     rig.store.delete(ANN, id(1)).wait().unwrap();
