@@ -98,8 +98,8 @@ impl Driver<'_> {
 
     /// What a summary may take: of a small window, a small part.
     fn summary_tokens(&self) -> u32 {
-        let window = self.ports.model.model(&self.request.model).and_then(|model| model.context_window);
-        window.map_or(SUMMARY_TOKENS, |window| (window / 8).clamp(LEAST_SUMMARY_TOKENS, SUMMARY_TOKENS))
+        self.window()
+            .map_or(SUMMARY_TOKENS, |window| (window / 8).clamp(LEAST_SUMMARY_TOKENS, SUMMARY_TOKENS))
     }
 
     /// Its beginning, when a server has not heeded the bound.
@@ -125,8 +125,7 @@ impl Driver<'_> {
 
     /// What has to go for the next prompt to fit, if it does not and something may go.
     fn next_cut(&self, now: Cut, goes_on: bool) -> Option<Cut> {
-        let model = self.ports.model.model(&self.request.model)?;
-        if model.context_window.is_none() && self.turn.overflows() == 0 {
+        if self.window().is_none() && self.turn.overflows() == 0 {
             return None;
         }
         let messages = self.opening.messages(&self.turn, goes_on);
@@ -140,8 +139,8 @@ impl Driver<'_> {
 
     /// What is left out, as a text that fills half of the window at most.
     fn transcript(&self, before: Option<&str>, left_out: &[&Message]) -> String {
-        let window = self.ports.model.model(&self.request.model).and_then(|model| model.context_window);
-        let room = window.map_or(TRANSCRIPT_TOKENS, |window| u64::from(window / 2)).min(TRANSCRIPT_TOKENS);
+        let room =
+            self.window().map_or(TRANSCRIPT_TOKENS, |window| u64::from(window / 2)).min(TRANSCRIPT_TOKENS);
         let mut chars = room.saturating_mul(4);
         loop {
             let text = transcript(before, left_out, usize::try_from(chars).unwrap_or(usize::MAX));
@@ -213,8 +212,7 @@ impl Driver<'_> {
 
     fn estimate_aside(&self, request: &ModelRequest, words: &str) -> Usage {
         let estimator = Estimator::of_model(&request.model);
-        let price = self.ports.model.model(&request.model).map(|model| model.price);
         Usage::new(estimator.messages(&request.messages), estimator.text(words))
-            .priced(price.unwrap_or_default())
+            .priced(self.price_of(&request.model))
     }
 }

@@ -159,8 +159,7 @@ impl Driver<'_> {
 
     /// Corrects the estimates; where nobody asks for any, it saves the work.
     fn learn(&mut self, usage: Usage) {
-        let model = self.ports.model.model(&self.request.model);
-        if model.is_some_and(|model| model.context_window.is_some()) {
+        if self.window().is_some() {
             let estimated = self.estimator.messages(&self.request.messages);
             let fixed = if self.request.may_call { self.tool_tokens.unwrap_or(0) } else { 0 };
             self.estimator.correct(estimated.saturating_add(fixed), usage.prompt_tokens);
@@ -188,8 +187,7 @@ impl Driver<'_> {
         if told.completion_tokens >= come {
             return Some(told);
         }
-        let price = self.ports.model.model(&self.request.model).map(|model| model.price);
-        Some(Usage::new(told.prompt_tokens, come).priced(price.unwrap_or_default()))
+        Some(Usage::new(told.prompt_tokens, come).priced(self.price_of(&self.request.model)))
     }
 
     pub(super) fn note_failure(&mut self, error: &ModelError, heard: &Heard) -> Result<(), StoreError> {

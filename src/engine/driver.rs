@@ -9,7 +9,7 @@ use crate::domain::event::{Event, FailureCode, FinishReason, Mark, Phase, Record
 use crate::domain::job::Ending;
 use crate::domain::tokens::Estimator;
 use crate::domain::tool::ToolCall;
-use crate::domain::usage::Usage;
+use crate::domain::usage::{Price, Usage};
 use crate::ports::{Lease, Leash, ModelRequest, Stop, StopFlag, StoreError, ToolContext, Urgency};
 use std::sync::Arc;
 
@@ -244,8 +244,17 @@ impl<'a> Driver<'a> {
         let prompt = self.estimator.messages(&self.opening.messages(&self.turn, false));
         let fixed = self.tool_tokens.unwrap_or(0);
         let usage = Usage::new(prompt.saturating_add(fixed), self.estimator.text(text));
-        let price = self.ports.model.model(&self.request.model).map(|model| model.price);
-        usage.priced(price.unwrap_or_default())
+        usage.priced(self.price_of(&self.request.model))
+    }
+
+    /// What the tokens of this model cost.
+    pub(super) fn price_of(&self, model: &str) -> Price {
+        self.ports.model.model(model).map(|model| model.price).unwrap_or_default()
+    }
+
+    /// The context window of the model that is asked, where it is known.
+    pub(super) fn window(&self) -> Option<u32> {
+        self.ports.model.model(&self.request.model)?.context_window
     }
 
     // ------------------------------------------------------------------------------------------------ the tools

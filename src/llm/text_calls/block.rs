@@ -204,16 +204,18 @@ impl Block {
         if self.scan.sure || value.len() > HEAD_BYTES {
             return Fate::Open(self);
         }
-        match form::guess(value, names) {
-            Guess::Never => {
-                self.held.pop();
-                self.refute(c)
-            }
-            guess => {
-                self.scan.sure = guess == Guess::Wait;
-                Fate::Open(self)
-            }
+        let guess = form::guess(value, names);
+        self.follow(guess, c)
+    }
+
+    /// Goes on as the guess says, which `c` (held already) has led to.
+    fn follow(mut self, guess: Guess, c: char) -> Fate {
+        if guess == Guess::Never {
+            self.held.pop();
+            return self.refute(c);
         }
+        self.scan.sure = guess == Guess::Wait;
+        Fate::Open(self)
     }
 
     fn end_value(mut self, names: &[String]) -> Fate {
@@ -269,16 +271,8 @@ impl Block {
         if self.scan.sure || inside.len() > HEAD_BYTES {
             return Fate::Open(self);
         }
-        match form::guess_tagged(inside, names) {
-            Guess::Never => {
-                self.held.pop();
-                self.refute(c)
-            }
-            guess => {
-                self.scan.sure = guess == Guess::Wait;
-                Fate::Open(self)
-            }
-        }
+        let guess = form::guess_tagged(inside, names);
+        self.follow(guess, c)
     }
 
     /// What it is when nothing follows.
