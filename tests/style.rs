@@ -26,9 +26,28 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("tools", &["domain", "ports"]),
     ("http", &["domain", "ports"]),
     ("courier", &["domain", "ports"]),
+    ("workspace", &["domain", "ports"]),
     ("config", &["domain", "ports", "store", "llm", "tools", "http", "engine", "courier"]),
-    ("app", &["domain", "ports", "store", "engine", "llm", "tools", "http", "courier", "config"]),
-    ("cli", &["domain", "ports", "store", "engine", "llm", "tools", "http", "courier", "config", "app"]),
+    (
+        "app",
+        &["domain", "ports", "store", "engine", "llm", "tools", "http", "courier", "workspace", "config"],
+    ),
+    (
+        "cli",
+        &[
+            "domain",
+            "ports",
+            "store",
+            "engine",
+            "llm",
+            "tools",
+            "http",
+            "courier",
+            "workspace",
+            "config",
+            "app",
+        ],
+    ),
 ];
 
 /// External crates that only these rooms may name.

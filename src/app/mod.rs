@@ -7,6 +7,7 @@ mod proof;
 mod signals;
 pub mod system;
 mod webhooks;
+mod workplaces;
 
 use crate::config::{Config, Listen};
 use crate::courier::{self, BadSecret};
@@ -15,12 +16,13 @@ use crate::domain::id::IdMint;
 use crate::engine::pool::{Pool, PoolError};
 use crate::engine::timekeeper::{TimePorts, Timekeeping};
 use crate::engine::{Backoff, DriveLimits, Ports};
-use crate::http::{Bound, Listener, Room, Stage, Stages, serve};
+use crate::http::{AuthTerms, Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
-use crate::ports::{Clock, Entropy, Probe};
+use crate::ports::{Clock, Entropy, Probe, Workplaces, Workspaces};
 use crate::store::RedbStore;
 use crate::store::options::StoreOptions;
 use crate::tools::{BadBashOption, BashRules, Bounds, Executor, ToolDeps, registered};
+use crate::workspace::HostFiles;
 use nanoclaw_sandbox::Sandbox;
 use probes::StoreProbe;
 pub use proof::Announce;
@@ -139,7 +141,11 @@ impl App {
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
         let listener = listen(&runtime, &config.listen)?;
         let bound = listener.bound().clone();
-        let ports = Ports { store: Arc::<RedbStore>::clone(&store), model, tools, clock, entropy };
+        let files: Arc<dyn Workspaces> =
+            Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits));
+        let workplaces = workplaces(&store, &files);
+        let ports =
+            Ports { store: Arc::<RedbStore>::clone(&store), model, tools, workplaces, clock, entropy };
         let limits = DriveLimits {
             model_failures: config.limits.model_failures,
             repeated_failures: config.limits.repeated_failures,
@@ -160,7 +166,7 @@ impl App {
             Box::new(proof.probe()),
         ];
         let (stages, shutdown) = Stages::new();
-        let room = Arc::new(room(config, &ports, &store, probes, addresses));
+        let room = Arc::new(room(config, &ports, &store, Surroundings { probes, addresses, files }));
         let serving = runtime.spawn(serve(listener, room, shutdown));
         let drain = Duration::from_secs(config.limits.drain_s);
         Ok(Self { runtime, signals, stages, serving, pool, couriers, timekeeping, store, bound, drain })
@@ -234,14 +240,30 @@ fn listen(runtime: &Runtime, wanted: &Listen) -> Result<Listener, AppError> {
     bound.map_err(|source| AppError::Listen { listen: wanted.to_string(), source })
 }
 
-fn room(
-    config: &Config,
-    ports: &Ports,
-    store: &Arc<RedbStore>,
+/// What a room has beside the store and what workers have.
+struct Surroundings {
     probes: Vec<Box<dyn Probe>>,
     addresses: AddressPolicy,
-) -> Room {
+    files: Arc<dyn Workspaces>,
+}
+
+fn workplaces(store: &Arc<RedbStore>, files: &Arc<dyn Workspaces>) -> Arc<dyn Workplaces> {
+    let (projects, workspaces) = (Arc::<RedbStore>::clone(store), Arc::clone(files));
+    Arc::new(workplaces::ProjectPlaces { projects, workspaces })
+}
+
+fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, around: Surroundings) -> Room {
+    let Surroundings { probes, addresses, files } = around;
     Room {
+        users: Arc::<RedbStore>::clone(store),
+        conversations: Arc::<RedbStore>::clone(store),
+        projects: Arc::<RedbStore>::clone(store),
+        workspaces: files,
+        auth: AuthTerms {
+            mode: config.auth_mode,
+            registration: config.registration,
+            session_key: Vec::new(),
+        },
         outbox: Arc::<RedbStore>::clone(store),
         addresses,
         store: Arc::clone(&ports.store),

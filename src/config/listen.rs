@@ -1,5 +1,6 @@
-//! `listen:`. Owns its grammar and the rule that this version binds to nothing that strangers can reach (P9).
+//! `listen:`. Owns its grammar and the rule that without accounts nothing is bound that strangers can reach (P9).
 
+use crate::domain::account::AuthMode;
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -8,7 +9,7 @@ use std::path::PathBuf;
 /// Where the server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listen {
-    /// A loopback address; port 0 picks a free one.
+    /// An address, a loopback one where there are no accounts; port 0 picks a free one.
     Tcp(SocketAddr),
     /// A socket file.
     Unix(PathBuf),
@@ -16,7 +17,7 @@ pub enum Listen {
 
 impl Listen {
     /// What `text` says; else what would be right.
-    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+    pub(crate) fn parse(text: &str, mode: AuthMode) -> Result<Self, &'static str> {
         if let Some(path) = text.strip_prefix("unix:") {
             let path = PathBuf::from(path);
             return if path.is_absolute() {
@@ -32,9 +33,11 @@ impl Listen {
             None => text.parse().ok(),
         };
         match address {
-            Some(address) if address.ip().is_loopback() => Ok(Self::Tcp(address)),
-            Some(_) => Err("this version has no authentication, so only loopback addresses are allowed; \
-                put a reverse proxy (Caddy, nginx) in front of 127.0.0.1 or of unix:/path"),
+            Some(address) if address.ip().is_loopback() || mode == AuthMode::Multi => Ok(Self::Tcp(address)),
+            Some(_) => Err(
+                "with auth_mode: single whoever reaches the server runs code on it, so only loopback addresses are \
+                allowed; set auth_mode: multi (accounts and API tokens), or listen on 127.0.0.1 or unix:/path",
+            ),
             None => Err("must be ADDRESS:PORT as in 127.0.0.1:8787 or [::1]:8787, or unix:/absolute/path"),
         }
     }
@@ -62,15 +65,19 @@ mod tests {
     #[test]
     fn p9_only_loopback_and_unix_are_accepted() {
         for good in ["127.0.0.1:8787", "127.9.9.9:0", "[::1]:1", "localhost:80", "unix:/run/n.sock"] {
-            assert!(Listen::parse(good).is_ok(), "{good}");
+            assert!(Listen::parse(good, AuthMode::Single).is_ok(), "{good}");
         }
         for public in ["0.0.0.0:8787", "[::]:8787", "192.168.1.2:80", "[::ffff:127.0.0.1]:80", "10.0.0.1:1"] {
-            assert!(Listen::parse(public).is_err_and(|why| why.contains("reverse proxy")), "{public}");
+            assert!(
+                Listen::parse(public, AuthMode::Single).is_err_and(|why| why.contains("auth_mode: multi")),
+                "{public}"
+            );
         }
+        assert!(Listen::parse("0.0.0.0:8787", AuthMode::Multi).is_ok(), "accounts keep strangers out");
         for bad in
             ["8787", "127.0.0.1", "localhost:x", "127.0.0.1:99999", "unix:n.sock", "", "example.org:80"]
         {
-            assert!(Listen::parse(bad).is_err(), "{bad}");
+            assert!(Listen::parse(bad, AuthMode::Multi).is_err(), "{bad}");
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use super::log::LogOptions;
 use crate::courier::options::WebhookOptions;
+use crate::domain::account::{AuthMode, Registration};
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
 use crate::store::options::{RetentionOptions, StoreOptions};
@@ -18,6 +19,12 @@ pub struct RawConfig {
     pub listen: String,
     /// Where everything is kept; found in the environment when absent.
     pub data_dir: Option<PathBuf>,
+    /// Where the projects' files lie; below the data directory when absent.
+    pub workspace_root: Option<PathBuf>,
+    /// Whether there are accounts.
+    pub auth_mode: AuthMode,
+    /// Who may make one.
+    pub registration: Registration,
     /// Host names beyond the loopback ones.
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may call.
@@ -55,6 +62,9 @@ impl Default for RawConfig {
         Self {
             listen: "127.0.0.1:8787".to_owned(),
             data_dir: None,
+            workspace_root: None,
+            auth_mode: AuthMode::default(),
+            registration: Registration::default(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             default_model: None,

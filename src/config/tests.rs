@@ -177,7 +177,7 @@ fn wrong_types_and_values_say_what_is_allowed() {
         ("bash: {deny_patterns: ['[']}", ["bash.deny_patterns[0]: '['", "must be a regular expression"]),
         ("bash: {allowed_env: ['A=B']}", ["bash.allowed_env[0]: 'A=B'", "name of an environment variable"]),
         ("log: {level: inof}", ["log.level", "'info'"]),
-        ("listen: 0.0.0.0:80", ["listen: '0.0.0.0:80'", "reverse proxy"]),
+        ("listen: 0.0.0.0:80", ["listen: '0.0.0.0:80'", "auth_mode: multi"]),
         ("default_model: gpt", ["default_model: 'gpt'", "demo"]),
         ("title_model: gpt", ["title_model: 'gpt'", "one of models: demo"]),
         ("models: []", ["models", "at least one"]),

@@ -8,6 +8,7 @@ use super::raw::{DEMO, RawConfig};
 use super::sources::state_home;
 use crate::courier::Signer;
 use crate::courier::options::WebhookOptions;
+use crate::domain::account::{AuthMode, Registration};
 use crate::domain::address::AddressPolicy;
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
@@ -25,6 +26,12 @@ pub struct Config {
     pub listen: Listen,
     /// Where everything is kept.
     pub data_dir: PathBuf,
+    /// Where the projects' files lie.
+    pub workspace_root: PathBuf,
+    /// Whether there are accounts.
+    pub auth_mode: AuthMode,
+    /// Who may make one.
+    pub registration: Registration,
     /// Host names beyond the loopback ones.
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may call.
@@ -72,7 +79,7 @@ impl Config {
         env: &Variables,
     ) -> Result<Self, ConfigError> {
         let mut problems = Problems(Vec::new());
-        let listen = problems.listen(&raw.listen);
+        let listen = problems.listen(&raw.listen, raw.auth_mode);
         let data_dir = problems.data_dir(raw.data_dir.as_deref(), env);
         problems.hosts(&raw.allowed_hosts);
         problems.origins(&raw.allowed_origins);
@@ -87,7 +94,10 @@ impl Config {
         match (listen, data_dir, default_model) {
             (Some(listen), Some(data_dir), Some(default_model)) if problems.0.is_empty() => Ok(Self {
                 listen,
+                workspace_root: raw.workspace_root.unwrap_or_else(|| data_dir.join("workspaces")),
                 data_dir,
+                auth_mode: raw.auth_mode,
+                registration: raw.registration,
                 allowed_hosts: raw.allowed_hosts,
                 allowed_origins: raw.allowed_origins,
                 default_model,
@@ -118,8 +128,8 @@ impl Problems {
         self.0.push(Problem { key: key.into(), value: value.to_string(), allowed: allowed.into() });
     }
 
-    fn listen(&mut self, text: &str) -> Option<Listen> {
-        Listen::parse(text).map_err(|allowed| self.add("listen", text, allowed)).ok()
+    fn listen(&mut self, text: &str, mode: AuthMode) -> Option<Listen> {
+        Listen::parse(text, mode).map_err(|allowed| self.add("listen", text, allowed)).ok()
     }
 
     /// `$STATE_DIRECTORY` (systemd), else `$XDG_STATE_HOME/nanoclaw`, else `~/.local/state/nanoclaw`.

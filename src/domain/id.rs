@@ -86,6 +86,21 @@ prefixed_id!(
     "msg_"
 );
 prefixed_id!(
+    /// What a job was asked, as a message of its conversation, `ask_…`.
+    AskId,
+    "ask_"
+);
+prefixed_id!(
+    /// A project, `proj_…`.
+    ProjectId,
+    "proj_"
+);
+prefixed_id!(
+    /// An API token's name in lists, `tok_…`; not the key.
+    TokenId,
+    "tok_"
+);
+prefixed_id!(
     /// A schedule, `sched_…`.
     ScheduleId,
     "sched_"
@@ -101,6 +116,25 @@ impl JobId {
     /// The id of the one answer that this job may leave: the same bits, so that a rerun names the same message.
     pub const fn message_id(self) -> MessageId {
         MessageId(self.0)
+    }
+
+    /// The id of its question: the same bits.
+    pub const fn ask_id(self) -> AskId {
+        AskId(self.0)
+    }
+}
+
+impl MessageId {
+    /// The job that said it.
+    pub const fn job(self) -> JobId {
+        JobId(self.0)
+    }
+}
+
+impl AskId {
+    /// The job that was asked it first.
+    pub const fn job(self) -> JobId {
+        JobId(self.0)
     }
 }
 

@@ -2,7 +2,7 @@
 //! which. Refuses to know who stores or runs them.
 
 use super::event::{Event, FailureCode};
-use super::id::{BatchId, ConversationId, JobId, UserId};
+use super::id::{BatchId, ConversationId, JobId, ProjectId, UserId};
 use super::message::Message;
 use super::tool::{Strictness, ToolChoice};
 use super::usage::Usage;
@@ -95,6 +95,9 @@ pub struct JobSpec {
     pub model: String,
     /// Jobs that share it run one after the other and see each other's messages.
     pub conversation_id: Option<ConversationId>,
+    /// The project that its tools work in; was the user's when the job was accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project_id: Option<ProjectId>,
     /// Put before the history.
     pub system_prompt: Option<String>,
     /// 0.0 to 2.0.
@@ -180,6 +183,9 @@ pub struct Job {
     /// From the spec.
     pub conversation_id: Option<ConversationId>,
     /// From the spec.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project_id: Option<ProjectId>,
+    /// From the spec.
     pub priority: Priority,
     /// From the spec.
     pub run_at_ms: Option<u64>,
@@ -217,6 +223,7 @@ impl Job {
             finished_at_ms: None,
             model: spec.model.clone(),
             conversation_id: spec.conversation_id.clone(),
+            project_id: spec.project_id,
             priority: spec.priority,
             run_at_ms: spec.run_at_ms,
             metadata: spec.metadata.clone(),

@@ -1,7 +1,7 @@
 //! A job as clients see it (DESIGN §3): in answers, in lists, in webhooks. Owns the object's shape; refuses to show what is
 //! the server's own (user, epoch), and to read anything.
 
-use super::id::{ConversationId, JobId};
+use super::id::{ConversationId, JobId, ProjectId};
 use super::job::{Job, JobError, JobStatus};
 use super::usage::Usage;
 use serde::Serialize;
@@ -36,7 +36,7 @@ pub struct JobObject {
     finished_at: Option<u64>,
     model: String,
     conversation_id: Option<ConversationId>,
-    project_id: Option<String>,
+    project_id: Option<ProjectId>,
     #[serde(skip_serializing_if = "Output::is_left_out")]
     output_text: Output,
     usage: Usage,
@@ -58,7 +58,7 @@ impl JobObject {
             finished_at: job.finished_at_ms.map(seconds),
             model: job.model,
             conversation_id: job.conversation_id,
-            project_id: None,
+            project_id: job.project_id,
             output_text: Output::LeftOut,
             usage: job.usage,
             error: job.error,

@@ -100,6 +100,34 @@ pub struct Limits {
     pub crashes: u32,
     /// Time that running jobs get to reach a step boundary at shutdown, seconds.
     pub drain_s: u64,
+    /// How long a session lasts, seconds.
+    pub session_s: u64,
+    /// Failed logins of an account, or from an address, within `login_window_s`; more is a 429.
+    pub login_failures: u32,
+    /// See `login_failures`, seconds.
+    pub login_window_s: u64,
+    /// Requests of one user in a minute where there are accounts; more is a 429; 0: no bound.
+    pub user_requests_per_minute: u32,
+    /// API tokens of one user; more is a 429.
+    pub tokens: u64,
+    /// Conversations of one user; more is a 429.
+    pub conversations: u64,
+    /// Projects of one user; more is a 429.
+    pub projects: u64,
+    /// Files of one project together, bytes; more is a 413.
+    pub project_bytes: u64,
+    /// Files and directories of one project; more is a 413.
+    pub project_entries: u64,
+    /// A text file that is read or written whole, bytes; more is a 400.
+    pub file_bytes: u64,
+    /// An upload, bytes; more is a 413.
+    pub upload_bytes: u64,
+    /// Files of an upload; more is a 413.
+    pub upload_files: u64,
+    /// Files that a search looks into.
+    pub search_files: u64,
+    /// How long a search may take, milliseconds.
+    pub search_ms: u64,
     /// Page size of lists when none is asked for.
     pub page: usize,
     /// Largest page size.
@@ -155,6 +183,20 @@ impl Default for Limits {
             history_bytes: 1024 * 1024,
             crashes: 3,
             drain_s: 25,
+            session_s: 604_800,
+            login_failures: 10,
+            login_window_s: 900,
+            user_requests_per_minute: 600,
+            tokens: 100,
+            conversations: 10_000,
+            projects: 1_000,
+            project_bytes: 1024 * 1024 * 1024,
+            project_entries: 50_000,
+            file_bytes: 5 * 1024 * 1024,
+            upload_bytes: 200 * 1024 * 1024,
+            upload_files: 10_000,
+            search_files: 20_000,
+            search_ms: 5_000,
             page: 20,
             page_max: 100,
         }

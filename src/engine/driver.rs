@@ -261,13 +261,19 @@ impl<'a> Driver<'a> {
 
     fn run_tools(&mut self, calls: &[ToolCall]) -> Result<(), StoreError> {
         let spec = &self.lease.spec;
+        let workdir = match spec.project_id {
+            // A project that has been deleted since: its job goes on in a directory of its own, as without one.
+            Some(project) => self.ports.workplaces.workplace(self.lease.job.user, project)?,
+            None => None,
+        };
         let context = ToolContext {
             user: self.lease.job.user,
             job: self.lease.job.id,
             conversation_id: spec.conversation_id.clone(),
+            project_id: spec.project_id,
             allowed: spec.tools.clone(),
             strictness: spec.strictness,
-            workdir: None,
+            workdir,
             leash: self.leash.clone(),
         };
         let journal = LogJournal::new(self.ports, self.lease, &mut self.turn);

@@ -1,7 +1,7 @@
 //! What an engine is built from. Owns the list of ports that it needs and its own bounds; refuses to choose either.
 
 use super::backoff::Backoff;
-use crate::ports::{Clock, Entropy, Model, Store, Toolbox};
+use crate::ports::{Clock, Entropy, Model, Store, Toolbox, Workplaces};
 use std::sync::Arc;
 
 /// Everything that running a job needs from outside.
@@ -13,6 +13,8 @@ pub struct Ports {
     pub model: Arc<dyn Model>,
     /// The tools.
     pub tools: Arc<dyn Toolbox>,
+    /// The directories of projects.
+    pub workplaces: Arc<dyn Workplaces>,
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Jitter.

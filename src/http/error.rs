@@ -3,13 +3,13 @@
 
 use super::reply::{self, Reply};
 use crate::domain::job::JobStatus;
-use crate::ports::StoreError;
-use hyper::header::{self, HeaderValue};
+use crate::ports::{FileError, StoreError};
+use hyper::header;
 use hyper::{Method, StatusCode};
 use serde::Serialize;
 
 /// How long a client should wait before it tries a busy server again, seconds.
-const RETRY_AFTER_S: &str = "1";
+const RETRY_AFTER_S: u64 = 1;
 
 /// One variant per refused act; the text is for the client and says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +41,7 @@ pub(crate) enum Error {
         /// As the client sent it.
         method: Method,
         /// What would be right.
-        allow: &'static str,
+        allow: String,
     },
     /// The answer of a job that has not ended.
     #[error("the job is {}; its output exists once it has ended (GET the job with ?wait=SECONDS)", .0.as_str())]
@@ -96,6 +96,29 @@ pub(crate) enum Error {
     /// A backup is being made, or fetched.
     #[error("another backup is under way; there is one at a time, try again when it is done")]
     BackupRunning,
+    /// Nobody has come in: no credential, or none that holds.
+    #[error("{0}")]
+    Unauthorized(&'static str),
+    /// Whoever has come in may not do this.
+    #[error("{0}")]
+    Forbidden(&'static str),
+    /// It does not fit what is there.
+    #[error("{0}")]
+    Conflict(String),
+    /// Too often.
+    #[error("{message}")]
+    TooMany {
+        /// What, and what bounds it.
+        message: String,
+        /// When to come back, seconds.
+        retry_after_s: u64,
+    },
+    /// More of an upload than allowed.
+    #[error("{0}")]
+    UploadTooLarge(String),
+    /// A project's file.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The store said no.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -121,71 +144,42 @@ impl Error {
         Self::Invalid { message, param: Some(format!("line {number}")), code: self.code() }
     }
 
-    fn status(&self) -> StatusCode {
+    /// The status, and the word for programs.
+    fn class(&self) -> (StatusCode, &'static str) {
         match self {
-            Self::Invalid { .. } | Self::ModelNotFound { .. } => StatusCode::BAD_REQUEST,
-            Self::NotFound(_) => StatusCode::NOT_FOUND,
-            Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
-            Self::NotFinished(_)
-            | Self::NotFailed(_)
-            | Self::NotEnded(_)
-            | Self::NoOutput { .. }
-            | Self::BackupRunning
-            | Self::Delivered
-            | Self::Store(StoreError::WrongState { .. } | StoreError::LogCut) => StatusCode::CONFLICT,
-            Self::Store(StoreError::KeyReused) => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::Store(StoreError::KeySpent) => StatusCode::GONE,
-            Self::BodyTooLarge(_) | Self::BatchTooLarge(_) | Self::InputTooLarge(_) => {
-                StatusCode::PAYLOAD_TOO_LARGE
-            }
-            Self::BodyTimeout(_) => StatusCode::REQUEST_TIMEOUT,
-            Self::TargetTooLong(_) => StatusCode::URI_TOO_LONG,
-            Self::HeadersTooLarge(_) => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            Self::Encoding(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Host(_) | Self::Origin(_) => StatusCode::FORBIDDEN,
-            Self::Store(StoreError::QueueFull { .. } | StoreError::SchedulesFull { .. }) => {
-                StatusCode::TOO_MANY_REQUESTS
-            }
-            Self::BodiesFull(_) | Self::Store(StoreError::Busy | StoreError::Closed) => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
-            Self::Store(StoreError::Full | StoreError::LowDisk { .. }) => StatusCode::INSUFFICIENT_STORAGE,
-            Self::Store(_) | Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Invalid { code, .. } => (StatusCode::BAD_REQUEST, code),
+            Self::ModelNotFound { .. } => (StatusCode::BAD_REQUEST, "model_not_found"),
+            Self::Unauthorized(_) => (StatusCode::UNAUTHORIZED, "unauthorized"),
+            Self::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
+            Self::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
+            Self::TooMany { .. } => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
+            Self::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),
+            Self::Method { .. } => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
+            Self::NotFinished(_) => (StatusCode::CONFLICT, "job_not_finished"),
+            Self::NotFailed(_) => (StatusCode::CONFLICT, "job_not_failed"),
+            Self::NotEnded(_) => (StatusCode::CONFLICT, "job_not_ended"),
+            Self::NoOutput { .. } => (StatusCode::CONFLICT, "no_output"),
+            Self::Delivered => (StatusCode::CONFLICT, "already_delivered"),
+            Self::BackupRunning => (StatusCode::CONFLICT, "backup_running"),
+            Self::BodyTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
+            Self::BatchTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "batch_too_large"),
+            Self::InputTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "input_too_large"),
+            Self::UploadTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "upload_too_large"),
+            Self::BodyTimeout(_) => (StatusCode::REQUEST_TIMEOUT, "body_timeout"),
+            Self::BodiesFull(_) => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
+            Self::TargetTooLong(_) => (StatusCode::URI_TOO_LONG, "target_too_long"),
+            Self::HeadersTooLarge(_) => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large"),
+            Self::Encoding(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding"),
+            Self::Host(_) => (StatusCode::FORBIDDEN, "host_not_allowed"),
+            Self::Origin(_) => (StatusCode::FORBIDDEN, "origin_not_allowed"),
+            Self::File(error) => file_class(error),
+            Self::Store(error) => store_class(error),
+            Self::Internal => INTERNAL,
         }
     }
 
     fn code(&self) -> &'static str {
-        match self {
-            Self::Invalid { code, .. } => code,
-            Self::ModelNotFound { .. } => "model_not_found",
-            Self::NotFound(_) => "not_found",
-            Self::Method { .. } => "method_not_allowed",
-            Self::NotFinished(_) => "job_not_finished",
-            Self::NotFailed(_) => "job_not_failed",
-            Self::NotEnded(_) => "job_not_ended",
-            Self::NoOutput { .. } => "no_output",
-            Self::Delivered => "already_delivered",
-            Self::Store(StoreError::KeyReused) => "idempotency_key_reused",
-            Self::Store(StoreError::KeySpent) => "idempotency_key_spent",
-            Self::Store(StoreError::WrongState { .. }) => "wrong_state",
-            Self::Store(StoreError::LogCut) => "log_cut",
-            Self::BackupRunning => "backup_running",
-            Self::BodyTooLarge(_) => "body_too_large",
-            Self::BatchTooLarge(_) => "batch_too_large",
-            Self::InputTooLarge(_) => "input_too_large",
-            Self::BodyTimeout(_) => "body_timeout",
-            Self::TargetTooLong(_) => "target_too_long",
-            Self::HeadersTooLarge(_) => "headers_too_large",
-            Self::Encoding(_) => "unsupported_encoding",
-            Self::Host(_) => "host_not_allowed",
-            Self::Origin(_) => "origin_not_allowed",
-            Self::Store(StoreError::QueueFull { .. }) => "queue_full",
-            Self::Store(StoreError::SchedulesFull { .. }) => "schedules_full",
-            Self::BodiesFull(_) | Self::Store(StoreError::Busy) => "busy",
-            Self::Store(StoreError::Closed) => "shutting_down",
-            Self::Store(StoreError::Full | StoreError::LowDisk { .. }) => "disk_full",
-            Self::Store(_) | Self::Internal => "internal",
-        }
+        self.class().1
     }
 
     fn param(&self) -> Option<&str> {
@@ -201,16 +195,15 @@ impl Error {
     /// What the client may read: a store's own words can name paths and offsets, so they stay in the log.
     fn message(&self) -> String {
         match self {
-            Self::Store(StoreError::Io(_) | StoreError::Corrupt(_) | StoreError::Fenced { .. }) => {
-                Self::Internal.to_string()
-            }
+            Self::Store(StoreError::Io(_) | StoreError::Corrupt(_) | StoreError::Fenced { .. })
+            | Self::File(FileError::Io(_)) => Self::Internal.to_string(),
             other => other.to_string(),
         }
     }
 
     /// The answer that says it.
-    pub(crate) fn into_reply(self) -> Reply {
-        let status = self.status();
+    pub(crate) fn into_reply(self, dialect: Dialect) -> Reply {
+        let (status, code) = self.class();
         if status.is_server_error() {
             tracing::warn!(%status, error = %self, "request failed");
         }
@@ -219,17 +212,95 @@ impl Error {
             status if status.is_server_error() => "server_error",
             _ => "invalid_request_error",
         };
-        let detail = Detail { message: self.message(), kind, param: self.param(), code: self.code() };
-        let mut reply = reply::json(status, &Envelope { error: detail });
-        let headers = reply.headers_mut();
+        let message = self.message();
+        let mut reply = match dialect {
+            Dialect::Plain => {
+                reply::json(status, &Envelope { error: Detail { message, kind, param: self.param(), code } })
+            }
+            Dialect::Coded => reply::json(status, &Coded { code: status.as_u16(), message }),
+        };
         if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S));
+            reply::set(&mut reply, header::RETRY_AFTER, &self.retry_after_s().to_string());
         }
-        if let Self::Method { allow, .. } = self {
-            headers.insert(header::ALLOW, HeaderValue::from_static(allow));
+        match self {
+            Self::Method { allow, .. } => reply::set(&mut reply, header::ALLOW, &allow),
+            Self::Unauthorized(_) => reply::set(&mut reply, header::WWW_AUTHENTICATE, "Bearer"),
+            _ => {}
         }
         reply
     }
+
+    fn retry_after_s(&self) -> u64 {
+        match self {
+            Self::TooMany { retry_after_s, .. } => *retry_after_s,
+            _ => RETRY_AFTER_S,
+        }
+    }
+}
+
+const INTERNAL: (StatusCode, &str) = (StatusCode::INTERNAL_SERVER_ERROR, "internal");
+
+fn store_class(error: &StoreError) -> (StatusCode, &'static str) {
+    match error {
+        StoreError::WrongState { .. } => (StatusCode::CONFLICT, "wrong_state"),
+        StoreError::LogCut => (StatusCode::CONFLICT, "log_cut"),
+        StoreError::LastAdmin => (StatusCode::CONFLICT, "last_admin"),
+        StoreError::NameTaken => (StatusCode::CONFLICT, "name_taken"),
+        StoreError::EmailTaken => (StatusCode::CONFLICT, "email_taken"),
+        StoreError::NotInvited => (StatusCode::FORBIDDEN, "not_invited"),
+        StoreError::RegistrationClosed => (StatusCode::FORBIDDEN, "registration_closed"),
+        StoreError::NoProject => (StatusCode::NOT_FOUND, "not_found"),
+        StoreError::KeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused"),
+        StoreError::KeySpent => (StatusCode::GONE, "idempotency_key_spent"),
+        StoreError::QueueFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "queue_full"),
+        StoreError::SchedulesFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "schedules_full"),
+        StoreError::ConversationsFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "conversations_full"),
+        StoreError::ProjectsFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "projects_full"),
+        StoreError::TokensFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "tokens_full"),
+        StoreError::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
+        StoreError::Closed => (StatusCode::SERVICE_UNAVAILABLE, "shutting_down"),
+        StoreError::Full | StoreError::LowDisk { .. } => (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),
+        StoreError::Io(_) | StoreError::Corrupt(_) | StoreError::Fenced { .. } | StoreError::Abandoned => {
+            INTERNAL
+        }
+    }
+}
+
+fn file_class(error: &FileError) -> (StatusCode, &'static str) {
+    match error {
+        FileError::Outside(_) => (StatusCode::FORBIDDEN, "outside_project"),
+        FileError::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),
+        FileError::BadPath(_) | FileError::WrongKind(_) | FileError::NotText(_) | FileError::Exists(_) => {
+            (StatusCode::BAD_REQUEST, "invalid_path")
+        }
+        // As the front end knows it: a file that is too large is a 400.
+        FileError::TooLarge(_) => (StatusCode::BAD_REQUEST, "file_too_large"),
+        FileError::Quota(_) => (StatusCode::PAYLOAD_TOO_LARGE, "quota_exceeded"),
+        FileError::Full => (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),
+        FileError::Io(_) => INTERNAL,
+    }
+}
+
+/// How an error is laid on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// `{"error":{"message","type","param","code"}}`.
+    Plain,
+    /// `{"code":<status>,"message":…}`, as `/api` speaks.
+    Coded,
+}
+
+impl Dialect {
+    /// The dialect of whatever lies at this path.
+    pub(crate) fn of(path: &str) -> Self {
+        if path == "/api" || path.starts_with("/api/") { Self::Coded } else { Self::Plain }
+    }
+}
+
+#[derive(Serialize)]
+struct Coded {
+    code: u16,
+    message: String,
 }
 
 #[derive(Serialize)]
@@ -254,14 +325,14 @@ mod tests {
     fn p9_a_stores_own_words_stay_in_the_log() {
         let error = Error::Store(StoreError::Io("cannot write '/secret/place'".to_owned()));
         assert!(!error.message().contains("secret"));
-        assert_eq!(error.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(error.class().0, StatusCode::INTERNAL_SERVER_ERROR);
     }
 
     #[test]
     fn a_full_disk_is_507_and_a_full_channel_503_with_retry_after() {
         let full = Error::Store(StoreError::Full);
-        assert_eq!(full.status(), StatusCode::INSUFFICIENT_STORAGE);
-        let busy = Error::Store(StoreError::Busy).into_reply();
+        assert_eq!(full.class().0, StatusCode::INSUFFICIENT_STORAGE);
+        let busy = Error::Store(StoreError::Busy).into_reply(Dialect::Plain);
         assert_eq!(busy.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert!(busy.headers().contains_key(header::RETRY_AFTER));
     }

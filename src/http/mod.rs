@@ -1,11 +1,13 @@
 //! The HTTP door. Owns connections, requests, their limits and their answers; refuses to know who runs a job or how:
 //! it meets workers in the store alone.
 //!
-//! The way of a request: `server` accepts → `connection` speaks HTTP → `guard` (Host, Origin) → `router` → one file of
-//! `v1` → `reply` or `error`. Event streams are pulled: `stream` reads a page, `frame` renders it (`long_frame` what is too
+//! The way of a request: `server` accepts → `connection` speaks HTTP → `guard` (Host, Origin) → `router` (`routes` has the table, `auth` knows who asks) →
+//! one file of `v1` or `api` → `reply` or `error`. Event streams are pulled: `stream` reads a page, `frame` renders it (`long_frame` what is too
 //! long to be held), the socket asks for the next one.
 
 mod accept;
+mod api;
+mod auth;
 mod body;
 mod connection;
 mod cursor;
@@ -25,6 +27,7 @@ mod refusal;
 mod reply;
 mod room;
 mod router;
+mod routes;
 mod server;
 mod shutdown;
 mod stall;
@@ -32,7 +35,7 @@ mod stream;
 mod v1;
 
 pub use listener::{Bound, Listener};
-pub use room::Room;
+pub use room::{AuthTerms, Room};
 pub use server::serve;
 pub use shutdown::{Shutdown, Stage, Stages};
 

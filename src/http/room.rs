@@ -1,10 +1,12 @@
 //! What the handlers see of the world: seams and numbers, handed over by the composition root. Owns nothing that runs.
 
+use crate::domain::account::{AuthMode, Registration};
 use crate::domain::address::AddressPolicy;
 use crate::domain::id::{IdMint, JobId};
 use crate::domain::limits::Limits;
 use crate::ports::{
-    Accounts, Backup, Batches, Clock, Entropy, Model, Outbox, Probe, Schedules, Store, Toolbox,
+    Accounts, Backup, Batches, Clock, Conversations, Entropy, Model, Outbox, Probe, Projects, Schedules,
+    Store, Toolbox, Users, Workspaces,
 };
 use std::sync::Arc;
 
@@ -20,6 +22,16 @@ pub struct Room {
     pub batches: Arc<dyn Batches>,
     /// What is due again and again.
     pub schedules: Arc<dyn Schedules>,
+    /// Accounts and API tokens.
+    pub users: Arc<dyn Users>,
+    /// Conversations and their messages.
+    pub conversations: Arc<dyn Conversations>,
+    /// Projects.
+    pub projects: Arc<dyn Projects>,
+    /// Their files.
+    pub workspaces: Arc<dyn Workspaces>,
+    /// How clients come in.
+    pub auth: AuthTerms,
     /// What was spent.
     pub accounts: Arc<dyn Accounts>,
     /// Copies the durable truth.
@@ -46,6 +58,17 @@ pub struct Room {
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may call, `scheme://host[:port]`.
     pub allowed_origins: Vec<String>,
+}
+
+/// How clients come in.
+#[derive(Clone)]
+pub struct AuthTerms {
+    /// Whether there are accounts.
+    pub mode: AuthMode,
+    /// Who may make one.
+    pub registration: Registration,
+    /// What sessions are signed with.
+    pub session_key: Vec<u8>,
 }
 
 impl Room {

@@ -1,9 +1,12 @@
-//! From a request to the file that answers it. Owns the map of paths and methods; refuses to read bodies and queries.
+//! From a request to the route that answers it. Owns how a path is matched, who may pass, and what every answer carries; refuses
+//! to know what there is (`routes` does).
 
+use super::auth::Caller;
 use super::door::Door;
-use super::error::Error;
+use super::error::{Dialect, Error};
 use super::reply::{self, Reply};
-use super::{health, path, v1};
+use super::routes::{Access, ROUTES, Route};
+use super::{auth, path};
 use crate::domain::id::UserId;
 use crate::domain::limits::Limits;
 use hyper::body::Incoming;
@@ -17,79 +20,93 @@ const TARGET_BYTES: usize = 4 * 1024;
 /// Who asks, and for what; the body goes apart.
 pub(crate) struct Call {
     pub(crate) user: UserId,
+    /// Everything that is known of who asks.
+    pub(crate) caller: Caller,
+    pub(crate) method: Method,
     pub(crate) headers: HeaderMap,
     pub(crate) query: Option<String>,
+    segments: Segments,
 }
 
-/// What there is.
-#[derive(Debug, PartialEq, Eq)]
-enum Route {
-    Alive,
-    Ready,
-    Jobs,
-    Job(String),
-    Output(String),
-    Events(String),
-    Cancel(String),
-    Webhooks,
-    Webhook(String),
-    Redeliver(String),
-    Retry(String),
-    Batches,
-    Batch(String),
-    Results(String),
-    CancelBatch(String),
-    Schedules,
-    Schedule(String),
-    Usage,
-    Backup,
+/// What stood in a path for the names of its route.
+type Segments = Vec<(&'static str, String)>;
+
+impl Call {
+    /// What stood for `{name}`, decoded; empty for a name that the route does not have.
+    pub(crate) fn segment(&self, name: &str) -> &str {
+        self.segments.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text)
+    }
 }
 
-impl Route {
+/// What a path leads to.
+struct Place {
+    /// One route for each method.
+    routes: Vec<&'static Route>,
+    segments: Segments,
+}
+
+impl Place {
+    /// Exact segments win over names: `/projects/upload` is no project.
     fn find(path: &str) -> Option<Self> {
-        let segments = path::segments(path)?;
-        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-        match *segments.as_slice() {
-            ["healthz"] => Some(Self::Alive),
-            ["readyz"] => Some(Self::Ready),
-            ["v1", "usage"] => Some(Self::Usage),
-            ["v1", "backup"] => Some(Self::Backup),
-            ["v1", "jobs"] => Some(Self::Jobs),
-            ["v1", "jobs", id] if !id.is_empty() => Some(Self::Job(id.to_owned())),
-            ["v1", "jobs", id, "output"] => Some(Self::Output(id.to_owned())),
-            ["v1", "jobs", id, "events"] => Some(Self::Events(id.to_owned())),
-            ["v1", "jobs", id, "cancel"] => Some(Self::Cancel(id.to_owned())),
-            ["v1", "webhooks"] => Some(Self::Webhooks),
-            ["v1", "webhooks", id] if !id.is_empty() => Some(Self::Webhook(id.to_owned())),
-            ["v1", "webhooks", id, "retry"] => Some(Self::Redeliver(id.to_owned())),
-            ["v1", "jobs", id, "retry"] => Some(Self::Retry(id.to_owned())),
-            ["v1", "batches"] => Some(Self::Batches),
-            ["v1", "batches", id] if !id.is_empty() => Some(Self::Batch(id.to_owned())),
-            ["v1", "batches", id, "results"] => Some(Self::Results(id.to_owned())),
-            ["v1", "batches", id, "cancel"] => Some(Self::CancelBatch(id.to_owned())),
-            ["v1", "schedules"] => Some(Self::Schedules),
-            ["v1", "schedules", id] if !id.is_empty() => Some(Self::Schedule(id.to_owned())),
-            _ => None,
+        let given = path::segments(path)?;
+        let mut found: Option<Self> = None;
+        for route in ROUTES {
+            if let Some(here) = &mut found
+                && here.routes.first().is_some_and(|first| first.path == route.path)
+            {
+                here.routes.push(route);
+                continue;
+            }
+            let Some(segments) = matched(route.path, &given) else { continue };
+            if found.as_ref().is_none_or(|found| segments.len() < found.segments.len()) {
+                found = Some(Self { routes: vec![route], segments });
+            }
         }
+        found
     }
 
-    fn allow(&self) -> &'static str {
-        match self {
-            Self::Jobs | Self::Schedules => "GET, HEAD, POST, OPTIONS",
-            Self::Batches => "GET, HEAD, POST, PUT, OPTIONS",
-            Self::Backup => "GET, OPTIONS",
-            Self::Job(_) | Self::Schedule(_) => "GET, HEAD, DELETE, OPTIONS",
-            Self::Cancel(_) | Self::Retry(_) | Self::CancelBatch(_) | Self::Redeliver(_) => "POST, OPTIONS",
-            _ => "GET, HEAD, OPTIONS",
+    fn route(&self, method: &Method) -> Option<&'static Route> {
+        // hyper leaves the body of a HEAD's answer away.
+        let wanted = if method == Method::HEAD { &Method::GET } else { method };
+        self.routes.iter().copied().find(|route| route.method == *wanted)
+    }
+
+    fn allow(&self) -> String {
+        let mut allow = String::new();
+        for route in &self.routes {
+            allow.push_str(route.method.as_str());
+            allow.push_str(if route.method == Method::GET { ", HEAD, " } else { ", " });
+        }
+        allow + "OPTIONS"
+    }
+}
+
+fn matched(pattern: &'static str, given: &[String]) -> Option<Segments> {
+    let mut given = given.iter();
+    let mut segments = Vec::new();
+    for part in pattern.split('/').skip(1) {
+        let name = part.strip_prefix('{').and_then(|part| part.strip_suffix('}'));
+        match name.map(|name| (name, name.strip_prefix('*'))) {
+            Some((_, Some(rest))) => {
+                let tail: Vec<&str> = given.by_ref().map(String::as_str).collect();
+                let is_path = tail.first().is_some_and(|first| !first.is_empty());
+                segments.push((rest, is_path.then(|| tail.join("/"))?));
+            }
+            Some((name, None)) => {
+                segments.push((name, given.next().filter(|text| !text.is_empty())?.clone()))
+            }
+            None => drop(given.next().filter(|text| *text == part)?),
         }
     }
+    given.next().is_none().then_some(segments)
 }
 
 /// Answers a request, whatever it is.
 pub(crate) async fn answer(door: &Arc<Door>, request: Request<Incoming>) -> Reply {
+    let dialect = Dialect::of(request.uri().path());
     let mut reply = match take(door, request).await {
         Ok(reply) => reply,
-        Err(error) => error.into_reply(),
+        Err(error) => error.into_reply(dialect),
     };
     let headers = reply.headers_mut();
     headers.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
@@ -111,58 +128,28 @@ async fn take(door: &Arc<Door>, request: Request<Incoming>) -> Result<Reply, Err
     if target.path_and_query().is_some_and(|target| target.as_str().len() > TARGET_BYTES) {
         return Err(Error::TargetTooLong(TARGET_BYTES));
     }
-    let route = Route::find(target.path()).ok_or(Error::NotFound("resource"))?;
-    let (head, body) = request.into_parts();
-    // One user until there is authentication; handlers take it from here alone.
-    let query = head.uri.query().map(str::to_owned);
-    let call = Call { user: UserId::SINGLE, headers: head.headers, query };
-    match (&head.method, &route) {
-        (&Method::OPTIONS, route) => Ok(options(route)),
-        (&Method::POST, Route::Jobs) => v1::submit::submit(door, call, body).await,
-        (&Method::POST, Route::Cancel(id)) => v1::cancel::cancel(door, &call, id).await,
-        (&Method::POST, Route::Redeliver(id)) => v1::webhooks::retry(door, &call, id).await,
-        (&Method::POST, Route::Retry(id)) => v1::retry::retry(door, &call, id).await,
-        // `curl -T file URL` puts.
-        (&Method::POST | &Method::PUT, Route::Batches) => v1::batch::upload::upload(door, call, body).await,
-        (&Method::POST, Route::CancelBatch(id)) => v1::batch::cancel::cancel(door, &call, id).await,
-        (&Method::POST, Route::Schedules) => v1::schedules::create(door, call, body).await,
-        (&Method::DELETE, Route::Job(id)) => v1::delete::delete(door, &call, id).await,
-        (&Method::DELETE, Route::Schedule(id)) => v1::schedules::delete(door, &call, id).await,
-        // Its head alone would cost the whole copy.
-        (&Method::HEAD, Route::Backup) => Err(Error::Method { method: head.method, allow: route.allow() }),
-        (&Method::GET | &Method::HEAD, route) => get(door, &call, route)
-            .await
-            .unwrap_or_else(|| Err(Error::Method { method: head.method.clone(), allow: route.allow() })),
-        (_, route) => Err(Error::Method { method: head.method.clone(), allow: route.allow() }),
+    let place = Place::find(target.path()).ok_or(Error::NotFound("resource"))?;
+    if request.method() == Method::OPTIONS {
+        return Ok(options(&place));
     }
-}
-
-/// Reading. hyper leaves the body of a HEAD's answer away. `None`: there is nothing to read here.
-async fn get(door: &Arc<Door>, call: &Call, route: &Route) -> Option<Result<Reply, Error>> {
-    Some(match route {
-        Route::Alive => Ok(health::alive()),
-        Route::Ready => health::ready(door).await,
-        Route::Jobs => v1::list::list(door, call).await,
-        Route::Job(id) => v1::show::show(door, call, id).await,
-        Route::Output(id) => v1::output::output(door, call, id).await,
-        Route::Events(id) => v1::events::events(door, call, id).await,
-        Route::Webhooks => v1::webhooks::list(door, call).await,
-        Route::Webhook(id) => v1::webhooks::show(door, call, id),
-        Route::Batches => v1::batch::show::list(door, call).await,
-        Route::Batch(id) => v1::batch::show::show(door, call, id).await,
-        Route::Results(id) => v1::batch::results::results(door, call, id).await,
-        Route::Schedules => v1::schedules::list(door, call).await,
-        Route::Schedule(id) => v1::schedules::show(door, call, id).await,
-        Route::Usage => v1::usage::usage(door, call).await,
-        Route::Backup => v1::backup::backup(door, call).await,
-        Route::Cancel(_) | Route::Retry(_) | Route::CancelBatch(_) | Route::Redeliver(_) => return None,
-    })
+    let Some(route) = place.route(request.method()) else {
+        return Err(Error::Method { method: request.method().clone(), allow: place.allow() });
+    };
+    let (head, body) = request.into_parts();
+    let caller = match route.access {
+        Access::Public => Caller::NOBODY,
+        access => auth::admit(door, &head, access)?,
+    };
+    let query = head.uri.query().map(str::to_owned);
+    let (user, segments) = (caller.user, place.segments);
+    let call = Call { user, caller, method: head.method, headers: head.headers, query, segments };
+    (route.act)(Arc::clone(door), call, body).await
 }
 
 /// What is possible here. No CORS header: a browser's preflight fails, as it should.
-fn options(route: &Route) -> Reply {
+fn options(place: &Place) -> Reply {
     let mut reply = reply::empty(StatusCode::NO_CONTENT);
-    reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static(route.allow()));
+    reply::set(&mut reply, header::ALLOW, &place.allow());
     reply
 }
 
@@ -170,16 +157,45 @@ fn options(route: &Route) -> Reply {
 mod tests {
     use super::*;
 
+    fn found(path: &str) -> Option<(&'static str, Segments)> {
+        Place::find(path).map(|place| (place.routes.first().expect("a route").path, place.segments))
+    }
+
     #[test]
     fn only_exact_paths_lead_somewhere() {
-        assert_eq!(Route::find("/v1/jobs"), Some(Route::Jobs));
-        assert_eq!(Route::find("/v1/j%6Fbs/x/events"), Some(Route::Events("x".into())));
+        assert_eq!(found("/v1/jobs"), Some(("/v1/jobs", vec![])));
+        let events = Some(("/v1/jobs/{id}/events", vec![("id", "x".to_owned())]));
+        assert_eq!(found("/v1/j%6Fbs/x/events"), events);
         for path in
             ["/", "/v1/jobs/", "/v1/jobs/x/", "/v1/jobs/x/events/", "//v1/jobs", "/v1/jobs/x/run", "/V1/jobs"]
         {
-            assert_eq!(Route::find(path), None, "{path}");
+            assert_eq!(found(path), None, "{path}");
         }
-        assert_eq!(Route::find("/v1/jobs%2Fx"), None, "an escaped slash separates nothing");
-        assert_eq!(Route::find("/v1/jobs/%"), None);
+        assert_eq!(found("/v1/jobs%2Fx"), None, "an escaped slash separates nothing");
+        assert_eq!(found("/v1/jobs/%"), None);
+    }
+
+    #[test]
+    fn each_route_is_there_once_and_lines_of_one_path_stand_together() {
+        for (at, route) in ROUTES.iter().enumerate() {
+            let rest = ROUTES.get(at + 1..).unwrap_or_default();
+            assert!(rest.iter().all(|other| (other.path, &other.method) != (route.path, &route.method)));
+            let apart = rest.iter().skip_while(|other| other.path == route.path);
+            assert!(apart.into_iter().all(|other| other.path != route.path), "{}", route.path);
+        }
+    }
+
+    #[test]
+    fn names_take_one_segment_and_stars_the_rest() {
+        let given = |path: &str| path::segments(path).expect("a path");
+        let rest = matched("/p/{id}/files/{*path}", &given("/p/1/files/a/b%20c"));
+        assert_eq!(rest, Some(vec![("id", "1".to_owned()), ("path", "a/b c".to_owned())]));
+        assert_eq!(matched("/p/{id}/files/{*path}", &given("/p/1/files")), None);
+        assert_eq!(matched("/p/{id}", &given("/p/")), None);
+    }
+
+    #[test]
+    fn a_place_tells_its_methods() {
+        assert_eq!(Place::find("/v1/jobs").expect("a place").allow(), "GET, HEAD, POST, OPTIONS");
     }
 }

@@ -6,26 +6,40 @@ mod accounts;
 mod backup;
 mod batch;
 mod clock;
+mod conversations;
 mod model;
 mod outbox;
 mod probe;
+mod projects;
 mod results;
 mod schedule;
 mod stop;
 mod store;
 mod ticket;
 mod tool;
+mod users;
+mod workspaces;
 
 pub use accounts::{ACCOUNT_DAY_MS, Accounts, DayUsage};
 pub use backup::Backup;
 pub use batch::{BatchPage, Batches, LineOutcome, LineResult, NewBatch, NewLine, ResultPage};
 pub use clock::{Clock, Entropy};
+pub use conversations::{
+    Again, ChatMessage, ConversationPage, ConversationPlace, ConversationQuery, Conversations, MessagePage,
+    MessageRef,
+};
 pub use model::{Chunk, Completion, Model, ModelError, ModelInfo, ModelRequest, Sink};
 pub use outbox::{DeliveryPage, DeliveryQuery, Outbox, Payload, Payloads};
 pub use probe::Probe;
+pub use projects::{ProjectPage, ProjectPlace, Projects};
 pub use results::Results;
 pub use schedule::{Fired, SchedulePage, ScheduleQuery, Schedules, Standing};
 pub use stop::{Leash, Stop, StopFlag};
 pub use store::{EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Once, Store, StoreError, Urgency};
 pub use ticket::Ticket;
 pub use tool::{Journal, Tool, ToolContext, ToolError, ToolOutcome, Toolbox, WholeResult};
+pub use users::{AccountChange, AccountPage, Admission, Digest, NewAccount, NewInvite, NewToken, Users};
+pub use workspaces::{
+    Allowance, FileEntry, FileError, Listing, SearchFound, SearchHit, SearchQuery, TreeStats, Upload,
+    Workplaces, Workspaces,
+};

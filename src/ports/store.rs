@@ -29,6 +29,42 @@ pub enum StoreError {
         /// The bound.
         limit: u64,
     },
+    /// `limits.conversations` conversations of one user are stored already (HTTP: 429).
+    #[error("there are {limit} conversations already (limits.conversations); delete one first")]
+    ConversationsFull {
+        /// The bound.
+        limit: u64,
+    },
+    /// `limits.projects` projects of one user are stored already (HTTP: 429).
+    #[error("there are {limit} projects already (limits.projects); delete one first")]
+    ProjectsFull {
+        /// The bound.
+        limit: u64,
+    },
+    /// `limits.tokens` API tokens of one user are stored already (HTTP: 429).
+    #[error("there are {limit} tokens already (limits.tokens); revoke one first")]
+    TokensFull {
+        /// The bound.
+        limit: u64,
+    },
+    /// Another account, or another of the user's projects, has the name (HTTP: 409, of a project 400).
+    #[error("the name is taken")]
+    NameTaken,
+    /// Another account has the address (HTTP: 409).
+    #[error("the email address is taken")]
+    EmailTaken,
+    /// Registration needs an invite, and this is none that can be used (HTTP: 403).
+    #[error("registration needs an invite that has not been used; ask an administrator for one")]
+    NotInvited,
+    /// Nobody may register (HTTP: 403).
+    #[error("registration is closed; ask an administrator for an account")]
+    RegistrationClosed,
+    /// There would be no active administrator left (HTTP: 409).
+    #[error("this is the last active administrator")]
+    LastAdmin,
+    /// The project that the work is for is not there any more (HTTP: 404).
+    #[error("there is no such project")]
+    NoProject,
     /// The writer's lease is no longer valid; whatever it wanted to write was not written.
     #[error("the lease of {job} is lost")]
     Fenced {

@@ -3,7 +3,7 @@
 
 use super::stop::Leash;
 use crate::domain::handle::ResultHandle;
-use crate::domain::id::{ConversationId, JobId, UserId};
+use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
 use crate::domain::tool::{Aliases, Strictness, ToolCall, ToolChoice, ToolSpec, ToolTraits};
 use serde_json::{Map, Value};
 use std::ops::ControlFlow;
@@ -19,6 +19,8 @@ pub struct ToolContext {
     pub job: JobId,
     /// The job's conversation.
     pub conversation_id: Option<ConversationId>,
+    /// The job's project; its owner was checked when the job ran.
+    pub project_id: Option<ProjectId>,
     /// The tools that the job may use; enforced at execution.
     pub allowed: ToolChoice,
     /// The job's default level for code.

@@ -7,13 +7,15 @@ use crate::schedules::SimSchedules;
 use crate::store::SimStore;
 use crate::tools::SimTools;
 use crate::world::{Flaw, World};
+use nanoclaw::domain::id::{ProjectId, UserId};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::engine::timekeeper::{TimePorts, Timekeeper};
 use nanoclaw::engine::worker::{Held, Tick, Worker};
 use nanoclaw::engine::{Backoff, DriveLimits, Ports};
-use nanoclaw::ports::{Clock, Entropy, Model, Schedules, StopFlag, Store, Toolbox};
+use nanoclaw::ports::{Clock, Entropy, Model, Schedules, StopFlag, Store, StoreError, Toolbox, Workplaces};
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
 use nanoclaw::store::{Keep, RedbStore};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -124,6 +126,7 @@ impl Life {
             store: Arc::clone(&sim_store) as Arc<dyn Store>,
             model: Arc::new(SimModel::new(world, &doom)) as Arc<dyn Model>,
             tools: Arc::new(SimTools::new(world, &doom)) as Arc<dyn Toolbox>,
+            workplaces: Arc::new(NoProjects),
             clock: Arc::clone(&world.clock) as Arc<dyn Clock>,
             entropy: Arc::new(NoJitter),
         };
@@ -192,5 +195,14 @@ impl World {
     /// Whether deltas linger and merge in this world.
     pub(crate) fn lingers(&self) -> bool {
         self.seed.is_multiple_of(LINGERING)
+    }
+}
+
+/// Nobody has a project.
+struct NoProjects;
+
+impl Workplaces for NoProjects {
+    fn workplace(&self, _: UserId, _: ProjectId) -> Result<Option<PathBuf>, StoreError> {
+        Ok(None)
     }
 }

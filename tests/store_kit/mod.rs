@@ -59,6 +59,7 @@ pub(crate) fn job(number: u128, user: UserId) -> NewJob {
         input: vec![Message::user(format!("question {number}"))],
         model: "demo".to_owned(),
         conversation_id: None,
+        project_id: None,
         system_prompt: None,
         temperature: None,
         max_tokens: None,

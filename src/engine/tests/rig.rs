@@ -2,6 +2,7 @@
 
 use super::store::FakeStore;
 use crate::domain::event::FinishReason;
+use crate::domain::id::{ProjectId, UserId};
 use crate::domain::job::JobStatus;
 use crate::domain::message::Message;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
@@ -11,8 +12,9 @@ use crate::engine::worker::{Held, Tick, Worker};
 use crate::engine::{Backoff, DriveLimits, Ports};
 use crate::ports::{
     Chunk, Clock, Completion, Entropy, Journal, Leash, Model, ModelError, ModelInfo, ModelRequest, Sink,
-    StopFlag, Store, ToolContext, ToolOutcome, Toolbox,
+    StopFlag, Store, StoreError, ToolContext, ToolOutcome, Toolbox, Workplaces,
 };
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -235,6 +237,7 @@ impl Rig {
             store: Arc::clone(&self.store) as Arc<dyn Store>,
             model: Arc::clone(&self.model) as Arc<dyn Model>,
             tools: Arc::clone(&self.tools) as Arc<dyn Toolbox>,
+            workplaces: Arc::new(NoProjects),
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             entropy: Arc::new(NoJitter),
         }
@@ -315,4 +318,13 @@ pub(super) fn usual(request: &ModelRequest, _: &Leash, sink: Sink<'_>) -> Result
         _ => Vec::new(),
     };
     say(calls, sink)
+}
+
+/// Nobody has a project.
+struct NoProjects;
+
+impl Workplaces for NoProjects {
+    fn workplace(&self, _: UserId, _: ProjectId) -> Result<Option<PathBuf>, StoreError> {
+        Ok(None)
+    }
 }

@@ -60,6 +60,7 @@ pub(in crate::engine) fn spec() -> JobSpec {
         input: vec![Message::user("go")],
         model: "fake".into(),
         conversation_id: None,
+        project_id: None,
         system_prompt: Some("be brief".into()),
         temperature: None,
         max_tokens: None,

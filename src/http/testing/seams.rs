@@ -3,6 +3,7 @@
 use super::outbox::MemoryOutbox;
 use super::schedules::NoSchedules;
 use super::store::MemoryStore;
+use crate::domain::account::{AuthMode, Registration};
 use crate::domain::address::AddressPolicy;
 use crate::domain::batch::Batch;
 use crate::domain::id::{BatchId, ConversationId, IdMint, UserId};
@@ -10,12 +11,14 @@ use crate::domain::idempotency::OnceKey;
 use crate::domain::limits::Limits;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
 use crate::domain::usage::{Ledger, Usage};
-use crate::http::room::Room;
+use crate::http::room::{AuthTerms, Room};
 use crate::ports::{
     Accounts, Backup, BatchPage, Batches, Clock, Completion, DayUsage, Entropy, Journal, Leash, Model,
     ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, News, Once, Probe, ResultPage, Sink, StopFlag,
     Store, StoreError, Ticket, ToolContext, Toolbox,
 };
+use crate::store::RedbStore;
+use crate::workspace::HostFiles;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -177,14 +180,29 @@ impl Probe for Counted {
     }
 }
 
+/// A real store in memory, for what the fake one does not have.
+fn side_store() -> Arc<RedbStore> {
+    RedbStore::in_memory(Arc::new(Rest))
+}
+
 /// A room around the store.
 pub(crate) fn room(store: &Arc<MemoryStore>) -> Room {
+    let side = side_store();
     Room {
         store: Arc::clone(store) as Arc<dyn Store>,
         outbox: Arc::new(MemoryOutbox::default()),
         addresses: AddressPolicy::default(),
         batches: Arc::new(Rest),
         schedules: Arc::new(NoSchedules),
+        users: Arc::<RedbStore>::clone(&side),
+        conversations: Arc::<RedbStore>::clone(&side),
+        projects: side,
+        workspaces: Arc::new(HostFiles::new("/nonexistent".into(), &Limits::default())),
+        auth: AuthTerms {
+            mode: AuthMode::Single,
+            registration: Registration::Open,
+            session_key: vec![7; 32],
+        },
         accounts: Arc::new(Rest),
         backup: Arc::new(Rest),
         clock: Arc::new(Rest),

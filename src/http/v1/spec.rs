@@ -55,13 +55,12 @@ pub(crate) fn from_json(map: Map<String, Value>, room: &Room) -> Result<JobSpec,
     let input = input::messages(fields.take("input"), limits)?;
     let system_prompt = fields.text("system_prompt")?;
     input::check_size(&input, system_prompt.as_deref(), limits)?;
-    if fields.take("project_id").is_some() {
-        return Err(Error::NotFound("project"));
-    }
+    let project_id = fields.text("project_id")?.map(|id| id.parse().map_err(|_| Error::NotFound("project")));
     let max_steps = fields.whole("max_steps", 1..=u64::from(room.max_iterations))?;
     let timeout_s = fields.whole("timeout_s", 1..=limits.job_timeout_max_s)?;
     Ok(JobSpec {
         model: model(fields.text("model")?, room)?,
+        project_id: project_id.transpose()?,
         conversation_id: conversation(fields.text("conversation_id")?)?,
         temperature: fields.number("temperature", 0.0..=2.0)?,
         max_tokens: narrow(fields.whole("max_tokens", 1..=u64::from(u32::MAX))?),

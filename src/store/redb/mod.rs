@@ -19,6 +19,7 @@ mod bell;
 mod cancel;
 mod claim;
 mod compact;
+mod conversations;
 mod defer;
 mod delete;
 mod error;
@@ -37,6 +38,7 @@ mod once;
 mod outbox;
 mod postpone;
 mod probe;
+mod projects;
 mod quarantine;
 mod queue;
 mod read;
@@ -55,6 +57,7 @@ mod submit;
 mod summary;
 mod sweeper;
 mod transaction;
+mod users;
 mod value;
 mod watches;
 mod watermark;
@@ -120,6 +123,14 @@ impl RedbStore {
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, OpenError> {
         Self::open_medium(Box::new(Made(make)), Path::new("(made)"), (options, limits), clock)
+    }
+
+    /// A store that is gone with its last owner, for tests of other rooms.
+    #[cfg(test)]
+    pub(crate) fn in_memory(clock: Arc<dyn Clock>) -> Arc<Self> {
+        let (options, limits) = (StoreOptions::default(), Limits::default());
+        let made = Self::open_with_backend(redb::backends::InMemoryBackend::new, &options, &limits, clock);
+        made.unwrap_or_else(|error| unreachable!("{error}"))
     }
 
     /// Writes what was asked for before, settles the file and ends the writer. Later writes and reads answer

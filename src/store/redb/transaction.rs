@@ -231,6 +231,7 @@ mod tests {
             input: Vec::new(),
             model: "demo".to_owned(),
             conversation_id: None,
+            project_id: None,
             system_prompt: None,
             temperature: None,
             max_tokens: None,

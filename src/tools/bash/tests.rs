@@ -64,6 +64,7 @@ fn context() -> ToolContext {
         user: UserId::SINGLE,
         job: JobId::from_bits(1),
         conversation_id: None,
+        project_id: None,
         allowed: ToolChoice::All(true),
         strictness: None,
         workdir: Some(PathBuf::from("/srv/p")),

@@ -176,6 +176,7 @@ pub(in crate::tools) fn context(allowed: ToolChoice) -> ToolContext {
         user: UserId::SINGLE,
         job: JobId::from_bits(1),
         conversation_id: None,
+        project_id: None,
         allowed,
         strictness: None,
         workdir: None,

@@ -1,0 +1,3 @@
+//! `/api/auth`: logging in, registering, one's own account.
+
+pub(crate) mod mode;

@@ -1,0 +1,30 @@
+//! What every success of `/api` looks like: `{"code":0,"data":…}` or `{"code":0,"message":…}`, always 200. Failures are
+//! [`crate::http::error`]'s.
+
+use crate::http::reply::{self, Reply};
+use hyper::StatusCode;
+use serde::Serialize;
+
+/// What was asked for.
+#[derive(Serialize)]
+pub(crate) struct Found<T> {
+    code: u16,
+    data: T,
+}
+
+/// That it is done.
+#[derive(Serialize)]
+pub(crate) struct Done {
+    code: u16,
+    message: &'static str,
+}
+
+/// Answers with this.
+pub(crate) fn data<T: Serialize>(data: T) -> Reply {
+    reply::json(StatusCode::OK, &Found { code: 0, data })
+}
+
+/// Answers that it is done, in a word (`deleted`).
+pub(crate) fn done(message: &'static str) -> Reply {
+    reply::json(StatusCode::OK, &Done { code: 0, message })
+}

@@ -1,0 +1,8 @@
+//! `/api`, as the NanoClaw front end speaks it (DESIGN §5), one file per resource. Owns the shapes of its objects and their
+//! envelope; refuses anything about connections.
+
+pub(crate) mod auth;
+mod dates;
+mod envelope;
+pub(crate) mod models;
+mod page;

@@ -1,0 +1,89 @@
+//! Every route there is: method, path, who may take it, and the file that answers. Owns the table; what a path means is read
+//! nowhere else (the OpenAPI document is held against it). Refuses to read bodies and queries.
+
+use super::door::Door;
+use super::error::Error;
+use super::reply::Reply;
+use super::router::Call;
+use super::{api, health, v1};
+use hyper::Method;
+use hyper::body::Incoming;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// Who may take a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Everybody who may knock at all.
+    Public,
+    /// Whoever has come in.
+    User,
+    /// Administrators.
+    Admin,
+}
+
+/// An answer in the making.
+pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send>>;
+
+/// One route.
+pub(crate) struct Route {
+    pub(crate) method: Method,
+    /// Segments between slashes; `{name}` takes any one segment, `{*name}` all that follow.
+    pub(crate) path: &'static str,
+    pub(crate) access: Access,
+    pub(crate) act: fn(Arc<Door>, Call, Incoming) -> Answering,
+}
+
+/// A line for each route: `METHOD "path" Access => act(door, call, body)`.
+macro_rules! routes {
+    ($($method:ident $path:literal $access:ident => |$door:ident, $call:ident, $body:ident| $act:expr;)*) => {
+        /// The table.
+        pub(crate) static ROUTES: &[Route] = &[$(Route {
+            method: Method::$method,
+            path: $path,
+            access: Access::$access,
+            act: |$door, $call, $body| Box::pin(async move { $act }),
+        },)*];
+    };
+}
+
+routes! {
+    GET "/healthz" Public => |_door, _call, _body| Ok(health::alive());
+    GET "/readyz" Public => |door, _call, _body| health::ready(&door).await;
+
+    GET "/v1/jobs" User => |door, call, _body| v1::list::list(&door, &call).await;
+    POST "/v1/jobs" User => |door, call, body| v1::submit::submit(&door, call, body).await;
+    GET "/v1/jobs/{id}" User => |door, call, _body| v1::show::show(&door, &call, call.segment("id")).await;
+    DELETE "/v1/jobs/{id}" User => |door, call, _body| v1::delete::delete(&door, &call, call.segment("id")).await;
+    GET "/v1/jobs/{id}/output" User => |door, call, _body| v1::output::output(&door, &call, call.segment("id")).await;
+    GET "/v1/jobs/{id}/events" User => |door, call, _body| v1::events::events(&door, &call, call.segment("id")).await;
+    POST "/v1/jobs/{id}/cancel" User => |door, call, _body| v1::cancel::cancel(&door, &call, call.segment("id")).await;
+    POST "/v1/jobs/{id}/retry" User => |door, call, _body| v1::retry::retry(&door, &call, call.segment("id")).await;
+
+    GET "/v1/batches" User => |door, call, _body| v1::batch::show::list(&door, &call).await;
+    POST "/v1/batches" User => |door, call, body| v1::batch::upload::upload(&door, call, body).await;
+    // `curl -T file URL` puts.
+    PUT "/v1/batches" User => |door, call, body| v1::batch::upload::upload(&door, call, body).await;
+    GET "/v1/batches/{id}" User => |door, call, _body| v1::batch::show::show(&door, &call, call.segment("id")).await;
+    GET "/v1/batches/{id}/results" User
+        => |door, call, _body| v1::batch::results::results(&door, &call, call.segment("id")).await;
+    POST "/v1/batches/{id}/cancel" User
+        => |door, call, _body| v1::batch::cancel::cancel(&door, &call, call.segment("id")).await;
+
+    GET "/v1/schedules" User => |door, call, _body| v1::schedules::list(&door, &call).await;
+    POST "/v1/schedules" User => |door, call, body| v1::schedules::create(&door, call, body).await;
+    GET "/v1/schedules/{id}" User => |door, call, _body| v1::schedules::show(&door, &call, call.segment("id")).await;
+    DELETE "/v1/schedules/{id}" User
+        => |door, call, _body| v1::schedules::delete(&door, &call, call.segment("id")).await;
+
+    GET "/v1/webhooks" User => |door, call, _body| v1::webhooks::list(&door, &call).await;
+    GET "/v1/webhooks/{id}" User => |door, call, _body| v1::webhooks::show(&door, &call, call.segment("id"));
+    POST "/v1/webhooks/{id}/retry" User
+        => |door, call, _body| v1::webhooks::retry(&door, &call, call.segment("id")).await;
+
+    GET "/v1/usage" User => |door, call, _body| v1::usage::usage(&door, &call).await;
+    GET "/v1/backup" Admin => |door, call, _body| v1::backup::backup(&door, &call).await;
+
+    GET "/api/auth/mode" Public => |door, call, _body| api::auth::mode::mode(&door, &call);
+    GET "/api/models" Public => |door, call, _body| api::models::models(&door, &call);
+}
