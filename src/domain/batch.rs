@@ -6,6 +6,7 @@ use super::webhook::WebhookUrl;
 use serde::{Deserialize, Serialize};
 
 /// Where a batch stands.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BatchStatus {
@@ -27,6 +28,7 @@ impl BatchStatus {
 }
 
 /// How many of its lines stand where.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BatchCounts {
     /// All of them.

@@ -5,6 +5,7 @@ use super::id::BatchId;
 use serde::Serialize;
 
 /// The batch object; times are unix seconds.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Serialize)]
 pub struct BatchObject {
     id: BatchId,

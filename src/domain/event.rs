@@ -33,6 +33,7 @@ impl From<Mark> for Record {
 }
 
 /// The kinds of streamed step.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StepKind {
@@ -43,6 +44,7 @@ pub enum StepKind {
 }
 
 /// What a `status` event tells.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
@@ -55,6 +57,7 @@ pub enum Phase {
 }
 
 /// Why the model stopped, and so how a finished job ended.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
@@ -73,6 +76,7 @@ pub enum FinishReason {
 }
 
 /// Why a job ended without an answer; also the `code` of its `error` event.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureCode {

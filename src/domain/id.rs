@@ -61,6 +61,17 @@ macro_rules! prefixed_id {
             }
         }
 
+        #[cfg(test)]
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({"type": "string", "pattern": format!("^{}[0-7][0-9A-HJKMNP-TV-Z]{{25}}$", $prefix)})
+            }
+        }
+
         impl Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
                 s.collect_str(self)
@@ -182,6 +193,17 @@ impl ConversationId {
     /// The name as given.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+#[cfg(test)]
+impl schemars::JsonSchema for ConversationId {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ConversationId".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"})
     }
 }
 

@@ -8,6 +8,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The answer's text, or its absence.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Output {
@@ -24,6 +25,7 @@ impl Output {
 }
 
 /// The job object.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Serialize)]
 pub struct JobObject {
     id: JobId,

@@ -142,6 +142,7 @@ impl fmt::Display for Subject {
 }
 
 /// Where a delivery stands.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeliveryState {

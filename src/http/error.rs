@@ -297,19 +297,22 @@ impl Dialect {
     }
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct Coded {
+pub(crate) struct Coded {
     code: u16,
     message: String,
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct Envelope<'a> {
+pub(crate) struct Envelope<'a> {
     error: Detail<'a>,
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct Detail<'a> {
+pub(crate) struct Detail<'a> {
     message: String,
     #[serde(rename = "type")]
     kind: &'static str,

@@ -344,7 +344,9 @@ fn write(
     Ok(())
 }
 
-struct StepId(u32);
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(with = "String"))]
+pub(crate) struct StepId(u32);
 
 impl Serialize for StepId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -359,22 +361,25 @@ struct Line<'a, T> {
     data: &'a T,
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct Gap {
+pub(crate) struct Gap {
     from: u64,
     to: u64,
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct Phased<'a> {
+pub(crate) struct Phased<'a> {
     status: Phase,
     attempt: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct Step<'a> {
+pub(crate) struct Step<'a> {
     id: StepId,
     index: u32,
     #[serde(rename = "type")]
@@ -382,8 +387,9 @@ struct Step<'a> {
     content: &'a str,
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct Appended<'a> {
+pub(crate) struct Appended<'a> {
     id: StepId,
     index: u32,
     #[serde(rename = "type")]
@@ -392,8 +398,9 @@ struct Appended<'a> {
     offset: u64,
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct ToolCall<'a> {
+pub(crate) struct ToolCall<'a> {
     id: StepId,
     index: u32,
     #[serde(rename = "type")]
@@ -403,8 +410,9 @@ struct ToolCall<'a> {
     arguments: &'a str,
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct ToolResult<'a> {
+pub(crate) struct ToolResult<'a> {
     id: StepId,
     index: u32,
     #[serde(rename = "type")]
@@ -415,13 +423,15 @@ struct ToolResult<'a> {
     skipped: bool,
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct Discarded {
+pub(crate) struct Discarded {
     id: StepId,
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct Done<'a> {
+pub(crate) struct Done<'a> {
     message_id: MessageId,
     token_count: u64,
     suggested_title: Option<&'a str>,
@@ -429,13 +439,15 @@ struct Done<'a> {
     finish_reason: FinishReason,
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct Summary<'a> {
+pub(crate) struct Summary<'a> {
     content: &'a str,
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct Failure<'a> {
+pub(crate) struct Failure<'a> {
     content: &'a str,
     code: FailureCode,
 }

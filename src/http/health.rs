@@ -15,13 +15,15 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// An answer younger than this is given again, milliseconds.
 const FRESH_MS: u64 = 1_000;
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct Health {
+pub(crate) struct Health {
     status: &'static str,
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct Verdict {
+pub(crate) struct Verdict {
     status: &'static str,
     checks: Vec<Check>,
 }
@@ -52,8 +54,9 @@ impl Readiness {
     }
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Serialize)]
-struct Check {
+pub(crate) struct Check {
     name: &'static str,
     ok: bool,
     #[serde(skip_serializing_if = "Option::is_none")]

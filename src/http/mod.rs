@@ -20,6 +20,7 @@ mod health;
 mod json;
 mod listener;
 mod long_frame;
+mod openapi;
 mod path;
 mod query;
 mod quoted;

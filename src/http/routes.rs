@@ -5,7 +5,7 @@ use super::door::Door;
 use super::error::Error;
 use super::reply::Reply;
 use super::router::Call;
-use super::{api, health, v1};
+use super::{api, health, openapi, v1};
 use hyper::Method;
 use hyper::body::Incoming;
 use std::pin::Pin;
@@ -50,6 +50,8 @@ macro_rules! routes {
 routes! {
     GET "/healthz" Public => |_door, _call, _body| Ok(health::alive());
     GET "/readyz" Public => |door, _call, _body| health::ready(&door).await;
+
+    GET "/openapi.json" Public => |door, call, _body| openapi::openapi(&door, &call);
 
     GET "/v1/jobs" User => |door, call, _body| v1::list::list(&door, &call).await;
     POST "/v1/jobs" User => |door, call, body| v1::submit::submit(&door, call, body).await;

@@ -6,6 +6,7 @@ use hyper::StatusCode;
 use serde::Serialize;
 
 /// What was asked for.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 pub(crate) struct Found<T> {
     code: u16,
@@ -13,6 +14,7 @@ pub(crate) struct Found<T> {
 }
 
 /// That it is done.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 pub(crate) struct Done {
     code: u16,

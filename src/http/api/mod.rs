@@ -3,6 +3,6 @@
 
 pub(crate) mod auth;
 mod dates;
-mod envelope;
+pub(crate) mod envelope;
 pub(crate) mod models;
-mod page;
+pub(crate) mod page;

@@ -6,6 +6,7 @@ use crate::http::query::Query;
 use serde::Serialize;
 
 /// A page.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 pub(crate) struct Page<T> {
     items: Vec<T>,

@@ -13,8 +13,9 @@ use hyper::StatusCode;
 use serde::Serialize;
 use std::sync::Arc;
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct Gone {
+pub(crate) struct Gone {
     id: JobId,
     object: &'static str,
     deleted: bool,

@@ -8,6 +8,7 @@ use serde::Serialize;
 use std::str::FromStr;
 
 /// A page, newest first.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 pub(crate) struct List<T, C> {
     object: &'static str,

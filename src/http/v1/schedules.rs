@@ -1,8 +1,8 @@
 //! `/v1/schedules`: jobs that are made again and again (DESIGN §3). Owns the four acts; a schedule that is another user's
 //! does not exist (P7).
 
-mod body;
-mod view;
+pub(crate) mod body;
+pub(crate) mod view;
 
 use crate::domain::id::ScheduleId;
 use crate::domain::schedule::{Order, Schedule};
@@ -26,8 +26,9 @@ use view::ScheduleView;
 /// The label with which a job names the schedule that made it.
 const LABEL: &str = "schedule_id";
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct Gone {
+pub(crate) struct Gone {
     id: ScheduleId,
     object: &'static str,
     deleted: bool,

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The fields of a job, as clients write them.
-const KNOWN: &[&str] = &[
+pub(crate) const KNOWN: &[&str] = &[
     "input",
     "model",
     "conversation_id",

@@ -25,8 +25,9 @@ const EPOCH: Date = Date::constant(1970, 1, 1);
 const CONVERSATION: &str = "conversation_id";
 
 /// A line of the answer.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct View {
+pub(crate) struct View {
     object: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     date: Option<String>,

@@ -17,8 +17,9 @@ use serde::Serialize;
 use std::sync::Arc;
 
 /// The delivery object.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct View {
+pub(crate) struct View {
     id: DeliveryId,
     object: &'static str,
     state: DeliveryState,

@@ -8,8 +8,9 @@ use crate::http::reply::Reply;
 use crate::http::router::Call;
 use serde::Serialize;
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct View {
+pub(crate) struct View {
     mode: &'static str,
 }
 

@@ -130,22 +130,25 @@ fn page(room: &Room, batch: BatchId, follow: bool, mut at: u32) -> Result<Page, 
     }
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct Told<'a> {
+pub(crate) struct Told<'a> {
     id: String,
     custom_id: &'a str,
     response: Option<Response>,
     error: Option<Failure<'a>>,
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct Response {
+pub(crate) struct Response {
     status_code: u16,
     body: JobView,
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct Failure<'a> {
+pub(crate) struct Failure<'a> {
     code: serde_json::Value,
     message: &'a str,
 }

@@ -11,7 +11,7 @@ use crate::http::v1::spec;
 use serde_json::{Map, Value};
 
 /// The fields of a schedule, as clients write them.
-const KNOWN: &[&str] = &["name", "at", "every_s", "cron", "tz", "job"];
+pub(crate) const KNOWN: &[&str] = &["name", "at", "every_s", "cron", "tz", "job"];
 /// The longest name, characters.
 const NAME_CHARS: usize = 64;
 /// The longest interval: ten years, seconds.
@@ -21,7 +21,7 @@ const ONE_TIMING: &str = "give exactly one of 'at' (unix seconds or an RFC 3339 
      with 'tz' for its time zone)";
 
 /// What was asked for, valid.
-pub(super) struct Asked {
+pub(crate) struct Asked {
     pub(super) name: Option<String>,
     pub(super) timing: Timing,
     pub(super) spec: JobSpec,
@@ -29,7 +29,7 @@ pub(super) struct Asked {
 }
 
 /// A schedule from its JSON object.
-pub(super) fn read(map: Map<String, Value>, room: &Room) -> Result<Asked, Error> {
+pub(crate) fn read(map: Map<String, Value>, room: &Room) -> Result<Asked, Error> {
     let mut fields = Fields::new(map, KNOWN)?;
     let name = name(fields.text("name")?)?;
     let timing = timing(&mut fields, room.clock.now_ms())?;

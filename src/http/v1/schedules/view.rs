@@ -9,8 +9,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// The schedule object.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Serialize)]
-pub(super) struct ScheduleView {
+pub(crate) struct ScheduleView {
     id: ScheduleId,
     object: &'static str,
     name: Option<String>,
@@ -27,6 +28,7 @@ pub(super) struct ScheduleView {
 }
 
 /// The newest job of a schedule. A status of `null` belongs to a job that is no longer there.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Serialize)]
 struct LastRun {
     job_id: JobId,

@@ -1,0 +1,41 @@
+//! `GET /openapi.json`: what this server serves, for programs. Owns the document's last touch (the models, tools and bounds of
+//! this server); the document itself is drawn by a test from the types and readers that the handlers use
+//! (`UPDATE_OPENAPI=1 cargo test openapi` writes it), so that it cannot fall behind them.
+
+use super::door::Door;
+use super::error::Error;
+use super::query::Query;
+use super::reply::{self, Reply};
+use super::room::Room;
+use super::router::Call;
+use crate::domain::tool::ToolChoice;
+use hyper::StatusCode;
+use serde_json::{Value, json};
+
+/// As drawn with the default bounds.
+const DRAWN: &str = include_str!("openapi.json");
+
+/// The document of this server.
+pub(crate) fn openapi(door: &Door, call: &Call) -> Result<Reply, Error> {
+    Query::parse(call.query.as_deref(), &[])?;
+    let mut document: Value = serde_json::from_str(DRAWN).map_err(|_| Error::Internal)?;
+    settle(&mut document, &door.room);
+    Ok(reply::json(StatusCode::OK, &document))
+}
+
+/// Fills in what only a running server knows.
+fn settle(document: &mut Value, room: &Room) {
+    let models: Vec<String> = room.model.models().into_iter().map(|model| model.id).collect();
+    let offered = room.toolbox.offered(&ToolChoice::All(true), true);
+    let tools: Vec<&str> = offered.iter().map(|tool| tool.name).collect();
+    for (place, names) in
+        [("/components/schemas/Model", json!(models)), ("/components/schemas/ToolName", json!(tools))]
+    {
+        if let Some(Value::Object(schema)) = document.pointer_mut(place) {
+            schema.insert("enum".to_owned(), names);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! Draws the OpenAPI document and holds the committed one, and the table of routes, against it.
+
+mod api;
+mod bodies;
+mod operation;
+mod v1;
+
+use crate::http::error::{Coded, Envelope};
+use crate::http::routes::{Access, ROUTES};
+use crate::http::testing::{MemoryStore, room};
+use operation::Operation;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What is being drawn.
+pub(super) struct Drawing {
+    shapes: SchemaGenerator,
+    paths: Map<String, Value>,
+    components: Map<String, Value>,
+}
+
+impl Drawing {
+    fn new() -> Self {
+        let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
+            settings.definitions_path = "/components/schemas".into();
+            settings.meta_schema = None;
+        });
+        Self { shapes: settings.into_generator(), paths: Map::new(), components: Map::new() }
+    }
+
+    /// The schema of a type as it is answered with.
+    pub(super) fn shape<T: JsonSchema>(&mut self) -> Value {
+        self.shapes.subschema_for::<T>().to_value()
+    }
+
+    /// A schema that no type stands for, under a name.
+    pub(super) fn component(&mut self, name: &str, schema: Value) {
+        self.components.insert(name.to_owned(), schema);
+    }
+
+    /// Adds an operation.
+    pub(super) fn add(&mut self, operation: Operation) {
+        let (path, method, told) = operation.told(self);
+        let place = self.paths.entry(path).or_insert_with(|| json!({}));
+        place.as_object_mut().expect("an object").insert(method, told);
+    }
+
+    fn document(mut self) -> Value {
+        let mut schemas: Map<String, Value> = self.shapes.take_definitions(true);
+        schemas.append(&mut self.components);
+        json!({
+            "openapi": "3.1.0",
+            "info": {
+                "title": "NanoClaw",
+                "version": env!("CARGO_PKG_VERSION"),
+                "description": "Durable AI-agent server. /v1 runs jobs; /api is the NanoClaw front end's. Bounds are those of \
+                                the default configuration.",
+            },
+            "servers": [{"url": "/"}],
+            "security": [{"bearer": []}, {"session": []}],
+            "paths": self.paths,
+            "components": {
+                "schemas": schemas,
+                "securitySchemes": {
+                    "bearer": {
+                        "type": "http",
+                        "scheme": "bearer",
+                        "description": "A session from POST /api/auth/login, or an API token. Not needed with auth_mode: single.",
+                    },
+                    "session": {"type": "apiKey", "in": "cookie", "name": "nanoclaw_session"},
+                },
+            },
+        })
+    }
+}
+
+fn drawn() -> Value {
+    let mut drawing = Drawing::new();
+    let room = room(&Arc::new(MemoryStore::default()));
+    v1::draw(&mut drawing, &room);
+    api::draw(&mut drawing, &room);
+    drawing.shape::<Envelope<'_>>();
+    drawing.shape::<Coded>();
+    drawing.document()
+}
+
+#[test]
+fn the_document_is_the_one_that_the_handlers_types_draw() {
+    let drawn = format!("{}\n", serde_json::to_string_pretty(&drawn()).expect("JSON"));
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/http/openapi/openapi.json");
+    let is_wanted = std::env::vars_os().any(|(name, _)| name == "UPDATE_OPENAPI");
+    if is_wanted {
+        std::fs::write(file, &drawn).expect("the document is written");
+    }
+    let committed = std::fs::read_to_string(file).expect("the document");
+    assert!(committed == drawn, "openapi.json is out of date: UPDATE_OPENAPI=1 cargo test --lib openapi");
+}
+
+#[test]
+fn every_route_is_described_and_every_description_is_a_route() {
+    let document = drawn();
+    let mut described = BTreeSet::new();
+    for (path, methods) in document["paths"].as_object().expect("paths") {
+        for method in methods.as_object().expect("methods").keys() {
+            described.insert(format!("{} {path}", method.to_uppercase()));
+        }
+    }
+    let served: BTreeSet<String> =
+        ROUTES.iter().map(|route| format!("{} {}", route.method, route.path.replace("{*", "{"))).collect();
+    let missing: Vec<_> = served.difference(&described).collect();
+    let invented: Vec<_> = described.difference(&served).collect();
+    assert!(missing.is_empty() && invented.is_empty(), "missing: {missing:#?}, invented: {invented:#?}");
+    for route in ROUTES {
+        let place = route.path.replace("{*", "{");
+        let told = &document["paths"][&place][&route.method.as_str().to_lowercase()];
+        assert_eq!(told["security"].is_null(), route.access != Access::Public, "security of {place}");
+    }
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    fn follow<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(map) => {
+                found.extend(map.get("$ref").and_then(Value::as_str));
+                map.values().for_each(|value| follow(value, found));
+            }
+            Value::Array(list) => list.iter().for_each(|value| follow(value, found)),
+            _ => {}
+        }
+    }
+    let document = drawn();
+    let mut found = Vec::new();
+    follow(&document, &mut found);
+    assert!(found.len() > 50);
+    for reference in found {
+        let place = reference.strip_prefix('#').expect("a local reference");
+        assert!(document.pointer(place).is_some(), "{reference}");
+    }
+}

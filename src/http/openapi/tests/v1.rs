@@ -1,0 +1,310 @@
+//! `/v1` and what stands beside it.
+
+use super::Drawing;
+use super::bodies::body;
+use super::operation::{Operation, events, json_of, named};
+use crate::domain::batch_object::BatchObject;
+use crate::domain::job_object::JobObject;
+use crate::http::frame;
+use crate::http::health::{Health, Verdict};
+use crate::http::room::Room;
+use crate::http::v1::batch::results::Told;
+use crate::http::v1::page::List;
+use crate::http::v1::schedules::body as schedule;
+use crate::http::v1::schedules::view::ScheduleView;
+use crate::http::v1::{delete, schedules, spec, usage, webhooks};
+use serde_json::{Value, json};
+
+/// Draws all of it.
+pub(super) fn draw(drawing: &mut Drawing, room: &Room) {
+    components(drawing, room);
+    health(drawing);
+    jobs(drawing, room);
+    batches(drawing, room);
+    schedule_routes(drawing, room);
+    reports(drawing);
+}
+
+/// What a page's size may be.
+pub(super) fn limit(room: &Room) -> Value {
+    json!({"type": "integer", "minimum": 1, "maximum": room.limits.page_max})
+}
+
+fn components(drawing: &mut Drawing, room: &Room) {
+    let limits = &room.limits;
+    drawing.component("Model", json!({"type": "string", "description": "A configured model's id"}));
+    drawing.component("ToolName", json!({"type": "string"}));
+    drawing.component(
+        "Moment",
+        json!({
+            "description": "Unix seconds, or RFC 3339 with its offset",
+            "anyOf": [
+                {"type": "number", "minimum": 0, "maximum": 253_402_207_200_u64},
+                {"type": "string", "format": "date-time"},
+            ],
+        }),
+    );
+    let attachment = json!({
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]*$"},
+            "extension": {"type": ["string", "null"], "maxLength": 32, "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]*$"},
+            "content": {"type": "string"},
+        },
+        "required": ["name", "content"],
+        "additionalProperties": false,
+    });
+    drawing.component("Attachment", attachment);
+    drawing.component(
+        "Attachments",
+        json!({"type": "array", "maxItems": limits.input_attachments, "items": named("Attachment")}),
+    );
+    let content = json!({"type": "string"});
+    let message = |roles: Value, content: Value| {
+        json!({
+            "type": "object",
+            "properties": {"role": {"enum": roles}, "content": content},
+            "required": ["role", "content"],
+            "additionalProperties": false,
+        })
+    };
+    let mut asked = message(json!(["user"]), json!({"type": "string", "pattern": "\\S"}));
+    asked["properties"]["attachments"] = named("Attachments");
+    drawing.component("Asked", asked.clone());
+    asked["properties"]["content"] = content.clone();
+    drawing.component("Message", json!({"anyOf": [asked, message(json!(["system", "assistant"]), content)]}));
+    drawing.component(
+        "Input",
+        json!({
+            "description": "The prompt, or a list of messages of which at least one is the user's and says something",
+            "anyOf": [
+                {"type": "string", "pattern": "\\S"},
+                {
+                    "type": "array",
+                    "minItems": 1,
+                    "maxItems": limits.input_messages,
+                    "items": named("Message"),
+                    "contains": named("Asked"),
+                },
+            ],
+        }),
+    );
+    drawing.component(
+        "Metadata",
+        json!({
+            "type": "object",
+            "maxProperties": limits.metadata_pairs,
+            "propertyNames": {"minLength": 1, "maxLength": limits.metadata_key_chars},
+            "additionalProperties": {"type": "string", "maxLength": limits.metadata_value_chars},
+        }),
+    );
+    drawing.component("Job", job(room));
+}
+
+fn job(room: &Room) -> Value {
+    let example = json!({
+        "input": "hello", "model": "demo", "conversation_id": "chat", "project_id": null,
+        "system_prompt": "short", "temperature": 1.0, "max_tokens": 10, "thinking": true, "tools": true,
+        "strictness": "strict", "max_steps": 1, "timeout_s": 1, "max_total_tokens": 1, "priority": 1, "run_at": 1,
+        "max_attempts": 1, "on_disconnect": "continue", "metadata": {}, "webhook_url": null,
+    });
+    let tools = json!({"anyOf": [{"type": "boolean"}, {"type": "array", "items": named("ToolName")}]});
+    let url = json!({"type": "string", "format": "uri", "pattern": "^https?://[A-Za-z0-9.-]+(:[0-9]{1,4})?(/[A-Za-z0-9/._~-]*)?$", "maxLength": 2_000});
+    let special = [
+        ("input", named("Input")),
+        ("model", named("Model")),
+        ("conversation_id", json!({"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"})),
+        ("tools", tools),
+        ("run_at", named("Moment")),
+        ("metadata", named("Metadata")),
+        ("webhook_url", url),
+    ];
+    body(spec::KNOWN, &example, &special, &|map| spec::from_json(map, room).is_ok())
+}
+
+fn health(drawing: &mut Drawing) {
+    let alive = Operation::new("GET", "/healthz", "Whether the process is alive").public();
+    let alive = alive.answers::<Health>(drawing, 200, "It is");
+    drawing.add(alive);
+    let ready = Operation::new("GET", "/readyz", "Whether store, workers and sandbox are able").public();
+    let ready = ready.answers::<Verdict>(drawing, 200, "They are").answers::<Verdict>(drawing, 503, "Not all are");
+    drawing.add(ready);
+    let document = Operation::new("GET", "/openapi.json", "This document").public();
+    drawing.add(document.says(200, "OpenAPI 3.1", json_of(json!({"type": "object"}))));
+}
+
+/// What stands in the log, for whoever reads `data:`.
+fn event_shapes(drawing: &mut Drawing) {
+    let names = [
+        ("status", drawing.shape::<frame::Phased<'_>>()),
+        ("process_step", drawing.shape::<frame::Step<'_>>()),
+        ("process_step, delta", drawing.shape::<frame::Appended<'_>>()),
+        ("process_step, tool_call", drawing.shape::<frame::ToolCall<'_>>()),
+        ("process_step, tool_result", drawing.shape::<frame::ToolResult<'_>>()),
+        ("step_discarded", drawing.shape::<frame::Discarded>()),
+        ("summary", drawing.shape::<frame::Summary<'_>>()),
+        ("gap", drawing.shape::<frame::Gap>()),
+        ("done", drawing.shape::<frame::Done<'_>>()),
+        ("error", drawing.shape::<frame::Failure<'_>>()),
+    ];
+    let shapes = names.into_iter().map(|(title, schema)| json!({"title": title, "allOf": [schema]}));
+    let shapes: Vec<Value> = shapes.collect();
+    drawing.component("EventData", json!({"description": "What follows `data:` in an event", "anyOf": shapes}));
+}
+
+/// A wait's length.
+fn wait(room: &Room) -> Value {
+    json!({"type": "integer", "minimum": 0, "maximum": room.limits.wait_s})
+}
+
+fn jobs(drawing: &mut Drawing, room: &Room) {
+    event_shapes(drawing);
+    let states = json!({"enum": ["queued", "running", "succeeded", "failed", "cancelled"]});
+    let list = Operation::new("GET", "/v1/jobs", "Your jobs, newest first")
+        .query("status", states)
+        .query("limit", limit(room))
+        .query("cursor", json!({"type": "string", "pattern": "^[1-9][0-9]{0,15}$"}))
+        .answers::<List<JobObject, String>>(drawing, 200, "A page");
+    drawing.add(list);
+    let job_and_events = |drawing: &mut Drawing| {
+        let mut content = json_of(drawing.shape::<JobObject>());
+        content["text/event-stream"] = json!({"schema": {"type": "string"}});
+        content
+    };
+    let (held, stored) = (job_and_events(drawing), json_of(drawing.shape::<JobObject>()));
+    let submit = Operation::new("POST", "/v1/jobs", "Stores a job; the answer means that it is on the disk")
+        .query("wait", wait(room))
+        .query("stream", json!({"type": "boolean"}))
+        .query("format", json!({"enum": ["cumulative", "delta"]}))
+        .header("Idempotency-Key", json!({"type": "string", "pattern": "^[A-Za-z0-9_-]{1,100}$"}))
+        .takes(json_of(named("Job")))
+        .says(200, "The job has ended, or its events follow", held)
+        .says(202, "The job is stored", stored);
+    drawing.add(submit);
+    let show = Operation::new("GET", "/v1/jobs/{id}", "A job").query("wait", wait(room));
+    let show = show.answers::<JobObject>(drawing, 200, "As it stands");
+    drawing.add(show);
+    let delete = Operation::new("DELETE", "/v1/jobs/{id}", "Deletes an ended job");
+    let delete = delete.answers::<delete::Gone>(drawing, 200, "It is gone");
+    drawing.add(delete);
+    let text = json!({"text/plain": {"schema": {"type": "string"}}});
+    drawing.add(Operation::new("GET", "/v1/jobs/{id}/output", "The answer's text").says(200, "The text", text));
+    let follow = Operation::new("GET", "/v1/jobs/{id}/events", "What has happened, and what happens")
+        .query("after", json!({"type": "integer", "minimum": 0}))
+        .query("follow", json!({"type": "boolean"}))
+        .query("format", json!({"enum": ["cumulative", "delta"]}))
+        .says(200, "Events; see EventData", events())
+        .says(204, "The job has ended, and nothing follows", Value::Null);
+    drawing.add(follow);
+    for (path, summary) in [
+        ("/v1/jobs/{id}/cancel", "Asks for the job's end"),
+        ("/v1/jobs/{id}/retry", "Runs a failed job again, from its last recorded step"),
+    ] {
+        let status = if path.ends_with("retry") { 202 } else { 200 };
+        let act = Operation::new("POST", path, summary).answers::<JobObject>(drawing, status, "The job");
+        drawing.add(act);
+    }
+}
+
+fn batches(drawing: &mut Drawing, room: &Room) {
+    let list = Operation::new("GET", "/v1/batches", "Your batches, newest first")
+        .query("limit", limit(room))
+        .query("cursor", json!({"type": "string", "pattern": "^batch_[0-7][0-9A-HJKMNP-TV-Z]{25}$"}))
+        .answers::<List<BatchObject, String>>(drawing, 200, "A page");
+    drawing.add(list);
+    for method in ["POST", "PUT"] {
+        let lines = json!({"application/jsonl": {"schema": {
+            "type": "string",
+            "description": "A line for each job: {\"custom_id\", \"body\": a job}, or a line of OpenAI's batches",
+        }}});
+        let accept = Operation::new(method, "/v1/batches", "Stores a batch of jobs, all or none")
+            .query("concurrency", json!({"type": "integer", "minimum": 1, "maximum": room.limits.batch_concurrency}))
+            .query("webhook_url", json!({"type": "string", "format": "uri"}))
+            .header("Idempotency-Key", json!({"type": "string", "pattern": "^[A-Za-z0-9_-]{1,100}$"}))
+            .takes(lines)
+            .answers::<BatchObject>(drawing, 202, "The batch is stored");
+        drawing.add(accept);
+    }
+    let show = Operation::new("GET", "/v1/batches/{id}", "A batch").query("wait", wait(room));
+    let show = show.answers::<BatchObject>(drawing, 200, "As it stands");
+    drawing.add(show);
+    let line = drawing.shape::<Told<'_>>();
+    let lines = json!({"application/jsonl": {"schema": {"type": "string", "description": "JSON lines"}}});
+    drawing.component("BatchResultLine", line);
+    let results = Operation::new("GET", "/v1/batches/{id}/results", "Results, a line each; see BatchResultLine")
+        .query("follow", json!({"type": "boolean"}))
+        .query("after", json!({"type": "integer", "minimum": 0, "maximum": u32::MAX}))
+        .says(200, "Lines", lines);
+    drawing.add(results);
+    let cancel = Operation::new("POST", "/v1/batches/{id}/cancel", "No further line begins");
+    let cancel = cancel.answers::<BatchObject>(drawing, 200, "The batch");
+    drawing.add(cancel);
+}
+
+fn schedule_body(room: &Room) -> Value {
+    let timings = [("at", json!("2099-01-01T00:00:00Z")), ("every_s", json!(60)), ("cron", json!("@daily"))];
+    let special = [
+        ("at", named("Moment")),
+        ("job", named("ScheduledJob")),
+        ("name", json!({"type": "string", "minLength": 1, "maxLength": 64})),
+    ];
+    let forms = timings.into_iter().map(|(timing, value)| {
+        let example = json!({"name": "n", timing: value, "job": {"input": "x"}});
+        let read = |map| schedule::read(map, room).is_ok();
+        let mut form = body(schedule::KNOWN, &example, &special, &read);
+        let others = ["at", "every_s", "cron", "tz"].into_iter();
+        for other in others.filter(|other| *other != timing && !(timing == "cron" && *other == "tz")) {
+            form["properties"][other] = json!({"type": "null"});
+        }
+        form
+    });
+    json!({"oneOf": forms.collect::<Vec<_>>()})
+}
+
+fn schedule_routes(drawing: &mut Drawing, room: &Room) {
+    let mut scheduled = job(room);
+    scheduled["properties"]["run_at"] = json!({"type": "null"});
+    drawing.component("ScheduledJob", scheduled);
+    drawing.component("NewSchedule", schedule_body(room));
+    let list = Operation::new("GET", "/v1/schedules", "Your schedules, newest first")
+        .query("limit", limit(room))
+        .query("cursor", json!({"type": "string", "pattern": "^sched_[0-7][0-9A-HJKMNP-TV-Z]{25}$"}))
+        .answers::<List<ScheduleView, String>>(drawing, 200, "A page");
+    drawing.add(list);
+    let create = Operation::new("POST", "/v1/schedules", "Stores a schedule")
+        .takes(json_of(named("NewSchedule")))
+        .answers::<ScheduleView>(drawing, 201, "It is stored");
+    drawing.add(create);
+    let show = Operation::new("GET", "/v1/schedules/{id}", "A schedule");
+    let show = show.answers::<ScheduleView>(drawing, 200, "As it stands");
+    drawing.add(show);
+    let delete = Operation::new("DELETE", "/v1/schedules/{id}", "Forgets a schedule; its jobs stay");
+    let delete = delete.answers::<schedules::Gone>(drawing, 200, "It is gone");
+    drawing.add(delete);
+}
+
+fn reports(drawing: &mut Drawing) {
+    let states = json!({"enum": ["pending", "delivered", "dead"]});
+    let list = Operation::new("GET", "/v1/webhooks", "Your deliveries, newest first")
+        .query("state", states)
+        .query("limit", json!({"type": "integer", "minimum": 1, "maximum": 100}))
+        .query("cursor", json!({"type": "string", "pattern": "^whd_[0-7][0-9A-HJKMNP-TV-Z]{25}$"}))
+        .answers::<List<webhooks::View, String>>(drawing, 200, "A page");
+    drawing.add(list);
+    let show = Operation::new("GET", "/v1/webhooks/{id}", "A delivery");
+    let show = show.answers::<webhooks::View>(drawing, 200, "As it stands");
+    drawing.add(show);
+    let retry = Operation::new("POST", "/v1/webhooks/{id}/retry", "Tries a delivery now");
+    let retry = retry.answers::<webhooks::View>(drawing, 202, "It is tried");
+    drawing.add(retry);
+    let date = json!({"type": "string", "format": "date"});
+    let spent = Operation::new("GET", "/v1/usage", "Tokens by day and model, or of a conversation by model")
+        .query("from", date.clone())
+        .query("to", date)
+        .query("conversation_id", json!({"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}))
+        .answers::<List<usage::View, String>>(drawing, 200, "What was spent");
+    drawing.add(spent);
+    let file = json!({"application/octet-stream": {"schema": {"type": "string", "contentMediaType": "application/octet-stream"}}});
+    let backup = Operation::new("GET", "/v1/backup", "The whole store as one file (administrators)");
+    drawing.add(backup.says(200, "The file", file));
+}
