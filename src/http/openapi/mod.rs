@@ -15,6 +15,9 @@ use serde_json::{Value, json};
 /// As drawn with the default bounds.
 const DRAWN: &str = include_str!("openapi.json");
 
+/// The key under which the document names the limit that bounds a value.
+const LIMIT: &str = "x-limit";
+
 /// The document of this server.
 pub(crate) fn openapi(door: &Door, call: &Call) -> Result<Reply, Error> {
     Query::parse(call.query.as_deref(), &[])?;
@@ -34,6 +37,26 @@ fn settle(document: &mut Value, room: &Room) {
         if let Some(Value::Object(schema)) = document.pointer_mut(place) {
             schema.insert("enum".to_owned(), names);
         }
+    }
+    if let Ok(mut limits) = serde_json::to_value(&room.limits) {
+        limits["max_iterations"] = room.max_iterations.into();
+        bound(document, &limits);
+    }
+}
+
+/// Puts this server's own bounds where the document names one (`x-limit`).
+fn bound(part: &mut Value, limits: &Value) {
+    match part {
+        Value::Array(items) => items.iter_mut().for_each(|item| bound(item, limits)),
+        Value::Object(map) => {
+            let name = map.get(LIMIT).and_then(Value::as_str).map(str::to_owned);
+            if let Some(most) = name.and_then(|name| limits.get(&name)) {
+                let bounded = ["maximum", "maxItems", "maxLength"].into_iter().find(|key| map.contains_key(*key));
+                map.insert(bounded.unwrap_or("maximum").to_owned(), most.clone());
+            }
+            map.values_mut().for_each(|value| bound(value, limits));
+        }
+        _ => {}
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) fn named(name: &str) -> Value {
 
 /// The job's events.
 pub(super) fn events() -> Value {
-    json!({"text/event-stream": {"schema": {"type": "string"}}, "application/x-ndjson": {"schema": {"type": "string"}}})
+    json!({"text/event-stream": {"schema": named("EventFrame")}, "application/x-ndjson": {"schema": {"type": "string"}}})
 }
 
 impl Operation {

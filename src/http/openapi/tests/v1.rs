@@ -27,7 +27,7 @@ pub(super) fn draw(drawing: &mut Drawing, room: &Room) {
 
 /// What a page's size may be.
 pub(super) fn limit(room: &Room) -> Value {
-    json!({"type": "integer", "minimum": 1, "maximum": room.limits.page_max})
+    json!({"type": "integer", "minimum": 1, "maximum": room.limits.page_max, "x-limit": "page_max"})
 }
 
 fn components(drawing: &mut Drawing, room: &Room) {
@@ -109,7 +109,7 @@ fn job(room: &Room) -> Value {
         "max_attempts": 1, "on_disconnect": "continue", "metadata": {}, "webhook_url": null,
     });
     let tools = json!({"anyOf": [{"type": "boolean"}, {"type": "array", "items": named("ToolName")}]});
-    let url = json!({"type": "string", "format": "uri", "pattern": "^https?://[A-Za-z0-9.-]+(:[0-9]{1,4})?(/[A-Za-z0-9/._~-]*)?$", "maxLength": 2_000});
+    let url = json!({"type": "string", "format": "uri", "pattern": "^https?://[A-Za-z0-9.-]+(:[0-9]{1,4})?(/[A-Za-z0-9/._~-]*)?$", "maxLength": 2_048});
     let special = [
         ("input", named("Input")),
         ("model", named("Model")),
@@ -119,7 +119,13 @@ fn job(room: &Room) -> Value {
         ("metadata", named("Metadata")),
         ("webhook_url", url),
     ];
-    body(spec::KNOWN, &example, &special, &|map| spec::from_json(map, room).is_ok())
+    let mut job = body(spec::KNOWN, &example, &special, &|map| spec::from_json(map, room).is_ok());
+    for (field, limit) in
+        [("timeout_s", "job_timeout_max_s"), ("max_attempts", "job_attempts"), ("max_steps", "max_iterations")]
+    {
+        job["properties"][field]["x-limit"] = json!(limit);
+    }
+    job
 }
 
 fn health(drawing: &mut Drawing) {
@@ -149,12 +155,29 @@ fn event_shapes(drawing: &mut Drawing) {
     ];
     let shapes = names.into_iter().map(|(title, schema)| json!({"title": title, "allOf": [schema]}));
     let shapes: Vec<Value> = shapes.collect();
+    let data = json!({
+        "type": "string",
+        "contentMediaType": "application/json",
+        "contentSchema": named("EventData"),
+    });
+    drawing.component(
+        "EventFrame",
+        json!({
+            "type": "object",
+            "properties": {"id": {"type": "string"}, "event": {"type": "string"}, "data": data},
+        }),
+    );
     drawing.component("EventData", json!({"description": "What follows `data:` in an event", "anyOf": shapes}));
 }
 
 /// A wait's length.
 fn wait(room: &Room) -> Value {
-    json!({"type": "integer", "minimum": 0, "maximum": room.limits.wait_s})
+    json!({"type": "integer", "minimum": 0, "maximum": room.limits.wait_s, "x-limit": "wait_s"})
+}
+
+/// An idempotency key, bare.
+pub(super) fn key() -> Value {
+    json!({"type": "string", "maxLength": 255, "pattern": "^[!#-~]([ -~]*[!-~])?$"})
 }
 
 fn jobs(drawing: &mut Drawing, room: &Room) {
@@ -163,12 +186,12 @@ fn jobs(drawing: &mut Drawing, room: &Room) {
     let list = Operation::new("GET", "/v1/jobs", "Your jobs, newest first")
         .query("status", states)
         .query("limit", limit(room))
-        .query("cursor", json!({"type": "string", "pattern": "^[1-9][0-9]{0,15}$"}))
+        .query("cursor", json!({"type": "string", "pattern": "^[0-9]{1,19}$"}))
         .answers::<List<JobObject, String>>(drawing, 200, "A page");
     drawing.add(list);
     let job_and_events = |drawing: &mut Drawing| {
         let mut content = json_of(drawing.shape::<JobObject>());
-        content["text/event-stream"] = json!({"schema": {"type": "string"}});
+        content["text/event-stream"] = json!({"schema": named("EventFrame")});
         content
     };
     let (held, stored) = (job_and_events(drawing), json_of(drawing.shape::<JobObject>()));
@@ -176,7 +199,7 @@ fn jobs(drawing: &mut Drawing, room: &Room) {
         .query("wait", wait(room))
         .query("stream", json!({"type": "boolean"}))
         .query("format", json!({"enum": ["cumulative", "delta"]}))
-        .header("Idempotency-Key", json!({"type": "string", "pattern": "^[A-Za-z0-9_-]{1,100}$"}))
+        .header("Idempotency-Key", key())
         .takes(json_of(named("Job")))
         .says(200, "The job has ended, or its events follow", held)
         .says(202, "The job is stored", stored);
@@ -207,20 +230,38 @@ fn jobs(drawing: &mut Drawing, room: &Room) {
 }
 
 fn batches(drawing: &mut Drawing, room: &Room) {
+    let line = json!({
+        "type": "object",
+        "properties": {
+            "custom_id": {"type": "string", "minLength": 1, "maxLength": 256},
+            "body": named("Job"),
+        },
+        "required": ["custom_id", "body"],
+        "additionalProperties": false,
+    });
+    drawing.component("BatchLine", line);
+    drawing.component(
+        "BatchLines",
+        json!({
+            "description": "A line of JSON for each item; custom_id is unique. A line of OpenAI's batches (method, url) is taken as well",
+            "type": "array",
+            "minItems": 1,
+            "maxItems": room.limits.batch_lines,
+            "x-limit": "batch_lines",
+            "items": named("BatchLine"),
+        }),
+    );
     let list = Operation::new("GET", "/v1/batches", "Your batches, newest first")
         .query("limit", limit(room))
         .query("cursor", json!({"type": "string", "pattern": "^batch_[0-7][0-9A-HJKMNP-TV-Z]{25}$"}))
         .answers::<List<BatchObject, String>>(drawing, 200, "A page");
     drawing.add(list);
     for method in ["POST", "PUT"] {
-        let lines = json!({"application/jsonl": {"schema": {
-            "type": "string",
-            "description": "A line for each job: {\"custom_id\", \"body\": a job}, or a line of OpenAI's batches",
-        }}});
+        let lines = json!({"application/jsonl": {"schema": named("BatchLines")}});
         let accept = Operation::new(method, "/v1/batches", "Stores a batch of jobs, all or none")
-            .query("concurrency", json!({"type": "integer", "minimum": 1, "maximum": room.limits.batch_concurrency}))
+            .query("concurrency", json!({"type": "integer", "minimum": 1, "maximum": room.limits.batch_concurrency, "x-limit": "batch_concurrency"}))
             .query("webhook_url", json!({"type": "string", "format": "uri"}))
-            .header("Idempotency-Key", json!({"type": "string", "pattern": "^[A-Za-z0-9_-]{1,100}$"}))
+            .header("Idempotency-Key", key())
             .takes(lines)
             .answers::<BatchObject>(drawing, 202, "The batch is stored");
         drawing.add(accept);
@@ -244,7 +285,7 @@ fn batches(drawing: &mut Drawing, room: &Room) {
 fn schedule_body(room: &Room) -> Value {
     let timings = [("at", json!("2099-01-01T00:00:00Z")), ("every_s", json!(60)), ("cron", json!("@daily"))];
     let special = [
-        ("at", named("Moment")),
+        ("at", json!({"type": "string", "format": "date-time", "pattern": "^2[1-9]"})),
         ("job", named("ScheduledJob")),
         ("name", json!({"type": "string", "minLength": 1, "maxLength": 64})),
     ];
