@@ -6,7 +6,8 @@ use super::health::Readiness;
 use super::room::Room;
 use super::shutdown::Shutdown;
 use crate::ports::{Store, StoreError};
-use std::sync::Arc;
+use bytes::Bytes;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::Semaphore;
 
 /// What every request of one listener shares.
@@ -20,13 +21,16 @@ pub(crate) struct Door {
     pub(crate) bodies: Arc<Semaphore>,
     /// One turn: who has it makes a backup.
     pub(crate) backups: Arc<Semaphore>,
+    /// What `/openapi.json` says, once somebody has asked.
+    pub(crate) openapi: OnceLock<Bytes>,
 }
 
 impl Door {
     pub(crate) fn new(room: Arc<Room>, guard: Guard, shutdown: Shutdown) -> Self {
         let bodies = Arc::new(Semaphore::new(room.limits.bodies_bytes.min(Semaphore::MAX_PERMITS)));
         let backups = Arc::new(Semaphore::new(1));
-        Self { room, guard, shutdown, readiness: Arc::new(Readiness::default()), bodies, backups }
+        let readiness = Arc::new(Readiness::default());
+        Self { room, guard, shutdown, readiness, bodies, backups, openapi: OnceLock::new() }
     }
 
     /// Reads from the store on a thread that may block: for whatever is longer than one row.

@@ -111,6 +111,11 @@ pub(crate) fn file(body: FileBody) -> Reply {
     reply
 }
 
+/// JSON that was made before.
+pub(crate) fn prepared(json: Bytes) -> Reply {
+    whole(StatusCode::OK, "application/json", json)
+}
+
 /// Sets a header whose value is made of this server's own words; one that no header can hold is left out.
 pub(crate) fn set(reply: &mut Reply, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {

@@ -9,7 +9,7 @@ use super::reply::{self, Reply};
 use super::room::Room;
 use super::router::Call;
 use crate::domain::tool::ToolChoice;
-use hyper::StatusCode;
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 /// As drawn with the default bounds.
@@ -21,9 +21,14 @@ const LIMIT: &str = "x-limit";
 /// The document of this server.
 pub(crate) fn openapi(door: &Door, call: &Call) -> Result<Reply, Error> {
     Query::parse(call.query.as_deref(), &[])?;
+    // Made once: it is public, and nothing in it changes while the server runs.
+    if let Some(made) = door.openapi.get() {
+        return Ok(reply::prepared(made.clone()));
+    }
     let mut document: Value = serde_json::from_str(DRAWN).map_err(|_| Error::Internal)?;
     settle(&mut document, &door.room);
-    Ok(reply::json(StatusCode::OK, &document))
+    let made = Bytes::from(serde_json::to_vec(&document).map_err(|_| Error::Internal)?);
+    Ok(reply::prepared(door.openapi.get_or_init(|| made).clone()))
 }
 
 /// Fills in what only a running server knows.
@@ -51,7 +56,8 @@ fn bound(part: &mut Value, limits: &Value) {
         Value::Object(map) => {
             let name = map.get(LIMIT).and_then(Value::as_str).map(str::to_owned);
             if let Some(most) = name.and_then(|name| limits.get(&name)) {
-                let bounded = ["maximum", "maxItems", "maxLength"].into_iter().find(|key| map.contains_key(*key));
+                let bounded =
+                    ["maximum", "maxItems", "maxLength"].into_iter().find(|key| map.contains_key(*key));
                 map.insert(bounded.unwrap_or("maximum").to_owned(), most.clone());
             }
             map.values_mut().for_each(|value| bound(value, limits));

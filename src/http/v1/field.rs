@@ -64,7 +64,11 @@ impl Fields {
     /// A whole number within `range`.
     pub(crate) fn whole(&mut self, name: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, Error> {
         #[cfg(test)]
-        record::note(&self.known, name, serde_json::json!({"type": "integer", "minimum": range.start(), "maximum": range.end()}));
+        record::note(
+            &self.known,
+            name,
+            serde_json::json!({"type": "integer", "minimum": range.start(), "maximum": range.end()}),
+        );
         let Some(value) = self.take(name) else { return Ok(None) };
         if let Some(number) = whole(&value).filter(|number| range.contains(number)) {
             return Ok(Some(number));
@@ -75,7 +79,11 @@ impl Fields {
     /// A number within `range`.
     pub(crate) fn number(&mut self, name: &str, range: RangeInclusive<f64>) -> Result<Option<f64>, Error> {
         #[cfg(test)]
-        record::note(&self.known, name, serde_json::json!({"type": "number", "minimum": range.start(), "maximum": range.end()}));
+        record::note(
+            &self.known,
+            name,
+            serde_json::json!({"type": "number", "minimum": range.start(), "maximum": range.end()}),
+        );
         let Some(value) = self.take(name) else { return Ok(None) };
         if let Some(number) = value.as_f64().filter(|number| range.contains(number)) {
             return Ok(Some(number));

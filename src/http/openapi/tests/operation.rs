@@ -100,13 +100,20 @@ impl Operation {
             }
         }
         let error = named(if path.starts_with("/api/") { "Coded" } else { "Envelope" });
-        for (status, summary) in
-            [("4XX", "Not as asked: the message says what to change"), ("5XX", "Not now, or a fault of the server")]
-        {
-            self.replies.insert(status.to_owned(), json!({"description": summary, "content": json_of(error.clone())}));
+        for (status, summary) in [
+            ("4XX", "Not as asked: the message says what to change"),
+            ("5XX", "Not now, or a fault of the server"),
+        ] {
+            self.replies.insert(
+                status.to_owned(),
+                json!({"description": summary, "content": json_of(error.clone())}),
+            );
         }
-        let words: String =
-            path.split(['/', '{', '}', '-', '_', '.']).filter(|word| !word.is_empty()).flat_map(capital).collect();
+        let words: String = path
+            .split(['/', '{', '}', '-', '_', '.'])
+            .filter(|word| !word.is_empty())
+            .flat_map(capital)
+            .collect();
         let mut told = json!({
             "operationId": format!("{}{words}", self.method.to_lowercase()),
             "summary": self.summary,

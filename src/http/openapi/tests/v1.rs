@@ -120,9 +120,11 @@ fn job(room: &Room) -> Value {
         ("webhook_url", url),
     ];
     let mut job = body(spec::KNOWN, &example, &special, &|map| spec::from_json(map, room).is_ok());
-    for (field, limit) in
-        [("timeout_s", "job_timeout_max_s"), ("max_attempts", "job_attempts"), ("max_steps", "max_iterations")]
-    {
+    for (field, limit) in [
+        ("timeout_s", "job_timeout_max_s"),
+        ("max_attempts", "job_attempts"),
+        ("max_steps", "max_iterations"),
+    ] {
         job["properties"][field]["x-limit"] = json!(limit);
     }
     job
@@ -133,7 +135,8 @@ fn health(drawing: &mut Drawing) {
     let alive = alive.answers::<Health>(drawing, 200, "It is");
     drawing.add(alive);
     let ready = Operation::new("GET", "/readyz", "Whether store, workers and sandbox are able").public();
-    let ready = ready.answers::<Verdict>(drawing, 200, "They are").answers::<Verdict>(drawing, 503, "Not all are");
+    let ready =
+        ready.answers::<Verdict>(drawing, 200, "They are").answers::<Verdict>(drawing, 503, "Not all are");
     drawing.add(ready);
     let document = Operation::new("GET", "/openapi.json", "This document").public();
     drawing.add(document.says(200, "OpenAPI 3.1", json_of(json!({"type": "object"}))));
@@ -167,7 +170,8 @@ fn event_shapes(drawing: &mut Drawing) {
             "properties": {"id": {"type": "string"}, "event": {"type": "string"}, "data": data},
         }),
     );
-    drawing.component("EventData", json!({"description": "What follows `data:` in an event", "anyOf": shapes}));
+    drawing
+        .component("EventData", json!({"description": "What follows `data:` in an event", "anyOf": shapes}));
 }
 
 /// A wait's length.
@@ -211,7 +215,8 @@ fn jobs(drawing: &mut Drawing, room: &Room) {
     let delete = delete.answers::<delete::Gone>(drawing, 200, "It is gone");
     drawing.add(delete);
     let text = json!({"text/plain": {"schema": {"type": "string"}}});
-    drawing.add(Operation::new("GET", "/v1/jobs/{id}/output", "The answer's text").says(200, "The text", text));
+    drawing
+        .add(Operation::new("GET", "/v1/jobs/{id}/output", "The answer's text").says(200, "The text", text));
     let follow = Operation::new("GET", "/v1/jobs/{id}/events", "What has happened, and what happens")
         .query("after", json!({"type": "integer", "minimum": 0}))
         .query("follow", json!({"type": "boolean"}))
@@ -272,10 +277,11 @@ fn batches(drawing: &mut Drawing, room: &Room) {
     let line = drawing.shape::<Told<'_>>();
     let lines = json!({"application/jsonl": {"schema": {"type": "string", "description": "JSON lines"}}});
     drawing.component("BatchResultLine", line);
-    let results = Operation::new("GET", "/v1/batches/{id}/results", "Results, a line each; see BatchResultLine")
-        .query("follow", json!({"type": "boolean"}))
-        .query("after", json!({"type": "integer", "minimum": 0, "maximum": u32::MAX}))
-        .says(200, "Lines", lines);
+    let results =
+        Operation::new("GET", "/v1/batches/{id}/results", "Results, a line each; see BatchResultLine")
+            .query("follow", json!({"type": "boolean"}))
+            .query("after", json!({"type": "integer", "minimum": 0, "maximum": u32::MAX}))
+            .says(200, "Lines", lines);
     drawing.add(results);
     let cancel = Operation::new("POST", "/v1/batches/{id}/cancel", "No further line begins");
     let cancel = cancel.answers::<BatchObject>(drawing, 200, "The batch");
