@@ -263,6 +263,7 @@ fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, around: Surround
             mode: config.auth_mode,
             registration: config.registration,
             session_key: Vec::new(),
+            control_key_digest: None,
         },
         outbox: Arc::<RedbStore>::clone(store),
         addresses,

@@ -34,6 +34,9 @@ mod stall;
 mod stream;
 mod v1;
 
+pub(crate) use api::tokens::TokenView;
+pub(crate) use api::users::UserView;
+pub(crate) use auth::{minted, password};
 pub use listener::{Bound, Listener};
 pub use room::{AuthTerms, Room};
 pub use server::serve;
