@@ -22,6 +22,7 @@ mod listener;
 mod long_frame;
 mod path;
 mod query;
+mod quota;
 mod quoted;
 mod refusal;
 mod reply;
@@ -34,8 +35,8 @@ mod stall;
 mod stream;
 mod v1;
 
-pub(crate) use api::tokens::TokenView;
-pub(crate) use api::users::UserView;
+pub(crate) use api::tokens::{TokenView, Wish as TokenWish};
+pub(crate) use api::users::{Newcomer, UserView, change_of};
 pub(crate) use auth::{minted, password};
 pub use listener::{Bound, Listener};
 pub use room::{AuthTerms, Room};

@@ -6,6 +6,7 @@ use super::object::object;
 use crate::domain::account::{ApiToken, Scopes};
 use crate::domain::id::{TokenId, UserId};
 use crate::domain::nearest::hint;
+use crate::domain::secret::Secret;
 use crate::http::auth::minted::{Kind, mint};
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -55,6 +56,11 @@ impl TokenView {
             key: None,
         }
     }
+
+    /// The same with its key, which nobody is shown again.
+    pub(crate) fn with_key(self, key: &Secret) -> Self {
+        Self { key: Some(key.reveal().to_owned()), ..self }
+    }
 }
 
 /// What a token shall be.
@@ -96,7 +102,7 @@ pub(crate) async fn mint_for(
     body: Incoming,
     owner: UserId,
 ) -> Result<Reply, Error> {
-    let wish = wish(object(door, call, body).await?)?;
+    let wish = Wish::read(object(door, call, body).await?)?;
     if exceeds(wish.scopes, call.caller.scopes) {
         return Err(Error::Forbidden("a token cannot make one with more scopes than it has itself"));
     }
@@ -109,8 +115,7 @@ pub(crate) async fn mint_for(
         .users
         .keep_token(NewToken { token: token.clone(), digest: minted.digest }, door.room.limits.tokens);
     kept.await?;
-    let key = Some(minted.secret.reveal().to_owned());
-    Ok(envelope::data(TokenView { key, ..TokenView::of(token) }))
+    Ok(envelope::data(TokenView::of(token).with_key(&minted.secret)))
 }
 
 /// Forgets one of the user's.
@@ -124,6 +129,23 @@ pub(crate) async fn revoke_of(door: &Door, call: &Call, owner: UserId, id: &str)
 }
 
 impl Wish {
+    /// What the object asks for.
+    pub(crate) fn read(map: Map<String, Value>) -> Result<Self, Error> {
+        let mut fields = Fields::new(map, &["name", "scopes", "expires_in_s"])?;
+        let name = fields.text("name")?.unwrap_or_default();
+        if name.chars().count() > NAME_CHARS || name.chars().any(char::is_control) {
+            let wanted =
+                format!("'name' must have at most {NAME_CHARS} characters, none of them a control character");
+            return Err(Error::value("name", wanted));
+        }
+        let scopes = match fields.take("scopes") {
+            None => Scopes { read: true, write: true, admin: false },
+            Some(Value::Array(words)) => scopes(&words)?,
+            Some(other) => return Err(wrong("scopes", "a list of read, write, admin", &other)),
+        };
+        Ok(Self { name, scopes, holds_s: fields.whole("expires_in_s", 1..=LONGEST_S)? })
+    }
+
     /// The token that it becomes.
     pub(crate) fn into_token(self, (id, user): (TokenId, UserId), now_ms: u64, hint: String) -> ApiToken {
         let expires_at_ms = self.holds_s.map(|holds_s| now_ms.saturating_add(holds_s.saturating_mul(1_000)));
@@ -137,22 +159,6 @@ impl Wish {
             hint,
         }
     }
-}
-
-fn wish(map: Map<String, Value>) -> Result<Wish, Error> {
-    let mut fields = Fields::new(map, &["name", "scopes", "expires_in_s"])?;
-    let name = fields.text("name")?.unwrap_or_default();
-    if name.chars().count() > NAME_CHARS || name.chars().any(char::is_control) {
-        let wanted =
-            format!("'name' must have at most {NAME_CHARS} characters, none of them a control character");
-        return Err(Error::value("name", wanted));
-    }
-    let scopes = match fields.take("scopes") {
-        None => Scopes { read: true, write: true, admin: false },
-        Some(Value::Array(words)) => scopes(&words)?,
-        Some(other) => return Err(wrong("scopes", "a list of read, write, admin", &other)),
-    };
-    Ok(Wish { name, scopes, holds_s: fields.whole("expires_in_s", 1..=LONGEST_S)? })
 }
 
 fn scopes(words: &[Value]) -> Result<Scopes, Error> {
@@ -190,7 +196,7 @@ mod tests {
 
     fn asked(given: Value) -> Result<Wish, String> {
         let Value::Object(map) = given else { panic!("an object") };
-        wish(map).map_err(|error| error.to_string())
+        Wish::read(map).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -4,8 +4,9 @@ use super::account_view::AccountView;
 use super::object::object;
 use super::page::{self, Page};
 use super::{envelope, tokens};
-use crate::domain::account::{Account, Email, Quota, Role, Username};
+use crate::domain::account::{Account, Email, PasswordHash, Quota, Role, Username};
 use crate::domain::id::UserId;
+use crate::domain::secret::Secret;
 use crate::http::auth::password;
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -59,16 +60,9 @@ pub(crate) async fn list(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> 
 
 /// `POST /api/users`: an account for somebody else.
 pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
-    let map = object(door, &call, body).await?;
-    let mut fields = Fields::new(map, &["username", "password", "email", "role"])?;
-    let username = required("username", fields.text("username")?)?;
-    let username = Username::try_from(username).map_err(|rule| bad("username", rule))?;
-    let email = fields.text("email")?.map(Email::try_from).transpose().map_err(|rule| bad("email", rule))?;
-    let role: Role = fields.word("role", ROLES)?.unwrap_or_default();
-    let given = password::fit("password", required("password", fields.text("password")?)?)?;
-    let password = password::hash(door, given).await?;
-    let created_at_ms = door.room.clock.now_ms();
-    let new = NewAccount { username, email, password, role, admission: Admission::ByAdmin, created_at_ms };
+    let newcomer = Newcomer::read(object(door, &call, body).await?)?;
+    let hash = password::hash(door, newcomer.password.clone()).await?;
+    let new = newcomer.into_account(hash, door.room.clock.now_ms());
     Ok(envelope::data(UserView::of(door.room.users.register(new).await?)))
 }
 
@@ -76,21 +70,53 @@ pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Incoming) -> Resu
 pub(crate) async fn change(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
     let user = user(&call)?;
     let map = object(door, &call, body).await?;
-    let account = account(door, user).await?;
-    let quota = map.get("quota").map(|given| quota(account.quota, given)).transpose()?;
-    let mut fields = Fields::new(map, &["role", "is_active", "quota", "password"])?;
-    let given = fields.text("password")?.map(|given| password::fit("password", given)).transpose()?;
-    let mut change = AccountChange {
-        role: fields.word("role", ROLES)?,
-        is_active: fields.flag("is_active")?,
-        quota,
-        ..AccountChange::default()
-    };
-    if let Some(given) = given {
+    let (mut change, password) = change_of(map, &account(door, user).await?)?;
+    if let Some(given) = password {
         change.password = Some(password::hash(door, given).await?);
     }
     let changed = door.room.users.change_account(user, change).await?;
     Ok(envelope::data(UserView::of(changed.ok_or(Error::NotFound("user"))?)))
+}
+
+/// Somebody for whom an account is made.
+pub(crate) struct Newcomer {
+    username: Username,
+    email: Option<Email>,
+    role: Role,
+    pub(crate) password: Secret,
+}
+
+impl Newcomer {
+    /// What the object says.
+    pub(crate) fn read(map: Map<String, Value>) -> Result<Self, Error> {
+        let mut fields = Fields::new(map, &["username", "password", "email", "role"])?;
+        let username = required("username", fields.text("username")?)?;
+        let email = fields.text("email")?.map(Email::try_from).transpose();
+        Ok(Self {
+            username: Username::try_from(username).map_err(|rule| bad("username", rule))?,
+            email: email.map_err(|rule| bad("email", rule))?,
+            role: fields.word("role", ROLES)?.unwrap_or_default(),
+            password: password::fit("password", required("password", fields.text("password")?)?)?,
+        })
+    }
+
+    /// The account, with the password as it is kept.
+    pub(crate) fn into_account(self, password: PasswordHash, created_at_ms: u64) -> NewAccount {
+        let Self { username, email, role, .. } = self;
+        NewAccount { username, email, password, role, admission: Admission::ByAdmin, created_at_ms }
+    }
+}
+
+/// What the object changes of the account, and the password that is to be hashed for it.
+pub(crate) fn change_of(
+    map: Map<String, Value>,
+    account: &Account,
+) -> Result<(AccountChange, Option<Secret>), Error> {
+    let quota = map.get("quota").map(|given| quota(account.quota, given)).transpose()?;
+    let mut fields = Fields::new(map, &["role", "is_active", "quota", "password"])?;
+    let password = fields.text("password")?.map(|given| password::fit("password", given)).transpose()?;
+    let (role, is_active) = (fields.word("role", ROLES)?, fields.flag("is_active")?);
+    Ok((AccountChange { role, is_active, quota, ..AccountChange::default() }, password))
 }
 
 /// `GET /api/users/{id}/tokens`.
