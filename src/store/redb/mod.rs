@@ -56,7 +56,10 @@ mod schema;
 mod submit;
 mod summary;
 mod sweeper;
+mod token_write;
 mod transaction;
+mod user_keys;
+mod user_write;
 mod users;
 mod value;
 mod watches;
@@ -313,6 +316,10 @@ impl Store for RedbStore {
 
     fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError> {
         self.shared.handle.read(|reading| read::jobs(reading, query))
+    }
+
+    fn unfinished_of(&self, user: UserId, most: u64) -> Result<u64, StoreError> {
+        self.shared.handle.read(|reading| read::unfinished_of(reading, user, most))
     }
 
     fn events(&self, job: JobId, after: u64, max: usize) -> Result<EventPage, StoreError> {
