@@ -28,6 +28,7 @@ mod fold;
 mod forget;
 mod group;
 mod history;
+mod hours;
 mod keys;
 mod lease;
 mod log;
