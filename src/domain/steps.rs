@@ -255,8 +255,10 @@ mod tests {
             result(4, "a", "no JSON"),
         ]);
         let records = calls(&steps);
-        let told: Vec<_> =
-            records.iter().map(|r| (r.id.as_str(), r.success, r.execution_time, r.result.is_some())).collect();
+        let told: Vec<_> = records
+            .iter()
+            .map(|r| (r.id.as_str(), r.success, r.execution_time, r.result.is_some()))
+            .collect();
         let expected =
             [("a", Some(false), Some(1.5), true), ("b", None, None, false), ("a", None, None, true)];
         assert_eq!(told, expected);

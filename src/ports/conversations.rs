@@ -128,6 +128,8 @@ pub trait Conversations: Send + Sync {
         after: Option<MessageRef>,
         limit: usize,
     ) -> Result<MessagePage, StoreError>;
+    /// The conversation's jobs that have not ended, newest first.
+    fn unfinished(&self, user: UserId, id: &ConversationId) -> Result<Vec<JobId>, StoreError>;
     /// What a job of this user was asked, for whoever asks again.
     fn asked(&self, user: UserId, job: JobId) -> Result<Option<Vec<Message>>, StoreError>;
 }

@@ -2,7 +2,12 @@
 //! envelope; refuses anything about connections.
 
 pub(crate) mod auth;
+pub(crate) mod conversations;
 mod dates;
 mod envelope;
+pub(crate) mod messages;
 pub(crate) mod models;
+mod object;
 mod page;
+pub(crate) mod stats;
+pub(crate) mod tools;

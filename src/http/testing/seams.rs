@@ -13,9 +13,9 @@ use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
 use crate::domain::usage::{Ledger, Usage};
 use crate::http::room::{AuthTerms, Room};
 use crate::ports::{
-    Accounts, Backup, BatchPage, Batches, Clock, Completion, DayUsage, Entropy, HourUsage, Journal, Leash, Model,
-    ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, News, Once, Probe, ResultPage, Sink, StopFlag,
-    Store, StoreError, Ticket, ToolContext, Toolbox,
+    Accounts, Backup, BatchPage, Batches, Clock, Completion, DayUsage, Entropy, HourUsage, Journal, Leash,
+    Model, ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, News, Once, Probe, ResultPage, Sink,
+    StopFlag, Store, StoreError, Ticket, ToolContext, Toolbox,
 };
 use crate::store::RedbStore;
 use crate::workspace::HostFiles;

@@ -12,11 +12,7 @@ use hyper::header::LOCATION;
 use std::sync::Arc;
 
 /// The stored job, and whether it had been stored before under the same key.
-pub(crate) async fn store(
-    door: &Arc<Door>,
-    job: NewJob,
-    key: Option<OnceKey>,
-) -> Result<(Job, bool), Error> {
+pub(crate) async fn store(door: &Arc<Door>, job: NewJob, key: Option<OnceKey>) -> Result<(Job, bool), Error> {
     let store = &door.room.store;
     let Some(key) = key else {
         let stored = store.submit(vec![job]).await?;

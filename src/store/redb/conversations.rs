@@ -1,6 +1,7 @@
 //! Conversations and their messages.
 
 use super::RedbStore;
+use super::unfinished::unfinished;
 use crate::domain::conversation::{Conversation, ConversationChange};
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
 use crate::domain::job::Job;
@@ -50,6 +51,9 @@ impl Conversations for RedbStore {
         _limit: usize,
     ) -> Result<MessagePage, StoreError> {
         Err(StoreError::Closed)
+    }
+    fn unfinished(&self, user: UserId, id: &ConversationId) -> Result<Vec<JobId>, StoreError> {
+        self.shared.handle.read(|reading| unfinished(reading, user, id))
     }
     fn asked(&self, _user: UserId, _job: JobId) -> Result<Option<Vec<Message>>, StoreError> {
         Err(StoreError::Closed)

@@ -52,12 +52,7 @@ fn user_from(days: &Lines, number: u32) -> Result<Option<UserId>, StoreError> {
 }
 
 /// Whole days that have the hours in them: what of a day stands in no hour is told at noon.
-fn of_user(
-    days: &Lines,
-    hours: &Lines,
-    user: UserId,
-    (from, to): (u32, u32),
-) -> Result<Sums, StoreError> {
+fn of_user(days: &Lines, hours: &Lines, user: UserId, (from, to): (u32, u32)) -> Result<Sums, StoreError> {
     let (first, last) = (from / DAY_HOURS, to / DAY_HOURS);
     let end = last.saturating_mul(DAY_HOURS).saturating_add(DAY_HOURS - 1);
     let (mut sums, mut by_day) = (Sums::new(), Sums::new());

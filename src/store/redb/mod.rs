@@ -58,6 +58,7 @@ mod submit;
 mod summary;
 mod sweeper;
 mod transaction;
+mod unfinished;
 mod users;
 mod value;
 mod watches;
