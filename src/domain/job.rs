@@ -262,6 +262,8 @@ pub struct History {
     pub summary: Option<String>,
     /// The turns, oldest first.
     pub turns: Vec<PastTurn>,
+    /// Whether the conversation has no title yet.
+    pub wants_title: bool,
 }
 
 impl History {

@@ -152,16 +152,15 @@ impl Driver<'_> {
         }
     }
 
-    /// The title of a new conversation: by the model for titles, else the first words of the first message; `None` once
-    /// the conversation has a history.
+    /// The title of a conversation that has none: by the model for titles, else the first words of the job's first message.
     pub(super) fn suggest_title(&mut self) -> Result<Option<String>, StoreError> {
         let spec = &self.lease.spec;
         let said = spec.input.iter().find_map(|message| match message {
             Message::User { content, attachments } => Some(Message::user_text(content, attachments)),
             _ => None,
         });
-        let is_new = spec.conversation_id.is_some() && self.opening.is_first();
-        let Some(said) = said.filter(|_| is_new) else { return Ok(None) };
+        let is_wanted = spec.conversation_id.is_some() && self.opening.wants_title();
+        let Some(said) = said.filter(|_| is_wanted) else { return Ok(None) };
         let written = match &self.limits.title_model {
             None => None,
             Some(model) => {

@@ -5,7 +5,7 @@ use super::store::{NewJob, StoreError};
 use super::ticket::Ticket;
 use crate::domain::conversation::{Conversation, ConversationChange};
 use crate::domain::event::Numbered;
-use crate::domain::id::{AskId, ConversationId, JobId, MessageId, ProjectId, UserId};
+use crate::domain::id::{AskId, ConversationId, MessageId, ProjectId, UserId};
 use crate::domain::job::Job;
 use crate::domain::message::Message;
 
@@ -67,7 +67,7 @@ pub enum ChatMessage {
         job: Box<Job>,
         /// What its log tells; what retention has left of it.
         events: Vec<Numbered>,
-        /// What the conversation keeps of it, once it has ended: the whole, where the log was cut.
+        /// The whole of it, as the conversation keeps it, where retention has cut the log; else nothing.
         said: Vec<Message>,
     },
 }
@@ -92,7 +92,8 @@ pub struct Again {
 
 /// Conversations. One that a job names is there from the moment the job is; deleting one deletes its jobs.
 pub trait Conversations: Send + Sync {
-    /// Stores a conversation, unless its user has `most` of them already ([`StoreError::ConversationsFull`]).
+    /// Stores a conversation, unless its user has `most` of them already ([`StoreError::ConversationsFull`]), or one of this
+    /// id ([`StoreError::NameTaken`]).
     fn found(&self, conversation: Conversation, most: u64) -> Ticket<Conversation>;
     /// Changes a conversation; resolves to it as it then is, `None` when the user has none of this name.
     fn amend(
@@ -130,6 +131,4 @@ pub trait Conversations: Send + Sync {
     ) -> Result<MessagePage, StoreError>;
     /// The conversation's jobs that have not ended, newest first.
     fn unfinished(&self, user: UserId, id: &ConversationId) -> Result<Vec<JobId>, StoreError>;
-    /// What a job of this user was asked, for whoever asks again.
-    fn asked(&self, user: UserId, job: JobId) -> Result<Option<Vec<Message>>, StoreError>;
 }

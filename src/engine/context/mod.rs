@@ -29,27 +29,26 @@ pub(in crate::engine) struct Opening {
     earlier: Vec<Message>,
     /// Where each turn of the history ends in `earlier`, with its number.
     ends: Vec<(usize, u64)>,
-    /// Messages of the history; the input follows.
-    history: usize,
+    /// Whether the conversation has no title yet.
+    wants_title: bool,
 }
 
 impl Opening {
     /// Of a job with this history.
     pub(in crate::engine) fn new(spec: &JobSpec, history: History) -> Self {
-        let History { summary, turns } = history;
+        let History { summary, turns, wants_title } = history;
         let (mut earlier, mut ends) = (Vec::new(), Vec::new());
         for turn in turns {
             earlier.extend(turn.messages);
             ends.push((earlier.len(), turn.number));
         }
-        let history = earlier.len();
         earlier.extend(spec.input.iter().cloned());
-        Self { system_prompt: spec.system_prompt.clone(), summary, earlier, ends, history }
+        Self { system_prompt: spec.system_prompt.clone(), summary, earlier, ends, wants_title }
     }
 
-    /// Whether the job is the first of its conversation.
-    pub(in crate::engine) fn is_first(&self) -> bool {
-        self.history == 0 && self.summary.is_none()
+    /// Whether the conversation had no title when the job began its run.
+    pub(in crate::engine) fn wants_title(&self) -> bool {
+        self.wants_title
     }
 
     /// The messages of the next request. `goes_on`: the last answer was cut and has to be continued.

@@ -38,7 +38,7 @@ fn opening(turns: u64, words: usize) -> Opening {
             Message::assistant(format!("answer {number} {text}")),
         ],
     };
-    let history = History { summary: None, turns: (1..=turns).map(turn).collect() };
+    let history = History { turns: (1..=turns).map(turn).collect(), ..History::default() };
     let mut spec = spec();
     spec.system_prompt = Some("be brief".into());
     spec.input = vec![Message::System { content: "rules".into() }, Message::user("now")];

@@ -357,10 +357,10 @@ impl Store for FakeStore {
     fn history(&self, _: &Job, _: usize) -> Result<History, StoreError> {
         self.enter(Op::History)?;
         if !self.state().has_history {
-            return Ok(History::default());
+            return Ok(History { wants_title: true, ..History::default() });
         }
         let messages = vec![Message::user("earlier"), Message::assistant("yes")];
-        Ok(History { summary: None, turns: vec![PastTurn { number: 1, messages }] })
+        Ok(History { turns: vec![PastTurn { number: 1, messages }], ..History::default() })
     }
 
     fn watch(&self, _: JobId) -> News {

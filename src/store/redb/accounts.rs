@@ -36,7 +36,10 @@ impl Transaction<'_> {
         for (model, usage) in rest.entries() {
             self.book_model(row, model, usage)?;
         }
-        if let Some(conversation) = &row.job.conversation_id {
+        // One that was removed has no cost any more.
+        if let Some(conversation) = &row.job.conversation_id
+            && self.conversation_of(row)?.is_some()
+        {
             self.book_conversation(row.job.user, conversation, &rest)?;
         }
         row.booked = row.ledger.clone();

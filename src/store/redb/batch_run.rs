@@ -59,6 +59,10 @@ impl Transaction<'_> {
                     tracing::error!(batch = %key.batch, line = key.line, reason, "a line cannot be read; it counts as failed");
                     self.close_line(row, key, false)?;
                 }
+                Err(error @ StoreError::ConversationsFull { .. }) => {
+                    tracing::warn!(batch = %key.batch, line = key.line, %error, "a line names a new conversation; it counts as failed");
+                    self.close_line(row, key, false)?;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -79,6 +83,7 @@ impl Transaction<'_> {
         let mut line = self.line_row(key)?;
         let spec = line.spec.take();
         let spec = spec.ok_or_else(|| StoreError::Corrupt("a line that is a job already".to_owned()))?;
+        self.make_room_for_conversations([(row.batch.user, &spec)])?;
         let id = job_id(key.batch, key.line);
         let mut job = Job::queued(id, row.batch.user, row.batch.created_at_ms, &spec);
         job.batch = Some(BatchLine { batch: key.batch, line: key.line });

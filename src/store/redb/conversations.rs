@@ -1,61 +1,124 @@
-//! Conversations and their messages.
+//! Conversations as the rest of the server sees them, and the writes that concern a row alone. Refuses other users' (P7).
 
 use super::RedbStore;
+use super::act::Act;
+use super::conversation_delete::{RemoveConversation, RemoveConversationsOf};
+use super::conversation_row::ConversationRow;
+use super::delete_message::DeleteMessage;
+use super::regenerate::Regenerate;
+use super::transaction::Transaction;
 use super::unfinished::unfinished;
+use super::{conversation_read, conversation_row, messages};
 use crate::domain::conversation::{Conversation, ConversationChange};
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
 use crate::domain::job::Job;
-use crate::domain::message::Message;
 use crate::ports::{
     Again, ConversationPage, ConversationQuery, Conversations, MessagePage, MessageRef, StoreError, Ticket,
 };
 
-impl Conversations for RedbStore {
-    fn found(&self, _conversation: Conversation, _most: u64) -> Ticket<Conversation> {
-        Ticket::refused(StoreError::Closed)
+/// A new conversation.
+struct Found {
+    conversation: Conversation,
+    most: u64,
+}
+
+impl Act for Found {
+    type Out = Conversation;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Conversation, StoreError> {
+        transaction.refuse_low_disk()?;
+        let Conversation { user, id, .. } = &self.conversation;
+        if transaction.find_conversation(*user, id)?.is_some() {
+            return Err(StoreError::NameTaken);
+        }
+        transaction.refuse_conversations(*user, 1, self.most)?;
+        let floor = transaction.counters.accept.saturating_add(1);
+        let row = ConversationRow { conversation: self.conversation.clone(), floor, edited_through: 0 };
+        transaction.add_conversation(&row)?;
+        Ok(row.conversation)
     }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+/// This change of this conversation.
+struct Amend {
+    user: UserId,
+    id: ConversationId,
+    change: ConversationChange,
+}
+
+impl Act for Amend {
+    type Out = Option<Conversation>;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Conversation>, StoreError> {
+        let Some(mut row) = transaction.find_conversation(self.user, &self.id)? else { return Ok(None) };
+        row.conversation.amend(self.change.clone());
+        transaction.freshen_conversation(&mut row)?;
+        Ok(Some(row.conversation))
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+impl Conversations for RedbStore {
+    fn found(&self, conversation: Conversation, most: u64) -> Ticket<Conversation> {
+        self.offer(Found { conversation, most })
+    }
+
     fn amend(
         &self,
-        _user: UserId,
-        _id: ConversationId,
-        _change: ConversationChange,
+        user: UserId,
+        id: ConversationId,
+        change: ConversationChange,
     ) -> Ticket<Option<Conversation>> {
-        Ticket::refused(StoreError::Closed)
+        self.offer(Amend { user, id, change })
     }
-    fn remove_conversation(&self, _user: UserId, _id: ConversationId) -> Ticket<bool> {
-        Ticket::refused(StoreError::Closed)
+
+    fn remove_conversation(&self, user: UserId, id: ConversationId) -> Ticket<bool> {
+        self.offer(RemoveConversation { user, id })
     }
-    fn remove_conversations_of(&self, _user: UserId, _project: ProjectId) -> Ticket<u64> {
-        Ticket::refused(StoreError::Closed)
+
+    fn remove_conversations_of(&self, user: UserId, project: ProjectId) -> Ticket<u64> {
+        self.offer(RemoveConversationsOf { user, project })
     }
-    fn delete_message(&self, _user: UserId, _id: ConversationId, _message: MessageRef) -> Ticket<bool> {
-        Ticket::refused(StoreError::Closed)
+
+    fn delete_message(&self, user: UserId, id: ConversationId, message: MessageRef) -> Ticket<bool> {
+        self.offer(DeleteMessage { user, id, message })
     }
-    fn regenerate(&self, _user: UserId, _id: ConversationId, _again: Again) -> Ticket<Option<Job>> {
-        Ticket::refused(StoreError::Closed)
+
+    fn regenerate(&self, user: UserId, id: ConversationId, again: Again) -> Ticket<Option<Job>> {
+        self.offer(Regenerate { user, id, again })
     }
-    fn conversation(&self, _user: UserId, _id: &ConversationId) -> Result<Option<Conversation>, StoreError> {
-        Err(StoreError::Closed)
+
+    fn conversation(&self, user: UserId, id: &ConversationId) -> Result<Option<Conversation>, StoreError> {
+        let row = self.shared.handle.read(|reading| conversation_row::read(reading, user, id))?;
+        Ok(row.map(|row| row.conversation))
     }
-    fn conversations(&self, _query: &ConversationQuery) -> Result<ConversationPage, StoreError> {
-        Err(StoreError::Closed)
+
+    fn conversations(&self, query: &ConversationQuery) -> Result<ConversationPage, StoreError> {
+        self.shared.handle.read(|reading| conversation_read::conversations(reading, query))
     }
-    fn count_of_project(&self, _user: UserId, _project: ProjectId) -> Result<u64, StoreError> {
-        Err(StoreError::Closed)
+
+    fn count_of_project(&self, user: UserId, project: ProjectId) -> Result<u64, StoreError> {
+        self.shared.handle.read(|reading| conversation_read::count_of_project(reading, user, project))
     }
+
     fn messages(
         &self,
-        _user: UserId,
-        _id: &ConversationId,
-        _after: Option<MessageRef>,
-        _limit: usize,
+        user: UserId,
+        id: &ConversationId,
+        after: Option<MessageRef>,
+        limit: usize,
     ) -> Result<MessagePage, StoreError> {
-        Err(StoreError::Closed)
+        self.shared.handle.read(|reading| messages::messages(reading, (user, id), after, limit))
     }
+
     fn unfinished(&self, user: UserId, id: &ConversationId) -> Result<Vec<JobId>, StoreError> {
         self.shared.handle.read(|reading| unfinished(reading, user, id))
-    }
-    fn asked(&self, _user: UserId, _job: JobId) -> Result<Option<Vec<Message>>, StoreError> {
-        Err(StoreError::Closed)
     }
 }

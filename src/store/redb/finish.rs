@@ -75,6 +75,7 @@ impl Transaction<'_> {
             let text = value::encode_text(&ending.output_text);
             self.tables.outputs.insert(&row.id().to_bytes(), text.as_slice())?;
         }
+        self.answer_conversation(row, ending)?;
         self.announce(row.id(), tail.seq);
         if let Some(url) = row.job.webhook_url.clone() {
             self.report(row.job.user, Subject::Job(row.id()), &url)?;
@@ -116,14 +117,18 @@ impl Transaction<'_> {
         self.end(row, &mut tail, &ending)
     }
 
-    /// What the conversation gains: what was asked, and what was said to it.
+    /// What the conversation gains: what was asked, and what was said to it. One that was removed gains nothing, a question
+    /// that was deleted does not come back, and no summary of what was deleted does.
     fn write_turn(&mut self, row: &Row, spec: &JobSpec, ending: &Ending) -> Result<(), StoreError> {
-        if let Some(key) = line_key(row).map(TurnKey::encode) {
-            let messages: Vec<_> = spec.input.iter().chain(&ending.messages).collect();
-            self.tables.turns.insert(&key, value::encode(&messages)?.as_slice())?;
-            if let Some(summary) = &ending.summary {
-                self.write_summary(&key, summary)?;
-            }
+        let Some(key) = line_key(row).map(TurnKey::encode) else { return Ok(()) };
+        let Some(conversation) = self.conversation_of(row)? else { return Ok(()) };
+        let shows_ask = self.exchange(&key)?.is_none_or(|exchange| exchange.shows_ask);
+        let asked = spec.input.iter().filter(|_| shows_ask);
+        let messages: Vec<_> = asked.chain(&ending.messages).collect();
+        self.tables.turns.insert(&key, value::encode(&messages)?.as_slice())?;
+        let knew = row.first_accept.unwrap_or(row.accept) <= conversation.edited_through;
+        if let Some(summary) = ending.summary.as_ref().filter(|_| !knew) {
+            self.write_summary(&key, summary)?;
         }
         Ok(())
     }

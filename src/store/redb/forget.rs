@@ -1,8 +1,8 @@
-//! Deleting an ended job with all that belongs to it: row, question, answer, log, its entries in lists, its turn in the
-//! conversation and, with the last turn, the conversation's summary. What it has cost stays in the accounts. Refuses jobs
+//! Deleting an ended job with all that belongs to it: row, question, answer, log, its entries in lists, its turn and its
+//! messages in the conversation and, with the last turn, the conversation's summary. What it has cost stays in the accounts. Refuses jobs
 //! that have not ended. Whoever adds a table that names jobs takes its entries out here.
 
-use super::keys::{EndedKey, LogBytes, LogKey, OwnerKey, TurnKey};
+use super::keys::{EndedKey, LogBytes, LogKey, OwnerKey};
 use super::queue::line_key;
 use super::retention::STAGES;
 use super::transaction::Transaction;
@@ -21,7 +21,9 @@ impl Transaction<'_> {
         for table in [&mut self.tables.jobs, &mut self.tables.specs, &mut self.tables.outputs] {
             freed += table.remove(&id)?.map_or(0, |bytes| bytes.value().len());
         }
-        if let Some(key) = line_key(&row).map(TurnKey::encode) {
+        if let Some(place) = line_key(&row) {
+            let key = place.encode();
+            freed += self.leave_conversation(place)?;
             freed += self.tables.turns.remove(&key)?.map_or(0, |bytes| bytes.value().len());
             freed += self.forget_summary(&key)?;
         }

@@ -2,6 +2,7 @@
 //! is cut: at a message of the user, so that no answer stands without its question and no tool's result without its call
 //! (providers refuse such a history).
 
+use super::conversation_row;
 use super::keys::{TurnBytes, TurnKey};
 use super::queue::line_key;
 use super::read::row;
@@ -25,8 +26,18 @@ pub(super) struct Room {
 pub(super) fn history(reading: &ReadTransaction, job: JobId, mut room: Room) -> Result<History, StoreError> {
     let Some(row) = row(reading, job)? else { return Ok(History::default()) };
     let Some(key) = line_key(&row) else { return Ok(History::default()) };
+    let (floor, wants_title) = match conversation_row::read(reading, key.user, key.conversation) {
+        Ok(Some(found)) if found.floor <= key.accept => (found.floor, found.conversation.wants_title()),
+        // Removed since the job was accepted.
+        Ok(_) => return Ok(History::default()),
+        Err(StoreError::Corrupt(reason)) => {
+            tracing::error!(%job, reason, "its conversation cannot be read");
+            (0, false)
+        }
+        Err(error) => return Err(error),
+    };
     let summary = summary(reading, key)?;
-    let first = summary.as_ref().map_or(0, |summary| summary.through.saturating_add(1));
+    let first = summary.as_ref().map_or(0, |summary| summary.through.saturating_add(1)).max(floor);
     let (first, here) = (TurnKey { accept: first, ..key }.encode(), key.encode());
     let turns = reading.open_table(TURNS)?;
     let mut newest_first = Vec::new();
@@ -47,7 +58,7 @@ pub(super) fn history(reading: &ReadTransaction, job: JobId, mut room: Room) -> 
     }
     newest_first.reverse();
     newest_first.retain(|turn| !turn.messages.is_empty());
-    Ok(History { summary: summary.map(|summary| summary.content), turns: newest_first })
+    Ok(History { summary: summary.map(|summary| summary.content), turns: newest_first, wants_title })
 }
 
 impl Room {

@@ -3,6 +3,7 @@
 //!
 //! A step reads the old layout through definitions of its own, frozen with it: the current ones go on changing.
 
+use super::conversation_migrate;
 use super::error::OpenError;
 use super::keys::{EndedKey, JobBytes, ReadyBytes, Waiting};
 use super::medium::Medium;
@@ -81,6 +82,7 @@ fn migrate(database: &Database, from: u64) -> Result<(), StoreError> {
 fn step(writing: &WriteTransaction, from: u64) -> Result<(), StoreError> {
     match from {
         1 => ready_since_and_ended(writing),
+        2 => conversation_migrate::rows_and_exchanges(writing),
         other => Err(StoreError::Corrupt(format!("no way leads on from schema version {other}"))),
     }
 }

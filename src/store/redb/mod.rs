@@ -19,10 +19,18 @@ mod bell;
 mod cancel;
 mod claim;
 mod compact;
+mod conversation_delete;
+mod conversation_keys;
+mod conversation_migrate;
+mod conversation_read;
+mod conversation_row;
+mod conversation_waste;
 mod conversations;
 mod defer;
 mod delete;
+mod delete_message;
 mod error;
+mod exchange;
 mod finish;
 mod fold;
 mod forget;
@@ -34,6 +42,7 @@ mod lease;
 mod log;
 mod mail;
 mod medium;
+mod messages;
 mod migrate;
 mod once;
 mod outbox;
@@ -44,6 +53,7 @@ mod quarantine;
 mod queue;
 mod read;
 mod recover;
+mod regenerate;
 mod release;
 mod restore;
 mod results;
@@ -221,6 +231,7 @@ impl From<&Limits> for Bounds {
             queue_jobs: limits.queue_jobs,
             crashes: limits.crashes,
             history_bytes: limits.history_bytes,
+            conversations: limits.conversations,
             ageing_ms: limits.queue_ageing_s.saturating_mul(1_000),
             idempotency_ms: limits.idempotency_s.saturating_mul(1_000),
         }

@@ -69,7 +69,7 @@ impl Act for Sweep {
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<bool, StoreError> {
         let (mut jobs, mut bytes) = (0, 0);
-        let mut more = transaction.clear_waste()?;
+        let mut more = transaction.clear_waste()? | transaction.clear_conversations()?;
         if let Some(before_ms) = self.jobs_before_ms {
             more |= transaction.forget_batches(before_ms)?;
         }

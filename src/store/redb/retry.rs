@@ -36,6 +36,10 @@ impl Act for Retry {
         if transaction.tables.ended.get(&cut.encode())?.is_some() {
             return Err(StoreError::LogCut);
         }
+        // Gone with its conversation; the sweeper has not come to it yet.
+        if row.job.conversation_id.is_some() && transaction.conversation_of(&row)?.is_none() {
+            return Ok(None);
+        }
         transaction.make_room(1)?;
         transaction.accept_again(&mut row)?;
         Ok(Some(row.job))
@@ -67,7 +71,10 @@ impl Transaction<'_> {
         };
         let (ledger, booked) = (std::mem::take(&mut row.ledger), std::mem::take(&mut row.booked));
         let fresh = Row::new(Job { cancel_requested: false, ..job }, self.counters.accept);
-        *row = Row { ledger, booked, ..fresh };
+        let first_accept = Some(row.first_accept.unwrap_or(row.accept));
+        let old_accept = row.accept;
+        *row = Row { ledger, booked, first_accept, ..fresh };
+        self.reenter_conversation(row, old_accept)?;
         self.reopen_line(&row.job)?;
         let mut tail = self.tables.tail(row.id())?;
         let (status, attempt, reason) = (Phase::Queued, row.job.attempt, Some(RETRIED.to_owned()));

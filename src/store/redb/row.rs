@@ -43,6 +43,9 @@ pub(super) struct Row {
     /// How much of that stands in the accounts: see [`super::accounts`].
     #[serde(default, skip_serializing_if = "Ledger::is_empty")]
     pub(super) booked: Ledger,
+    /// Number of its first acceptance, once somebody has asked for another try.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) first_accept: Option<u64>,
 }
 
 impl Row {
@@ -57,6 +60,7 @@ impl Row {
             resume_at_ms: None,
             ledger: Ledger::default(),
             booked: Ledger::default(),
+            first_accept: None,
         }
     }
 

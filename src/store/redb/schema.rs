@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 /// The layout that this build reads and writes. A change of layout raises it and adds a migration
 /// ([`super::migrate`]); a table that is merely new needs neither.
-pub(super) const VERSION: u64 = 2;
+pub(super) const VERSION: u64 = 3;
 
 pub(super) const META_SCHEMA: &str = "schema";
 const META_COUNTERS: &str = "counters";
@@ -92,6 +92,16 @@ tables! {
     turns TURNS: &'static TurnBytes => Bytes;
     /// What stands for a conversation's oldest turns: [`crate::domain::job::ConversationSummary`], under accept 0.
     summaries SUMMARIES: &'static TurnBytes => Bytes;
+    /// Conversations: [`super::conversation_row::ConversationRow`], under accept 0.
+    conversations CONVERSATIONS: &'static TurnBytes => Bytes;
+    /// Conversations of a user, the one that changed last first: [`super::conversation_keys::RecentKey`].
+    conversations_by_time CONVERSATIONS_BY_TIME: &'static TurnBytes => Bytes;
+    /// How many conversations users have: [`super::conversation_keys::count_key`].
+    conversation_counts CONVERSATION_COUNTS: &'static FairBytes => u64;
+    /// What jobs are to their conversations: [`super::exchange::Exchange`].
+    exchanges EXCHANGES: &'static TurnBytes => Bytes;
+    /// Conversations that are gone but for their jobs, up to this one, which the sweeper removes.
+    conversation_waste CONVERSATION_WASTE: &'static TurnBytes => Bytes;
     /// What users have spent, by day and model: [`super::accounts::Booked`].
     usage USAGE: &'static UsageBytes => Bytes;
     /// The same by hour and model.

@@ -1,6 +1,7 @@
 //! Storing new jobs: row, spec, list, queue and first event in one transaction. Refuses more than the queue may hold.
 
 use super::act::{Act, SMALL};
+use super::exchange::Exchange;
 use super::keys::OwnerKey;
 use super::lease::Tail;
 use super::row::Row;
@@ -20,6 +21,7 @@ impl Act for Submit {
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Vec<Job>, StoreError> {
         transaction.make_room(u64::try_from(self.0.len()).unwrap_or(u64::MAX))?;
+        transaction.make_room_for_conversations(self.0.iter().map(|job| (job.user, &job.spec)))?;
         self.0.iter().map(|job| transaction.accept(job)).collect()
     }
 
@@ -50,6 +52,17 @@ impl Transaction<'_> {
 
     /// The same, for a job that is part of something.
     pub(super) fn accept_job(&mut self, job: Job, spec: &JobSpec) -> Result<Job, StoreError> {
+        let exchange = Exchange::of(&job);
+        self.accept_as(job, spec, &exchange)
+    }
+
+    /// The same, for a job that is this to its conversation.
+    pub(super) fn accept_as(
+        &mut self,
+        job: Job,
+        spec: &JobSpec,
+        exchange: &Exchange,
+    ) -> Result<Job, StoreError> {
         let (id, user) = (job.id, job.user);
         if self.tables.specs.insert(&id.to_bytes(), value::encode(spec)?.as_slice())?.is_some() {
             return Err(StoreError::Corrupt(format!("{id} was stored before")));
@@ -59,6 +72,7 @@ impl Transaction<'_> {
         let accept = self.counters.accept;
         let mut row = Row::new(job, accept);
         self.enqueue(&mut row)?;
+        self.enter_conversation(&row, spec, exchange)?;
         let key = OwnerKey { user, status: JobStatus::Queued, accept };
         self.tables.owned.insert(&key.encode(), &id.to_bytes())?;
         let mut tail = Tail::default();

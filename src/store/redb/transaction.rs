@@ -25,6 +25,8 @@ pub(super) struct Bounds {
     pub(super) idempotency_ms: u64,
     /// Waiting that counts as much as one priority, milliseconds.
     pub(super) ageing_ms: u64,
+    /// Conversations of one user.
+    pub(super) conversations: u64,
 }
 
 /// An open group of writes.
@@ -255,7 +257,14 @@ mod tests {
         let database = redb::Builder::new().create_with_backend(InMemoryBackend::new()).unwrap();
         let writing = database.begin_write().unwrap();
         let leases = Leases::new();
-        let bounds = Bounds { queue_jobs: 1, crashes: 1, history_bytes: 1, idempotency_ms: 1, ageing_ms: 1 };
+        let bounds = Bounds {
+            queue_jobs: 1,
+            crashes: 1,
+            history_bytes: 1,
+            idempotency_ms: 1,
+            ageing_ms: 1,
+            conversations: 1,
+        };
         let tables = Tables::open(&writing).unwrap();
         let mut transaction = Transaction::new(tables, &leases, bounds, 0).unwrap();
         let row = Row::new(job(), 1);

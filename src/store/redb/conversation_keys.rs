@@ -1,0 +1,87 @@
+//! Keys of the tables of conversations. Owns the order of a user's list, newest first; refuses to know what stands behind a
+//! key.
+
+use super::keys::{Cut, FairBytes, TurnBytes, TurnKey, join};
+use crate::domain::id::{ConversationId, UserId};
+
+/// Where a conversation's row, summary and cost lie.
+pub(super) fn conversation_key(user: UserId, conversation: &ConversationId) -> TurnBytes {
+    TurnKey { user, conversation, accept: 0 }.encode()
+}
+
+/// The first and the last key that anything of a user's conversations can have, in any of their tables.
+pub(super) fn all_of(user: UserId) -> (TurnBytes, TurnBytes) {
+    let user = user.0.to_be_bytes();
+    (join(&[&user, &[u8::MIN; 72]]), join(&[&user, &[u8::MAX; 72]]))
+}
+
+/// Where the number of a user's conversations lies.
+pub(super) fn count_key(user: UserId) -> FairBytes {
+    join(&[&[0], &user.0.to_be_bytes()])
+}
+
+/// A conversation in its user's list: the one that changed last sorts first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RecentKey<'a> {
+    pub(super) user: UserId,
+    pub(super) updated_at_ms: u64,
+    pub(super) conversation: &'a ConversationId,
+}
+
+impl RecentKey<'_> {
+    pub(super) fn encode(self) -> TurnBytes {
+        let mut name = [0; ConversationId::MAX_BYTES];
+        for (slot, byte) in name.iter_mut().zip(self.conversation.as_str().bytes()) {
+            *slot = byte;
+        }
+        join(&[&self.user.0.to_be_bytes(), &(!self.updated_at_ms).to_be_bytes(), &name])
+    }
+}
+
+/// What an entry of the list says: when the conversation changed, and where its row lies.
+pub(super) fn recent(bytes: &TurnBytes) -> (u64, TurnBytes) {
+    let mut cut = Cut(bytes);
+    let (user, inverted) = (cut.u32(), cut.u64());
+    let name: [u8; ConversationId::MAX_BYTES] = cut.take();
+    (!inverted, join(&[&user.to_be_bytes(), &name, &[0; 8]]))
+}
+
+/// Which conversation an entry of the removed ones names, and its last number; `None`: it names none.
+pub(super) fn removed(bytes: &TurnBytes) -> Option<(UserId, ConversationId, u64)> {
+    let mut cut = Cut(bytes);
+    let user = UserId(cut.u32());
+    let name: [u8; ConversationId::MAX_BYTES] = cut.take();
+    let name: Vec<u8> = name.into_iter().take_while(|byte| *byte != 0).collect();
+    let id = ConversationId::try_from(String::from_utf8(name).ok()?).ok()?;
+    Some((user, id, cut.u64()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn name() -> impl Strategy<Value = ConversationId> {
+        "[-_0-9A-Za-z]{1,64}".prop_map(|name| ConversationId::try_from(name).unwrap())
+    }
+
+    proptest! {
+        #[test]
+        fn p7_a_list_is_one_users_newest_first_and_leads_to_the_rows(
+            a in (any::<u32>(), any::<u64>(), name()),
+            b in (any::<u32>(), any::<u64>(), name()),
+            same_user: bool,
+        ) {
+            let other = if same_user { a.0 } else { b.0 };
+            let key = |user, updated_at_ms, conversation| RecentKey { user: UserId(user), updated_at_ms, conversation };
+            let (one, two) = (key(a.0, a.1, &a.2).encode(), key(other, b.1, &b.2).encode());
+            let order = (a.0, std::cmp::Reverse(a.1), &a.2).cmp(&(other, std::cmp::Reverse(b.1), &b.2));
+            prop_assert_eq!(one.cmp(&two), order);
+            prop_assert_eq!(recent(&one), (a.1, conversation_key(UserId(a.0), &a.2)));
+            let turn = TurnKey { user: UserId(a.0), conversation: &a.2, accept: a.1 }.encode();
+            prop_assert_eq!(removed(&turn), Some((UserId(a.0), a.2.clone(), a.1)));
+            let (first, last) = all_of(UserId(a.0));
+            prop_assert_eq!((first..=last).contains(&two), a.0 == other);
+        }
+    }
+}

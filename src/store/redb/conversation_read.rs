@@ -1,0 +1,73 @@
+//! Reading conversations. Owns the list, newest first; refuses other users' (P7).
+
+use super::conversation_keys::{RecentKey, all_of, recent};
+use super::conversation_row::ConversationRow;
+use super::keys::TurnBytes;
+use super::read::listed;
+use super::schema::{CONVERSATIONS, CONVERSATIONS_BY_TIME};
+use super::value;
+use crate::domain::conversation::Conversation;
+use crate::domain::id::{ProjectId, UserId};
+use crate::ports::{ConversationPage, ConversationQuery, StoreError};
+use redb::{ReadTransaction, ReadableTable};
+use std::ops::Bound;
+
+/// A page of a user's conversations. The list is walked until the page is full: one that belongs to a project looks at all
+/// conversations of the user, which are bounded.
+pub(super) fn conversations(
+    reading: &ReadTransaction,
+    query: &ConversationQuery,
+) -> Result<ConversationPage, StoreError> {
+    let (first, last) = all_of(query.user);
+    let from = match &query.before {
+        None => Bound::Included(first),
+        Some(place) => {
+            let (user, updated_at_ms) = (query.user, place.updated_at_ms);
+            Bound::Excluded(RecentKey { user, updated_at_ms, conversation: &place.id }.encode())
+        }
+    };
+    let (rows, list) = (reading.open_table(CONVERSATIONS)?, reading.open_table(CONVERSATIONS_BY_TIME)?);
+    let mut page = ConversationPage { conversations: Vec::new(), has_more: false };
+    for entry in list.range::<&TurnBytes>((from.as_ref(), Bound::Included(&last)))? {
+        let (updated_at_ms, key) = recent(entry?.0.value());
+        let Some(found) = row(&rows, &key)? else { continue };
+        // A row that could not be read once, and began anew, may have left an entry behind.
+        if found.updated_at_ms != updated_at_ms || !is_of(&found, query.project) {
+            continue;
+        }
+        if page.conversations.len() >= query.limit {
+            page.has_more = true;
+            break;
+        }
+        page.conversations.push(found);
+    }
+    Ok(page)
+}
+
+/// How many conversations of a user belong to the project.
+pub(super) fn count_of_project(
+    reading: &ReadTransaction,
+    user: UserId,
+    project: ProjectId,
+) -> Result<u64, StoreError> {
+    let (first, last) = all_of(user);
+    let mut count = 0_u64;
+    for entry in reading.open_table(CONVERSATIONS)?.range::<&TurnBytes>(&first..=&last)? {
+        let Ok(found) = value::decode::<ConversationRow>(entry?.1.value()) else { continue };
+        count = count.saturating_add(u64::from(is_of(&found.conversation, Some(project))));
+    }
+    Ok(count)
+}
+
+/// Whether it belongs to the project, or none is asked for.
+pub(super) fn is_of(conversation: &Conversation, project: Option<ProjectId>) -> bool {
+    project.is_none() || conversation.settings.project_id == project
+}
+
+fn row(
+    rows: &impl ReadableTable<&'static TurnBytes, &'static [u8]>,
+    key: &TurnBytes,
+) -> Result<Option<Conversation>, StoreError> {
+    let found = rows.get(key)?.map(|bytes| value::decode::<ConversationRow>(bytes.value())).transpose();
+    Ok(listed("a conversation", found)?.map(|row| row.conversation))
+}

@@ -1,0 +1,46 @@
+//! What is left of conversations that were removed: jobs, which go when they have ended and the store is silent. Refuses to
+//! touch what a later conversation of the same name has.
+
+use super::conversation_keys::removed;
+use super::exchange::Line;
+use super::transaction::Transaction;
+use crate::ports::StoreError;
+use redb::ReadableTable;
+
+/// Conversations that one transaction looks at.
+const SWEEP_CONVERSATIONS: usize = 1_000;
+/// Jobs that one transaction forgets.
+const SWEEP_JOBS: usize = 200;
+
+impl Transaction<'_> {
+    /// Forgets some jobs of conversations that are gone; whether there is more to do now.
+    pub(super) fn clear_conversations(&mut self) -> Result<bool, StoreError> {
+        let waste = self.tables.conversation_waste.iter()?.take(SWEEP_CONVERSATIONS);
+        let waste: Vec<_> =
+            waste.map(|entry| entry.map(|(key, _)| *key.value())).collect::<Result<_, _>>()?;
+        let mut jobs = SWEEP_JOBS;
+        for key in waste {
+            let Some((user, id, last)) = removed(&key) else {
+                self.tables.conversation_waste.remove(&key)?;
+                continue;
+            };
+            let line = Line { user, id: &id, floor: 0 };
+            let (mut is_clear, mut from) = (true, 0);
+            while jobs > 0 {
+                let Some(accept) = self.exchanges_from(line, from, 1)?.pop().filter(|at| *at <= last) else {
+                    break;
+                };
+                is_clear &= self.clear_exchange(line, accept)?;
+                (from, jobs) = (accept.saturating_add(1), jobs.saturating_sub(1));
+            }
+            if jobs == 0 {
+                return Ok(true);
+            }
+            if is_clear {
+                self.touch();
+                self.tables.conversation_waste.remove(&key)?;
+            }
+        }
+        Ok(false)
+    }
+}

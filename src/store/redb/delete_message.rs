@@ -1,0 +1,89 @@
+//! Deleting one message: nobody reads it any more, and no model is told it. When both messages of a job are gone, the job
+//! is. Refuses messages whose job has not ended, and other users' (P7).
+
+use super::act::Act;
+use super::conversation_keys::conversation_key;
+use super::exchange::{Exchange, Line};
+use super::keys::TurnBytes;
+use super::transaction::Transaction;
+use super::value;
+use crate::domain::id::{ConversationId, JobId, UserId};
+use crate::domain::job::ConversationSummary;
+use crate::domain::message::Message;
+use crate::ports::{MessageRef, StoreError};
+use redb::ReadableTable;
+
+/// This message of this conversation.
+pub(super) struct DeleteMessage {
+    pub(super) user: UserId,
+    pub(super) id: ConversationId,
+    pub(super) message: MessageRef,
+}
+
+impl Act for DeleteMessage {
+    type Out = bool;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<bool, StoreError> {
+        let Some(mut found) = transaction.find_conversation(self.user, &self.id)? else { return Ok(false) };
+        let line = Line::of(&found);
+        let (jobs, exchanges) = (&transaction.tables.jobs, &transaction.tables.exchanges);
+        let Some((accept, before)) = line.find(jobs, exchanges, self.message)? else { return Ok(false) };
+        let after = match self.message {
+            MessageRef::Ask(_) => Exchange { shows_ask: false, ..before },
+            MessageRef::Answer(_) => Exchange { shows_answer: false, ..before },
+        };
+        if after == before {
+            return Ok(false);
+        }
+        let status = transaction.find_row(before.job)?.map(|row| row.job.status);
+        if let Some(status) = status.filter(|status| !status.is_terminal()) {
+            return Err(StoreError::WrongState { status });
+        }
+        let key = line.key(accept);
+        transaction.drop_summary(line, accept)?;
+        if after.shows_ask || after.shows_answer {
+            transaction.trim_turn(&key, &after)?;
+            transaction.put_exchange(&key, &after)?;
+            found.conversation.message_count = found.conversation.message_count.saturating_sub(1);
+        } else {
+            transaction.clear_exchange(line, accept)?;
+            if let Some(left) = transaction.find_conversation(self.user, &self.id)? {
+                found = left;
+            }
+        }
+        found.edited_through = transaction.counters.accept;
+        transaction.freshen_conversation(&mut found)?;
+        Ok(true)
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+impl Transaction<'_> {
+    /// Drops a summary that stands for the turn with this number or for a later one.
+    pub(super) fn drop_summary(&mut self, line: Line<'_>, accept: u64) -> Result<(), StoreError> {
+        let key = conversation_key(line.user, line.id);
+        let stored = self.tables.summaries.get(&key)?;
+        let stored = stored.map(|bytes| value::decode::<ConversationSummary>(bytes.value()));
+        if stored.is_some_and(|stored| stored.map_or(true, |summary| summary.through >= accept)) {
+            self.tables.summaries.remove(&key)?;
+        }
+        Ok(())
+    }
+
+    /// Of what models are told of a job, leaves what its exchange still shows.
+    fn trim_turn(&mut self, key: &TurnBytes, exchange: &Exchange) -> Result<(), StoreError> {
+        let Some(bytes) = self.tables.turns.remove(key)?.map(|bytes| bytes.value().to_vec()) else {
+            return Ok(());
+        };
+        let turn: Vec<Message> = value::decode(&bytes)?;
+        let asked = self.spec(exchange.job)?.input.len();
+        let left = if exchange.shows_ask { turn.get(..asked) } else { turn.get(asked..) };
+        let left = left.unwrap_or_default();
+        self.count_freed(bytes.len());
+        self.tables.turns.insert(key, value::encode(left)?.as_slice())?;
+        Ok(())
+    }
+}
