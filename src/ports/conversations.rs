@@ -5,7 +5,7 @@ use super::store::{NewJob, StoreError};
 use super::ticket::Ticket;
 use crate::domain::conversation::{Conversation, ConversationChange};
 use crate::domain::event::Numbered;
-use crate::domain::id::{AskId, ConversationId, MessageId, ProjectId, UserId};
+use crate::domain::id::{AskId, ConversationId, JobId, MessageId, ProjectId, UserId};
 use crate::domain::job::Job;
 use crate::domain::message::Message;
 

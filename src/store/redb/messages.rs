@@ -13,7 +13,7 @@ use crate::domain::id::{ConversationId, JobId, UserId};
 use crate::domain::job::JobSpec;
 use crate::domain::message::Message;
 use crate::ports::{ChatMessage, MessagePage, MessageRef, StoreError};
-use redb::{ReadTransaction, ReadableTable};
+use redb::ReadTransaction;
 
 /// A page that holds so much takes no further message.
 const PAGE_BYTES: usize = 8 * 1024 * 1024;
