@@ -16,6 +16,12 @@ mod batches;
 #[path = "store_contract/cancel.rs"]
 mod cancel;
 #[cfg(test)]
+#[path = "store_contract/conversation_removal.rs"]
+mod conversation_removal;
+#[cfg(test)]
+#[path = "store_contract/conversations.rs"]
+mod conversations;
+#[cfg(test)]
 #[path = "store_contract/defer.rs"]
 mod defer;
 #[cfg(test)]
@@ -31,6 +37,9 @@ mod lists;
 #[path = "store_contract/log.rs"]
 mod log;
 #[cfg(test)]
+#[path = "store_contract/messages.rs"]
+mod messages;
+#[cfg(test)]
 #[path = "store_contract/migration.rs"]
 mod migration;
 #[cfg(test)]
@@ -45,6 +54,9 @@ mod race;
 #[cfg(test)]
 #[path = "store_contract/recovery.rs"]
 mod recovery;
+#[cfg(test)]
+#[path = "store_contract/regenerate.rs"]
+mod regenerate;
 #[cfg(test)]
 #[path = "store_contract/results.rs"]
 mod results;

@@ -1,10 +1,12 @@
-//! A file of version 1: opened by this build it loses nothing, and a copy of it stays.
+//! Files of earlier versions: opened by this build they lose nothing, and a copy of each stays.
 
-use crate::kit::{ANN, BOB, HandClock, done, id, job, turn};
+use crate::kit::{ANN, BOB, HandClock, done, id, job, name, turn};
+use crate::messages::{say, shown, told};
 use crate::rig::{Rig, open};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
-use nanoclaw::ports::Store;
+use nanoclaw::domain::message::Message;
+use nanoclaw::ports::{Conversations, Store};
 use redb::{ReadableDatabase, ReadableTable, TableDefinition};
 use std::path::Path;
 use std::sync::Arc;
@@ -65,7 +67,7 @@ fn p1_a_file_of_version_1_goes_on_in_the_same_order_and_a_copy_of_it_stays() {
     );
     let claimed: Vec<_> = store.claim(10).wait().unwrap().iter().map(|lease| lease.job.id).collect();
     store.close();
-    assert_eq!(version(&rig.path()), b"\x012");
+    assert_eq!(version(&rig.path()), b"\x013");
 
     assert_eq!(version(&copy), b"\x011", "the copy is the file as it was");
     let fresh = Rig::new();
@@ -83,4 +85,46 @@ fn a_file_that_cannot_be_copied_is_not_migrated() {
     let refused = open(&rig.path(), &Limits::default(), HandClock::new()).err().unwrap().to_string();
     assert!(refused.contains("before its migration"), "{refused}");
     assert_eq!(version(&rig.path()), b"\x011");
+}
+
+/// Makes a file what version 2 would have written: conversations were their jobs.
+fn without_conversations(path: &Path) {
+    let database = redb::Database::open(path).unwrap();
+    let writing = database.begin_write().unwrap();
+    for table in ["conversations", "conversations_by_time", "exchanges", "conversation_waste"] {
+        let turns: TableDefinition<'_, &[u8; 76], &[u8]> = TableDefinition::new(table);
+        assert!(writing.delete_table(turns).unwrap(), "{table}");
+    }
+    let counts: TableDefinition<'_, &[u8; 5], u64> = TableDefinition::new("conversation_counts");
+    assert!(writing.delete_table(counts).unwrap());
+    writing.open_table(META).unwrap().insert("schema", b"\x012".as_slice()).unwrap();
+    writing.commit().unwrap();
+}
+
+#[test]
+fn conversations_of_version_2_get_rows_with_a_title_and_their_messages() {
+    let rig = Rig::new();
+    say(&rig, 1);
+    rig.clock.advance(5);
+    rig.submit([turn(3, ANN, "chat")]);
+    rig.store.finish(rig.claim().fence(), vec![], done(id(3), "answer 3")).wait().unwrap();
+    let mut long = turn(2, ANN, "chat");
+    long.spec.input = vec![Message::user("y".repeat(99))];
+    rig.submit([long, turn(4, BOB, "chat"), job(5, ANN)]);
+    let told_before = told(&rig, 6);
+    rig.store.close();
+    without_conversations(&rig.path());
+
+    let store =
+        open(&rig.path(), &Limits { conversations: 1, ..Limits::default() }, Arc::clone(&rig.clock)).unwrap();
+    let made = store.conversation(ANN, &name("chat")).unwrap().unwrap();
+    assert_eq!((made.title.as_str(), made.message_count), ("question 1", 5));
+    assert_eq!((made.created_at_ms, made.updated_at_ms), (1_000_000, 1_000_005));
+    assert_eq!(shown(&store, ANN, None, 9).0, ["?1", "!1", "?3", "!3", "?2"]);
+    assert_eq!(shown(&store, BOB, None, 9).0, ["?4"], "P7");
+    assert!(store.submit(vec![turn(7, ANN, "another")]).wait().is_err(), "they count");
+    store.submit(vec![turn(8, ANN, "chat")]).wait().unwrap();
+    let job = store.job(ANN, id(8)).unwrap().unwrap();
+    assert_eq!(store.history(&job, 100).unwrap().into_messages(), told_before);
+    assert_eq!(version(&rig.dir.path().join("store.redb.v2.bak")), b"\x012");
 }

@@ -1,6 +1,7 @@
 //! What the store's tests share: a clock that is set by hand, small jobs, and short ways to say common things.
 #![allow(dead_code, reason = "each test uses its own part")]
 
+use nanoclaw::domain::conversation::{Conversation, Settings};
 use nanoclaw::domain::event::{Event, FailureCode, FinishReason, Mark, Record, StepKind};
 use nanoclaw::domain::id::{ConversationId, JobId, UserId};
 use nanoclaw::domain::job::{Ending, JobSpec, OnDisconnect, Priority};
@@ -114,4 +115,31 @@ pub(crate) fn done(job: JobId, text: &str) -> Ending {
 pub(crate) fn cancelled() -> Ending {
     let event = Event::Error { content: "cancelled".to_owned(), code: FailureCode::Cancelled };
     Ending { event, output_text: String::new(), messages: Vec::new(), summary: None }
+}
+
+/// A name of a conversation.
+pub(crate) fn name(text: &str) -> ConversationId {
+    ConversationId::try_from(text.to_owned()).unwrap()
+}
+
+/// A conversation without messages, made at this time.
+pub(crate) fn chat(user: UserId, id: &str, at_ms: u64) -> Conversation {
+    let settings = Settings {
+        model: "demo".to_owned(),
+        system_prompt: String::new(),
+        temperature: None,
+        max_tokens: None,
+        thinking_enabled: false,
+        project_id: None,
+    };
+    let (created_at_ms, updated_at_ms) = (at_ms, at_ms);
+    Conversation {
+        id: name(id),
+        user,
+        title: String::new(),
+        settings,
+        created_at_ms,
+        updated_at_ms,
+        message_count: 0,
+    }
 }

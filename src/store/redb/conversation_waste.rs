@@ -30,8 +30,11 @@ impl Transaction<'_> {
                 let Some(accept) = self.exchanges_from(line, from, 1)?.pop().filter(|at| *at <= last) else {
                     break;
                 };
-                is_clear &= self.clear_exchange(line, accept)?;
-                (from, jobs) = (accept.saturating_add(1), jobs.saturating_sub(1));
+                // One that has not ended stays, and costs the others nothing.
+                let is_gone = self.clear_exchange(line, accept)?;
+                is_clear &= is_gone;
+                jobs = jobs.saturating_sub(usize::from(is_gone));
+                from = accept.saturating_add(1);
             }
             if jobs == 0 {
                 return Ok(true);

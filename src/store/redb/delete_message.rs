@@ -35,9 +35,13 @@ impl Act for DeleteMessage {
         if after == before {
             return Ok(false);
         }
-        let status = transaction.find_row(before.job)?.map(|row| row.job.status);
-        if let Some(status) = status.filter(|status| !status.is_terminal()) {
-            return Err(StoreError::WrongState { status });
+        match transaction.find_row(before.job) {
+            Ok(Some(row)) if !row.job.status.is_terminal() => {
+                return Err(StoreError::WrongState { status: row.job.status });
+            }
+            // What cannot be read can be deleted.
+            Ok(_) | Err(StoreError::Corrupt(_)) => {}
+            Err(error) => return Err(error),
         }
         let key = line.key(accept);
         transaction.drop_summary(line, accept)?;
@@ -78,11 +82,17 @@ impl Transaction<'_> {
         let Some(bytes) = self.tables.turns.remove(key)?.map(|bytes| bytes.value().to_vec()) else {
             return Ok(());
         };
-        let turn: Vec<Message> = value::decode(&bytes)?;
-        let asked = self.spec(exchange.job)?.input.len();
+        self.count_freed(bytes.len());
+        let read =
+            value::decode::<Vec<Message>>(&bytes).and_then(|turn| Ok((turn, self.spec(exchange.job)?)));
+        let (turn, asked) = match read {
+            Ok((turn, spec)) => (turn, spec.input.len()),
+            // Nobody knows where the question ends: better nothing than what was deleted.
+            Err(StoreError::Corrupt(_)) => return Ok(()),
+            Err(error) => return Err(error),
+        };
         let left = if exchange.shows_ask { turn.get(..asked) } else { turn.get(asked..) };
         let left = left.unwrap_or_default();
-        self.count_freed(bytes.len());
         self.tables.turns.insert(key, value::encode(left)?.as_slice())?;
         Ok(())
     }

@@ -25,7 +25,7 @@ impl Transaction<'_> {
             let key = place.encode();
             freed += self.leave_conversation(place)?;
             freed += self.tables.turns.remove(&key)?.map_or(0, |bytes| bytes.value().len());
-            freed += self.forget_summary(&key)?;
+            freed += self.forget_summary(place)?;
         }
         let owned = OwnerKey { user: row.job.user, status: row.job.status, accept: row.accept };
         self.tables.owned.remove(&owned.encode())?;

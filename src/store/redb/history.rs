@@ -58,7 +58,16 @@ pub(super) fn history(reading: &ReadTransaction, job: JobId, mut room: Room) -> 
     }
     newest_first.reverse();
     newest_first.retain(|turn| !turn.messages.is_empty());
+    if summary.is_none() {
+        // Providers want the user to speak first: an answer whose question was deleted cannot stand there.
+        let orphans = newest_first.iter().take_while(|turn| !turn.messages.iter().any(is_users)).count();
+        newest_first.drain(..orphans);
+    }
     Ok(History { summary: summary.map(|summary| summary.content), turns: newest_first, wants_title })
+}
+
+fn is_users(message: &Message) -> bool {
+    matches!(message, Message::User { .. })
 }
 
 impl Room {

@@ -26,9 +26,15 @@ impl Transaction<'_> {
     }
 
     /// After a turn has gone: the summary goes with the last one, because it tells what was said. The bytes that are freed.
-    pub(super) fn forget_summary(&mut self, member: &TurnBytes) -> Result<usize, StoreError> {
-        let (first, last) = TurnKey::line_of(member);
-        if self.tables.turns.range::<&TurnBytes>(&first..=&last)?.next().transpose()?.is_some() {
+    pub(super) fn forget_summary(&mut self, place: TurnKey<'_>) -> Result<usize, StoreError> {
+        // What another conversation of this name has left behind is no turn of this one.
+        let floor = match self.find_conversation(place.user, place.conversation) {
+            Err(StoreError::Corrupt(_)) => 0,
+            found => found?.map_or(0, |found| found.floor),
+        };
+        let (first, last) = TurnKey::line_of(&place.encode());
+        let own = TurnKey { accept: floor, ..place }.encode();
+        if self.tables.turns.range::<&TurnBytes>(&own..=&last)?.next().transpose()?.is_some() {
             return Ok(0);
         }
         Ok(self.tables.summaries.remove(&first)?.map_or(0, |bytes| bytes.value().len()))

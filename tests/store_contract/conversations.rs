@@ -1,0 +1,180 @@
+//! Conversations as rows: those that are made, those that a job names, their titles and their list.
+
+use crate::kit::{ANN, BOB, chat, done, id, job, name, turn};
+use crate::rig::Rig;
+use nanoclaw::domain::conversation::{Conversation, ConversationChange};
+use nanoclaw::domain::event::Event;
+use nanoclaw::domain::id::{JobId, ProjectId, UserId};
+use nanoclaw::domain::job::Ending;
+use nanoclaw::domain::limits::Limits;
+use nanoclaw::ports::{Clock, ConversationPlace, ConversationQuery, Conversations, Once, Store, StoreError};
+
+fn query(user: UserId, limit: usize) -> ConversationQuery {
+    ConversationQuery { user, project: None, before: None, limit }
+}
+
+fn names(rig: &Rig, query: &ConversationQuery) -> Vec<String> {
+    let page = rig.store.conversations(query).unwrap();
+    page.conversations.iter().map(|conversation| conversation.id.to_string()).collect()
+}
+
+fn found(rig: &Rig, user: UserId, id: &str) {
+    rig.store.found(chat(user, id, rig.clock.now_ms()), 100).wait().unwrap();
+}
+
+fn get(rig: &Rig, user: UserId, id: &str) -> Option<Conversation> {
+    rig.store.conversation(user, &name(id)).unwrap()
+}
+
+fn amend(rig: &Rig, user: UserId, id: &str, change: ConversationChange) -> Option<Conversation> {
+    rig.store.amend(user, name(id), change).wait().unwrap()
+}
+
+fn titled(title: &str) -> ConversationChange {
+    ConversationChange { title: Some(title.to_owned()), ..ConversationChange::default() }
+}
+
+/// A good end that brings a title.
+fn with_title(job: JobId, title: &str) -> Ending {
+    let mut ending = done(job, "answer");
+    if let Event::Done { suggested_title, .. } = &mut ending.event {
+        *suggested_title = Some(title.to_owned());
+    }
+    ending
+}
+
+/// Runs one job of the conversation; whether it was told that a title is wanted.
+fn run(rig: &Rig, number: u128, ending: Ending) -> bool {
+    rig.submit([turn(number, ANN, "chat")]);
+    let lease = rig.claim();
+    let wants_title = rig.store.history(&lease.job, 10).unwrap().wants_title;
+    rig.store.finish(lease.fence(), vec![], ending).wait().unwrap();
+    wants_title
+}
+
+#[test]
+fn p7_a_conversation_is_its_users_alone() {
+    let rig = Rig::new();
+    found(&rig, ANN, "same");
+    found(&rig, BOB, "same");
+    amend(&rig, ANN, "same", titled("Ann's")).unwrap();
+    assert_eq!(get(&rig, BOB, "same").unwrap().title, "");
+    found(&rig, ANN, "hers");
+    assert_eq!(get(&rig, BOB, "hers"), None);
+    assert_eq!(amend(&rig, BOB, "hers", titled("his")), None);
+    assert_eq!(names(&rig, &query(BOB, 10)), ["same"]);
+    assert!(!rig.store.remove_conversation(BOB, name("hers")).wait().unwrap());
+    rig.submit([turn(1, ANN, "same")]);
+    let counts = [ANN, BOB].map(|user| get(&rig, user, "same").unwrap().message_count);
+    assert_eq!(counts, [1, 0]);
+}
+
+#[test]
+fn a_conversation_that_is_there_is_not_made_again_and_a_bound_holds() {
+    let rig = Rig::with(&Limits { conversations: 2, ..Limits::default() });
+    found(&rig, ANN, "a");
+    assert_eq!(rig.store.found(chat(ANN, "a", 1), 2).wait(), Err(StoreError::NameTaken));
+    rig.submit([turn(1, ANN, "b")]);
+    let full = StoreError::ConversationsFull { limit: 2 };
+    assert_eq!(rig.store.found(chat(ANN, "c", 1), 2).wait(), Err(full.clone()));
+    assert_eq!(rig.store.submit(vec![job(2, ANN), turn(3, ANN, "c")]).wait(), Err(full.clone()));
+    assert_eq!(rig.store.job(ANN, id(2)).unwrap(), None, "nothing was written");
+    let key = nanoclaw::domain::idempotency::OnceKey { key: [1; 32], fingerprint: [1; 32] };
+    assert_eq!(rig.store.submit_once(turn(4, ANN, "c"), key).wait().err(), Some(full.clone()));
+    rig.submit([turn(5, ANN, "b"), turn(6, BOB, "c")]);
+
+    let rig = rig.crash_with(&Limits { conversations: 2, ..Limits::default() });
+    assert_eq!(rig.store.submit(vec![turn(7, ANN, "c")]).wait(), Err(full), "the count is stored");
+    assert!(rig.store.remove_conversation(ANN, name("a")).wait().unwrap());
+    assert!(matches!(rig.store.submit_once(turn(8, ANN, "c"), key).wait(), Ok(Once::New(_))));
+}
+
+#[test]
+fn a_job_makes_the_conversation_that_it_names_and_each_step_moves_it() {
+    let rig = Rig::new();
+    let mut first = turn(1, ANN, "chat");
+    first.spec.system_prompt = Some("be brief".to_owned());
+    first.spec.temperature = Some(0.5);
+    first.spec.project_id = Some(ProjectId::from_bits(9));
+    rig.submit([first]);
+    let made = get(&rig, ANN, "chat").unwrap();
+    assert_eq!((made.title.as_str(), made.message_count, made.created_at_ms), ("", 1, 1_000_000));
+    assert_eq!((made.settings.system_prompt.as_str(), made.settings.temperature), ("be brief", Some(0.5)));
+    assert_eq!(made.settings.project_id, Some(ProjectId::from_bits(9)));
+    rig.clock.advance(10);
+    let lease = rig.claim();
+    rig.store.finish(lease.fence(), vec![], done(id(1), "answer")).wait().unwrap();
+    let answered = get(&rig, ANN, "chat").unwrap();
+    assert_eq!((answered.message_count, answered.updated_at_ms), (2, 1_000_010));
+    rig.clock.advance(10);
+    rig.submit([turn(2, ANN, "chat")]);
+    let asked = get(&rig, ANN, "chat").unwrap();
+    assert_eq!((asked.message_count, asked.updated_at_ms, asked.created_at_ms), (3, 1_000_020, 1_000_000));
+    assert_eq!(asked.settings, made.settings, "settings are the conversation's, not the last job's");
+    rig.store.delete(ANN, id(1)).wait().unwrap();
+    let left = get(&rig, ANN, "chat").unwrap();
+    assert_eq!((left.message_count, left.updated_at_ms), (1, 1_000_020), "its jobs may go one by one");
+    assert_eq!(get(&rig.crash(), ANN, "chat"), Some(left));
+}
+
+#[test]
+fn a_title_is_taken_once_and_never_over_one_that_was_given() {
+    let rig = Rig::new();
+    assert!(run(&rig, 1, done(id(1), "answer")), "the first has brought none");
+    assert!(run(&rig, 2, with_title(id(2), "Weather")));
+    assert_eq!(get(&rig, ANN, "chat").unwrap().title, "Weather");
+    assert!(!run(&rig, 3, with_title(id(3), "Another")));
+    assert_eq!(get(&rig, ANN, "chat").unwrap().title, "Weather");
+    amend(&rig, ANN, "chat", titled("")).unwrap();
+    rig.submit([turn(4, ANN, "chat")]);
+    let lease = rig.claim();
+    amend(&rig, ANN, "chat", titled("Mine")).unwrap();
+    rig.store.finish(lease.fence(), vec![], with_title(id(4), "Late")).wait().unwrap();
+    assert_eq!(get(&rig, ANN, "chat").unwrap().title, "Mine", "given while the job ran");
+}
+
+#[test]
+fn a_list_is_newest_first_and_pages_hold_while_conversations_come_and_move() {
+    let rig = Rig::new();
+    for id in ["a", "b", "c", "d", "e"] {
+        rig.clock.advance(1);
+        found(&rig, ANN, id);
+    }
+    found(&rig, ANN, "d2");
+    assert_eq!(names(&rig, &query(ANN, 10)), ["d2", "e", "d", "c", "b", "a"]);
+    let page = rig.store.conversations(&query(ANN, 3)).unwrap();
+    assert!(page.has_more);
+    let last = page.conversations.last().unwrap();
+    let before = ConversationPlace { updated_at_ms: last.updated_at_ms, id: last.id.clone() };
+    // One that was not shown yet moves to the front, one that was shown goes, one comes.
+    rig.clock.advance(1);
+    amend(&rig, ANN, "b", titled("moved")).unwrap();
+    rig.store.remove_conversation(ANN, last.id.clone()).wait().unwrap();
+    found(&rig, ANN, "f");
+    let next = ConversationQuery { before: Some(before), ..query(ANN, 2) };
+    assert_eq!(names(&rig, &next), ["c", "a"], "nothing twice, and nothing missing that stayed where it was");
+    assert!(!rig.store.conversations(&next).unwrap().has_more);
+    assert_eq!(names(&rig.crash(), &query(ANN, 10)), ["b", "f", "d2", "e", "c", "a"]);
+}
+
+#[test]
+fn a_projects_conversations_are_found_counted_and_removed_together() {
+    let rig = Rig::new();
+    let (mine, other) = (ProjectId::from_bits(7), ProjectId::from_bits(8));
+    for (number, project) in [(1, Some(mine)), (2, Some(other)), (3, None), (4, Some(mine))] {
+        let mut one = chat(ANN, &format!("c{number}"), number);
+        one.settings.project_id = project;
+        rig.store.found(one, 100).wait().unwrap();
+    }
+    let mut his = chat(BOB, "his", 1);
+    his.settings.project_id = Some(mine);
+    rig.store.found(his, 100).wait().unwrap();
+    let of_project = ConversationQuery { project: Some(mine), ..query(ANN, 1) };
+    assert_eq!(names(&rig, &of_project), ["c4"]);
+    assert!(rig.store.conversations(&of_project).unwrap().has_more);
+    assert_eq!(rig.store.count_of_project(ANN, mine), Ok(2));
+    assert_eq!(rig.store.remove_conversations_of(ANN, mine).wait(), Ok(2));
+    assert_eq!(names(&rig, &query(ANN, 10)), ["c3", "c2"]);
+    assert_eq!(rig.store.count_of_project(BOB, mine), Ok(1), "P7");
+    assert_eq!(rig.store.remove_conversations_of(ANN, mine).wait(), Ok(0));
+}

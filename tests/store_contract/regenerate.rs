@@ -1,0 +1,117 @@
+//! Answering again: what goes, what stays, and in which place.
+
+use crate::kit::{ANN, BOB, done, id, job, name, turn};
+use crate::messages::{answer, ask, say, shown, told};
+use crate::rig::Rig;
+use nanoclaw::domain::id::UserId;
+use nanoclaw::domain::job::{ConversationSummary, Ending, Job, JobStatus};
+use nanoclaw::domain::limits::Limits;
+use nanoclaw::domain::message::Message;
+use nanoclaw::ports::{Again, ChatMessage, Conversations, MessageRef, Store, StoreError};
+
+fn again(rig: &Rig, user: UserId, old: u128, new: u128) -> Result<Option<Job>, StoreError> {
+    let mut new = job(new, user);
+    new.spec.input = vec![Message::user("not this")];
+    new.created_at_ms = 2_000_000;
+    let again = Again { answer: id(old).message_id(), job: new };
+    rig.store.regenerate(user, name("chat"), again).wait()
+}
+
+fn all(rig: &Rig) -> Vec<String> {
+    shown(&rig.store, ANN, None, 100).0
+}
+
+fn count(rig: &Rig) -> u64 {
+    rig.store.conversation(ANN, &name("chat")).unwrap().unwrap().message_count
+}
+
+#[test]
+fn an_answer_gives_way_with_all_that_came_after_and_the_question_stays_where_it_was() {
+    let rig = Rig::new();
+    for number in 1..=3 {
+        say(&rig, number);
+    }
+    let new = again(&rig, ANN, 2, 4).unwrap().unwrap();
+    assert_eq!((new.status, new.conversation_id, count(&rig)), (JobStatus::Queued, Some(name("chat")), 3));
+    assert_eq!([2, 3].map(|gone| rig.store.job(ANN, id(gone)).unwrap()), [None, None]);
+
+    let rig = rig.crash();
+    assert_eq!(all(&rig), ["?1", "!1", "?2"]);
+    let page = rig.store.messages(ANN, &name("chat"), Some(answer(1)), 1).unwrap();
+    let [ChatMessage::Ask { created_at_ms, messages, .. }] = &page.messages[..] else { panic!("{page:?}") };
+    assert_eq!((*created_at_ms, &messages[..]), (1_000_000, &[Message::user("question 2")][..]));
+    let lease = rig.claim();
+    assert_eq!((lease.job.id, &lease.spec.input[..]), (id(4), &[Message::user("question 2")][..]));
+    let told_now = rig.store.history(&lease.job, 9).unwrap().into_messages();
+    assert_eq!(told_now, [Message::user("question 1"), Message::assistant("answer 1")]);
+    rig.store.finish(lease.fence(), vec![], done(id(4), "better")).wait().unwrap();
+    assert_eq!(all(&rig), ["?1", "!1", "?2", "!4"]);
+    assert_eq!(shown(&rig.store, ANN, Some(ask(2)), 9).0, ["!4"], "an old cursor leads on");
+    assert_eq!(shown(&rig.store, ANN, Some(answer(2)), 9).0, ["!4"], "and repeats no question");
+    assert_eq!(told(&rig, 101)[2..], [Message::user("question 2"), Message::assistant("better")]);
+
+    again(&rig, ANN, 4, 5).unwrap().unwrap();
+    assert_eq!(all(&rig), ["?1", "!1", "?2"], "the question keeps its id however often it is asked");
+}
+
+#[test]
+fn nothing_is_answered_again_while_a_job_of_the_conversation_has_not_ended() {
+    let rig = Rig::new();
+    say(&rig, 1);
+    rig.submit([turn(2, ANN, "chat")]);
+    let refused = |status| Err(StoreError::WrongState { status });
+    assert_eq!(again(&rig, ANN, 1, 9), refused(JobStatus::Queued));
+    let lease = rig.claim();
+    assert_eq!(again(&rig, ANN, 1, 9), refused(JobStatus::Running));
+    assert_eq!(again(&rig, ANN, 2, 9), refused(JobStatus::Running));
+    rig.store.finish(lease.fence(), vec![], done(id(2), "answer 2")).wait().unwrap();
+    assert_eq!(all(&rig), ["?1", "!1", "?2", "!2"], "a refusal changes nothing");
+    assert!(again(&rig, ANN, 1, 9).unwrap().is_some());
+}
+
+#[test]
+fn what_is_no_answer_of_the_conversation_is_not_found() {
+    let rig = Rig::with(&Limits { queue_jobs: 1, ..Limits::default() });
+    say(&rig, 1);
+    rig.submit([turn(2, BOB, "chat")]);
+    rig.store.finish(rig.claim().fence(), vec![], done(id(2), "his")).wait().unwrap();
+    rig.submit([turn(3, ANN, "other")]);
+    assert_eq!(again(&rig, ANN, 1, 9), Err(StoreError::QueueFull { limit: 1 }));
+    assert_eq!(all(&rig), ["?1", "!1"], "a full queue costs no answer");
+    rig.store.finish(rig.claim().fence(), vec![], done(id(3), "elsewhere")).wait().unwrap();
+    for stranger in [2, 3, 77] {
+        assert_eq!(again(&rig, ANN, stranger, 9), Ok(None), "{stranger}");
+    }
+    rig.store.delete_message(ANN, name("chat"), answer(1)).wait().unwrap();
+    assert_eq!(again(&rig, ANN, 1, 9), Ok(None), "a deleted one");
+}
+
+#[test]
+fn a_question_that_was_deleted_stays_deleted_and_a_summary_of_what_goes_goes() {
+    let rig = Rig::new();
+    say(&rig, 1);
+    say(&rig, 2);
+    rig.submit([turn(3, ANN, "chat")]);
+    let summary = Some(ConversationSummary { content: "of two".to_owned(), through: 2 });
+    let ending = Ending { summary, ..done(id(3), "answer 3") };
+    rig.store.finish(rig.claim().fence(), vec![], ending).wait().unwrap();
+    again(&rig, ANN, 3, 4).unwrap().unwrap();
+    rig.store.finish(rig.claim().fence(), vec![], done(id(4), "answer 4")).wait().unwrap();
+    assert_eq!(told(&rig, 101)[0], Message::assistant("of two"), "it says nothing of what goes");
+
+    assert!(rig.store.delete_message(ANN, name("chat"), ask(3)).wait().unwrap());
+    again(&rig, ANN, 4, 5).unwrap().unwrap();
+    let lease = rig.claim();
+    assert_eq!(lease.spec.input, [Message::user("question 3")], "but it is what is answered");
+    rig.store.finish(lease.fence(), vec![], done(id(5), "answer 5")).wait().unwrap();
+    assert_eq!((all(&rig), count(&rig)), (["?1", "!1", "?2", "!2", "!5"].map(str::to_owned).to_vec(), 5));
+    assert_eq!(told(&rig, 102).last(), Some(&Message::assistant("answer 5")));
+    assert!(!told(&rig, 103).contains(&Message::user("question 3")));
+
+    again(&rig, ANN, 2, 6).unwrap().unwrap();
+    rig.store.finish(rig.claim().fence(), vec![], done(id(6), "answer 6")).wait().unwrap();
+    assert_eq!(told(&rig, 104)[0], Message::user("question 1"), "the summary of two went with two");
+    let reference = MessageRef::Ask(id(2).ask_id());
+    assert!(rig.store.delete_message(ANN, name("chat"), reference).wait().unwrap(), "by its old id");
+    assert_eq!(all(&rig), ["?1", "!1", "!6"]);
+}
