@@ -190,6 +190,11 @@ impl ConversationId {
     /// The longest name, in bytes.
     pub const MAX_BYTES: usize = 64;
 
+    /// A name that nobody chose, `conv_…`, of these 128 bits.
+    pub fn of_bits(bits: u128) -> Self {
+        Self(format!("conv_{}", Ulid(bits)))
+    }
+
     /// The name as given.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -20,6 +20,7 @@ pub mod nearest;
 pub mod project;
 pub mod schedule;
 pub mod secret;
+pub mod steps;
 pub mod timing;
 pub mod tokens;
 pub mod tool;

@@ -201,6 +201,15 @@ impl Error {
         }
     }
 
+    /// What `/api` says of what is not there, as its front end knows it.
+    fn short(&self) -> Option<String> {
+        match self {
+            Self::NotFound(what) => Some(format!("{what} not found")),
+            Self::Store(StoreError::NoProject) => Some("project not found".to_owned()),
+            _ => None,
+        }
+    }
+
     /// The answer that says it.
     pub(crate) fn into_reply(self, dialect: Dialect) -> Reply {
         let (status, code) = self.class();
@@ -217,7 +226,10 @@ impl Error {
             Dialect::Plain => {
                 reply::json(status, &Envelope { error: Detail { message, kind, param: self.param(), code } })
             }
-            Dialect::Coded => reply::json(status, &Coded { code: status.as_u16(), message }),
+            Dialect::Coded => {
+                let message = self.short().unwrap_or(message);
+                reply::json(status, &Coded { code: status.as_u16(), message })
+            }
         };
         if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
             reply::set(&mut reply, header::RETRY_AFTER, &self.retry_after_s().to_string());

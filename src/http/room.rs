@@ -2,7 +2,7 @@
 
 use crate::domain::account::{AuthMode, Registration};
 use crate::domain::address::AddressPolicy;
-use crate::domain::id::{IdMint, JobId};
+use crate::domain::id::{ConversationId, IdMint, JobId};
 use crate::domain::limits::Limits;
 use crate::ports::{
     Accounts, Backup, Batches, Clock, Conversations, Digest, Entropy, Model, Outbox, Probe, Projects,
@@ -77,5 +77,10 @@ impl Room {
     /// An id for a job accepted at `now_ms`.
     pub(crate) fn job_id(&self, now_ms: u64) -> JobId {
         JobId::from_bits(self.mint.mint(now_ms, self.entropy.random()))
+    }
+
+    /// An id for a conversation made at `now_ms`.
+    pub(crate) fn conversation_id(&self, now_ms: u64) -> ConversationId {
+        ConversationId::of_bits(self.mint.mint(now_ms, self.entropy.random()))
     }
 }

@@ -99,4 +99,23 @@ routes! {
     POST "/api/tokens" User => |door, call, body| api::tokens::create(&door, call, body).await;
     DELETE "/api/tokens/{id}" User => |door, call, _body| api::tokens::revoke(&door, &call).await;
     GET "/api/models" Public => |door, call, _body| api::models::models(&door, &call);
+    GET "/api/tools" Public => |door, call, _body| api::tools::tools(&door, &call);
+    GET "/api/stats/tokens" User => |door, call, _body| api::stats::tokens(&door, &call).await;
+
+    GET "/api/conversations" User => |door, call, _body| api::conversations::list(&door, &call).await;
+    POST "/api/conversations" User => |door, call, body| api::conversations::create(&door, call, body).await;
+    GET "/api/conversations/{id}" User => |door, call, _body| api::conversations::show(&door, &call).await;
+    PATCH "/api/conversations/{id}" User => |door, call, body| api::conversations::amend(&door, call, body).await;
+    DELETE "/api/conversations/{id}" User => |door, call, _body| api::conversations::remove(&door, &call).await;
+    POST "/api/conversations/{id}/cancel" User
+        => |door, call, _body| api::conversations::cancel::cancel(&door, &call).await;
+    GET "/api/conversations/{id}/messages" User => |door, call, _body| api::messages::list(&door, &call).await;
+    POST "/api/conversations/{id}/messages" User
+        => |door, call, body| api::messages::send::send(&door, call, body).await;
+    DELETE "/api/conversations/{id}/messages/{mid}" User
+        => |door, call, _body| api::messages::delete(&door, &call).await;
+    GET "/api/conversations/{id}/messages/{mid}/events" User
+        => |door, call, _body| api::messages::events(&door, &call).await;
+    POST "/api/conversations/{id}/regenerate/{mid}" User
+        => |door, call, body| api::messages::regenerate::regenerate(&door, call, body).await;
 }

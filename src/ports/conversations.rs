@@ -5,7 +5,7 @@ use super::store::{NewJob, StoreError};
 use super::ticket::Ticket;
 use crate::domain::conversation::{Conversation, ConversationChange};
 use crate::domain::event::Numbered;
-use crate::domain::id::{AskId, ConversationId, MessageId, ProjectId, UserId};
+use crate::domain::id::{AskId, ConversationId, JobId, MessageId, ProjectId, UserId};
 use crate::domain::job::Job;
 use crate::domain::message::Message;
 
@@ -129,4 +129,6 @@ pub trait Conversations: Send + Sync {
         after: Option<MessageRef>,
         limit: usize,
     ) -> Result<MessagePage, StoreError>;
+    /// The conversation's jobs that have not ended, newest first.
+    fn unfinished(&self, user: UserId, id: &ConversationId) -> Result<Vec<JobId>, StoreError>;
 }

@@ -20,7 +20,7 @@ mod tool;
 mod users;
 mod workspaces;
 
-pub use accounts::{ACCOUNT_DAY_MS, Accounts, DayUsage};
+pub use accounts::{ACCOUNT_DAY_MS, ACCOUNT_HOUR_MS, Accounts, DayUsage, HourUsage};
 pub use backup::Backup;
 pub use batch::{BatchPage, Batches, LineOutcome, LineResult, NewBatch, NewLine, ResultPage};
 pub use clock::{Clock, Entropy};

@@ -144,6 +144,34 @@ impl Server {
         Reply::read(request.send(body))
     }
 
+    /// Any other method, with a JSON body.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> Reply {
+        Reply::read(agent().run(self.request(method, path, &[], body)))
+    }
+
+    /// Asks for a stream with a POST: the answer's headers, and its events as they come.
+    pub(crate) fn open(&self, path: &str, headers: &[(&str, &str)], body: &Value) -> (Reply, Events) {
+        let response = agent().run(self.request("POST", path, headers, body)).expect("an answer");
+        let head = response.headers().iter();
+        let headers = head.map(|(n, v)| (n.to_string(), String::from_utf8_lossy(v.as_bytes()).into_owned()));
+        let reply =
+            Reply { status: response.status().as_u16(), headers: headers.collect(), body: String::new() };
+        (reply, Events { lines: BufReader::new(Box::new(response.into_body().into_reader())) })
+    }
+
+    fn request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> ureq::http::Request<String> {
+        let request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.url));
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        request.header("content-type", "application/json").body(body).expect("a request")
+    }
+
     /// Submits a job and returns its id.
     pub(crate) fn submit(&self, body: &Value) -> String {
         let reply = self.post("/v1/jobs", body);
@@ -210,7 +238,11 @@ fn bare(binary: &Path) -> Command {
 }
 
 fn agent() -> ureq::Agent {
-    ureq::Agent::config_builder().http_status_as_error(false).build().new_agent()
+    ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .allow_non_standard_methods(true)
+        .build()
+        .new_agent()
 }
 
 /// A whole answer.

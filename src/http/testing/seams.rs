@@ -13,9 +13,9 @@ use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
 use crate::domain::usage::{Ledger, Usage};
 use crate::http::room::{AuthTerms, Room};
 use crate::ports::{
-    Accounts, Backup, BatchPage, Batches, Clock, Completion, DayUsage, Entropy, Journal, Leash, Model,
-    ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, News, Once, Probe, ResultPage, Sink, StopFlag,
-    Store, StoreError, Ticket, ToolContext, Toolbox,
+    Accounts, Backup, BatchPage, Batches, Clock, Completion, DayUsage, Entropy, HourUsage, Journal, Leash,
+    Model, ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, News, Once, Probe, ResultPage, Sink,
+    StopFlag, Store, StoreError, Ticket, ToolContext, Toolbox,
 };
 use crate::store::RedbStore;
 use crate::workspace::HostFiles;
@@ -80,6 +80,12 @@ impl Accounts for Rest {
         let lines = [line(TODAY - 400, 0), line(TODAY - 40, 0), line(TODAY - 1, 0), line(TODAY, 9)];
         let known = lines.into_iter().filter(|line| (from_day..=to_day).contains(&line.day));
         Ok(known.filter(|_| user == UserId::SINGLE).collect())
+    }
+    fn usage_by_hour(&self, user: Option<UserId>, from: u32, to: u32) -> Result<Vec<HourUsage>, StoreError> {
+        let line = |hour| HourUsage { hour, model: "demo".into(), usage: Usage::new(3, 4) };
+        let lines = [TODAY * 24 - 240, TODAY * 24 - 1, TODAY * 24 + 12].into_iter().map(line);
+        let known = lines.filter(|line| (from..=to).contains(&line.hour));
+        Ok(known.filter(|_| user.is_none_or(|user| user == UserId::SINGLE)).collect())
     }
     fn conversation_usage(&self, _: UserId, _: &ConversationId) -> Result<Ledger, StoreError> {
         unreachable!("HTTP asks for no conversation yet")

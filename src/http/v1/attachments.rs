@@ -12,7 +12,7 @@ const NAME_CHARS: usize = 255;
 const EXTENSION_CHARS: usize = 32;
 
 /// The files at `place`; none when nothing stands there.
-pub(super) fn attachments(
+pub(crate) fn attachments(
     place: &str,
     value: Option<Value>,
     limits: &Limits,

@@ -102,7 +102,8 @@ fn narrow(number: Option<u64>) -> Option<u32> {
     number.and_then(|number| u32::try_from(number).ok())
 }
 
-fn model(name: Option<String>, room: &Room) -> Result<String, Error> {
+/// The model of this name, or the default one.
+pub(crate) fn model(name: Option<String>, room: &Room) -> Result<String, Error> {
     let Some(name) = name else { return Ok(room.default_model.clone()) };
     let known = room.model.models();
     if known.iter().any(|model| model.id == name) {

@@ -1,13 +1,13 @@
 //! `POST /v1/jobs`. Owns the three ways to hand a job over (JSON, text, either unannounced) and the three ways to answer
 //! (at once, after `?wait=`, as a stream). An answer means that the job is on the disk (P1).
 
-use super::farewell::CancelOnDrop;
 use super::job_view::{self, JobView};
 use super::once::{self, Fingerprint};
+use super::stored::{name, store};
+use super::streamed::{Reader, streamed};
 use super::{events, spec, wait};
-use crate::domain::id::{JobId, UserId};
 use crate::domain::idempotency::OnceKey;
-use crate::domain::job::{Job, JobSpec, OnDisconnect};
+use crate::domain::job::JobSpec;
 use crate::http::body::{self, Whole};
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -15,13 +15,12 @@ use crate::http::frame::{Text, Wire};
 use crate::http::json::{self, Fault};
 use crate::http::query::Query;
 use crate::http::quota;
-use crate::http::reply::{self, IDEMPOTENCY_REPLAYED, Reply, X_JOB_ID};
+use crate::http::reply::{self, Reply};
 use crate::http::room::Room;
 use crate::http::router::Call;
-use crate::http::stream::{self, Asked, Farewell};
-use crate::ports::{NewJob, Once, StoreError};
+use crate::ports::NewJob;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, LOCATION};
+use hyper::header::CONTENT_TYPE;
 use hyper::{HeaderMap, StatusCode};
 use std::sync::Arc;
 
@@ -50,7 +49,11 @@ pub(crate) async fn submit(door: &Arc<Door>, call: Call, body: Incoming) -> Resu
     let job = NewJob { id, user, created_at_ms, spec };
     match manner {
         Manner::Held { wait_s } => held(door, job, key, wait_s).await,
-        Manner::Stream { wire, text } => streamed(door, job, key, (wire, text)).await,
+        Manner::Stream { wire, text } => {
+            let on_disconnect = job.spec.on_disconnect;
+            let reader = Reader { user, job: job.id, on_disconnect, wire, text };
+            streamed(door, reader, store(door, job, key)).await
+        }
     }
 }
 
@@ -75,67 +78,6 @@ async fn held(door: &Arc<Door>, job: NewJob, key: Option<OnceKey>, wait_s: u64) 
     let mut reply = reply::json(status, &view);
     name(&mut reply, id, is_replayed);
     Ok(reply)
-}
-
-async fn streamed(
-    door: &Arc<Door>,
-    job: NewJob,
-    key: Option<OnceKey>,
-    (wire, text): (Wire, Text),
-) -> Result<Reply, Error> {
-    let user = job.user;
-    // Made before the job is stored: a client that leaves during the commit has gone away as well.
-    let mut farewell = farewell(door, job.user, &job);
-    let stored = store(door, job, key).await.inspect_err(|error| {
-        if let (Some(farewell), true) = (&mut farewell, is_refusal(error)) {
-            farewell.disarm();
-        }
-    });
-    let (Job { id, .. }, is_replayed) = stored?;
-    if let (Some(made), true) = (&mut farewell, is_replayed) {
-        made.disarm(); // it watches over a job that was not stored
-        farewell = Some(Box::new(CancelOnDrop::new(door, user, id)));
-    }
-    let opened = stream::open(door, Asked { job: id, after: 0, wire, text, follow: true }).await?;
-    let mut reply = events::answer(id, wire, opened.into_body(farewell));
-    name(&mut reply, id, is_replayed);
-    Ok(reply)
-}
-
-fn farewell(door: &Door, user: UserId, job: &NewJob) -> Option<Box<dyn Farewell>> {
-    match job.spec.on_disconnect {
-        OnDisconnect::Continue => None,
-        OnDisconnect::Cancel => Some(Box::new(CancelOnDrop::new(door, user, job.id))),
-    }
-}
-
-/// Whether the job was certainly not stored. After a commit that failed nobody knows, so the client, who hears of an
-/// error, has the job cancelled in case it is there.
-fn is_refusal(error: &Error) -> bool {
-    use StoreError::{Busy, Closed, KeyReused, KeySpent, LowDisk, QueueFull};
-    let Error::Store(error) = error else { return false };
-    matches!(error, Busy | QueueFull { .. } | KeyReused | KeySpent | LowDisk { .. } | Closed)
-}
-
-/// The stored job, and whether it had been stored before under the same key.
-async fn store(door: &Arc<Door>, job: NewJob, key: Option<OnceKey>) -> Result<(Job, bool), Error> {
-    let store = &door.room.store;
-    let Some(key) = key else {
-        let stored = store.submit(vec![job]).await?;
-        return Ok((stored.into_iter().next().ok_or(Error::Internal)?, false));
-    };
-    Ok(match store.submit_once(job, key).await? {
-        Once::New(job) => (job, false),
-        Once::Before(job) => (job, true),
-    })
-}
-
-fn name(reply: &mut Reply, id: JobId, is_replayed: bool) {
-    if is_replayed {
-        reply::set(reply, IDEMPOTENCY_REPLAYED, "true");
-    }
-    reply::set(reply, LOCATION, &format!("/v1/jobs/{id}"));
-    reply::set(reply, X_JOB_ID, &id.to_string());
 }
 
 fn manner(call: &Call, room: &Room) -> Result<Manner, Error> {

@@ -1,8 +1,9 @@
-//! What users have spent, by day and model, and what conversations have cost. Owns the one way into the accounts: each end
+//! What users have spent, by day or hour and model, and what conversations have cost. Owns the one way into the accounts: each end
 //! of a job books what the job has spent since its last end, in the transaction of that end. Refuses to take anything out:
 //! accounts outlive jobs, their deletion and their retention.
 
 use super::RedbStore;
+use super::hours::hours;
 use super::keys::{TurnKey, UsageBytes, UsageKey};
 use super::row::Row;
 use super::schema::{CONVERSATION_USAGE, USAGE};
@@ -10,8 +11,8 @@ use super::transaction::Transaction;
 use super::value;
 use crate::domain::id::{ConversationId, UserId};
 use crate::domain::usage::{Ledger, Usage};
-use crate::ports::{ACCOUNT_DAY_MS, Accounts, DayUsage, StoreError};
-use redb::ReadableTable;
+use crate::ports::{ACCOUNT_DAY_MS, ACCOUNT_HOUR_MS, Accounts, DayUsage, HourUsage, StoreError};
+use redb::{ReadOnlyTable, ReadableTable};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -46,15 +47,16 @@ impl Transaction<'_> {
     }
 
     fn book_model(&mut self, row: &Row, model: &str, usage: Usage) -> Result<(), StoreError> {
-        let day = u32::try_from(self.now_ms / ACCOUNT_DAY_MS).unwrap_or(u32::MAX);
-        let key = UsageKey { user: row.job.user, day, model: Sha256::digest(model).into() }.encode();
-        let mut booked: Booked =
-            readable(self.tables.usage.get(&key)?.map(|bytes| value::decode(bytes.value())))?;
-        model.clone_into(&mut booked.model);
-        booked.usage += usage;
-        booked.jobs = booked.jobs.saturating_add(u64::from(row.booked.of(model).is_none()));
-        self.tables.usage.insert(&key, value::encode(&booked)?.as_slice())?;
-        Ok(())
+        let digest = Sha256::digest(model).into();
+        let key = |slot_ms| {
+            let at = u32::try_from(self.now_ms / slot_ms).unwrap_or(u32::MAX);
+            UsageKey { user: row.job.user, at, model: digest }.encode()
+        };
+        let (day, hour) = (key(ACCOUNT_DAY_MS), key(ACCOUNT_HOUR_MS));
+        let jobs = u64::from(row.booked.of(model).is_none());
+        let line = Booked { model: model.to_owned(), usage, jobs };
+        add(&mut self.tables.usage, &day, &line)?;
+        add(&mut self.tables.usage_hours, &hour, &line)
     }
 
     fn book_conversation(
@@ -74,6 +76,51 @@ impl Transaction<'_> {
     }
 }
 
+/// Adds to a line, which may be a new one.
+fn add(
+    table: &mut redb::Table<'_, &'static UsageBytes, &'static [u8]>,
+    key: &UsageBytes,
+    line: &Booked,
+) -> Result<(), StoreError> {
+    let mut booked: Booked = readable(table.get(key)?.map(|bytes| value::decode(bytes.value())))?;
+    booked.model.clone_from(&line.model);
+    booked.usage += line.usage;
+    booked.jobs = booked.jobs.saturating_add(line.jobs);
+    table.insert(key, value::encode(&booked)?.as_slice())?;
+    Ok(())
+}
+
+/// A table of the accounts, to be read.
+pub(super) type Lines = ReadOnlyTable<&'static UsageBytes, &'static [u8]>;
+
+/// A user's lines from one day, or hour, to another, both included.
+pub(super) fn lines(
+    table: &Lines,
+    user: UserId,
+    from: u32,
+    to: u32,
+) -> Result<Vec<(u32, Booked)>, StoreError> {
+    if from > to {
+        return Ok(Vec::new());
+    }
+    let key = |at, model| UsageKey { user, at, model }.encode();
+    let mut lines: Vec<(u32, Booked)> = Vec::new();
+    for entry in table.range::<&UsageBytes>(&key(from, [0; 32])..=&key(to, [u8::MAX; 32]))? {
+        let (key, bytes) = entry?;
+        let at = UsageKey::decode(key.value()).at;
+        match value::decode(bytes.value()) {
+            Ok(booked) => lines.push((at, booked)),
+            // One line that cannot be read must not hide the others.
+            Err(StoreError::Corrupt(reason)) => {
+                tracing::error!(at, reason, "a line of the accounts cannot be read");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    lines.sort_by(|(one, first), (two, second)| (one, &first.model).cmp(&(two, &second.model)));
+    Ok(lines)
+}
+
 /// A line of the accounts that cannot be read begins anew: it must not keep jobs from ending (P4).
 fn readable<T: DeserializeOwned + Default>(stored: Option<Result<T, StoreError>>) -> Result<T, StoreError> {
     match stored.transpose() {
@@ -87,28 +134,20 @@ fn readable<T: DeserializeOwned + Default>(stored: Option<Result<T, StoreError>>
 
 impl Accounts for RedbStore {
     fn usage(&self, user: UserId, from_day: u32, to_day: u32) -> Result<Vec<DayUsage>, StoreError> {
-        if from_day > to_day {
-            return Ok(Vec::new());
-        }
-        let key = |day, model| UsageKey { user, day, model }.encode();
         self.shared.handle.read(|reading| {
-            let table = reading.open_table(USAGE)?;
-            let mut days = Vec::new();
-            for entry in table.range::<&UsageBytes>(&key(from_day, [0; 32])..=&key(to_day, [u8::MAX; 32]))? {
-                let (key, bytes) = entry?;
-                let day = UsageKey::decode(key.value()).day;
-                match value::decode(bytes.value()) {
-                    Ok(Booked { model, usage, jobs }) => days.push(DayUsage { day, model, usage, jobs }),
-                    // One line that cannot be read must not hide the others.
-                    Err(StoreError::Corrupt(reason)) => {
-                        tracing::error!(day, reason, "a line of the accounts cannot be read");
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
-            days.sort_by(|one, two| (one.day, &one.model).cmp(&(two.day, &two.model)));
-            Ok(days)
+            let lines = lines(&reading.open_table(USAGE)?, user, from_day, to_day)?;
+            let day = |(day, Booked { model, usage, jobs })| DayUsage { day, model, usage, jobs };
+            Ok(lines.into_iter().map(day).collect())
         })
+    }
+
+    fn usage_by_hour(
+        &self,
+        user: Option<UserId>,
+        from_hour: u32,
+        to_hour: u32,
+    ) -> Result<Vec<HourUsage>, StoreError> {
+        self.shared.handle.read(|reading| hours(reading, user, from_hour, to_hour))
     }
 
     fn conversation_usage(&self, user: UserId, conversation: &ConversationId) -> Result<Ledger, StoreError> {

@@ -7,6 +7,7 @@ use super::conversation_row::ConversationRow;
 use super::delete_message::DeleteMessage;
 use super::regenerate::Regenerate;
 use super::transaction::Transaction;
+use super::unfinished::unfinished;
 use super::{conversation_read, conversation_row, messages};
 use crate::domain::conversation::{Conversation, ConversationChange};
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
@@ -115,5 +116,9 @@ impl Conversations for RedbStore {
         limit: usize,
     ) -> Result<MessagePage, StoreError> {
         self.shared.handle.read(|reading| messages::messages(reading, (user, id), after, limit))
+    }
+
+    fn unfinished(&self, user: UserId, id: &ConversationId) -> Result<Vec<JobId>, StoreError> {
+        self.shared.handle.read(|reading| unfinished(reading, user, id))
     }
 }

@@ -164,24 +164,24 @@ impl TurnKey<'_> {
     }
 }
 
-/// What a user has spent on a model in a day.
+/// What a user has spent on a model in a day, or in an hour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UsageKey {
     pub(super) user: UserId,
-    /// Days since 1970 in UTC.
-    pub(super) day: u32,
+    /// Days since 1970 in UTC; in the table of hours, hours.
+    pub(super) at: u32,
     /// A digest of the model's name, which may be of any length; the value holds the name.
     pub(super) model: [u8; 32],
 }
 
 impl UsageKey {
     pub(super) fn encode(self) -> UsageBytes {
-        join(&[&self.user.0.to_be_bytes(), &self.day.to_be_bytes(), &self.model])
+        join(&[&self.user.0.to_be_bytes(), &self.at.to_be_bytes(), &self.model])
     }
 
     pub(super) fn decode(bytes: &UsageBytes) -> Self {
         let mut cut = Cut(bytes);
-        Self { user: UserId(cut.u32()), day: cut.u32(), model: cut.take() }
+        Self { user: UserId(cut.u32()), at: cut.u32(), model: cut.take() }
     }
 }
 
@@ -407,7 +407,7 @@ mod tests {
 
         #[test]
         fn p7_usage_keys_round_trip_and_sort_by_user_then_day(a: (u32, u32, [u8; 32]), b: (u32, u32, [u8; 32]), same: bool) {
-            let key = |(user, day, model)| UsageKey { user: UserId(user), day, model };
+            let key = |(user, at, model)| UsageKey { user: UserId(user), at, model };
             let (a, b) = (a, if same { (a.0, b.1, b.2) } else { b });
             prop_assert_eq!(UsageKey::decode(&key(a).encode()), key(a));
             prop_assert_eq!(key(a).encode().cmp(&key(b).encode()), a.cmp(&b));

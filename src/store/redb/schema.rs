@@ -105,6 +105,8 @@ tables! {
     conversation_waste CONVERSATION_WASTE: &'static TurnBytes => Bytes;
     /// What users have spent, by day and model: [`super::accounts::Booked`].
     usage USAGE: &'static UsageBytes => Bytes;
+    /// The same by hour and model.
+    usage_hours USAGE_HOURS: &'static UsageBytes => Bytes;
     /// What conversations have cost: [`crate::domain::usage::Ledger`], under accept 0.
     conversation_usage CONVERSATION_USAGE: &'static TurnBytes => Bytes;
     /// The newest fair time of a user inside a priority.

@@ -1,0 +1,299 @@
+//! What an answer consists of: the steps of a job in order, as a page that is loaded anew shows them. Owns the fold from a
+//! job's events, and from messages where retention has cut the log; pure: refuses stores and the wire.
+
+use super::event::{Event, Numbered, StepKind};
+use super::message::Message;
+use super::tool::ToolCall;
+use serde::{Deserialize, Serialize, Serializer};
+use std::collections::BTreeMap;
+
+/// One step, under the id and the index with which it is streamed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// `step-N`.
+    pub id: StepId,
+    /// Rises within the job; the index of a step that was discarded is not used again.
+    pub index: u32,
+    /// What it is.
+    #[serde(flatten)]
+    pub part: Part,
+}
+
+/// The name of the step of this index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepId(pub u32);
+
+impl Serialize for StepId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("step-{}", self.0))
+    }
+}
+
+/// What a step is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Part {
+    /// The model's reasoning.
+    Thinking {
+        /// All of it.
+        content: String,
+    },
+    /// The model's words.
+    Text {
+        /// All of them.
+        content: String,
+    },
+    /// The model asked for a tool.
+    ToolCall(ToolCall),
+    /// A tool answered.
+    ToolResult {
+        /// The call that it answers.
+        id_ref: String,
+        /// The tool.
+        name: String,
+        /// The result, a JSON text.
+        content: String,
+        /// The call was not run.
+        skipped: bool,
+    },
+}
+
+/// A call with what came of it, as a stored message holds it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CallRecord {
+    /// The call.
+    pub id: String,
+    /// `function`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// What was called.
+    pub function: CalledFunction,
+    /// The result, a JSON text; absent while there is none, as are the fields that are read out of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
+    /// Whether the tool did what it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub success: Option<bool>,
+    /// The call was not run.
+    pub skipped: bool,
+    /// Seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution_time: Option<f64>,
+}
+
+/// What was called.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CalledFunction {
+    /// The tool.
+    pub name: String,
+    /// A JSON text, as the model wrote it.
+    pub arguments: String,
+}
+
+/// The steps of a log, in order; those that were discarded are left out.
+pub fn fold(events: impl IntoIterator<Item = Numbered>) -> Vec<Step> {
+    let mut parts: BTreeMap<u32, Part> = BTreeMap::new();
+    for Numbered { event, .. } in events {
+        match event {
+            Event::Delta { index, kind, offset, text, .. } => match parts.get_mut(&index) {
+                Some(Part::Thinking { content } | Part::Text { content }) if offset > 0 => {
+                    content.push_str(&text);
+                }
+                _ => drop(parts.insert(index, said(kind, text))),
+            },
+            Event::ToolCall { index, call } => drop(parts.insert(index, Part::ToolCall(call))),
+            Event::ToolResult { index, id_ref, name, content, skipped } => {
+                parts.insert(index, Part::ToolResult { id_ref, name, content, skipped });
+            }
+            Event::StepDiscarded { index } => drop(parts.remove(&index)),
+            Event::Status { .. } | Event::Summary { .. } | Event::Done { .. } | Event::Error { .. } => {}
+        }
+    }
+    parts.into_iter().map(|(index, part)| Step { id: StepId(index), index, part }).collect()
+}
+
+/// The steps that messages tell of, counted anew.
+pub fn of_messages(messages: &[Message]) -> Vec<Step> {
+    let parts = messages.iter().flat_map(parts_of);
+    (0..).zip(parts).map(|(index, part)| Step { id: StepId(index), index, part }).collect()
+}
+
+fn said(kind: StepKind, content: String) -> Part {
+    match kind {
+        StepKind::Thinking => Part::Thinking { content },
+        StepKind::Text => Part::Text { content },
+    }
+}
+
+fn parts_of(message: &Message) -> Vec<Part> {
+    match message {
+        Message::Assistant { content, thinking, tool_calls, .. } => {
+            let texts = [(StepKind::Thinking, thinking), (StepKind::Text, content)];
+            let texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
+            let calls = tool_calls.iter().cloned().map(Part::ToolCall);
+            texts.map(|(kind, text)| said(kind, text.clone())).chain(calls).collect()
+        }
+        Message::Tool { id_ref, name, content } => {
+            let (id_ref, name, content) = (id_ref.clone(), name.clone(), content.clone());
+            vec![Part::ToolResult { id_ref, name, content, skipped: false }]
+        }
+        Message::System { .. } | Message::User { .. } => Vec::new(),
+    }
+}
+
+/// The answer's text, or as much of it as there is: the newest words that no tool interrupts.
+pub fn answer(steps: &[Step]) -> String {
+    let mut texts: Vec<&str> = Vec::new();
+    for step in steps.iter().rev() {
+        match &step.part {
+            Part::Text { content } => texts.push(content),
+            Part::Thinking { .. } => {}
+            _ if texts.is_empty() => {}
+            _ => break,
+        }
+    }
+    texts.into_iter().rev().collect()
+}
+
+/// The calls of the steps, each with its result.
+pub fn calls(steps: &[Step]) -> Vec<CallRecord> {
+    let called = steps.iter().enumerate().filter_map(|(at, step)| match &step.part {
+        Part::ToolCall(call) => Some((at, call)),
+        _ => None,
+    });
+    called.map(|(at, call)| record(call, steps.get(at..).unwrap_or_default())).collect()
+}
+
+/// What a tool's result says of itself.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Told {
+    success: Option<bool>,
+    execution_time: Option<f64>,
+}
+
+/// The call with the first result behind it that answers it: a provider may use a name twice.
+fn record(call: &ToolCall, behind: &[Step]) -> CallRecord {
+    let found = behind.iter().find_map(|step| match &step.part {
+        Part::ToolResult { id_ref, content, skipped, .. } if *id_ref == call.id_ref => {
+            Some((content, *skipped))
+        }
+        _ => None,
+    });
+    // What is no such object tells nothing.
+    let told: Told = found.and_then(|(content, _)| serde_json::from_str(content).ok()).unwrap_or_default();
+    CallRecord {
+        id: call.id_ref.clone(),
+        kind: "function",
+        function: CalledFunction { name: call.name.clone(), arguments: call.arguments.clone() },
+        result: found.map(|(content, _)| content.clone()),
+        success: told.success,
+        skipped: found.is_some_and(|(_, skipped)| skipped),
+        execution_time: told.execution_time,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn delta(index: u32, kind: StepKind, offset: u64, text: &str) -> Event {
+        Event::Delta { index, kind, offset, first_seq: 0, text: text.to_owned() }
+    }
+
+    fn call(index: u32, id_ref: &str) -> Event {
+        let (name, arguments) = ("calculator".to_owned(), "{}".to_owned());
+        Event::ToolCall { index, call: ToolCall { id_ref: id_ref.to_owned(), name, arguments } }
+    }
+
+    fn result(index: u32, id_ref: &str, content: &str) -> Event {
+        let (id_ref, name, content) = (id_ref.to_owned(), "calculator".to_owned(), content.to_owned());
+        Event::ToolResult { index, id_ref, name, content, skipped: false }
+    }
+
+    fn folded(events: Vec<Event>) -> Vec<Step> {
+        fold((1..).zip(events).map(|(seq, event)| Numbered { seq, event }))
+    }
+
+    #[test]
+    fn steps_keep_their_numbers_and_what_was_discarded_is_gone() {
+        let steps = folded(vec![
+            delta(0, StepKind::Thinking, 0, "h"),
+            delta(0, StepKind::Thinking, 1, "m"),
+            delta(1, StepKind::Text, 0, "lost"),
+            Event::StepDiscarded { index: 1 },
+            delta(2, StepKind::Text, 0, "so "),
+            call(3, "a"),
+            result(4, "a", "{\"success\":true,\"execution_time\":0.5}"),
+            delta(5, StepKind::Text, 0, "4"),
+            delta(6, StepKind::Text, 0, "2"),
+        ]);
+        let shown = serde_json::to_value(&steps).expect("JSON");
+        assert_eq!(
+            shown,
+            json!([
+                {"id": "step-0", "index": 0, "type": "thinking", "content": "hm"},
+                {"id": "step-2", "index": 2, "type": "text", "content": "so "},
+                {"id": "step-3", "index": 3, "type": "tool_call", "id_ref": "a", "name": "calculator", "arguments": "{}"},
+                {"id": "step-4", "index": 4, "type": "tool_result", "id_ref": "a", "name": "calculator",
+                 "content": "{\"success\":true,\"execution_time\":0.5}", "skipped": false},
+                {"id": "step-5", "index": 5, "type": "text", "content": "4"},
+                {"id": "step-6", "index": 6, "type": "text", "content": "2"},
+            ])
+        );
+        assert_eq!(answer(&steps), "42", "what goes on where an answer was cut belongs to it");
+    }
+
+    #[test]
+    fn calls_have_their_own_results_or_none() {
+        let steps = folded(vec![
+            call(0, "a"),
+            call(1, "b"),
+            result(2, "a", "{\"success\":false,\"execution_time\":1.5}"),
+            call(3, "a"),
+            result(4, "a", "no JSON"),
+        ]);
+        let records = calls(&steps);
+        let told: Vec<_> = records
+            .iter()
+            .map(|r| (r.id.as_str(), r.success, r.execution_time, r.result.is_some()))
+            .collect();
+        let expected =
+            [("a", Some(false), Some(1.5), true), ("b", None, None, false), ("a", None, None, true)];
+        assert_eq!(told, expected);
+        let shown = serde_json::to_value(&records).expect("JSON");
+        assert_eq!(
+            shown[1],
+            json!({"id": "b", "type": "function", "function": {"name": "calculator", "arguments": "{}"}, "skipped": false})
+        );
+    }
+
+    #[test]
+    fn an_answer_that_ends_in_tools_is_what_was_said_before_them() {
+        let steps = folded(vec![delta(0, StepKind::Text, 0, "look"), call(1, "a"), result(2, "a", "{}")]);
+        assert_eq!(answer(&steps), "look");
+        assert_eq!(answer(&[]), "");
+    }
+
+    #[test]
+    fn where_the_log_was_cut_messages_make_the_steps() {
+        let tool_call = ToolCall { id_ref: "a".into(), name: "calculator".into(), arguments: "{}".into() };
+        let asked = Message::Assistant {
+            content: "look".into(),
+            thinking: "hm".into(),
+            tool_calls: vec![tool_call],
+            echo: None,
+        };
+        let tool = Message::Tool { id_ref: "a".into(), name: "calculator".into(), content: "{}".into() };
+        let steps = of_messages(&[asked, tool, Message::assistant("42")]);
+        let live = folded(vec![
+            delta(0, StepKind::Thinking, 0, "hm"),
+            delta(1, StepKind::Text, 0, "look"),
+            call(2, "a"),
+            result(3, "a", "{}"),
+            delta(4, StepKind::Text, 0, "42"),
+        ]);
+        assert_eq!(steps, live);
+    }
+}

@@ -1,0 +1,49 @@
+//! A conversation as the front end reads it. Owns its shape; what is not there is left out.
+
+use super::project::Names;
+use crate::domain::conversation::Conversation;
+use crate::domain::id::{ConversationId, ProjectId};
+use crate::http::api::dates::date;
+use crate::http::api::messages::order::{USUAL_MAX_TOKENS, USUAL_TEMPERATURE};
+use serde::Serialize;
+
+/// The object.
+#[derive(Debug, Serialize)]
+pub(super) struct View {
+    id: ConversationId,
+    title: String,
+    model: String,
+    system_prompt: String,
+    temperature: f64,
+    max_tokens: u32,
+    thinking_enabled: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    project_id: Option<ProjectId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    project_name: Option<String>,
+    message_count: u64,
+    created_at: String,
+    updated_at: String,
+}
+
+impl View {
+    /// The conversation, with the name of its project out of these.
+    pub(super) fn of(conversation: Conversation, names: &Names) -> Self {
+        let Conversation { id, title, settings, created_at_ms, updated_at_ms, message_count, .. } =
+            conversation;
+        Self {
+            id,
+            title,
+            model: settings.model,
+            system_prompt: settings.system_prompt,
+            temperature: settings.temperature.unwrap_or(USUAL_TEMPERATURE),
+            max_tokens: settings.max_tokens.unwrap_or(USUAL_MAX_TOKENS),
+            thinking_enabled: settings.thinking_enabled,
+            project_id: settings.project_id,
+            project_name: settings.project_id.and_then(|id| names.get(&id).cloned()),
+            message_count,
+            created_at: date(created_at_ms),
+            updated_at: date(updated_at_ms),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! From a conversation's settings to the job that answers in it. Owns what the front end shows where nothing was set, and
+//! that such a value is not sent to a provider, which knows better.
+
+use super::body::Wish;
+use crate::domain::conversation::Conversation;
+use crate::domain::job::{JobSpec, Priority};
+use crate::domain::message::Message;
+use crate::domain::tool::ToolChoice;
+use crate::http::door::Door;
+use crate::http::error::Error;
+use crate::http::room::Room;
+use crate::http::v1::{input, spec};
+use crate::ports::NewJob;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What is shown where no temperature was set; whoever sets it sets nothing.
+pub(in crate::http::api) const USUAL_TEMPERATURE: f64 = 1.0;
+/// The same of the bound of one answer.
+pub(in crate::http::api) const USUAL_MAX_TOKENS: u32 = 65_536;
+
+/// The job that answers this in the conversation. Its project is the user's; the model is one that is still there.
+pub(super) async fn job(
+    door: &Arc<Door>,
+    conversation: Conversation,
+    input: Vec<Message>,
+    wish: &Wish,
+) -> Result<NewJob, Error> {
+    let user = conversation.user;
+    if let Some(id) = wish.project_id {
+        super::super::conversations::project::owned(door, user, id).await?;
+    }
+    let spec = spec(conversation, input, wish, &door.room)?;
+    let created_at_ms = door.room.clock.now_ms();
+    Ok(NewJob { id: door.room.job_id(created_at_ms), user, created_at_ms, spec })
+}
+
+fn spec(conversation: Conversation, input: Vec<Message>, wish: &Wish, room: &Room) -> Result<JobSpec, Error> {
+    let settings = conversation.settings;
+    let system_prompt = Some(settings.system_prompt).filter(|prompt| !prompt.is_empty());
+    input::check_size(&input, system_prompt.as_deref(), &room.limits)?;
+    let is_usual = |temperature: &f64| (temperature - USUAL_TEMPERATURE).abs() < f64::EPSILON;
+    Ok(JobSpec {
+        input,
+        model: spec::model(Some(settings.model), room)?,
+        conversation_id: Some(conversation.id),
+        project_id: wish.project_id.or(settings.project_id),
+        system_prompt,
+        temperature: settings.temperature.filter(|temperature| !is_usual(temperature)),
+        max_tokens: settings.max_tokens.filter(|most| *most != USUAL_MAX_TOKENS),
+        thinking: settings.thinking_enabled,
+        tools: ToolChoice::All(wish.tools_enabled),
+        strictness: None,
+        max_steps: room.max_iterations,
+        timeout_s: room.limits.job_timeout_s,
+        max_total_tokens: None,
+        priority: Priority::DEFAULT,
+        run_at_ms: None,
+        max_attempts: 1,
+        on_disconnect: wish.on_disconnect,
+        metadata: BTreeMap::new(),
+        webhook_url: None,
+    })
+}

@@ -1,0 +1,156 @@
+//! Messages as the front end reads them: their parts as fields, and once more as the JSON text that the seed system kept of
+//! them (`content`). Owns both shapes; which steps there are is [`crate::domain::steps`]'s.
+
+use crate::domain::attachment::Attachment;
+use crate::domain::event::{Event, Numbered};
+use crate::domain::id::{AskId, ConversationId, JobId, MessageId};
+use crate::domain::job::{Job, JobError, JobStatus};
+use crate::domain::message::Message;
+use crate::domain::steps::{self, CallRecord, Step};
+use crate::http::api::dates::date;
+use crate::ports::ChatMessage;
+use serde::Serialize;
+
+/// A message.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum View {
+    Ask(Ask),
+    Answer(Answer),
+}
+
+/// What was asked.
+#[derive(Serialize)]
+pub(super) struct Ask {
+    id: AskId,
+    conversation_id: ConversationId,
+    role: &'static str,
+    #[serde(flatten)]
+    said: Asked,
+    content: String,
+    token_count: u64,
+    created_at: String,
+}
+
+/// What the user has put into it.
+#[derive(Serialize)]
+struct Asked {
+    text: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    attachments: Vec<Attachment>,
+}
+
+/// What was answered so far.
+#[derive(Serialize)]
+pub(super) struct Answer {
+    id: MessageId,
+    conversation_id: ConversationId,
+    role: &'static str,
+    text: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<CallRecord>,
+    process_steps: Vec<Step>,
+    content: String,
+    token_count: u64,
+    created_at: String,
+    job_id: JobId,
+    /// `running` until it has ended.
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<JobError>,
+    model: String,
+}
+
+/// The text that the seed system kept of an answer.
+#[derive(Serialize)]
+struct Kept<'a> {
+    text: &'a str,
+    tool_calls: &'a [CallRecord],
+    steps: &'a [Step],
+}
+
+impl View {
+    /// The message of this conversation.
+    pub(super) fn of(conversation: &ConversationId, message: ChatMessage) -> Self {
+        match message {
+            ChatMessage::Ask { id, created_at_ms, messages } => {
+                let said = asked(messages);
+                Self::Ask(Ask {
+                    id,
+                    conversation_id: conversation.clone(),
+                    role: "user",
+                    content: text_of(&said),
+                    said,
+                    token_count: 0,
+                    created_at: date(created_at_ms),
+                })
+            }
+            ChatMessage::Answer { job, events, said } => {
+                Self::Answer(Answer::of(conversation.clone(), *job, events, &said))
+            }
+        }
+    }
+}
+
+impl Answer {
+    fn of(conversation_id: ConversationId, job: Job, events: Vec<Numbered>, said: &[Message]) -> Self {
+        let token_count = tokens(&job, &events);
+        let mut process_steps = steps::fold(events);
+        if process_steps.is_empty() {
+            process_steps = steps::of_messages(said); // retention has cut the log
+        }
+        let (text, tool_calls) = (steps::answer(&process_steps), steps::calls(&process_steps));
+        let content = text_of(&Kept { text: &text, tool_calls: &tool_calls, steps: &process_steps });
+        let since_ms = job.finished_at_ms.or(job.started_at_ms).unwrap_or(job.created_at_ms);
+        Self {
+            id: job.id.message_id(),
+            conversation_id,
+            role: "assistant",
+            text,
+            tool_calls,
+            process_steps,
+            content,
+            token_count,
+            created_at: date(since_ms),
+            job_id: job.id,
+            status: status(job.status),
+            error: job.error,
+            model: job.model,
+        }
+    }
+}
+
+/// All that users say in the input of a job, which may be several messages where `/v1` made it.
+fn asked(messages: Vec<Message>) -> Asked {
+    let (mut texts, mut files) = (Vec::new(), Vec::new());
+    for message in messages {
+        if let Message::User { content, attachments } = message {
+            texts.push(content);
+            files.extend(attachments);
+        }
+    }
+    Asked { text: texts.join("\n\n"), attachments: files }
+}
+
+/// What `done` told, where there is one; else what has been spent.
+fn tokens(job: &Job, events: &[Numbered]) -> u64 {
+    let told = events.iter().rev().find_map(|numbered| match numbered.event {
+        Event::Done { token_count, .. } => Some(token_count),
+        _ => None,
+    });
+    told.unwrap_or(job.usage.completion_tokens)
+}
+
+fn status(status: JobStatus) -> &'static str {
+    match status {
+        JobStatus::Queued | JobStatus::Running => JobStatus::Running.as_str(),
+        ended => ended.as_str(),
+    }
+}
+
+fn text_of(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_else(|error| {
+        tracing::error!(%error, "a message cannot be written as JSON");
+        "{}".to_owned()
+    })
+}

@@ -1,0 +1,113 @@
+//! `GET /api/stats/tokens`: what was spent, by hour or day of a time zone, and by model. Owns who may ask for whom; refuses
+//! days further back than a month (`/v1/usage` has them).
+
+mod report;
+
+use super::envelope;
+use crate::domain::account::Role;
+use crate::domain::id::UserId;
+use crate::http::auth::Caller;
+use crate::http::door::Door;
+use crate::http::error::Error;
+use crate::http::query::{Query, digits};
+use crate::http::quoted::quoted;
+use crate::http::reply::Reply;
+use crate::http::router::Call;
+use jiff::tz::TimeZone;
+use report::{Period, Span};
+use std::sync::Arc;
+
+/// The longest name of a zone that is looked up, bytes.
+const ZONE_BYTES: usize = 64;
+/// What says whose tokens are told.
+const USER: &str = "user_id";
+
+/// What this user has spent; an administrator may ask for another user, or for all.
+pub(crate) async fn tokens(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
+    let query = Query::parse(call.query.as_deref(), &["period", "tz", USER])?;
+    let period = period(query.text("period"))?;
+    let zone = zone(query.text("tz"))?;
+    let user = whose(query.text(USER), &call.caller)?;
+    let span = Span::until(period, zone, door.room.clock.now_ms()).ok_or(Error::Internal)?;
+    let (accounts, (from, to)) = (Arc::clone(&door.room.accounts), span.hours());
+    let lines = door.read(move |_| accounts.usage_by_hour(user, from, to)).await?;
+    Ok(envelope::data(span.report(lines)))
+}
+
+fn period(text: Option<&str>) -> Result<Period, Error> {
+    match text {
+        None | Some("daily") => Ok(Period::Daily),
+        Some("weekly") => Ok(Period::Weekly),
+        Some("monthly") => Ok(Period::Monthly),
+        Some(_) => Err(Error::value("period", "invalid period: 'period' must be daily, weekly or monthly")),
+    }
+}
+
+fn zone(name: Option<&str>) -> Result<TimeZone, Error> {
+    let Some(name) = name else { return Ok(TimeZone::UTC) };
+    let found = Some(name).filter(|name| name.len() <= ZONE_BYTES).and_then(|name| TimeZone::get(name).ok());
+    found.filter(|zone| zone.iana_name().is_some()).ok_or_else(|| {
+        let wanted = "names are those of the IANA database, as in Europe/Berlin";
+        Error::value("tz", format!("'tz': there is no time zone {} ({wanted})", quoted(name)))
+    })
+}
+
+/// `None`: all users. Whoever may not ask for others hears the same of every other one, whether there is one or not (P7).
+fn whose(text: Option<&str>, caller: &Caller) -> Result<Option<UserId>, Error> {
+    let Some(text) = text else { return Ok(Some(caller.user)) };
+    let asked = match text {
+        "all" => None,
+        number => {
+            let number = digits(number).and_then(|number| u32::try_from(number).ok());
+            Some(number.map(UserId).ok_or_else(|| {
+                Error::value(USER, format!("'{USER}' must be a user's number or all, not {}", quoted(text)))
+            })?)
+        }
+    };
+    let is_admin = caller.role == Role::Admin && caller.scopes.admin;
+    if is_admin || asked == Some(caller.user) {
+        return Ok(asked);
+    }
+    Err(Error::Forbidden("only an administrator may see what others have spent"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::account::Scopes;
+
+    #[test]
+    fn p7_others_are_told_to_administrators_alone() {
+        let caller =
+            |role, admin| Caller { user: UserId(7), role, scopes: Scopes { read: true, write: true, admin } };
+        let asked = |text, role, admin| whose(text, &caller(role, admin)).map_err(|error| error.to_string());
+        let refused = Err("only an administrator may see what others have spent".to_owned());
+        for (role, admin) in [(Role::User, true), (Role::Admin, false)] {
+            assert_eq!(asked(None, role, admin), Ok(Some(UserId(7))));
+            assert_eq!(asked(Some("7"), role, admin), Ok(Some(UserId(7))));
+            for other in ["1", "8", "4294967295", "all"] {
+                assert_eq!(asked(Some(other), role, admin), refused, "{other}");
+            }
+        }
+        assert_eq!(asked(Some("8"), Role::Admin, true), Ok(Some(UserId(8))));
+        assert_eq!(asked(Some("all"), Role::Admin, true), Ok(None));
+        for bad in ["", "-1", "1.5", "4294967296", "everybody"] {
+            assert!(
+                asked(Some(bad), Role::Admin, true).is_err_and(|error| error.contains("'user_id'")),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn zones_and_periods_are_named_when_they_are_wrong() {
+        for good in ["UTC", "Europe/Berlin", "Asia/Kolkata"] {
+            assert!(zone(Some(good)).is_ok(), "{good}");
+        }
+        for bad in ["", "Mars/Olympus", "+02:00", "CET-1CEST", "../../etc/passwd", &"x".repeat(100)] {
+            let error = zone(Some(bad)).expect_err(bad).to_string();
+            assert!(error.contains("'tz'") && error.contains("there is no time zone"), "{error}");
+        }
+        assert!(period(Some("yearly")).is_err_and(|error| error.to_string().starts_with("invalid period")));
+    }
+}

@@ -1,0 +1,31 @@
+//! `GET /api/tools`: what models may call, in the form that models are told.
+
+use super::envelope;
+use crate::domain::tool::{ToolChoice, ToolSpec};
+use crate::http::door::Door;
+use crate::http::error::Error;
+use crate::http::query::Query;
+use crate::http::reply::Reply;
+use crate::http::router::Call;
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct View {
+    tools: Vec<Tool>,
+    total: usize,
+}
+
+#[derive(Serialize)]
+struct Tool {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: ToolSpec,
+}
+
+/// All of them.
+pub(crate) fn tools(door: &Door, call: &Call) -> Result<Reply, Error> {
+    Query::parse(call.query.as_deref(), &[])?;
+    let specs = door.room.toolbox.offered(&ToolChoice::All(true), true);
+    let tools: Vec<Tool> = specs.into_iter().map(|function| Tool { kind: "function", function }).collect();
+    Ok(envelope::data(View { total: tools.len(), tools }))
+}

@@ -1,0 +1,34 @@
+//! From a job in the making to a stored one. Owns what an idempotency key changes about that, and the headers that name the
+//! job; refuses to know how it is answered.
+
+use crate::domain::id::JobId;
+use crate::domain::idempotency::OnceKey;
+use crate::domain::job::Job;
+use crate::http::door::Door;
+use crate::http::error::Error;
+use crate::http::reply::{self, IDEMPOTENCY_REPLAYED, Reply, X_JOB_ID};
+use crate::ports::{NewJob, Once};
+use hyper::header::LOCATION;
+use std::sync::Arc;
+
+/// The stored job, and whether it had been stored before under the same key.
+pub(crate) async fn store(door: &Arc<Door>, job: NewJob, key: Option<OnceKey>) -> Result<(Job, bool), Error> {
+    let store = &door.room.store;
+    let Some(key) = key else {
+        let stored = store.submit(vec![job]).await?;
+        return Ok((stored.into_iter().next().ok_or(Error::Internal)?, false));
+    };
+    Ok(match store.submit_once(job, key).await? {
+        Once::New(job) => (job, false),
+        Once::Before(job) => (job, true),
+    })
+}
+
+/// Names the job beside the body.
+pub(crate) fn name(reply: &mut Reply, id: JobId, is_replayed: bool) {
+    if is_replayed {
+        reply::set(reply, IDEMPOTENCY_REPLAYED, "true");
+    }
+    reply::set(reply, LOCATION, &format!("/v1/jobs/{id}"));
+    reply::set(reply, X_JOB_ID, &id.to_string());
+}
