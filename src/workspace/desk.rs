@@ -4,6 +4,7 @@
 
 use super::beneath::{FILE_MODE, kind, look, make_and_open, unlock};
 use super::remove::remove_tree;
+use crate::domain::id::ProjectId;
 use rustix::fs::{Dir, FileType, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -13,6 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Its name among the user's projects, none of which begins with a dot.
 const NAME: &str = ".nanoclaw";
+/// How names of projects begin that are being removed; whoever ordered the removal does so until it is done.
+const GONE: &str = "gone-";
 /// What an earlier process left goes when nobody has changed it for so long, seconds.
 const LEFTOVER_S: u64 = 3_600;
 /// The longest run of names that are taken.
@@ -54,7 +57,8 @@ impl Desk {
         let Ok(entries) = Dir::read_from(&self.directory) else { return };
         for entry in entries.flatten() {
             let Ok(name) = entry.file_name().to_str() else { continue };
-            if name == "." || name == ".." || name.starts_with(&self.names.stamp) {
+            let is_left_over = !name.starts_with('.') && !name.starts_with(&self.names.stamp);
+            if !is_left_over || name.starts_with(GONE) {
                 continue;
             }
             let Ok(stat) = look(&self.directory, name) else { continue };
@@ -93,11 +97,15 @@ impl Desk {
         Err(Errno::EXIST)
     }
 
-    /// The same under a name of one's own: what a crash left under it is removed as well.
-    pub(super) fn take_as(&self, from: &OwnedFd, name: &str, away: &str) -> rustix::io::Result<()> {
-        remove_tree(&self.directory, away)?;
-        match self.move_here(from, name, away) {
-            Ok(_) | Err(Errno::NOENT) => remove_tree(&self.directory, away),
+    /// Takes away a whole project and removes it; `Ok` when nothing is left of it, neither there nor from a removal that
+    /// a crash cut off.
+    pub(super) fn take_project(&self, from: &OwnedFd, name: &str, id: ProjectId) -> rustix::io::Result<()> {
+        let away = format!("{GONE}{id}");
+        remove_tree(&self.directory, &away)?;
+        match self.move_here(from, name, &away) {
+            Ok(true) => remove_tree(&self.directory, &away),
+            Ok(false) => Err(Errno::EXIST), // somebody else removes it as well
+            Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error),
         }
     }

@@ -22,7 +22,7 @@ use crate::domain::project::Project;
 use crate::ports::{
     Allowance, Clock, FileError, Listing, SearchFound, SearchQuery, TreeStats, Upload, Workspaces,
 };
-use beneath::{look, make_and_open, open_directory, provide_directory};
+use beneath::{look, make_and_open, open_directory, provide_directory, unlock};
 use desk::{Desk, Names};
 use paths::ProjectPath;
 use refusal::{refused, refused_io};
@@ -72,12 +72,17 @@ impl HostFiles {
     }
 
     fn open_user(&self, project: &Project) -> Result<OwnedFd, FileError> {
-        // One step at a time: the operator may have mounted a disk for a user.
         open_directory(self.open_root()?, user_directory(project).as_str()).map_err(|e| refused(e, "."))
     }
 
     fn open(&self, project: &Project) -> Result<OwnedFd, FileError> {
-        open_directory(self.open_user(project)?, directory(project)?).map_err(|error| refused(error, "."))
+        let (user, name) = (self.open_user(project)?, directory(project)?);
+        let opened = match open_directory(&user, name) {
+            // A command of a job may close even the directory that it works in.
+            Err(Errno::ACCESS) => unlock(&user, name).and_then(|()| open_directory(&user, name)),
+            other => other,
+        };
+        opened.map_err(|error| refused(error, "."))
     }
 
     fn desk(&self, project: &Project) -> Result<Arc<Desk>, FileError> {
@@ -104,6 +109,10 @@ fn directory(project: &Project) -> Result<&str, FileError> {
         .ok_or_else(|| FileError::Io("the project's directory has no proper name".to_owned()))
 }
 
+fn into_itself() -> FileError {
+    FileError::BadPath("a directory cannot be moved into itself".to_owned())
+}
+
 impl Workspaces for HostFiles {
     fn make(&self, project: &Project) -> Result<(), FileError> {
         let fail = |error| refused(error, ".");
@@ -120,8 +129,7 @@ impl Workspaces for HostFiles {
             other => other?,
         };
         let desk = self.desk(project)?;
-        let away = format!("gone-{}", project.id);
-        desk.take_as(&user, directory(project)?, &away).map_err(|error| refused(error, "."))
+        desk.take_project(&user, directory(project)?, project.id).map_err(|error| refused(error, "."))
     }
 
     fn absolute(&self, project: &Project) -> PathBuf {
@@ -153,7 +161,7 @@ impl Workspaces for HostFiles {
         let (from, to) = (ProjectPath::parse(from)?, ProjectPath::parse(to)?);
         let ((from_parent, from_name), (to_parent, to_name)) = (from.entry("moved")?, to.entry("replaced")?);
         if to.is_below(&from) {
-            return Err(FileError::BadPath("a directory cannot be moved into itself".to_owned()));
+            return Err(into_itself());
         }
         let opened = self.open(project)?;
         let fail = |error| refused(error, from.target());
@@ -164,6 +172,7 @@ impl Workspaces for HostFiles {
         rustix::fs::renameat_with(&from_parent, from_name, &to_parent, to_name, flags).map_err(|error| {
             match error {
                 Errno::EXIST => refused(error, to.target()),
+                Errno::INVAL => into_itself(),
                 _ => fail(error),
             }
         })

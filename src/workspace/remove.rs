@@ -20,7 +20,10 @@ pub(super) fn remove_tree(at: &OwnedFd, name: &str) -> rustix::io::Result<()> {
         Err(Errno::NOENT) => return Ok(()),
         other => return other,
     }
-    let top = open_usable(at, name)?;
+    let top = match open_usable(at, name) {
+        Err(Errno::NOENT) => return Ok(()),
+        other => other?,
+    };
     let mut moved = 0;
     take_all(&top, &mut |directory, name, is_directory| {
         if !is_directory {
@@ -36,7 +39,10 @@ pub(super) fn remove_tree(at: &OwnedFd, name: &str) -> rustix::io::Result<()> {
         })?;
         rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR)
     })?;
-    rustix::fs::unlinkat(at, name, AtFlags::REMOVEDIR)
+    match rustix::fs::unlinkat(at, name, AtFlags::REMOVEDIR) {
+        Err(Errno::NOENT) => Ok(()), // somebody else removes it as well
+        other => other,
+    }
 }
 
 /// Takes entry after entry away until none is left, a bounded number of names at a time. Ends with the first error once
