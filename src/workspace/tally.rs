@@ -67,15 +67,18 @@ impl Tallies {
             let mut held = lock(&tally.0);
             let found =
                 count(project, most.project_entries.saturating_add(1)).map_err(|e| refused(e, "."))?;
-            held.there = Sum { bytes: found.bytes, entries: entries(&found) };
+            held.there = sum(&found);
         }
         Ok(Share { tally, most, coming: Sum::default() })
     }
 }
 
-/// A tree that could not be counted to its end has no room.
-fn entries(found: &Count) -> u64 {
-    if found.is_cut { u64::MAX } else { found.entries() }
+/// What a count means: a tree that could not be counted to its end has no room, neither for names nor for bytes.
+fn sum(found: &Count) -> Sum {
+    if found.is_cut {
+        return Sum { bytes: u64::MAX, entries: u64::MAX };
+    }
+    Sum { bytes: found.bytes, entries: found.entries() }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -98,17 +101,18 @@ impl Share {
         let mut sum = held.there;
         sum.add(held.coming);
         sum.add(more);
-        // Whoever adds no bytes is not to blame for too many of them.
+        // Whoever adds nothing of what there is too much of is not to blame for it.
+        let is_uncounted = held.there.entries == u64::MAX && more.bytes > 0;
+        if (more.entries > 0 || is_uncounted) && sum.entries > self.most.project_entries {
+            let most = self.most.project_entries;
+            return Err(FileError::Quota(format!(
+                "a project may have {most} files and directories (limits.project_entries)"
+            )));
+        }
         if more.bytes > 0 && sum.bytes > self.most.project_bytes {
             let most = self.most.project_bytes;
             return Err(FileError::Quota(format!(
                 "the files of a project may have {most} bytes together (limits.project_bytes)"
-            )));
-        }
-        if more.entries > 0 && sum.entries > self.most.project_entries {
-            let most = self.most.project_entries;
-            return Err(FileError::Quota(format!(
-                "a project may have {most} files and directories (limits.project_entries)"
             )));
         }
         held.coming.add(more);

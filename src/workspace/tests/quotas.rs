@@ -31,11 +31,13 @@ fn what_commands_wrote_past_the_quota_counts_and_can_be_made_smaller() {
     let (files, p) = (&rig.files, &rig.project);
     let most = Allowance { project_bytes: 10, project_entries: 3 };
     fs::write(rig.at("big"), "x".repeat(100)).unwrap();
+    assert!(names(files.write(p, "a", "1", most), "limits.project_bytes"));
+    assert!(names(files.write(p, "big", &"x".repeat(101), most), "limits.project_bytes"));
     for number in 0..5 {
         fs::write(rig.at(&format!(".{number}")), "").unwrap();
     }
-    assert!(names(files.write(p, "a", "1", most), "limits.project"));
-    assert!(names(files.write(p, "big", &"x".repeat(101), most), "limits.project_bytes"));
+    assert!(names(files.write(p, "a", "1", most), "limits.project_entries"));
+    assert!(names(files.write(p, "big", &"x".repeat(101), most), "limits.project_entries"));
     files.write(p, "big", &"x".repeat(50), most).unwrap();
     files.delete(p, "big").unwrap();
 }
