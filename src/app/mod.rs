@@ -150,7 +150,7 @@ impl App {
         let listener = listen(&runtime, &config.listen)?;
         let bound = listener.bound().clone();
         let files: Arc<dyn Workspaces> =
-            Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits));
+            Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(&clock)));
         let workplaces = workplaces(&store, &files);
         let ports =
             Ports { store: Arc::<RedbStore>::clone(&store), model, tools, workplaces, clock, entropy };

@@ -1,0 +1,63 @@
+//! Lists and statistics.
+
+use super::{ROOM, Rig};
+use crate::ports::{FileEntry, FileError, TreeStats, Workspaces};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+
+#[test]
+fn a_list_is_sorted_and_shows_what_can_be_asked_for() {
+    let rig = Rig::new();
+    let (files, p) = (&rig.files, &rig.project);
+    for path in ["b.txt", "a.txt", "z/in.txt", "c/in.txt", ".env", ".git/config"] {
+        files.write(p, path, "12345", ROOM).unwrap();
+    }
+    fs::write(rig.at("back\\slash"), "").unwrap();
+    fs::write(rig.at("new\nline"), "").unwrap();
+    fs::write(rig.at("").join(OsStr::from_bytes(b"\xff\xfe")), "").unwrap();
+    fs::create_dir(rig.at("").join(OsStr::from_bytes(b"\xff"))).unwrap();
+    let list = files.list(p, ".").unwrap();
+    let file = |name: &str, path: &str| FileEntry { name: name.into(), path: path.into(), size: 5 };
+    assert_eq!(list.files, [file("a.txt", "a.txt"), file("b.txt", "b.txt")]);
+    assert_eq!(list.directories, [("c".into(), "c".into()), ("z".into(), "z".into())]);
+    assert!(!list.is_cut);
+    assert_eq!(files.list(p, "z/").unwrap().files, [file("in.txt", "z/in.txt")]);
+    assert!(matches!(files.list(p, "a.txt"), Err(FileError::WrongKind(_))));
+    assert_eq!(files.list(p, "gone"), Err(FileError::NotFound("gone".into())));
+}
+
+#[test]
+fn a_list_holds_ten_thousand() {
+    let rig = Rig::new();
+    for number in 0..10_001 {
+        fs::write(rig.at(&format!("{number:05}")), "").unwrap();
+    }
+    let list = rig.files.list(&rig.project, "").unwrap();
+    assert!(list.is_cut && list.files.len() == 10_000);
+    fs::remove_file(rig.at("00000")).unwrap();
+    assert!(!rig.files.list(&rig.project, "").unwrap().is_cut);
+}
+
+#[test]
+fn statistics_count_everything_once_and_follow_nothing() {
+    let rig = Rig::new();
+    let (files, p) = (&rig.files, &rig.project);
+    assert_eq!(files.stats(p).unwrap(), TreeStats::default());
+    files.write(p, "a/b/c.txt", "12345", ROOM).unwrap();
+    files.write(p, ".hidden", "123", ROOM).unwrap();
+    std::os::unix::fs::symlink("/", rig.at("a/root")).unwrap();
+    fs::File::create(rig.at("sparse")).unwrap().set_len(1 << 40).unwrap();
+    let stats = files.stats(p).unwrap();
+    assert_eq!(stats, TreeStats { files: 3, directories: 2, size: 8 + (1 << 40) });
+}
+
+#[test]
+fn what_is_not_there_does_not_exist() {
+    let rig = Rig::new();
+    let gone = super::project(9, "gone");
+    assert!(matches!(rig.files.stats(&gone), Err(FileError::NotFound(_))));
+    assert!(matches!(rig.files.list(&gone, ""), Err(FileError::NotFound(_))));
+    assert!(matches!(rig.files.write(&gone, "a", "", ROOM), Err(FileError::NotFound(_))));
+    rig.files.remove(&gone).unwrap();
+}

@@ -1,0 +1,117 @@
+//! The rooms of these tests: a workspace in a directory of its own, with a canary next to it that nobody may reach.
+
+mod escapes;
+mod listing;
+mod paths;
+mod quotas;
+mod races;
+mod searching;
+mod texts;
+mod trees;
+mod uploads;
+
+use super::HostFiles;
+use crate::domain::id::{ProjectId, UserId};
+use crate::domain::limits::Limits;
+use crate::domain::project::{Project, ProjectName};
+use crate::ports::{Allowance, Clock, StopFlag, Workspaces};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What the canary says: no answer may ever have it.
+const SECRET: &str = "canary: sing to nobody";
+/// Room for everything.
+const ROOM: Allowance = Allowance { project_bytes: u64::MAX, project_entries: 1_000_000 };
+
+/// Now, for these tests: some day in 2033.
+const NOW_MS: u64 = 2_000_000_000_000;
+
+/// Goes on by a step each time it is asked.
+#[derive(Default)]
+struct StepClock {
+    step_ms: AtomicU64,
+    monotonic_ms: AtomicU64,
+}
+
+impl Clock for StepClock {
+    fn now_ms(&self) -> u64 {
+        NOW_MS
+    }
+    fn monotonic_ms(&self) -> u64 {
+        self.monotonic_ms.fetch_add(self.step_ms.load(Ordering::SeqCst), Ordering::SeqCst)
+    }
+    fn pause(&self, _: &StopFlag, _: Duration) {}
+}
+
+struct Rig {
+    home: tempfile::TempDir,
+    clock: Arc<StepClock>,
+    files: HostFiles,
+    project: Project,
+}
+
+impl Rig {
+    fn new() -> Self {
+        Self::with(&Limits::default())
+    }
+
+    fn with(limits: &Limits) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir(home.path().join("outside")).unwrap();
+        fs::write(home.path().join("outside/canary"), SECRET).unwrap();
+        let clock = Arc::new(StepClock::default());
+        let clock_for_files: Arc<dyn Clock> = Arc::<StepClock>::clone(&clock);
+        let files = HostFiles::new(home.path().join("ws"), limits, clock_for_files);
+        let project = project(1, "p");
+        files.make(&project).unwrap();
+        Self { home, clock, files, project }
+    }
+
+    fn outside(&self) -> PathBuf {
+        self.home.path().join("outside")
+    }
+
+    /// Where something of the project lies.
+    fn at(&self, path: &str) -> PathBuf {
+        self.files.absolute(&self.project).join(path)
+    }
+
+    /// What is on the desk.
+    fn on_desk(&self) -> usize {
+        fs::read_dir(self.home.path().join("ws/user_1/.nanoclaw")).map_or(0, Iterator::count)
+    }
+
+    /// The canary is alive and alone.
+    fn assert_untouched(&self) {
+        assert_eq!(fs::read_to_string(self.outside().join("canary")).unwrap(), SECRET);
+        assert_eq!(fs::read_dir(self.outside()).unwrap().count(), 1);
+    }
+}
+
+fn project(id: u128, directory: &str) -> Project {
+    Project {
+        id: ProjectId::from_bits(id),
+        user: UserId(1),
+        name: ProjectName::try_from("p".to_owned()).unwrap(),
+        directory: directory.to_owned(),
+        description: String::new(),
+        created_at_ms: 0,
+        updated_at_ms: 0,
+    }
+}
+
+/// Runs as a user whom permissions bind: `nobody` when the tests run as root. The ids change in this thread alone.
+fn as_a_plain_user(work: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            if rustix::process::geteuid().is_root() {
+                let nobody = rustix::process::Uid::from_raw(65_534);
+                rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            }
+            work();
+        });
+    });
+}

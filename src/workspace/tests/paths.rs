@@ -1,0 +1,56 @@
+//! Paths as clients write them.
+
+use super::super::paths::{ProjectPath, is_name};
+use crate::ports::FileError;
+use proptest::prelude::*;
+
+#[test]
+fn a_path_is_read_once_into_its_segments() {
+    for (text, path) in
+        [("", ""), (".", ""), ("./", ""), ("a", "a"), ("a//b/./c/", "a/b/c"), ("我/é", "我/é")]
+    {
+        assert_eq!(ProjectPath::parse(text).unwrap().as_str(), path, "{text}");
+    }
+    let path = ProjectPath::parse("a/b/c").unwrap();
+    assert_eq!(path.entry("x"), Ok(("a/b", "c")));
+    assert_eq!(ProjectPath::parse("c").unwrap().entry("x"), Ok((".", "c")));
+    assert!(matches!(ProjectPath::parse(".").unwrap().entry("x"), Err(FileError::BadPath(_))));
+}
+
+#[test]
+fn what_leads_out_is_outside_even_if_it_would_come_back() {
+    for text in ["..", "../x", "a/../../x", "a/..", "a/../b", "/", "/etc/passwd", "//x", "../p_evil"] {
+        assert_eq!(ProjectPath::parse(text), Err(FileError::Outside(text.to_owned())));
+    }
+}
+
+#[test]
+fn what_can_be_no_path_is_refused() {
+    let long = format!("a/{}", "x".repeat(256));
+    let longer = "a/".repeat(2_048);
+    for text in ["a\0b", "a\nb", "\u{1b}[2J", "a\u{85}", "...", "a/..../b", "a\\b", "..\\x", &long, &longer] {
+        assert!(matches!(ProjectPath::parse(text), Err(FileError::BadPath(_))), "{text:?}");
+    }
+    assert!(ProjectPath::parse(&format!("a/{}", "x".repeat(255))).is_ok());
+}
+
+#[test]
+fn only_what_is_under_a_directory_is_below_it() {
+    let is_below = |path: &str, above: &str| {
+        ProjectPath::parse(path).unwrap().is_below(&ProjectPath::parse(above).unwrap())
+    };
+    assert!(is_below("a/b", "a") && is_below("a/b/c", "a/b"));
+    assert!(!is_below("ab", "a") && !is_below("a", "a") && !is_below("a", "a/b"));
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_read_stays_below_and_reads_as_itself(text in "[a./\\\\é\\x00 ~-]{0,24}|.{0,40}") {
+        if let Ok(path) = ProjectPath::parse(&text) {
+            let said = path.as_str().to_owned();
+            prop_assert!(said.is_empty() || said.split('/').all(is_name));
+            prop_assert!(!said.starts_with('/') && !said.split('/').any(|s| s == ".." || s == "."));
+            prop_assert_eq!(ProjectPath::parse(&said), Ok(path));
+        }
+    }
+}

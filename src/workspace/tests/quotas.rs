@@ -1,0 +1,88 @@
+//! Quotas.
+
+use super::{ROOM, Rig};
+use crate::ports::{Allowance, FileError, Workspaces};
+use std::fs;
+
+fn names(refusal: Result<impl Sized, FileError>, limit: &str) -> bool {
+    matches!(refusal, Err(FileError::Quota(why)) if why.contains(limit))
+}
+
+#[test]
+fn bytes_and_entries_are_bounded_and_what_is_replaced_counts_as_gone() {
+    let rig = Rig::new();
+    let (files, p) = (&rig.files, &rig.project);
+    let most = Allowance { project_bytes: 10, project_entries: 3 };
+    files.write(p, "d/a", "12345678", most).unwrap();
+    assert!(names(files.write(p, "b", "123", most), "limits.project_bytes"));
+    files.write(p, "b", "12", most).unwrap();
+    assert!(names(files.write(p, "c", "", most), "limits.project_entries"));
+    assert!(names(files.make_directory(p, "e", most), "limits.project_entries"));
+    assert!(names(files.upload(p, most).unwrap().begin("c"), "limits.project_entries"));
+    files.write(p, "d/a", "87654321", most).unwrap();
+    assert!(names(files.write(p, "d/a", "123456789", most), "limits.project_bytes"));
+    assert_eq!(files.read(p, "d/a").unwrap(), "87654321");
+    assert_eq!(rig.on_desk(), 0);
+}
+
+#[test]
+fn what_commands_wrote_past_the_quota_counts_and_can_be_made_smaller() {
+    let rig = Rig::new();
+    let (files, p) = (&rig.files, &rig.project);
+    let most = Allowance { project_bytes: 10, project_entries: 3 };
+    fs::write(rig.at("big"), "x".repeat(100)).unwrap();
+    assert!(names(files.write(p, "a", "1", most), "limits.project_bytes"));
+    assert!(names(files.write(p, "big", &"x".repeat(101), most), "limits.project_bytes"));
+    for number in 0..5 {
+        fs::write(rig.at(&format!(".{number}")), "").unwrap();
+    }
+    assert!(names(files.write(p, "a", "1", most), "limits.project_entries"));
+    assert!(names(files.write(p, "big", &"x".repeat(101), most), "limits.project_entries"));
+    files.write(p, "big", &"x".repeat(50), most).unwrap();
+    files.delete(p, "big").unwrap();
+}
+
+#[test]
+fn writers_at_once_share_one_quota() {
+    let rig = Rig::new();
+    let most = Allowance { project_bytes: 100, project_entries: 100 };
+    let written: usize = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..8)
+            .map(|writer| {
+                let rig = &rig;
+                scope.spawn(move || {
+                    let mut upload = rig.files.upload(&rig.project, most).unwrap();
+                    let mut ended = 0;
+                    for number in 0..10 {
+                        upload.begin(&format!("{writer}-{number}")).unwrap();
+                        let fits = upload.write(b"12345").is_ok();
+                        ended += usize::from(fits && upload.end().is_ok());
+                    }
+                    ended
+                })
+            })
+            .collect();
+        writers.into_iter().map(|writer| writer.join().unwrap()).sum()
+    });
+    let stats = rig.files.stats(&rig.project).unwrap();
+    assert_eq!((stats.files, stats.size), (written as u64, 5 * written as u64));
+    assert!(stats.size <= 100 && written > 0, "{stats:?}");
+    assert_eq!(rig.on_desk(), 0);
+}
+
+#[test]
+fn an_upload_that_is_given_up_gives_its_room_back() {
+    let rig = Rig::new();
+    let (files, p) = (&rig.files, &rig.project);
+    let most = Allowance { project_bytes: 10, project_entries: 2 };
+    let mut first = files.upload(p, most).unwrap();
+    first.begin("a").unwrap();
+    first.write(b"12345678").unwrap();
+    assert!(names(files.write(p, "b", "123", most), "limits.project_bytes"), "what is coming counts");
+    drop(first);
+    files.write(p, "b", "123", most).unwrap();
+    files.write(p, "c", "", most).unwrap();
+    files.rename(p, "c", "d").unwrap();
+    assert_eq!(files.stats(p).unwrap().files, 2);
+    files.write(p, "e", "", ROOM).unwrap();
+}

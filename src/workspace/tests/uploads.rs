@@ -1,0 +1,84 @@
+//! Files that arrive piece by piece.
+
+use super::{ROOM, Rig, project};
+use crate::domain::limits::Limits;
+use crate::ports::{FileError, Workspaces};
+use std::fs;
+
+#[test]
+fn a_folder_arrives_file_by_file() {
+    let rig = Rig::new();
+    let p = project(7, "not there yet");
+    let mut upload = rig.files.upload(&p, ROOM).unwrap();
+    for (path, pieces) in [("a/b.bin", vec![&b"\0\xff"[..], b"2"]), ("c", vec![]), ("a/d", vec![b"x"])] {
+        upload.begin(path).unwrap();
+        for piece in pieces {
+            upload.write(piece).unwrap();
+        }
+        assert!(!rig.files.absolute(&p).join(path).exists(), "only whole files are there");
+        upload.end().unwrap();
+    }
+    drop(upload);
+    assert_eq!(fs::read(rig.files.absolute(&p).join("a/b.bin")).unwrap(), b"\0\xff2");
+    let stats = rig.files.stats(&p).unwrap();
+    assert_eq!((stats.files, stats.directories, stats.size), (3, 1, 4));
+    assert_eq!(rig.on_desk(), 0);
+}
+
+#[test]
+fn nothing_that_is_there_is_replaced() {
+    let rig = Rig::new();
+    let (files, p) = (&rig.files, &rig.project);
+    files.write(p, "old", "old", ROOM).unwrap();
+    let mut upload = files.upload(p, ROOM).unwrap();
+    upload.begin("twice").unwrap();
+    upload.end().unwrap();
+    for there in ["old", "twice"] {
+        assert_eq!(upload.begin(there), Err(FileError::Exists(there.into())));
+    }
+    upload.begin("race").unwrap();
+    fs::write(rig.at("race"), "first").unwrap();
+    assert_eq!(upload.end(), Err(FileError::Exists("race".into())));
+    assert_eq!(files.read(p, "race").unwrap(), "first");
+    assert!(matches!(upload.begin("old/in"), Err(FileError::WrongKind(_))));
+    for bad in ["../x", "top/../../../x", "/x"] {
+        assert_eq!(upload.begin(bad), Err(FileError::Outside(bad.into())));
+    }
+    for bad in ["", ".", "...", "a\\b"] {
+        assert!(matches!(upload.begin(bad), Err(FileError::BadPath(_))), "{bad}");
+    }
+    assert!(matches!(upload.write(b"x"), Err(FileError::Io(_))));
+    assert!(matches!(upload.end(), Err(FileError::Io(_))));
+}
+
+#[test]
+fn a_file_that_does_not_end_leaves_nothing() {
+    let rig = Rig::new();
+    let mut upload = rig.files.upload(&rig.project, ROOM).unwrap();
+    upload.begin("half").unwrap();
+    upload.write(b"half").unwrap();
+    assert_eq!(rig.on_desk(), 1);
+    upload.begin("other").unwrap();
+    assert_eq!(rig.on_desk(), 1);
+    drop(upload);
+    assert_eq!(rig.on_desk(), 0);
+    assert_eq!(rig.files.stats(&rig.project).unwrap().files, 0);
+}
+
+#[test]
+fn sizes_and_counts_are_bounded() {
+    let rig = Rig::with(&Limits { upload_bytes: 10, upload_files: 3, ..Limits::default() });
+    let mut upload = rig.files.upload(&rig.project, ROOM).unwrap();
+    upload.begin("a").unwrap();
+    upload.write(b"12345").unwrap();
+    upload.end().unwrap();
+    upload.begin("b").unwrap();
+    let refusal = upload.write(b"123456");
+    assert!(matches!(refusal, Err(FileError::TooLarge(why)) if why.contains("limits.upload_bytes")));
+    assert!(upload.end().is_err(), "half a file does not come to its place");
+    upload.begin("c").unwrap();
+    upload.end().unwrap();
+    let refusal = upload.begin("d");
+    assert!(matches!(refusal, Err(FileError::TooLarge(why)) if why.contains("limits.upload_files")));
+    assert!(!rig.at("b").exists() && rig.at("c").exists());
+}
