@@ -59,6 +59,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("hmac", &["courier"]),
     ("sha2", &["cli", "courier", "http", "store"]),
     ("base64", &["courier"]),
+    ("multer", &["http"]),
     ("clap", &["cli"]),
     ("indicatif", &["cli"]),
     ("figment", &["config"]),

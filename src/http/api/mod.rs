@@ -6,3 +6,4 @@ mod dates;
 mod envelope;
 pub(crate) mod models;
 mod page;
+pub(crate) mod projects;

@@ -35,11 +35,7 @@ impl ProjectOwnerKey {
 
     pub(super) fn decode(bytes: &ProjectOwnerBytes) -> Self {
         let mut cut = Cut(bytes);
-        Self {
-            user: UserId(cut.u32()),
-            updated_at_ms: !cut.u64(),
-            id: ProjectId::from_bytes(cut.take()),
-        }
+        Self { user: UserId(cut.u32()), updated_at_ms: !cut.u64(), id: ProjectId::from_bytes(cut.take()) }
     }
 }
 

@@ -199,7 +199,8 @@ impl Transaction<'_> {
     /// All projects of a user, bounded by `limits.projects`.
     fn projects_of(&self, user: UserId) -> Result<Vec<Project>, StoreError> {
         let (first, last) = ProjectOwnerKey::ends(user);
-        let owned = self.tables.projects_owned.range::<&ProjectOwnerBytes>(&first.encode()..=&last.encode())?;
+        let owned =
+            self.tables.projects_owned.range::<&ProjectOwnerBytes>(&first.encode()..=&last.encode())?;
         let mut projects = Vec::new();
         for entry in owned {
             let key = entry.map(|(key, _)| ProjectOwnerKey::decode(key.value()))?;
