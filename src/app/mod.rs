@@ -5,6 +5,7 @@ mod probes;
 mod process;
 mod proof;
 mod signals;
+mod sweep_projects;
 pub mod system;
 mod webhooks;
 mod workplaces;
@@ -142,7 +143,8 @@ impl App {
         let listener = listen(&runtime, &config.listen)?;
         let bound = listener.bound().clone();
         let files: Arc<dyn Workspaces> =
-            Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits));
+            Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(&clock)));
+        sweep_projects::begin(Arc::<RedbStore>::clone(&store), Arc::clone(&files)).map_err(AppError::Runtime)?;
         let workplaces = workplaces(&store, &files);
         let ports =
             Ports { store: Arc::<RedbStore>::clone(&store), model, tools, workplaces, clock, entropy };

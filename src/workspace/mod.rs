@@ -1,68 +1,201 @@
-//! Projects' files on the host. Owns every path beneath the workspace's root; refuses to know who may have which project.
+//! Projects' files on the host. Owns every path beneath the workspace's root, which may be a link of the operator's;
+//! nothing below it is followed. Refuses to know who may have which project.
+//!
+//! A hard link to a file outside is a file like any other here: its maker could read that file anyway (it runs as the
+//! server's user, shut into its project, where it can link nothing else), and writing replaces names, never contents.
+
+mod beneath;
+mod count;
+mod desk;
+mod list;
+mod matches;
+mod paths;
+mod refusal;
+mod remove;
+mod search;
+mod tally;
+mod text;
+mod upload;
 
 use crate::domain::limits::Limits;
 use crate::domain::project::Project;
-use crate::ports::{Allowance, FileError, Listing, SearchFound, SearchQuery, TreeStats, Upload, Workspaces};
+use crate::ports::{
+    Allowance, Clock, FileError, Listing, SearchFound, SearchQuery, TreeStats, Upload, Workspaces,
+};
+use beneath::{look, make_and_open, open_directory, provide_directory};
+use desk::{Desk, Names};
+use paths::ProjectPath;
+use refusal::{refused, refused_io};
+use rustix::fs::{Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use search::SearchBounds;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
+use std::sync::Arc;
+use tally::{Share, Tallies};
+use upload::{FolderUpload, UploadBounds};
+
+/// Entries that statistics count, for each that a project may have: commands of jobs write past the quota.
+const COUNTED_TIMES: u64 = 2;
 
 /// The workspace's root and its bounds.
-#[derive(Debug)]
 pub struct HostFiles {
     root: PathBuf,
+    clock: Arc<dyn Clock>,
+    names: Arc<Names>,
+    tallies: Tallies,
+    file_bytes: u64,
+    counted_entries: u64,
+    uploads: UploadBounds,
+    searches: SearchBounds,
 }
 
 impl HostFiles {
     /// Files below this directory, which is made when it is needed.
-    pub fn new(root: PathBuf, _limits: &Limits) -> Self {
-        Self { root }
+    pub fn new(root: PathBuf, limits: &Limits, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            root,
+            names: Arc::new(Names::new(clock.now_ms())),
+            clock,
+            tallies: Tallies::default(),
+            file_bytes: limits.file_bytes,
+            counted_entries: limits.project_entries.saturating_mul(COUNTED_TIMES),
+            uploads: UploadBounds { files: limits.upload_files, bytes: limits.upload_bytes },
+            searches: SearchBounds { files: limits.search_files, time_ms: limits.search_ms },
+        }
+    }
+
+    fn open_root(&self) -> Result<OwnedFd, FileError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::open(&self.root, flags, Mode::empty()).map_err(|error| refused(error, "."))
+    }
+
+    fn open_user(&self, project: &Project) -> Result<OwnedFd, FileError> {
+        // One step at a time: the operator may have mounted a disk for a user.
+        open_directory(self.open_root()?, user_directory(project).as_str()).map_err(|e| refused(e, "."))
+    }
+
+    fn open(&self, project: &Project) -> Result<OwnedFd, FileError> {
+        open_directory(self.open_user(project)?, directory(project)?).map_err(|error| refused(error, "."))
+    }
+
+    fn desk(&self, project: &Project) -> Result<Arc<Desk>, FileError> {
+        let desk = Desk::open(&self.open_user(project)?, &self.names).map_err(|error| refused(error, "."))?;
+        desk.sweep(self.clock.now_ms());
+        Ok(desk)
+    }
+
+    fn share(&self, project: &Project, opened: &OwnedFd, most: Allowance) -> Result<Share, FileError> {
+        self.tallies.join(project.id, opened, most)
     }
 }
 
-fn not_yet() -> FileError {
-    FileError::Io("not yet".to_owned())
+fn user_directory(project: &Project) -> String {
+    format!("user_{}", project.user.0)
+}
+
+/// The directory's name, which comes from the store: still, it must be one.
+fn directory(project: &Project) -> Result<&str, FileError> {
+    let name = project.directory.as_str();
+    let is_fine = paths::is_name(name) && !name.starts_with('.');
+    is_fine
+        .then_some(name)
+        .ok_or_else(|| FileError::Io("the project's directory has no proper name".to_owned()))
 }
 
 impl Workspaces for HostFiles {
-    fn make(&self, _project: &Project) -> Result<(), FileError> {
-        Err(not_yet())
+    fn make(&self, project: &Project) -> Result<(), FileError> {
+        let fail = |error| refused(error, ".");
+        let mut builder = std::fs::DirBuilder::new();
+        let made = builder.recursive(true).mode(beneath::DIRECTORY_MODE.as_raw_mode()).create(&self.root);
+        made.map_err(|error| refused_io(&error, "."))?;
+        let user = make_and_open(self.open_root()?, &user_directory(project)).map_err(fail)?;
+        make_and_open(user, directory(project)?).map(drop).map_err(fail)
     }
-    fn remove(&self, _project: &Project) -> Result<(), FileError> {
-        Err(not_yet())
+
+    fn remove(&self, project: &Project) -> Result<(), FileError> {
+        let user = match self.open_user(project) {
+            Err(FileError::NotFound(_)) => return Ok(()),
+            other => other?,
+        };
+        let desk = self.desk(project)?;
+        let away = format!("gone-{}", project.id);
+        desk.take_as(&user, directory(project)?, &away).map_err(|error| refused(error, "."))
     }
+
     fn absolute(&self, project: &Project) -> PathBuf {
         self.root.join(project.path())
     }
-    fn stats(&self, _project: &Project) -> Result<TreeStats, FileError> {
-        Err(not_yet())
+
+    fn stats(&self, project: &Project) -> Result<TreeStats, FileError> {
+        let found = count::count(&self.open(project)?, self.counted_entries).map_err(|e| refused(e, "."))?;
+        Ok(TreeStats { files: found.files, directories: found.directories, size: found.bytes })
     }
-    fn list(&self, _project: &Project, _path: &str) -> Result<Listing, FileError> {
-        Err(not_yet())
+
+    fn list(&self, project: &Project, path: &str) -> Result<Listing, FileError> {
+        list::list(&self.open(project)?, &ProjectPath::parse(path)?)
     }
-    fn read(&self, _project: &Project, _path: &str) -> Result<String, FileError> {
-        Err(not_yet())
+
+    fn read(&self, project: &Project, path: &str) -> Result<String, FileError> {
+        text::read(&self.open(project)?, &ProjectPath::parse(path)?, self.file_bytes)
     }
-    fn write(
-        &self,
-        _project: &Project,
-        _path: &str,
-        _text: &str,
-        _most: Allowance,
-    ) -> Result<u64, FileError> {
-        Err(not_yet())
+
+    fn write(&self, project: &Project, path: &str, text: &str, most: Allowance) -> Result<u64, FileError> {
+        let path = ProjectPath::parse(path)?;
+        path.entry("written")?;
+        let (opened, desk) = (self.open(project)?, self.desk(project)?);
+        let mut share = self.share(project, &opened, most)?;
+        text::write(&opened, &desk, (&path, text), self.file_bytes, &mut share)
     }
-    fn rename(&self, _project: &Project, _from: &str, _to: &str) -> Result<(), FileError> {
-        Err(not_yet())
+
+    fn rename(&self, project: &Project, from: &str, to: &str) -> Result<(), FileError> {
+        let (from, to) = (ProjectPath::parse(from)?, ProjectPath::parse(to)?);
+        let ((from_parent, from_name), (to_parent, to_name)) = (from.entry("moved")?, to.entry("replaced")?);
+        if to.is_below(&from) {
+            return Err(FileError::BadPath("a directory cannot be moved into itself".to_owned()));
+        }
+        let opened = self.open(project)?;
+        let fail = |error| refused(error, from.target());
+        let from_parent = open_directory(&opened, from_parent).map_err(fail)?;
+        look(&from_parent, from_name).map_err(fail)?; // before directories are made for nothing
+        let to_parent = provide_directory(&opened, to_parent, &mut || Ok(()))?;
+        let flags = RenameFlags::NOREPLACE;
+        rustix::fs::renameat_with(&from_parent, from_name, &to_parent, to_name, flags).map_err(|error| {
+            match error {
+                Errno::EXIST => refused(error, to.target()),
+                _ => fail(error),
+            }
+        })
     }
-    fn delete(&self, _project: &Project, _path: &str) -> Result<(), FileError> {
-        Err(not_yet())
+
+    fn delete(&self, project: &Project, path: &str) -> Result<(), FileError> {
+        let path = ProjectPath::parse(path)?;
+        let (parent, name) = path.entry("deleted")?;
+        let fail = |error| refused(error, path.target());
+        let parent = open_directory(self.open(project)?, parent).map_err(fail)?;
+        self.desk(project)?.take(&parent, name).map_err(fail)
     }
-    fn make_directory(&self, _project: &Project, _path: &str, _most: Allowance) -> Result<(), FileError> {
-        Err(not_yet())
+
+    fn make_directory(&self, project: &Project, path: &str, most: Allowance) -> Result<(), FileError> {
+        let path = ProjectPath::parse(path)?;
+        let opened = self.open(project)?;
+        let mut share = self.share(project, &opened, most)?;
+        provide_directory(&opened, path.target(), &mut || share.add_entry()).map(drop)
     }
-    fn search(&self, _project: &Project, _query: &SearchQuery) -> Result<SearchFound, FileError> {
-        Err(not_yet())
+
+    fn search(&self, project: &Project, query: &SearchQuery) -> Result<SearchFound, FileError> {
+        search::search(&self.open(project)?, query, self.searches, self.clock.as_ref())
     }
-    fn upload(&self, _project: &Project, _most: Allowance) -> Result<Box<dyn Upload>, FileError> {
-        Err(not_yet())
+
+    fn upload(&self, project: &Project, most: Allowance) -> Result<Box<dyn Upload>, FileError> {
+        self.make(project)?;
+        let (opened, desk) = (self.open(project)?, self.desk(project)?);
+        let share = self.share(project, &opened, most)?;
+        let bounds = self.uploads;
+        Ok(Box::new(FolderUpload { project: opened, desk, share, left: bounds, bounds, file: None }))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -197,7 +197,7 @@ pub(crate) fn room(store: &Arc<MemoryStore>) -> Room {
         users: Arc::<RedbStore>::clone(&side),
         conversations: Arc::<RedbStore>::clone(&side),
         projects: side,
-        workspaces: Arc::new(HostFiles::new("/nonexistent".into(), &Limits::default())),
+        workspaces: Arc::new(HostFiles::new("/nonexistent".into(), &Limits::default(), Arc::new(Rest))),
         auth: AuthTerms {
             mode: AuthMode::Single,
             registration: Registration::Open,

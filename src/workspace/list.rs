@@ -1,0 +1,52 @@
+//! What lies in a directory. Owns what is shown: files and directories that a client can ask for. Left out are dot names,
+//! links, pipes and sockets (nothing can be done with them here but to delete them), and names that are not UTF-8 or
+//! could not be written in a path.
+
+use super::beneath::{kind, look, open_directory, size};
+use super::paths::{ProjectPath, is_name};
+use super::refusal::refused;
+use crate::ports::{FileEntry, FileError, Listing};
+use rustix::fs::{Dir, FileType};
+use std::os::fd::OwnedFd;
+
+/// Most files and directories of a list.
+const MOST_LISTED: usize = 10_000;
+/// Most names that are looked at for one, with those that are left out.
+const MOST_SEEN: usize = 100_000;
+
+/// Lists a directory of a project.
+pub(super) fn list(project: &OwnedFd, path: &ProjectPath) -> Result<Listing, FileError> {
+    let fail = |error| refused(error, path.target());
+    let directory = open_directory(project, path.target()).map_err(fail)?;
+    let mut listing = Listing::default();
+    for (seen, entry) in Dir::read_from(&directory).map_err(fail)?.enumerate() {
+        let entry = entry.map_err(fail)?;
+        listing.is_cut = seen >= MOST_SEEN || listing.files.len() + listing.directories.len() >= MOST_LISTED;
+        if listing.is_cut {
+            break;
+        }
+        let shown = entry.file_name().to_str().ok().filter(|name| !name.starts_with('.') && is_name(name));
+        if let Some(name) = shown {
+            add(&mut listing, &directory, path, (name, entry.file_type()));
+        }
+    }
+    listing.files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    listing.directories.sort_unstable();
+    Ok(listing)
+}
+
+fn add(listing: &mut Listing, directory: &OwnedFd, path: &ProjectPath, (name, told): (&str, FileType)) {
+    let child = path.child(name);
+    if told == FileType::Directory {
+        listing.directories.push((name.to_owned(), child));
+        return;
+    }
+    let Ok(stat) = look(directory, name) else { return }; // gone since
+    match kind(&stat) {
+        FileType::Directory => listing.directories.push((name.to_owned(), child)),
+        FileType::RegularFile => {
+            listing.files.push(FileEntry { name: name.to_owned(), path: child, size: size(&stat) });
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,106 @@
+//! Removal of a whole tree. Owns that it never follows a link, never recurses, and holds two descriptors and a thousand
+//! names at most: a directory inside the tree is not descended into, its own directories are moved up next to it, and
+//! then it is removed. Meant for trees on the desk, where nobody else reaches them.
+
+use super::beneath::{kind, look, open_directory, unlock};
+use rustix::fs::{AtFlags, Dir, FileType, RenameFlags};
+use rustix::io::Errno;
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Names held at once: a directory may have millions.
+const NAMES_AT_ONCE: usize = 1_024;
+/// The longest run of names that the tree's maker has taken already.
+const MOST_COLLISIONS: u32 = 1_000_000;
+
+/// Removes what a name stands for, with everything in it; nothing there is fine. The first error if something stayed.
+pub(super) fn remove_tree(at: &OwnedFd, name: &str) -> rustix::io::Result<()> {
+    match rustix::fs::unlinkat(at, name, AtFlags::empty()) {
+        Err(Errno::ISDIR | Errno::PERM) => {}
+        Err(Errno::NOENT) => return Ok(()),
+        other => return other,
+    }
+    let top = open_usable(at, name)?;
+    let mut moved = 0;
+    take_all(&top, &mut |directory, name, is_directory| {
+        if !is_directory {
+            return rustix::fs::unlinkat(directory, name, AtFlags::empty());
+        }
+        let inner = open_usable(directory, name)?;
+        take_all(&inner, &mut |inner, name, is_directory| {
+            if is_directory {
+                move_up(inner, name, &top, &mut moved)
+            } else {
+                rustix::fs::unlinkat(inner, name, AtFlags::empty())
+            }
+        })?;
+        rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR)
+    })?;
+    rustix::fs::unlinkat(at, name, AtFlags::REMOVEDIR)
+}
+
+/// Takes entry after entry away until none is left, a bounded number of names at a time. Ends with the first error once
+/// a whole round took nothing away.
+fn take_all(
+    directory: &OwnedFd,
+    take_away: &mut dyn FnMut(&OwnedFd, &CStr, bool) -> rustix::io::Result<()>,
+) -> rustix::io::Result<()> {
+    loop {
+        let names = some_names(directory)?;
+        if names.is_empty() {
+            return Ok(());
+        }
+        let mut first_error = None;
+        let mut taken = 0;
+        for (name, is_directory) in names {
+            match take_away(directory, &name, is_directory) {
+                Ok(()) | Err(Errno::NOENT) => taken += 1,
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
+        }
+        if let Some(error) = first_error.filter(|_| taken == 0) {
+            return Err(error);
+        }
+    }
+}
+
+fn some_names(directory: &OwnedFd) -> rustix::io::Result<Vec<(CString, bool)>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            FileType::Unknown => look(directory, name).map_or(FileType::Unknown, |stat| kind(&stat)),
+            known => known,
+        };
+        names.push((name.to_owned(), kind == FileType::Directory));
+        if names.len() == NAMES_AT_ONCE {
+            break;
+        }
+    }
+    Ok(names)
+}
+
+fn move_up(from: &OwnedFd, name: &CStr, top: &OwnedFd, moved: &mut u64) -> rustix::io::Result<()> {
+    for _ in 0..MOST_COLLISIONS {
+        *moved += 1;
+        let target = format!(".moved-{moved}");
+        match rustix::fs::renameat_with(from, name, top, target.as_str(), RenameFlags::NOREPLACE) {
+            Err(Errno::EXIST) => {}
+            // Without write permission on the directory itself its `..` cannot change.
+            Err(Errno::ACCESS) => unlock(from, name)?,
+            other => return other,
+        }
+    }
+    Err(Errno::EXIST)
+}
+
+/// Opens a directory that its maker may have closed. Readable is not enough: names can be taken away only with write and
+/// search.
+fn open_usable<P: rustix::path::Arg + Copy>(at: &OwnedFd, name: P) -> rustix::io::Result<OwnedFd> {
+    unlock(at.as_fd(), name)?;
+    open_directory(at, name)
+}

@@ -1,0 +1,160 @@
+//! Search in text files. Owns its bounds, and that nothing from outside of the project is told: the walk of ripgrep's
+//! crates goes by paths, which commands of jobs may bend while it runs, so all it gives are names, and each is opened
+//! anew beneath the project's descriptor. Refuses patterns: the text is taken literally.
+//!
+//! Dot names are left out as in lists, and whatever else a list leaves out. `.gitignore` counts for nothing.
+
+use super::beneath::{kind, look, open_directory, open_file, own_path};
+use super::matches::{self, Matches};
+use super::paths::ProjectPath;
+use super::refusal::refused;
+use crate::ports::{Clock, FileError, SearchFound, SearchHit, SearchQuery};
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::Searcher;
+use ignore::{DirEntry, WalkBuilder};
+use rustix::fs::FileType;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// The longest text that is searched for, characters.
+const QUERY_CHARS: usize = 1_000;
+
+/// How much one search may do.
+#[derive(Clone, Copy)]
+pub(super) struct SearchBounds {
+    /// Files that are looked into.
+    pub(super) files: u64,
+    /// Time for all of it, milliseconds.
+    pub(super) time_ms: u64,
+}
+
+/// When a search has to end.
+#[derive(Clone, Copy)]
+pub(super) struct Deadline<'a> {
+    pub(super) clock: &'a dyn Clock,
+    pub(super) at_ms: u64,
+}
+
+impl Deadline<'_> {
+    pub(super) fn is_over(self) -> bool {
+        self.clock.monotonic_ms() >= self.at_ms
+    }
+}
+
+/// Searches a project, or what is below one of its paths.
+pub(super) fn search(
+    project: &OwnedFd,
+    query: &SearchQuery,
+    bounds: SearchBounds,
+    clock: &dyn Clock,
+) -> Result<SearchFound, FileError> {
+    let start = ProjectPath::parse(&query.path)?;
+    let deadline = Deadline { clock, at_ms: clock.monotonic_ms().saturating_add(bounds.time_ms) };
+    let mut search = Search {
+        project,
+        matcher: matcher(query)?,
+        searcher: matches::searcher(),
+        deadline,
+        files_left: bounds.files,
+        most_hits: query.max_results,
+        found: SearchFound::default(),
+    };
+    let stat = look_at(project, &start)?;
+    if stat == FileType::Directory {
+        search.walk(&start)?;
+    } else {
+        open_file(project, start.target())?; // what is no file is refused, not passed over
+        search.look_into(start.as_str().to_owned());
+    }
+    search.found.hits.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    Ok(search.found)
+}
+
+/// What stands at the start: only to choose a way, both of which look for themselves.
+fn look_at(project: &OwnedFd, start: &ProjectPath) -> Result<FileType, FileError> {
+    let Ok((parent, name)) = start.entry("looked at") else { return Ok(FileType::Directory) };
+    let fail = |error| refused(error, start.target());
+    let parent = open_directory(project, parent).map_err(fail)?;
+    look(&parent, name).map(|stat| kind(&stat)).map_err(fail)
+}
+
+fn matcher(query: &SearchQuery) -> Result<RegexMatcher, FileError> {
+    let bad = |what: &str| FileError::BadPath(format!("the text to search for {what}"));
+    if query.query.is_empty() || query.query.contains(['\n', '\r', '\0']) {
+        return Err(bad("must be one line, and not empty"));
+    }
+    if query.query.chars().count() > QUERY_CHARS {
+        return Err(bad(&format!("may have {QUERY_CHARS} characters")));
+    }
+    RegexMatcherBuilder::new()
+        .fixed_strings(true)
+        .case_insensitive(!query.case_sensitive)
+        .line_terminator(Some(b'\n'))
+        .build(&query.query)
+        .map_err(|_| bad("is too long"))
+}
+
+struct Search<'a> {
+    project: &'a OwnedFd,
+    matcher: RegexMatcher,
+    searcher: Searcher,
+    deadline: Deadline<'a>,
+    files_left: u64,
+    most_hits: usize,
+    found: SearchFound,
+}
+
+impl Search<'_> {
+    fn walk(&mut self, start: &ProjectPath) -> Result<(), FileError> {
+        let directory =
+            open_directory(self.project, start.target()).map_err(|error| refused(error, start.target()))?;
+        let root = own_path(&directory);
+        for entry in names_below(&root) {
+            if self.is_over() {
+                break;
+            }
+            // What has vanished, or cannot be read, is not searched.
+            let Some(name) = entry.ok().and_then(|entry| file_below(&entry, &root)) else { continue };
+            // A path that nobody could ask for is not told either.
+            let Ok(path) = ProjectPath::parse(&start.child(&name)) else { continue };
+            self.look_into(path.as_str().to_owned());
+        }
+        Ok(())
+    }
+
+    fn is_over(&mut self) -> bool {
+        let is_full = self.files_left == 0 || self.found.hits.len() >= self.most_hits;
+        let is_over = is_full || self.deadline.is_over();
+        self.found.is_cut |= is_over;
+        is_over
+    }
+
+    fn look_into(&mut self, path: String) {
+        let Ok((file, _)) = open_file(self.project, &path) else { return };
+        self.files_left = self.files_left.saturating_sub(1);
+        let mut matches = Matches::default();
+        let is_whole = matches.gather(&mut self.searcher, &self.matcher, (file, self.deadline));
+        self.found.is_cut |= !is_whole;
+        let lines = matches.into_lines();
+        if !lines.is_empty() {
+            self.found.hits.push(SearchHit { path, matches: lines });
+        }
+    }
+}
+
+/// Everything below a directory but dot names; no link is followed, and no other file system entered.
+fn names_below(root: &str) -> ignore::Walk {
+    // With the dot it is the directory itself, not the link to it.
+    WalkBuilder::new(format!("{root}/."))
+        .standard_filters(false)
+        .hidden(true)
+        .follow_links(false)
+        .same_file_system(true)
+        .build()
+}
+
+/// The path of a file below the walk's start.
+fn file_below(entry: &DirEntry, root: &str) -> Option<String> {
+    entry.file_type().filter(std::fs::FileType::is_file)?;
+    entry.path().strip_prefix(Path::new(root)).ok()?.to_str().map(str::to_owned)
+}
