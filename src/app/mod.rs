@@ -144,7 +144,8 @@ impl App {
         let bound = listener.bound().clone();
         let files: Arc<dyn Workspaces> =
             Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(&clock)));
-        sweep_projects::begin(Arc::<RedbStore>::clone(&store), Arc::clone(&files)).map_err(AppError::Runtime)?;
+        sweep_projects::begin(Arc::<RedbStore>::clone(&store), Arc::clone(&files))
+            .map_err(AppError::Runtime)?;
         let workplaces = workplaces(&store, &files);
         let ports =
             Ports { store: Arc::<RedbStore>::clone(&store), model, tools, workplaces, clock, entropy };
