@@ -49,6 +49,9 @@ mod order;
 #[path = "store_contract/outbox.rs"]
 mod outbox;
 #[cfg(test)]
+#[path = "store_contract/projects.rs"]
+mod projects;
+#[cfg(test)]
 #[path = "store_contract/race.rs"]
 mod race;
 #[cfg(test)]

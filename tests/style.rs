@@ -60,6 +60,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("sha2", &["cli", "courier", "http", "store"]),
     ("base64", &["courier", "http"]),
     ("argon2", &["http"]),
+    ("multer", &["http"]),
     ("ignore", &["workspace"]),
     ("grep_searcher", &["workspace"]),
     ("grep_regex", &["workspace"]),

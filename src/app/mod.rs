@@ -6,6 +6,7 @@ mod probes;
 mod process;
 mod proof;
 mod signals;
+mod sweep_projects;
 pub mod system;
 mod webhooks;
 mod workplaces;
@@ -151,6 +152,8 @@ impl App {
         let bound = listener.bound().clone();
         let files: Arc<dyn Workspaces> =
             Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(&clock)));
+        sweep_projects::begin(Arc::<RedbStore>::clone(&store), Arc::clone(&files))
+            .map_err(AppError::Runtime)?;
         let workplaces = workplaces(&store, &files);
         let ports =
             Ports { store: Arc::<RedbStore>::clone(&store), model, tools, workplaces, clock, entropy };

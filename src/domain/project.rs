@@ -3,6 +3,8 @@
 use super::id::{ProjectId, UserId};
 use serde::{Deserialize, Serialize};
 
+/// The longest description, characters.
+pub const DESCRIPTION_CHARS: usize = 4_000;
 /// The longest name, characters.
 const NAME_CHARS: usize = 100;
 /// The longest name, bytes: file systems take 255, and a number may be put behind it.

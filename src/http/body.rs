@@ -4,6 +4,7 @@
 use super::door::Door;
 use super::error::Error;
 use super::quoted::quoted;
+use crate::domain::limits::Limits;
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::{Body, Incoming};
@@ -40,14 +41,24 @@ impl Place {
 
 /// The whole body.
 pub(crate) async fn read(door: &Door, headers: &HeaderMap, body: Incoming) -> Result<Whole, Error> {
+    read_up_to(door, headers, body, door.room.limits.body_bytes).await
+}
+
+/// The whole body, of at most so many bytes.
+pub(crate) async fn read_up_to(
+    door: &Door,
+    headers: &HeaderMap,
+    body: Incoming,
+    most: usize,
+) -> Result<Whole, Error> {
     refuse_encoding(headers)?;
     let limits = &door.room.limits;
     let declared = body.size_hint().lower();
-    if declared > limits.body_bytes as u64 {
-        return Err(Error::BodyTooLarge(limits.body_bytes));
+    if declared > most as u64 {
+        return Err(too_large(limits, most));
     }
     let deadline = Duration::from_secs(limits.body_timeout_s);
-    match tokio::time::timeout(deadline, collect(door, body)).await {
+    match tokio::time::timeout(deadline, collect(door, body, most)).await {
         Ok(collected) => collected,
         Err(_) => Err(Error::BodyTimeout(limits.body_timeout_s)),
     }
@@ -64,7 +75,14 @@ pub(crate) fn refuse_encoding(headers: &HeaderMap) -> Result<(), Error> {
     }
 }
 
-async fn collect(door: &Door, mut body: Incoming) -> Result<Whole, Error> {
+fn too_large(limits: &Limits, most: usize) -> Error {
+    if most == limits.body_bytes {
+        return Error::BodyTooLarge(most);
+    }
+    Error::UploadTooLarge(format!("the request body is larger than {most} bytes (limits.file_bytes)"))
+}
+
+async fn collect(door: &Door, mut body: Incoming, most: usize) -> Result<Whole, Error> {
     let limits = &door.room.limits;
     let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     let mut bytes = Vec::with_capacity(declared.min(RESERVE_BYTES));
@@ -72,8 +90,8 @@ async fn collect(door: &Door, mut body: Incoming) -> Result<Whole, Error> {
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Error::malformed("the request body broke off"))?;
         let Ok(data) = frame.into_data() else { continue }; // trailers say nothing that is asked for
-        if bytes.len() + data.len() > limits.body_bytes {
-            return Err(Error::BodyTooLarge(limits.body_bytes));
+        if bytes.len() + data.len() > most {
+            return Err(too_large(limits, most));
         }
         place.grow(&door.bodies, data.len()).ok_or(Error::BodiesFull(limits.bodies_bytes))?;
         if bytes.capacity() - bytes.len() < data.len() {

@@ -118,4 +118,25 @@ routes! {
         => |door, call, _body| api::messages::events(&door, &call).await;
     POST "/api/conversations/{id}/regenerate/{mid}" User
         => |door, call, body| api::messages::regenerate::regenerate(&door, call, body).await;
+    GET "/api/projects" User => |door, call, _body| api::projects::list::list(&door, &call).await;
+    POST "/api/projects" User => |door, call, body| api::projects::create::create(&door, call, body).await;
+    POST "/api/projects/upload" User => |door, call, body| api::projects::upload::create(&door, call, body).await;
+    GET "/api/projects/{id}" User => |door, call, _body| api::projects::show::show(&door, &call).await;
+    PUT "/api/projects/{id}" User => |door, call, body| api::projects::amend::amend(&door, &call, body).await;
+    PATCH "/api/projects/{id}" User => |door, call, body| api::projects::amend::amend(&door, &call, body).await;
+    DELETE "/api/projects/{id}" User => |door, call, _body| api::projects::delete::delete(&door, &call).await;
+    POST "/api/projects/{id}/upload" User => |door, call, body| api::projects::upload::add(&door, call, body).await;
+    GET "/api/projects/{id}/files" User => |door, call, _body| api::projects::files::list(&door, &call).await;
+    // The project itself, which this refuses to remove.
+    DELETE "/api/projects/{id}/files" User => |door, call, _body| api::projects::files::delete(&door, &call).await;
+    GET "/api/projects/{id}/files/{*path}" User => |door, call, _body| api::projects::files::read(&door, &call).await;
+    PUT "/api/projects/{id}/files/{*path}" User
+        => |door, call, body| api::projects::files::write(&door, &call, body).await;
+    PATCH "/api/projects/{id}/files/{*path}" User
+        => |door, call, body| api::projects::files::rename(&door, &call, body).await;
+    DELETE "/api/projects/{id}/files/{*path}" User
+        => |door, call, _body| api::projects::files::delete(&door, &call).await;
+    POST "/api/projects/{id}/directories" User
+        => |door, call, body| api::projects::directories::make(&door, &call, body).await;
+    POST "/api/projects/{id}/search" User => |door, call, body| api::projects::search::search(&door, &call, body).await;
 }

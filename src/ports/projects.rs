@@ -26,10 +26,17 @@ pub struct ProjectPage {
 }
 
 /// Projects of users.
+///
+/// A directory is never without somebody who knows it: its name is reserved before it is made, and kept in mind until it has
+/// been removed. What a crash leaves behind is told by [`Projects::unswept`].
 pub trait Projects: Send + Sync {
+    /// Gives a project in the making its directory's name, unless its user has `most` projects already
+    /// ([`StoreError::ProjectsFull`]): the wanted one, with a number behind it where another project has it, or one whose
+    /// files are still being removed. Nobody sees the project, and it counts as unswept, until it is founded.
+    fn reserve_project(&self, project: Project, most: u64) -> Ticket<Project>;
     /// Stores a project, unless its user has `most` of them already ([`StoreError::ProjectsFull`]) or one of this name
-    /// ([`StoreError::NameTaken`]). Its directory's name gets a number where another project, or one whose files are still
-    /// being removed, has it.
+    /// ([`StoreError::NameTaken`]). One that was reserved keeps its directory's name; another one gets it now, as by
+    /// [`Projects::reserve_project`].
     fn found_project(&self, project: Project, most: u64) -> Ticket<Project>;
     /// Renames or describes a project; `None` when the user has no such project.
     fn amend_project(
@@ -42,7 +49,7 @@ pub trait Projects: Send + Sync {
     /// Forgets a project and all its conversations; its directory is kept in mind until [`Projects::swept`]. The project as
     /// it was; `None` when the user has no such project.
     fn remove_project(&self, user: UserId, id: ProjectId) -> Ticket<Option<Project>>;
-    /// The directory of a forgotten project is gone.
+    /// The directory of a forgotten project, or of one that was reserved in vain, is gone.
     fn swept(&self, project: Project) -> Ticket<()>;
 
     /// The project, if it is this user's.
@@ -56,6 +63,6 @@ pub trait Projects: Send + Sync {
     ) -> Result<ProjectPage, StoreError>;
     /// All projects of a user, for adding up their files.
     fn all_projects(&self, user: UserId) -> Result<Vec<Project>, StoreError>;
-    /// Forgotten projects whose directories may still be there.
+    /// Projects whose directories may be there while they are not: forgotten ones, and those in the making.
     fn unswept(&self) -> Result<Vec<Project>, StoreError>;
 }

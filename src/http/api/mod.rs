@@ -12,6 +12,7 @@ pub(crate) mod messages;
 pub(crate) mod models;
 pub(crate) mod object;
 pub(crate) mod page;
+pub(crate) mod projects;
 pub(crate) mod stats;
 pub(crate) mod tokens;
 pub(crate) mod tools;

@@ -4,7 +4,7 @@
 pub(crate) mod body;
 pub(crate) mod view;
 
-use crate::domain::id::ScheduleId;
+use crate::domain::id::{ScheduleId, UserId};
 use crate::domain::schedule::{Order, Schedule};
 use crate::http::body::{self as request_body, Whole};
 use crate::http::door::Door;
@@ -40,7 +40,7 @@ pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Incoming) -> Resu
     let body = request_body::read(door, &call.headers, body).await?;
     let user = call.user;
     drop(call); // nothing of the request outlives its reading
-    let asked = understand(door, body).await?;
+    let asked = understand(door, user, body).await?;
     let now_ms = door.room.clock.now_ms();
     let id = ScheduleId::from_bits(door.room.mint.mint(now_ms, door.room.entropy.random()));
     let Asked { name, timing, spec, given } = asked;
@@ -101,13 +101,13 @@ pub(crate) async fn delete(door: &Arc<Door>, call: &Call, id: &str) -> Result<Re
 }
 
 /// Reads the body on a thread that may be busy for a while. The body keeps its place until then.
-async fn understand(door: &Arc<Door>, body: Whole) -> Result<Asked, Error> {
+async fn understand(door: &Arc<Door>, user: UserId, body: Whole) -> Result<Asked, Error> {
     let room = Arc::clone(&door.room);
     let parsing = tokio::task::spawn_blocking(move || {
         let Whole { bytes, place } = body;
         let asked = json::object(&bytes, json::most_values(&room.limits))
             .map_err(Error::from)
-            .and_then(|map| body::read(map, &room));
+            .and_then(|map| body::read(map, &room, user));
         drop(place);
         asked
     });

@@ -4,7 +4,7 @@
 use super::field::{Fields, wrong};
 use super::input;
 use super::webhook_url::webhook_url;
-use crate::domain::id::ConversationId;
+use crate::domain::id::{ConversationId, ProjectId, UserId};
 use crate::domain::job::{JobSpec, OnDisconnect, Priority};
 use crate::domain::message::Message;
 use crate::domain::nearest::hint;
@@ -42,25 +42,24 @@ pub(crate) const KNOWN: &[&str] = &[
 const LAST_SECOND: f64 = 253_402_207_200.0;
 
 /// A job that is its prompt and nothing else.
-pub(crate) fn from_prompt(text: String, room: &Room) -> Result<JobSpec, Error> {
+pub(crate) fn from_prompt(text: String, room: &Room, user: UserId) -> Result<JobSpec, Error> {
     let mut map = Map::new();
     map.insert("input".to_owned(), Value::String(text));
-    from_json(map, room)
+    from_json(map, room, user)
 }
 
-/// A job from its JSON object.
-pub(crate) fn from_json(map: Map<String, Value>, room: &Room) -> Result<JobSpec, Error> {
+/// A job of this user from its JSON object.
+pub(crate) fn from_json(map: Map<String, Value>, room: &Room, user: UserId) -> Result<JobSpec, Error> {
     let limits = &room.limits;
     let mut fields = Fields::new(map, KNOWN)?;
     let input = input::messages(fields.take("input"), limits)?;
     let system_prompt = fields.text("system_prompt")?;
     input::check_size(&input, system_prompt.as_deref(), limits)?;
-    let project_id = fields.text("project_id")?.map(|id| id.parse().map_err(|_| Error::NotFound("project")));
     let max_steps = fields.whole("max_steps", 1..=u64::from(room.max_iterations))?;
     let timeout_s = fields.whole("timeout_s", 1..=limits.job_timeout_max_s)?;
     Ok(JobSpec {
         model: model(fields.text("model")?, room)?,
-        project_id: project_id.transpose()?,
+        project_id: project(fields.text("project_id")?, room, user)?,
         conversation_id: conversation(fields.text("conversation_id")?)?,
         temperature: fields.number("temperature", 0.0..=2.0)?,
         max_tokens: narrow(fields.whole("max_tokens", 1..=u64::from(u32::MAX))?),
@@ -117,6 +116,14 @@ fn conversation(name: Option<String>) -> Result<Option<ConversationId>, Error> {
     let Some(name) = name else { return Ok(None) };
     let id = ConversationId::try_from(name);
     id.map(Some).map_err(|rule| Error::value("conversation_id", format!("'conversation_id' {rule}")))
+}
+
+/// A project that is there, and the user's: another one is none (P7).
+fn project(id: Option<String>, room: &Room, user: UserId) -> Result<Option<ProjectId>, Error> {
+    let Some(id) = id else { return Ok(None) };
+    let none = Error::NotFound("project");
+    let Ok(id) = id.parse() else { return Err(none) };
+    room.projects.project(user, id)?.map(|project| Some(project.id)).ok_or(none)
 }
 
 fn tools(value: Option<Value>, room: &Room) -> Result<ToolChoice, Error> {

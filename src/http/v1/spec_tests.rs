@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 fn spec(value: Value) -> Result<JobSpec, Error> {
     let Value::Object(map) = value else { panic!("an object") };
-    from_json(map, &room(&Arc::new(MemoryStore::default())))
+    from_json(map, &room(&Arc::new(MemoryStore::default())), UserId::SINGLE)
 }
 
 /// The spec of `{"input":"x", field: value}`.
@@ -154,7 +154,7 @@ fn p8_inputs_are_bounded() {
     room.limits.input_bytes = 10;
     room.limits.input_messages = 2;
     let read = |value: Value| match value {
-        Value::Object(map) => from_json(map, &room),
+        Value::Object(map) => from_json(map, &room, UserId::SINGLE),
         _ => unreachable!(),
     };
     assert!(read(json!({"input": "12345", "system_prompt": "67890"})).is_ok());

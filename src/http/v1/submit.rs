@@ -40,9 +40,9 @@ pub(crate) async fn submit(door: &Arc<Door>, call: Call, body: Incoming) -> Resu
     let key = once::key(&call.headers)?;
     let body = body::read(door, &call.headers, body).await?;
     let key = key.map(|key| key.of(fingerprint(&body)));
-    let spec = understand(door, is_json(&call.headers), body).await?;
     let user = call.user;
     quota::check(door, user).await?;
+    let spec = understand(door, user, is_json(&call.headers), body).await?;
     drop(call); // nothing of the request outlives its reading
     let created_at_ms = door.room.clock.now_ms();
     let id = door.room.job_id(created_at_ms);
@@ -102,14 +102,14 @@ fn manner(call: &Call, room: &Room) -> Result<Manner, Error> {
 
 /// Reads the body, a large one on a thread that may be busy for a while. The body keeps its place until then, even when
 /// its client leaves.
-async fn understand(door: &Arc<Door>, announced: bool, body: Whole) -> Result<JobSpec, Error> {
+async fn understand(door: &Arc<Door>, user: UserId, announced: bool, body: Whole) -> Result<JobSpec, Error> {
     if body.bytes.len() <= INLINE_BYTES {
-        return parse(announced, body.bytes, &door.room);
+        return parse(user, announced, body.bytes, &door.room);
     }
     let room = Arc::clone(&door.room);
     let parsing = tokio::task::spawn_blocking(move || {
         let Whole { bytes, place } = body;
-        let spec = parse(announced, bytes, &room);
+        let spec = parse(user, announced, bytes, &room);
         drop(place);
         spec
     });
@@ -117,17 +117,17 @@ async fn understand(door: &Arc<Door>, announced: bool, body: Whole) -> Result<Jo
 }
 
 /// Announced JSON must be a JSON object. Anything else is read as one if it is one, and is the prompt itself if not.
-fn parse(announced: bool, body: Vec<u8>, room: &Room) -> Result<JobSpec, Error> {
+fn parse(user: UserId, announced: bool, body: Vec<u8>, room: &Room) -> Result<JobSpec, Error> {
     let starts = body.iter().find(|byte| !byte.is_ascii_whitespace());
     if announced || starts == Some(&b'{') {
         match json::object(&body, json::most_values(&room.limits)) {
-            Ok(map) => return spec::from_json(map, room),
+            Ok(map) => return spec::from_json(map, room, user),
             Err(Fault::Syntax(_) | Fault::NoObject) if !announced => {}
             Err(fault) => return Err(fault.into()),
         }
     }
     match String::from_utf8(body) {
-        Ok(text) => spec::from_prompt(text, room),
+        Ok(text) => spec::from_prompt(text, room, user),
         Err(_) => Err(Error::malformed("the request body is neither a JSON object nor UTF-8 text")),
     }
 }

@@ -48,6 +48,8 @@ mod once;
 mod outbox;
 mod postpone;
 mod probe;
+mod project_keys;
+mod project_read;
 mod projects;
 mod quarantine;
 mod queue;

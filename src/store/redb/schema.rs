@@ -5,6 +5,7 @@ use super::keys::{
     OwnedBatchBytes, OwnerBytes, ReadyBytes, TurnBytes, UsageBytes, WaitingBytes,
 };
 use super::mail::{DeliveryBytes, DeliveryOwnerBytes, DeliveryTimeBytes};
+use super::project_keys::{ProjectBytes, ProjectOwnerBytes};
 use super::schedule_keys::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
 use super::user_keys::{AccountBytes, FoundBytes, TokenBytes};
 use super::value;
@@ -153,6 +154,12 @@ tables! {
     user_finds USER_FINDS: &'static FoundBytes => Bytes;
     /// API tokens by owner: [`super::token_write::TokenRow`].
     tokens TOKENS: &'static TokenBytes => Bytes;
+    /// Projects: [`crate::domain::project::Project`].
+    projects PROJECTS: &'static ProjectBytes => Bytes;
+    /// Projects by owner, the one that changed last first; the values are empty.
+    projects_owned PROJECTS_OWNED: &'static ProjectOwnerBytes => Bytes;
+    /// Projects of which only the directory may be there: in the making, or on their way out.
+    projects_waste PROJECTS_WASTE: &'static ProjectBytes => Bytes;
 }
 
 /// Numbers that belong to the whole store.

@@ -2,6 +2,7 @@
 //! may hold beside its job; a line that is wrong names itself.
 
 use super::openai;
+use crate::domain::id::UserId;
 use crate::http::error::Error;
 use crate::http::json::{self, Fault};
 use crate::http::quoted::quoted;
@@ -17,12 +18,12 @@ const CUSTOM_ID_CHARS: usize = 256;
 /// What a line's job gets that names no priority: behind whatever somebody waits for.
 const PRIORITY: u64 = 7;
 
-/// The line with this number.
-pub(super) fn parse(number: u64, text: &[u8], room: &Room) -> Result<NewLine, Error> {
-    read(text, room).map_err(|error| error.at_line(number))
+/// The line with this number of a batch of this user.
+pub(super) fn parse(number: u64, text: &[u8], room: &Room, user: UserId) -> Result<NewLine, Error> {
+    read(text, room, user).map_err(|error| error.at_line(number))
 }
 
-fn read(text: &[u8], room: &Room) -> Result<NewLine, Error> {
+fn read(text: &[u8], room: &Room, user: UserId) -> Result<NewLine, Error> {
     let map = json::object(text, json::most_values(&room.limits)).map_err(|fault| match fault {
         Fault::Syntax(error) => Error::malformed(format!("it is not JSON: {error}")),
         Fault::NoObject => Error::malformed("it must be a JSON object"),
@@ -50,7 +51,7 @@ fn read(text: &[u8], room: &Room) -> Result<NewLine, Error> {
     if job.get("priority").is_none_or(Value::is_null) {
         job.insert("priority".to_owned(), PRIORITY.into());
     }
-    Ok(NewLine { custom_id, spec: spec::from_json(job, room)? })
+    Ok(NewLine { custom_id, spec: spec::from_json(job, room, user)? })
 }
 
 fn job(

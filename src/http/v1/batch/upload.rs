@@ -5,7 +5,7 @@ use super::jsonl::{Cutter, Line};
 use super::line;
 use crate::domain::batch::Batch;
 use crate::domain::batch_object::BatchObject;
-use crate::domain::id::BatchId;
+use crate::domain::id::{BatchId, UserId};
 use crate::domain::idempotency::OnceKey;
 use crate::domain::limits::Limits;
 use crate::http::body::{self, Place};
@@ -56,7 +56,7 @@ pub(crate) async fn upload(door: &Arc<Door>, call: Call, body: Incoming) -> Resu
     quota::check(door, call.user).await?;
     let created_at_ms = door.room.clock.now_ms();
     let id = BatchId::from_bits(door.room.mint.mint(created_at_ms, door.room.entropy.random()));
-    let intake = Intake::new(&door.room, id);
+    let intake = Intake::new(&door.room, id, call.user);
     let (intake, fingerprint) = take_in(door, intake, body).await?;
     let key = key.map(|key| key.of(fingerprint));
     let new = NewBatch {
@@ -141,6 +141,7 @@ async fn accept(intake: Intake, new: NewBatch, key: Option<OnceKey>) -> Result<O
 struct Intake {
     room: Arc<Room>,
     id: BatchId,
+    user: UserId,
     lines: u32,
     /// Of each name that was used, half of its SHA-256: names may be long.
     names: HashSet<[u8; 16]>,
@@ -149,10 +150,11 @@ struct Intake {
 }
 
 impl Intake {
-    fn new(room: &Arc<Room>, id: BatchId) -> Self {
+    fn new(room: &Arc<Room>, id: BatchId, user: UserId) -> Self {
         Self {
             room: Arc::clone(room),
             id,
+            user,
             lines: 0,
             names: HashSet::new(),
             has_begun: false,
@@ -179,7 +181,7 @@ impl Intake {
         let limits = &self.room.limits;
         let mut new: Vec<NewLine> = Vec::with_capacity(lines.len());
         for (number, text) in lines {
-            let line = line::parse(number, &text, &self.room)?;
+            let line = line::parse(number, &text, &self.room, self.user)?;
             if !self.names.insert(mark(&line.custom_id)) {
                 let rule = format!("the custom_id '{}' is used twice", line.custom_id);
                 return Err(Error::value("custom_id", rule).at_line(number));

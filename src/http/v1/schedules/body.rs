@@ -1,6 +1,7 @@
 //! From a request's JSON to a schedule, once. Owns its fields' types and ranges; what each run asks for is a job's and
 //! read as one.
 
+use crate::domain::id::UserId;
 use crate::domain::job::JobSpec;
 use crate::domain::schedule::CLOCK_SLACK_MS;
 use crate::domain::timing::{Cron, CronError, DEFAULT_ZONE, Timing};
@@ -29,7 +30,7 @@ pub(crate) struct Asked {
 }
 
 /// A schedule from its JSON object.
-pub(crate) fn read(map: Map<String, Value>, room: &Room) -> Result<Asked, Error> {
+pub(crate) fn read(map: Map<String, Value>, room: &Room, user: UserId) -> Result<Asked, Error> {
     let mut fields = Fields::new(map, KNOWN)?;
     let name = name(fields.text("name")?)?;
     let timing = timing(&mut fields, room.clock.now_ms())?;
@@ -49,7 +50,7 @@ pub(crate) fn read(map: Map<String, Value>, room: &Room) -> Result<Asked, Error>
             "a schedule's job has no 'run_at': the schedule says when it runs",
         ));
     }
-    let spec = spec::from_json(given.clone(), room).map_err(inside_job)?;
+    let spec = spec::from_json(given.clone(), room, user).map_err(inside_job)?;
     Ok(Asked { name, timing, spec, given })
 }
 
@@ -120,7 +121,7 @@ mod tests {
 
     fn asked(value: Value) -> Result<Asked, Error> {
         let Value::Object(map) = value else { panic!("an object") };
-        read(map, &room(&Arc::new(MemoryStore::default())))
+        read(map, &room(&Arc::new(MemoryStore::default())), UserId::SINGLE)
     }
 
     fn refused(value: Value) -> (String, String) {

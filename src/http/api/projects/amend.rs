@@ -1,0 +1,25 @@
+//! `PUT` and `PATCH /api/projects/{id}`: another name, another description. Its directory stays where it is.
+
+use super::view::view;
+use super::{blocking, description, fields, name, named, with_project};
+use crate::http::api::envelope;
+use crate::http::door::Door;
+use crate::http::error::Error;
+use crate::http::query::Query;
+use crate::http::reply::Reply;
+use crate::http::router::Call;
+use hyper::body::Incoming;
+
+/// Changes the project.
+pub(crate) async fn amend(door: &Door, call: &Call, body: Incoming) -> Result<Reply, Error> {
+    Query::parse(call.query.as_deref(), &[])?;
+    let id = with_project(door, call, |_, project| Ok(project.id)).await?;
+    let mut fields = fields(door, call, body, &["name", "description"]).await?;
+    let (name, description) = (name(fields.text("name")?)?, description(fields.text("description")?)?);
+    let user = call.user;
+    let shown = blocking(door, move |room| {
+        let amended = room.projects.amend_project(user, id, name, description).wait().map_err(named)?;
+        view(room, amended.ok_or(Error::NotFound("project"))?)
+    });
+    Ok(envelope::data(shown.await?))
+}

@@ -1,0 +1,79 @@
+//! What a project looks like. Owns the shape of its object and of its statistics.
+
+use crate::domain::id::ProjectId;
+use crate::domain::project::Project;
+use crate::http::api::dates::date;
+use crate::http::error::Error;
+use crate::http::room::Room;
+use crate::ports::TreeStats;
+use serde::Serialize;
+
+/// A project.
+#[derive(Serialize)]
+pub(super) struct ProjectView {
+    id: ProjectId,
+    name: String,
+    path: String,
+    description: String,
+    created_at: String,
+    updated_at: String,
+    conversation_count: u64,
+    #[serde(flatten)]
+    more: More,
+}
+
+/// What some answers tell beyond.
+#[derive(Default, Serialize)]
+pub(super) struct More {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) absolute_path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) stats: Option<Stats>,
+}
+
+/// What a project holds; its bytes have two names, one for each route that tells them.
+#[derive(Default, Serialize)]
+pub(super) struct Stats {
+    files: u64,
+    directories: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_size: Option<u64>,
+}
+
+impl Stats {
+    /// As an upload tells it.
+    pub(super) fn of_upload(stats: TreeStats) -> Self {
+        let TreeStats { files, directories, size } = stats;
+        Self { files, directories, size: Some(size), total_size: None }
+    }
+
+    /// As a project tells it.
+    pub(super) fn of_project(stats: TreeStats) -> Self {
+        let TreeStats { files, directories, size } = stats;
+        Self { files, directories, size: None, total_size: Some(size) }
+    }
+}
+
+/// The project with its conversations counted.
+pub(super) fn view(room: &Room, project: Project) -> Result<ProjectView, Error> {
+    let path = project.path();
+    Ok(ProjectView {
+        conversation_count: room.conversations.count_of_project(project.user, project.id)?,
+        id: project.id,
+        name: project.name.into(),
+        path,
+        description: project.description,
+        created_at: date(project.created_at_ms),
+        updated_at: date(project.updated_at_ms),
+        more: More::default(),
+    })
+}
+
+impl ProjectView {
+    /// The same, and more.
+    pub(super) fn with(self, more: More) -> Self {
+        Self { more, ..self }
+    }
+}

@@ -1,0 +1,105 @@
+//! Reading projects, and the port that they stand behind. Owns every query about them; writes are in [`super::projects`].
+
+use super::RedbStore;
+use super::project_keys::{ProjectOwnerBytes, ProjectOwnerKey};
+use super::projects::{AmendProject, FoundProject, RemoveProject, ReserveProject, SweptProject};
+use super::read;
+use super::schema::{PROJECTS, PROJECTS_OWNED, PROJECTS_WASTE};
+use super::value;
+use crate::domain::id::{ProjectId, UserId};
+use crate::domain::project::{Project, ProjectName};
+use crate::ports::{ProjectPage, ProjectPlace, Projects, StoreError, Ticket};
+use redb::{ReadTransaction, ReadableTable};
+use std::ops::Bound;
+
+impl Projects for RedbStore {
+    fn reserve_project(&self, project: Project, most: u64) -> Ticket<Project> {
+        self.offer(ReserveProject { project, most })
+    }
+
+    fn found_project(&self, project: Project, most: u64) -> Ticket<Project> {
+        self.offer(FoundProject { project, most })
+    }
+
+    fn amend_project(
+        &self,
+        user: UserId,
+        id: ProjectId,
+        name: Option<ProjectName>,
+        description: Option<String>,
+    ) -> Ticket<Option<Project>> {
+        self.offer(AmendProject { user, id, name, description })
+    }
+
+    fn remove_project(&self, user: UserId, id: ProjectId) -> Ticket<Option<Project>> {
+        self.offer(RemoveProject { user, id })
+    }
+
+    fn swept(&self, project: Project) -> Ticket<()> {
+        self.push(SweptProject(project.id))
+    }
+
+    fn project(&self, user: UserId, id: ProjectId) -> Result<Option<Project>, StoreError> {
+        let found = self.shared.handle.read(|reading| get(reading, id))?;
+        Ok(found.filter(|project| project.user == user))
+    }
+
+    fn projects(
+        &self,
+        user: UserId,
+        before: Option<ProjectPlace>,
+        limit: usize,
+    ) -> Result<ProjectPage, StoreError> {
+        self.shared.handle.read(|reading| page(reading, user, before, limit))
+    }
+
+    fn all_projects(&self, user: UserId) -> Result<Vec<Project>, StoreError> {
+        self.shared.handle.read(|reading| Ok(page(reading, user, None, usize::MAX)?.projects))
+    }
+
+    fn unswept(&self) -> Result<Vec<Project>, StoreError> {
+        self.shared.handle.read(|reading| {
+            let waste = reading.open_table(PROJECTS_WASTE)?;
+            let mut projects = Vec::new();
+            for entry in waste.iter()? {
+                let (key, bytes) = entry?;
+                let id = ProjectId::from_bytes(*key.value());
+                projects.extend(read::listed(id, value::decode(bytes.value()).map(Some))?);
+            }
+            Ok(projects)
+        })
+    }
+}
+
+fn page(
+    reading: &ReadTransaction,
+    user: UserId,
+    before: Option<ProjectPlace>,
+    limit: usize,
+) -> Result<ProjectPage, StoreError> {
+    let owned = reading.open_table(PROJECTS_OWNED)?;
+    let (first, last) = ProjectOwnerKey::ends(user);
+    let (first, last) = (first.encode(), last.encode());
+    let place = |ProjectPlace { updated_at_ms, id }| ProjectOwnerKey { user, updated_at_ms, id }.encode();
+    let place = before.map(place);
+    let start = place.as_ref().map_or(Bound::Included(&first), Bound::Excluded);
+    let mut page = ProjectPage { projects: Vec::new(), has_more: false, total: 0 };
+    for entry in owned.range::<&ProjectOwnerBytes>((start, Bound::Included(&last)))? {
+        if page.projects.len() >= limit {
+            page.has_more = true;
+            break;
+        }
+        let key = entry.map(|(key, _)| ProjectOwnerKey::decode(key.value()))?;
+        page.projects.extend(read::listed(key.id, get(reading, key.id))?);
+    }
+    for entry in owned.range::<&ProjectOwnerBytes>(&first..=&last)? {
+        entry?;
+        page.total = page.total.saturating_add(1);
+    }
+    Ok(page)
+}
+
+fn get(reading: &ReadTransaction, id: ProjectId) -> Result<Option<Project>, StoreError> {
+    let table = reading.open_table(PROJECTS)?;
+    table.get(&id.to_bytes())?.map(|bytes| value::decode(bytes.value())).transpose()
+}
