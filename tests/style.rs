@@ -59,6 +59,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("hmac", &["courier"]),
     ("sha2", &["cli", "courier", "http", "store"]),
     ("base64", &["courier"]),
+    ("argon2", &["http"]),
+    ("jsonwebtoken", &["http"]),
     ("clap", &["cli"]),
     ("indicatif", &["cli"]),
     ("figment", &["config"]),

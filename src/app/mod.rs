@@ -4,6 +4,7 @@
 mod probes;
 mod process;
 mod proof;
+mod session_key;
 mod signals;
 pub mod system;
 mod webhooks;
@@ -89,6 +90,9 @@ pub enum AppError {
     /// What webhooks are signed with.
     #[error("cannot use the secret for webhooks: {0}")]
     WebhookSecret(std::io::Error),
+    /// What sessions are signed with.
+    #[error("cannot use the key for sessions: {0}")]
+    SessionKey(std::io::Error),
     /// A secret of the configuration, which it should have refused.
     #[error("webhooks.secrets {0}")]
     BadSecret(BadSecret),
@@ -136,6 +140,8 @@ impl App {
         let bash = BashRules::new(&config.bash, system::variable)?;
         let addresses = webhooks::policy(config)?;
         let store = open_store(config, &clock)?;
+        let session_key =
+            session_key::key_in(&config.data_dir, entropy.as_ref()).map_err(AppError::SessionKey)?;
         let tools = Arc::new(executor(config, &sandbox, bash, &store)?);
         let runtime = start_runtime()?;
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
@@ -166,7 +172,8 @@ impl App {
             Box::new(proof.probe()),
         ];
         let (stages, shutdown) = Stages::new();
-        let room = Arc::new(room(config, &ports, &store, Surroundings { probes, addresses, files }));
+        let room =
+            Arc::new(room(config, &ports, &store, Surroundings { probes, addresses, files, session_key }));
         let serving = runtime.spawn(serve(listener, room, shutdown));
         let drain = Duration::from_secs(config.limits.drain_s);
         Ok(Self { runtime, signals, stages, serving, pool, couriers, timekeeping, store, bound, drain })
@@ -245,6 +252,7 @@ struct Surroundings {
     probes: Vec<Box<dyn Probe>>,
     addresses: AddressPolicy,
     files: Arc<dyn Workspaces>,
+    session_key: Vec<u8>,
 }
 
 fn workplaces(store: &Arc<RedbStore>, files: &Arc<dyn Workspaces>) -> Arc<dyn Workplaces> {
@@ -253,17 +261,13 @@ fn workplaces(store: &Arc<RedbStore>, files: &Arc<dyn Workspaces>) -> Arc<dyn Wo
 }
 
 fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, around: Surroundings) -> Room {
-    let Surroundings { probes, addresses, files } = around;
+    let Surroundings { probes, addresses, files, session_key } = around;
     Room {
         users: Arc::<RedbStore>::clone(store),
         conversations: Arc::<RedbStore>::clone(store),
         projects: Arc::<RedbStore>::clone(store),
         workspaces: files,
-        auth: AuthTerms {
-            mode: config.auth_mode,
-            registration: config.registration,
-            session_key: Vec::new(),
-        },
+        auth: AuthTerms { mode: config.auth_mode, registration: config.registration, session_key },
         outbox: Arc::<RedbStore>::clone(store),
         addresses,
         store: Arc::clone(&ports.store),

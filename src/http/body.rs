@@ -40,14 +40,24 @@ impl Place {
 
 /// The whole body.
 pub(crate) async fn read(door: &Door, headers: &HeaderMap, body: Incoming) -> Result<Whole, Error> {
+    read_within(door, headers, body, door.room.limits.body_bytes).await
+}
+
+/// The whole body, of at most so many bytes: for those whom nobody knows yet.
+pub(crate) async fn read_within(
+    door: &Door,
+    headers: &HeaderMap,
+    body: Incoming,
+    most: usize,
+) -> Result<Whole, Error> {
     refuse_encoding(headers)?;
     let limits = &door.room.limits;
     let declared = body.size_hint().lower();
-    if declared > limits.body_bytes as u64 {
-        return Err(Error::BodyTooLarge(limits.body_bytes));
+    if declared > most as u64 {
+        return Err(Error::BodyTooLarge(most));
     }
     let deadline = Duration::from_secs(limits.body_timeout_s);
-    match tokio::time::timeout(deadline, collect(door, body)).await {
+    match tokio::time::timeout(deadline, collect(door, body, most)).await {
         Ok(collected) => collected,
         Err(_) => Err(Error::BodyTimeout(limits.body_timeout_s)),
     }
@@ -64,7 +74,7 @@ pub(crate) fn refuse_encoding(headers: &HeaderMap) -> Result<(), Error> {
     }
 }
 
-async fn collect(door: &Door, mut body: Incoming) -> Result<Whole, Error> {
+async fn collect(door: &Door, mut body: Incoming, most: usize) -> Result<Whole, Error> {
     let limits = &door.room.limits;
     let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     let mut bytes = Vec::with_capacity(declared.min(RESERVE_BYTES));
@@ -72,8 +82,8 @@ async fn collect(door: &Door, mut body: Incoming) -> Result<Whole, Error> {
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Error::malformed("the request body broke off"))?;
         let Ok(data) = frame.into_data() else { continue }; // trailers say nothing that is asked for
-        if bytes.len() + data.len() > limits.body_bytes {
-            return Err(Error::BodyTooLarge(limits.body_bytes));
+        if bytes.len() + data.len() > most {
+            return Err(Error::BodyTooLarge(most));
         }
         place.grow(&door.bodies, data.len()).ok_or(Error::BodiesFull(limits.bodies_bytes))?;
         if bytes.capacity() - bytes.len() < data.len() {

@@ -7,9 +7,11 @@
 
 mod accept;
 mod api;
+mod armour;
 mod auth;
 mod body;
 mod connection;
+mod cors;
 mod cursor;
 mod door;
 mod error;
@@ -21,6 +23,7 @@ mod json;
 mod listener;
 mod long_frame;
 mod path;
+mod peer;
 mod query;
 mod quoted;
 mod refusal;

@@ -18,6 +18,8 @@ pub(crate) enum Access {
     Public,
     /// Whoever has come in.
     User,
+    /// The same, but a ticket in the query does as well: it streams, to browsers that send no headers.
+    Stream,
     /// Administrators.
     Admin,
 }
@@ -56,7 +58,7 @@ routes! {
     GET "/v1/jobs/{id}" User => |door, call, _body| v1::show::show(&door, &call, call.segment("id")).await;
     DELETE "/v1/jobs/{id}" User => |door, call, _body| v1::delete::delete(&door, &call, call.segment("id")).await;
     GET "/v1/jobs/{id}/output" User => |door, call, _body| v1::output::output(&door, &call, call.segment("id")).await;
-    GET "/v1/jobs/{id}/events" User => |door, call, _body| v1::events::events(&door, &call, call.segment("id")).await;
+    GET "/v1/jobs/{id}/events" Stream => |door, call, _body| v1::events::events(&door, &call, call.segment("id")).await;
     POST "/v1/jobs/{id}/cancel" User => |door, call, _body| v1::cancel::cancel(&door, &call, call.segment("id")).await;
     POST "/v1/jobs/{id}/retry" User => |door, call, _body| v1::retry::retry(&door, &call, call.segment("id")).await;
 
@@ -85,5 +87,11 @@ routes! {
     GET "/v1/backup" Admin => |door, call, _body| v1::backup::backup(&door, &call).await;
 
     GET "/api/auth/mode" Public => |door, call, _body| api::auth::mode::mode(&door, &call);
+    POST "/api/auth/login" Public => |door, call, body| api::auth::login::login(&door, &call, body).await;
+    POST "/api/auth/register" Public => |door, call, body| api::auth::register::register(&door, &call, body).await;
+    POST "/api/auth/logout" Public => |_door, call, _body| api::auth::logout::logout(&call);
+    POST "/api/auth/ticket" User => |door, call, _body| api::auth::ticket::ticket(&door, &call);
+    GET "/api/auth/profile" User => |door, call, _body| api::auth::profile::show(&door, &call);
+    PATCH "/api/auth/profile" User => |door, call, body| api::auth::profile::change(&door, &call, body).await;
     GET "/api/models" Public => |door, call, _body| api::models::models(&door, &call);
 }

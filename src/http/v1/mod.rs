@@ -8,7 +8,7 @@ pub(crate) mod cancel;
 pub(crate) mod delete;
 pub(crate) mod events;
 mod farewell;
-mod field;
+pub(crate) mod field;
 mod input;
 mod job_view;
 pub(crate) mod list;
