@@ -6,6 +6,7 @@ use super::keys::{
 };
 use super::mail::{DeliveryBytes, DeliveryOwnerBytes, DeliveryTimeBytes};
 use super::schedule_keys::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
+use super::user_keys::{AccountBytes, FoundBytes, TokenBytes};
 use super::value;
 use crate::ports::StoreError;
 use redb::{
@@ -134,6 +135,12 @@ tables! {
     deliveries_owned DELIVERIES_OWNED: &'static DeliveryOwnerBytes => ();
     /// Settled ones by the time at which they are forgotten.
     deliveries_settled DELIVERIES_SETTLED: &'static DeliveryTimeBytes => ();
+    /// Accounts: [`crate::domain::account::Account`].
+    users USERS: &'static AccountBytes => Bytes;
+    /// Names and addresses of accounts, keys of tokens, codes of invites: where each leads, [`super::user_keys::By`].
+    user_finds USER_FINDS: &'static FoundBytes => Bytes;
+    /// API tokens by owner: [`super::token_write::TokenRow`].
+    tokens TOKENS: &'static TokenBytes => Bytes;
 }
 
 /// Numbers that belong to the whole store.

@@ -1,0 +1,220 @@
+//! Writing accounts and invites. Owns what is unique among accounts, who is the first of them, and that an administrator
+//! stays; one transaction each, so that of two who want one name one gets it.
+
+use super::act::Act;
+use super::schema::Tables;
+use super::transaction::Transaction;
+use super::user_keys::{AccountBytes, By, FoundBy, FoundBytes, account_key, account_of};
+use super::users::single;
+use super::value;
+use crate::domain::account::{Account, Quota, Role};
+use crate::domain::id::{JobId, UserId};
+use crate::ports::{AccountChange, Admission, Digest, NewAccount, NewInvite, StoreError};
+use redb::ReadableTable;
+
+/// A new account.
+pub(super) struct Register(pub(super) NewAccount);
+
+impl Act for Register {
+    type Out = Account;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Account, StoreError> {
+        transaction.refuse_low_disk()?;
+        let new = &self.0;
+        let is_first = !transaction.tables.has_password_holder(|_| true)?;
+        let invite = transaction.admitted(new.admission, is_first)?;
+        let tables = &mut transaction.tables;
+        tables.refuse_taken(By::Name, &new.username.key(), None)?;
+        if let Some(email) = &new.email {
+            tables.refuse_taken(By::Email, &email.key(), None)?;
+        }
+        let account = Account {
+            id: tables.next_user()?,
+            username: new.username.clone(),
+            email: new.email.clone(),
+            avatar: None,
+            role: if is_first { Role::Admin } else { new.role },
+            is_active: true,
+            created_at_ms: new.created_at_ms,
+            last_login_at_ms: None,
+            password: Some(new.password.clone()),
+            generation: 0,
+            quota: Quota::default(),
+        };
+        // From here on it is written.
+        tables.found_single(new.created_at_ms)?;
+        if let Some(digest) = invite {
+            tables.user_finds.remove(&FoundBy { by: By::Invite, digest }.encode())?;
+        }
+        tables.put_account(&account)?;
+        transaction.touch();
+        Ok(account)
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+/// This account is to change.
+pub(super) struct ChangeAccount {
+    pub(super) user: UserId,
+    pub(super) change: AccountChange,
+}
+
+impl Act for ChangeAccount {
+    type Out = Option<Account>;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Account>, StoreError> {
+        let now_ms = transaction.now_ms;
+        let tables = &mut transaction.tables;
+        let Some(was) = tables.account(self.user, now_ms)? else { return Ok(None) };
+        let is = changed(&was, &self.change);
+        if let Some(email) = &is.email {
+            tables.refuse_taken(By::Email, &email.key(), Some(self.user))?;
+        }
+        if keeps_house(&was) && !keeps_house(&is) {
+            let others = tables.has_password_holder(|other| other.id != is.id && keeps_house(other))?;
+            if !others {
+                return Err(StoreError::LastAdmin);
+            }
+        }
+        if let Some(email) = &was.email {
+            tables.user_finds.remove(&FoundBy::text(By::Email, &email.key()).encode())?;
+        }
+        tables.found_single(now_ms)?;
+        tables.put_account(&is)?;
+        transaction.touch();
+        Ok(Some(is))
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+/// A new invite.
+pub(super) struct KeepInvite(pub(super) NewInvite);
+
+impl Act for KeepInvite {
+    type Out = ();
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
+        transaction.refuse_low_disk()?;
+        let now_ms = transaction.now_ms;
+        let (first, last) = FoundBy::ends(By::Invite);
+        let finds = &mut transaction.tables.user_finds;
+        let expired = |bytes: &[u8]| value::decode::<u64>(bytes).is_ok_and(|at_ms| at_ms <= now_ms);
+        finds.retain_in::<&FoundBytes, _>(&first.encode()..=&last.encode(), |_, bytes| !expired(bytes))?;
+        let key = FoundBy { by: By::Invite, digest: self.0.digest }.encode();
+        finds.insert(&key, value::encode(&self.0.expires_at_ms)?.as_slice())?;
+        transaction.touch();
+        Ok(())
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+/// Whether somebody can come in as this account and look after the others.
+fn keeps_house(account: &Account) -> bool {
+    account.role == Role::Admin && account.is_active && account.password.is_some()
+}
+
+fn changed(was: &Account, change: &AccountChange) -> Account {
+    let AccountChange { email, avatar, password, role, is_active, quota, logged_in_at_ms } = change.clone();
+    let mut is = was.clone();
+    is.email = email.unwrap_or(is.email);
+    is.avatar = avatar.unwrap_or(is.avatar);
+    is.role = role.unwrap_or(is.role);
+    is.is_active = is_active.unwrap_or(is.is_active);
+    is.quota = quota.unwrap_or(is.quota);
+    is.last_login_at_ms = logged_in_at_ms.or(is.last_login_at_ms);
+    if password.is_some() {
+        is.password = password;
+        is.generation = is.generation.saturating_add(1);
+    }
+    is
+}
+
+impl Transaction<'_> {
+    /// Whether such an account may be made; the invite that is used up by it.
+    fn admitted(&self, admission: Admission, is_first: bool) -> Result<Option<Digest>, StoreError> {
+        match admission {
+            Admission::Open | Admission::ByAdmin => Ok(None),
+            Admission::Invited(_) | Admission::FirstOnly if is_first => Ok(None),
+            Admission::FirstOnly => Err(StoreError::RegistrationClosed),
+            Admission::Invited(None) => Err(StoreError::NotInvited),
+            Admission::Invited(Some(digest)) => {
+                let stored = self.tables.user_finds.get(&FoundBy { by: By::Invite, digest }.encode())?;
+                let expires_at_ms = stored.map(|bytes| value::decode::<u64>(bytes.value())).transpose()?;
+                match expires_at_ms {
+                    Some(at_ms) if at_ms > self.now_ms => Ok(Some(digest)),
+                    _ => Err(StoreError::NotInvited),
+                }
+            }
+        }
+    }
+}
+
+impl Tables<'_> {
+    /// The account, `default` included.
+    pub(super) fn account(&self, user: UserId, now_ms: u64) -> Result<Option<Account>, StoreError> {
+        match self.users.get(&account_key(user))? {
+            Some(bytes) => value::decode(bytes.value()).map(Some),
+            None => Ok((user == UserId::SINGLE).then(|| single(now_ms))),
+        }
+    }
+
+    /// Whether an account has a password and is `wanted`. Ends at the first; an account that cannot be read is none.
+    fn has_password_holder(&self, wanted: impl Fn(&Account) -> bool) -> Result<bool, StoreError> {
+        for entry in self.users.iter()? {
+            let (key, bytes) = entry?;
+            match value::decode::<Account>(bytes.value()) {
+                Ok(account) if account.password.is_some() && wanted(&account) => return Ok(true),
+                Ok(_) => {}
+                Err(error) => {
+                    let user = account_of(key.value()).0;
+                    tracing::error!(user, %error, "an account cannot be read");
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn refuse_taken(&self, by: By, text: &str, unless: Option<UserId>) -> Result<(), StoreError> {
+        let found = self.user_finds.get(&FoundBy::text(by, text).encode())?;
+        let taken = if by == By::Email { StoreError::EmailTaken } else { StoreError::NameTaken };
+        let owner = match found {
+            Some(bytes) => Some(UserId(value::decode(bytes.value())?)),
+            // Its name is its own before it is written.
+            None => (by == By::Name && text == single(0).username.key()).then_some(UserId::SINGLE),
+        };
+        if owner.is_some() && owner != unless { Err(taken) } else { Ok(()) }
+    }
+
+    /// The number behind the highest; accounts are never removed, so it was never given out.
+    fn next_user(&self) -> Result<UserId, StoreError> {
+        let highest = self.users.last()?.map_or(UserId::SINGLE, |(key, _)| account_of(key.value()));
+        let next = highest.0.checked_add(1).ok_or(StoreError::Full)?;
+        Ok(UserId(next.max(UserId::SINGLE.0.saturating_add(1))))
+    }
+
+    /// Writes `default` down, if that has not happened yet.
+    fn found_single(&mut self, now_ms: u64) -> Result<(), StoreError> {
+        let key: AccountBytes = account_key(UserId::SINGLE);
+        if self.users.get(&key)?.is_some() { Ok(()) } else { self.put_account(&single(now_ms)) }
+    }
+
+    fn put_account(&mut self, account: &Account) -> Result<(), StoreError> {
+        let number = value::encode(&account.id.0)?;
+        self.user_finds
+            .insert(&FoundBy::text(By::Name, &account.username.key()).encode(), number.as_slice())?;
+        if let Some(email) = &account.email {
+            self.user_finds.insert(&FoundBy::text(By::Email, &email.key()).encode(), number.as_slice())?;
+        }
+        self.users.insert(&account_key(account.id), value::encode(account)?.as_slice())?;
+        Ok(())
+    }
+}
