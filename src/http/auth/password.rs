@@ -3,6 +3,7 @@
 
 use crate::domain::account::PasswordHash;
 use crate::domain::secret::Secret;
+use crate::http::door::Door;
 use crate::http::error::Error;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -43,14 +44,15 @@ pub(crate) fn fit(name: &str, password: String) -> Result<Secret, Error> {
     Ok(password.into())
 }
 
+/// What the password is checked against from now on.
+pub(crate) async fn hash(door: &Door, password: Secret) -> Result<PasswordHash, Error> {
+    let salt = door.room.entropy.random();
+    door.auth.passwords.compute(move || hash_password(&password, salt)).await?
+}
+
 impl Passwords {
     pub(crate) fn new() -> Self {
         Self { turns: Arc::new(Semaphore::new(AT_ONCE)), line: Arc::new(Semaphore::new(IN_LINE)) }
-    }
-
-    /// What the password is checked against from now on.
-    pub(crate) async fn hash(&self, password: Secret, salt: u128) -> Result<PasswordHash, Error> {
-        self.compute(move || hash(password.reveal(), salt)).await?
     }
 
     /// Whether it is the one. Takes as long without an account, or without a password of its own, as with it.
@@ -82,11 +84,12 @@ impl Passwords {
     }
 }
 
-fn hash(password: &str, salt: u128) -> Result<PasswordHash, Error> {
+/// The same, here and now: for whoever may be busy for a while.
+pub(crate) fn hash_password(password: &Secret, salt: u128) -> Result<PasswordHash, Error> {
     let (memory, passes, lanes) = COST;
     let computed = Params::new(memory, passes, lanes, None).map_err(Into::into).and_then(|params| {
         let argon = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
-        argon.hash_password_with_salt(password.as_bytes(), &salt.to_be_bytes())
+        argon.hash_password_with_salt(password.reveal().as_bytes(), &salt.to_be_bytes())
     });
     computed.map(|hash| PasswordHash::new(hash.to_string())).map_err(|error: argon2::password_hash::Error| {
         tracing::error!(%error, "a password cannot be hashed");
@@ -106,11 +109,11 @@ mod tests {
 
     #[test]
     fn p9_a_password_is_kept_as_argon2id_with_salt() {
-        let hash = hash("correct horse", 7).expect("hashed");
+        let hash = hash_password(&Secret::from("correct horse".to_owned()), 7).expect("hashed");
         assert!(hash.reveal().starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{}", hash.reveal());
         assert!(matches("correct horse", Some(&hash)));
         assert!(!matches("correct horsf", Some(&hash)) && !matches("", Some(&hash)));
-        assert_ne!(super::hash("correct horse", 8).expect("hashed"), hash);
+        assert_ne!(hash_password(&Secret::from("correct horse".to_owned()), 8).expect("hashed"), hash);
     }
 
     #[test]

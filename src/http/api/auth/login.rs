@@ -21,7 +21,7 @@ pub(crate) async fn login(door: &Arc<Door>, call: &Call, body: Incoming) -> Resu
     if door.room.auth.mode == AuthMode::Single {
         Query::parse(call.query.as_deref(), &[])?;
         let account = door.room.users.account(UserId::SINGLE)?.ok_or(Error::Internal)?;
-        return opened::opened(door, &call.headers, &account);
+        return opened::opened(door, &call.headers, account);
     }
     let mut fields = Fields::new(form::read(door, call, body).await?, &["username", "password"])?;
     let (username, password) = (fields.text("username")?, fields.text("password")?);
@@ -36,7 +36,7 @@ pub(crate) async fn login(door: &Arc<Door>, call: &Call, body: Incoming) -> Resu
     // What changed while the password was checked counts as well.
     let is_same = |seen: &Account| seen.is_active && seen.generation == account.generation;
     let account = seen.filter(is_same).ok_or(WRONG)?;
-    opened::opened(door, &call.headers, &account)
+    opened::opened(door, &call.headers, account)
 }
 
 /// The account whose name and password these are.

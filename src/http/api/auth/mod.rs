@@ -8,4 +8,3 @@ mod opened;
 pub(crate) mod profile;
 pub(crate) mod register;
 pub(crate) mod ticket;
-mod user_view;

@@ -1,7 +1,7 @@
 //! A session that has been opened: `{token, user}`, and the cookie beside it.
 
-use super::user_view::UserView;
 use crate::domain::account::{Account, AuthMode};
+use crate::http::api::account_view::AccountView;
 use crate::http::api::envelope;
 use crate::http::auth::{Purpose, cookie};
 use crate::http::door::Door;
@@ -14,13 +14,13 @@ use serde::Serialize;
 #[derive(Serialize)]
 struct View {
     token: String,
-    user: UserView,
+    user: AccountView,
 }
 
 /// The answer to whoever has shown to be this account's owner.
-pub(super) fn opened(door: &Door, headers: &HeaderMap, account: &Account) -> Result<Reply, Error> {
-    let token = token(door, account)?;
-    let user = UserView::of(account);
+pub(super) fn opened(door: &Door, headers: &HeaderMap, account: Account) -> Result<Reply, Error> {
+    let token = token(door, &account)?;
+    let user = AccountView::of(account);
     let mut reply = envelope::data(View { token: token.clone(), user });
     give_cookie(door, headers, &mut reply, &token);
     Ok(reply)

@@ -1,10 +1,10 @@
 //! `GET` and `PATCH /api/auth/profile`: one's own account.
 
 use super::register::email_of;
-use super::user_view::UserView;
 use super::{form, opened};
 use crate::domain::account::{Account, Scopes};
 use crate::domain::secret::Secret;
+use crate::http::api::account_view::AccountView;
 use crate::http::api::envelope;
 use crate::http::auth::password;
 use crate::http::door::Door;
@@ -28,7 +28,7 @@ const GONE: Error = Error::NotFound("account");
 #[derive(Serialize)]
 struct View {
     #[serde(flatten)]
-    user: UserView,
+    user: AccountView,
     /// After a change of the password, which ends all sessions: a new one.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
@@ -38,7 +38,7 @@ struct View {
 pub(crate) fn show(door: &Door, call: &Call) -> Result<Reply, Error> {
     Query::parse(call.query.as_deref(), &[])?;
     let account = door.room.users.account(call.user)?.ok_or(GONE)?;
-    Ok(envelope::data(View { user: UserView::of(&account), token: None }))
+    Ok(envelope::data(View { user: AccountView::of(account), token: None }))
 }
 
 /// Changes it. `null` takes an address or a picture away; a new password needs the current one, where there is one.
@@ -59,20 +59,19 @@ pub(crate) async fn change(door: &Arc<Door>, call: &Call, body: Incoming) -> Res
     };
     if let Some(password) = password {
         confirm(door, call, current).await?;
-        change.password = Some(door.auth.passwords.hash(password, door.room.entropy.random()).await?);
+        change.password = Some(password::hash(door, password).await?);
     }
     let opens = change.password.is_some();
     let account = door.room.users.change_account(call.user, change).await?.ok_or(GONE)?;
-    answer(door, call, &account, opens)
+    answer(door, call, account, opens)
 }
 
-fn answer(door: &Door, call: &Call, account: &Account, opens: bool) -> Result<Reply, Error> {
-    let user = UserView::of(account);
+fn answer(door: &Door, call: &Call, account: Account, opens: bool) -> Result<Reply, Error> {
     if !opens {
-        return Ok(envelope::data(View { user, token: None }));
+        return Ok(envelope::data(View { user: AccountView::of(account), token: None }));
     }
-    let token = opened::token(door, account)?;
-    let mut reply = envelope::data(View { user, token: Some(token.clone()) });
+    let token = opened::token(door, &account)?;
+    let mut reply = envelope::data(View { user: AccountView::of(account), token: Some(token.clone()) });
     opened::give_cookie(door, &call.headers, &mut reply, &token);
     Ok(reply)
 }

@@ -28,11 +28,11 @@ pub(crate) async fn register(door: &Arc<Door>, call: &Call, body: Incoming) -> R
         .map_err(|rule| Error::value("username", format!("'username' {rule}")))?;
     let email = fields.text("email")?.map(email_of).transpose()?;
     let admission = admission(door, fields.text("invite")?)?;
-    let password = door.auth.passwords.hash(password, door.room.entropy.random()).await?;
+    let password = password::hash(door, password).await?;
     let created_at_ms = door.room.clock.now_ms();
     let new = NewAccount { username, email, password, role: Role::User, admission, created_at_ms };
     let account = door.room.users.register(new).await?;
-    opened::opened(door, &call.headers, &account)
+    opened::opened(door, &call.headers, account)
 }
 
 /// An address out of a body.
