@@ -57,8 +57,8 @@ fn the_first_account_is_the_administrators_and_the_next_a_users() {
     let names: Vec<&str> = ann["user"].as_object().expect("a user").keys().map(String::as_str).collect();
     let wanted = ["id", "username", "email", "avatar", "role", "is_active", "created_at", "last_login_at"];
     assert_eq!(names, wanted);
-    assert_eq!(with(&server, &token(&bob), "GET /v1/backup", &Value::Null).status, 403);
-    assert_eq!(with(&server, &token(&ann), "GET /v1/backup", &Value::Null).status, 200);
+    assert_eq!(with(&server, &token(&bob), "HEAD /v1/backup", &Value::Null).status, 403);
+    assert_eq!(with(&server, &token(&ann), "HEAD /v1/backup", &Value::Null).status, 200);
     for (body, status, word) in [
         (json!({"username": "ANN", "password": PASSWORD}), 409, "taken"),
         (json!({"username": "x", "password": PASSWORD}), 400, "username"),
@@ -67,6 +67,7 @@ fn the_first_account_is_the_administrators_and_the_next_a_users() {
         (json!({"password": PASSWORD}), 400, "'username' is missing"),
         (json!({}), 400, "'username' and 'password' are missing"),
         (json!({"username": 7, "password": PASSWORD}), 400, "username"),
+        (json!({"username": "carl", "password": 12_345_678}), 400, "'password' must be a string\""),
         (json!({"username": "carl", "password": PASSWORD, "role": "admin"}), 400, "role"),
         (json!([]), 400, "object"),
         (json!({"username": "carl", "password": "x".repeat(20_000)}), 413, "larger"),

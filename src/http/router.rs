@@ -98,7 +98,7 @@ fn matched(pattern: &'static str, given: &[String]) -> Option<Segments> {
                 segments.push((rest, is_path.then(|| tail.join("/"))?));
             }
             Some((name, None)) => {
-                segments.push((name, given.next().filter(|text| !text.is_empty())?.clone()))
+                segments.push((name, given.next().filter(|text| !text.is_empty())?.clone()));
             }
             None => drop(given.next().filter(|text| *text == part)?),
         }

@@ -1,5 +1,5 @@
 //! Every route there is: method, path, who may take it, and the file that answers. Owns the table; what a path means is read
-//! nowhere else (the OpenAPI document is held against it). Refuses to read bodies and queries.
+//! nowhere else (the `OpenAPI` document is held against it). Refuses to read bodies and queries.
 
 use super::door::Door;
 use super::error::Error;

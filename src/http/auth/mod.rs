@@ -65,7 +65,7 @@ impl Caller {
     pub(crate) const SINGLE: Self = Self { user: UserId::SINGLE, role: Role::Admin, scopes: Scopes::ALL };
 
     /// Whether the role and the credential suffice.
-    pub(crate) fn may(&self, method: &Method, access: Access) -> Result<(), Error> {
+    pub(crate) fn may(self, method: &Method, access: Access) -> Result<(), Error> {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         if access == Access::Admin && self.role != Role::Admin {
             return Err(Error::Forbidden("only administrators may do this"));

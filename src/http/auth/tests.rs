@@ -116,7 +116,7 @@ fn p9_foreign_signed_tampered_and_truncated_do_not_hold() {
         assert_ne!(tampered, claims);
         assert_eq!(read(&joined(&header, &tampered, &signature)), None, "{name}");
     }
-    for junk in ["", "..", "a.b.c", "é", &"A".repeat(9_999), &format!("{}.{}", token, token)] {
+    for junk in ["", "..", "a.b.c", "é", &"A".repeat(9_999), &format!("{token}.{token}")] {
         assert_eq!(read(junk), None);
     }
 }
@@ -218,6 +218,11 @@ async fn p9_a_disabled_account_is_out_by_every_way_at_once() {
     assert_eq!(house.server.ask("GET /v1/jobs", &[&cookie], "").await.status, 200);
     let off = AccountChange { is_active: Some(false), ..AccountChange::default() };
     house.users.change_account(ann.id, off).await.expect("changed");
+    for (password, status) in [("password", 403), ("passw0rd", 401)] {
+        let body = json!({"username": "ann", "password": password}).to_string();
+        let answer = house.server.ask("POST /api/auth/login", &[], &body).await;
+        assert_eq!(answer.status, status, "only the owner learns of it: {}", answer.body);
+    }
     for credential in [&key, &session] {
         assert_eq!(house.status("GET /v1/jobs", credential).await, 401);
     }

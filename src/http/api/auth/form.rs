@@ -7,6 +7,7 @@ use crate::http::error::Error;
 use crate::http::json;
 use crate::http::query::Query;
 use crate::http::router::Call;
+use crate::http::v1::field::Fields;
 use hyper::body::Incoming;
 use serde_json::{Map, Value};
 
@@ -25,6 +26,15 @@ pub(super) async fn read(door: &Door, call: &Call, body: Incoming) -> Result<Map
         read => read?,
     };
     Ok(json::object(&body.bytes, MOST_VALUES)?)
+}
+
+/// A string that nobody may see again, not even in what is wrong with it.
+pub(super) fn secret(fields: &mut Fields, name: &str) -> Result<Option<String>, Error> {
+    match fields.take(name) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(Error::value(name, format!("'{name}' must be a string"))),
+    }
 }
 
 /// Both, or which of them is missing.

@@ -24,7 +24,7 @@ pub(crate) async fn login(door: &Arc<Door>, call: &Call, body: Incoming) -> Resu
         return opened::opened(door, &call.headers, account);
     }
     let mut fields = Fields::new(form::read(door, call, body).await?, &["username", "password"])?;
-    let (username, password) = (fields.text("username")?, fields.text("password")?);
+    let (username, password) = (fields.text("username")?, form::secret(&mut fields, "password")?);
     let (username, password) = form::both(("username", username), ("password", password))?;
     let account = known(door, call, &username, password.into()).await?;
     if !account.is_active {

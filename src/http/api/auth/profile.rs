@@ -49,9 +49,9 @@ pub(crate) async fn change(door: &Arc<Door>, call: &Call, body: Incoming) -> Res
     let mut fields = Fields::new(map, KNOWN)?;
     let email = fields.text("email")?.map(email_of).transpose()?;
     let avatar = fields.text("avatar")?.map(avatar_of).transpose()?;
-    let password =
-        fields.text("password")?.map(|password| password::fit("password", password)).transpose()?;
-    let current = fields.text("current_password")?.map(Secret::from);
+    let password = form::secret(&mut fields, "password")?;
+    let password = password.map(|password| password::fit("password", password)).transpose()?;
+    let current = form::secret(&mut fields, "current_password")?.map(Secret::from);
     let mut change = AccountChange {
         email: if no_email { Some(None) } else { email.map(Some) },
         avatar: if no_avatar { Some(None) } else { avatar.map(Some) },

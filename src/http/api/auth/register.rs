@@ -21,7 +21,7 @@ pub(crate) async fn register(door: &Arc<Door>, call: &Call, body: Incoming) -> R
         return Err(Error::Forbidden("there are no accounts: the server runs with auth_mode: single"));
     }
     let mut fields = Fields::new(form::read(door, call, body).await?, KNOWN)?;
-    let (username, password) = (fields.text("username")?, fields.text("password")?);
+    let (username, password) = (fields.text("username")?, form::secret(&mut fields, "password")?);
     let (username, password) = form::both(("username", username), ("password", password))?;
     let password = password::fit("password", password)?;
     let username = Username::try_from(username)
