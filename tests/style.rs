@@ -64,6 +64,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("ignore", &["workspace"]),
     ("grep_searcher", &["workspace"]),
     ("grep_regex", &["workspace"]),
+    ("jsonwebtoken", &["http"]),
     ("clap", &["cli"]),
     ("indicatif", &["cli"]),
     ("figment", &["config"]),

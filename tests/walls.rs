@@ -306,7 +306,8 @@ fn p7_work_in_anothers_project_or_under_anothers_names_stays_ones_own() {
             .post(format!("{}/v1/jobs?wait=30", server.url))
             .header("authorization", format!("Bearer {}", person.token))
             .header("idempotency-key", "same")
-            .send_json(json!({"input": input}));
+            .content_type("application/json")
+            .send(json!({"input": input}).to_string());
         let reply = reply.expect("a reply");
         assert!(reply.headers().get("idempotency-replayed").is_none(), "another's key is not seen");
     };

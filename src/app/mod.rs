@@ -5,6 +5,7 @@ mod control;
 mod probes;
 mod process;
 mod proof;
+mod session_key;
 mod signals;
 mod sweep_projects;
 pub mod system;
@@ -94,6 +95,9 @@ pub enum AppError {
     /// What webhooks are signed with.
     #[error("cannot use the secret for webhooks: {0}")]
     WebhookSecret(std::io::Error),
+    /// What sessions are signed with.
+    #[error("cannot use the key for sessions: {0}")]
+    SessionKey(std::io::Error),
     /// A secret of the configuration, which it should have refused.
     #[error("webhooks.secrets {0}")]
     BadSecret(BadSecret),
@@ -145,6 +149,8 @@ impl App {
         let bash = BashRules::new(&config.bash, system::variable)?;
         let addresses = webhooks::policy(config)?;
         let store = open_store(config, &clock)?;
+        let session_key =
+            session_key::key_in(&config.data_dir, entropy.as_ref()).map_err(AppError::SessionKey)?;
         let tools = Arc::new(executor(config, &sandbox, bash, &store)?);
         let runtime = start_runtime()?;
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
@@ -179,7 +185,7 @@ impl App {
         let (stages, shutdown) = Stages::new();
         let key = minted::mint(Kind::Control, ports.entropy.as_ref());
         let control = ControlFile::write(&config.data_dir, &bound, &key.secret).map_err(AppError::Control)?;
-        let around = Surroundings { probes, addresses, files, control_key_digest: key.digest };
+        let around = Surroundings { probes, addresses, files, session_key, control_key_digest: key.digest };
         let room = Arc::new(room(config, &ports, &store, around));
         let serving = runtime.spawn(serve(listener, room, shutdown));
         let drain = Duration::from_secs(config.limits.drain_s);
@@ -274,6 +280,7 @@ struct Surroundings {
     probes: Vec<Box<dyn Probe>>,
     addresses: AddressPolicy,
     files: Arc<dyn Workspaces>,
+    session_key: Vec<u8>,
     control_key_digest: Digest,
 }
 
@@ -283,7 +290,7 @@ fn workplaces(store: &Arc<RedbStore>, files: &Arc<dyn Workspaces>) -> Arc<dyn Wo
 }
 
 fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, around: Surroundings) -> Room {
-    let Surroundings { probes, addresses, files, control_key_digest } = around;
+    let Surroundings { probes, addresses, files, session_key, control_key_digest } = around;
     Room {
         users: Arc::<RedbStore>::clone(store),
         conversations: Arc::<RedbStore>::clone(store),
@@ -292,7 +299,7 @@ fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, around: Surround
         auth: AuthTerms {
             mode: config.auth_mode,
             registration: config.registration,
-            session_key: Vec::new(),
+            session_key,
             control_key_digest: Some(control_key_digest),
         },
         outbox: Arc::<RedbStore>::clone(store),

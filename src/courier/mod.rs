@@ -18,7 +18,7 @@ pub use payload::StorePayloads;
 pub use pool::{Pool, PoolError};
 pub use post::{Answer, HttpPost, Parcel, Post, PostError};
 pub use round::{Courier, Parts, Round};
-pub use secret_file::secret_in;
+pub use secret_file::{keep_secret, secret_in};
 pub use signature::{BadSecret, Signer};
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use std::path::Path;
 
 /// The file inside the data directory.
 const NAME: &str = "webhook_secret";
-/// Where it is written before it gets its name: a crash leaves no half secret.
-const DRAFT: &str = "webhook_secret.new";
+/// What is added to a name while the file is written: a crash leaves no half secret.
+const DRAFT: &str = ".new";
 
 /// The secret kept in this directory; made, durably, when there is none.
 pub fn secret_in(dir: &Path, entropy: &dyn Entropy) -> io::Result<Secret> {
@@ -35,17 +35,22 @@ pub fn secret_in(dir: &Path, entropy: &dyn Entropy) -> io::Result<Secret> {
 fn make(dir: &Path, entropy: &dyn Entropy) -> io::Result<Secret> {
     let key: Vec<u8> = [entropy.random(), entropy.random()].into_iter().flat_map(u128::to_be_bytes).collect();
     let secret = secret_of(&key);
-    let draft = dir.join(DRAFT);
+    keep_secret(dir, NAME, format!("{}\n", secret.reveal()).as_bytes())?;
+    Ok(secret)
+}
+
+/// Keeps a secret in a file of this name, durably and for its owner alone: whole, or not at all.
+pub fn keep_secret(dir: &Path, name: &str, content: &[u8]) -> io::Result<()> {
+    let draft = dir.join(format!("{name}{DRAFT}"));
     match fs::remove_file(&draft) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-    writeln!(file, "{}", secret.reveal())?;
+    file.write_all(content)?;
     file.sync_all()?;
-    fs::rename(&draft, dir.join(NAME))?;
-    File::open(dir)?.sync_all()?;
-    Ok(secret)
+    fs::rename(&draft, dir.join(name))?;
+    File::open(dir)?.sync_all()
 }
 
 #[cfg(test)]
@@ -67,7 +72,7 @@ mod tests {
     fn p9_a_secret_is_made_once_and_for_its_owner_alone() {
         let dir = tempfile::tempdir().expect("a directory");
         let entropy = Counting::default();
-        fs::write(dir.path().join(DRAFT), "whsec_half").expect("left behind by a crash");
+        fs::write(dir.path().join("webhook_secret.new"), "whsec_half").expect("left behind by a crash");
         let made = secret_in(dir.path(), &entropy).expect("a secret");
         assert!(Signer::new(std::slice::from_ref(&made)).is_ok());
         let access = fs::metadata(dir.path().join(NAME)).expect("a file").permissions().mode();

@@ -2,6 +2,7 @@
 //! read the last answer; refuses to know resources.
 
 use super::door::Door;
+use super::peer::Peer;
 use super::refusal::{Progress, Watched, Worded};
 use super::reply::ReplyBody;
 use super::router;
@@ -31,8 +32,8 @@ const LINGER_WHOLE: Duration = Duration::from_secs(30);
 
 type Answering = Pin<Box<dyn Future<Output = Result<Response<Watched<ReplyBody>>, Infallible>> + Send>>;
 
-/// Speaks HTTP on `io` until the client leaves, a limit is passed, or the shutdown demands the end.
-pub(crate) async fn run<IO>(io: IO, door: Arc<Door>)
+/// Speaks HTTP with the peer on `io` until the client leaves, a limit is passed, or the shutdown demands the end.
+pub(crate) async fn run<IO>(io: IO, peer: Peer, door: Arc<Door>)
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -43,9 +44,10 @@ where
     let io = TokioIo::new(Worded::new(io, progress.clone(), door.room.limits.header_bytes));
     let (http, most_bytes) = (speaker(&door), most_bytes(&door));
     // Boxed: the state of a request is freed with its answer, an idle stream keeps none of it.
-    let service = service_fn(move |request: hyper::Request<Incoming>| -> Answering {
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| -> Answering {
         let (door, progress) = (Arc::clone(&door), progress.clone());
         progress.begin();
+        request.extensions_mut().insert(peer);
         Box::pin(
             async move { Ok(router::answer(&door, request).await.map(|body| Watched::new(body, progress))) },
         )

@@ -1,5 +1,6 @@
 //! One listener's surroundings: the room, who may knock, and the shutdown. Owns the few things that requests share.
 
+use super::auth::Auth;
 use super::error::Error;
 use super::guard::Guard;
 use super::health::Readiness;
@@ -14,6 +15,8 @@ use tokio::sync::Semaphore;
 pub(crate) struct Door {
     pub(crate) room: Arc<Room>,
     pub(crate) guard: Guard,
+    /// How it is found out who asks.
+    pub(crate) auth: Auth,
     pub(crate) shutdown: Shutdown,
     /// What the probes said last.
     pub(crate) readiness: Arc<Readiness>,
@@ -29,8 +32,9 @@ impl Door {
     pub(crate) fn new(room: Arc<Room>, guard: Guard, shutdown: Shutdown) -> Self {
         let bodies = Arc::new(Semaphore::new(room.limits.bodies_bytes.min(Semaphore::MAX_PERMITS)));
         let backups = Arc::new(Semaphore::new(1));
+        let auth = Auth::new(&room);
         let readiness = Arc::new(Readiness::default());
-        Self { room, guard, shutdown, readiness, bodies, backups, openapi: OnceLock::new() }
+        Self { room, guard, auth, shutdown, readiness, bodies, backups, openapi: OnceLock::new() }
     }
 
     /// Reads from the store on a thread that may block: for whatever is longer than one row.

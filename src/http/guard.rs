@@ -4,7 +4,7 @@
 use super::error::Error;
 use super::listener::Bound;
 use super::quoted::quoted;
-use hyper::header::{self, HeaderName};
+use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request, Version};
 
 /// What a browser says about where a request comes from.
@@ -51,6 +51,18 @@ impl Guard {
     pub(crate) fn check<B>(&self, request: &Request<B>) -> Result<(), Error> {
         let host = self.host(request)?;
         self.origin(request.headers(), host.as_ref())
+    }
+
+    /// The origin of a page that is allowed by name: such a page needs CORS. Only of requests that were let in.
+    pub(crate) fn page(&self, headers: &HeaderMap) -> Option<HeaderValue> {
+        let origin = headers.get(header::ORIGIN)?;
+        let text = origin.to_str().ok()?.to_ascii_lowercase();
+        self.origins.contains(&text).then(|| origin.clone())
+    }
+
+    /// Whether any page is allowed by name.
+    pub(crate) fn allows_pages(&self) -> bool {
+        !self.origins.is_empty()
     }
 
     /// The checked Host. An absolute request target must be allowed as well: it would win over the header.

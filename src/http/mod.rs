@@ -7,9 +7,11 @@
 
 mod accept;
 mod api;
+mod armour;
 mod auth;
 mod body;
 mod connection;
+mod cors;
 mod cursor;
 mod door;
 mod error;
@@ -22,6 +24,7 @@ mod listener;
 mod long_frame;
 mod openapi;
 mod path;
+mod peer;
 mod query;
 mod quota;
 mod quoted;

@@ -158,7 +158,7 @@ fn word(head: &[u8], has_line: bool) -> Option<Vec<u8>> {
         .flat_map(|line| [line, "\r\n"])
         .collect();
     let said =
-        "content-type: application/json\r\ncache-control: no-store\r\nx-content-type-options: nosniff\r\n";
+        format!("content-type: application/json\r\ncache-control: no-store\r\n{}", super::armour::lines());
     Some(format!("{status}\r\n{kept}{said}content-length: {}\r\n\r\n{body}", body.len()).into_bytes())
 }
 

@@ -1,16 +1,19 @@
 //! From a request to the route that answers it. Owns how a path is matched, who may pass, and what every answer carries; refuses
 //! to know what there is (`routes` does).
 
-use super::auth::Caller;
+use super::auth::{Caller, Standing};
 use super::door::Door;
 use super::error::{Dialect, Error};
+use super::peer::{Address, Peer};
 use super::reply::{self, Reply};
 use super::routes::{Access, ROUTES, Route};
-use super::{auth, path};
+use super::{armour, auth, cors, path};
+use crate::domain::account::AuthMode;
 use crate::domain::id::UserId;
 use crate::domain::limits::Limits;
 use hyper::body::Incoming;
-use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderValue};
+use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use std::sync::Arc;
 
@@ -22,7 +25,8 @@ pub(crate) struct Call {
     pub(crate) user: UserId,
     /// Everything that is known of who asks.
     pub(crate) caller: Caller,
-    pub(crate) method: Method,
+    /// From where.
+    pub(crate) address: Address,
     pub(crate) headers: HeaderMap,
     pub(crate) query: Option<String>,
     segments: Segments,
@@ -93,7 +97,7 @@ fn matched(pattern: &'static str, given: &[String]) -> Option<Segments> {
                 segments.push((rest, is_path.then(|| tail.join("/"))?));
             }
             Some((name, None)) => {
-                segments.push((name, given.next().filter(|text| !text.is_empty())?.clone()))
+                segments.push((name, given.next().filter(|text| !text.is_empty())?.clone()));
             }
             None => drop(given.next().filter(|text| *text == part)?),
         }
@@ -101,15 +105,34 @@ fn matched(pattern: &'static str, given: &[String]) -> Option<Segments> {
     given.next().is_none().then_some(segments)
 }
 
+/// What is found out about a request on its way, and told with the answer whatever that is.
+#[derive(Default)]
+struct Told {
+    /// Where the caller stands with the bound on requests.
+    standing: Option<Standing>,
+    /// The allowed page that asks.
+    page: Option<HeaderValue>,
+}
+
 /// Answers a request, whatever it is.
 pub(crate) async fn answer(door: &Arc<Door>, request: Request<Incoming>) -> Reply {
     let dialect = Dialect::of(request.uri().path());
-    let mut reply = match take(door, request).await {
+    let mut told = Told::default();
+    let mut reply = match take(door, request, &mut told).await {
         Ok(reply) => reply,
         Err(error) => error.into_reply(dialect),
     };
     let headers = reply.headers_mut();
-    headers.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
+    armour::put_on(headers);
+    if let Some(standing) = told.standing {
+        standing.write(headers);
+    }
+    if door.guard.allows_pages() {
+        cors::vary(headers);
+    }
+    if let Some(page) = told.page {
+        cors::open(headers, page);
+    }
     reply
 }
 
@@ -121,8 +144,9 @@ fn heads_within(limits: &Limits, headers: &HeaderMap) -> Result<(), Error> {
     Ok(())
 }
 
-async fn take(door: &Arc<Door>, request: Request<Incoming>) -> Result<Reply, Error> {
+async fn take(door: &Arc<Door>, request: Request<Incoming>, told: &mut Told) -> Result<Reply, Error> {
     door.guard.check(&request)?;
+    told.page = door.guard.page(request.headers());
     heads_within(&door.room.limits, request.headers())?;
     let target = request.uri();
     if target.path_and_query().is_some_and(|target| target.as_str().len() > TARGET_BYTES) {
@@ -130,26 +154,56 @@ async fn take(door: &Arc<Door>, request: Request<Incoming>) -> Result<Reply, Err
     }
     let place = Place::find(target.path()).ok_or(Error::NotFound("resource"))?;
     if request.method() == Method::OPTIONS {
-        return Ok(options(&place));
+        return Ok(options(&place, told.page.is_some()));
     }
     let Some(route) = place.route(request.method()) else {
         return Err(Error::Method { method: request.method().clone(), allow: place.allow() });
     };
     let (head, body) = request.into_parts();
-    let caller = match route.access {
-        Access::Public => Caller::NOBODY,
-        access => auth::admit(door, &head, access)?,
-    };
-    let query = head.uri.query().map(str::to_owned);
-    let (user, segments) = (caller.user, place.segments);
-    let call = Call { user, caller, method: head.method, headers: head.headers, query, segments };
+    let call = call(door, head, (route, place.segments), told)?;
     (route.act)(Arc::clone(door), call, body).await
 }
 
-/// What is possible here. No CORS header: a browser's preflight fails, as it should.
-fn options(place: &Place) -> Reply {
+/// Finds out who asks, and whether they may, so often.
+fn call(
+    door: &Door,
+    head: Parts,
+    (route, segments): (&Route, Segments),
+    told: &mut Told,
+) -> Result<Call, Error> {
+    let peer = head.extensions.get().copied().unwrap_or(Peer(None));
+    let address = Address::of(peer, &head.headers);
+    let (ticket, query) = match route.access {
+        Access::Stream => auth::ticket::taken_from(head.uri.query()),
+        _ => (None, head.uri.query().map(str::to_owned)),
+    };
+    let has_accounts = door.room.auth.mode == AuthMode::Multi;
+    let now_ms = door.room.clock.monotonic_ms();
+    let caller = if route.access == Access::Public {
+        let is_counted = has_accounts && route.path.starts_with("/api/auth/");
+        told.standing = if is_counted { door.auth.rates.address(address, now_ms) } else { None };
+        Caller::NOBODY
+    } else {
+        let caller = auth::admit(door, &head, ticket.as_deref())?;
+        told.standing = if has_accounts { door.auth.rates.user(caller.user, now_ms) } else { None };
+        caller
+    };
+    told.standing.as_ref().map_or(Ok(()), Standing::check)?;
+    if route.access != Access::Public {
+        caller.may(&head.method, route.access)?;
+    }
+    let (method, headers) = (head.method, head.headers);
+    Ok(Call { user: caller.user, caller, address, method, headers, query, segments })
+}
+
+/// What is possible here; to an allowed page in the words of CORS as well. Other pages' preflights fail, as they should.
+fn options(place: &Place, is_page: bool) -> Reply {
     let mut reply = reply::empty(StatusCode::NO_CONTENT);
-    reply::set(&mut reply, header::ALLOW, &place.allow());
+    let allow = place.allow();
+    reply::set(&mut reply, header::ALLOW, &allow);
+    if is_page {
+        cors::preflight(reply.headers_mut(), &allow);
+    }
     reply
 }
 

@@ -1,5 +1,5 @@
 //! Every route there is: method, path, who may take it, and the file that answers. Owns the table; what a path means is read
-//! nowhere else (the OpenAPI document is held against it). Refuses to read bodies and queries.
+//! nowhere else (the `OpenAPI` document is held against it). Refuses to read bodies and queries.
 
 use super::door::Door;
 use super::error::Error;
@@ -18,6 +18,8 @@ pub(crate) enum Access {
     Public,
     /// Whoever has come in.
     User,
+    /// The same, but a ticket in the query does as well: it streams, to browsers that send no headers.
+    Stream,
     /// Administrators.
     Admin,
 }
@@ -58,7 +60,7 @@ routes! {
     GET "/v1/jobs/{id}" User => |door, call, _body| v1::show::show(&door, &call, call.segment("id")).await;
     DELETE "/v1/jobs/{id}" User => |door, call, _body| v1::delete::delete(&door, &call, call.segment("id")).await;
     GET "/v1/jobs/{id}/output" User => |door, call, _body| v1::output::output(&door, &call, call.segment("id")).await;
-    GET "/v1/jobs/{id}/events" User => |door, call, _body| v1::events::events(&door, &call, call.segment("id")).await;
+    GET "/v1/jobs/{id}/events" Stream => |door, call, _body| v1::events::events(&door, &call, call.segment("id")).await;
     POST "/v1/jobs/{id}/cancel" User => |door, call, _body| v1::cancel::cancel(&door, &call, call.segment("id")).await;
     POST "/v1/jobs/{id}/retry" User => |door, call, _body| v1::retry::retry(&door, &call, call.segment("id")).await;
 
@@ -98,6 +100,12 @@ routes! {
     GET "/api/tokens" User => |door, call, _body| api::tokens::list(&door, &call).await;
     POST "/api/tokens" User => |door, call, body| api::tokens::create(&door, call, body).await;
     DELETE "/api/tokens/{id}" User => |door, call, _body| api::tokens::revoke(&door, &call).await;
+    POST "/api/auth/login" Public => |door, call, body| api::auth::login::login(&door, &call, body).await;
+    POST "/api/auth/register" Public => |door, call, body| api::auth::register::register(&door, &call, body).await;
+    POST "/api/auth/logout" Public => |_door, call, _body| api::auth::logout::logout(&call);
+    POST "/api/auth/ticket" User => |door, call, _body| api::auth::ticket::ticket(&door, &call);
+    GET "/api/auth/profile" User => |door, call, _body| api::auth::profile::show(&door, &call);
+    PATCH "/api/auth/profile" User => |door, call, body| api::auth::profile::change(&door, &call, body).await;
     GET "/api/models" Public => |door, call, _body| api::models::models(&door, &call);
     GET "/api/tools" Public => |door, call, _body| api::tools::tools(&door, &call);
     GET "/api/stats/tokens" User => |door, call, _body| api::stats::tokens(&door, &call).await;

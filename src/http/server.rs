@@ -6,6 +6,7 @@ use super::connection;
 use super::door::Door;
 use super::guard::Guard;
 use super::listener::Listener;
+use super::peer::Peer;
 use super::room::Room;
 use super::shutdown::{Shutdown, Stage};
 use std::sync::Arc;
@@ -39,11 +40,13 @@ fn start(incoming: Incoming, place: Option<OwnedSemaphorePermit>, door: &Arc<Doo
     let door = Arc::clone(door);
     match incoming {
         Incoming::Tcp(tcp) => drop(tokio::spawn(async move {
-            connection::run(tcp, door).await;
+            // Of a connection that has broken off already nobody is the peer; no request will come of it.
+            let peer = Peer(tcp.peer_addr().ok().map(|address| address.ip()));
+            connection::run(tcp, peer, door).await;
             drop(place);
         })),
         Incoming::Unix(unix) => drop(tokio::spawn(async move {
-            connection::run(unix, door).await;
+            connection::run(unix, Peer(None), door).await;
             drop(place);
         })),
     }

@@ -1,4 +1,4 @@
-//! `/api`, as the NanoClaw front end speaks it (DESIGN §5), one file per resource. Owns the shapes of its objects and their
+//! `/api`, as the `NanoClaw` front end speaks it (DESIGN §5), one file per resource. Owns the shapes of its objects and their
 //! envelope; refuses anything about connections.
 
 pub(crate) mod account_view;

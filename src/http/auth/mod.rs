@@ -1,16 +1,54 @@
 //! Who asks. Owns the way from a request's head to a [`Caller`]; refuses to know what is asked for.
+//!
+//! A credential is an API key or a session in `Authorization`, a session in a cookie, or a ticket in the query of what
+//! streams. Whatever it is, the account is read for each request: a change of password, role or activity counts at once.
 
 pub(crate) mod control;
+pub(crate) mod cookie;
+mod key;
 pub(crate) mod minted;
 pub(crate) mod password;
+mod rate;
+mod session;
+mod tally;
+mod throttle;
+pub(crate) mod ticket;
 
 use super::door::Door;
 use super::error::Error;
+use super::room::Room;
 use super::routes::Access;
-use crate::domain::account::{Role, Scopes};
+use crate::domain::account::{Account, AuthMode, Role, Scopes};
 use crate::domain::id::UserId;
 use hyper::header::AUTHORIZATION;
 use hyper::http::request::Parts;
+use hyper::{HeaderMap, Method};
+use password::Passwords;
+pub(crate) use rate::{Rates, Standing};
+pub(crate) use session::{Purpose, Sessions, TICKET_S};
+use throttle::Throttle;
+
+/// One answer for whatever is wrong with a credential.
+const LOGIN: Error = Error::Unauthorized("Unauthorized - please login");
+
+/// What requests share to find out who asks.
+pub(crate) struct Auth {
+    pub(crate) sessions: Sessions,
+    pub(crate) passwords: Passwords,
+    pub(crate) throttle: Throttle,
+    pub(crate) rates: Rates,
+}
+
+impl Auth {
+    pub(crate) fn new(room: &Room) -> Self {
+        Self {
+            sessions: Sessions::new(&room.auth.session_key),
+            passwords: Passwords::new(),
+            throttle: Throttle::new(&room.limits),
+            rates: Rates::new(&room.limits),
+        }
+    }
+}
 
 /// Who asks, once that is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,13 +65,91 @@ impl Caller {
         Self { user: UserId(0), role: Role::User, scopes: Scopes { read: true, write: false, admin: false } };
     /// The one user of single mode.
     pub(crate) const SINGLE: Self = Self { user: UserId::SINGLE, role: Role::Admin, scopes: Scopes::ALL };
+
+    /// Whether the role and the credential suffice.
+    pub(crate) fn may(self, method: &Method, access: Access) -> Result<(), Error> {
+        let reads = matches!(*method, Method::GET | Method::HEAD);
+        if access == Access::Admin && self.role != Role::Admin {
+            return Err(Error::Forbidden("only administrators may do this"));
+        }
+        if access == Access::Admin && !self.scopes.admin {
+            return Err(Error::Forbidden("the API key lacks the scope 'admin'"));
+        }
+        match reads {
+            true if !self.scopes.read => Err(Error::Forbidden("the API key lacks the scope 'read'")),
+            false if !self.scopes.write => Err(Error::Forbidden("the API key lacks the scope 'write'")),
+            _ => Ok(()),
+        }
+    }
 }
 
-/// Lets the request in as somebody, or says why not: 401 without a credential that holds, 403 where it does not suffice.
-pub(crate) fn admit(door: &Door, head: &Parts, _access: Access) -> Result<Caller, Error> {
-    let bearer = head.headers.get(AUTHORIZATION).and_then(|line| line.to_str().ok()?.strip_prefix("Bearer "));
-    if bearer.is_some_and(|key| control::is_control(door, key)) {
+/// Lets the request in as somebody, or says why not: 401 without a credential that holds. Whether it suffices is
+/// [`Caller::may`]'s to say.
+pub(crate) fn admit(door: &Door, head: &Parts, ticket: Option<&str>) -> Result<Caller, Error> {
+    if door.room.auth.mode == AuthMode::Single {
         return Ok(Caller::SINGLE);
     }
-    Ok(Caller::SINGLE)
+    if let Some(credential) = bearer(&head.headers)? {
+        if control::is_control(door, credential) {
+            return Ok(Caller::SINGLE);
+        }
+        let found = match key::digest_of(credential) {
+            Some(digest) => by_key(door, &digest)?,
+            None => by_proof(door, credential, Purpose::Session)?,
+        };
+        return found.ok_or(LOGIN);
+    }
+    if let Some(token) = cookie::session(head)
+        && let Some(caller) = by_proof(door, token, Purpose::Session)?
+    {
+        return Ok(caller);
+    }
+    match ticket {
+        Some(ticket) => by_proof(door, ticket, Purpose::Ticket)?.ok_or(LOGIN),
+        None => Err(LOGIN),
+    }
 }
+
+/// What stands behind `Bearer`. Other schemes are a proxy's business.
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Error> {
+    let mut lines = headers.get_all(AUTHORIZATION).iter();
+    let Some(line) = lines.next() else { return Ok(None) };
+    if lines.next().is_some() {
+        return Err(LOGIN);
+    }
+    let line = line.to_str().map_err(|_| LOGIN)?.trim();
+    let (scheme, credential) = line.split_once(' ').unwrap_or((line, ""));
+    Ok(scheme.eq_ignore_ascii_case("bearer").then(|| credential.trim()))
+}
+
+fn by_key(door: &Door, digest: &crate::ports::Digest) -> Result<Option<Caller>, Error> {
+    let room = &door.room;
+    let Some(token) = room.users.token(digest)? else { return Ok(None) };
+    if token.expires_at_ms.is_some_and(|end| end <= room.clock.now_ms()) {
+        return Ok(None);
+    }
+    Ok(active(room, token.user)?.map(|account| caller(&account, token.scopes)))
+}
+
+fn by_proof(door: &Door, proof: &str, purpose: Purpose) -> Result<Option<Caller>, Error> {
+    let room = &door.room;
+    let Some(claims) = door.auth.sessions.read(proof, purpose, room.clock.now_ms()) else { return Ok(None) };
+    let account = active(room, claims.user_id)?.filter(|account| account.generation == claims.generation);
+    let scopes = match purpose {
+        Purpose::Session => Scopes::ALL,
+        Purpose::Ticket => Scopes { read: true, write: false, admin: false },
+        Purpose::Single => return Ok(None),
+    };
+    Ok(account.map(|account| caller(&account, scopes)))
+}
+
+fn active(room: &Room, user: UserId) -> Result<Option<Account>, Error> {
+    Ok(room.users.account(user)?.filter(|account| account.is_active))
+}
+
+fn caller(account: &Account, scopes: Scopes) -> Caller {
+    Caller { user: account.id, role: account.role, scopes }
+}
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@ use crate::http::connection;
 use crate::http::door::Door;
 use crate::http::guard::Guard;
 use crate::http::listener::Bound;
+use crate::http::peer::Peer;
 use crate::http::room::Room;
 use crate::http::shutdown::{Stage, Stages};
 use std::sync::Arc;
@@ -39,7 +40,7 @@ impl Server {
     /// A fresh connection.
     pub(crate) fn connect(&self) -> DuplexStream {
         let (near, far) = tokio::io::duplex(64 * 1024);
-        tokio::spawn(connection::run(far, Arc::clone(&self.door)));
+        tokio::spawn(connection::run(far, Peer(None), Arc::clone(&self.door)));
         near
     }
 

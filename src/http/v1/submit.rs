@@ -6,6 +6,7 @@ use super::once::{self, Fingerprint};
 use super::stored::{name, store};
 use super::streamed::{Reader, streamed};
 use super::{events, spec, wait};
+use crate::domain::id::UserId;
 use crate::domain::idempotency::OnceKey;
 use crate::domain::job::JobSpec;
 use crate::http::body::{self, Whole};

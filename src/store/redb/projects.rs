@@ -241,12 +241,6 @@ impl Transaction<'_> {
         self.touch();
         Ok(())
     }
-
-    /// STUB until the branch y-conv is merged, which has the real one: delete this one then.
-    #[allow(clippy::unnecessary_wraps, clippy::unused_self, reason = "the real one fails and writes")]
-    pub(super) fn remove_conversations_of(&mut self, _: UserId, _: ProjectId) -> Result<u64, StoreError> {
-        Ok(0)
-    }
 }
 
 #[cfg(test)]

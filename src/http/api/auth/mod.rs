@@ -1,3 +1,10 @@
 //! `/api/auth`: logging in, registering, one's own account.
 
+mod form;
+pub(crate) mod login;
+pub(crate) mod logout;
 pub(crate) mod mode;
+mod opened;
+pub(crate) mod profile;
+pub(crate) mod register;
+pub(crate) mod ticket;

@@ -5,6 +5,7 @@ use super::bodies::body;
 use super::operation::{Operation, events, json_of, named};
 use crate::domain::batch_object::BatchObject;
 use crate::domain::job_object::JobObject;
+use crate::domain::id::UserId;
 use crate::http::frame;
 use crate::http::health::{Health, Verdict};
 use crate::http::room::Room;
@@ -119,7 +120,7 @@ fn job(room: &Room) -> Value {
         ("metadata", named("Metadata")),
         ("webhook_url", url),
     ];
-    let mut job = body(spec::KNOWN, &example, &special, &|map| spec::from_json(map, room).is_ok());
+    let mut job = body(spec::KNOWN, &example, &special, &|map| spec::from_json(map, room, UserId::SINGLE).is_ok());
     for (field, limit) in [
         ("timeout_s", "job_timeout_max_s"),
         ("max_attempts", "job_attempts"),
@@ -297,7 +298,7 @@ fn schedule_body(room: &Room) -> Value {
     ];
     let forms = timings.into_iter().map(|(timing, value)| {
         let example = json!({"name": "n", timing: value, "job": {"input": "x"}});
-        let read = |map| schedule::read(map, room).is_ok();
+        let read = |map| schedule::read(map, room, UserId::SINGLE).is_ok();
         let mut form = body(schedule::KNOWN, &example, &special, &read);
         let others = ["at", "every_s", "cron", "tz"].into_iter();
         for other in others.filter(|other| *other != timing && !(timing == "cron" && *other == "tz")) {

@@ -1,0 +1,55 @@
+//! `POST /api/auth/register`. Who may is the store's to decide, in one act with the making.
+
+use super::{form, opened};
+use crate::domain::account::{AuthMode, Email, Registration, Role, Username};
+use crate::http::auth::password;
+use crate::http::door::Door;
+use crate::http::error::Error;
+use crate::http::reply::Reply;
+use crate::http::router::Call;
+use crate::http::v1::field::Fields;
+use crate::ports::{Admission, NewAccount, StoreError};
+use hyper::body::Incoming;
+use sha2::{Digest as _, Sha256};
+use std::sync::Arc;
+
+const KNOWN: &[&str] = &["username", "password", "email", "invite"];
+
+/// Makes an account, and opens its first session.
+pub(crate) async fn register(door: &Arc<Door>, call: &Call, body: Incoming) -> Result<Reply, Error> {
+    if door.room.auth.mode == AuthMode::Single {
+        return Err(Error::Forbidden("there are no accounts: the server runs with auth_mode: single"));
+    }
+    let mut fields = Fields::new(form::read(door, call, body).await?, KNOWN)?;
+    let (username, password) = (fields.text("username")?, form::secret(&mut fields, "password")?);
+    let (username, password) = form::both(("username", username), ("password", password))?;
+    let password = password::fit("password", password)?;
+    let username = Username::try_from(username)
+        .map_err(|rule| Error::value("username", format!("'username' {rule}")))?;
+    let email = fields.text("email")?.map(email_of).transpose()?;
+    let admission = admission(door, fields.text("invite")?)?;
+    let password = password::hash(door, password).await?;
+    let created_at_ms = door.room.clock.now_ms();
+    let new = NewAccount { username, email, password, role: Role::User, admission, created_at_ms };
+    let account = door.room.users.register(new).await?;
+    opened::opened(door, &call.headers, account)
+}
+
+/// An address out of a body.
+pub(super) fn email_of(text: String) -> Result<Email, Error> {
+    Email::try_from(text).map_err(|rule| Error::value("email", format!("'email' {rule}")))
+}
+
+/// Why this may be an account. What is hopeless is refused before a password is hashed for it.
+fn admission(door: &Door, invite: Option<String>) -> Result<Admission, Error> {
+    let invite = invite.map(|code| Sha256::digest(code.trim().as_bytes()).into());
+    let room = &door.room;
+    let is_first = || Ok::<_, StoreError>(room.users.accounts(None, 2)?.accounts.len() < 2);
+    match (room.auth.registration, invite) {
+        (Registration::Open, _) => Ok(Admission::Open),
+        (Registration::Closed, _) if is_first()? => Ok(Admission::FirstOnly),
+        (Registration::Closed, _) => Err(StoreError::RegistrationClosed.into()),
+        (Registration::Invite, None) if !is_first()? => Err(StoreError::NotInvited.into()),
+        (Registration::Invite, invite) => Ok(Admission::Invited(invite)),
+    }
+}

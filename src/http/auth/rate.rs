@@ -1,0 +1,110 @@
+//! How often somebody may ask, where there are accounts: each user, and each address that has not come in. Owns the counts and
+//! the headers that tell them; refuses to count failed logins (`throttle` does).
+
+use super::tally::{Count, Tally};
+use crate::domain::id::UserId;
+use crate::domain::limits::Limits;
+use crate::http::error::Error;
+use crate::http::peer::Address;
+use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue};
+
+/// The window, seconds.
+const WINDOW_S: u64 = 60;
+/// Users, and addresses, that are told apart.
+const KEYS: usize = 16_384;
+
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// The counts.
+pub(crate) struct Rates {
+    /// Requests of one user in a window; 0: no bound.
+    quota: u64,
+    users: Tally<UserId>,
+    addresses: Tally<Address>,
+}
+
+/// Where somebody stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standing {
+    quota: u64,
+    count: Count,
+}
+
+impl Rates {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let window_ms = WINDOW_S * 1_000;
+        let quota = u64::from(limits.user_requests_per_minute);
+        Self { quota, users: Tally::new(window_ms, KEYS), addresses: Tally::new(window_ms, KEYS) }
+    }
+
+    /// Counts a user's request; `None` without a bound.
+    pub(crate) fn user(&self, user: UserId, now_ms: u64) -> Option<Standing> {
+        self.standing(|| self.users.add(user, now_ms))
+    }
+
+    /// Counts a request of somebody who has not come in.
+    pub(crate) fn address(&self, address: Address, now_ms: u64) -> Option<Standing> {
+        self.standing(|| self.addresses.add(address, now_ms))
+    }
+
+    fn standing(&self, count: impl FnOnce() -> Count) -> Option<Standing> {
+        (self.quota > 0).then(|| Standing { quota: self.quota, count: count() })
+    }
+}
+
+impl Standing {
+    /// Lets the request pass, or says when to come back.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.count.count <= self.quota {
+            return Ok(());
+        }
+        let message =
+            format!("more than limits.user_requests_per_minute = {} requests in a minute", self.quota);
+        Err(Error::TooMany { message, retry_after_s: self.count.left_s() })
+    }
+
+    /// Tells it (draft-ietf-httpapi-ratelimit-headers-11).
+    pub(crate) fn write(&self, headers: &mut HeaderMap) {
+        let policy = format!("\"requests\";q={};w={WINDOW_S}", self.quota);
+        let left = self.quota.saturating_sub(self.count.count);
+        let standing = format!("\"requests\";r={left};t={}", self.count.left_s());
+        for (name, value) in [(RATELIMIT_POLICY, policy), (RATELIMIT, standing)] {
+            if let Ok(value) = HeaderValue::try_from(value) {
+                headers.insert(name, value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rates(quota: u32) -> Rates {
+        Rates::new(&Limits { user_requests_per_minute: quota, ..Limits::default() })
+    }
+
+    #[test]
+    fn p8_a_user_asks_so_often_in_a_minute_and_is_told() {
+        let rates = rates(2);
+        let first = rates.user(UserId(1), 0).expect("a bound");
+        let mut headers = HeaderMap::new();
+        first.write(&mut headers);
+        assert_eq!(headers[RATELIMIT_POLICY], "\"requests\";q=2;w=60");
+        assert_eq!(headers[RATELIMIT], "\"requests\";r=1;t=60");
+        assert!(rates.user(UserId(1), 1_000).expect("a bound").check().is_ok());
+        let third = rates.user(UserId(1), 30_500).expect("a bound");
+        assert!(matches!(third.check(), Err(Error::TooMany { retry_after_s: 30, .. })));
+        third.write(&mut headers);
+        assert_eq!(headers[RATELIMIT], "\"requests\";r=0;t=30");
+        assert!(rates.user(UserId(2), 30_500).expect("a bound").check().is_ok(), "others are others");
+        assert!(rates.user(UserId(1), 60_000).expect("a bound").check().is_ok());
+    }
+
+    #[test]
+    fn no_quota_is_no_bound() {
+        assert_eq!(rates(0).user(UserId(1), 0), None);
+    }
+}

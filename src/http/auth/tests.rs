@@ -1,0 +1,329 @@
+//! Proofs that do not hold, and what accounts and keys still allow.
+
+use super::session::{Claims, Sessions};
+use super::*;
+use crate::domain::account::{ApiToken, PasswordHash, Quota, Username};
+use crate::domain::id::TokenId;
+use crate::domain::secret::Secret;
+use crate::http::testing::{HandClock, MemoryStore, Server, room};
+use crate::ports::{AccountChange, Admission, Clock, NewAccount, NewToken, Users};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use std::sync::Arc;
+
+const KEY: [u8; 32] = [7; 32];
+const NOW_MS: u64 = 1_700_000_000_123;
+const WEEK_S: u64 = 604_800;
+
+fn account(id: u32) -> Account {
+    Account {
+        id: UserId(id),
+        username: Username::try_from("ann".to_owned()).expect("a name"),
+        email: None,
+        avatar: None,
+        role: Role::User,
+        is_active: true,
+        created_at_ms: 0,
+        last_login_at_ms: None,
+        password: None,
+        generation: 3,
+        quota: Quota::default(),
+    }
+}
+
+fn signed(purpose: Purpose) -> String {
+    Sessions::new(&KEY).sign(&account(2), purpose, NOW_MS, WEEK_S).expect("signed")
+}
+
+fn read(token: &str) -> Option<Claims> {
+    Sessions::new(&KEY).read(token, Purpose::Session, NOW_MS)
+}
+
+/// The token's parts; the first two decoded.
+fn parts(token: &str) -> (Value, Value, String) {
+    let mut parts = token.split('.');
+    let mut value = || {
+        let part = URL_SAFE_NO_PAD.decode(parts.next().expect("a part")).expect("base64url");
+        serde_json::from_slice(&part).expect("JSON")
+    };
+    let (header, claims) = (value(), value());
+    (header, claims, parts.next().expect("a signature").to_owned())
+}
+
+fn joined(header: &Value, claims: &Value, signature: &str) -> String {
+    let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    format!("{}.{}.{signature}", part(header), part(claims))
+}
+
+#[test]
+fn a_session_says_who_and_how_long() {
+    let claims = read(&signed(Purpose::Session)).expect("holds");
+    assert_eq!((claims.user_id, claims.username.as_str(), claims.generation), (UserId(2), "ann", 3));
+    assert_eq!((claims.iat, claims.exp), (1_700_000_000, 1_700_000_000 + WEEK_S));
+    let (_, claims, _) = parts(&signed(Purpose::Session));
+    let names: Vec<&str> = claims.as_object().expect("claims").keys().map(String::as_str).collect();
+    assert_eq!(names, ["user_id", "username", "role", "gen", "iat", "exp", "use"]);
+}
+
+#[test]
+fn p9_other_algorithms_do_not_hold() {
+    let (header, claims, signature) = parts(&signed(Purpose::Session));
+    for alg in ["none", "None", "NONE", "HS384", "HS512", "RS256", "ES256", "PS256", "EdDSA", "", "hs256"] {
+        for signature in ["", signature.as_str()] {
+            let forged = joined(&json!({"typ": "JWT", "alg": alg}), &claims, signature);
+            assert_eq!(read(&forged), None, "{alg}");
+        }
+    }
+    assert_eq!(read(&joined(&header, &claims, "")), None, "no signature");
+    // Signed well, with our own key, but otherwise than we sign.
+    for alg in [Algorithm::HS384, Algorithm::HS512] {
+        let forged = jsonwebtoken::encode(&Header::new(alg), &claims, &EncodingKey::from_secret(&KEY))
+            .expect("signed");
+        assert_eq!(read(&forged), None, "{alg:?}");
+    }
+}
+
+#[test]
+fn p9_a_key_in_the_header_is_not_ours() {
+    let (_, claims, _) = parts(&signed(Purpose::Session));
+    let mut header = Header::new(Algorithm::HS256);
+    header.kid = Some("../../dev/null".into());
+    header.jku = Some("http://evil.example/keys".into());
+    let forged = jsonwebtoken::encode(&header, &claims, &EncodingKey::from_secret(b"")).expect("signed");
+    assert_eq!(read(&forged), None);
+}
+
+#[test]
+fn p9_foreign_signed_tampered_and_truncated_do_not_hold() {
+    let token = signed(Purpose::Session);
+    assert!(read(&token).is_some());
+    assert_eq!(Sessions::new(&[8; 32]).read(&token, Purpose::Session, NOW_MS), None, "foreign");
+    for end in 0..token.len() {
+        assert_eq!(read(&token[..end]), None, "truncated at {end}");
+    }
+    for more in [".", "A", "=", " ", ".x"] {
+        assert_eq!(read(&format!("{token}{more}")), None, "{more:?} at the end");
+    }
+    let (header, claims, signature) = parts(&token);
+    for (name, value) in
+        [("user_id", json!(1)), ("gen", json!(4)), ("exp", json!(u64::MAX)), ("role", json!("admin"))]
+    {
+        let mut tampered = claims.clone();
+        tampered[name] = value;
+        assert_ne!(tampered, claims);
+        assert_eq!(read(&joined(&header, &tampered, &signature)), None, "{name}");
+    }
+    for junk in ["", "..", "a.b.c", "é", &"A".repeat(9_999), &format!("{token}.{token}")] {
+        assert_eq!(read(junk), None);
+    }
+}
+
+#[test]
+fn a_session_ends_by_our_clock() {
+    let (sessions, token) = (Sessions::new(&KEY), signed(Purpose::Session));
+    let end_ms = (NOW_MS / 1_000 + WEEK_S) * 1_000;
+    assert!(sessions.read(&token, Purpose::Session, end_ms - 1).is_some());
+    assert_eq!(sessions.read(&token, Purpose::Session, end_ms), None);
+}
+
+#[test]
+fn p9_a_proof_is_good_for_one_thing() {
+    let sessions = Sessions::new(&KEY);
+    let all = [Purpose::Session, Purpose::Ticket, Purpose::Single];
+    for (signed_for, wanted) in all.iter().flat_map(|a| all.iter().map(move |b| (*a, *b))) {
+        let holds = sessions.read(&signed(signed_for), wanted, NOW_MS).is_some();
+        assert_eq!(holds, signed_for == wanted, "{signed_for:?} as {wanted:?}");
+    }
+    let (_, mut claims, _) = parts(&signed(Purpose::Session));
+    claims.as_object_mut().expect("claims").remove("use");
+    let key = EncodingKey::from_secret(&KEY);
+    let without = jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &key).expect("signed");
+    assert_eq!(read(&without), None);
+}
+
+/// A server with accounts, and its store of them.
+struct House {
+    server: Server,
+    users: Arc<dyn Users>,
+    clock: HandClock,
+}
+
+impl House {
+    fn new() -> Self {
+        let users = room(&Arc::new(MemoryStore::default())).users;
+        let clock = HandClock::default();
+        let server = Server::with(|room| {
+            room.auth.mode = AuthMode::Multi;
+            room.auth.session_key = KEY.to_vec();
+            room.users = Arc::clone(&users);
+            room.clock = Arc::new(clock.clone());
+        });
+        Self { server, users, clock }
+    }
+
+    async fn account(&self, name: &str) -> Account {
+        let new = NewAccount {
+            username: Username::try_from(name.to_owned()).expect("a name"),
+            email: None,
+            password: password::hash_password(&Secret::from("password".to_owned()), 1).expect("hashed"),
+            role: Role::User,
+            admission: Admission::Open,
+            created_at_ms: 0,
+        };
+        self.users.register(new).await.expect("registered")
+    }
+
+    /// A key of the account's.
+    async fn key(&self, account: &Account, id: u8, (scopes, expires_at_ms): (Scopes, Option<u64>)) -> String {
+        let key = format!("nck_{}", char::from(b'a' + id).to_string().repeat(43));
+        let token = ApiToken {
+            id: TokenId::from_bits(u128::from(id)),
+            user: account.id,
+            name: "k".into(),
+            scopes,
+            created_at_ms: 0,
+            expires_at_ms,
+            hint: "xxxx".into(),
+        };
+        let new = NewToken { token, digest: Sha256::digest(key.as_bytes()).into() };
+        self.users.keep_token(new, 9).await.expect("kept");
+        key
+    }
+
+    async fn status(&self, line: &str, credential: &str) -> u16 {
+        let header = format!("authorization: bearer {credential}");
+        let body = if line.starts_with("POST") { r#"{"input":"x"}"# } else { "" };
+        self.server.ask(line, &[&header, "content-type: application/json"], body).await.status
+    }
+
+    fn session(&self, account: &Account) -> String {
+        Sessions::new(&KEY).sign(account, Purpose::Session, self.clock.now_ms(), WEEK_S).expect("signed")
+    }
+}
+
+#[tokio::test]
+async fn p9_a_disabled_account_is_out_by_every_way_at_once() {
+    let house = House::new();
+    drop(house.account("admin").await);
+    let ann = house.account("ann").await;
+    let key = house.key(&ann, 1, (Scopes::ALL, None)).await;
+    let session = house.session(&ann);
+    let cookie = format!("cookie: nanoclaw_session={session}");
+    for credential in [&key, &session] {
+        assert_eq!(house.status("GET /v1/jobs", credential).await, 200);
+    }
+    assert_eq!(house.server.ask("GET /v1/jobs", &[&cookie], "").await.status, 200);
+    let off = AccountChange { is_active: Some(false), ..AccountChange::default() };
+    house.users.change_account(ann.id, off).await.expect("changed");
+    for (password, status) in [("password", 403), ("passw0rd", 401)] {
+        let body = json!({"username": "ann", "password": password}).to_string();
+        let answer = house.server.ask("POST /api/auth/login", &[], &body).await;
+        assert_eq!(answer.status, status, "only the owner learns of it: {}", answer.body);
+    }
+    for credential in [&key, &session] {
+        assert_eq!(house.status("GET /v1/jobs", credential).await, 401);
+    }
+    let answer = house.server.ask("GET /v1/jobs", &[&cookie], "").await;
+    assert_eq!((answer.status, answer.header("www-authenticate")), (401, Some("Bearer")));
+    assert!(answer.body.contains("Unauthorized - please login"), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn p9_another_password_ends_sessions_and_leaves_keys() {
+    let house = House::new();
+    let ann = house.account("ann").await;
+    let (key, session) = (house.key(&ann, 1, (Scopes::ALL, None)).await, house.session(&ann));
+    let password = Some(PasswordHash::new("$argon2id$other".into()));
+    let change = AccountChange { password, ..AccountChange::default() };
+    let now = house.users.change_account(ann.id, change).await.expect("changed").expect("there");
+    assert_eq!(house.status("GET /v1/jobs", &session).await, 401);
+    assert_eq!(house.status("GET /v1/jobs", &key).await, 200);
+    assert_eq!(house.status("GET /v1/jobs", &house.session(&now)).await, 200);
+}
+
+#[tokio::test]
+async fn p9_a_key_does_what_its_scopes_say_and_no_longer_than_it_lasts() {
+    let house = House::new();
+    let (admin, ann) = (house.account("admin").await, house.account("ann").await);
+    let scopes = |read, write, admin| Scopes { read, write, admin };
+    let cases = [
+        (&ann, scopes(true, false, false), [200, 403, 403]),
+        (&ann, scopes(false, true, false), [403, 202, 403]),
+        (&ann, scopes(true, true, true), [200, 202, 403]),
+        (&admin, scopes(true, true, false), [200, 202, 403]),
+        (&admin, scopes(true, false, true), [200, 403, 200]),
+    ];
+    for (number, (owner, scopes, wanted)) in (1..).zip(cases) {
+        let key = house.key(owner, number, (scopes, Some(60_000))).await;
+        let found = [
+            house.status("GET /v1/jobs", &key).await,
+            house.status("POST /v1/jobs", &key).await,
+            house.status("GET /v1/backup", &key).await,
+        ];
+        assert_eq!(found, wanted, "{scopes:?} of {}", owner.username.as_str());
+        assert_eq!(house.status("HEAD /v1/jobs", &key).await, wanted[0]);
+    }
+    let key = house.key(&ann, 9, (Scopes::ALL, Some(60_000))).await;
+    assert_eq!(house.status("GET /v1/jobs", &key).await, 200);
+    house.clock.pass(60_000);
+    assert_eq!(house.status("GET /v1/jobs", &key).await, 401);
+    assert_eq!(house.status("GET /v1/jobs", &format!("nck_{}", "z".repeat(43))).await, 401);
+}
+
+#[tokio::test]
+async fn p9_without_a_credential_that_holds_nobody_is_in() {
+    let house = House::new();
+    let ann = house.account("ann").await;
+    let session = house.session(&ann);
+    for headers in [
+        vec![],
+        vec!["authorization: Bearer".to_owned()],
+        vec!["authorization: Bearer x.y.z".to_owned()],
+        vec!["authorization: Basic YTpi".to_owned()],
+        vec![format!("authorization: Bearer {session}"), "authorization: Bearer x".to_owned()],
+        vec!["authorization: Bearer x".to_owned(), format!("cookie: nanoclaw_session={session}")],
+    ] {
+        let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
+        for line in
+            ["GET /v1/jobs", "POST /v1/jobs", "GET /v1/backup", "GET /v1/usage", "GET /api/auth/profile"]
+        {
+            let answer = house.server.ask(line, &headers, "").await;
+            assert_eq!(answer.status, 401, "{line} with {headers:?}");
+            assert!(!answer.body.contains(&session));
+        }
+    }
+    assert_eq!(house.server.get("/healthz").await.status, 200);
+    let ticket = house.session(&ann);
+    assert_eq!(house.server.get(&format!("/v1/jobs?ticket={ticket}")).await.status, 401, "not there");
+}
+
+#[tokio::test]
+async fn p8_a_user_is_told_how_often_and_stopped_beyond() {
+    let house = House::new();
+    let ann = house.account("ann").await;
+    let header = format!("authorization: Bearer {}", house.session(&ann));
+    let first = house.server.ask("GET /v1/jobs", &[&header], "").await;
+    assert_eq!(first.header("ratelimit-policy"), Some("\"requests\";q=600;w=60"));
+    assert_eq!(first.header("ratelimit"), Some("\"requests\";r=599;t=60"));
+    for _ in 1..600 {
+        drop(house.server.ask("GET /v1/jobs/none", &[&header], "").await);
+    }
+    let over = house.server.ask("GET /v1/jobs", &[&header], "").await;
+    assert_eq!((over.status, over.header("retry-after")), (429, Some("60")));
+    assert_eq!(over.header("ratelimit"), Some("\"requests\";r=0;t=60"));
+    assert_eq!(house.server.get("/healthz").await.status, 200);
+    house.clock.pass(60_000);
+    assert_eq!(house.server.ask("GET /v1/jobs", &[&header], "").await.status, 200);
+}
+
+#[tokio::test]
+async fn single_mode_asks_for_nothing_and_minds_no_credential() {
+    let server = Server::new();
+    for header in ["x: y", "authorization: Bearer junk", "cookie: nanoclaw_session=junk"] {
+        let answer = server.ask("GET /v1/jobs", &[header], "").await;
+        assert_eq!((answer.status, answer.header("ratelimit")), (200, None), "{header}");
+    }
+}

@@ -1,0 +1,264 @@
+//! Accounts from outside: who comes in, by which way, and who does not.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, and starts processes and waits for them"
+)]
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Reply, Server};
+
+const MULTI: &str = "auth_mode: multi\n";
+const PASSWORD: &str = "correct horse";
+
+/// `METHOD path` with header lines and a JSON body.
+fn ask(server: &Server, line: &str, headers: &[(&str, &str)], body: &Value) -> Reply {
+    let (method, path) = line.split_once(' ').expect("a method and a path");
+    let mut all = vec![("content-type", "application/json")];
+    all.extend_from_slice(headers);
+    server.send((method, path), &all, &if body.is_null() { String::new() } else { body.to_string() })
+}
+
+fn with(server: &Server, token: &str, line: &str, body: &Value) -> Reply {
+    ask(server, line, &[("authorization", &format!("Bearer {token}"))], body)
+}
+
+fn register(server: &Server, name: &str) -> Value {
+    let reply = ask(server, "POST /api/auth/register", &[], &json!({"username": name, "password": PASSWORD}));
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    reply.json()["data"].clone()
+}
+
+fn login(server: &Server, name: &str, password: &str) -> Reply {
+    ask(server, "POST /api/auth/login", &[], &json!({"username": name, "password": password}))
+}
+
+fn token(data: &Value) -> String {
+    data["token"].as_str().unwrap_or_else(|| panic!("no token: {data}")).to_owned()
+}
+
+/// The cookie that an answer hands over, as a browser sends it back.
+fn cookie(reply: &Reply) -> String {
+    let cookie = reply.header("set-cookie").expect("a cookie");
+    assert!(cookie.contains("; HttpOnly; SameSite=Strict") && cookie.contains("; Path=/;"), "{cookie}");
+    cookie.split(';').next().expect("a pair").to_owned()
+}
+
+#[test]
+fn the_first_account_is_the_administrators_and_the_next_a_users() {
+    let server = Server::start_with(MULTI);
+    assert_eq!(server.get("/api/auth/mode").json()["data"]["mode"], "multi");
+    let (ann, bob) = (register(&server, "ann"), register(&server, "bob"));
+    assert_eq!((&ann["user"]["role"], &bob["user"]["role"]), (&json!("admin"), &json!("user")));
+    let names: Vec<&str> = ann["user"].as_object().expect("a user").keys().map(String::as_str).collect();
+    let wanted = ["id", "username", "email", "avatar", "role", "is_active", "created_at", "last_login_at"];
+    assert_eq!(names, wanted);
+    assert_eq!(with(&server, &token(&bob), "HEAD /v1/backup", &Value::Null).status, 403);
+    assert_eq!(with(&server, &token(&ann), "HEAD /v1/backup", &Value::Null).status, 200);
+    for (body, status, word) in [
+        (json!({"username": "ANN", "password": PASSWORD}), 409, "taken"),
+        (json!({"username": "x", "password": PASSWORD}), 400, "username"),
+        (json!({"username": "carl", "password": "short"}), 400, "password"),
+        (json!({"username": "carl", "password": PASSWORD, "email": "nowhere"}), 400, "email"),
+        (json!({"password": PASSWORD}), 400, "'username' is missing"),
+        (json!({}), 400, "'username' and 'password' are missing"),
+        (json!({"username": 7, "password": PASSWORD}), 400, "username"),
+        (json!({"username": "carl", "password": 12_345_678}), 400, "'password' must be a string\""),
+        (json!({"username": "carl", "password": PASSWORD, "role": "admin"}), 400, "role"),
+        (json!([]), 400, "object"),
+        (json!({"username": "carl", "password": "x".repeat(20_000)}), 413, "larger"),
+    ] {
+        let reply = ask(&server, "POST /api/auth/register", &[], &body);
+        assert_eq!(reply.status, status, "{}", reply.body);
+        assert!(reply.body.contains(word), "{}", reply.body);
+    }
+    // P9: nothing of it is in the log.
+    let log = server.log();
+    assert!(!log.contains(PASSWORD) && !log.contains(&token(&ann)), "{log}");
+}
+
+#[test]
+fn p9_a_login_needs_the_password_and_tells_nothing_else() {
+    let server = Server::start_with(MULTI);
+    register(&server, "ann");
+    let right = login(&server, "Ann", PASSWORD);
+    assert_eq!(right.status, 200, "{}", right.body);
+    let data = right.json()["data"].clone();
+    assert!(data["user"]["last_login_at"].is_string(), "{data}");
+    let profile = with(&server, &token(&data), "GET /api/auth/profile", &Value::Null);
+    assert_eq!(profile.json()["data"], data["user"]);
+    let (wrong, unknown, none) = (
+        login(&server, "ann", "incorrect"),
+        login(&server, "nobody", PASSWORD),
+        login(&server, "default", ""),
+    );
+    assert_eq!((wrong.status, unknown.status, none.status), (401, 401, 401), "{}", wrong.body);
+    assert_eq!((&wrong.body, &wrong.body), (&unknown.body, &none.body));
+    let missing = ask(&server, "POST /api/auth/login", &[], &json!({"username": "ann"}));
+    assert_eq!(missing.status, 400);
+    assert!(missing.body.contains("'password' is missing"), "{}", missing.body);
+    // Sessions outlive a crash: the key is on the disk.
+    let server = server.crash_and_restart(MULTI);
+    assert_eq!(with(&server, &token(&data), "GET /v1/jobs", &Value::Null).status, 200);
+}
+
+#[test]
+fn p9_too_many_failures_are_stopped_for_a_while() {
+    let server = Server::start_with("auth_mode: multi\nlimits: {login_failures: 3}\n");
+    register(&server, "ann");
+    for _ in 0..3 {
+        assert_eq!(login(&server, "ann", "incorrect").status, 401);
+    }
+    let stopped = login(&server, "ann", PASSWORD);
+    assert_eq!(stopped.status, 429, "{}", stopped.body);
+    let wait: u64 = stopped.header("retry-after").expect("when").parse().expect("seconds");
+    assert!((1..=900).contains(&wait), "{wait}");
+    assert_eq!(login(&server, "whoever", PASSWORD).status, 429, "the address as well");
+    // The proxy on this machine tells of another client; the account stays closed to it.
+    let elsewhere = |name: &str| {
+        let body = json!({"username": name, "password": PASSWORD});
+        ask(&server, "POST /api/auth/login", &[("x-forwarded-for", "203.0.113.7")], &body).status
+    };
+    assert_eq!((elsewhere("ann"), elsewhere("whoever")), (429, 401));
+}
+
+#[test]
+fn p9_a_new_password_ends_the_sessions_and_opens_one() {
+    let server = Server::start_with(MULTI);
+    let old = token(&register(&server, "ann"));
+    let patch = |token: &str, body: Value| with(&server, token, "PATCH /api/auth/profile", &body);
+    let missing = patch(&old, json!({"password": "another horse"}));
+    assert_eq!(missing.status, 400);
+    assert!(missing.body.contains("current_password"), "{}", missing.body);
+    let wrong = patch(&old, json!({"password": "another horse", "current_password": "incorrect"}));
+    assert_eq!(wrong.status, 403, "{}", wrong.body);
+    let changed = patch(&old, json!({"password": "another horse", "current_password": PASSWORD}));
+    assert_eq!(changed.status, 200, "{}", changed.body);
+    let new = token(&changed.json()["data"]);
+    assert_eq!(with(&server, &old, "GET /v1/jobs", &Value::Null).status, 401);
+    assert_eq!(with(&server, &new, "GET /v1/jobs", &Value::Null).status, 200);
+    assert_eq!(login(&server, "ann", PASSWORD).status, 401);
+    assert_eq!(login(&server, "ann", "another horse").status, 200);
+    // What is not named stays; null takes away.
+    let set = patch(&new, json!({"email": "ann@example.org", "avatar": "a.png"})).json()["data"].clone();
+    assert_eq!((&set["email"], &set["avatar"]), (&json!("ann@example.org"), &json!("a.png")), "{set}");
+    let unset = patch(&new, json!({"avatar": null})).json()["data"].clone();
+    assert_eq!((&unset["email"], &unset["avatar"]), (&json!("ann@example.org"), &Value::Null), "{unset}");
+    assert_eq!(patch(&new, json!({"avatar": "x".repeat(513)})).status, 400);
+    assert_eq!(patch(&new, json!({"role": "user"})).status, 400);
+}
+
+#[test]
+fn a_browsers_event_source_comes_in_by_ticket_or_cookie() {
+    let server = Server::start_with(MULTI);
+    register(&server, "ann");
+    let reply = login(&server, "ann", PASSWORD);
+    let (session, cookie) = (token(&reply.json()["data"]), cookie(&reply));
+    let job = with(&server, &session, "POST /v1/jobs", &json!({"input": "hello"})).json();
+    let events = format!("/v1/jobs/{}/events", job["id"].as_str().expect("an id"));
+    let ticket = with(&server, &session, "POST /api/auth/ticket", &Value::Null).json()["data"].clone();
+    assert_eq!(ticket["expires_in"], 30);
+    let ticket = ticket["ticket"].as_str().expect("a ticket").to_owned();
+    assert_eq!(server.get(&events).status, 401);
+    for query in ["?ticket=", "?ticket=x", &format!("?ticket={session}"), &format!("?ticket={ticket}x")] {
+        assert_eq!(server.get(&format!("{events}{query}")).status, 401, "{query}");
+    }
+    let seen: Vec<support::Event> =
+        server.stream(&format!("{events}?ticket={ticket}&format=delta"), 0).collect();
+    support::assert_whole(&seen);
+    // A ticket is no session, by any way.
+    assert_eq!(with(&server, &ticket, "GET /v1/jobs", &Value::Null).status, 401);
+    assert_eq!(server.get(&format!("/v1/jobs?ticket={ticket}")).status, 401);
+    let as_cookie = format!("nanoclaw_session={ticket}");
+    assert_eq!(server.get_with(&events, &[("cookie", &as_cookie)]).status, 401);
+    // The cookie does, where no other site can have sent it.
+    assert_eq!(
+        server.get_with(&events, &[("cookie", &cookie), ("sec-fetch-site", "same-origin")]).status,
+        200
+    );
+    assert_eq!(server.get_with(&events, &[("cookie", &cookie), ("sec-fetch-site", "same-site")]).status, 401);
+    let post = |headers: &[(&str, &str)]| {
+        let headers: Vec<(&str, &str)> =
+            [("cookie", cookie.as_str())].iter().chain(headers).copied().collect();
+        ask(&server, "POST /v1/jobs", &headers, &json!({"input": "x"})).status
+    };
+    assert_eq!(post(&[("origin", "http://evil.example")]), 403);
+    assert_eq!(
+        (post(&[("sec-fetch-site", "cross-site")]), post(&[("sec-fetch-site", "same-site")])),
+        (403, 401)
+    );
+    assert_eq!((post(&[]), post(&[("origin", &server.url)])), (401, 202));
+    let out = ask(&server, "POST /api/auth/logout", &[("cookie", &cookie)], &Value::Null);
+    assert!(out.header("set-cookie").is_some_and(|c| c.starts_with("nanoclaw_session=;")), "{out:?}");
+}
+
+#[test]
+fn registration_can_be_closed_to_all_but_the_first() {
+    for (terms, reason) in [("closed", "registration is closed"), ("invite", "needs an invite")] {
+        let server = Server::start_with(&format!("auth_mode: multi\nregistration: {terms}\n"));
+        assert_eq!(register(&server, "ann")["user"]["role"], "admin");
+        for body in [
+            json!({"username": "bob", "password": PASSWORD}),
+            json!({"username": "bob", "password": PASSWORD, "invite": "made up"}),
+        ] {
+            let refused = ask(&server, "POST /api/auth/register", &[], &body);
+            assert_eq!(refused.status, 403, "{}", refused.body);
+            assert!(refused.body.contains(reason), "{}", refused.body);
+        }
+    }
+}
+
+#[test]
+fn single_mode_needs_nothing_and_its_token_is_worth_nothing_with_accounts() {
+    let server = Server::start();
+    assert_eq!(server.get("/v1/jobs").status, 200);
+    let reply = ask(&server, "POST /api/auth/login", &[], &Value::Null);
+    assert_eq!((reply.status, reply.header("set-cookie")), (200, None), "{}", reply.body);
+    let data = reply.json()["data"].clone();
+    assert_eq!((&data["user"]["username"], &data["user"]["role"]), (&json!("default"), &json!("admin")));
+    assert_eq!(with(&server, "junk", "GET /v1/jobs", &Value::Null).status, 200);
+    let refused =
+        ask(&server, "POST /api/auth/register", &[], &json!({"username": "ann", "password": PASSWORD}));
+    assert_eq!(refused.status, 403, "{}", refused.body);
+    assert_eq!(
+        with(&server, &token(&data), "GET /api/auth/profile", &Value::Null).json()["data"],
+        data["user"]
+    );
+    let server = server.crash_and_restart(MULTI);
+    assert_eq!(with(&server, &token(&data), "GET /v1/jobs", &Value::Null).status, 401);
+}
+
+#[test]
+fn p9_answers_wear_their_headers_and_allowed_pages_get_cors() {
+    let server = Server::start_with("auth_mode: multi\nallowed_origins: [\"https://ui.example\"]\n");
+    let page = ("origin", "https://ui.example");
+    for path in ["/healthz", "/v1/jobs", "/nowhere"] {
+        let reply = server.get_with(path, &[page]);
+        for (name, value) in [
+            ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
+            ("referrer-policy", "no-referrer"),
+            ("cross-origin-resource-policy", "same-origin"),
+            ("x-frame-options", "DENY"),
+            ("x-content-type-options", "nosniff"),
+            ("access-control-allow-origin", "https://ui.example"),
+            ("access-control-allow-credentials", "true"),
+            ("vary", "Origin"),
+        ] {
+            assert_eq!(reply.header(name), Some(value), "{name} of {path}");
+        }
+        assert!(reply.header("access-control-expose-headers").is_some_and(|h| h.contains("x-job-id")));
+    }
+    let asking = [page, ("access-control-request-method", "POST")];
+    let preflight = ask(&server, "OPTIONS /v1/jobs", &asking, &Value::Null);
+    assert_eq!(preflight.status, 204);
+    assert_eq!(preflight.header("access-control-allow-methods"), Some("GET, HEAD, POST, OPTIONS"));
+    assert!(preflight.header("access-control-allow-headers").is_some_and(|h| h.contains("authorization")));
+    let plain = server.get("/healthz");
+    assert_eq!((plain.header("access-control-allow-origin"), plain.header("vary")), (None, Some("Origin")));
+    let evil = server.get_with("/healthz", &[("origin", "https://evil.example")]);
+    assert_eq!((evil.status, evil.header("access-control-allow-origin")), (403, None));
+}
