@@ -58,7 +58,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("ureq", &["llm", "cli", "courier"]),
     ("hmac", &["courier"]),
     ("sha2", &["cli", "courier", "http", "store"]),
-    ("base64", &["courier"]),
+    ("base64", &["courier", "http"]),
     ("argon2", &["http"]),
     ("jsonwebtoken", &["http"]),
     ("clap", &["cli"]),
