@@ -60,3 +60,6 @@ mod schedules;
 #[cfg(test)]
 #[path = "store_contract/summaries.rs"]
 mod summaries;
+#[cfg(test)]
+#[path = "store_contract/users.rs"]
+mod users;

@@ -1,6 +1,7 @@
 //! The composition root: the only place that sees every room. Starts them in order, hands each what it needs, and takes
 //! them down in order. Owns no rule of its own.
 
+mod control;
 mod probes;
 mod process;
 mod proof;
@@ -17,13 +18,16 @@ use crate::domain::id::IdMint;
 use crate::engine::pool::{Pool, PoolError};
 use crate::engine::timekeeper::{TimePorts, Timekeeping};
 use crate::engine::{Backoff, DriveLimits, Ports};
+use crate::http::minted::{self, Kind};
 use crate::http::{AuthTerms, Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
-use crate::ports::{Clock, Entropy, Probe, Workplaces, Workspaces};
+use crate::ports::{Clock, Digest, Entropy, Probe, Workplaces, Workspaces};
 use crate::store::RedbStore;
 use crate::store::options::StoreOptions;
 use crate::tools::{BadBashOption, BashRules, Bounds, Executor, ToolDeps, registered};
 use crate::workspace::HostFiles;
+use control::ControlFile;
+pub use control::{Control, control_in};
 use nanoclaw_sandbox::Sandbox;
 use probes::StoreProbe;
 pub use proof::Announce;
@@ -107,6 +111,9 @@ pub enum AppError {
         /// Why.
         source: std::io::Error,
     },
+    /// The file with the way in for the command line.
+    #[error("cannot write the file with the way in for the command line: {0}")]
+    Control(std::io::Error),
     /// The runtime's threads, or its signals.
     #[error("cannot start the server's threads: {0}")]
     Runtime(std::io::Error),
@@ -121,6 +128,7 @@ pub struct App {
     pool: Pool,
     couriers: courier::Pool,
     timekeeping: Timekeeping,
+    control: ControlFile,
     store: Arc<RedbStore>,
     bound: Bound,
     drain: Duration,
@@ -172,11 +180,25 @@ impl App {
             Box::new(proof.probe()),
         ];
         let (stages, shutdown) = Stages::new();
-        let room =
-            Arc::new(room(config, &ports, &store, Surroundings { probes, addresses, files, session_key }));
+        let key = minted::mint(Kind::Control, ports.entropy.as_ref());
+        let control = ControlFile::write(&config.data_dir, &bound, &key.secret).map_err(AppError::Control)?;
+        let around = Surroundings { probes, addresses, files, session_key, control_key_digest: key.digest };
+        let room = Arc::new(room(config, &ports, &store, around));
         let serving = runtime.spawn(serve(listener, room, shutdown));
         let drain = Duration::from_secs(config.limits.drain_s);
-        Ok(Self { runtime, signals, stages, serving, pool, couriers, timekeeping, store, bound, drain })
+        Ok(Self {
+            runtime,
+            signals,
+            stages,
+            serving,
+            pool,
+            couriers,
+            timekeeping,
+            control,
+            store,
+            bound,
+            drain,
+        })
     }
 
     /// Where clients come in.
@@ -206,6 +228,8 @@ impl App {
             self.stages.advance(Stage::Aborting);
         }
         self.runtime.shutdown_timeout(ABORTING_TIME);
+        // Whoever finds the store free finds no way in to a server that is gone.
+        drop(self.control);
         self.store.close();
         tracing::info!("stopped");
     }
@@ -216,7 +240,8 @@ pub fn provide_data_dir(dir: &Path) -> Result<(), AppError> {
     process::make_private(dir).map_err(|source| AppError::DataDir { path: dir.to_owned(), source })
 }
 
-fn open_store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<RedbStore>, AppError> {
+/// Opens the store of the data directory, which no server may hold.
+pub fn open_store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<RedbStore>, AppError> {
     provide_data_dir(&config.data_dir)?;
     let file = config.data_dir.join(STORE_FILE);
     let options = StoreOptions { retention: config.retention.clone(), ..config.store.clone() };
@@ -253,6 +278,7 @@ struct Surroundings {
     addresses: AddressPolicy,
     files: Arc<dyn Workspaces>,
     session_key: Vec<u8>,
+    control_key_digest: Digest,
 }
 
 fn workplaces(store: &Arc<RedbStore>, files: &Arc<dyn Workspaces>) -> Arc<dyn Workplaces> {
@@ -261,13 +287,18 @@ fn workplaces(store: &Arc<RedbStore>, files: &Arc<dyn Workspaces>) -> Arc<dyn Wo
 }
 
 fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, around: Surroundings) -> Room {
-    let Surroundings { probes, addresses, files, session_key } = around;
+    let Surroundings { probes, addresses, files, session_key, control_key_digest } = around;
     Room {
         users: Arc::<RedbStore>::clone(store),
         conversations: Arc::<RedbStore>::clone(store),
         projects: Arc::<RedbStore>::clone(store),
         workspaces: files,
-        auth: AuthTerms { mode: config.auth_mode, registration: config.registration, session_key },
+        auth: AuthTerms {
+            mode: config.auth_mode,
+            registration: config.registration,
+            session_key,
+            control_key_digest: Some(control_key_digest),
+        },
         outbox: Arc::<RedbStore>::clone(store),
         addresses,
         store: Arc::clone(&ports.store),

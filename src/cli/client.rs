@@ -1,7 +1,9 @@
 //! Talks to a server for the client commands. Owns the requests and the reading of errors; refuses to render anything.
 
+use super::bearer::Bearer;
 use super::error::CliError;
 use super::wire::Hearing;
+use crate::domain::secret::Secret;
 use serde_json::Value;
 use std::io::Read;
 use std::time::Duration;
@@ -56,14 +58,16 @@ pub(super) enum Trouble {
 }
 
 impl Client {
-    /// A client of the server at `base`, such as [`DEFAULT_SERVER`].
-    pub(super) fn new(base: &str) -> Result<Self, CliError> {
+    /// A client of the server at `base`, such as [`DEFAULT_SERVER`], that shows this key.
+    pub(super) fn new(base: &str, key: Option<&Secret>) -> Result<Self, CliError> {
         if !base.starts_with("http://") && !base.starts_with("https://") {
             return Err(CliError::usage(format!("'{base}' is not a server URL"))
                 .hint("give one like http://127.0.0.1:8787"));
         }
+        let bearer = key.map(Bearer::new).transpose()?;
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
+            .middleware(bearer.unwrap_or_default())
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .user_agent(concat!("nanoclaw/", env!("CARGO_PKG_VERSION")))
             .build();
@@ -137,6 +141,17 @@ impl Client {
         self.read_json(sent.map_err(|e| self.unreachable(&e))?)
     }
 
+    /// Changes a resource by a JSON object.
+    pub(super) fn patch(&self, path: &str, body: &Value) -> Result<Value, CliError> {
+        let request = self.agent.patch(self.url(path)).content_type("application/json");
+        self.read_json(request.send(body.to_string()).map_err(|e| self.unreachable(&e))?)
+    }
+
+    /// Deletes a resource.
+    pub(super) fn delete(&self, path: &str) -> Result<Value, CliError> {
+        self.read_json(self.agent.delete(self.url(path)).call().map_err(|e| self.unreachable(&e))?)
+    }
+
     /// Opens a job's events after a cursor, in delta form. `None` when there is nothing more (204).
     pub(super) fn events(&self, job: &str, after: u64) -> Result<Option<Box<dyn Read>>, StreamError> {
         let url = self.url(&format!("/v1/jobs/{job}/events?format=delta"));
@@ -199,9 +214,20 @@ impl Client {
         if status.is_success() {
             return Ok(value);
         }
-        let message = value.pointer("/error/message").and_then(Value::as_str).unwrap_or("no reason given");
-        Err(CliError::failed(format!("the server refused ({status}): {message}")))
+        let message = reason(&value).unwrap_or("no reason given");
+        Err(refusal(status.as_u16(), format!("the server refused ({status}): {message}")))
     }
+}
+
+/// What a refused command tells: whoever was not let in hears how to come in.
+pub(super) fn refusal(status: u16, message: String) -> CliError {
+    let failed = CliError::failed(message);
+    if status == 401 { failed.hint("set $NANOCLAW_TOKEN (nanoclaw token new)") } else { failed }
+}
+
+/// Why, in the server's words; `/v1` and `/api` say it in different places.
+fn reason(answer: &Value) -> Option<&str> {
+    answer.pointer("/error/message").or_else(|| answer.get("message")).and_then(Value::as_str)
 }
 
 /// The JSON of an answer, or what to do about there being none.
@@ -211,7 +237,7 @@ fn judge(answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Resul
     let body = response.into_body().into_with_config().limit(MAX_ANSWER_BYTES);
     let text = body.read_to_string().map_err(|e| Trouble::Away(describe(&e)))?;
     let value = serde_json::from_str::<Value>(&text).ok();
-    let message = value.as_ref().and_then(|value| value.pointer("/error/message")).and_then(Value::as_str);
+    let message = value.as_ref().and_then(reason);
     match (status.as_u16(), value.as_ref()) {
         (200..=299, Some(_)) => Ok(value.unwrap_or_default()),
         (408 | 429 | 502..=504, _) => {

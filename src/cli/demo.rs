@@ -34,7 +34,7 @@ pub(super) fn demo(clock: &dyn Clock, terminal: &Terminal) -> Result<(), CliErro
 
     terminal.say("2. A job is accepted (202), stored, and run: the scripted demo model calls a tool and a sandboxed program.");
     let stage = Stage { clock, terminal };
-    let client = Client::new(&server.url)?;
+    let client = Client::new(&server.url, None)?;
     let id = stage.submit(&client, TOOL_JOB)?;
     let shown = stage.watch(&client, &id, 0, u64::MAX)?;
     Stage::check_answer(&client, &id, &shown)?;
@@ -50,7 +50,7 @@ pub(super) fn demo(clock: &dyn Clock, terminal: &Terminal) -> Result<(), CliErro
         "\n4. It starts again over the same file; the stream resumes after the last event that was seen.",
     );
     let server = DemoServer::start(&dir.0)?;
-    let client = Client::new(&server.url)?;
+    let client = Client::new(&server.url, None)?;
     shown.extend(stage.watch(&client, &id, last, u64::MAX)?);
     Stage::check_answer(&client, &id, &shown)?;
     terminal.say(&format!(

@@ -3,6 +3,7 @@
 mod ask;
 mod backup;
 mod batch;
+mod bearer;
 mod client;
 mod completions;
 mod configuration;
@@ -13,19 +14,28 @@ mod exec;
 mod follow;
 mod jobs;
 mod logging;
+mod office;
+mod prompt;
 mod render;
 mod serve;
 mod terminal;
+mod token;
+mod user;
 mod wire;
 
 use crate::app::system::SystemClock;
 use crate::config::{Config, ConfigError, Sources};
+use crate::domain::secret::Secret;
+use crate::ports::Clock;
 use clap::{Args, Parser, Subcommand};
 use client::Client;
 use error::CliError;
+use office::Office;
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use terminal::Terminal;
 
 /// Where the file is looked for.
@@ -54,6 +64,9 @@ struct Everywhere {
     /// The server that client commands talk to
     #[arg(long, global = true, value_name = "URL", env = "NANOCLAW_SERVER", default_value = client::DEFAULT_SERVER)]
     server: String,
+    /// The key that client commands show to the server, as 'nanoclaw token new' prints it
+    #[arg(long, global = true, value_name = "KEY", env = "NANOCLAW_TOKEN", hide_env_values = true, value_parser = secret)]
+    token: Option<Secret>,
     /// Plain text without colours
     #[arg(long, global = true, env = "NO_COLOR", value_parser = clap::builder::FalseyValueParser::new())]
     no_color: bool,
@@ -81,6 +94,12 @@ enum Command {
     Backup(backup::BackupArgs),
     /// Make a backup the store again; the server has to be stopped
     Restore(backup::RestoreArgs),
+    /// Make, list and change accounts, whether the server runs or not
+    #[command(subcommand)]
+    User(user::UserCommand),
+    /// Make, list and revoke API tokens, whether the server runs or not
+    #[command(subcommand)]
+    Token(token::TokenCommand),
     /// Run a program in the sandbox, without a server
     Exec(exec::ExecArgs),
     /// Say what works on this machine, what does not, and what to do about it
@@ -120,7 +139,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 impl Command {
     fn run(&self, common: &Everywhere, terminal: &Terminal) -> Result<ExitCode, CliError> {
         let clock = SystemClock::new();
-        let client = || Client::new(&common.server);
+        let client = || Client::new(&common.server, common.token.as_ref());
         let done = |()| ExitCode::SUCCESS;
         match self {
             Self::Serve(args) => serve::serve(&common.load(args.flags())?, terminal).map(done),
@@ -139,6 +158,8 @@ impl Command {
             Self::Restore(args) => {
                 backup::restore(&common.load(Vec::new())?, &clock, args, terminal).map(done)
             }
+            Self::User(command) => user::user(|| common.office(), command, terminal).map(done),
+            Self::Token(command) => token::token(&*common.office()?, command, terminal).map(done),
             Self::Exec(args) => exec::exec(common.load(Vec::new())?.code_execution, args, terminal),
             Self::Doctor(args) => doctor::doctor(&common.load(Vec::new()), args, terminal),
             Self::Config(command) => {
@@ -158,9 +179,20 @@ impl Everywhere {
         Config::load(&self.sources(flags)).map_err(|error| refuse(&error))
     }
 
+    /// Where this data directory's accounts are looked after.
+    fn office(&self) -> Result<Box<dyn Office>, CliError> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        office::open(&self.load(Vec::new())?, &clock)
+    }
+
     fn sources(&self, flags: Vec<(String, String)>) -> Sources {
         Sources::of_process(self.config.clone(), flags)
     }
+}
+
+/// A key on the command line.
+fn secret(text: &str) -> Result<Secret, Infallible> {
+    Ok(text.to_owned().into())
 }
 
 fn refuse(error: &ConfigError) -> CliError {

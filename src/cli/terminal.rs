@@ -60,6 +60,11 @@ impl Terminal {
         }
     }
 
+    /// A question, behind which the answer is typed.
+    pub(super) fn ask(&self, text: &str) {
+        drop(self.err.lock().write_all(text.as_bytes()));
+    }
+
     /// A line of talk. Talk that cannot be heard is no failure.
     pub(super) fn say(&self, text: &str) {
         let dim = Style::new().dimmed();

@@ -14,7 +14,7 @@ use std::path::Path;
 /// What the variables that are keys start with.
 const PREFIX: &str = "NANOCLAW_";
 /// Variables of ours that are no keys.
-const NO_KEYS: [&str; 2] = ["NANOCLAW_CONFIG", "NANOCLAW_SERVER"];
+const NO_KEYS: [&str; 3] = ["NANOCLAW_CONFIG", "NANOCLAW_SERVER", "NANOCLAW_TOKEN"];
 
 /// A dictionary and where it is from.
 struct Layer {

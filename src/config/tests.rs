@@ -94,6 +94,7 @@ fn stronger_layers_win_and_weaker_ones_stay_visible() {
     let env = [
         ("NANOCLAW_CONFIG", path.to_str().expect("UTF-8")),
         ("NANOCLAW_SERVER", "not a key"),
+        ("NANOCLAW_TOKEN", "not a key either"),
         ("NANOCLAW_WORKERS", "3"),
         ("NANOCLAW_LIMITS__BODY_BYTES", "6000000"),
         ("NANOCLAW_ALLOWED_HOSTS", "[a.example, b.example]"),

@@ -25,6 +25,7 @@ mod long_frame;
 mod path;
 mod peer;
 mod query;
+mod quota;
 mod quoted;
 mod refusal;
 mod reply;
@@ -37,6 +38,9 @@ mod stall;
 mod stream;
 mod v1;
 
+pub(crate) use api::tokens::{TokenView, Wish as TokenWish};
+pub(crate) use api::users::{Newcomer, UserView, change_of};
+pub(crate) use auth::{minted, password};
 pub use listener::{Bound, Listener};
 pub use room::{AuthTerms, Room};
 pub use server::serve;

@@ -5,8 +5,8 @@ use crate::domain::address::AddressPolicy;
 use crate::domain::id::{IdMint, JobId};
 use crate::domain::limits::Limits;
 use crate::ports::{
-    Accounts, Backup, Batches, Clock, Conversations, Entropy, Model, Outbox, Probe, Projects, Schedules,
-    Store, Toolbox, Users, Workspaces,
+    Accounts, Backup, Batches, Clock, Conversations, Digest, Entropy, Model, Outbox, Probe, Projects,
+    Schedules, Store, Toolbox, Users, Workspaces,
 };
 use std::sync::Arc;
 
@@ -69,6 +69,8 @@ pub struct AuthTerms {
     pub registration: Registration,
     /// What sessions are signed with.
     pub session_key: Vec<u8>,
+    /// What the key of the command line on this machine is known by; `None`: it has no way in.
+    pub control_key_digest: Option<Digest>,
 }
 
 impl Room {

@@ -93,5 +93,16 @@ routes! {
     POST "/api/auth/ticket" User => |door, call, _body| api::auth::ticket::ticket(&door, &call);
     GET "/api/auth/profile" User => |door, call, _body| api::auth::profile::show(&door, &call);
     PATCH "/api/auth/profile" User => |door, call, body| api::auth::profile::change(&door, &call, body).await;
+    GET "/api/users" Admin => |door, call, _body| api::users::list(&door, &call).await;
+    POST "/api/users" Admin => |door, call, body| api::users::create(&door, call, body).await;
+    PATCH "/api/users/{id}" Admin => |door, call, body| api::users::change(&door, call, body).await;
+    GET "/api/users/{id}/tokens" Admin => |door, call, _body| api::users::tokens_of(&door, &call).await;
+    POST "/api/users/{id}/tokens" Admin => |door, call, body| api::users::mint_for(&door, call, body).await;
+    DELETE "/api/users/{id}/tokens/{token}" Admin
+        => |door, call, _body| api::users::revoke_of(&door, &call).await;
+    POST "/api/invites" Admin => |door, call, body| api::invites::create(&door, call, body).await;
+    GET "/api/tokens" User => |door, call, _body| api::tokens::list(&door, &call).await;
+    POST "/api/tokens" User => |door, call, body| api::tokens::create(&door, call, body).await;
+    DELETE "/api/tokens/{id}" User => |door, call, _body| api::tokens::revoke(&door, &call).await;
     GET "/api/models" Public => |door, call, _body| api::models::models(&door, &call);
 }

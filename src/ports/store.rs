@@ -253,6 +253,8 @@ pub trait Store: Send + Sync {
     fn output(&self, job: JobId) -> Result<Option<String>, StoreError>;
     /// A page of a user's jobs, newest first.
     fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError>;
+    /// How many jobs of the user have not ended, counted up to `most`.
+    fn unfinished_of(&self, user: UserId, most: u64) -> Result<u64, StoreError>;
     /// Events after the cursor: at most `max` of them, or about 64 KiB.
     fn events(&self, job: JobId, after: u64, max: usize) -> Result<EventPage, StoreError>;
     /// The text of a step up to and including `up_to`; `first_seq` as its deltas carry it.

@@ -256,6 +256,10 @@ impl Store for SimStore {
         self.read(|store| store.jobs(query))
     }
 
+    fn unfinished_of(&self, user: UserId, most: u64) -> Result<u64, StoreError> {
+        self.read(|store| store.unfinished_of(user, most))
+    }
+
     fn events(&self, job: JobId, after: u64, max: usize) -> Result<EventPage, StoreError> {
         let mut page = self.read(|store| store.events(job, after, max))?;
         let early = self.early_ends.lock().unwrap().get(&job).cloned();

@@ -6,7 +6,7 @@ use super::output::{Output, Place};
 use super::patience::{Error, Patience};
 use super::progress::{Counts, Progress, Standing};
 use super::source::Source;
-use crate::cli::client::{Client, Trouble};
+use crate::cli::client::{Client, Trouble, refusal};
 use crate::cli::error::CliError;
 use crate::cli::jobs::path_segment;
 use crate::ports::{Clock, Entropy, StopFlag};
@@ -113,7 +113,7 @@ impl Call {
             // The server keeps nothing of what it refuses; the next call sends other lines.
             Err(Error::Refused { status, message }) if (400..500).contains(&status) => {
                 self.bookmark.forget()?;
-                return Err(CliError::failed(format!("{name}: {message}")));
+                return Err(refusal(status, format!("{name}: {message}")));
             }
             Err(error) => return Err(error.into()),
         };

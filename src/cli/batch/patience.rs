@@ -1,7 +1,7 @@
 //! Asking again. Owns how long a server that is away is waited for, and the words about it; refuses to know what is asked.
 
 use super::progress::Progress;
-use crate::cli::client::Trouble;
+use crate::cli::client::{Trouble, refusal};
 use crate::cli::error::CliError;
 use crate::ports::{Clock, StopFlag};
 use std::time::Duration;
@@ -34,7 +34,11 @@ pub(super) enum Error {
 
 impl From<Error> for CliError {
     fn from(error: Error) -> Self {
-        let failed = Self::failed(error.to_string());
+        let said = error.to_string();
+        let failed = match error {
+            Error::Refused { status, .. } => refusal(status, said),
+            _ => Self::failed(said),
+        };
         match error {
             Error::Gone(_) => failed.hint("the batch is safe there: the same command goes on with it"),
             _ => failed,

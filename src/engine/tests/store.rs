@@ -341,6 +341,10 @@ impl Store for FakeStore {
         unreachable!("workers list nothing")
     }
 
+    fn unfinished_of(&self, _: UserId, _: u64) -> Result<u64, StoreError> {
+        unreachable!("workers have no quota")
+    }
+
     fn events(&self, _: JobId, _: u64, _: usize) -> Result<EventPage, StoreError> {
         unreachable!("workers read the log whole")
     }

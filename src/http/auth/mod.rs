@@ -1,10 +1,12 @@
 //! Who asks. Owns the way from a request's head to a [`Caller`]; refuses to know what is asked for.
 //!
-//! A credential is an API key or a session in `Authorization`, a session in a cookie, or a ticket in the query of what
+//! A credential is an API key, the control key or a session in `Authorization`, a session in a cookie, or a ticket in the query of what
 //! streams. Whatever it is, the account is read for each request: a change of password, role or activity counts at once.
 
+pub(crate) mod control;
 pub(crate) mod cookie;
 mod key;
+pub(crate) mod minted;
 pub(crate) mod password;
 mod rate;
 mod session;
@@ -88,6 +90,9 @@ pub(crate) fn admit(door: &Door, head: &Parts, ticket: Option<&str>) -> Result<C
         return Ok(Caller::SINGLE);
     }
     if let Some(credential) = bearer(&head.headers)? {
+        if control::is_control(door, credential) {
+            return Ok(Caller::SINGLE);
+        }
         let found = match key::digest_of(credential) {
             Some(digest) => by_key(door, &digest)?,
             None => by_proof(door, credential, Purpose::Session)?,

@@ -6,7 +6,7 @@ mod schedules;
 mod seams;
 mod store;
 
-pub(crate) use client::{Server, read_all, request};
+pub(crate) use client::{Answer, Server, read_all, request};
 pub(crate) use outbox::MemoryOutbox;
 pub(crate) use seams::{Counted, HandClock, Told, room};
 pub(crate) use store::{MemoryStore, step_text};

@@ -202,6 +202,7 @@ pub(crate) fn room(store: &Arc<MemoryStore>) -> Room {
             mode: AuthMode::Single,
             registration: Registration::Open,
             session_key: vec![7; 32],
+            control_key_digest: None,
         },
         accounts: Arc::new(Rest),
         backup: Arc::new(Rest),

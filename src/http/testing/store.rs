@@ -235,6 +235,13 @@ impl Store for MemoryStore {
         Ok(self.jobs.lock().expect("lock").get(&id).and_then(|entry| entry.output.clone()))
     }
 
+    fn unfinished_of(&self, user: UserId, most: u64) -> Result<u64, StoreError> {
+        let jobs = self.jobs.lock().expect("lock");
+        let count =
+            jobs.values().filter(|entry| entry.job.user == user && !entry.job.status.is_terminal()).count();
+        Ok((count as u64).min(most))
+    }
+
     fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError> {
         let jobs = self.jobs.lock().expect("lock");
         let fits = |(place, job): &(u64, &Job)| {

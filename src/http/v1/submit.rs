@@ -14,6 +14,7 @@ use crate::http::error::Error;
 use crate::http::frame::{Text, Wire};
 use crate::http::json::{self, Fault};
 use crate::http::query::Query;
+use crate::http::quota;
 use crate::http::reply::{self, IDEMPOTENCY_REPLAYED, Reply, X_JOB_ID};
 use crate::http::room::Room;
 use crate::http::router::Call;
@@ -42,6 +43,7 @@ pub(crate) async fn submit(door: &Arc<Door>, call: Call, body: Incoming) -> Resu
     let key = key.map(|key| key.of(fingerprint(&body)));
     let spec = understand(door, is_json(&call.headers), body).await?;
     let user = call.user;
+    quota::check(door, user).await?;
     drop(call); // nothing of the request outlives its reading
     let created_at_ms = door.room.clock.now_ms();
     let id = door.room.job_id(created_at_ms);

@@ -318,6 +318,10 @@ impl Store for RedbStore {
         self.shared.handle.read(|reading| read::jobs(reading, query))
     }
 
+    fn unfinished_of(&self, user: UserId, most: u64) -> Result<u64, StoreError> {
+        self.shared.handle.read(|reading| read::unfinished_of(reading, user, most))
+    }
+
     fn events(&self, job: JobId, after: u64, max: usize) -> Result<EventPage, StoreError> {
         self.shared.handle.read(|reading| read::events(reading, job, after, max))
     }

@@ -5,7 +5,7 @@ use super::row::Row;
 use super::schema::{DELAYED, JOBS, LOG, OUTPUTS, OWNED, READY};
 use super::value;
 use crate::domain::event::{Event, Mark, Numbered, Record};
-use crate::domain::id::JobId;
+use crate::domain::id::{JobId, UserId};
 use crate::domain::job::JobStatus;
 use crate::ports::{EventPage, JobPage, JobQuery, StoreError};
 use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata};
@@ -57,6 +57,23 @@ pub(super) fn jobs(reading: &ReadTransaction, query: &JobQuery) -> Result<JobPag
         jobs.extend(listed(JobId::from_bytes(id), row)?.map(|row| row.job));
     }
     Ok(JobPage { jobs, next })
+}
+
+/// How many of a user's jobs have not ended; the counting ends at `most`.
+pub(super) fn unfinished_of(reading: &ReadTransaction, user: UserId, most: u64) -> Result<u64, StoreError> {
+    let owned = reading.open_table(OWNED)?;
+    let mut count = 0_u64;
+    for status in ALL_STATES.iter().copied().filter(|status| !status.is_terminal()) {
+        let key = |accept| OwnerKey { user, status, accept }.encode();
+        for entry in owned.range::<&OwnerBytes>(&key(0)..=&key(u64::MAX))? {
+            if count >= most {
+                return Ok(count);
+            }
+            entry?;
+            count = count.saturating_add(1);
+        }
+    }
+    Ok(count)
 }
 
 /// What a list shows of a row: one that is missing or cannot be read is told to the operator and left out, because it must

@@ -12,6 +12,7 @@ use crate::http::body::{self, Place};
 use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::query::Query;
+use crate::http::quota;
 use crate::http::quoted::quoted;
 use crate::http::reply::{self, IDEMPOTENCY_REPLAYED, Reply};
 use crate::http::room::Room;
@@ -52,6 +53,7 @@ pub(crate) async fn upload(door: &Arc<Door>, call: Call, body: Incoming) -> Resu
     if body.size_hint().lower() > limits.batch_bytes {
         return Err(Error::BatchTooLarge(limits.batch_bytes));
     }
+    quota::check(door, call.user).await?;
     let created_at_ms = door.room.clock.now_ms();
     let id = BatchId::from_bits(door.room.mint.mint(created_at_ms, door.room.entropy.random()));
     let intake = Intake::new(&door.room, id);

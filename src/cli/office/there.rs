@@ -1,0 +1,98 @@
+//! Accounts and tokens at the server that holds the store.
+
+use super::Office;
+use crate::app::Control;
+use crate::cli::client::Client;
+use crate::cli::error::CliError;
+use crate::cli::jobs::path_segment;
+use serde_json::{Map, Value};
+
+/// Accounts that are asked for at once.
+const PAGE: usize = 100;
+
+/// A server that lets its own command line in.
+pub(super) struct There {
+    client: Client,
+}
+
+impl There {
+    pub(super) fn new(control: &Control) -> Result<Self, CliError> {
+        if control.address.starts_with("unix:") {
+            let message = format!("the server that holds the store listens on {}", control.address);
+            return Err(CliError::failed(message).hint("stop it for as long as this takes"));
+        }
+        Ok(Self { client: Client::new(&control.address, Some(&control.key))? })
+    }
+}
+
+impl Office for There {
+    fn register(&self, asked: Map<String, Value>) -> Result<Value, CliError> {
+        self.client.post("/api/users", Some(&asked.into())).map(data)
+    }
+
+    fn users(&self) -> Result<Vec<Value>, CliError> {
+        let (mut users, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = self.client.get(&format!("/api/users?limit={PAGE}{cursor}")).map(data)?;
+            users.extend(items(page.get("items")));
+            match page.get("next_cursor").and_then(Value::as_str) {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return Ok(users),
+            }
+        }
+    }
+
+    fn named(&self, name: &str) -> Result<Option<Value>, CliError> {
+        let page = self.client.get(&format!("/api/users?username={}", encoded(name))).map(data)?;
+        Ok(items(page.get("items")).into_iter().next())
+    }
+
+    fn change(&self, user: u32, asked: Map<String, Value>) -> Result<Value, CliError> {
+        self.client.patch(&format!("/api/users/{user}"), &asked.into()).map(data)
+    }
+
+    fn tokens(&self, user: u32) -> Result<Vec<Value>, CliError> {
+        let list = self.client.get(&format!("/api/users/{user}/tokens")).map(data)?;
+        Ok(items(Some(&list)))
+    }
+
+    fn mint(&self, user: u32, asked: Map<String, Value>) -> Result<Value, CliError> {
+        self.client.post(&format!("/api/users/{user}/tokens"), Some(&asked.into())).map(data)
+    }
+
+    fn revoke(&self, user: u32, token: &str) -> Result<(), CliError> {
+        self.client.delete(&format!("/api/users/{user}/tokens/{}", path_segment(token)?)).map(drop)
+    }
+}
+
+/// What an answer of `/api` holds.
+fn data(mut answer: Value) -> Value {
+    answer.get_mut("data").map(Value::take).unwrap_or_default()
+}
+
+fn items(list: Option<&Value>) -> Vec<Value> {
+    list.and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+/// A value of a query, every byte that means something there escaped.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'_' | b'-' => encoded.push(char::from(byte)),
+            other => encoded.push_str(&format!("%{other:02X}")),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_any_script_stand_in_a_query() {
+        assert_eq!(encoded("Ann_1.x-y"), "Ann_1.x-y");
+        assert_eq!(encoded("a+b@c&é"), "a%2Bb%40c%26%C3%A9");
+    }
+}

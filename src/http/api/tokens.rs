@@ -1,0 +1,229 @@
+//! `/api/tokens`: API keys for scripts. A key is shown once, when it is made. Refuses to hand out more than whoever asks has.
+
+use super::dates::date;
+use super::envelope;
+use super::object::object;
+use crate::domain::account::{ApiToken, Scopes};
+use crate::domain::id::{TokenId, UserId};
+use crate::domain::nearest::hint;
+use crate::domain::secret::Secret;
+use crate::http::auth::minted::{Kind, mint};
+use crate::http::door::Door;
+use crate::http::error::Error;
+use crate::http::query::Query;
+use crate::http::quoted::quoted;
+use crate::http::reply::Reply;
+use crate::http::router::Call;
+use crate::http::v1::field::{Fields, wrong};
+use crate::ports::NewToken;
+use hyper::body::Incoming;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// The longest name, characters.
+const NAME_CHARS: usize = 100;
+/// The longest life that can be asked for, seconds: ten years.
+const LONGEST_S: u64 = 10 * 366 * 24 * 3_600;
+const SCOPES: &[&str] = &["read", "write", "admin"];
+
+/// A token, as its owner sees it.
+#[derive(Debug, Serialize)]
+pub(crate) struct TokenView {
+    id: TokenId,
+    name: String,
+    scopes: Vec<&'static str>,
+    created_at: String,
+    expires_at: Option<String>,
+    hint: String,
+    /// Once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+}
+
+impl TokenView {
+    /// What is shown of it.
+    pub(crate) fn of(token: ApiToken) -> Self {
+        let Scopes { read, write, admin } = token.scopes;
+        let held = SCOPES.iter().zip([read, write, admin]).filter(|(_, held)| *held);
+        Self {
+            id: token.id,
+            name: token.name,
+            scopes: held.map(|(word, _)| *word).collect(),
+            created_at: date(token.created_at_ms),
+            expires_at: token.expires_at_ms.map(date),
+            hint: token.hint,
+            key: None,
+        }
+    }
+
+    /// The same with its key, which nobody is shown again.
+    pub(crate) fn with_key(self, key: &Secret) -> Self {
+        Self { key: Some(key.reveal().to_owned()), ..self }
+    }
+}
+
+/// What a token shall be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wish {
+    pub(crate) name: String,
+    pub(crate) scopes: Scopes,
+    /// Seconds; for ever when absent.
+    pub(crate) holds_s: Option<u64>,
+}
+
+/// `GET /api/tokens`.
+pub(crate) async fn list(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
+    list_of(door, call, call.user).await
+}
+
+/// `POST /api/tokens`.
+pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
+    mint_for(door, &call, body, call.user).await
+}
+
+/// `DELETE /api/tokens/{id}`.
+pub(crate) async fn revoke(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
+    revoke_of(door, call, call.user, call.segment("id")).await
+}
+
+/// All tokens of the user, oldest first.
+pub(crate) async fn list_of(door: &Door, call: &Call, owner: UserId) -> Result<Reply, Error> {
+    Query::parse(call.query.as_deref(), &[])?;
+    let users = Arc::clone(&door.room.users);
+    let tokens = door.read(move |_| users.tokens(owner)).await?;
+    Ok(envelope::data(tokens.into_iter().map(TokenView::of).collect::<Vec<_>>()))
+}
+
+/// Makes a token for the user.
+pub(crate) async fn mint_for(
+    door: &Door,
+    call: &Call,
+    body: Incoming,
+    owner: UserId,
+) -> Result<Reply, Error> {
+    let wish = Wish::read(object(door, call, body).await?)?;
+    if exceeds(wish.scopes, call.caller.scopes) {
+        return Err(Error::Forbidden("a token cannot make one with more scopes than it has itself"));
+    }
+    let minted = mint(Kind::Key, door.room.entropy.as_ref());
+    let now_ms = door.room.clock.now_ms();
+    let id = TokenId::from_bits(door.room.mint.mint(now_ms, door.room.entropy.random()));
+    let token = wish.into_token((id, owner), now_ms, minted.hint);
+    let kept = door
+        .room
+        .users
+        .keep_token(NewToken { token: token.clone(), digest: minted.digest }, door.room.limits.tokens);
+    kept.await?;
+    Ok(envelope::data(TokenView::of(token).with_key(&minted.secret)))
+}
+
+/// Forgets one of the user's.
+pub(crate) async fn revoke_of(door: &Door, call: &Call, owner: UserId, id: &str) -> Result<Reply, Error> {
+    Query::parse(call.query.as_deref(), &[])?;
+    let id: TokenId = id.parse().map_err(|_| Error::NotFound("token"))?;
+    if !door.room.users.revoke_token(owner, id).await? {
+        return Err(Error::NotFound("token"));
+    }
+    Ok(envelope::done("revoked"))
+}
+
+impl Wish {
+    /// What the object asks for.
+    pub(crate) fn read(map: Map<String, Value>) -> Result<Self, Error> {
+        let mut fields = Fields::new(map, &["name", "scopes", "expires_in_s"])?;
+        let name = fields.text("name")?.unwrap_or_default();
+        if name.chars().count() > NAME_CHARS || name.chars().any(char::is_control) {
+            let wanted =
+                format!("'name' must have at most {NAME_CHARS} characters, none of them a control character");
+            return Err(Error::value("name", wanted));
+        }
+        let scopes = match fields.take("scopes") {
+            None => Scopes { read: true, write: true, admin: false },
+            Some(Value::Array(words)) => scopes(&words)?,
+            Some(other) => return Err(wrong("scopes", "a list of read, write, admin", &other)),
+        };
+        Ok(Self { name, scopes, holds_s: fields.whole("expires_in_s", 1..=LONGEST_S)? })
+    }
+
+    /// The token that it becomes.
+    pub(crate) fn into_token(self, (id, user): (TokenId, UserId), now_ms: u64, hint: String) -> ApiToken {
+        let expires_at_ms = self.holds_s.map(|holds_s| now_ms.saturating_add(holds_s.saturating_mul(1_000)));
+        ApiToken {
+            id,
+            user,
+            name: self.name,
+            scopes: self.scopes,
+            created_at_ms: now_ms,
+            expires_at_ms,
+            hint,
+        }
+    }
+}
+
+fn scopes(words: &[Value]) -> Result<Scopes, Error> {
+    let mut scopes = Scopes { read: false, write: false, admin: false };
+    for word in words {
+        match word.as_str() {
+            Some("read") => scopes.read = true,
+            Some("write") => scopes.write = true,
+            Some("admin") => scopes.admin = true,
+            Some(other) => {
+                let meant = hint(other, SCOPES.iter().copied());
+                let known = SCOPES.join(", ");
+                return Err(Error::value(
+                    "scopes",
+                    format!("there is no scope {}{meant} (known: {known})", quoted(other)),
+                ));
+            }
+            None => return Err(wrong("scopes", "a list of read, write, admin", word)),
+        }
+    }
+    if words.is_empty() {
+        return Err(Error::value("scopes", "'scopes' must name at least one of read, write, admin"));
+    }
+    Ok(scopes)
+}
+
+fn exceeds(wanted: Scopes, held: Scopes) -> bool {
+    (wanted.read && !held.read) || (wanted.write && !held.write) || (wanted.admin && !held.admin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn asked(given: Value) -> Result<Wish, String> {
+        let Value::Object(map) = given else { panic!("an object") };
+        Wish::read(map).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_wish_is_read_and_write_for_ever_unless_it_says_otherwise() {
+        let usual = asked(json!({})).expect("a wish");
+        assert_eq!((usual.scopes, usual.holds_s), (Scopes { read: true, write: true, admin: false }, None));
+        let other = asked(json!({"name": "ci", "scopes": ["read"], "expires_in_s": 60})).expect("a wish");
+        assert_eq!((other.name.as_str(), other.holds_s, other.scopes.write), ("ci", Some(60), false));
+        for (bad, named) in [
+            (json!({"scopes": []}), "'scopes'"),
+            (json!({"scopes": "read"}), "'scopes'"),
+            (json!({"scopes": ["raed"]}), "did you mean 'read'"),
+            (json!({"scopes": [1]}), "'scopes'"),
+            (json!({"name": "x".repeat(101)}), "'name'"),
+            (json!({"name": "a\u{1b}[2J"}), "'name'"),
+            (json!({"expires_in_s": 0}), "'expires_in_s'"),
+            (json!({"expiry": 1}), "expiry"),
+        ] {
+            let refusal = asked(bad.clone()).expect_err("refused");
+            assert!(refusal.contains(named), "{bad}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn p9_a_token_gives_no_more_than_it_has() {
+        let read = Scopes { read: true, write: false, admin: false };
+        assert!(exceeds(Scopes::ALL, read) && exceeds(Scopes { admin: false, ..Scopes::ALL }, read));
+        assert!(!exceeds(read, read) && !exceeds(read, Scopes::ALL));
+    }
+}

@@ -1,0 +1,82 @@
+//! Secrets that this server makes up: API keys, codes of invites, the key of its own command line. Owns how they are spelled
+//! and what they are found by; refuses to keep one.
+
+use crate::domain::secret::Secret;
+use crate::ports::{Digest, Entropy};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest as _, Sha256};
+
+/// What a secret is for; it is known by it wherever it turns up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// An API token's key.
+    Key,
+    /// An invite's code.
+    Invite,
+    /// What the command line shows to the server beside it.
+    Control,
+}
+
+impl Kind {
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Key => "nck_",
+            Self::Invite => "nci_",
+            Self::Control => "nckc_",
+        }
+    }
+}
+
+/// Characters of a key that are kept to tell keys apart.
+const HINT_CHARS: usize = 4;
+
+/// A fresh secret of 256 bits.
+#[derive(Debug)]
+pub(crate) struct Minted {
+    /// To be shown once.
+    pub(crate) secret: Secret,
+    /// What it is found by.
+    pub(crate) digest: Digest,
+    /// Its last characters.
+    pub(crate) hint: String,
+}
+
+/// Makes one up.
+pub(crate) fn mint(kind: Kind, entropy: &dyn Entropy) -> Minted {
+    let bytes: Vec<u8> =
+        [entropy.random(), entropy.random()].into_iter().flat_map(u128::to_be_bytes).collect();
+    let text = format!("{}{}", kind.prefix(), URL_SAFE_NO_PAD.encode(bytes));
+    let hint = text.get(text.len().saturating_sub(HINT_CHARS)..).unwrap_or_default().to_owned();
+    Minted { digest: digest(&text), secret: text.into(), hint }
+}
+
+/// What a secret is found by: all of it, prefix included.
+pub(crate) fn digest(secret: &str) -> Digest {
+    Sha256::digest(secret).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    struct Rising(AtomicU64);
+
+    impl Entropy for Rising {
+        fn random(&self) -> u128 {
+            u128::from(self.0.fetch_add(1, Ordering::SeqCst))
+        }
+    }
+
+    #[test]
+    fn a_key_has_a_prefix_and_43_characters_and_is_never_the_same() {
+        let entropy = Rising(AtomicU64::new(0));
+        let (one, two) = (mint(Kind::Key, &entropy), mint(Kind::Key, &entropy));
+        let text = one.secret.reveal();
+        assert!(text.starts_with("nck_") && text.len() == 47 && text.ends_with(&one.hint), "{text}");
+        assert_eq!((one.hint.len(), one.digest), (4, digest(text)));
+        assert!(one.digest != two.digest && one.secret != two.secret);
+        assert!(!format!("{one:?}").contains(text), "P9");
+    }
+}

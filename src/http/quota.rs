@@ -1,0 +1,100 @@
+//! What an account may use before it has to wait. Owns the two bounds that are looked at when work is handed in; refuses to cut
+//! off work that was taken. Whoever hands in much at once may pass a bound by what was under way in that moment.
+
+use super::door::Door;
+use super::error::Error;
+use crate::domain::account::{AuthMode, Quota};
+use crate::domain::id::UserId;
+use crate::ports::{ACCOUNT_DAY_MS, Accounts, StoreError};
+use std::sync::Arc;
+
+/// How long until somebody looks again whether a job has ended, seconds.
+const JOBS_RETRY_S: u64 = 5;
+
+/// Whether the user may hand in work now. Costs nothing where there is one user, and the reading of one row where an account
+/// has no quota.
+pub(crate) async fn check(door: &Door, user: UserId) -> Result<(), Error> {
+    if door.room.auth.mode == AuthMode::Single {
+        return Ok(());
+    }
+    let (users, accounts) = (Arc::clone(&door.room.users), Arc::clone(&door.room.accounts));
+    let now_ms = door.room.clock.now_ms();
+    let used = door.read(move |store| {
+        let quota = users.account(user)?.map(|account| account.quota).unwrap_or_default();
+        let jobs = match quota.unfinished_jobs {
+            Some(most) => store.unfinished_of(user, most)?,
+            None => 0,
+        };
+        let tokens = match quota.tokens_per_day {
+            Some(_) => tokens_today(accounts.as_ref(), user, now_ms)?,
+            None => 0,
+        };
+        Ok(Used { quota, jobs, tokens })
+    });
+    used.await?.judge(now_ms)
+}
+
+/// What there is, and what there may be; what has no bound is not counted.
+struct Used {
+    quota: Quota,
+    jobs: u64,
+    tokens: u64,
+}
+
+impl Used {
+    fn judge(&self, now_ms: u64) -> Result<(), Error> {
+        if let Some(most) = self.quota.tokens_per_day.filter(|most| self.tokens >= *most) {
+            let message = format!(
+                "this account's {most} tokens of today are used up; the next day begins at midnight UTC"
+            );
+            return Err(Error::TooMany { message, retry_after_s: until_midnight_s(now_ms) });
+        }
+        if let Some(most) = self.quota.unfinished_jobs.filter(|most| self.jobs >= *most) {
+            let message = format!("this account has {most} unfinished jobs, as many as it may have");
+            return Err(Error::TooMany { message, retry_after_s: JOBS_RETRY_S });
+        }
+        Ok(())
+    }
+}
+
+fn tokens_today(accounts: &dyn Accounts, user: UserId, now_ms: u64) -> Result<u64, StoreError> {
+    let today = u32::try_from(now_ms / ACCOUNT_DAY_MS).unwrap_or(u32::MAX);
+    let lines = accounts.usage(user, today, today)?;
+    Ok(lines.iter().fold(0, |sum, line| sum.saturating_add(line.usage.total_tokens)))
+}
+
+fn until_midnight_s(now_ms: u64) -> u64 {
+    ACCOUNT_DAY_MS.saturating_sub(now_ms % ACCOUNT_DAY_MS).div_ceil(1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(quota: Quota, jobs: u64, tokens: u64) -> Option<(String, u64)> {
+        match (Used { quota, jobs, tokens }).judge(ACCOUNT_DAY_MS - 1_500) {
+            Ok(()) => None,
+            Err(Error::TooMany { message, retry_after_s }) => Some((message, retry_after_s)),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn p8_what_is_used_up_is_named_and_told_when_it_is_there_again() {
+        let none = Quota::default();
+        assert_eq!(judged(none, u64::MAX, u64::MAX), None);
+        let tokens = Quota { tokens_per_day: Some(10), ..none };
+        assert_eq!(judged(tokens, 9, 9), None);
+        let (message, wait_s) = judged(tokens, 0, 10).expect("refused");
+        assert!(message.contains("10 tokens") && wait_s == 2, "until midnight: {message}, {wait_s}");
+        let jobs = Quota { unfinished_jobs: Some(2), ..none };
+        assert_eq!(judged(jobs, 1, 9), None);
+        assert!(judged(jobs, 2, 0).is_some_and(|(message, _)| message.contains("2 unfinished jobs")));
+        assert!(judged(Quota { unfinished_jobs: Some(0), ..none }, 0, 0).is_some(), "zero is a bound");
+    }
+
+    #[test]
+    fn a_day_that_has_just_begun_is_long() {
+        assert_eq!((until_midnight_s(0), until_midnight_s(ACCOUNT_DAY_MS - 1)), (86_400, 1));
+    }
+}

@@ -1,0 +1,56 @@
+//! Quotas, where work is handed in.
+
+use crate::domain::account::{AuthMode, Quota};
+use crate::domain::id::UserId;
+use crate::http::testing::Server;
+use crate::ports::AccountChange;
+use std::sync::Arc;
+
+/// A server with accounts, whose one user may use so much.
+async fn bounded(mode: AuthMode, quota: Quota) -> Server {
+    let mut users = None;
+    let server = Server::with(|room| {
+        room.auth.mode = mode;
+        users = Some(Arc::clone(&room.users));
+    });
+    // However a test comes in here, it is the one user.
+    let change = AccountChange { quota: Some(quota), ..AccountChange::default() };
+    users.expect("its users").change_account(UserId::SINGLE, change).await.expect("stored");
+    server
+}
+
+#[tokio::test]
+async fn p8_as_many_jobs_as_the_quota_and_no_more_until_one_ends() {
+    let server = bounded(AuthMode::Multi, Quota { unfinished_jobs: Some(2), ..Quota::default() }).await;
+    let first = server.job().await;
+    server.job().await;
+    let refused = server.submit(r#"{"input":"third"}"#).await;
+    assert_eq!((refused.status, refused.code().as_str()), (429, "rate_limited"), "{}", refused.body);
+    assert!(refused.body.contains("2 unfinished jobs") && refused.header("retry-after").is_some());
+    assert_eq!(server.store.count(), 2, "nothing was stored");
+    let batch = server.ask("POST /v1/batches", &[], r#"{"custom_id":"a","body":{"input":"x"}}"#).await;
+    assert_eq!(batch.status, 429, "a batch is work as well: {}", batch.body);
+    server.store.end(first, "done");
+    server.job().await;
+}
+
+#[tokio::test]
+async fn p8_todays_tokens_run_out_until_midnight() {
+    // The usage of today, by the tests' books, is 7 tokens; yesterday's 7 do not count.
+    for (most, status) in [(7, 429), (8, 202)] {
+        let server = bounded(AuthMode::Multi, Quota { tokens_per_day: Some(most), ..Quota::default() }).await;
+        let answer = server.submit(r#"{"input":"x"}"#).await;
+        assert_eq!(answer.status, status, "{most}: {}", answer.body);
+        if status == 429 {
+            // 22:13:20.123 by the tests' clock.
+            assert_eq!(answer.header("retry-after"), Some("6400"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn where_there_is_one_user_there_is_no_quota() {
+    let none = Quota { unfinished_jobs: Some(0), tokens_per_day: Some(0), project_bytes: Some(0) };
+    let server = bounded(AuthMode::Single, none).await;
+    server.job().await;
+}

@@ -1,0 +1,70 @@
+//! API tokens over HTTP, against a real store in memory.
+
+use crate::domain::account::Scopes;
+use crate::http::auth::minted;
+use crate::http::testing::{Answer, Server};
+use crate::ports::Users;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+async fn post(server: &Server, path: &str, body: &Value) -> Answer {
+    server.ask(&format!("POST {path}"), &["content-type: application/json"], &body.to_string()).await
+}
+
+/// A server, and what stands behind it.
+fn server() -> (Server, Arc<dyn Users>) {
+    let mut users = None;
+    let server = Server::with(|room| users = Some(Arc::clone(&room.users)));
+    (server, users.expect("its users"))
+}
+
+#[tokio::test]
+async fn p9_a_key_is_shown_once_and_found_by_its_digest() {
+    let (server, users) = server();
+    let asked = json!({"name": "ci", "scopes": ["read", "admin"], "expires_in_s": 60});
+    let made = post(&server, "/api/tokens", &asked).await.json()["data"].clone();
+    let key = made["key"].as_str().expect("a key").to_owned();
+    assert!(key.starts_with("nck_") && key.len() == 47, "{key}");
+    let kept = users.token(&minted::digest(&key)).expect("read").expect("kept");
+    assert_eq!((kept.scopes, kept.name.as_str()), (Scopes { read: true, write: false, admin: true }, "ci"));
+    let list = server.get("/api/tokens").await;
+    let expected = json!([{
+        "id": made["id"], "name": "ci", "scopes": ["read", "admin"], "created_at": "2023-11-14T22:13:20Z",
+        "expires_at": "2023-11-14T22:14:20Z", "hint": &key[43..],
+    }]);
+    assert_eq!(list.json()["data"], expected);
+    let id = made["id"].as_str().expect("an id");
+    let gone = server.ask(&format!("DELETE /api/tokens/{id}"), &[], "").await;
+    assert_eq!(gone.json(), json!({"code": 0, "message": "revoked"}));
+    assert_eq!(users.token(&minted::digest(&key)).expect("read"), None);
+    for path in [&format!("/api/tokens/{id}"), "/api/tokens/tok_x", "/api/tokens/1"] {
+        let answer = server.ask(&format!("DELETE {path}"), &[], "").await;
+        assert_eq!(answer.json(), json!({"code": 404, "message": "there is no such token"}), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn p7_tokens_of_another_are_made_and_taken_by_that_others_number() {
+    let (server, _) = server();
+    post(&server, "/api/users", &json!({"username": "ann", "password": "correct horse"})).await;
+    let made = post(&server, "/api/users/2/tokens", &json!({})).await.json()["data"].clone();
+    assert_eq!((&made["name"], &made["scopes"]), (&json!(""), &json!(["read", "write"])));
+    assert_eq!(server.get("/api/tokens").await.json()["data"], json!([]), "it is ann's");
+    let id = made["id"].as_str().expect("an id");
+    assert_eq!(server.ask(&format!("DELETE /api/tokens/{id}"), &[], "").await.status, 404);
+    assert_eq!(server.get("/api/users/2/tokens").await.json()["data"][0]["id"], made["id"]);
+    assert_eq!(server.ask(&format!("DELETE /api/users/2/tokens/{id}"), &[], "").await.status, 200);
+    for path in ["/api/users/9/tokens", "/api/users/x/tokens"] {
+        assert_eq!(server.get(path).await.status, 404, "{path}");
+        assert_eq!(post(&server, path, &json!({})).await.status, 404, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn p8_there_is_an_end_to_tokens() {
+    let server = Server::with(|room| room.limits.tokens = 1);
+    assert_eq!(post(&server, "/api/tokens", &json!({})).await.status, 200);
+    let full = post(&server, "/api/tokens", &json!({})).await;
+    assert_eq!((full.status, &full.json()["code"]), (429, &json!(429)));
+    assert!(full.body.contains("limits.tokens"), "{}", full.body);
+}

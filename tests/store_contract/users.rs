@@ -1,0 +1,278 @@
+//! Accounts, tokens and invites: what is unique stays unique, whoever is first, and an administrator stays.
+
+use crate::rig::Rig;
+use nanoclaw::domain::account::{Account, ApiToken, Email, PasswordHash, Quota, Role, Scopes, Username};
+use nanoclaw::domain::id::{TokenId, UserId};
+use nanoclaw::ports::{
+    AccountChange, Admission, Digest, NewAccount, NewInvite, NewToken, StoreError, Ticket, Users,
+};
+
+const NOW_MS: u64 = 1_000_000;
+const DAY_MS: u64 = 86_400_000;
+
+fn hash(text: &str) -> PasswordHash {
+    PasswordHash::new(format!("$argon2id${text}"))
+}
+
+fn new(name: &str) -> NewAccount {
+    NewAccount {
+        username: Username::try_from(name.to_owned()).unwrap(),
+        email: None,
+        password: hash(name),
+        role: Role::User,
+        admission: Admission::Open,
+        created_at_ms: NOW_MS,
+    }
+}
+
+fn with_email(name: &str, email: &str) -> NewAccount {
+    NewAccount { email: Some(address(email)), ..new(name) }
+}
+
+fn address(text: &str) -> Email {
+    Email::try_from(text.to_owned()).unwrap()
+}
+
+fn made(rig: &Rig, new: NewAccount) -> Account {
+    rig.store.register(new).wait().unwrap()
+}
+
+fn change(rig: &Rig, user: UserId, change: AccountChange) -> Result<Option<Account>, StoreError> {
+    rig.store.change_account(user, change).wait()
+}
+
+fn digest(number: u8) -> Digest {
+    [number; 32]
+}
+
+fn token(number: u8, user: UserId) -> NewToken {
+    let token = ApiToken {
+        id: TokenId::from_bits(u128::from(number)),
+        user,
+        name: format!("script {number}"),
+        scopes: Scopes::ALL,
+        created_at_ms: NOW_MS,
+        expires_at_ms: None,
+        hint: "abcd".to_owned(),
+    };
+    NewToken { token, digest: digest(number) }
+}
+
+#[test]
+fn the_one_user_is_there_before_anything_is_written_and_keeps_its_name() {
+    let rig = Rig::new();
+    let default = rig.store.account_named(" Default ").unwrap().expect("the one user");
+    assert_eq!((default.id, default.role, default.password), (UserId::SINGLE, Role::Admin, None));
+    assert_eq!(rig.store.account(UserId::SINGLE).unwrap().map(|found| found.id), Some(UserId::SINGLE));
+    assert_eq!(rig.store.account(UserId(2)).unwrap(), None);
+    assert_eq!(rig.store.accounts(None, 10).unwrap().accounts.len(), 1);
+    assert_eq!(rig.store.register(new("DEFAULT")).wait(), Err(StoreError::NameTaken));
+    let ann = made(&rig, new("Ann"));
+    assert_eq!((ann.id, ann.role), (UserId(2), Role::Admin), "the first with a password");
+    let bob = made(&rig, NewAccount { role: Role::User, ..new("Bob") });
+    assert_eq!((bob.id, bob.role), (UserId(3), Role::User));
+    let default = rig.store.account_named("default").unwrap().expect("still there");
+    assert_eq!((default.id, default.created_at_ms), (UserId::SINGLE, NOW_MS));
+}
+
+#[test]
+fn the_one_user_with_a_password_is_the_first_and_can_be_changed_like_any() {
+    let rig = Rig::new();
+    let given =
+        change(&rig, UserId::SINGLE, AccountChange { password: Some(hash("x")), ..AccountChange::default() });
+    assert_eq!(given.unwrap().map(|now| (now.password, now.generation)), Some((Some(hash("x")), 1)));
+    assert_eq!(made(&rig, new("ann")).role, Role::User);
+    assert_eq!(change(&rig, UserId(9), AccountChange::default()), Ok(None));
+}
+
+#[test]
+fn p4_of_many_who_want_one_name_at_once_one_gets_it() {
+    let rig = Rig::new();
+    for round in 0..20 {
+        let spellings = [format!("User{round}"), format!("user{round}"), format!("USER{round}")];
+        // All are on their way before the first is settled, so that a group holds several.
+        let tickets: Vec<Ticket<Account>> =
+            spellings.iter().map(|name| rig.store.register(new(name))).collect();
+        let results: Vec<_> = tickets.into_iter().map(Ticket::wait).collect();
+        let winners: Vec<&Account> = results.iter().filter_map(|result| result.as_ref().ok()).collect();
+        assert_eq!(winners.len(), 1, "{results:?}");
+        let losers = results.iter().filter(|result| **result == Err(StoreError::NameTaken)).count();
+        assert_eq!(losers, 2, "{results:?}");
+        let found = rig.store.account_named(&spellings[2]).unwrap().map(|found| found.id);
+        assert_eq!(found, Some(winners[0].id));
+        assert_eq!(winners[0].role == Role::Admin, round == 0, "there is one first");
+    }
+    let numbers: Vec<u32> =
+        rig.store.accounts(None, 100).unwrap().accounts.iter().map(|found| found.id.0).collect();
+    assert_eq!(numbers, (1..=21).collect::<Vec<_>>(), "no number for who was refused");
+}
+
+#[test]
+fn an_address_is_one_accounts_and_free_once_it_is_given_up() {
+    let rig = Rig::new();
+    let ann = made(&rig, with_email("ann", "Ann@example.org"));
+    let bob = made(&rig, new("bob"));
+    let taken = rig.store.register(with_email("carl", "ann@EXAMPLE.org")).wait();
+    assert_eq!(taken, Err(StoreError::EmailTaken));
+    let to = |email: Option<&str>| AccountChange {
+        email: Some(email.map(address)),
+        avatar: Some(Some("/a.png".to_owned())),
+        ..AccountChange::default()
+    };
+    assert_eq!(change(&rig, bob.id, to(Some("ann@example.org"))), Err(StoreError::EmailTaken));
+    assert_eq!(rig.store.account(bob.id).unwrap(), Some(bob.clone()), "a refused change changes nothing");
+    let own = change(&rig, ann.id, to(Some("ANN@example.org"))).unwrap().expect("ann");
+    assert_eq!(own.email.as_ref().map(Email::as_str), Some("ANN@example.org"), "another case of one's own");
+    assert_eq!(change(&rig, ann.id, to(None)).unwrap().and_then(|ann| ann.email), None);
+    assert!(change(&rig, bob.id, to(Some("ann@example.org"))).is_ok(), "it is free again");
+    assert_eq!(rig.store.register(with_email("carl", "Ann@example.org")).wait(), Err(StoreError::EmailTaken));
+}
+
+#[test]
+fn the_last_administrator_who_can_come_in_stays_one() {
+    let rig = Rig::new();
+    let (ann, bob) = (made(&rig, new("ann")), made(&rig, new("bob")));
+    let role = |role| AccountChange { role: Some(role), ..AccountChange::default() };
+    let active = |is_active| AccountChange { is_active: Some(is_active), ..AccountChange::default() };
+    // `default` is an administrator as well, but cannot log in.
+    assert_eq!(change(&rig, ann.id, role(Role::User)), Err(StoreError::LastAdmin));
+    assert_eq!(change(&rig, ann.id, active(false)), Err(StoreError::LastAdmin));
+    assert!(change(&rig, UserId::SINGLE, active(false)).is_ok(), "nobody comes in as it");
+    change(&rig, bob.id, role(Role::Admin)).unwrap();
+    assert!(change(&rig, ann.id, role(Role::User)).is_ok());
+    assert_eq!(change(&rig, bob.id, active(false)), Err(StoreError::LastAdmin));
+    change(&rig, ann.id, role(Role::Admin)).unwrap();
+    change(&rig, ann.id, active(false)).unwrap();
+    assert_eq!(change(&rig, bob.id, role(Role::User)), Err(StoreError::LastAdmin), "a disabled one is none");
+    let both =
+        [rig.store.change_account(bob.id, role(Role::User)), rig.store.change_account(ann.id, active(true))];
+    let settled: Vec<bool> = both.into_iter().map(|ticket| ticket.wait().is_ok()).collect();
+    assert_eq!(settled, [false, true], "in the order in which they came");
+}
+
+#[test]
+fn a_password_ends_what_came_before_and_other_changes_do_not() {
+    let rig = Rig::new();
+    let ann = made(&rig, new("ann"));
+    let quota = Quota { tokens_per_day: Some(5), unfinished_jobs: None, project_bytes: Some(7) };
+    let all = AccountChange {
+        avatar: Some(Some("/a.png".to_owned())),
+        quota: Some(quota),
+        logged_in_at_ms: Some(77),
+        ..AccountChange::default()
+    };
+    let now = change(&rig, ann.id, all).unwrap().expect("ann");
+    assert_eq!((now.generation, now.quota, now.last_login_at_ms), (0, quota, Some(77)));
+    let password = AccountChange { password: Some(hash("other")), ..AccountChange::default() };
+    let after = change(&rig, ann.id, password.clone()).unwrap().expect("ann");
+    assert_eq!((after.generation, after.password), (1, Some(hash("other"))));
+    assert_eq!((after.avatar, after.last_login_at_ms), (Some("/a.png".to_owned()), Some(77)), "what stays");
+    assert_eq!(change(&rig, ann.id, password).unwrap().map(|now| now.generation), Some(2));
+}
+
+#[test]
+fn who_may_register_is_decided_where_the_account_is_made() {
+    let rig = Rig::new();
+    let by = |name: &str, admission| rig.store.register(NewAccount { admission, ..new(name) }).wait();
+    let first = by("ann", Admission::Invited(None)).unwrap();
+    assert_eq!(first.role, Role::Admin, "the first needs no invite");
+    assert_eq!(by("bob", Admission::FirstOnly), Err(StoreError::RegistrationClosed));
+    assert_eq!(by("ann", Admission::Invited(None)), Err(StoreError::NotInvited), "not even whose name it is");
+    assert_eq!(by("bob", Admission::Invited(Some(digest(1)))), Err(StoreError::NotInvited));
+    assert_eq!(by("bob", Admission::ByAdmin).map(|bob| bob.role), Ok(Role::User));
+    assert_eq!(by("carl", Admission::Open).map(|carl| carl.role), Ok(Role::User));
+    let closed = Rig::new();
+    let first = closed.store.register(NewAccount { admission: Admission::FirstOnly, ..new("ann") }).wait();
+    assert_eq!(first.map(|ann| ann.role), Ok(Role::Admin));
+}
+
+#[test]
+fn an_invite_is_used_once_and_for_a_while() {
+    let rig = Rig::new();
+    made(&rig, new("ann"));
+    let invite = |number, expires_at_ms| {
+        rig.store.keep_invite(NewInvite { digest: digest(number), expires_at_ms }).wait().unwrap();
+    };
+    let come = |rig: &Rig, name: &str, number| {
+        let admission = Admission::Invited(Some(digest(number)));
+        rig.store.register(NewAccount { admission, ..new(name) })
+    };
+    invite(1, NOW_MS + DAY_MS);
+    invite(2, NOW_MS + 2 * DAY_MS);
+    assert_eq!(come(&rig, "ANN", 1).wait(), Err(StoreError::NameTaken));
+    let two = [come(&rig, "bob", 1), come(&rig, "carl", 1)];
+    let results: Vec<_> = two.into_iter().map(Ticket::wait).collect();
+    assert!(results[0].is_ok(), "a refused registration used nothing up: {results:?}");
+    assert_eq!(results[1], Err(StoreError::NotInvited));
+    let rig = rig.crash();
+    assert_eq!(come(&rig, "carl", 1).wait(), Err(StoreError::NotInvited), "used up for good");
+    rig.clock.advance(2 * DAY_MS);
+    assert_eq!(come(&rig, "carl", 2).wait(), Err(StoreError::NotInvited), "expired");
+}
+
+#[test]
+fn p7_tokens_are_found_by_their_key_listed_by_their_owner_and_gone_when_revoked() {
+    let rig = Rig::new();
+    let (ann, bob) = (made(&rig, new("ann")).id, made(&rig, new("bob")).id);
+    for (number, user) in [(1, ann), (2, bob), (3, ann)] {
+        rig.store.keep_token(token(number, user), 10).wait().unwrap();
+    }
+    assert_eq!(rig.store.token(&digest(2)).unwrap(), Some(token(2, bob).token));
+    assert_eq!(rig.store.token(&digest(4)).unwrap(), None);
+    assert_eq!(rig.store.tokens(ann).unwrap(), [token(1, ann).token, token(3, ann).token]);
+    let revoke = |user, number: u128| rig.store.revoke_token(user, TokenId::from_bits(number)).wait();
+    assert_eq!(revoke(bob, 1), Ok(false), "another's");
+    assert_eq!((revoke(ann, 1), revoke(ann, 1)), (Ok(true), Ok(false)));
+    let rig = rig.crash();
+    assert_eq!(rig.store.token(&digest(1)).unwrap(), None);
+    assert_eq!(rig.store.tokens(ann).unwrap(), [token(3, ann).token]);
+    assert_eq!(rig.store.token(&digest(3)).unwrap(), Some(token(3, ann).token));
+}
+
+#[test]
+fn p8_tokens_have_a_bound_for_each_user_and_expired_ones_make_room() {
+    let rig = Rig::new();
+    let mut short = token(1, UserId(2));
+    short.token.expires_at_ms = Some(NOW_MS + 5);
+    rig.store.keep_token(short.clone(), 2).wait().unwrap();
+    rig.store.keep_token(token(2, UserId(2)), 2).wait().unwrap();
+    let full = rig.store.keep_token(token(3, UserId(2)), 2).wait();
+    assert_eq!(full, Err(StoreError::TokensFull { limit: 2 }));
+    assert!(rig.store.keep_token(token(4, UserId(3)), 2).wait().is_ok(), "another's list is another's");
+    rig.clock.advance(5);
+    assert_eq!(
+        rig.store.token(&digest(1)).unwrap(),
+        Some(short.token),
+        "whoever shows it hears that it expired"
+    );
+    rig.store.keep_token(token(3, UserId(2)), 2).wait().unwrap();
+    assert_eq!(rig.store.token(&digest(1)).unwrap(), None);
+    assert_eq!(rig.store.tokens(UserId(2)).unwrap().len(), 2);
+}
+
+#[test]
+fn accounts_come_in_pages_and_survive_a_reopening() {
+    let rig = Rig::new();
+    for number in 2..=6 {
+        made(&rig, new(&format!("user{number}")));
+    }
+    let rig = rig.crash();
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let page = rig.store.accounts(after, 4).unwrap();
+        seen.extend(page.accounts.iter().map(|found| (found.id.0, found.username.as_str().to_owned())));
+        after = page.accounts.last().map(|last| last.id);
+        if !page.has_more {
+            break;
+        }
+        assert_eq!(page.accounts.len(), 4);
+    }
+    let named = (2..=6).map(|number| (number, format!("user{number}")));
+    let all: Vec<_> = std::iter::once((1, "default".to_owned())).chain(named).collect();
+    assert_eq!(seen, all);
+    assert_eq!(rig.store.accounts(Some(UserId(6)), 4).unwrap().accounts, []);
+    assert_eq!(made(&rig, new("next")).id, UserId(7), "numbers go on");
+    let empty = Rig::new();
+    let page = empty.store.accounts(None, 1).unwrap();
+    assert_eq!((page.accounts.len(), page.has_more), (1, false));
+}

@@ -1,0 +1,254 @@
+//! `nanoclaw user` and `nanoclaw token`, with the server down and with it up, and what their keys open.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, and starts processes"
+)]
+
+mod support;
+
+use serde_json::{Value, json};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Stdio;
+use support::{Server, command};
+
+const MULTI: &str = "auth_mode: multi\n";
+const PASSWORD: &str = "correct horse battery";
+
+/// What a call came to.
+struct Told {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+/// Runs the command over this server's directory with a line on stdin.
+fn run(dir: &Path, arguments: &[&str], line: &str) -> Told {
+    let (config, data) = (dir.join("config.yml"), dir.join("data"));
+    let mut child = command(arguments)
+        .args(["--config".as_ref(), config.as_os_str(), "--data-dir".as_ref(), data.as_os_str()])
+        .envs([("NANOCLAW_LIMITS__DISK_FREE_BYTES", "0"), ("NANOCLAW_LIMITS__DISK_FREE_PERCENT", "0")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    // A command that fails before it reads its line has closed the pipe.
+    drop(child.stdin.take().expect("its stdin").write_all(format!("{line}\n").as_bytes()));
+    let output = child.wait_with_output().expect("ends");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    Told { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+fn ok(dir: &Path, arguments: &[&str], line: &str) -> String {
+    let told = run(dir, arguments, line);
+    assert_eq!(told.code, Some(0), "{arguments:?}: {}", told.err);
+    told.out
+}
+
+fn json(dir: &Path, arguments: &[&str]) -> Value {
+    serde_json::from_str(&ok(dir, arguments, "")).expect("JSON")
+}
+
+fn refused(dir: &Path, arguments: &[&str], line: &str, why: &str) {
+    let told = run(dir, arguments, line);
+    assert_eq!((told.code, told.out.as_str()), (Some(1), ""), "{arguments:?}: {}", told.err);
+    assert!(told.err.contains(why), "{arguments:?}: {}", told.err);
+}
+
+/// A directory as a server would have it, in which none runs.
+fn closed() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("config.yml"), MULTI).expect("written");
+    dir
+}
+
+/// Everything that the two commands do, wherever they do it.
+fn look_after_accounts(dir: &Path) {
+    let ann = ok(dir, &["user", "add", "Ann", "--email", "ann@example.org", "--password-stdin"], PASSWORD);
+    assert!(ann.starts_with("2 ") && ann.contains("Ann") && ann.contains("admin"), "the first one is: {ann}");
+    // Stdin is no terminal here, so a line of it is the password without being told.
+    let bob = ok(dir, &["user", "add", "bob"], PASSWORD);
+    assert!(bob.starts_with("3 ") && bob.contains("user"), "{bob}");
+    refused(dir, &["user", "add", "ANN"], PASSWORD, "the name is taken");
+    refused(dir, &["user", "add", "carl"], "short", "at least 8 characters");
+    refused(dir, &["user", "add", "carl"], "", "no password was given");
+    refused(dir, &["user", "disable", "ann"], "", "last active administrator");
+    refused(dir, &["user", "enable", "nobody"], "", "no user 'nobody'");
+    let disabled = ok(dir, &["user", "disable", "BOB"], "");
+    assert!(disabled.contains("bob") && disabled.contains("disabled"), "{disabled}");
+    assert!(ok(dir, &["user", "enable", "bob"], "").contains("active"));
+    assert!(ok(dir, &["user", "passwd", "bob"], "another horse battery").contains("bob"));
+    let users = json(dir, &["user", "list", "--json"]);
+    let names: Vec<&str> =
+        users.as_array().expect("a list").iter().filter_map(|u| u["username"].as_str()).collect();
+    assert_eq!(names, ["default", "Ann", "bob"]);
+    assert_eq!((&users[1]["email"], &users[1]["role"]), (&json!("ann@example.org"), &json!("admin")));
+    assert!(!users.to_string().contains("argon2"), "P9");
+    assert_eq!(ok(dir, &["user", "list"], "").lines().count(), 3);
+}
+
+fn look_after_tokens(dir: &Path) {
+    let scopes = ["token", "new", "--user", "bob", "--name", "ci", "--scopes", "read", "--expires-in", "30d"];
+    let told = run(dir, &scopes, "");
+    let key = told.out.trim_end();
+    assert!(key.starts_with("nck_") && key.len() == 47 && !told.err.contains(key), "{key}: {}", told.err);
+    ok(dir, &["token", "new"], "");
+    let all = json(dir, &["token", "list", "--json"]);
+    let owners: Vec<&str> =
+        all.as_array().expect("a list").iter().filter_map(|t| t["user"].as_str()).collect();
+    assert_eq!(owners, ["default", "bob"]);
+    let bobs = json(dir, &["token", "list", "--user", "bob", "--json"]);
+    assert_eq!(
+        (&bobs[0]["name"], &bobs[0]["scopes"], &bobs[0]["hint"]),
+        (&json!("ci"), &json!(["read"]), &json!(&key[43..]))
+    );
+    assert!(bobs[0]["expires_at"].is_string() && bobs[0]["key"].is_null());
+    let id = bobs[0]["id"].as_str().expect("an id");
+    ok(dir, &["token", "revoke", id], "");
+    refused(dir, &["token", "revoke", id], "", "there is no token");
+    refused(dir, &["token", "revoke", "../x"], "", "there is no token");
+    refused(dir, &["token", "new", "--scopes", "raed"], "", "did you mean 'read'");
+    assert_eq!(json(dir, &["token", "list", "--user", "bob", "--json"]), json!([]));
+}
+
+#[test]
+fn accounts_and_tokens_are_looked_after_while_no_server_runs() {
+    let dir = closed();
+    look_after_accounts(dir.path());
+    look_after_tokens(dir.path());
+    assert!(!dir.path().join("data/control.json").exists(), "no server, no way in");
+    let server = Server::start_in(dir.path(), MULTI);
+    let users = json(dir.path(), &["user", "list", "--json"]);
+    assert_eq!(users.as_array().map(Vec::len), Some(3), "the server finds what was made");
+    drop(server);
+}
+
+#[test]
+fn p9_accounts_and_tokens_are_looked_after_through_the_server_that_runs() {
+    let mut server = Server::start_with(MULTI);
+    let dir = server.dir.clone();
+    let control = dir.join("data/control.json");
+    assert_eq!(std::fs::metadata(&control).expect("the way in").permissions().mode() & 0o777, 0o600);
+    look_after_accounts(&dir);
+    look_after_tokens(&dir);
+    let key = std::fs::read_to_string(&control).expect("the way in");
+    let key = serde_json::from_str::<Value>(&key).expect("JSON")["key"].as_str().expect("a key").to_owned();
+    assert!(!server.log().contains(&key) && !server.log().contains("nck_"), "no key in the log");
+    assert!(server.terminate().success());
+    assert!(!control.exists(), "it goes with its server");
+    assert_eq!(json(&dir, &["user", "list", "--json"]).as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn a_way_in_that_a_killed_server_left_is_not_taken() {
+    let mut server = Server::start_with(MULTI);
+    let dir = server.dir.clone();
+    server.kill();
+    assert!(dir.join("data/control.json").exists());
+    assert!(ok(&dir, &["user", "add", "ann"], PASSWORD).contains("ann"), "the store is free");
+    let next = Server::start_in(&dir, MULTI);
+    assert!(ok(&dir, &["user", "list"], "").contains("ann"), "and the next server has a way in of its own");
+    drop(next);
+}
+
+#[test]
+fn client_commands_show_their_token_and_hear_how_to_get_one() {
+    let server = Server::start_with(MULTI);
+    let dir = server.dir.clone();
+    ok(&dir, &["user", "add", "ann"], PASSWORD);
+    let key = ok(&dir, &["token", "new", "--user", "ann"], "").trim_end().to_owned();
+    let with = |token: &[&str]| {
+        let arguments = [&["jobs", "--server", &server.url], token].concat();
+        run(&dir, &arguments, "")
+    };
+    let bare = with(&[]);
+    assert_eq!(bare.code, Some(1), "{}", bare.err);
+    assert!(bare.err.contains("hint: set $NANOCLAW_TOKEN (nanoclaw token new)"), "{}", bare.err);
+    let wrong = with(&["--token", "nck_wrong"]);
+    assert!(wrong.code == Some(1) && wrong.err.contains("$NANOCLAW_TOKEN"), "{}", wrong.err);
+    let shown = with(&["--token", &key]);
+    assert_eq!(shown.code, Some(0), "{}", shown.err);
+    let asked = run(&dir, &["ask", "hello", "--server", &server.url, "--token", &key], "");
+    assert_eq!(asked.code, Some(0), "{}", asked.err);
+    let bearer = format!("Bearer {key}");
+    let headers: &[(&str, &str)] = &[("authorization", &bearer)];
+    assert_eq!(server.get_with("/v1/jobs", headers).json()["data"].as_array().map(Vec::len), Some(1));
+    let id = json(&dir, &["token", "list", "--user", "ann", "--json"])[0]["id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    ok(&dir, &["token", "revoke", &id], "");
+    assert_eq!(server.get_with("/v1/jobs", headers).status, 401, "revoked is revoked at once");
+}
+
+#[test]
+fn a_new_password_or_a_closed_account_ends_what_was_opened_with_the_old_one() {
+    let server = Server::start_with(MULTI);
+    let dir = server.dir.clone();
+    ok(&dir, &["user", "add", "ann"], PASSWORD);
+    ok(&dir, &["user", "add", "bob"], PASSWORD);
+    let login = |name: &str, password: &str| {
+        server.post("/api/auth/login", &json!({"username": name, "password": password}))
+    };
+    let session = |name: &str, password: &str| {
+        let reply = login(name, password);
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        format!("Bearer {}", reply.json()["data"]["token"].as_str().expect("a token"))
+    };
+    let status = |bearer: &str| server.get_with("/v1/jobs", &[("authorization", bearer)]).status;
+    let old = session("ann", PASSWORD);
+    assert_eq!(status(&old), 200);
+    ok(&dir, &["user", "passwd", "ann"], "another horse battery");
+    assert_eq!((status(&old), login("ann", PASSWORD).status), (401, 401));
+    assert_eq!(status(&session("ann", "another horse battery")), 200);
+    let bobs = session("bob", PASSWORD);
+    let key = format!("Bearer {}", ok(&dir, &["token", "new", "--user", "bob"], "").trim_end());
+    assert_eq!((status(&bobs), status(&key)), (200, 200));
+    ok(&dir, &["user", "disable", "bob"], "");
+    assert_eq!((status(&bobs), status(&key)), (401, 401), "by no way at all");
+}
+
+#[test]
+fn p8_an_accounts_quota_holds_back_its_work_and_nobody_elses() {
+    let server = Server::start_with(MULTI);
+    let dir = server.dir.clone();
+    ok(&dir, &["user", "add", "ann"], PASSWORD);
+    ok(&dir, &["user", "add", "bob"], PASSWORD);
+    let key = |name: &str, scopes: &str| {
+        let arguments = ["token", "new", "--user", name, "--scopes", scopes];
+        format!("Bearer {}", ok(&dir, &arguments, "").trim_end())
+    };
+    let (ann, bob) = (key("ann", "read,write,admin"), key("bob", "read,write"));
+    let send = |method: &str, path: &str, bearer: &str, body: &Value| server.send(method, path, bearer, body);
+    let slow = json!({"input": "stream: 10000 words, 1000 ms"});
+    assert_eq!(send("PATCH", "/api/users/3", &bob, &json!({"quota": null})).status, 403, "an admin's matter");
+    let quota = json!({"quota": {"unfinished_jobs": 1}});
+    assert_eq!(send("PATCH", "/api/users/3", &ann, &quota).status, 200);
+    let first = send("POST", "/v1/jobs", &bob, &slow);
+    assert_eq!(first.status, 202, "{}", first.body);
+    let held = send("POST", "/v1/jobs", &bob, &slow);
+    assert_eq!(held.status, 429, "{}", held.body);
+    assert!(held.header("retry-after").is_some() && held.body.contains("1 unfinished jobs"), "{}", held.body);
+    assert_eq!(send("POST", "/v1/jobs", &ann, &json!({"input": "hi"})).status, 202, "ann has no quota");
+    let id = first.json()["id"].as_str().expect("an id").to_owned();
+    send("POST", &format!("/v1/jobs/{id}/cancel"), &bob, &json!({}));
+    let ended = server.get_with(&format!("/v1/jobs/{id}?wait=60"), &[("authorization", &bob)]).json();
+    assert_eq!(ended["status"], "cancelled", "{ended}");
+    let quota = json!({"quota": {"unfinished_jobs": null, "tokens_per_day": 1}});
+    assert_eq!(send("PATCH", "/api/users/3", &ann, &quota).status, 200);
+    let path = "/v1/jobs?wait=60";
+    assert_eq!(send("POST", path, &bob, &json!({"input": "hi"})).json()["status"], "succeeded");
+    let spent = send("POST", "/v1/jobs", &bob, &json!({"input": "hi"}));
+    assert_eq!(spent.status, 429, "{}", spent.body);
+    let wait_s: u64 = spent.header("retry-after").and_then(|s| s.parse().ok()).expect("seconds");
+    assert!(
+        (1..=86_400).contains(&wait_s) && spent.body.contains("midnight UTC"),
+        "{wait_s}: {}",
+        spent.body
+    );
+}
