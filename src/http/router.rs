@@ -192,8 +192,8 @@ fn call(
     if route.access != Access::Public {
         caller.may(&head.method, route.access)?;
     }
-    let (method, headers) = (head.method, head.headers);
-    Ok(Call { user: caller.user, caller, address, method, headers, query, segments })
+    let headers = head.headers;
+    Ok(Call { user: caller.user, caller, address, headers, query, segments })
 }
 
 /// What is possible here; to an allowed page in the words of CORS as well. Other pages' preflights fail, as they should.

@@ -89,6 +89,12 @@ routes! {
     GET "/v1/backup" Admin => |door, call, _body| v1::backup::backup(&door, &call).await;
 
     GET "/api/auth/mode" Public => |door, call, _body| api::auth::mode::mode(&door, &call);
+    POST "/api/auth/login" Public => |door, call, body| api::auth::login::login(&door, &call, body).await;
+    POST "/api/auth/register" Public => |door, call, body| api::auth::register::register(&door, &call, body).await;
+    POST "/api/auth/logout" Public => |_door, call, _body| api::auth::logout::logout(&call);
+    POST "/api/auth/ticket" User => |door, call, _body| api::auth::ticket::ticket(&door, &call);
+    GET "/api/auth/profile" User => |door, call, _body| api::auth::profile::show(&door, &call);
+    PATCH "/api/auth/profile" User => |door, call, body| api::auth::profile::change(&door, &call, body).await;
     GET "/api/users" Admin => |door, call, _body| api::users::list(&door, &call).await;
     POST "/api/users" Admin => |door, call, body| api::users::create(&door, call, body).await;
     PATCH "/api/users/{id}" Admin => |door, call, body| api::users::change(&door, call, body).await;
@@ -100,12 +106,6 @@ routes! {
     GET "/api/tokens" User => |door, call, _body| api::tokens::list(&door, &call).await;
     POST "/api/tokens" User => |door, call, body| api::tokens::create(&door, call, body).await;
     DELETE "/api/tokens/{id}" User => |door, call, _body| api::tokens::revoke(&door, &call).await;
-    POST "/api/auth/login" Public => |door, call, body| api::auth::login::login(&door, &call, body).await;
-    POST "/api/auth/register" Public => |door, call, body| api::auth::register::register(&door, &call, body).await;
-    POST "/api/auth/logout" Public => |_door, call, _body| api::auth::logout::logout(&call);
-    POST "/api/auth/ticket" User => |door, call, _body| api::auth::ticket::ticket(&door, &call);
-    GET "/api/auth/profile" User => |door, call, _body| api::auth::profile::show(&door, &call);
-    PATCH "/api/auth/profile" User => |door, call, body| api::auth::profile::change(&door, &call, body).await;
     GET "/api/models" Public => |door, call, _body| api::models::models(&door, &call);
     GET "/api/tools" Public => |door, call, _body| api::tools::tools(&door, &call);
     GET "/api/stats/tokens" User => |door, call, _body| api::stats::tokens(&door, &call).await;

@@ -127,20 +127,13 @@ impl Server {
         Reply::read(request.send(body.to_string()))
     }
 
-    /// Sends JSON in the name of whoever the `Authorization` line names.
-    pub(crate) fn send_as(&self, method: &str, path: &str, bearer: &str, body: &Value) -> Reply {
-        let url = format!("{}{path}", self.url);
-        let request = match method {
-            "PATCH" => agent().patch(url),
-            "PUT" => agent().put(url),
-            _ => agent().post(url),
-        };
-        let request = request.header("authorization", bearer).content_type("application/json");
-        Reply::read(request.send(body.to_string()))
-    }
-
     /// Any method with these headers; an empty body is none.
-    pub(crate) fn send(&self, (method, path): (&str, &str), headers: &[(&str, &str)], body: &str) -> Reply {
+    pub(crate) fn request(
+        &self,
+        (method, path): (&str, &str),
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Reply {
         let request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.url));
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         let config =
@@ -152,37 +145,21 @@ impl Server {
         Reply::read(agent.run(request.body(body.to_owned()).expect("a request")))
     }
 
+    /// Sends JSON in the name of whoever the `Authorization` line names.
+    pub(crate) fn send(&self, method: &str, path: &str, bearer: &str, body: &Value) -> Reply {
+        let url = format!("{}{path}", self.url);
+        let request = match method {
+            "PATCH" => agent().patch(url),
+            "PUT" => agent().put(url),
+            _ => agent().post(url),
+        };
+        let request = request.header("authorization", bearer).content_type("application/json");
+        Reply::read(request.send(body.to_string()))
+    }
+
     pub(crate) fn post_text(&self, path: &str, body: &str) -> Reply {
         let request = agent().post(format!("{}{path}", self.url)).content_type("text/plain");
         Reply::read(request.send(body))
-    }
-
-    /// Any other method, with a JSON body.
-    pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> Reply {
-        Reply::read(agent().run(self.request(method, path, &[], body)))
-    }
-
-    /// Asks for a stream with a POST: the answer's headers, and its events as they come.
-    pub(crate) fn open(&self, path: &str, headers: &[(&str, &str)], body: &Value) -> (Reply, Events) {
-        let response = agent().run(self.request("POST", path, headers, body)).expect("an answer");
-        let head = response.headers().iter();
-        let headers = head.map(|(n, v)| (n.to_string(), String::from_utf8_lossy(v.as_bytes()).into_owned()));
-        let reply =
-            Reply { status: response.status().as_u16(), headers: headers.collect(), body: String::new() };
-        (reply, Events { lines: BufReader::new(Box::new(response.into_body().into_reader())) })
-    }
-
-    fn request(
-        &self,
-        method: &str,
-        path: &str,
-        headers: &[(&str, &str)],
-        body: &Value,
-    ) -> ureq::http::Request<String> {
-        let request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.url));
-        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        let body = if body.is_null() { String::new() } else { body.to_string() };
-        request.header("content-type", "application/json").body(body).expect("a request")
     }
 
     /// Submits a job and returns its id.
@@ -251,11 +228,7 @@ fn bare(binary: &Path) -> Command {
 }
 
 fn agent() -> ureq::Agent {
-    ureq::Agent::config_builder()
-        .http_status_as_error(false)
-        .allow_non_standard_methods(true)
-        .build()
-        .new_agent()
+    ureq::Agent::config_builder().http_status_as_error(false).build().new_agent()
 }
 
 /// A whole answer.

@@ -1,7 +1,7 @@
 //! API keys: `nck_` and 43 characters. Owns what one looks like and what it is found by; refuses to keep one.
 
+use super::minted;
 use crate::ports::Digest;
-use sha2::{Digest as _, Sha256};
 
 /// What every key begins with, so that it is known for one wherever it turns up.
 const PREFIX: &str = "nck_";
@@ -12,7 +12,7 @@ const CHARS: usize = 43;
 pub(crate) fn digest_of(text: &str) -> Option<Digest> {
     let secret = text.strip_prefix(PREFIX)?;
     let plain = secret.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
-    (plain && secret.len() == CHARS).then(|| Sha256::digest(text.as_bytes()).into())
+    (plain && secret.len() == CHARS).then(|| minted::digest(text))
 }
 
 #[cfg(test)]

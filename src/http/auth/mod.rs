@@ -1,6 +1,6 @@
 //! Who asks. Owns the way from a request's head to a [`Caller`]; refuses to know what is asked for.
 //!
-//! A credential is an API key or a session in `Authorization`, a session in a cookie, or a ticket in the query of what
+//! A credential is an API key, the control key or a session in `Authorization`, a session in a cookie, or a ticket in the query of what
 //! streams. Whatever it is, the account is read for each request: a change of password, role or activity counts at once.
 
 pub(crate) mod control;

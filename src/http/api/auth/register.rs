@@ -2,7 +2,7 @@
 
 use super::{form, opened};
 use crate::domain::account::{AuthMode, Email, Registration, Role, Username};
-use crate::http::auth::password;
+use crate::http::auth::{minted, password};
 use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::reply::Reply;
@@ -10,7 +10,6 @@ use crate::http::router::Call;
 use crate::http::v1::field::Fields;
 use crate::ports::{Admission, NewAccount, StoreError};
 use hyper::body::Incoming;
-use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 
 const KNOWN: &[&str] = &["username", "password", "email", "invite"];
@@ -42,7 +41,7 @@ pub(super) fn email_of(text: String) -> Result<Email, Error> {
 
 /// Why this may be an account. What is hopeless is refused before a password is hashed for it.
 fn admission(door: &Door, invite: Option<String>) -> Result<Admission, Error> {
-    let invite = invite.map(|code| Sha256::digest(code.trim().as_bytes()).into());
+    let invite = invite.map(|code| minted::digest(code.trim()));
     let room = &door.room;
     let is_first = || Ok::<_, StoreError>(room.users.accounts(None, 2)?.accounts.len() < 2);
     match (room.auth.registration, invite) {
