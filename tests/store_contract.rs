@@ -16,6 +16,9 @@ mod batches;
 #[path = "store_contract/cancel.rs"]
 mod cancel;
 #[cfg(test)]
+#[path = "store_contract/conversation_model.rs"]
+mod conversation_model;
+#[cfg(test)]
 #[path = "store_contract/conversation_removal.rs"]
 mod conversation_removal;
 #[cfg(test)]

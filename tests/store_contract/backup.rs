@@ -1,6 +1,6 @@
 //! Copies of a store: whole, made beside the writer, and back in its place.
 
-use crate::kit::{ANN, BOB, HandClock, cancelled, cost, delta, done, id, job, turn};
+use crate::kit::{ANN, BOB, HandClock, cancelled, cost, delta, done, id, job, name, turn};
 use crate::rig::{Rig, open};
 use crate::schedules::{every, order, schedule};
 use nanoclaw::domain::id::BatchId;
@@ -9,7 +9,9 @@ use nanoclaw::domain::job::{ConversationSummary, Ending, Priority};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::domain::webhook::{Attempt, Next, WebhookUrl};
-use nanoclaw::ports::{Backup, Batches, NewBatch, NewLine, Outbox, Schedules, Store, StoreError, Urgency};
+use nanoclaw::ports::{
+    Backup, Batches, Conversations, NewBatch, NewLine, Outbox, Schedules, Store, StoreError, Urgency,
+};
 use nanoclaw::store::{Draft, OpenError, backup_closed, restore};
 use redb::{ReadableDatabase, ReadableTableMetadata, TableHandle};
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,6 +64,8 @@ fn fill_the_other_tables(rig: &Rig) {
         rig.submit([reported]);
         rig.store.cancel(ANN, id(number)).wait().unwrap();
     }
+    rig.submit([turn(9, ANN, "gone")]);
+    rig.store.remove_conversation(ANN, name("gone")).wait().unwrap();
     let delivery = rig.store.due(2_000_000, 1, &BTreeSet::new()).unwrap().pop().expect("a delivery");
     rig.store
         .settle(delivery.id, Attempt { status: Some(410), error: None, next: Next::Dead })

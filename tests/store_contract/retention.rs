@@ -273,6 +273,6 @@ fn a_conversation_loses_its_summary_with_its_last_turn_and_costs_what_it_did() {
     assert_eq!(before.len(), 1);
     kept.pass(4 * HOUR);
     assert_eq!(kept.store.job(ANN, id(1)), Ok(None));
-    assert_eq!(kept.store.history(&waiting, 9).unwrap(), History::default());
+    assert_eq!(kept.store.history(&waiting, 9).unwrap(), History { wants_title: true, ..History::default() });
     assert_eq!(spent(), before, "accounts outlive jobs");
 }

@@ -7,7 +7,10 @@ use nanoclaw::domain::idempotency::OnceKey;
 use nanoclaw::domain::job::{Job, JobStatus};
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::domain::webhook::Subject;
-use nanoclaw::ports::{Accounts, Batches, DeliveryQuery, JobQuery, LineOutcome, Once, Outbox, Store};
+use nanoclaw::ports::{
+    Accounts, Batches, ChatMessage, ConversationQuery, Conversations, DeliveryQuery, JobQuery, LineOutcome,
+    Once, Outbox, Store,
+};
 use nanoclaw::store::RedbStore;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -129,6 +132,7 @@ fn consistent_all(store: &RedbStore, is_over: bool) -> Result<(), String> {
     for job in &jobs {
         consistent(store, job.id)?;
     }
+    chatted_once(store, &jobs)?;
     told_once(store, &jobs)?;
     booked_once(store, &jobs, is_over)?;
     let page = store.batches(ANN, None, 10_000).map_err(|e| e.to_string())?;
@@ -173,6 +177,40 @@ fn booked_once(store: &RedbStore, jobs: &[Job], is_over: bool) -> Result<(), Str
         let fits = (owed.total_tokens..=most).contains(&spent.total_tokens);
         if !fits || (is_over && spent != owed) {
             return Err(format!("{user:?} has booked {spent:?} and spent {owed:?}, then {running:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Each job of a conversation stands in it once, in the order of acceptance, and the conversation counts its messages.
+fn chatted_once(store: &RedbStore, jobs: &[Job]) -> Result<(), String> {
+    for user in [ANN, BOB] {
+        let query = ConversationQuery { user, project: None, before: None, limit: 10_000 };
+        let page = store.conversations(&query).map_err(|e| e.to_string())?;
+        let mut owed: BTreeSet<JobId> = jobs
+            .iter()
+            .filter(|job| job.user == user && job.conversation_id.is_some())
+            .map(|job| job.id)
+            .collect();
+        for row in page.conversations {
+            let page = store.messages(user, &row.id, None, 10_000).map_err(|e| e.to_string())?;
+            let mut counted = 0;
+            for message in &page.messages {
+                match message {
+                    ChatMessage::Ask { id, .. } if owed.remove(&id.job()) => counted += 1,
+                    ChatMessage::Ask { .. } => return Err(format!("{message:?} is not of {row:?}")),
+                    ChatMessage::Answer { job, .. } if job.conversation_id.as_ref() != Some(&row.id) => {
+                        return Err(format!("{job:?} is not of {row:?}"));
+                    }
+                    ChatMessage::Answer { job, .. } => counted += u64::from(job.status.is_terminal()),
+                }
+            }
+            if counted != row.message_count {
+                return Err(format!("{row:?} has {counted} messages: {page:#?}"));
+            }
+        }
+        if !owed.is_empty() {
+            return Err(format!("{owed:?} stand in no conversation"));
         }
     }
     Ok(())
