@@ -7,7 +7,7 @@ use nanoclaw::domain::id::{BatchId, ConversationId, UserId};
 use nanoclaw::domain::job::Ending;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{Accounts, Batches, DayUsage, Lease, NewBatch, NewLine, Store, Urgency};
+use nanoclaw::ports::{Accounts, Batches, DayUsage, HourUsage, Lease, NewBatch, NewLine, Store, Urgency};
 use nanoclaw::store::RedbStore;
 
 const DAY_MS: u64 = 86_400_000;
@@ -256,4 +256,65 @@ fn p4_an_account_that_cannot_be_read_keeps_no_job_from_its_end() {
     store.finish(lease.fence(), vec![demo(2)], done(id(2), "x")).wait().unwrap();
     assert_eq!(told(&store, ANN), [line(0, "demo", 2, 1)], "the line begins anew");
     assert_eq!(conversation(&store, ANN, "chat"), [("demo".to_owned(), 3)]);
+}
+
+const HOUR_MS: u64 = 3_600_000;
+
+/// As `(hour, model, prompt tokens)`.
+fn by_hour(store: &RedbStore, user: Option<UserId>, from: u32, to: u32) -> Vec<(u32, String, u64)> {
+    let line = |hour: HourUsage| (hour.hour, hour.model, hour.usage.prompt_tokens);
+    store.usage_by_hour(user, from, to).unwrap().into_iter().map(line).collect()
+}
+
+fn at(hour: u32, model: &str, prompt: u64) -> (u32, String, u64) {
+    (hour, model.to_owned(), prompt)
+}
+
+/// Runs a job that costs so much.
+fn run(rig: &Rig, number: u128, user: UserId, spent: Record) {
+    rig.submit([job(number, user)]);
+    let lease = rig.claim();
+    rig.store.finish(lease.fence(), vec![spent], done(id(number), "x")).wait().unwrap();
+}
+
+#[test]
+fn p7_hours_are_told_for_one_user_or_for_all_together() {
+    let rig = Rig::new();
+    run(&rig, 1, ANN, demo(1));
+    run(&rig, 2, ANN, demo(2));
+    run(&rig, 3, BOB, demo(10));
+    rig.clock.advance(25 * HOUR_MS);
+    run(&rig, 4, ANN, demo(100));
+    run(&rig, 5, UserId(u32::MAX), cost(Some("other"), Usage::new(1_000, 0)));
+    let rig = rig.crash();
+    let all = |user| by_hour(&rig.store, user, 0, u32::MAX);
+    assert_eq!(all(Some(ANN)), [at(0, "demo", 3), at(25, "demo", 100)]);
+    assert_eq!(all(Some(BOB)), [at(0, "demo", 10)]);
+    assert_eq!(all(Some(UserId(3))), []);
+    assert_eq!(all(None), [at(0, "demo", 13), at(25, "demo", 100), at(25, "other", 1_000)]);
+    assert_eq!(by_hour(&rig.store, None, 1, 24), []);
+    assert_eq!(by_hour(&rig.store, None, 25, 25).len(), 2);
+    assert_eq!(by_hour(&rig.store, None, 25, 24), [], "a range that ends before it begins");
+    assert_eq!(told(&rig.store, ANN), [line(0, "demo", 3, 2), line(1, "demo", 100, 1)], "days are as ever");
+}
+
+#[test]
+fn a_day_of_a_build_without_hours_counts_at_noon_and_only_once() {
+    let rig = Rig::new();
+    run(&rig, 1, ANN, demo(1));
+    rig.store.close();
+    let database = redb::Database::open(rig.path()).unwrap();
+    let writing = database.begin_write().unwrap();
+    writing.delete_table(redb::TableDefinition::<&[u8; 40], &[u8]>::new("usage_hours")).unwrap();
+    writing.commit().unwrap();
+    drop(database);
+    let store = open(&rig.path(), &Limits::default(), std::sync::Arc::clone(&rig.clock)).unwrap();
+    let rig = Rig { store, ..rig };
+    assert_eq!(by_hour(&rig.store, Some(ANN), 0, 23), [at(12, "demo", 1)]);
+    assert_eq!(by_hour(&rig.store, Some(ANN), 0, 11), []);
+    assert_eq!(by_hour(&rig.store, None, 12, 12), [at(12, "demo", 1)]);
+    rig.clock.advance(3 * HOUR_MS);
+    run(&rig, 2, ANN, demo(10));
+    assert_eq!(by_hour(&rig.store, Some(ANN), 0, 23), [at(3, "demo", 10), at(12, "demo", 1)]);
+    assert_eq!(told(&rig.store, ANN), [line(0, "demo", 11, 2)]);
 }

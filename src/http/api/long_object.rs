@@ -18,9 +18,10 @@ where
     let room = Arc::clone(&door.room);
     let parsing = tokio::task::spawn_blocking(move || {
         let Whole { bytes, place } = body;
-        let map = match bytes.iter().all(u8::is_ascii_whitespace) {
-            true => Ok(Map::new()),
-            false => json::object(&bytes, json::most_values(&room.limits)),
+        let map = if bytes.iter().all(u8::is_ascii_whitespace) {
+            Ok(Map::new())
+        } else {
+            json::object(&bytes, json::most_values(&room.limits))
         };
         let read = map.map_err(Error::from).and_then(|map| read(map, &room));
         drop(place);

@@ -103,10 +103,10 @@ pub(crate) async fn amend(door: &Arc<Door>, call: Call, body: Incoming) -> Resul
 pub(crate) async fn remove(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
     Query::parse(call.query.as_deref(), &[])?;
     let id = parse_id(call.segment("id"))?;
-    match door.room.conversations.remove_conversation(call.user, id).await? {
-        true => Ok(envelope::done("deleted")),
-        false => Err(Error::NotFound("conversation")),
+    if door.room.conversations.remove_conversation(call.user, id).await? {
+        return Ok(envelope::done("deleted"));
     }
+    Err(Error::NotFound("conversation"))
 }
 
 /// What a body wants changed; its project is the user's.

@@ -27,7 +27,7 @@ pub(crate) async fn tokens(door: &Arc<Door>, call: &Call) -> Result<Reply, Error
     let query = Query::parse(call.query.as_deref(), &["period", "tz", USER])?;
     let period = period(query.text("period"))?;
     let zone = zone(query.text("tz"))?;
-    let user = whose(query.text(USER), &call.caller)?;
+    let user = whose(query.text(USER), call.caller)?;
     let span = Span::until(period, zone, door.room.clock.now_ms()).ok_or(Error::Internal)?;
     let (accounts, (from, to)) = (Arc::clone(&door.room.accounts), span.hours());
     let lines = door.read(move |_| accounts.usage_by_hour(user, from, to)).await?;
@@ -53,7 +53,7 @@ fn zone(name: Option<&str>) -> Result<TimeZone, Error> {
 }
 
 /// `None`: all users. Whoever may not ask for others hears the same of every other one, whether there is one or not (P7).
-fn whose(text: Option<&str>, caller: &Caller) -> Result<Option<UserId>, Error> {
+fn whose(text: Option<&str>, caller: Caller) -> Result<Option<UserId>, Error> {
     let Some(text) = text else { return Ok(Some(caller.user)) };
     let asked = match text {
         "all" => None,
@@ -80,7 +80,7 @@ mod tests {
     fn p7_others_are_told_to_administrators_alone() {
         let caller =
             |role, admin| Caller { user: UserId(7), role, scopes: Scopes { read: true, write: true, admin } };
-        let asked = |text, role, admin| whose(text, &caller(role, admin)).map_err(|error| error.to_string());
+        let asked = |text, role, admin| whose(text, caller(role, admin)).map_err(|error| error.to_string());
         let refused = Err("only an administrator may see what others have spent".to_owned());
         for (role, admin) in [(Role::User, true), (Role::Admin, false)] {
             assert_eq!(asked(None, role, admin), Ok(Some(UserId(7))));
