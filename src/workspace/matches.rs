@@ -45,8 +45,8 @@ impl Matches {
         (file, deadline): (File, Deadline<'_>),
     ) -> bool {
         let mut reader = Bounded { file, left_bytes: FILE_BYTES, deadline, is_cut: false };
-        let searched = searcher.search_reader(matcher, &mut reader, &mut *self);
-        self.is_binary || (searched.is_ok() && !reader.is_cut && !self.is_full)
+        let outcome = searcher.search_reader(matcher, &mut reader, &mut *self);
+        self.is_binary || (outcome.is_ok() && !reader.is_cut && !self.is_full)
     }
 
     /// Their lines; none of a file that turned out to be no text.

@@ -59,8 +59,7 @@ pub(super) fn search(
         most_hits: query.max_results,
         found: SearchFound::default(),
     };
-    let stat = look_at(project, &start)?;
-    if stat == FileType::Directory {
+    if look_at(project, &start)? == FileType::Directory {
         search.walk(&start)?;
     } else {
         open_file(project, start.target())?; // what is no file is refused, not passed over

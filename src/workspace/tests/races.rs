@@ -6,12 +6,21 @@ use crate::ports::{FileError, SearchQuery, Workspaces};
 use rustix::fs::{CWD, RenameFlags};
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Turns of each act.
 const TURNS: usize = 2_000;
 /// Turns after which nobody waits any longer for both sides of a swap to be seen.
 const MOST_TURNS: usize = 200_000;
+
+/// Swaps a name for the link behind it. The worker may have taken one of them away: then it is planted again.
+fn swap(rig: &Rig, name: &str, target: &Path) {
+    let (here, there) = (rig.at(name), rig.at(&format!(".{name}")));
+    if rustix::fs::renameat_with(CWD, &here, CWD, &there, RenameFlags::EXCHANGE).is_err() {
+        symlink(target, &here).ok();
+    }
+}
 
 /// Works while another thread swaps a directory and a file for links to what is outside.
 fn while_swapping(rig: &Rig, work: impl FnOnce()) {
@@ -24,14 +33,8 @@ fn while_swapping(rig: &Rig, work: impl FnOnce()) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                for name in ["dir", "leaf"] {
-                    let (here, there) = (rig.at(name), rig.at(&format!(".{name}")));
-                    // The worker may have deleted one of them: then it is planted again.
-                    if rustix::fs::renameat_with(CWD, &here, CWD, &there, RenameFlags::EXCHANGE).is_err() {
-                        let target = if name == "dir" { rig.outside() } else { rig.outside().join("canary") };
-                        symlink(target, &here).ok();
-                    }
-                }
+                swap(rig, "dir", &rig.outside());
+                swap(rig, "leaf", &rig.outside().join("canary"));
             }
         });
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));

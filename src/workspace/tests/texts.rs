@@ -91,7 +91,7 @@ fn permissions_that_close_a_thing_are_a_refusal_and_no_fault() {
     as_a_plain_user(|| {
         let rig = Rig::new();
         let (files, p) = (&rig.files, &rig.project);
-        let close = |path: &str| fs::set_permissions(rig.at(path), fs::Permissions::from_mode(0)).unwrap();
+        let close = |path: &str| fs::set_permissions(rig.at(path), fs::Permissions::from_mode(0o0)).unwrap();
         files.write(p, "dir/file", "x", ROOM).unwrap();
         files.write(p, "file", "x", ROOM).unwrap();
         close("dir");
