@@ -54,11 +54,11 @@ fn upload(server: &Server, path: &str, parts: &[(&str, Option<&str>, &str)]) -> 
     let mut body = String::new();
     for (field, file, data) in parts {
         let file = file.map(|file| format!("; filename=\"{file}\"")).unwrap_or_default();
-        body += &format!(
-            "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{field}\"{file}\r\n\r\n{data}\r\n"
+        body = format!(
+            "{body}--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{field}\"{file}\r\n\r\n{data}\r\n"
         );
     }
-    body += &format!("--{BOUNDARY}--\r\n");
+    body = format!("{body}--{BOUNDARY}--\r\n");
     let request = agent().post(format!("{}{path}", server.url));
     answer(request.content_type(format!("multipart/form-data; boundary={BOUNDARY}")).send(body))
 }

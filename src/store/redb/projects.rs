@@ -182,7 +182,9 @@ fn free_name(wanted: &str, is_taken: impl Fn(&str) -> bool) -> String {
 
 /// As much of the text as fits, whole characters.
 fn cut(text: &str, bytes: usize) -> &str {
-    text.get(..text.floor_char_boundary(bytes)).unwrap_or_default()
+    let fits =
+        text.char_indices().map(|(at, c)| at.saturating_add(c.len_utf8())).take_while(|end| *end <= bytes);
+    text.get(..fits.last().unwrap_or_default()).unwrap_or_default()
 }
 
 impl Transaction<'_> {

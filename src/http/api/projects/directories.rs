@@ -1,6 +1,6 @@
 //! `POST /api/projects/{id}/directories`: a directory and those above it.
 
-use super::{allowance::allowance, fields, with_project};
+use super::{allowance::allowance, blocking, fields, files::shown, with_project};
 use crate::http::api::envelope;
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -22,9 +22,9 @@ pub(crate) async fn make(door: &Door, call: &Call, body: Incoming) -> Result<Rep
     let mut fields = fields(door, call, body, &["path"]).await?;
     let path = fields.text("path")?;
     let path = path.ok_or_else(|| Error::value("path", "'path' is missing: where the directory is to be"))?;
-    let made = super::blocking(door, move |room| {
+    let made = blocking(door, move |room| {
         room.workspaces.make_directory(&project, &path, allowance(room, &project)?)?;
-        Ok(Made { path })
+        Ok(Made { path: shown(&path).1 })
     });
     Ok(envelope::data(made.await?))
 }

@@ -67,13 +67,13 @@ pub(crate) async fn list(door: &Door, call: &Call) -> Result<Reply, Error> {
 pub(crate) async fn read(door: &Door, call: &Call) -> Result<Reply, Error> {
     Query::parse(call.query.as_deref(), &[])?;
     let path = call.segment("path").to_owned();
-    let shown = with_project(door, call, move |room, project| {
+    let told = with_project(door, call, move |room, project| {
         let content = room.workspaces.read(&project, &path)?;
-        let (name, path) = named(&path);
+        let (name, path) = shown(&path);
         let (size, extension) = (content.len() as u64, Some(extension(&name)));
         Ok(FileView { name, path, size, extension, content: Some(content) })
     });
-    Ok(envelope::data(shown.await?))
+    Ok(envelope::data(told.await?))
 }
 
 /// Writes a text file.
@@ -85,7 +85,7 @@ pub(crate) async fn write(door: &Door, call: &Call, body: Incoming) -> Result<Re
     let written = blocking(door, move |room| {
         let text = content(whole)?;
         let size = room.workspaces.write(&project, &path, &text, allowance(room, &project)?)?;
-        let (name, path) = named(&path);
+        let (name, path) = shown(&path);
         Ok(FileView { name, path, size, extension: None, content: None })
     });
     Ok(envelope::data(written.await?))
@@ -103,7 +103,7 @@ pub(crate) async fn rename(door: &Door, call: &Call, body: Incoming) -> Result<R
     refuse_root("new_path", &to)?;
     let moved = blocking(door, move |room| {
         room.workspaces.rename(&project, &from, &to)?;
-        let (name, path) = named(&to);
+        let (name, path) = shown(&to);
         Ok(Place { name, path })
     });
     Ok(envelope::data(moved.await?))
@@ -149,7 +149,7 @@ fn view(project: &Project, path: &str, listing: Listing) -> View {
         let extension = Some(extension(&name));
         FileView { name, path, size, extension, content: None }
     };
-    let current = named(path).1;
+    let current = shown(path).1;
     View {
         project_id: project.id,
         current_path: if current.is_empty() { "/".to_owned() } else { current },
@@ -162,7 +162,7 @@ fn view(project: &Project, path: &str, listing: Listing) -> View {
 }
 
 /// The last segment of a path, and the path without what says nothing.
-fn named(path: &str) -> (String, String) {
+pub(super) fn shown(path: &str) -> (String, String) {
     let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     (parts.last().copied().unwrap_or_default().to_owned(), parts.join("/"))
 }
@@ -198,8 +198,8 @@ mod tests {
 
     #[test]
     fn a_path_is_shown_without_what_says_nothing() {
-        assert_eq!(named("./a//b.c/"), ("b.c".to_owned(), "a/b.c".to_owned()));
-        assert_eq!(named("."), (String::new(), String::new()));
+        assert_eq!(shown("./a//b.c/"), ("b.c".to_owned(), "a/b.c".to_owned()));
+        assert_eq!(shown("."), (String::new(), String::new()));
     }
 
     #[test]

@@ -85,3 +85,52 @@ fn named(error: StoreError) -> Error {
         other => Error::Store(other),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::id::ProjectId;
+    use crate::http::testing::{MemoryStore, Server, room};
+    use crate::http::v1::spec;
+    use serde_json::{Value, json};
+
+    /// A project of somebody else, as its row.
+    fn foreign(room: &Room) -> Project {
+        let theirs = create::draft(room, UserId(7), "theirs".to_owned().try_into().expect("a name"));
+        room.projects.found_project(theirs, 9).wait().expect("founded")
+    }
+
+    #[test]
+    fn p7_another_users_project_is_told_as_one_that_is_not_there() {
+        let room = room(&Arc::new(MemoryStore::default()));
+        let theirs = foreign(&room);
+        let asked = |id: String| owned(&room, UserId::SINGLE, &id).expect_err("not there").to_string();
+        let unknown = ProjectId::from_bits(1).to_string();
+        assert_eq!(asked(theirs.id.to_string()), asked(unknown));
+        assert_eq!(owned(&room, UserId(7), &theirs.id.to_string()).expect("its owner's"), theirs);
+    }
+
+    #[test]
+    fn p7_a_job_takes_its_users_projects_and_no_others() {
+        let room = room(&Arc::new(MemoryStore::default()));
+        let theirs = foreign(&room);
+        let job = |user| {
+            let Value::Object(map) = json!({"input": "x", "project_id": theirs.id}) else { unreachable!() };
+            spec::from_json(map, &room, user).map(|spec| spec.project_id)
+        };
+        assert_eq!(job(UserId(7)).expect("a job"), Some(theirs.id));
+        assert!(matches!(job(UserId::SINGLE), Err(Error::NotFound("project"))));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn p7_another_users_project_has_no_routes() {
+        let (told, hears) = std::sync::mpsc::channel();
+        let server = Server::with(|room| drop(told.send(tokio::task::block_in_place(|| foreign(room)))));
+        let id = hears.recv().expect("a project").id;
+        for line in ["GET /api/projects/{id}", "DELETE /api/projects/{id}", "GET /api/projects/{id}/files"] {
+            let answer = server.ask(&line.replace("{id}", &id.to_string()), &[], "").await;
+            let wanted = json!({"code": 404, "message": "there is no such project"});
+            assert_eq!((answer.status, answer.json()), (404, wanted), "{line}");
+        }
+    }
+}

@@ -18,7 +18,7 @@ const PIECE_ACTS: usize = 256;
 /// Where the files go.
 pub(super) enum Aim {
     /// Into a project of this user that is in the making; its directory is named so.
-    New(UserId, Option<ProjectName>),
+    New(UserId, ProjectName),
     /// Into one that is there.
     Into(Added),
 }
@@ -51,10 +51,7 @@ impl Intake {
     /// Makes the place. Blocking.
     pub(super) fn open(room: &Arc<Room>, aim: Aim) -> Result<Self, Error> {
         let target = match aim {
-            Aim::New(user, name) => {
-                let project = draft(room, user, name.ok_or(Error::Internal)?);
-                Target::New(Reserved::new(room, project)?)
-            }
+            Aim::New(user, name) => Target::New(Reserved::new(room, draft(room, user, name))?),
             Aim::Into(added) => Target::Into(added),
         };
         let project = target.project()?;

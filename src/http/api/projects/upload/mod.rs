@@ -130,11 +130,12 @@ async fn take_file(form: &mut Form, mut part: Part, intake: Intake, path: String
 /// The first file is there: now there has to be a place for it.
 async fn open(door: &Door, way: &Way, said: &Said, top: Option<&str>) -> Result<Intake, Error> {
     let known = said.name.clone().or_else(|| top.and_then(|top| top.to_owned().try_into().ok()));
-    let aim = match way {
-        Way::New(user) => {
-            Aim::New(*user, known.map_or_else(|| name(Some(NAMELESS.to_owned())), |n| Ok(Some(n)))?)
+    let aim = match (way, known) {
+        (Way::New(user), Some(named)) => Aim::New(*user, named),
+        (Way::New(user), None) => {
+            Aim::New(*user, NAMELESS.to_owned().try_into().map_err(|_: &str| Error::Internal)?)
         }
-        Way::Into(project) => Aim::Into(Added::new(&door.room, project.clone())),
+        (Way::Into(project), _) => Aim::Into(Added::new(&door.room, project.clone())),
     };
     blocking(door, move |room| Intake::open(room, aim)).await
 }
