@@ -224,8 +224,7 @@ fn p8_an_accounts_quota_holds_back_its_work_and_nobody_elses() {
         format!("Bearer {}", ok(&dir, &arguments, "").trim_end())
     };
     let (ann, bob) = (key("ann", "read,write,admin"), key("bob", "read,write"));
-    let send =
-        |method: &str, path: &str, bearer: &str, body: &Value| server.send(method, path, bearer, body);
+    let send = |method: &str, path: &str, bearer: &str, body: &Value| server.send(method, path, bearer, body);
     let slow = json!({"input": "stream: 10000 words, 1000 ms"});
     assert_eq!(send("PATCH", "/api/users/3", &bob, &json!({"quota": null})).status, 403, "an admin's matter");
     let quota = json!({"quota": {"unfinished_jobs": 1}});

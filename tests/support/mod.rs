@@ -134,15 +134,40 @@ impl Server {
         headers: &[(&str, &str)],
         body: &str,
     ) -> Reply {
+        if body.is_empty() {
+            let request = self.built((method, path), headers, ());
+            return Reply::read(agent().run(request));
+        }
+        Reply::read(agent().run(self.built((method, path), headers, body.to_owned())))
+    }
+
+    /// Any method with a JSON body; `null` is none.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> Reply {
+        let text = if body.is_null() { String::new() } else { body.to_string() };
+        self.request((method, path), &[("content-type", "application/json")], &text)
+    }
+
+    /// Asks for a stream with a POST: the answer's headers, and its events as they come.
+    pub(crate) fn open(&self, path: &str, headers: &[(&str, &str)], body: &Value) -> (Reply, Events) {
+        let all: Vec<_> = headers.iter().copied().chain([("content-type", "application/json")]).collect();
+        let request = self.built(("POST", path), &all, body.to_string());
+        let response = agent().run(request).expect("an answer");
+        let head = response.headers().iter();
+        let headers = head.map(|(n, v)| (n.to_string(), String::from_utf8_lossy(v.as_bytes()).into_owned()));
+        let reply =
+            Reply { status: response.status().as_u16(), headers: headers.collect(), body: String::new() };
+        (reply, Events { lines: BufReader::new(Box::new(response.into_body().into_reader())) })
+    }
+
+    fn built<B>(
+        &self,
+        (method, path): (&str, &str),
+        headers: &[(&str, &str)],
+        body: B,
+    ) -> ureq::http::Request<B> {
         let request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.url));
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        let config =
-            ureq::Agent::config_builder().http_status_as_error(false).allow_non_standard_methods(true);
-        let agent = config.build().new_agent();
-        if body.is_empty() {
-            return Reply::read(agent.run(request.body(()).expect("a request")));
-        }
-        Reply::read(agent.run(request.body(body.to_owned()).expect("a request")))
+        request.body(body).expect("a request")
     }
 
     /// Sends JSON in the name of whoever the `Authorization` line names.
@@ -228,7 +253,11 @@ fn bare(binary: &Path) -> Command {
 }
 
 fn agent() -> ureq::Agent {
-    ureq::Agent::config_builder().http_status_as_error(false).build().new_agent()
+    ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .allow_non_standard_methods(true)
+        .build()
+        .new_agent()
 }
 
 /// A whole answer.

@@ -156,7 +156,9 @@ pub(crate) mod record {
 
     /// Such an object is read from here on.
     pub(super) fn frame(known: &[String]) {
-        FRAMES.with_borrow_mut(|frames| drop(frames.entry(known.to_vec()).or_default()));
+        FRAMES.with_borrow_mut(|frames| {
+            frames.entry(known.to_vec()).or_default();
+        });
     }
 
     /// This field of it was asked for, and had to be this.

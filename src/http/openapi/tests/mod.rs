@@ -42,7 +42,7 @@ impl Drawing {
     }
 
     /// Adds an operation.
-    pub(super) fn add(&mut self, operation: Operation) {
+    fn add(&mut self, operation: Operation) {
         let (path, method, told) = operation.told(self);
         let place = self.paths.entry(path).or_insert_with(|| json!({}));
         place.as_object_mut().expect("an object").insert(method, told);

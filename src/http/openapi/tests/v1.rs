@@ -4,8 +4,8 @@ use super::Drawing;
 use super::bodies::body;
 use super::operation::{Operation, events, json_of, named};
 use crate::domain::batch_object::BatchObject;
-use crate::domain::job_object::JobObject;
 use crate::domain::id::UserId;
+use crate::domain::job_object::JobObject;
 use crate::http::frame;
 use crate::http::health::{Health, Verdict};
 use crate::http::room::Room;
@@ -120,7 +120,8 @@ fn job(room: &Room) -> Value {
         ("metadata", named("Metadata")),
         ("webhook_url", url),
     ];
-    let mut job = body(spec::KNOWN, &example, &special, &|map| spec::from_json(map, room, UserId::SINGLE).is_ok());
+    let mut job =
+        body(spec::KNOWN, &example, &special, &|map| spec::from_json(map, room, UserId::SINGLE).is_ok());
     for (field, limit) in [
         ("timeout_s", "job_timeout_max_s"),
         ("max_attempts", "job_attempts"),
