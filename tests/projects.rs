@@ -11,6 +11,8 @@
 mod support;
 
 use serde_json::{Value, json};
+use std::io::Write;
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use support::Server;
@@ -394,14 +396,40 @@ fn a_job_works_in_its_project_and_what_it_plants_there_leads_nowhere() {
     assert!(std::path::Path::new("/etc/passwd").exists());
 }
 
+/// The half of an upload of the folder `half`: it stands still once its directory is there.
+fn half_an_upload(server: &Server) -> TcpStream {
+    let host = server.url.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(host).expect("a connection");
+    let head = format!(
+        "POST /api/projects/upload HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9000000\r\n\
+         Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n--{BOUNDARY}\r\n\
+         Content-Disposition: form-data; name=\"files\"; filename=\"half/a\"\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).expect("sends");
+    stream.write_all(&vec![b'x'; 800_000]).expect("sends");
+    await_directories(server, &["half", "kept"]);
+    assert_eq!(data(get(server, "/api/projects"))["total"], 1, "nobody sees it");
+    stream
+}
+
 #[test]
-fn what_a_crash_leaves_of_a_project_is_swept_by_the_next_start() {
+fn an_upload_whose_client_leaves_is_gone() {
+    let server = Server::start();
+    make(&server, "kept");
+    drop(half_an_upload(&server));
+    await_directories(&server, &["kept"]);
+}
+
+#[test]
+fn what_a_crash_leaves_of_projects_is_swept_by_the_next_start() {
     let server = Server::start();
     let project = make(&server, "app");
     make(&server, "kept");
     assert_eq!(delete(&server, &project).0, 200);
-    // Killed at once: whether the directory went before or not, the next server has it go.
+    await_directories(&server, &["kept"]);
+    let upload = half_an_upload(&server);
     let server = server.crash_and_restart("");
     await_directories(&server, &["kept"]);
     assert_eq!(data(get(&server, "/api/projects"))["total"], 1);
+    drop(upload);
 }
