@@ -1,10 +1,11 @@
 //! Accounts, tokens and invites: what is unique stays unique, whoever is first, and an administrator stays.
 
+use crate::kit::{ANN, BOB, done, job};
 use crate::rig::Rig;
 use nanoclaw::domain::account::{Account, ApiToken, Email, PasswordHash, Quota, Role, Scopes, Username};
 use nanoclaw::domain::id::{TokenId, UserId};
 use nanoclaw::ports::{
-    AccountChange, Admission, Digest, NewAccount, NewInvite, NewToken, StoreError, Ticket, Users,
+    AccountChange, Admission, Digest, NewAccount, NewInvite, NewToken, Store, StoreError, Ticket, Users,
 };
 
 const NOW_MS: u64 = 1_000_000;
@@ -248,6 +249,22 @@ fn p8_tokens_have_a_bound_for_each_user_and_expired_ones_make_room() {
     rig.store.keep_token(token(3, UserId(2)), 2).wait().unwrap();
     assert_eq!(rig.store.token(&digest(1)).unwrap(), None);
     assert_eq!(rig.store.tokens(UserId(2)).unwrap().len(), 2);
+}
+
+#[test]
+fn p7_unfinished_jobs_are_counted_for_each_user_and_up_to_a_bound() {
+    let rig = Rig::new();
+    rig.submit((1..=3).map(|number| job(number, ANN)));
+    rig.submit([job(4, BOB)]);
+    let count = |user, most| rig.store.unfinished_of(user, most).unwrap();
+    assert_eq!((count(ANN, 10), count(ANN, 2), count(ANN, 0), count(BOB, 10)), (3, 2, 0, 1));
+    let lease = rig.claim();
+    assert_eq!(count(ANN, 10) + count(BOB, 10), 4, "what runs has not ended");
+    let user = lease.job.user;
+    let before = count(user, 10);
+    rig.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
+    assert_eq!(count(user, 10), before - 1);
+    assert_eq!(count(UserId(9), 10), 0);
 }
 
 #[test]
