@@ -31,7 +31,6 @@ use clap::{Args, Parser, Subcommand};
 use client::Client;
 use error::CliError;
 use office::Office;
-use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -65,7 +64,7 @@ struct Everywhere {
     #[arg(long, global = true, value_name = "URL", env = "NANOCLAW_SERVER", default_value = client::DEFAULT_SERVER)]
     server: String,
     /// The key that client commands show to the server, as 'nanoclaw token new' prints it
-    #[arg(long, global = true, value_name = "KEY", env = "NANOCLAW_TOKEN", hide_env_values = true, value_parser = secret)]
+    #[arg(long, global = true, value_name = "KEY", env = "NANOCLAW_TOKEN", hide_env_values = true)]
     token: Option<Secret>,
     /// Plain text without colours
     #[arg(long, global = true, env = "NO_COLOR", value_parser = clap::builder::FalseyValueParser::new())]
@@ -188,11 +187,6 @@ impl Everywhere {
     fn sources(&self, flags: Vec<(String, String)>) -> Sources {
         Sources::of_process(self.config.clone(), flags)
     }
-}
-
-/// A key on the command line.
-fn secret(text: &str) -> Result<Secret, Infallible> {
-    Ok(text.to_owned().into())
 }
 
 fn refuse(error: &ConfigError) -> CliError {

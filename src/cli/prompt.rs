@@ -62,7 +62,8 @@ impl<'a> Hidden<'a> {
 
 impl Drop for Hidden<'_> {
     fn drop(&mut self) {
-        // A terminal that is gone shows nothing either way.
-        drop(tcsetattr(self.stdin, OptionalActions::Flush, &self.before));
+        if let Err(error) = tcsetattr(self.stdin, OptionalActions::Flush, &self.before) {
+            tracing::warn!(%error, "the terminal goes on hiding what is typed");
+        }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) async fn check(door: &Door, user: UserId) -> Result<(), Error> {
     }
     let (users, accounts) = (Arc::clone(&door.room.users), Arc::clone(&door.room.accounts));
     let now_ms = door.room.clock.now_ms();
-    let used = door.read(move |store| {
+    let counting = door.read(move |store| {
         let quota = users.account(user)?.map(|account| account.quota).unwrap_or_default();
         let jobs = match quota.unfinished_jobs {
             Some(most) => store.unfinished_of(user, most)?,
@@ -31,7 +31,7 @@ pub(crate) async fn check(door: &Door, user: UserId) -> Result<(), Error> {
         };
         Ok(Used { quota, jobs, tokens })
     });
-    used.await?.judge(now_ms)
+    counting.await?.judge(now_ms)
 }
 
 /// What there is, and what there may be; what has no bound is not counted.

@@ -3,13 +3,16 @@
 use crate::kit::{ANN, BOB, HandClock, cancelled, cost, delta, done, id, job, turn};
 use crate::rig::{Rig, open};
 use crate::schedules::{every, order, schedule};
+use crate::users::{newcomer, token};
 use nanoclaw::domain::id::BatchId;
 use nanoclaw::domain::idempotency::OnceKey;
 use nanoclaw::domain::job::{ConversationSummary, Ending, Priority};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::domain::webhook::{Attempt, Next, WebhookUrl};
-use nanoclaw::ports::{Backup, Batches, NewBatch, NewLine, Outbox, Schedules, Store, StoreError, Urgency};
+use nanoclaw::ports::{
+    Backup, Batches, NewBatch, NewLine, Outbox, Schedules, Store, StoreError, Urgency, Users,
+};
 use nanoclaw::store::{Draft, OpenError, backup_closed, restore};
 use redb::{ReadableDatabase, ReadableTableMetadata, TableHandle};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,6 +71,8 @@ fn fill_the_other_tables(rig: &Rig) {
         .wait()
         .unwrap();
     rig.store.put(schedule(1, every(60), 1_000_000), order(), 10).wait().unwrap();
+    rig.store.register(newcomer("ann")).wait().unwrap();
+    rig.store.keep_token(token(1, ANN), 10).wait().unwrap();
 }
 
 /// The tables of a file and how many rows each has.

@@ -1,10 +1,11 @@
 //! Accounts, tokens and invites: what is unique stays unique, whoever is first, and an administrator stays.
 
+use crate::kit::{ANN, BOB, done, job};
 use crate::rig::Rig;
 use nanoclaw::domain::account::{Account, ApiToken, Email, PasswordHash, Quota, Role, Scopes, Username};
 use nanoclaw::domain::id::{TokenId, UserId};
 use nanoclaw::ports::{
-    AccountChange, Admission, Digest, NewAccount, NewInvite, NewToken, StoreError, Ticket, Users,
+    AccountChange, Admission, Digest, NewAccount, NewInvite, NewToken, Store, StoreError, Ticket, Users,
 };
 
 const NOW_MS: u64 = 1_000_000;
@@ -14,7 +15,7 @@ fn hash(text: &str) -> PasswordHash {
     PasswordHash::new(format!("$argon2id${text}"))
 }
 
-fn new(name: &str) -> NewAccount {
+pub(crate) fn newcomer(name: &str) -> NewAccount {
     NewAccount {
         username: Username::try_from(name.to_owned()).unwrap(),
         email: None,
@@ -26,7 +27,7 @@ fn new(name: &str) -> NewAccount {
 }
 
 fn with_email(name: &str, email: &str) -> NewAccount {
-    NewAccount { email: Some(address(email)), ..new(name) }
+    NewAccount { email: Some(address(email)), ..newcomer(name) }
 }
 
 fn address(text: &str) -> Email {
@@ -45,7 +46,7 @@ fn digest(number: u8) -> Digest {
     [number; 32]
 }
 
-fn token(number: u8, user: UserId) -> NewToken {
+pub(crate) fn token(number: u8, user: UserId) -> NewToken {
     let token = ApiToken {
         id: TokenId::from_bits(u128::from(number)),
         user,
@@ -66,10 +67,10 @@ fn the_one_user_is_there_before_anything_is_written_and_keeps_its_name() {
     assert_eq!(rig.store.account(UserId::SINGLE).unwrap().map(|found| found.id), Some(UserId::SINGLE));
     assert_eq!(rig.store.account(UserId(2)).unwrap(), None);
     assert_eq!(rig.store.accounts(None, 10).unwrap().accounts.len(), 1);
-    assert_eq!(rig.store.register(new("DEFAULT")).wait(), Err(StoreError::NameTaken));
-    let ann = made(&rig, new("Ann"));
+    assert_eq!(rig.store.register(newcomer("DEFAULT")).wait(), Err(StoreError::NameTaken));
+    let ann = made(&rig, newcomer("Ann"));
     assert_eq!((ann.id, ann.role), (UserId(2), Role::Admin), "the first with a password");
-    let bob = made(&rig, NewAccount { role: Role::User, ..new("Bob") });
+    let bob = made(&rig, NewAccount { role: Role::User, ..newcomer("Bob") });
     assert_eq!((bob.id, bob.role), (UserId(3), Role::User));
     let default = rig.store.account_named("default").unwrap().expect("still there");
     assert_eq!((default.id, default.created_at_ms), (UserId::SINGLE, NOW_MS));
@@ -81,7 +82,7 @@ fn the_one_user_with_a_password_is_the_first_and_can_be_changed_like_any() {
     let given =
         change(&rig, UserId::SINGLE, AccountChange { password: Some(hash("x")), ..AccountChange::default() });
     assert_eq!(given.unwrap().map(|now| (now.password, now.generation)), Some((Some(hash("x")), 1)));
-    assert_eq!(made(&rig, new("ann")).role, Role::User);
+    assert_eq!(made(&rig, newcomer("ann")).role, Role::User);
     assert_eq!(change(&rig, UserId(9), AccountChange::default()), Ok(None));
 }
 
@@ -92,7 +93,7 @@ fn p4_of_many_who_want_one_name_at_once_one_gets_it() {
         let spellings = [format!("User{round}"), format!("user{round}"), format!("USER{round}")];
         // All are on their way before the first is settled, so that a group holds several.
         let tickets: Vec<Ticket<Account>> =
-            spellings.iter().map(|name| rig.store.register(new(name))).collect();
+            spellings.iter().map(|name| rig.store.register(newcomer(name))).collect();
         let results: Vec<_> = tickets.into_iter().map(Ticket::wait).collect();
         let winners: Vec<&Account> = results.iter().filter_map(|result| result.as_ref().ok()).collect();
         assert_eq!(winners.len(), 1, "{results:?}");
@@ -111,7 +112,7 @@ fn p4_of_many_who_want_one_name_at_once_one_gets_it() {
 fn an_address_is_one_accounts_and_free_once_it_is_given_up() {
     let rig = Rig::new();
     let ann = made(&rig, with_email("ann", "Ann@example.org"));
-    let bob = made(&rig, new("bob"));
+    let bob = made(&rig, newcomer("bob"));
     let taken = rig.store.register(with_email("carl", "ann@EXAMPLE.org")).wait();
     assert_eq!(taken, Err(StoreError::EmailTaken));
     let to = |email: Option<&str>| AccountChange {
@@ -131,7 +132,7 @@ fn an_address_is_one_accounts_and_free_once_it_is_given_up() {
 #[test]
 fn the_last_administrator_who_can_come_in_stays_one() {
     let rig = Rig::new();
-    let (ann, bob) = (made(&rig, new("ann")), made(&rig, new("bob")));
+    let (ann, bob) = (made(&rig, newcomer("ann")), made(&rig, newcomer("bob")));
     let role = |role| AccountChange { role: Some(role), ..AccountChange::default() };
     let active = |is_active| AccountChange { is_active: Some(is_active), ..AccountChange::default() };
     // `default` is an administrator as well, but cannot log in.
@@ -153,7 +154,7 @@ fn the_last_administrator_who_can_come_in_stays_one() {
 #[test]
 fn a_password_ends_what_came_before_and_other_changes_do_not() {
     let rig = Rig::new();
-    let ann = made(&rig, new("ann"));
+    let ann = made(&rig, newcomer("ann"));
     let quota = Quota { tokens_per_day: Some(5), unfinished_jobs: None, project_bytes: Some(7) };
     let all = AccountChange {
         avatar: Some(Some("/a.png".to_owned())),
@@ -173,7 +174,7 @@ fn a_password_ends_what_came_before_and_other_changes_do_not() {
 #[test]
 fn who_may_register_is_decided_where_the_account_is_made() {
     let rig = Rig::new();
-    let by = |name: &str, admission| rig.store.register(NewAccount { admission, ..new(name) }).wait();
+    let by = |name: &str, admission| rig.store.register(NewAccount { admission, ..newcomer(name) }).wait();
     let first = by("ann", Admission::Invited(None)).unwrap();
     assert_eq!(first.role, Role::Admin, "the first needs no invite");
     assert_eq!(by("bob", Admission::FirstOnly), Err(StoreError::RegistrationClosed));
@@ -182,20 +183,21 @@ fn who_may_register_is_decided_where_the_account_is_made() {
     assert_eq!(by("bob", Admission::ByAdmin).map(|bob| bob.role), Ok(Role::User));
     assert_eq!(by("carl", Admission::Open).map(|carl| carl.role), Ok(Role::User));
     let closed = Rig::new();
-    let first = closed.store.register(NewAccount { admission: Admission::FirstOnly, ..new("ann") }).wait();
+    let first =
+        closed.store.register(NewAccount { admission: Admission::FirstOnly, ..newcomer("ann") }).wait();
     assert_eq!(first.map(|ann| ann.role), Ok(Role::Admin));
 }
 
 #[test]
 fn an_invite_is_used_once_and_for_a_while() {
     let rig = Rig::new();
-    made(&rig, new("ann"));
+    made(&rig, newcomer("ann"));
     let invite = |number, expires_at_ms| {
         rig.store.keep_invite(NewInvite { digest: digest(number), expires_at_ms }).wait().unwrap();
     };
     let come = |rig: &Rig, name: &str, number| {
         let admission = Admission::Invited(Some(digest(number)));
-        rig.store.register(NewAccount { admission, ..new(name) })
+        rig.store.register(NewAccount { admission, ..newcomer(name) })
     };
     invite(1, NOW_MS + DAY_MS);
     invite(2, NOW_MS + 2 * DAY_MS);
@@ -213,7 +215,7 @@ fn an_invite_is_used_once_and_for_a_while() {
 #[test]
 fn p7_tokens_are_found_by_their_key_listed_by_their_owner_and_gone_when_revoked() {
     let rig = Rig::new();
-    let (ann, bob) = (made(&rig, new("ann")).id, made(&rig, new("bob")).id);
+    let (ann, bob) = (made(&rig, newcomer("ann")).id, made(&rig, newcomer("bob")).id);
     for (number, user) in [(1, ann), (2, bob), (3, ann)] {
         rig.store.keep_token(token(number, user), 10).wait().unwrap();
     }
@@ -251,10 +253,26 @@ fn p8_tokens_have_a_bound_for_each_user_and_expired_ones_make_room() {
 }
 
 #[test]
+fn p7_unfinished_jobs_are_counted_for_each_user_and_up_to_a_bound() {
+    let rig = Rig::new();
+    rig.submit((1..=3).map(|number| job(number, ANN)));
+    rig.submit([job(4, BOB)]);
+    let count = |user, most| rig.store.unfinished_of(user, most).unwrap();
+    assert_eq!((count(ANN, 10), count(ANN, 2), count(ANN, 0), count(BOB, 10)), (3, 2, 0, 1));
+    let lease = rig.claim();
+    assert_eq!(count(ANN, 10) + count(BOB, 10), 4, "what runs has not ended");
+    let user = lease.job.user;
+    let before = count(user, 10);
+    rig.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
+    assert_eq!(count(user, 10), before - 1);
+    assert_eq!(count(UserId(9), 10), 0);
+}
+
+#[test]
 fn accounts_come_in_pages_and_survive_a_reopening() {
     let rig = Rig::new();
     for number in 2..=6 {
-        made(&rig, new(&format!("user{number}")));
+        made(&rig, newcomer(&format!("user{number}")));
     }
     let rig = rig.crash();
     let (mut seen, mut after) = (Vec::new(), None);
@@ -271,7 +289,7 @@ fn accounts_come_in_pages_and_survive_a_reopening() {
     let all: Vec<_> = std::iter::once((1, "default".to_owned())).chain(named).collect();
     assert_eq!(seen, all);
     assert_eq!(rig.store.accounts(Some(UserId(6)), 4).unwrap().accounts, []);
-    assert_eq!(made(&rig, new("next")).id, UserId(7), "numbers go on");
+    assert_eq!(made(&rig, newcomer("next")).id, UserId(7), "numbers go on");
     let empty = Rig::new();
     let page = empty.store.accounts(None, 1).unwrap();
     assert_eq!((page.accounts.len(), page.has_more), (1, false));

@@ -128,12 +128,7 @@ impl Server {
     }
 
     /// Any method with these headers; an empty body is none.
-    pub(crate) fn request(
-        &self,
-        (method, path): (&str, &str),
-        headers: &[(&str, &str)],
-        body: &str,
-    ) -> Reply {
+    pub(crate) fn send(&self, (method, path): (&str, &str), headers: &[(&str, &str)], body: &str) -> Reply {
         let request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.url));
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         let config =
@@ -143,18 +138,6 @@ impl Server {
             return Reply::read(agent.run(request.body(()).expect("a request")));
         }
         Reply::read(agent.run(request.body(body.to_owned()).expect("a request")))
-    }
-
-    /// Sends JSON in the name of whoever the `Authorization` line names.
-    pub(crate) fn send(&self, method: &str, path: &str, bearer: &str, body: &Value) -> Reply {
-        let url = format!("{}{path}", self.url);
-        let request = match method {
-            "PATCH" => agent().patch(url),
-            "PUT" => agent().put(url),
-            _ => agent().post(url),
-        };
-        let request = request.header("authorization", bearer).content_type("application/json");
-        Reply::read(request.send(body.to_string()))
     }
 
     pub(crate) fn post_text(&self, path: &str, body: &str) -> Reply {

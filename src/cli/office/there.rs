@@ -80,10 +80,15 @@ fn encoded(text: &str) -> String {
     for byte in text.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'_' | b'-' => encoded.push(char::from(byte)),
-            other => encoded.push_str(&format!("%{other:02X}")),
+            other => encoded.extend(['%', digit(other >> 4), digit(other & 0xf)]),
         }
     }
     encoded
+}
+
+/// A hexadecimal digit.
+fn digit(half: u8) -> char {
+    char::from_digit(u32::from(half), 16).unwrap_or('0').to_ascii_uppercase()
 }
 
 #[cfg(test)]
