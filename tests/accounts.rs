@@ -20,7 +20,7 @@ fn ask(server: &Server, line: &str, headers: &[(&str, &str)], body: &Value) -> R
     let (method, path) = line.split_once(' ').expect("a method and a path");
     let mut all = vec![("content-type", "application/json")];
     all.extend_from_slice(headers);
-    server.request((method, path), &all, &if body.is_null() { String::new() } else { body.to_string() })
+    server.send((method, path), &all, &if body.is_null() { String::new() } else { body.to_string() })
 }
 
 fn with(server: &Server, token: &str, line: &str, body: &Value) -> Reply {
@@ -261,4 +261,34 @@ fn p9_answers_wear_their_headers_and_allowed_pages_get_cors() {
     assert_eq!((plain.header("access-control-allow-origin"), plain.header("vary")), (None, Some("Origin")));
     let evil = server.get_with("/healthz", &[("origin", "https://evil.example")]);
     assert_eq!((evil.status, evil.header("access-control-allow-origin")), (403, None));
+}
+
+#[test]
+fn p9_a_key_outlives_a_password_but_not_its_accounts_activity() {
+    let server = Server::start_with("auth_mode: multi\nregistration: invite\n");
+    let admin = token(&register(&server, "ann"));
+    let invite = with(&server, &admin, "POST /api/invites", &json!({})).json()["data"]["code"].clone();
+    let newcomer = json!({"username": "bob", "password": PASSWORD, "invite": invite});
+    let reply = ask(&server, "POST /api/auth/register", &[], &newcomer);
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    let bob = reply.json()["data"].clone();
+    let made = with(&server, &token(&bob), "POST /api/tokens", &json!({"name": "script"}));
+    assert_eq!(made.status, 200, "{}", made.body);
+    let found = made.body.split('"').find(|part| part.starts_with("nck_") && part.len() == 47);
+    let key = found.expect("a key").to_owned();
+    let change = json!({"password": "another horse", "current_password": PASSWORD});
+    assert_eq!(with(&server, &token(&bob), "PATCH /api/auth/profile", &change).status, 200);
+    assert_eq!(with(&server, &token(&bob), "GET /v1/jobs", &Value::Null).status, 401);
+    assert_eq!(with(&server, &key, "GET /v1/jobs", &Value::Null).status, 200);
+    assert_eq!(with(&server, &key, "GET /api/users", &Value::Null).status, 403);
+    let off = with(
+        &server,
+        &admin,
+        &format!("PATCH /api/users/{}", bob["user"]["id"]),
+        &json!({"is_active": false}),
+    );
+    assert_eq!(off.status, 200, "{}", off.body);
+    assert_eq!(with(&server, &key, "GET /v1/jobs", &Value::Null).status, 401);
+    assert_eq!(login(&server, "bob", "another horse").status, 403);
+    assert_eq!(login(&server, "bob", PASSWORD).status, 401, "only its owner learns that it is disabled");
 }

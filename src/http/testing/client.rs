@@ -18,6 +18,8 @@ pub(crate) struct Server {
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) stages: Stages,
     door: Arc<Door>,
+    /// A header line that goes with each `ask`.
+    pub(crate) credential: Option<String>,
 }
 
 impl Server {
@@ -34,7 +36,7 @@ impl Server {
         let bound = Bound::Tcp("127.0.0.1:8787".parse().expect("an address"));
         let guard = Guard::new(&bound, &room.allowed_hosts, &room.allowed_origins);
         let door = Arc::new(Door::new(Arc::new(room), guard, shutdown));
-        Self { store, stages, door }
+        Self { store, stages, door, credential: None }
     }
 
     /// A fresh connection.
@@ -53,7 +55,8 @@ impl Server {
 
     /// `METHOD target`, with more header lines and a body, on a connection of its own.
     pub(crate) async fn ask(&self, line: &str, headers: &[&str], body: &str) -> Answer {
-        self.raw(request(line, headers, body)).await
+        let headers: Vec<&str> = headers.iter().copied().chain(self.credential.as_deref()).collect();
+        self.raw(request(line, &headers, body)).await
     }
 
     pub(crate) async fn get(&self, target: &str) -> Answer {

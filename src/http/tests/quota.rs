@@ -2,6 +2,7 @@
 
 use crate::domain::account::{AuthMode, Quota};
 use crate::domain::id::UserId;
+use crate::http::minted;
 use crate::http::testing::Server;
 use crate::ports::AccountChange;
 use std::sync::Arc;
@@ -9,11 +10,13 @@ use std::sync::Arc;
 /// A server with accounts, whose one user may use so much.
 async fn bounded(mode: AuthMode, quota: Quota) -> Server {
     let mut users = None;
-    let server = Server::with(|room| {
+    let mut server = Server::with(|room| {
         room.auth.mode = mode;
+        room.auth.control_key_digest = Some(minted::digest("key"));
         users = Some(Arc::clone(&room.users));
     });
-    // However a test comes in here, it is the one user.
+    // Whoever has this key is the one user.
+    server.credential = Some("authorization: Bearer key".into());
     let change = AccountChange { quota: Some(quota), ..AccountChange::default() };
     users.expect("its users").change_account(UserId::SINGLE, change).await.expect("stored");
     server
