@@ -119,10 +119,8 @@ impl Model {
         let Some(pair) = self.pairs.get_mut(at) else { return };
         let has_ended = pair.has_ended();
         let is_shown = if is_ask { &mut pair.shows_ask } else { &mut pair.shows_answer };
-        let message = match is_ask {
-            true => MessageRef::Ask(id(pair.ask).ask_id()),
-            false => MessageRef::Answer(id(pair.number).message_id()),
-        };
+        let (ask, answer) = (id(pair.ask).ask_id(), id(pair.number).message_id());
+        let message = if is_ask { MessageRef::Ask(ask) } else { MessageRef::Answer(answer) };
         let told = self.rig.store.delete_message(ANN, name("chat"), message).wait();
         if !*is_shown {
             assert_eq!(told, Ok(false));

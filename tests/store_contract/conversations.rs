@@ -4,10 +4,13 @@ use crate::kit::{ANN, BOB, chat, done, id, job, name, turn};
 use crate::rig::Rig;
 use nanoclaw::domain::conversation::{Conversation, ConversationChange};
 use nanoclaw::domain::event::Event;
-use nanoclaw::domain::id::{JobId, ProjectId, UserId};
+use nanoclaw::domain::id::{BatchId, JobId, ProjectId, UserId};
 use nanoclaw::domain::job::Ending;
 use nanoclaw::domain::limits::Limits;
-use nanoclaw::ports::{Clock, ConversationPlace, ConversationQuery, Conversations, Once, Store, StoreError};
+use nanoclaw::ports::{
+    Batches, Clock, ConversationPlace, ConversationQuery, Conversations, NewBatch, NewLine, Once, Store,
+    StoreError,
+};
 
 fn query(user: UserId, limit: usize) -> ConversationQuery {
     ConversationQuery { user, project: None, before: None, limit }
@@ -177,4 +180,26 @@ fn a_projects_conversations_are_found_counted_and_removed_together() {
     assert_eq!(names(&rig, &query(ANN, 10)), ["c3", "c2"]);
     assert_eq!(rig.store.count_of_project(BOB, mine), Ok(1), "P7");
     assert_eq!(rig.store.remove_conversations_of(ANN, mine).wait(), Ok(0));
+}
+
+#[test]
+fn a_line_of_a_batch_that_names_a_conversation_too_many_fails_alone() {
+    let rig = Rig::with(&Limits { conversations: 1, ..Limits::default() });
+    let line = |number: u32, chat: &str| NewLine {
+        custom_id: number.to_string(),
+        spec: turn(u128::from(number), ANN, chat).spec,
+    };
+    let batch = BatchId::from_bits(1);
+    rig.store.fill(batch, 0, vec![line(0, "a"), line(1, "b"), line(2, "a")]).wait().unwrap();
+    let (created_at_ms, webhook_url) = (1_000_000, None);
+    let new = NewBatch { id: batch, user: ANN, created_at_ms, lines: 3, concurrency: 9, webhook_url };
+    drop(rig.store.accept(new, None).wait().unwrap());
+    assert_eq!(names(&rig, &query(ANN, 9)), ["a"]);
+    for _ in 0..2 {
+        let lease = rig.claim();
+        rig.store.finish(lease.fence(), vec![], done(lease.job.id, "line")).wait().unwrap();
+    }
+    let counts = rig.store.batch(ANN, batch).unwrap().unwrap().counts;
+    assert_eq!((counts.completed, counts.failed, counts.open()), (2, 1, 0));
+    assert_eq!(get(&rig, ANN, "a").unwrap().message_count, 4);
 }

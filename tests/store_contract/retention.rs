@@ -1,14 +1,18 @@
 //! Retention as the port shows it: what is folded keeps its text and its numbers, what is cut keeps its end, what is gone
 //! is gone altogether; jobs that have not ended are never touched.
 
-use crate::kit::{ANN, HandClock, cancelled, delta, done, id, job, turn};
+use crate::kit::{ANN, HandClock, cancelled, delta, done, id, job, name, turn};
 use crate::rig::Rig;
 use nanoclaw::domain::event::{Event, FailureCode, FinishReason, Mark, Record};
 use nanoclaw::domain::id::{BatchId, JobId};
 use nanoclaw::domain::job::{ConversationSummary, Ending, History, JobStatus};
 use nanoclaw::domain::limits::Limits;
+use nanoclaw::domain::message::Message;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{Accounts, Batches, Clock, JobQuery, NewBatch, NewLine, Store, StoreError, Urgency};
+use nanoclaw::ports::{
+    Accounts, Batches, ChatMessage, Clock, Conversations, JobQuery, MessageRef, NewBatch, NewLine, Store,
+    StoreError, Urgency,
+};
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
 use nanoclaw::store::{Keep, RedbStore};
 use std::sync::Arc;
@@ -138,6 +142,29 @@ fn a_log_is_cut_to_its_end_and_the_answer_stays() {
     assert_eq!((page.events.len(), page.last_seq), (0, 10), "the last id is still the last");
     assert_eq!(kept.store.output(id(1)).unwrap().as_deref(), Some("answer"));
     assert_eq!(kept.store.job(ANN, id(1)).unwrap().unwrap().last_event_id, 10);
+}
+
+#[test]
+fn an_answer_whose_log_was_cut_is_read_from_what_its_conversation_keeps() {
+    let kept = keep(Keep::Forever, Keep::For(HOUR), Keep::Forever);
+    kept.run(1, answered);
+    let chat = || name("chat-1");
+    let answer = MessageRef::Answer(id(1).message_id());
+    let said = || {
+        let page = kept.store.messages(ANN, &chat(), None, 10).unwrap();
+        let Some(ChatMessage::Answer { said, events, .. }) = page.messages.last().cloned() else {
+            panic!("{page:?}")
+        };
+        (said, events.len())
+    };
+    assert_eq!(said().0, [], "the log tells it");
+    kept.pass(2 * HOUR);
+    assert_eq!(said(), (vec![Message::assistant("answer")], 1));
+    let ask = MessageRef::Ask(id(1).ask_id());
+    assert_eq!(kept.store.delete_message(ANN, chat(), ask).wait(), Ok(true));
+    assert_eq!(said(), (vec![Message::assistant("answer")], 1), "without its question as well");
+    assert_eq!(kept.store.delete_message(ANN, chat(), answer).wait(), Ok(true));
+    assert_eq!(kept.store.conversation(ANN, &chat()).unwrap().unwrap().message_count, 0);
 }
 
 #[test]

@@ -26,9 +26,9 @@ pub(super) fn conversations(
             Bound::Excluded(RecentKey { user, updated_at_ms, conversation: &place.id }.encode())
         }
     };
-    let (rows, list) = (reading.open_table(CONVERSATIONS)?, reading.open_table(CONVERSATIONS_BY_TIME)?);
+    let (rows, by_time) = (reading.open_table(CONVERSATIONS)?, reading.open_table(CONVERSATIONS_BY_TIME)?);
     let mut page = ConversationPage { conversations: Vec::new(), has_more: false };
-    for entry in list.range::<&TurnBytes>((from.as_ref(), Bound::Included(&last)))? {
+    for entry in by_time.range::<&TurnBytes>((from.as_ref(), Bound::Included(&last)))? {
         let (updated_at_ms, key) = recent(entry?.0.value());
         let Some(found) = row(&rows, &key)? else { continue };
         // A row that could not be read once, and began anew, may have left an entry behind.

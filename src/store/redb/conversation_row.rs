@@ -139,10 +139,10 @@ impl Transaction<'_> {
     /// Refuses so many more conversations of a user than `most` allows.
     pub(super) fn refuse_conversations(&self, user: UserId, more: u64, most: u64) -> Result<(), StoreError> {
         let there = self.tables.conversation_counts.get(&count_key(user))?.map_or(0, |count| count.value());
-        match there.saturating_add(more) > most {
-            true => Err(StoreError::ConversationsFull { limit: most }),
-            false => Ok(()),
+        if there.saturating_add(more) > most {
+            return Err(StoreError::ConversationsFull { limit: most });
         }
+        Ok(())
     }
 
     /// Counts a user's conversations.
