@@ -20,7 +20,7 @@ fn ask(server: &Server, line: &str, headers: &[(&str, &str)], body: &Value) -> R
     let (method, path) = line.split_once(' ').expect("a method and a path");
     let mut all = vec![("content-type", "application/json")];
     all.extend_from_slice(headers);
-    server.send((method, path), &all, &if body.is_null() { String::new() } else { body.to_string() })
+    server.request((method, path), &all, &if body.is_null() { String::new() } else { body.to_string() })
 }
 
 fn with(server: &Server, token: &str, line: &str, body: &Value) -> Reply {

@@ -157,7 +157,6 @@ fn a_way_in_that_a_killed_server_left_is_not_taken() {
 }
 
 #[test]
-#[ignore = "needs the sessions of y-auth: take this line away when they are merged"]
 fn client_commands_show_their_token_and_hear_how_to_get_one() {
     let server = Server::start_with(MULTI);
     let dir = server.dir.clone();
@@ -188,7 +187,6 @@ fn client_commands_show_their_token_and_hear_how_to_get_one() {
 }
 
 #[test]
-#[ignore = "needs the sessions of y-auth: take this line away when they are merged"]
 fn a_new_password_or_a_closed_account_ends_what_was_opened_with_the_old_one() {
     let server = Server::start_with(MULTI);
     let dir = server.dir.clone();
@@ -216,7 +214,6 @@ fn a_new_password_or_a_closed_account_ends_what_was_opened_with_the_old_one() {
 }
 
 #[test]
-#[ignore = "needs the sessions of y-auth: take this line away when they are merged"]
 fn p8_an_accounts_quota_holds_back_its_work_and_nobody_elses() {
     let server = Server::start_with(MULTI);
     let dir = server.dir.clone();
@@ -228,7 +225,7 @@ fn p8_an_accounts_quota_holds_back_its_work_and_nobody_elses() {
     };
     let (ann, bob) = (key("ann", "read,write,admin"), key("bob", "read,write"));
     let send = |method: &str, path: &str, bearer: &str, body: &Value| {
-        server.send((method, path), &[("authorization", bearer)], &body.to_string())
+        server.request((method, path), &[("authorization", bearer)], &body.to_string())
     };
     let slow = json!({"input": "stream: 10000 words, 1000 ms"});
     assert_eq!(send("PATCH", "/api/users/3", &bob, &json!({"quota": null})).status, 403, "an admin's matter");

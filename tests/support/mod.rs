@@ -170,18 +170,6 @@ impl Server {
         request.body(body).expect("a request")
     }
 
-    /// Sends JSON in the name of whoever the `Authorization` line names.
-    pub(crate) fn send(&self, method: &str, path: &str, bearer: &str, body: &Value) -> Reply {
-        let url = format!("{}{path}", self.url);
-        let request = match method {
-            "PATCH" => agent().patch(url),
-            "PUT" => agent().put(url),
-            _ => agent().post(url),
-        };
-        let request = request.header("authorization", bearer).content_type("application/json");
-        Reply::read(request.send(body.to_string()))
-    }
-
     pub(crate) fn post_text(&self, path: &str, body: &str) -> Reply {
         let request = agent().post(format!("{}{path}", self.url)).content_type("text/plain");
         Reply::read(request.send(body))

@@ -8,6 +8,7 @@ use crate::domain::message::Message;
 use crate::domain::tool::ToolChoice;
 use crate::http::door::Door;
 use crate::http::error::Error;
+use crate::http::quota;
 use crate::http::room::Room;
 use crate::http::v1::{input, spec};
 use crate::ports::NewJob;
@@ -26,6 +27,7 @@ pub(super) async fn job(
     input: Vec<Message>,
     wish: &Wish,
 ) -> Result<NewJob, Error> {
+    quota::check(door, conversation.user).await?;
     let user = conversation.user;
     if let Some(id) = wish.project_id {
         super::super::conversations::project::owned(door, user, id).await?;
