@@ -160,7 +160,7 @@ fn p7_a_project_that_is_not_there_is_not_there_on_any_route() {
         answers.push(delete(&server, &format!("{path}/files/a")));
         answers.push(upload(&server, &format!("{path}/upload"), &[("files", Some("a"), "x")]));
         for answer in answers {
-            assert_eq!(answer, (404, json!({"code": 404, "message": "there is no such project"})), "{id}");
+            assert_eq!(answer, (404, json!({"code": 404, "message": "project not found"})), "{id}");
         }
     }
     let job = json!({"input": "x", "project_id": "proj_00000000000000000000000000"});

@@ -1,6 +1,7 @@
 //! Copies of a store: whole, made beside the writer, and back in its place.
 
 use crate::kit::{ANN, BOB, HandClock, cancelled, cost, delta, done, id, job, name, turn};
+use crate::projects;
 use crate::rig::{Rig, open};
 use crate::schedules::{every, order, schedule};
 use crate::users::{newcomer, token};
@@ -11,7 +12,8 @@ use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::domain::webhook::{Attempt, Next, WebhookUrl};
 use nanoclaw::ports::{
-    Backup, Batches, Conversations, NewBatch, NewLine, Outbox, Schedules, Store, StoreError, Urgency, Users,
+    Backup, Batches, Conversations, NewBatch, NewLine, Outbox, Projects, Schedules, Store, StoreError,
+    Urgency, Users,
 };
 use nanoclaw::store::{Draft, OpenError, backup_closed, restore};
 use redb::{ReadableDatabase, ReadableTableMetadata, TableHandle};
@@ -75,6 +77,10 @@ fn fill_the_other_tables(rig: &Rig) {
     rig.store.put(schedule(1, every(60), 1_000_000), order(), 10).wait().unwrap();
     rig.store.register(newcomer("ann")).wait().unwrap();
     rig.store.keep_token(token(1, ANN), 10).wait().unwrap();
+    for number in [1, 2] {
+        projects::found(rig, number, ANN, &format!("project {number}")).unwrap();
+    }
+    rig.store.remove_project(ANN, projects::pid(2)).wait().unwrap();
 }
 
 /// The tables of a file and how many rows each has.

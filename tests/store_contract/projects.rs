@@ -8,7 +8,7 @@ use nanoclaw::ports::{Clock, ProjectPlace, Projects, StoreError};
 
 const MOST: u64 = 5;
 
-fn pid(number: u128) -> ProjectId {
+pub(crate) fn pid(number: u128) -> ProjectId {
     ProjectId::from_bits(number)
 }
 
@@ -29,7 +29,7 @@ fn project(number: u128, user: UserId, called: &str, at_ms: u64) -> Project {
 }
 
 /// Founds one at the rig's time.
-fn found(rig: &Rig, number: u128, user: UserId, called: &str) -> Result<Project, StoreError> {
+pub(crate) fn found(rig: &Rig, number: u128, user: UserId, called: &str) -> Result<Project, StoreError> {
     rig.store.found_project(project(number, user, called, rig.clock.now_ms()), MOST).wait()
 }
 

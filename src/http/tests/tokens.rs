@@ -39,7 +39,7 @@ async fn p9_a_key_is_shown_once_and_found_by_its_digest() {
     assert_eq!(users.token(&minted::digest(&key)).expect("read"), None);
     for path in [&format!("/api/tokens/{id}"), "/api/tokens/tok_x", "/api/tokens/1"] {
         let answer = server.ask(&format!("DELETE {path}"), &[], "").await;
-        assert_eq!(answer.json(), json!({"code": 404, "message": "there is no such token"}), "{path}");
+        assert_eq!(answer.json(), json!({"code": 404, "message": "token not found"}), "{path}");
     }
 }
 

@@ -129,7 +129,7 @@ mod tests {
         let id = hears.recv().expect("a project").id;
         for line in ["GET /api/projects/{id}", "DELETE /api/projects/{id}", "GET /api/projects/{id}/files"] {
             let answer = server.ask(&line.replace("{id}", &id.to_string()), &[], "").await;
-            let wanted = json!({"code": 404, "message": "there is no such project"});
+            let wanted = json!({"code": 404, "message": "project not found"});
             assert_eq!((answer.status, answer.json()), (404, wanted), "{line}");
         }
     }
