@@ -292,3 +292,57 @@ fn p9_a_key_outlives_a_password_but_not_its_accounts_activity() {
     assert_eq!(login(&server, "bob", "another horse").status, 403);
     assert_eq!(login(&server, "bob", PASSWORD).status, 401, "only its owner learns that it is disabled");
 }
+
+/// Sends a request but for the last byte of its body; the rest follows when `between` is over. The status.
+fn slowly(server: &Server, token: &str, path: &str, body: &Value, between: impl FnOnce()) -> String {
+    use std::io::{Read, Write};
+    let address = server.url.strip_prefix("http://").expect("an address");
+    let mut socket = std::net::TcpStream::connect(address).expect("a connection");
+    let body = body.to_string();
+    let (early, late) = body.split_at(body.len() - 1);
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{early}",
+        body.len()
+    );
+    socket.write_all(head.as_bytes()).expect("sent");
+    // The request is under way once the server has answered somebody else who came later.
+    assert_eq!(server.get("/healthz").status, 200);
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    between();
+    socket.write_all(late.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("an answer");
+    answer.split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn p9_whoever_is_sent_away_while_their_body_arrives_is_not_heard() {
+    let server = Server::start_with(MULTI);
+    let (root, ann) = (token(&register(&server, "root")), register(&server, "ann"));
+    let place = format!("PATCH /api/users/{}", ann["user"]["id"]);
+    let change = |change: Value| assert_eq!(with(&server, &root, &place, &change).status, 200);
+    change(json!({"role": "admin"}));
+    let newcomer = json!({"username": "evil", "password": PASSWORD, "role": "admin"});
+    let demote = || change(json!({"role": "user"}));
+    assert_eq!(slowly(&server, &token(&ann), "/api/users", &newcomer, demote), "401");
+    let key =
+        with(&server, &token(&ann), "POST /api/tokens", &json!({"expires_in_s": 600})).json()["data"].clone();
+    let (id, key) = (key["id"].as_str().expect("an id"), key["key"].as_str().expect("a key"));
+    let revoke = || {
+        let line = format!("DELETE /api/tokens/{id}");
+        assert_eq!(with(&server, &token(&ann), &line, &Value::Null).status, 200);
+    };
+    assert_eq!(slowly(&server, key, "/api/tokens", &json!({}), revoke), "401");
+    let disable = || change(json!({"is_active": false}));
+    assert_eq!(slowly(&server, &token(&ann), "/v1/jobs", &json!({"input": "x"}), disable), "401");
+}
+
+#[test]
+fn p9_a_token_makes_none_that_outlives_it() {
+    let server = Server::start_with(MULTI);
+    let root = token(&register(&server, "root"));
+    let made = with(&server, &root, "POST /api/tokens", &json!({"expires_in_s": 600})).json()["data"].clone();
+    let child = with(&server, made["key"].as_str().expect("a key"), "POST /api/tokens", &json!({}));
+    assert_eq!(child.json()["data"]["expires_at"], made["expires_at"], "{}", child.body);
+}

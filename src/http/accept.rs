@@ -15,18 +15,18 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 const EXHAUSTED: Duration = Duration::from_millis(50);
 
 /// A fresh connection.
-pub(crate) enum Incoming {
+pub(crate) enum Arriving {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 /// The next connection. Errors of a single connection are passed over; exhaustion is waited out, because the listener
 /// itself is well.
-pub(crate) async fn accept(listener: &Listener) -> Incoming {
+pub(crate) async fn accept(listener: &Listener) -> Arriving {
     loop {
         let accepted = match &listener.socket {
-            Socket::Tcp(tcp) => tcp.accept().await.map(|(stream, _)| Incoming::Tcp(stream)),
-            Socket::Unix(unix) => unix.accept().await.map(|(stream, _)| Incoming::Unix(stream)),
+            Socket::Tcp(tcp) => tcp.accept().await.map(|(stream, _)| Arriving::Tcp(stream)),
+            Socket::Unix(unix) => unix.accept().await.map(|(stream, _)| Arriving::Unix(stream)),
         };
         match accepted {
             Ok(incoming) => {
@@ -49,9 +49,9 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-fn tune(incoming: &Incoming) -> io::Result<()> {
+fn tune(incoming: &Arriving) -> io::Result<()> {
     use rustix::net::sockopt;
-    let Incoming::Tcp(tcp) = incoming else { return Ok(()) };
+    let Arriving::Tcp(tcp) = incoming else { return Ok(()) };
     tcp.set_nodelay(true)?;
     let socket = tcp.as_fd();
     sockopt::set_tcp_user_timeout(socket, USER_TIMEOUT_MS)?;

@@ -1,13 +1,14 @@
 //! Request bodies. Owns their limits in size and time, each alone and all together; refuses to read what a header says
 //! is too large already.
 
+use super::arriving::Arriving;
 use super::door::Door;
 use super::error::Error;
 use super::quoted::quoted;
 use crate::domain::limits::Limits;
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use hyper::header;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +41,7 @@ impl Place {
 }
 
 /// The whole body.
-pub(crate) async fn read(door: &Door, headers: &HeaderMap, body: Incoming) -> Result<Whole, Error> {
+pub(crate) async fn read(door: &Door, headers: &HeaderMap, body: Arriving) -> Result<Whole, Error> {
     read_up_to(door, headers, body, door.room.limits.body_bytes).await
 }
 
@@ -48,7 +49,7 @@ pub(crate) async fn read(door: &Door, headers: &HeaderMap, body: Incoming) -> Re
 pub(crate) async fn read_up_to(
     door: &Door,
     headers: &HeaderMap,
-    body: Incoming,
+    body: Arriving,
     most: usize,
 ) -> Result<Whole, Error> {
     refuse_encoding(headers)?;
@@ -57,9 +58,9 @@ pub(crate) async fn read_up_to(
     if declared > most as u64 {
         return Err(too_large(limits, most));
     }
-    let deadline = Duration::from_secs(limits.body_timeout_s);
+    let (deadline, sender) = (Duration::from_secs(limits.body_timeout_s), body.sender());
     match tokio::time::timeout(deadline, collect(door, body, most)).await {
-        Ok(collected) => collected,
+        Ok(collected) => sender.confirm(door).and(collected),
         Err(_) => Err(Error::BodyTimeout(limits.body_timeout_s)),
     }
 }
@@ -79,10 +80,10 @@ fn too_large(limits: &Limits, most: usize) -> Error {
     if most == limits.body_bytes {
         return Error::BodyTooLarge(most);
     }
-    Error::UploadTooLarge(format!("the request body is larger than {most} bytes (limits.file_bytes)"))
+    Error::UploadTooLarge(format!("the request body is larger than {most} bytes"))
 }
 
-async fn collect(door: &Door, mut body: Incoming, most: usize) -> Result<Whole, Error> {
+async fn collect(door: &Door, mut body: Arriving, most: usize) -> Result<Whole, Error> {
     let limits = &door.room.limits;
     let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     let mut bytes = Vec::with_capacity(declared.min(RESERVE_BYTES));

@@ -13,6 +13,8 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 /// The scheme that this server speaks; TLS ends at a proxy, whose origin belongs into `allowed_origins`.
 const SCHEME: &str = "http";
+/// What a browser says of a page that it got through such a proxy.
+const TLS_SCHEME: &str = "https";
 
 /// The names and origins that are let in.
 #[derive(Debug)]
@@ -88,6 +90,11 @@ impl Guard {
         if host.as_ref().is_some_and(fits) { Ok(host) } else { Err(Error::Host(quoted(text))) }
     }
 
+    /// Whether a page over TLS is this server's own: it has the very name, one of `allowed_hosts`, under which the request came.
+    fn is_behind_tls(&self, host: &Authority, origin: &Authority) -> bool {
+        !LOOPBACK_NAMES.contains(&host.name.as_str()) && host == origin
+    }
+
     fn origin(&self, headers: &HeaderMap, host: Option<&Authority>) -> Result<(), Error> {
         let Some(origin) = single(headers, &header::ORIGIN)? else {
             // A browser that hides the origin still says that the page is foreign.
@@ -95,11 +102,11 @@ impl Guard {
             let foreign = site.is_some_and(|site| site.eq_ignore_ascii_case("cross-site"));
             return if foreign { Err(Error::Origin("of a cross-site request".to_owned())) } else { Ok(()) };
         };
-        let own = origin
-            .split_once("://")
-            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case(SCHEME))
-            .and_then(|(_, rest)| authority(rest))
-            .is_some_and(|origin| host.is_some_and(|host| same(host, &origin)));
+        let parts = origin.split_once("://").and_then(|(scheme, rest)| Some((scheme, authority(rest)?)));
+        let own = parts.zip(host).is_some_and(|((scheme, origin), host)| {
+            let plain = scheme.eq_ignore_ascii_case(SCHEME) && same(host, &origin);
+            plain || (scheme.eq_ignore_ascii_case(TLS_SCHEME) && self.is_behind_tls(host, &origin))
+        });
         if own || self.origins.contains(&origin.to_ascii_lowercase()) {
             Ok(())
         } else {
@@ -208,6 +215,13 @@ mod tests {
         }
         let foreign =
             ["null", "http://evil.example", "http://localhost:3000", "https://localhost:8787", "", "http://"];
+        // Behind a proxy that speaks TLS under a name of ours, the page's origin is that name.
+        let behind = |origin| status(&guard(), &[("host", "nano.example"), ("origin", origin)]);
+        assert_eq!(behind("https://nano.example"), "in");
+        assert_eq!(
+            (behind("https://nano.example:444"), behind("https://evil.example")),
+            ("origin", "origin")
+        );
         for origin in foreign.into_iter().chain(["https://ui.example.evil", "http://localhost:8787@evil"]) {
             assert_eq!(
                 status(&guard(), &[("host", "localhost:8787"), ("origin", origin)]),

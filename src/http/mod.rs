@@ -8,6 +8,7 @@
 mod accept;
 mod api;
 mod armour;
+mod arriving;
 mod auth;
 mod body;
 mod connection;

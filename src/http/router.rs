@@ -1,6 +1,7 @@
 //! From a request to the route that answers it. Owns how a path is matched, who may pass, and what every answer carries; refuses
 //! to know what there is (`routes` does).
 
+use super::arriving::Arriving;
 use super::auth::{Caller, Standing};
 use super::door::Door;
 use super::error::{Dialect, Error};
@@ -138,6 +139,10 @@ pub(crate) async fn answer(door: &Arc<Door>, request: Request<Incoming>) -> Repl
 
 /// The bound on header lines, where it is narrower than hyper's own. Bytes are counted by hyper as they come.
 fn heads_within(limits: &Limits, headers: &HeaderMap) -> Result<(), Error> {
+    let coded = headers.get_all(header::TRANSFER_ENCODING).iter();
+    if coded.into_iter().any(|line| !line.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked")) {
+        return Err(Error::malformed("the only Transfer-Encoding that is taken is 'chunked'"));
+    }
     if headers.len() > limits.headers {
         return Err(Error::HeadersTooLarge(format!("limits.headers = {}", limits.headers)));
     }
@@ -161,6 +166,7 @@ async fn take(door: &Arc<Door>, request: Request<Incoming>, told: &mut Told) -> 
     };
     let (head, body) = request.into_parts();
     let call = call(door, head, (route, place.segments), told)?;
+    let body = Arriving::new(body, call.caller);
     (route.act)(Arc::clone(door), call, body).await
 }
 

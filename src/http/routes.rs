@@ -1,13 +1,13 @@
 //! Every route there is: method, path, who may take it, and the file that answers. Owns the table; what a path means is read
 //! nowhere else (the `OpenAPI` document is held against it). Refuses to read bodies and queries.
 
+use super::arriving::Arriving;
 use super::door::Door;
 use super::error::Error;
 use super::reply::Reply;
 use super::router::Call;
 use super::{api, health, openapi, v1};
 use hyper::Method;
-use hyper::body::Incoming;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(crate) struct Route {
     /// Segments between slashes; `{name}` takes any one segment, `{*name}` all that follow.
     pub(crate) path: &'static str,
     pub(crate) access: Access,
-    pub(crate) act: fn(Arc<Door>, Call, Incoming) -> Answering,
+    pub(crate) act: fn(Arc<Door>, Call, Arriving) -> Answering,
 }
 
 /// A line for each route: `METHOD "path" Access => act(door, call, body)`.

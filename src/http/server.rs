@@ -1,7 +1,7 @@
 //! The accept loop and its end. Owns how many connections there are and the order of the drain; refuses signals and
 //! deadlines: the stages come from outside.
 
-use super::accept::{Incoming, accept};
+use super::accept::{Arriving, accept};
 use super::connection;
 use super::door::Door;
 use super::guard::Guard;
@@ -36,16 +36,16 @@ pub async fn serve(listener: Listener, room: Arc<Room>, mut shutdown: Shutdown) 
     wait_until_all_left(&free, places).await;
 }
 
-fn start(incoming: Incoming, place: Option<OwnedSemaphorePermit>, door: &Arc<Door>) {
+fn start(incoming: Arriving, place: Option<OwnedSemaphorePermit>, door: &Arc<Door>) {
     let door = Arc::clone(door);
     match incoming {
-        Incoming::Tcp(tcp) => drop(tokio::spawn(async move {
+        Arriving::Tcp(tcp) => drop(tokio::spawn(async move {
             // Of a connection that has broken off already nobody is the peer; no request will come of it.
             let peer = Peer(tcp.peer_addr().ok().map(|address| address.ip()));
             connection::run(tcp, peer, door).await;
             drop(place);
         })),
-        Incoming::Unix(unix) => drop(tokio::spawn(async move {
+        Arriving::Unix(unix) => drop(tokio::spawn(async move {
             connection::run(unix, Peer(None), door).await;
             drop(place);
         })),

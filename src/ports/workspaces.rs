@@ -114,7 +114,7 @@ pub struct Allowance {
     pub project_entries: u64,
 }
 
-/// Files that arrive piece by piece, into a project that is not there yet or is being added to.
+/// Files that arrive piece by piece, into a project whose directory is there.
 pub trait Upload: Send {
     /// Begins a file at this path; directories above it are made.
     fn begin(&mut self, path: &str) -> Result<(), FileError>;

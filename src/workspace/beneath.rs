@@ -58,7 +58,7 @@ pub(super) fn open_file(at: impl AsFd, path: &str) -> Result<(File, u64), FileEr
     }
 }
 
-/// Opens a directory, and makes it and those above it where they are missing; `count` hears of each before it is made.
+/// Opens a directory, and makes it and those above it where they are missing; `count` hears of all that are missing before the first is made.
 pub(super) fn provide_directory(
     at: impl AsFd,
     path: &str,
@@ -66,14 +66,18 @@ pub(super) fn provide_directory(
 ) -> Result<OwnedFd, FileError> {
     let fail = |error| refused(error, path);
     let mut here = open_directory(at.as_fd(), ".").map_err(fail)?;
-    for segment in path.split('/') {
-        here = match open_directory(&here, segment) {
-            Err(Errno::NOENT) => {
-                count()?;
-                make_and_open(&here, segment).map_err(fail)?
-            }
-            other => other.map_err(fail)?,
-        };
+    let mut segments = path.split('/').peekable();
+    while let Some(segment) = segments.peek() {
+        match open_directory(&here, *segment) {
+            Err(Errno::NOENT) => break,
+            other => here = other.map_err(fail)?,
+        }
+        segments.next();
+    }
+    // All of them first: where there is no room for the last, none is made.
+    segments.clone().try_for_each(|_| count())?;
+    for segment in segments {
+        here = make_and_open(&here, segment).map_err(fail)?;
     }
     Ok(here)
 }

@@ -46,6 +46,7 @@ pub struct HostFiles {
     names: Arc<Names>,
     tallies: Tallies,
     file_bytes: u64,
+    project_entries: u64,
     counted_entries: u64,
     uploads: UploadBounds,
     searches: SearchBounds,
@@ -60,6 +61,7 @@ impl HostFiles {
             clock,
             tallies: Tallies::default(),
             file_bytes: limits.file_bytes,
+            project_entries: limits.project_entries,
             counted_entries: limits.project_entries.saturating_mul(COUNTED_TIMES),
             uploads: UploadBounds { files: limits.upload_files, bytes: limits.upload_bytes },
             searches: SearchBounds { files: limits.search_files, time_ms: limits.search_ms },
@@ -89,6 +91,16 @@ impl HostFiles {
         let desk = Desk::open(&self.open_user(project)?, &self.names).map_err(|error| refused(error, "."))?;
         desk.sweep(self.clock.now_ms());
         Ok(desk)
+    }
+
+    /// A directory that something is moved into, made and counted where it is missing.
+    fn parent(&self, project: &Project, opened: &OwnedFd, path: &str) -> Result<OwnedFd, FileError> {
+        if let Ok(there) = open_directory(opened, path) {
+            return Ok(there);
+        }
+        let most = Allowance { project_bytes: u64::MAX, project_entries: self.project_entries };
+        let mut share = self.share(project, opened, most)?;
+        provide_directory(opened, path, &mut || share.add_entry())
     }
 
     fn share(&self, project: &Project, opened: &OwnedFd, most: Allowance) -> Result<Share, FileError> {
@@ -167,7 +179,7 @@ impl Workspaces for HostFiles {
         let fail = |error| refused(error, from.target());
         let from_parent = open_directory(&opened, from_parent).map_err(fail)?;
         look(&from_parent, from_name).map_err(fail)?; // before directories are made for nothing
-        let to_parent = provide_directory(&opened, to_parent, &mut || Ok(()))?;
+        let to_parent = self.parent(project, &opened, to_parent)?;
         let flags = RenameFlags::NOREPLACE;
         rustix::fs::renameat_with(&from_parent, from_name, &to_parent, to_name, flags).map_err(|error| {
             match error {
@@ -198,7 +210,6 @@ impl Workspaces for HostFiles {
     }
 
     fn upload(&self, project: &Project, most: Allowance) -> Result<Box<dyn Upload>, FileError> {
-        self.make(project)?;
         let (opened, desk) = (self.open(project)?, self.desk(project)?);
         let share = self.share(project, &opened, most)?;
         let bounds = self.uploads;

@@ -3,6 +3,7 @@
 use super::dates::date;
 use super::envelope;
 use super::object::object;
+use crate::http::arriving::Arriving;
 use crate::http::auth::minted::{Kind, mint};
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -10,7 +11,6 @@ use crate::http::reply::Reply;
 use crate::http::router::Call;
 use crate::http::v1::field::Fields;
 use crate::ports::NewInvite;
-use hyper::body::Incoming;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ struct View<'a> {
 }
 
 /// Makes one.
-pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
     let mut fields = Fields::new(object(door, &call, body).await?, &["expires_in_s"])?;
     let holds_s = fields.whole("expires_in_s", 1..=LONGEST_S)?.unwrap_or(USUAL_S);
     let expires_at_ms = door.room.clock.now_ms().saturating_add(holds_s.saturating_mul(1_000));

@@ -7,6 +7,7 @@ use crate::domain::account::{ApiToken, Scopes};
 use crate::domain::id::{TokenId, UserId};
 use crate::domain::nearest::hint;
 use crate::domain::secret::Secret;
+use crate::http::arriving::Arriving;
 use crate::http::auth::minted::{Kind, mint};
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -16,7 +17,6 @@ use crate::http::reply::Reply;
 use crate::http::router::Call;
 use crate::http::v1::field::{Fields, wrong};
 use crate::ports::NewToken;
-use hyper::body::Incoming;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ pub(crate) async fn list(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> 
 }
 
 /// `POST /api/tokens`.
-pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
     mint_for(door, &call, body, call.user).await
 }
 
@@ -99,7 +99,7 @@ pub(crate) async fn list_of(door: &Door, call: &Call, owner: UserId) -> Result<R
 pub(crate) async fn mint_for(
     door: &Door,
     call: &Call,
-    body: Incoming,
+    body: Arriving,
     owner: UserId,
 ) -> Result<Reply, Error> {
     let wish = Wish::read(object(door, call, body).await?)?;
@@ -109,7 +109,9 @@ pub(crate) async fn mint_for(
     let minted = mint(Kind::Key, door.room.entropy.as_ref());
     let now_ms = door.room.clock.now_ms();
     let id = TokenId::from_bits(door.room.mint.mint(now_ms, door.room.entropy.random()));
-    let token = wish.into_token((id, owner), now_ms, minted.hint);
+    let mut token = wish.into_token((id, owner), now_ms, minted.hint);
+    // A token does not make one that outlives it.
+    token.expires_at_ms = token.expires_at_ms.into_iter().chain(call.caller.until_ms()).min();
     let kept = door
         .room
         .users

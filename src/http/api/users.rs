@@ -7,6 +7,7 @@ use super::{envelope, tokens};
 use crate::domain::account::{Account, Email, PasswordHash, Quota, Role, Username};
 use crate::domain::id::UserId;
 use crate::domain::secret::Secret;
+use crate::http::arriving::Arriving;
 use crate::http::auth::password;
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -16,7 +17,6 @@ use crate::http::reply::Reply;
 use crate::http::router::Call;
 use crate::http::v1::field::{Fields, wrong};
 use crate::ports::{AccountChange, Admission, NewAccount};
-use hyper::body::Incoming;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub(crate) async fn list(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> 
 }
 
 /// `POST /api/users`: an account for somebody else.
-pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
     let newcomer = Newcomer::read(object(door, &call, body).await?)?;
     let hash = password::hash(door, newcomer.password.clone()).await?;
     let new = newcomer.into_account(hash, door.room.clock.now_ms());
@@ -67,7 +67,7 @@ pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Incoming) -> Resu
 }
 
 /// `PATCH /api/users/{id}`: what is not named stays.
-pub(crate) async fn change(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn change(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
     let user = user(&call)?;
     let map = object(door, &call, body).await?;
     let (mut change, password) = change_of(map, &account(door, user).await?)?;
@@ -126,7 +126,7 @@ pub(crate) async fn tokens_of(door: &Arc<Door>, call: &Call) -> Result<Reply, Er
 }
 
 /// `POST /api/users/{id}/tokens`.
-pub(crate) async fn mint_for(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn mint_for(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
     let owner = account(door, user(&call)?).await?;
     tokens::mint_for(door, &call, body, owner.id).await
 }

@@ -20,6 +20,7 @@ use super::room::Room;
 use super::routes::Access;
 use crate::domain::account::{Account, AuthMode, Role, Scopes};
 use crate::domain::id::UserId;
+use crate::ports::Digest;
 use hyper::header::AUTHORIZATION;
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method};
@@ -57,14 +58,49 @@ pub(crate) struct Caller {
     pub(crate) role: Role,
     /// What the credential allows.
     pub(crate) scopes: Scopes,
+    /// What let them in.
+    proof: Proof,
+}
+
+/// What let somebody in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Proof {
+    /// Nothing had to.
+    Nobody,
+    /// The server's own mode, or the key of the command line beside it.
+    Server,
+    /// A session, or a ticket made by one.
+    Session { generation: u32 },
+    /// An API key.
+    Key { digest: Digest, until_ms: Option<u64> },
 }
 
 impl Caller {
     /// Whoever asks for what is public.
-    pub(crate) const NOBODY: Self =
-        Self { user: UserId(0), role: Role::User, scopes: Scopes { read: true, write: false, admin: false } };
+    pub(crate) const NOBODY: Self = Self {
+        scopes: Scopes { read: true, write: false, admin: false },
+        ..Self::of(UserId(0), Role::User, Proof::Nobody)
+    };
     /// The one user of single mode.
-    pub(crate) const SINGLE: Self = Self { user: UserId::SINGLE, role: Role::Admin, scopes: Scopes::ALL };
+    pub(crate) const SINGLE: Self = Self::of(UserId::SINGLE, Role::Admin, Proof::Server);
+
+    const fn of(user: UserId, role: Role, proof: Proof) -> Self {
+        Self { user, role, scopes: Scopes::ALL, proof }
+    }
+
+    /// Somebody whom nobody asks again, for tests of who may do what.
+    #[cfg(test)]
+    pub(crate) const fn known(user: UserId, role: Role, scopes: Scopes) -> Self {
+        Self { user, role, scopes, proof: Proof::Server }
+    }
+
+    /// When the credential ends by itself, unix milliseconds, if it is one that makes others.
+    pub(crate) fn until_ms(self) -> Option<u64> {
+        match self.proof {
+            Proof::Key { until_ms, .. } => until_ms,
+            _ => None,
+        }
+    }
 
     /// Whether the role and the credential suffice.
     pub(crate) fn may(self, method: &Method, access: Access) -> Result<(), Error> {
@@ -110,6 +146,24 @@ pub(crate) fn admit(door: &Door, head: &Parts, ticket: Option<&str>) -> Result<C
     }
 }
 
+/// Whether what let the caller in would still do so: a body may take its time to arrive, and accounts, roles and keys may go
+/// meanwhile.
+pub(crate) fn still(door: &Door, caller: Caller) -> Result<(), Error> {
+    let room = &door.room;
+    let account = match caller.proof {
+        Proof::Nobody | Proof::Server => return Ok(()),
+        Proof::Session { generation } => {
+            active(room, caller.user)?.filter(|account| account.generation == generation)
+        }
+        Proof::Key { digest, .. } => match by_key(door, &digest)? {
+            Some(_) => active(room, caller.user)?,
+            None => None,
+        },
+    };
+    let account = account.ok_or(LOGIN)?;
+    if caller.role == Role::Admin && account.role != Role::Admin { Err(LOGIN) } else { Ok(()) }
+}
+
 /// What stands behind `Bearer`. Other schemes are a proxy's business.
 fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Error> {
     let mut lines = headers.get_all(AUTHORIZATION).iter();
@@ -122,13 +176,14 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Error> {
     Ok(scheme.eq_ignore_ascii_case("bearer").then(|| credential.trim()))
 }
 
-fn by_key(door: &Door, digest: &crate::ports::Digest) -> Result<Option<Caller>, Error> {
+fn by_key(door: &Door, digest: &Digest) -> Result<Option<Caller>, Error> {
     let room = &door.room;
     let Some(token) = room.users.token(digest)? else { return Ok(None) };
     if token.expires_at_ms.is_some_and(|end| end <= room.clock.now_ms()) {
         return Ok(None);
     }
-    Ok(active(room, token.user)?.map(|account| caller(&account, token.scopes)))
+    let proof = Proof::Key { digest: *digest, until_ms: token.expires_at_ms };
+    Ok(active(room, token.user)?.map(|account| caller(&account, token.scopes, proof)))
 }
 
 fn by_proof(door: &Door, proof: &str, purpose: Purpose) -> Result<Option<Caller>, Error> {
@@ -140,15 +195,16 @@ fn by_proof(door: &Door, proof: &str, purpose: Purpose) -> Result<Option<Caller>
         Purpose::Ticket => Scopes { read: true, write: false, admin: false },
         Purpose::Single => return Ok(None),
     };
-    Ok(account.map(|account| caller(&account, scopes)))
+    let proof = Proof::Session { generation: claims.generation };
+    Ok(account.map(|account| caller(&account, scopes, proof)))
 }
 
 fn active(room: &Room, user: UserId) -> Result<Option<Account>, Error> {
     Ok(room.users.account(user)?.filter(|account| account.is_active))
 }
 
-fn caller(account: &Account, scopes: Scopes) -> Caller {
-    Caller { user: account.id, role: account.role, scopes }
+fn caller(account: &Account, scopes: Scopes, proof: Proof) -> Caller {
+    Caller { user: account.id, role: account.role, scopes, proof }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ pub(crate) mod view;
 
 use crate::domain::id::{ScheduleId, UserId};
 use crate::domain::schedule::{Order, Schedule};
+use crate::http::arriving::Arriving;
 use crate::http::body::{self as request_body, Whole};
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -17,7 +18,6 @@ use crate::http::v1::page::{self, List};
 use crate::ports::{ScheduleQuery, Standing};
 use body::Asked;
 use hyper::StatusCode;
-use hyper::body::Incoming;
 use hyper::header::LOCATION;
 use serde::Serialize;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) struct Gone {
 }
 
 /// `POST /v1/schedules`: an answer means that the schedule is on the disk (P1).
-pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
     Query::parse(call.query.as_deref(), &[])?;
     let body = request_body::read(door, &call.headers, body).await?;
     let user = call.user;

@@ -9,6 +9,7 @@ use super::{events, spec, wait};
 use crate::domain::id::UserId;
 use crate::domain::idempotency::OnceKey;
 use crate::domain::job::JobSpec;
+use crate::http::arriving::Arriving;
 use crate::http::body::{self, Whole};
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -20,7 +21,6 @@ use crate::http::reply::{self, Reply};
 use crate::http::room::Room;
 use crate::http::router::Call;
 use crate::ports::NewJob;
-use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
 use hyper::{HeaderMap, StatusCode};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ enum Manner {
 }
 
 /// Stores a job and answers with it, or with its events.
-pub(crate) async fn submit(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn submit(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
     let manner = manner(&call, &door.room)?;
     let key = once::key(&call.headers)?;
     let body = body::read(door, &call.headers, body).await?;

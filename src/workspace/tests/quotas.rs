@@ -1,6 +1,7 @@
 //! Quotas.
 
 use super::{ROOM, Rig};
+use crate::domain::limits::Limits;
 use crate::ports::{Allowance, FileError, Workspaces};
 use std::fs;
 
@@ -85,4 +86,13 @@ fn an_upload_that_is_given_up_gives_its_room_back() {
     files.rename(p, "c", "d").unwrap();
     assert_eq!(files.stats(p).unwrap().files, 2);
     files.write(p, "e", "", ROOM).unwrap();
+}
+
+#[test]
+fn p8_directories_made_for_a_move_count_as_well() {
+    let rig = Rig::with(&Limits { project_entries: 3, ..Limits::default() });
+    rig.files.write(&rig.project, "a", "x", ROOM).unwrap();
+    let far = rig.files.rename(&rig.project, "a", "b/c/d/e");
+    assert!(matches!(far, Err(FileError::Quota(_))), "{far:?}");
+    rig.files.rename(&rig.project, "a", "b/c").unwrap();
 }

@@ -9,6 +9,11 @@ use std::fs;
 fn a_folder_arrives_file_by_file() {
     let rig = Rig::new();
     let p = project(7, "not there yet");
+    assert!(
+        matches!(rig.files.upload(&p, ROOM).err(), Some(FileError::NotFound(_))),
+        "nothing is made by the way"
+    );
+    rig.files.make(&p).unwrap();
     let mut upload = rig.files.upload(&p, ROOM).unwrap();
     for (path, pieces) in [("a/b.bin", vec![&b"\0\xff"[..], b"2"]), ("c", vec![]), ("a/d", vec![b"x"])] {
         upload.begin(path).unwrap();

@@ -1,6 +1,7 @@
 //! The bodies of `/api/auth`. Owns how large they may be, which is little: whoever sends them may be anybody; refuses to know
 //! what stands in them.
 
+use crate::http::arriving::Arriving;
 use crate::http::body;
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -8,7 +9,6 @@ use crate::http::json;
 use crate::http::query::Query;
 use crate::http::router::Call;
 use crate::http::v1::field::Fields;
-use hyper::body::Incoming;
 use serde_json::{Map, Value};
 
 /// The largest, bytes.
@@ -17,7 +17,7 @@ const MOST_BYTES: usize = 16 * 1024;
 const MOST_VALUES: usize = 64;
 
 /// The body's object; there is no query beside it.
-pub(super) async fn read(door: &Door, call: &Call, body: Incoming) -> Result<Map<String, Value>, Error> {
+pub(super) async fn read(door: &Door, call: &Call, body: Arriving) -> Result<Map<String, Value>, Error> {
     Query::parse(call.query.as_deref(), &[])?;
     let body = match body::read_up_to(door, &call.headers, body, MOST_BYTES).await {
         Err(Error::BodyTooLarge(_)) => {

@@ -4,6 +4,7 @@ use super::{form, opened};
 use crate::domain::account::{Account, AuthMode};
 use crate::domain::id::UserId;
 use crate::domain::secret::Secret;
+use crate::http::arriving::Arriving;
 use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::query::Query;
@@ -11,13 +12,12 @@ use crate::http::reply::Reply;
 use crate::http::router::Call;
 use crate::http::v1::field::Fields;
 use crate::ports::AccountChange;
-use hyper::body::Incoming;
 use std::sync::Arc;
 
 const WRONG: Error = Error::Unauthorized("the username or the password is wrong");
 
 /// Opens a session. In single mode whoever asks is the one user, whatever they say.
-pub(crate) async fn login(door: &Arc<Door>, call: &Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn login(door: &Arc<Door>, call: &Call, body: Arriving) -> Result<Reply, Error> {
     if door.room.auth.mode == AuthMode::Single {
         Query::parse(call.query.as_deref(), &[])?;
         let account = door.room.users.account(UserId::SINGLE)?.ok_or(Error::Internal)?;

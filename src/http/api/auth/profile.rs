@@ -6,6 +6,7 @@ use crate::domain::account::{Account, Scopes};
 use crate::domain::secret::Secret;
 use crate::http::api::account_view::AccountView;
 use crate::http::api::envelope;
+use crate::http::arriving::Arriving;
 use crate::http::auth::password;
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -14,7 +15,6 @@ use crate::http::reply::Reply;
 use crate::http::router::Call;
 use crate::http::v1::field::Fields;
 use crate::ports::AccountChange;
-use hyper::body::Incoming;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(crate) fn show(door: &Door, call: &Call) -> Result<Reply, Error> {
 }
 
 /// Changes it. `null` takes an address or a picture away; a new password needs the current one, where there is one.
-pub(crate) async fn change(door: &Arc<Door>, call: &Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn change(door: &Arc<Door>, call: &Call, body: Arriving) -> Result<Reply, Error> {
     let map = form::read(door, call, body).await?;
     let is_null = |map: &Map<String, Value>, name| map.get(name).is_some_and(Value::is_null);
     let (no_email, no_avatar) = (is_null(&map, "email"), is_null(&map, "avatar"));

@@ -2,6 +2,7 @@
 
 use super::{form, opened};
 use crate::domain::account::{AuthMode, Email, Registration, Role, Username};
+use crate::http::arriving::Arriving;
 use crate::http::auth::{minted, password};
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -9,13 +10,12 @@ use crate::http::reply::Reply;
 use crate::http::router::Call;
 use crate::http::v1::field::Fields;
 use crate::ports::{Admission, NewAccount, StoreError};
-use hyper::body::Incoming;
 use std::sync::Arc;
 
 const KNOWN: &[&str] = &["username", "password", "email", "invite"];
 
 /// Makes an account, and opens its first session.
-pub(crate) async fn register(door: &Arc<Door>, call: &Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn register(door: &Arc<Door>, call: &Call, body: Arriving) -> Result<Reply, Error> {
     if door.room.auth.mode == AuthMode::Single {
         return Err(Error::Forbidden("there are no accounts: the server runs with auth_mode: single"));
     }

@@ -10,6 +10,7 @@ use super::long_object::object;
 use super::{envelope, page};
 use crate::domain::conversation::{Conversation, ConversationChange, Settings};
 use crate::domain::id::{ConversationId, UserId};
+use crate::http::arriving::Arriving;
 use crate::http::body as request_body;
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -17,7 +18,6 @@ use crate::http::query::Query;
 use crate::http::reply::Reply;
 use crate::http::router::Call;
 use crate::ports::ConversationQuery;
-use hyper::body::Incoming;
 use place::Cursor;
 use std::sync::Arc;
 use view::View;
@@ -57,7 +57,7 @@ pub(crate) async fn list(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> 
 }
 
 /// `POST /api/conversations`.
-pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
     Query::parse(call.query.as_deref(), &[])?;
     let (user, change) = (call.user, asked(door, call, body).await?);
     let now_ms = door.room.clock.now_ms();
@@ -91,7 +91,7 @@ pub(crate) async fn show(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> 
 }
 
 /// `PATCH /api/conversations/{id}`: what is not named stays as it is.
-pub(crate) async fn amend(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn amend(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
     Query::parse(call.query.as_deref(), &[])?;
     let (user, id) = (call.user, parse_id(call.segment("id"))?);
     let change = asked(door, call, body).await?;
@@ -110,7 +110,7 @@ pub(crate) async fn remove(door: &Arc<Door>, call: &Call) -> Result<Reply, Error
 }
 
 /// What a body wants changed; its project is the user's.
-async fn asked(door: &Arc<Door>, call: Call, body: Incoming) -> Result<ConversationChange, Error> {
+async fn asked(door: &Arc<Door>, call: Call, body: Arriving) -> Result<ConversationChange, Error> {
     let body = request_body::read(door, &call.headers, body).await?;
     let user = call.user;
     drop(call); // nothing of the request outlives its reading

@@ -7,6 +7,7 @@ use crate::domain::id::{ConversationId, MessageId};
 use crate::domain::job::Job;
 use crate::http::api::conversations::find;
 use crate::http::api::long_object::object;
+use crate::http::arriving::Arriving;
 use crate::http::body as request_body;
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -14,11 +15,10 @@ use crate::http::reply::Reply;
 use crate::http::router::Call;
 use crate::http::v1::streamed::{Reader, streamed};
 use crate::ports::{Again, NewJob, StoreError};
-use hyper::body::Incoming;
 use std::sync::Arc;
 
 /// Stores the job that answers anew, and answers with its events.
-pub(crate) async fn regenerate(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn regenerate(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
     let (wire, text) = manner(&call)?;
     let conversation = find(door, call.user, call.segment("id")).await?;
     let answer = answer_of(call.segment("mid"))?;

@@ -5,6 +5,7 @@ use super::{body, order};
 use crate::domain::idempotency::OnceKey;
 use crate::http::api::conversations::find;
 use crate::http::api::long_object::object;
+use crate::http::arriving::Arriving;
 use crate::http::body as request_body;
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -16,11 +17,10 @@ use crate::http::v1::events;
 use crate::http::v1::once::{self, Fingerprint};
 use crate::http::v1::stored::store;
 use crate::http::v1::streamed::{Reader, streamed};
-use hyper::body::Incoming;
 use std::sync::Arc;
 
 /// Stores the message with the job that answers it, and answers with the job's events.
-pub(crate) async fn send(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn send(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
     let (wire, text) = manner(&call)?;
     let key = once::key(&call.headers)?;
     let conversation = find(door, call.user, call.segment("id")).await?;

@@ -3,15 +3,15 @@
 use super::view::view;
 use super::{blocking, description, fields, name, named, with_project};
 use crate::http::api::envelope;
+use crate::http::arriving::Arriving;
 use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::query::Query;
 use crate::http::reply::Reply;
 use crate::http::router::Call;
-use hyper::body::Incoming;
 
 /// Changes the project.
-pub(crate) async fn amend(door: &Door, call: &Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn amend(door: &Door, call: &Call, body: Arriving) -> Result<Reply, Error> {
     Query::parse(call.query.as_deref(), &[])?;
     let id = with_project(door, call, |_, project| Ok(project.id)).await?;
     let mut fields = fields(door, call, body, &["name", "description"]).await?;

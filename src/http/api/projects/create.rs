@@ -5,17 +5,17 @@ use super::{allowance, blocking, description, fields, name, named, removal};
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::{Project, ProjectName};
 use crate::http::api::envelope;
+use crate::http::arriving::Arriving;
 use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::query::Query;
 use crate::http::reply::Reply;
 use crate::http::room::Room;
 use crate::http::router::Call;
-use hyper::body::Incoming;
 use std::sync::Arc;
 
 /// Makes a project.
-pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
     Query::parse(call.query.as_deref(), &[])?;
     let mut fields = fields(door, &call, body, &["name", "description"]).await?;
     let name = name(fields.text("name")?)?;

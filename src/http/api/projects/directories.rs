@@ -2,12 +2,12 @@
 
 use super::{allowance::allowance, blocking, fields, files::shown, with_project};
 use crate::http::api::envelope;
+use crate::http::arriving::Arriving;
 use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::query::Query;
 use crate::http::reply::Reply;
 use crate::http::router::Call;
-use hyper::body::Incoming;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -16,7 +16,7 @@ struct Made {
 }
 
 /// Makes a directory; one that is there is fine.
-pub(crate) async fn make(door: &Door, call: &Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn make(door: &Door, call: &Call, body: Arriving) -> Result<Reply, Error> {
     Query::parse(call.query.as_deref(), &[])?;
     let project = with_project(door, call, |_, project| Ok(project)).await?;
     let mut fields = fields(door, call, body, &["path"]).await?;

@@ -6,6 +6,7 @@ use crate::domain::id::ProjectId;
 use crate::domain::limits::Limits;
 use crate::domain::project::Project;
 use crate::http::api::envelope;
+use crate::http::arriving::Arriving;
 use crate::http::body::{self, Whole};
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -15,7 +16,6 @@ use crate::http::reply::Reply;
 use crate::http::router::Call;
 use crate::http::v1::field::Fields;
 use crate::ports::{FileEntry, Listing};
-use hyper::body::Incoming;
 use serde::Serialize;
 
 /// What JSON may make of a byte of text: `\u00e4` of two, `\u4e2d` of three.
@@ -77,7 +77,7 @@ pub(crate) async fn read(door: &Door, call: &Call) -> Result<Reply, Error> {
 }
 
 /// Writes a text file.
-pub(crate) async fn write(door: &Door, call: &Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn write(door: &Door, call: &Call, body: Arriving) -> Result<Reply, Error> {
     Query::parse(call.query.as_deref(), &[])?;
     let project = with_project(door, call, |_, project| Ok(project)).await?;
     let path = call.segment("path").to_owned();
@@ -92,7 +92,7 @@ pub(crate) async fn write(door: &Door, call: &Call, body: Incoming) -> Result<Re
 }
 
 /// Moves a file or a directory.
-pub(crate) async fn rename(door: &Door, call: &Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn rename(door: &Door, call: &Call, body: Arriving) -> Result<Reply, Error> {
     Query::parse(call.query.as_deref(), &[])?;
     let project = with_project(door, call, |_, project| Ok(project)).await?;
     let from = call.segment("path").to_owned();

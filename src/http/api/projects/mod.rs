@@ -16,6 +16,7 @@ mod view;
 
 use crate::domain::id::UserId;
 use crate::domain::project::{DESCRIPTION_CHARS, Project, ProjectName};
+use crate::http::arriving::Arriving;
 use crate::http::body;
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -24,7 +25,6 @@ use crate::http::room::Room;
 use crate::http::router::Call;
 use crate::http::v1::field::Fields;
 use crate::ports::StoreError;
-use hyper::body::Incoming;
 use std::sync::Arc;
 
 /// Values of a request's object; its fields are few and flat.
@@ -58,7 +58,7 @@ where
 }
 
 /// The body's fields. The project is looked up first: who cannot have it is told nothing else.
-async fn fields(door: &Door, call: &Call, body: Incoming, known: &[&str]) -> Result<Fields, Error> {
+async fn fields(door: &Door, call: &Call, body: Arriving, known: &[&str]) -> Result<Fields, Error> {
     let whole = body::read(door, &call.headers, body).await?;
     Fields::new(json::object(&whole.bytes, MOST_VALUES)?, known)
 }

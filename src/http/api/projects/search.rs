@@ -2,13 +2,13 @@
 
 use super::{blocking, fields, with_project};
 use crate::http::api::envelope;
+use crate::http::arriving::Arriving;
 use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::query::Query;
 use crate::http::reply::Reply;
 use crate::http::router::Call;
 use crate::ports::{SearchFound, SearchHit, SearchQuery};
-use hyper::body::Incoming;
 use serde::Serialize;
 
 /// The longest text that is searched for, bytes.
@@ -41,7 +41,7 @@ struct Match {
 }
 
 /// Searches.
-pub(crate) async fn search(door: &Door, call: &Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn search(door: &Door, call: &Call, body: Arriving) -> Result<Reply, Error> {
     Query::parse(call.query.as_deref(), &[])?;
     let project = with_project(door, call, |_, project| Ok(project)).await?;
     let mut fields = fields(door, call, body, &["query", "path", "max_results", "case_sensitive"]).await?;

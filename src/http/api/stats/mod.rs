@@ -78,8 +78,7 @@ mod tests {
 
     #[test]
     fn p7_others_are_told_to_administrators_alone() {
-        let caller =
-            |role, admin| Caller { user: UserId(7), role, scopes: Scopes { read: true, write: true, admin } };
+        let caller = |role, admin| Caller::known(UserId(7), role, Scopes { read: true, write: true, admin });
         let asked = |text, role, admin| whose(text, caller(role, admin)).map_err(|error| error.to_string());
         let refused = Err("only an administrator may see what others have spent".to_owned());
         for (role, admin) in [(Role::User, true), (Role::Admin, false)] {

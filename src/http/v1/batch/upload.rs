@@ -8,6 +8,7 @@ use crate::domain::batch_object::BatchObject;
 use crate::domain::id::{BatchId, UserId};
 use crate::domain::idempotency::OnceKey;
 use crate::domain::limits::Limits;
+use crate::http::arriving::Arriving;
 use crate::http::body::{self, Place};
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -21,7 +22,7 @@ use crate::http::v1::once::{self, Fingerprint};
 use crate::http::v1::webhook_url::webhook_url;
 use crate::ports::{NewBatch, NewLine, Once, StoreError};
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use hyper::header::{CONTENT_TYPE, LOCATION};
 use hyper::{HeaderMap, StatusCode};
 use sha2::{Digest, Sha256};
@@ -41,7 +42,7 @@ const WHOLE_TIME: Duration = Duration::from_secs(3_600);
 const CONCURRENCY: u32 = 64;
 
 /// Stores a batch and shows it.
-pub(crate) async fn upload(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn upload(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
     let limits = &door.room.limits;
     let query = Query::parse(call.query.as_deref(), &["concurrency", "webhook_url"])?;
     let concurrency = query.whole("concurrency", 1..=u64::from(limits.batch_concurrency))?;
@@ -94,14 +95,14 @@ fn refuse_multipart(headers: &HeaderMap) -> Result<(), Error> {
 async fn take_in(
     door: &Door,
     mut intake: Intake,
-    mut body: Incoming,
+    mut body: Arriving,
 ) -> Result<(Intake, Fingerprint), Error> {
     let limits = &door.room.limits;
     let patience = Duration::from_secs(limits.body_timeout_s);
     let deadline = Instant::now() + WHOLE_TIME;
     let (mut cutter, mut fingerprint) = (Cutter::new(limits.body_bytes), Fingerprint::new("batch"));
     let (mut lines, mut waiting, mut whole) = (Vec::new(), 0_usize, 0_u64);
-    let mut place = Place::default();
+    let (mut place, sender) = (Place::default(), body.sender());
     loop {
         let next = tokio::time::timeout_at(deadline.min(Instant::now() + patience), body.frame()).await;
         let Some(frame) = next.map_err(|_| Error::BodyTimeout(limits.body_timeout_s))? else { break };
@@ -120,6 +121,7 @@ async fn take_in(
             (waiting, place) = (0, Place::default());
         }
     }
+    sender.confirm(door)?;
     cutter.finish(&mut lines);
     intake = intake.store(lines).await?;
     if intake.lines == 0 {

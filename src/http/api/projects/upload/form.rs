@@ -2,13 +2,14 @@
 //! come, so a gate lets one piece of the body through at a time, and only when what is there does not suffice. Owns its time as
 //! well; refuses to know what the parts mean.
 
+use crate::http::arriving::Arriving;
 use crate::http::body::{self, Place};
 use crate::http::door::Door;
 use crate::http::error::Error;
 use bytes::Bytes;
 use futures_util::Stream;
 use hyper::HeaderMap;
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use hyper::header::CONTENT_TYPE;
 use multer::{Field, Multipart};
 use std::future::poll_fn;
@@ -51,7 +52,7 @@ pub(super) struct Form {
 
 impl Form {
     /// The form that the request's body is.
-    pub(super) fn of_request(door: &Door, headers: &HeaderMap, body: Incoming) -> Result<Self, Error> {
+    pub(super) fn of_request(door: &Door, headers: &HeaderMap, body: Arriving) -> Result<Self, Error> {
         body::refuse_encoding(headers)?;
         let boundary = boundary(headers)?;
         let limits = &door.room.limits;
@@ -59,7 +60,7 @@ impl Form {
             return Err(too_large(limits.upload_bytes));
         }
         let held = Arc::new(Mutex::new(Place::default()));
-        let source = Arriving {
+        let source = Counted {
             body,
             free: Arc::clone(&door.bodies),
             held: Arc::clone(&held),
@@ -218,8 +219,8 @@ impl<S: Stream<Item = Result<Bytes, Error>> + Unpin> Stream for Gated<S> {
 }
 
 /// A request's body, counted.
-struct Arriving {
-    body: Incoming,
+struct Counted {
+    body: Arriving,
     free: Arc<Semaphore>,
     held: Arc<Mutex<Place>>,
     whole: u64,
@@ -227,7 +228,7 @@ struct Arriving {
     bodies_bytes: usize,
 }
 
-impl Arriving {
+impl Counted {
     fn count(&mut self, data: &Bytes) -> Result<(), Error> {
         self.whole = self.whole.saturating_add(data.len() as u64);
         if self.whole > self.most {
@@ -238,7 +239,7 @@ impl Arriving {
     }
 }
 
-impl Stream for Arriving {
+impl Stream for Counted {
     type Item = Result<Bytes, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {

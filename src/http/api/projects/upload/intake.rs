@@ -168,6 +168,10 @@ impl Added {
     }
 
     fn keep(mut self) -> Result<(), Error> {
+        // The client may have taken its time: a project that is gone has nothing added to it.
+        if self.room.projects.project(self.project.user, self.project.id)?.is_none() {
+            return Err(Error::NotFound("project"));
+        }
         allowance::check(&self.room, &self.project)?;
         self.paths.clear();
         Ok(())

@@ -11,6 +11,7 @@ use super::{blocking, description, name, with_project};
 use crate::domain::id::UserId;
 use crate::domain::project::{Project, ProjectName};
 use crate::http::api::envelope;
+use crate::http::arriving::Arriving;
 use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::query::Query;
@@ -19,7 +20,6 @@ use crate::http::room::Room;
 use crate::http::router::Call;
 use crate::http::v1::field::unknown;
 use form::{Form, Part};
-use hyper::body::Incoming;
 use intake::{Added, Aim, Intake};
 use place::Place;
 use std::sync::Arc;
@@ -43,12 +43,14 @@ enum Way {
 }
 
 /// A new project with these files.
-pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
     Query::parse(call.query.as_deref(), &[])?;
+    let sender = body.sender();
     let mut form = Form::of_request(door, &call.headers, body)?;
     let way = Way::New(call.user);
     drop(call); // nothing of the request outlives its reading
     let (said, intake) = take_in(door, &way, &mut form).await?;
+    sender.confirm(door)?;
     let named = said.name.map_or_else(|| name(said.top), |given| Ok(Some(given)))?;
     let named = named.ok_or_else(|| {
         Error::value("name", "'name' is missing: no file lies in a folder that could name the project")
@@ -64,12 +66,14 @@ pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Incoming) -> Resu
 }
 
 /// These files into a project; none that is there gives way.
-pub(crate) async fn add(door: &Arc<Door>, call: Call, body: Incoming) -> Result<Reply, Error> {
+pub(crate) async fn add(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
     Query::parse(call.query.as_deref(), &[])?;
     let project = with_project(door, &call, |_, project| Ok(project)).await?;
+    let sender = body.sender();
     let mut form = Form::of_request(door, &call.headers, body)?;
     drop(call); // nothing of the request outlives its reading
     let (_, intake) = take_in(door, &Way::Into(project.clone()), &mut form).await?;
+    sender.confirm(door)?;
     let added = blocking(door, move |room| {
         intake.keep()?;
         shown(room, project)
