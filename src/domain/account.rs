@@ -40,6 +40,7 @@ pub enum Registration {
 }
 
 /// What somebody may do beyond their own things.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -149,6 +150,7 @@ impl fmt::Debug for PasswordHash {
 }
 
 /// What an account may use; `None`: as much as the server's limits allow.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Quota {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A text file that came with a message.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "StoredAttachment"))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
     /// Its file name, as the user knows it.

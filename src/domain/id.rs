@@ -170,6 +170,7 @@ impl DeliveryId {
 }
 
 /// A user, by number. `UserId::SINGLE` is the only one while `auth_mode` is `single`.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct UserId(pub u32);

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// One step, under the id and the index with which it is streamed.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "MessageStep"))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Step {
     /// `step-N`.
@@ -23,6 +24,17 @@ pub struct Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepId(pub u32);
 
+#[cfg(test)]
+impl schemars::JsonSchema for StepId {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "StepId".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": "string", "pattern": "^step-[0-9]+$"})
+    }
+}
+
 impl Serialize for StepId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&format_args!("step-{}", self.0))
@@ -30,6 +42,7 @@ impl Serialize for StepId {
 }
 
 /// What a step is.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "MessageStepPart"))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Part {
@@ -59,6 +72,7 @@ pub enum Part {
 }
 
 /// A call with what came of it, as a stored message holds it.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CallRecord {
     /// The call.
@@ -82,6 +96,7 @@ pub struct CallRecord {
 }
 
 /// What was called.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CalledFunction {
     /// The tool.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A call that the model asked for.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "AskedToolCall"))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// Names the call within its job; a result refers to it.
@@ -15,6 +16,7 @@ pub struct ToolCall {
 }
 
 /// What a tool says of itself, in the shape that models are told (`OpenAI` function format).
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolSpec {
     /// Unique among all tools.

@@ -6,6 +6,7 @@ use crate::domain::id::UserId;
 use serde::Serialize;
 
 /// An account, as its owner and administrators see it.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Account"))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct AccountView {
     id: UserId,

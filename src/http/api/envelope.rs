@@ -9,14 +9,16 @@ use serde::Serialize;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 pub(crate) struct Found<T> {
+    #[cfg_attr(test, schemars(extend("const" = 0)))]
     code: u16,
     data: T,
 }
 
 /// That it is done.
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ApiDone"))]
 #[derive(Serialize)]
 pub(crate) struct Done {
+    #[cfg_attr(test, schemars(extend("const" = 0)))]
     code: u16,
     message: &'static str,
 }

@@ -22,12 +22,15 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// The longest name, characters.
-const NAME_CHARS: usize = 100;
+pub(crate) const NAME_CHARS: usize = 100;
 /// The longest life that can be asked for, seconds: ten years.
 const LONGEST_S: u64 = 10 * 366 * 24 * 3_600;
+/// The fields of what is asked for.
+pub(crate) const KNOWN: &[&str] = &["name", "scopes", "expires_in_s"];
 const SCOPES: &[&str] = &["read", "write", "admin"];
 
 /// A token, as its owner sees it.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Token"))]
 #[derive(Debug, Serialize)]
 pub(crate) struct TokenView {
     id: TokenId,
@@ -133,7 +136,7 @@ pub(crate) async fn revoke_of(door: &Door, call: &Call, owner: UserId, id: &str)
 impl Wish {
     /// What the object asks for.
     pub(crate) fn read(map: Map<String, Value>) -> Result<Self, Error> {
-        let mut fields = Fields::new(map, &["name", "scopes", "expires_in_s"])?;
+        let mut fields = Fields::new(map, KNOWN)?;
         let name = fields.text("name")?.unwrap_or_default();
         if name.chars().count() > NAME_CHARS || name.chars().any(char::is_control) {
             let wanted =

@@ -9,14 +9,16 @@ use crate::http::reply::Reply;
 use crate::http::router::Call;
 use serde::Serialize;
 
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ToolList"))]
 #[derive(Serialize)]
-struct View {
+pub(crate) struct View {
     tools: Vec<Tool>,
     total: usize,
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ApiTool"))]
 #[derive(Serialize)]
-struct Tool {
+pub(crate) struct Tool {
     #[serde(rename = "type")]
     kind: &'static str,
     function: ToolSpec,

@@ -24,11 +24,15 @@ use std::sync::Arc;
 /// What a page holds when nobody asks for more.
 const PAGE: usize = 20;
 /// The most that a quota can be: what JSON numbers hold exactly.
-const QUOTA_MAX: u64 = (1 << 53) - 1;
+pub(crate) const QUOTA_MAX: u64 = (1 << 53) - 1;
 const ROLES: &[&str] = &["admin", "user"];
-const QUOTAS: &[&str] = &["tokens_per_day", "unfinished_jobs", "project_bytes"];
+/// The fields of who is made, and of what is changed.
+pub(crate) const NEWCOMER: &[&str] = &["username", "password", "email", "role"];
+pub(crate) const CHANGE: &[&str] = &["role", "is_active", "quota", "password"];
+pub(crate) const QUOTAS: &[&str] = &["tokens_per_day", "unfinished_jobs", "project_bytes"];
 
 /// An account and what it may use.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "User"))]
 #[derive(Debug, Serialize)]
 pub(crate) struct UserView {
     #[serde(flatten)]
@@ -89,7 +93,7 @@ pub(crate) struct Newcomer {
 impl Newcomer {
     /// What the object says.
     pub(crate) fn read(map: Map<String, Value>) -> Result<Self, Error> {
-        let mut fields = Fields::new(map, &["username", "password", "email", "role"])?;
+        let mut fields = Fields::new(map, NEWCOMER)?;
         let username = required("username", fields.text("username")?)?;
         let email = fields.text("email")?.map(Email::try_from).transpose();
         Ok(Self {
@@ -113,7 +117,7 @@ pub(crate) fn change_of(
     account: &Account,
 ) -> Result<(AccountChange, Option<Secret>), Error> {
     let quota = map.get("quota").map(|given| quota(account.quota, given)).transpose()?;
-    let mut fields = Fields::new(map, &["role", "is_active", "quota", "password"])?;
+    let mut fields = Fields::new(map, CHANGE)?;
     let password = fields.text("password")?.map(|given| password::fit("password", given)).transpose()?;
     let (role, is_active) = (fields.word("role", ROLES)?, fields.flag("is_active")?);
     Ok((AccountChange { role, is_active, quota, ..AccountChange::default() }, password))

@@ -10,7 +10,7 @@ use super::room::Room;
 use super::router::Call;
 use crate::domain::tool::ToolChoice;
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// As drawn with the default bounds.
 const DRAWN: &str = include_str!("openapi.json");
@@ -43,14 +43,14 @@ fn settle(document: &mut Value, room: &Room) {
             schema.insert("enum".to_owned(), names);
         }
     }
-    if let Ok(mut limits) = serde_json::to_value(&room.limits) {
-        limits["max_iterations"] = room.max_iterations.into();
+    if let Ok(Value::Object(mut limits)) = serde_json::to_value(&room.limits) {
+        limits.insert("max_iterations".to_owned(), room.max_iterations.into());
         bound(document, &limits);
     }
 }
 
 /// Puts this server's own bounds where the document names one (`x-limit`).
-fn bound(part: &mut Value, limits: &Value) {
+fn bound(part: &mut Value, limits: &Map<String, Value>) {
     match part {
         Value::Array(items) => items.iter_mut().for_each(|item| bound(item, limits)),
         Value::Object(map) => {

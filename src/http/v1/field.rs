@@ -18,20 +18,18 @@ pub(crate) struct Fields {
 impl Fields {
     /// The object, if it has no field but the `known` ones.
     pub(crate) fn new(map: Map<String, Value>, known: &[&str]) -> Result<Self, Error> {
-        match map.keys().find(|name| !known.contains(&name.as_str())) {
-            Some(name) => Err(unknown(name, known)),
-            None => {
-                #[cfg(test)]
-                let known: Vec<String> = known.iter().map(|name| (*name).to_owned()).collect();
-                #[cfg(test)]
-                record::frame(&known);
-                Ok(Self {
-                    map,
-                    #[cfg(test)]
-                    known,
-                })
-            }
+        if let Some(name) = map.keys().find(|name| !known.contains(&name.as_str())) {
+            return Err(unknown(name, known));
         }
+        #[cfg(test)]
+        let known: Vec<String> = known.iter().map(|name| (*name).to_owned()).collect();
+        #[cfg(test)]
+        record::frame(&known);
+        Ok(Self {
+            map,
+            #[cfg(test)]
+            known,
+        })
     }
 
     /// The value as it is.
@@ -140,7 +138,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// What a reader asked an object for: the OpenAPI document is drawn from it, so that it cannot say anything else.
+/// What a reader asked an object for: the `OpenAPI` document is drawn from it, so that it cannot say anything else.
 #[cfg(test)]
 pub(crate) mod record {
     use serde_json::Value;

@@ -12,8 +12,11 @@ use crate::http::reply::Reply;
 use crate::http::router::Call;
 use crate::http::v1::field::Fields;
 use crate::ports::AccountChange;
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
+/// What is shown to come in.
+pub(crate) const KNOWN: &[&str] = &["username", "password"];
 const WRONG: Error = Error::Unauthorized("the username or the password is wrong");
 
 /// Opens a session. In single mode whoever asks is the one user, whatever they say.
@@ -23,10 +26,8 @@ pub(crate) async fn login(door: &Arc<Door>, call: &Call, body: Arriving) -> Resu
         let account = door.room.users.account(UserId::SINGLE)?.ok_or(Error::Internal)?;
         return opened::opened(door, &call.headers, account);
     }
-    let mut fields = Fields::new(form::read(door, call, body).await?, &["username", "password"])?;
-    let (username, password) = (fields.text("username")?, form::secret(&mut fields, "password")?);
-    let (username, password) = form::both(("username", username), ("password", password))?;
-    let account = known(door, call, &username, password.into()).await?;
+    let (username, password) = read(form::read(door, call, body).await?)?;
+    let account = known(door, call, &username, password).await?;
     if !account.is_active {
         return Err(Error::Forbidden("the account is disabled"));
     }
@@ -37,6 +38,14 @@ pub(crate) async fn login(door: &Arc<Door>, call: &Call, body: Arriving) -> Resu
     let is_same = |seen: &Account| seen.is_active && seen.generation == account.generation;
     let account = seen.filter(is_same).ok_or(WRONG)?;
     opened::opened(door, &call.headers, account)
+}
+
+/// Who says to be who.
+pub(crate) fn read(map: Map<String, Value>) -> Result<(String, Secret), Error> {
+    let mut fields = Fields::new(map, KNOWN)?;
+    let (username, password) = (fields.text("username")?, form::secret(&mut fields, "password")?);
+    let (username, password) = form::both(("username", username), ("password", password))?;
+    Ok((username, password.into()))
 }
 
 /// The account whose name and password these are.

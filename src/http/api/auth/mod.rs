@@ -4,7 +4,7 @@ mod form;
 pub(crate) mod login;
 pub(crate) mod logout;
 pub(crate) mod mode;
-mod opened;
+pub(crate) mod opened;
 pub(crate) mod profile;
 pub(crate) mod register;
 pub(crate) mod ticket;

@@ -8,7 +8,7 @@ use crate::http::reply::Reply;
 use crate::http::router::Call;
 use serde::Serialize;
 
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "AuthMode"))]
 #[derive(Serialize)]
 pub(crate) struct View {
     mode: &'static str,

@@ -11,8 +11,9 @@ use hyper::HeaderMap;
 use hyper::header::SET_COOKIE;
 use serde::Serialize;
 
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Session"))]
 #[derive(Serialize)]
-struct View {
+pub(crate) struct View {
     token: String,
     user: AccountView,
 }

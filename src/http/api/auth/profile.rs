@@ -19,19 +19,28 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-const KNOWN: &[&str] = &["email", "avatar", "password", "current_password"];
+/// What one may say of oneself.
+pub(crate) const KNOWN: &[&str] = &["email", "avatar", "password", "current_password"];
 /// The longest picture's address, characters.
-const AVATAR_CHARS: usize = 512;
+pub(crate) const AVATAR_CHARS: usize = 512;
 const GONE: Error = Error::NotFound("account");
 
 /// What one sees of oneself.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Profile"))]
 #[derive(Serialize)]
-struct View {
+pub(crate) struct View {
     #[serde(flatten)]
     user: AccountView,
     /// After a change of the password, which ends all sessions: a new one.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
+}
+
+/// What is to be otherwise.
+pub(crate) struct Wish {
+    change: AccountChange,
+    password: Option<Secret>,
+    current: Option<Secret>,
 }
 
 /// Shows it.
@@ -43,7 +52,18 @@ pub(crate) fn show(door: &Door, call: &Call) -> Result<Reply, Error> {
 
 /// Changes it. `null` takes an address or a picture away; a new password needs the current one, where there is one.
 pub(crate) async fn change(door: &Arc<Door>, call: &Call, body: Arriving) -> Result<Reply, Error> {
-    let map = form::read(door, call, body).await?;
+    let Wish { mut change, password, current } = read(form::read(door, call, body).await?)?;
+    if let Some(password) = password {
+        confirm(door, call, current).await?;
+        change.password = Some(password::hash(door, password).await?);
+    }
+    let opens = change.password.is_some();
+    let account = door.room.users.change_account(call.user, change).await?.ok_or(GONE)?;
+    answer(door, call, account, opens)
+}
+
+/// What the object says.
+pub(crate) fn read(map: Map<String, Value>) -> Result<Wish, Error> {
     let is_null = |map: &Map<String, Value>, name| map.get(name).is_some_and(Value::is_null);
     let (no_email, no_avatar) = (is_null(&map, "email"), is_null(&map, "avatar"));
     let mut fields = Fields::new(map, KNOWN)?;
@@ -52,18 +72,12 @@ pub(crate) async fn change(door: &Arc<Door>, call: &Call, body: Arriving) -> Res
     let password = form::secret(&mut fields, "password")?;
     let password = password.map(|password| password::fit("password", password)).transpose()?;
     let current = form::secret(&mut fields, "current_password")?.map(Secret::from);
-    let mut change = AccountChange {
+    let change = AccountChange {
         email: if no_email { Some(None) } else { email.map(Some) },
         avatar: if no_avatar { Some(None) } else { avatar.map(Some) },
         ..AccountChange::default()
     };
-    if let Some(password) = password {
-        confirm(door, call, current).await?;
-        change.password = Some(password::hash(door, password).await?);
-    }
-    let opens = change.password.is_some();
-    let account = door.room.users.change_account(call.user, change).await?.ok_or(GONE)?;
-    answer(door, call, account, opens)
+    Ok(Wish { change, password, current })
 }
 
 fn answer(door: &Door, call: &Call, account: Account, opens: bool) -> Result<Reply, Error> {

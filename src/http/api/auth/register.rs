@@ -2,6 +2,7 @@
 
 use super::{form, opened};
 use crate::domain::account::{AuthMode, Email, Registration, Role, Username};
+use crate::domain::secret::Secret;
 use crate::http::arriving::Arriving;
 use crate::http::auth::{minted, password};
 use crate::http::door::Door;
@@ -10,28 +11,44 @@ use crate::http::reply::Reply;
 use crate::http::router::Call;
 use crate::http::v1::field::Fields;
 use crate::ports::{Admission, NewAccount, StoreError};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
-const KNOWN: &[&str] = &["username", "password", "email", "invite"];
+/// What an account is made of.
+pub(crate) const KNOWN: &[&str] = &["username", "password", "email", "invite"];
+
+/// Who wants to come in from now on.
+pub(crate) struct Wish {
+    username: Username,
+    password: Secret,
+    email: Option<Email>,
+    invite: Option<String>,
+}
 
 /// Makes an account, and opens its first session.
 pub(crate) async fn register(door: &Arc<Door>, call: &Call, body: Arriving) -> Result<Reply, Error> {
     if door.room.auth.mode == AuthMode::Single {
         return Err(Error::Forbidden("there are no accounts: the server runs with auth_mode: single"));
     }
-    let mut fields = Fields::new(form::read(door, call, body).await?, KNOWN)?;
+    let Wish { username, password, email, invite } = read(form::read(door, call, body).await?)?;
+    let admission = admission(door, invite)?;
+    let password = password::hash(door, password).await?;
+    let created_at_ms = door.room.clock.now_ms();
+    let new = NewAccount { username, email, password, role: Role::User, admission, created_at_ms };
+    let account = door.room.users.register(new).await?;
+    opened::opened(door, &call.headers, account)
+}
+
+/// What the object says.
+pub(crate) fn read(map: Map<String, Value>) -> Result<Wish, Error> {
+    let mut fields = Fields::new(map, KNOWN)?;
     let (username, password) = (fields.text("username")?, form::secret(&mut fields, "password")?);
     let (username, password) = form::both(("username", username), ("password", password))?;
     let password = password::fit("password", password)?;
     let username = Username::try_from(username)
         .map_err(|rule| Error::value("username", format!("'username' {rule}")))?;
     let email = fields.text("email")?.map(email_of).transpose()?;
-    let admission = admission(door, fields.text("invite")?)?;
-    let password = password::hash(door, password).await?;
-    let created_at_ms = door.room.clock.now_ms();
-    let new = NewAccount { username, email, password, role: Role::User, admission, created_at_ms };
-    let account = door.room.users.register(new).await?;
-    opened::opened(door, &call.headers, account)
+    Ok(Wish { username, password, email, invite: fields.text("invite")? })
 }
 
 /// An address out of a body.

@@ -10,8 +10,9 @@ use crate::http::reply::Reply;
 use crate::http::router::Call;
 use serde::Serialize;
 
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Ticket"))]
 #[derive(Serialize)]
-struct View {
+pub(crate) struct View {
     ticket: String,
     /// Seconds.
     expires_in: u64,

@@ -9,11 +9,11 @@ use crate::http::v1::spec;
 use serde_json::{Map, Value};
 
 /// The fields, as the front end writes them.
-const KNOWN: &[&str] =
+pub(crate) const KNOWN: &[&str] =
     &["title", "model", "system_prompt", "temperature", "max_tokens", "thinking_enabled", "project_id"];
 
 /// What is to be, or to change. `null` is the same as absent, but for `project_id`, which it takes away.
-pub(super) fn change(map: Map<String, Value>, room: &Room) -> Result<ConversationChange, Error> {
+pub(crate) fn change(map: Map<String, Value>, room: &Room) -> Result<ConversationChange, Error> {
     let is_unbound = map.get("project_id").is_some_and(Value::is_null);
     let mut fields = Fields::new(map, KNOWN)?;
     let max_tokens = fields.whole("max_tokens", 1..=u64::from(u32::MAX))?;

@@ -10,8 +10,9 @@ use crate::http::router::Call;
 use serde::Serialize;
 use std::sync::Arc;
 
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CancelledJobs"))]
 #[derive(Serialize)]
-struct View {
+pub(crate) struct View {
     /// Jobs that were asked to end.
     cancelled: usize,
 }

@@ -1,10 +1,10 @@
 //! `/api/conversations` (DESIGN §5). Owns the acts on a conversation itself; one that is another user's does not exist (P7).
 
-mod body;
+pub(crate) mod body;
 pub(crate) mod cancel;
 mod place;
 pub(super) mod project;
-mod view;
+pub(crate) mod view;
 
 use super::long_object::object;
 use super::{envelope, page};

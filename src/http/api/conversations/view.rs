@@ -8,8 +8,9 @@ use crate::http::api::messages::order::{USUAL_MAX_TOKENS, USUAL_TEMPERATURE};
 use serde::Serialize;
 
 /// The object.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Conversation"))]
 #[derive(Debug, Serialize)]
-pub(super) struct View {
+pub(crate) struct View {
     id: ConversationId,
     title: String,
     model: String,

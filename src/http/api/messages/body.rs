@@ -11,11 +11,14 @@ use crate::http::v1::field::Fields;
 use serde_json::{Map, Value};
 
 /// The fields of a wish; a message has two more.
-const WISH: [&str; 3] = ["tools_enabled", "project_id", "on_disconnect"];
+pub(crate) const WISH: [&str; 3] = ["tools_enabled", "project_id", "on_disconnect"];
+
+/// The fields of a message.
+pub(crate) const SAID: [&str; 5] = ["text", "attachments", WISH[0], WISH[1], WISH[2]];
 
 /// How the answer is to be made.
 #[derive(Debug, PartialEq)]
-pub(super) struct Wish {
+pub(crate) struct Wish {
     pub(super) tools_enabled: bool,
     /// In place of the conversation's.
     pub(super) project_id: Option<ProjectId>,
@@ -24,15 +27,14 @@ pub(super) struct Wish {
 
 /// A message of the user, and how it is to be answered.
 #[derive(Debug, PartialEq)]
-pub(super) struct Said {
+pub(crate) struct Said {
     pub(super) message: Message,
     pub(super) wish: Wish,
 }
 
 /// The body of a message.
-pub(super) fn said(map: Map<String, Value>, room: &Room) -> Result<Said, Error> {
-    let [tools, project, leaving] = WISH;
-    let mut fields = Fields::new(map, &["text", "attachments", tools, project, leaving])?;
+pub(crate) fn said(map: Map<String, Value>, room: &Room) -> Result<Said, Error> {
+    let mut fields = Fields::new(map, &SAID)?;
     let content = fields.text("text")?.unwrap_or_default();
     let attachments = attachments("attachments", fields.take("attachments"), &room.limits)?;
     if content.trim().is_empty() && attachments.is_empty() {
@@ -45,7 +47,7 @@ pub(super) fn said(map: Map<String, Value>, room: &Room) -> Result<Said, Error> 
 }
 
 /// The body of a wish.
-pub(super) fn wish(map: Map<String, Value>, _room: &Room) -> Result<Wish, Error> {
+pub(crate) fn wish(map: Map<String, Value>, _room: &Room) -> Result<Wish, Error> {
     read(Fields::new(map, &WISH)?)
 }
 

@@ -1,12 +1,12 @@
 //! `/api/conversations/{id}/messages` (DESIGN §5). Owns the acts on what stands in a conversation: a question, or the answer
 //! of a job to it.
 
-mod body;
+pub(crate) mod body;
 pub(super) mod order;
 mod reference;
 pub(crate) mod regenerate;
 pub(crate) mod send;
-mod view;
+pub(crate) mod view;
 
 use super::conversations::{find, parse_id};
 use super::{envelope, page};

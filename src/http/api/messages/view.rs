@@ -12,16 +12,18 @@ use crate::ports::ChatMessage;
 use serde::Serialize;
 
 /// A message.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ChatMessage"))]
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum View {
+pub(crate) enum View {
     Ask(Ask),
     Answer(Answer),
 }
 
 /// What was asked.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ChatQuestion"))]
 #[derive(Serialize)]
-pub(super) struct Ask {
+pub(crate) struct Ask {
     id: AskId,
     conversation_id: ConversationId,
     role: &'static str,
@@ -33,6 +35,7 @@ pub(super) struct Ask {
 }
 
 /// What the user has put into it.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ChatQuestionText"))]
 #[derive(Serialize)]
 struct Asked {
     text: String,
@@ -41,8 +44,9 @@ struct Asked {
 }
 
 /// What was answered so far.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ChatAnswer"))]
 #[derive(Serialize)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     id: MessageId,
     conversation_id: ConversationId,
     role: &'static str,

@@ -1,7 +1,7 @@
 //! `PUT` and `PATCH /api/projects/{id}`: another name, another description. Its directory stays where it is.
 
 use super::view::view;
-use super::{blocking, description, fields, name, named, with_project};
+use super::{blocking, named, object, read, with_project};
 use crate::http::api::envelope;
 use crate::http::arriving::Arriving;
 use crate::http::door::Door;
@@ -14,8 +14,7 @@ use crate::http::router::Call;
 pub(crate) async fn amend(door: &Door, call: &Call, body: Arriving) -> Result<Reply, Error> {
     Query::parse(call.query.as_deref(), &[])?;
     let id = with_project(door, call, |_, project| Ok(project.id)).await?;
-    let mut fields = fields(door, call, body, &["name", "description"]).await?;
-    let (name, description) = (name(fields.text("name")?)?, description(fields.text("description")?)?);
+    let (name, description) = read(object(door, call, body).await?)?;
     let user = call.user;
     let shown = blocking(door, move |room| {
         let amended = room.projects.amend_project(user, id, name, description).wait().map_err(named)?;

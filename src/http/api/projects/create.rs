@@ -1,7 +1,7 @@
 //! `POST /api/projects`: an empty project. It is seen once its directory is there.
 
 use super::view::{ProjectView, view};
-use super::{allowance, blocking, description, fields, name, named, removal};
+use super::{allowance, blocking, named, object, read, removal};
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::{Project, ProjectName};
 use crate::http::api::envelope;
@@ -12,18 +12,23 @@ use crate::http::query::Query;
 use crate::http::reply::Reply;
 use crate::http::room::Room;
 use crate::http::router::Call;
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// Makes a project.
 pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
     Query::parse(call.query.as_deref(), &[])?;
-    let mut fields = fields(door, &call, body, &["name", "description"]).await?;
-    let name = name(fields.text("name")?)?;
-    let name = name.ok_or_else(|| Error::value("name", "'name' is missing: what the project is called"))?;
-    let description = description(fields.text("description")?)?.unwrap_or_default();
+    let (name, description) = wish(object(door, &call, body).await?)?;
     let user = call.user;
     let made = blocking(door, move |room| make(room, user, name, description)).await?;
     Ok(envelope::data(made))
+}
+
+/// What the new project's object says.
+pub(crate) fn wish(map: Map<String, Value>) -> Result<(ProjectName, String), Error> {
+    let (name, description) = read(map)?;
+    let name = name.ok_or_else(|| Error::value("name", "'name' is missing: what the project is called"))?;
+    Ok((name, description.unwrap_or_default()))
 }
 
 fn make(

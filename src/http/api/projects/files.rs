@@ -1,7 +1,7 @@
 //! `/api/projects/{id}/files`: one file, or what lies in a directory. Owns the shapes of its objects; what a path may be is for
 //! [`crate::ports::Workspaces`] to say, of the path as a whole: however a slash was written, it is one there.
 
-use super::{MOST_VALUES, allowance::allowance, blocking, fields, with_project};
+use super::{MOST_VALUES, allowance::allowance, blocking, object, with_project};
 use crate::domain::id::ProjectId;
 use crate::domain::limits::Limits;
 use crate::domain::project::Project;
@@ -17,14 +17,19 @@ use crate::http::router::Call;
 use crate::http::v1::field::Fields;
 use crate::ports::{FileEntry, Listing};
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 /// What JSON may make of a byte of text: `\u00e4` of two, `\u4e2d` of three.
 const ESCAPED: u64 = 3;
 /// What an object needs around the text, bytes.
 const AROUND: u64 = 4 * 1024;
+/// What is said of a file that is written, and of one that moves.
+pub(crate) const TEXT: &[&str] = &["content"];
+pub(crate) const TARGET: &[&str] = &["new_path"];
 
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ProjectFile"))]
 #[derive(Serialize)]
-struct FileView {
+pub(crate) struct FileView {
     name: String,
     path: String,
     size: u64,
@@ -34,14 +39,16 @@ struct FileView {
     content: Option<String>,
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ProjectPlace"))]
 #[derive(Serialize)]
-struct Place {
+pub(crate) struct Place {
     name: String,
     path: String,
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ProjectDirectory"))]
 #[derive(Serialize)]
-struct View {
+pub(crate) struct View {
     project_id: ProjectId,
     current_path: String,
     files: Vec<FileView>,
@@ -96,9 +103,7 @@ pub(crate) async fn rename(door: &Door, call: &Call, body: Arriving) -> Result<R
     Query::parse(call.query.as_deref(), &[])?;
     let project = with_project(door, call, |_, project| Ok(project)).await?;
     let from = call.segment("path").to_owned();
-    let mut fields = fields(door, call, body, &["new_path"]).await?;
-    let to = fields.text("new_path")?;
-    let to = to.ok_or_else(|| Error::value("new_path", "'new_path' is missing: where it is to be"))?;
+    let to = target(object(door, call, body).await?)?;
     refuse_root("path", &from)?;
     refuse_root("new_path", &to)?;
     let moved = blocking(door, move |room| {
@@ -138,10 +143,21 @@ fn most_bytes(limits: &Limits) -> usize {
 
 fn content(whole: Whole) -> Result<String, Error> {
     let Whole { bytes, place } = whole;
-    let mut fields = Fields::new(json::object(&bytes, MOST_VALUES)?, &["content"])?;
-    let text = fields.text("content")?;
+    let map = json::object(&bytes, MOST_VALUES)?;
     drop((bytes, place));
+    text(map)
+}
+
+/// The text of the file.
+pub(crate) fn text(map: Map<String, Value>) -> Result<String, Error> {
+    let text = Fields::new(map, TEXT)?.text("content")?;
     text.ok_or_else(|| Error::value("content", "'content' is missing: the text of the file"))
+}
+
+/// Where the file or the directory is to be.
+pub(crate) fn target(map: Map<String, Value>) -> Result<String, Error> {
+    let path = Fields::new(map, TARGET)?.text("new_path")?;
+    path.ok_or_else(|| Error::value("new_path", "'new_path' is missing: where it is to be"))
 }
 
 fn view(project: &Project, path: &str, listing: Listing) -> View {

@@ -12,7 +12,7 @@ mod removal;
 pub(crate) mod search;
 pub(crate) mod show;
 pub(crate) mod upload;
-mod view;
+pub(crate) mod view;
 
 use crate::domain::id::UserId;
 use crate::domain::project::{DESCRIPTION_CHARS, Project, ProjectName};
@@ -25,10 +25,13 @@ use crate::http::room::Room;
 use crate::http::router::Call;
 use crate::http::v1::field::Fields;
 use crate::ports::StoreError;
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// Values of a request's object; its fields are few and flat.
 const MOST_VALUES: usize = 64;
+/// What can be said of a project.
+pub(crate) const KNOWN: &[&str] = &["name", "description"];
 
 /// Does something that may block: rows one by one, and all work on files.
 async fn blocking<T, F>(door: &Door, act: F) -> Result<T, Error>
@@ -57,10 +60,16 @@ where
     blocking(door, move |room| act(room, owned(room, user, &id)?)).await
 }
 
-/// The body's fields. The project is looked up first: who cannot have it is told nothing else.
-async fn fields(door: &Door, call: &Call, body: Arriving, known: &[&str]) -> Result<Fields, Error> {
+/// The body's object. The project is looked up first: who cannot have it is told nothing else.
+async fn object(door: &Door, call: &Call, body: Arriving) -> Result<Map<String, Value>, Error> {
     let whole = body::read(door, &call.headers, body).await?;
-    Fields::new(json::object(&whole.bytes, MOST_VALUES)?, known)
+    Ok(json::object(&whole.bytes, MOST_VALUES)?)
+}
+
+/// What a project's object says of it: its name and its description.
+pub(crate) fn read(map: Map<String, Value>) -> Result<(Option<ProjectName>, Option<String>), Error> {
+    let mut fields = Fields::new(map, KNOWN)?;
+    Ok((name(fields.text("name")?)?, description(fields.text("description")?)?))
 }
 
 fn name(given: Option<String>) -> Result<Option<ProjectName>, Error> {
@@ -92,7 +101,7 @@ mod tests {
     use crate::domain::id::ProjectId;
     use crate::http::testing::{MemoryStore, Server, room};
     use crate::http::v1::spec;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     /// A project of somebody else, as its row.
     fn foreign(room: &Room) -> Project {

@@ -9,8 +9,9 @@ use crate::ports::TreeStats;
 use serde::Serialize;
 
 /// A project.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Project"))]
 #[derive(Serialize)]
-pub(super) struct ProjectView {
+pub(crate) struct ProjectView {
     id: ProjectId,
     name: String,
     path: String,
@@ -23,8 +24,9 @@ pub(super) struct ProjectView {
 }
 
 /// What some answers tell beyond.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ProjectMore"))]
 #[derive(Default, Serialize)]
-pub(super) struct More {
+pub(crate) struct More {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) absolute_path: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,8 +34,9 @@ pub(super) struct More {
 }
 
 /// What a project holds; its bytes have two names, one for each route that tells them.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ProjectStats"))]
 #[derive(Default, Serialize)]
-pub(super) struct Stats {
+pub(crate) struct Stats {
     files: u64,
     directories: u64,
     #[serde(skip_serializing_if = "Option::is_none")]

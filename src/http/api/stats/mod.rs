@@ -1,7 +1,7 @@
 //! `GET /api/stats/tokens`: what was spent, by hour or day of a time zone, and by model. Owns who may ask for whom; refuses
 //! days further back than a month (`/v1/usage` has them).
 
-mod report;
+pub(crate) mod report;
 
 use super::envelope;
 use crate::domain::account::Role;

@@ -56,6 +56,7 @@ pub(super) struct Span {
 }
 
 /// Tokens, as the front end calls them inside a list.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "TokenCount"))]
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 struct Tokens {
     prompt: u64,
@@ -64,8 +65,9 @@ struct Tokens {
 }
 
 /// The answer.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "TokenReport"))]
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(crate) struct Report {
     period: &'static str,
     #[serde(flatten)]
     dates: Dates,
@@ -77,6 +79,7 @@ pub(super) struct Report {
     by_model: BTreeMap<String, Tokens>,
 }
 
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "TokenReportDates"))]
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Dates {
@@ -85,6 +88,7 @@ enum Dates {
 }
 
 /// Zero where nothing was spent; in the order of time.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "TokenReportCourse"))]
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Course {

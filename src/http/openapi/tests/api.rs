@@ -1,18 +1,40 @@
 //! `/api`.
 
+mod accounts;
+mod conversations;
+mod projects;
+
 use super::Drawing;
 use super::operation::Operation;
-use crate::http::api::auth::mode;
 use crate::http::api::envelope::Found;
-use crate::http::api::models;
+use crate::http::api::stats::report::Report;
+use crate::http::api::{models, tools};
 use crate::http::room::Room;
+use serde_json::{Value, json};
 
 /// Draws all of it.
-pub(super) fn draw(drawing: &mut Drawing, _room: &Room) {
-    let mode = Operation::new("GET", "/api/auth/mode", "Whether there are accounts").public();
-    let mode = mode.answers::<Found<mode::View>>(drawing, 200, "single or multi");
-    drawing.add(mode);
+pub(super) fn draw(drawing: &mut Drawing, room: &Room) {
+    accounts::draw(drawing, room);
+    conversations::draw(drawing, room);
+    projects::draw(drawing, room);
     let models = Operation::new("GET", "/api/models", "The models").public();
     let models = models.answers::<Found<Vec<models::View>>>(drawing, 200, "Id and name of each");
     drawing.add(models);
+    let tools = Operation::new("GET", "/api/tools", "The tools").public();
+    let tools = tools.answers::<Found<tools::View>>(drawing, 200, "As models are told");
+    drawing.add(tools);
+    let spent = Operation::new("GET", "/api/stats/tokens", "Tokens by hour or day, and by model")
+        .query("period", json!({"enum": ["daily", "weekly", "monthly"]}))
+        .query("tz", json!({"type": "string", "minLength": 1, "description": "A zone of the IANA database", "examples": ["UTC", "Europe/Berlin"]}))
+        .query("user_id", json!({
+            "description": "A user's number, or all (administrators)",
+            "anyOf": [{"const": "all"}, {"type": "integer", "minimum": 0, "maximum": u32::MAX}],
+        }))
+        .answers::<Found<Report>>(drawing, 200, "What was spent");
+    drawing.add(spent);
+}
+
+/// A text without control characters, of at most so many characters.
+fn plain(most: usize) -> Value {
+    json!({"type": "string", "maxLength": most, "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]*$"})
 }

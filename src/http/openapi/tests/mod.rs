@@ -1,4 +1,4 @@
-//! Draws the OpenAPI document and holds the committed one, and the table of routes, against it.
+//! Draws the `OpenAPI` document and holds the committed one, and the table of routes, against it.
 
 mod api;
 mod bodies;

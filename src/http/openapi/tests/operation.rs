@@ -16,6 +16,7 @@ pub(super) struct Operation {
 }
 
 /// `application/json` with this schema.
+#[allow(clippy::needless_pass_by_value, reason = "callers make the schema on the spot")]
 pub(super) fn json_of(schema: Value) -> Value {
     json!({"application/json": {"schema": schema}})
 }
@@ -30,6 +31,7 @@ pub(super) fn events() -> Value {
     json!({"text/event-stream": {"schema": named("EventFrame")}, "application/x-ndjson": {"schema": {"type": "string"}}})
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "callers make the schema on the spot")]
 impl Operation {
     pub(super) fn new(method: &'static str, path: &'static str, summary: &'static str) -> Self {
         let (parameters, replies) = (Vec::new(), Map::new());
@@ -48,12 +50,6 @@ impl Operation {
         self
     }
 
-    /// A query parameter that has to be there.
-    pub(super) fn needs(mut self, name: &str, schema: Value) -> Self {
-        self.parameters.push(json!({"name": name, "in": "query", "required": true, "schema": schema}));
-        self
-    }
-
     /// A header.
     pub(super) fn header(mut self, name: &str, schema: Value) -> Self {
         self.parameters.push(json!({"name": name, "in": "header", "schema": schema}));
@@ -69,6 +65,12 @@ impl Operation {
     /// What is sent: media types with their schemas.
     pub(super) fn takes(mut self, content: Value) -> Self {
         self.body = Some(json!({"required": true, "content": content}));
+        self
+    }
+
+    /// What may be sent: no body is an empty object.
+    pub(super) fn may_take(mut self, content: Value) -> Self {
+        self.body = Some(json!({"required": false, "content": content}));
         self
     }
 

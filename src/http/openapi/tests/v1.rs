@@ -188,9 +188,9 @@ pub(super) fn key() -> Value {
 
 fn jobs(drawing: &mut Drawing, room: &Room) {
     event_shapes(drawing);
-    let states = json!({"enum": ["queued", "running", "succeeded", "failed", "cancelled"]});
+    let words = json!({"enum": ["queued", "running", "succeeded", "failed", "cancelled"]});
     let list = Operation::new("GET", "/v1/jobs", "Your jobs, newest first")
-        .query("status", states)
+        .query("status", words)
         .query("limit", limit(room))
         .query("cursor", json!({"type": "string", "pattern": "^[0-9]{1,19}$"}))
         .answers::<List<JobObject, String>>(drawing, 200, "A page");

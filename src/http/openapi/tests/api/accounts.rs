@@ -1,0 +1,170 @@
+//! Logging in, accounts, keys, invites.
+
+use super::super::Drawing;
+use super::super::bodies::body;
+use super::super::operation::{Operation, json_of, named};
+use super::super::v1::limit;
+use super::plain;
+use crate::domain::account::{Account, Quota, Role, Username};
+use crate::domain::id::UserId;
+use crate::http::api::auth::{login, mode, opened, profile, register, ticket};
+use crate::http::api::envelope::{Done, Found};
+use crate::http::api::invites;
+use crate::http::api::page::Page;
+use crate::http::api::tokens::{self, TokenView, Wish};
+use crate::http::api::users::{self, Newcomer, UserView};
+use crate::http::room::Room;
+use serde_json::{Value, json};
+
+pub(super) fn draw(drawing: &mut Drawing, room: &Room) {
+    bodies(drawing);
+    sessions(drawing);
+    profiles(drawing);
+    accounts(drawing, room);
+    keys(drawing);
+}
+
+fn username() -> Value {
+    json!({"type": "string", "pattern": "^[\\p{L}\\p{N}._@+-]{2,50}$"})
+}
+
+fn password() -> Value {
+    json!({"type": "string", "minLength": 8, "maxLength": 1_024})
+}
+
+fn email() -> Value {
+    json!({"type": "string", "maxLength": 120, "pattern": "^[^\\s\\x00-\\x1f\\x7f-\\x9f]+@[^@\\s\\x00-\\x1f\\x7f-\\x9f]+$"})
+}
+
+fn bodies(drawing: &mut Drawing) {
+    let known = json!({"username": "ann", "password": "long enough"});
+    let secret = ("password", json!({"type": "string"}));
+    let login = body(login::KNOWN, &known, &[secret], &|map| login::read(map).is_ok());
+    drawing.component("Login", login);
+    let new =
+        json!({"username": "ann", "password": "long enough", "email": "ann@example.org", "invite": "x"});
+    let special = [("username", username()), ("password", password()), ("email", email())];
+    let registration = body(register::KNOWN, &new, &special, &|map| register::read(map).is_ok());
+    drawing.component("Registration", registration);
+    let new =
+        json!({"username": "ann", "password": "long enough", "email": "ann@example.org", "role": "user"});
+    drawing.component("NewUser", body(users::NEWCOMER, &new, &special, &|map| Newcomer::read(map).is_ok()));
+    drawing.component("ProfileChange", profile_change());
+    drawing.component("UserChange", user_change());
+    let wish = json!({"name": "ci", "scopes": ["read"], "expires_in_s": 60});
+    let scopes = json!({"type": "array", "minItems": 1, "items": {"enum": ["read", "write", "admin"]}});
+    let special = [("name", plain(tokens::NAME_CHARS)), ("scopes", scopes)];
+    drawing.component("NewToken", body(tokens::KNOWN, &wish, &special, &|map| Wish::read(map).is_ok()));
+    let invite = json!({"expires_in_s": 60});
+    drawing.component("NewInvite", body(invites::KNOWN, &invite, &[], &|map| invites::read(map).is_ok()));
+}
+
+/// A new password needs the current one, which a schema says with two forms.
+fn profile_change() -> Value {
+    let example = json!({"email": "ann@example.org", "avatar": "a.png", "password": "long enough", "current_password": "x"});
+    let special = [
+        ("email", email()),
+        ("avatar", plain(profile::AVATAR_CHARS)),
+        ("password", password()),
+        ("current_password", json!({"type": "string"})),
+    ];
+    let mut form = body(profile::KNOWN, &example, &special, &|map| profile::read(map).is_ok());
+    let mut with_password = form.clone();
+    form["properties"]["password"] = json!({"type": "null"});
+    with_password["properties"]["password"] = password();
+    with_password["properties"]["current_password"] = json!({"type": "string"});
+    with_password["required"] = json!(["password", "current_password"]);
+    json!({"oneOf": [form, with_password]})
+}
+
+fn user_change() -> Value {
+    let account = Account {
+        id: UserId::SINGLE,
+        username: Username::try_from("ann".to_owned()).expect("a name"),
+        email: None,
+        avatar: None,
+        role: Role::User,
+        is_active: true,
+        created_at_ms: 0,
+        last_login_at_ms: None,
+        password: None,
+        generation: 0,
+        quota: Quota::default(),
+    };
+    let most = json!({"type": ["integer", "null"], "minimum": 0, "maximum": users::QUOTA_MAX});
+    let bounds: serde_json::Map<String, Value> =
+        users::QUOTAS.iter().map(|name| ((*name).to_owned(), most.clone())).collect();
+    let quota = json!({"type": "object", "properties": bounds, "additionalProperties": false});
+    let example = json!({"role": "user", "is_active": true, "quota": {}, "password": "long enough"});
+    let special = [("quota", quota), ("password", password())];
+    body(users::CHANGE, &example, &special, &|map| users::change_of(map, &account).is_ok())
+}
+
+fn sessions(drawing: &mut Drawing) {
+    let mode = Operation::new("GET", "/api/auth/mode", "Whether there are accounts").public();
+    let mode = mode.answers::<Found<mode::View>>(drawing, 200, "single or multi");
+    drawing.add(mode);
+    for (path, summary, sent) in [
+        ("/api/auth/login", "Opens a session", "Login"),
+        ("/api/auth/register", "Makes an account, and opens its first session", "Registration"),
+    ] {
+        let open = Operation::new("POST", path, summary).public().takes(json_of(named(sent)));
+        let open = open.answers::<Found<opened::View>>(drawing, 200, "The session, as a cookie as well");
+        drawing.add(open);
+    }
+    let logout = Operation::new("POST", "/api/auth/logout", "Takes the cookie away").public();
+    let logout = logout.answers::<Done>(drawing, 200, "Logged out");
+    drawing.add(logout);
+    let ticket =
+        Operation::new("POST", "/api/auth/ticket", "What opens streams for a browser, half a minute");
+    let ticket = ticket.answers::<Found<ticket::View>>(drawing, 200, "The ticket");
+    drawing.add(ticket);
+}
+
+fn profiles(drawing: &mut Drawing) {
+    let show = Operation::new("GET", "/api/auth/profile", "Your account");
+    let show = show.answers::<Found<profile::View>>(drawing, 200, "As it stands");
+    drawing.add(show);
+    let change = Operation::new("PATCH", "/api/auth/profile", "Changes your account");
+    let change = change.takes(json_of(named("ProfileChange")));
+    let change = change.answers::<Found<profile::View>>(drawing, 200, "As it stands now");
+    drawing.add(change);
+}
+
+fn accounts(drawing: &mut Drawing, room: &Room) {
+    let number = json!({"type": "integer", "minimum": 0, "maximum": u32::MAX});
+    let list = Operation::new("GET", "/api/users", "Accounts, by number (administrators)")
+        .query("cursor", number)
+        .query("limit", limit(room))
+        .query("username", json!({"type": "string"}))
+        .answers::<Found<Page<UserView>>>(drawing, 200, "A page");
+    drawing.add(list);
+    let create = Operation::new("POST", "/api/users", "Makes an account (administrators)");
+    let create = create.takes(json_of(named("NewUser")));
+    let create = create.answers::<Found<UserView>>(drawing, 200, "The account");
+    drawing.add(create);
+    let change = Operation::new("PATCH", "/api/users/{id}", "Changes an account (administrators)");
+    let change = change.may_take(json_of(named("UserChange")));
+    let change = change.answers::<Found<UserView>>(drawing, 200, "As it stands now");
+    drawing.add(change);
+    let invite = Operation::new("POST", "/api/invites", "Makes an invite (administrators)");
+    let invite = invite.may_take(json_of(named("NewInvite")));
+    let invite = invite.answers::<Found<invites::View>>(drawing, 200, "The code, which is shown once");
+    drawing.add(invite);
+}
+
+fn keys(drawing: &mut Drawing) {
+    for (path, one) in
+        [("/api/tokens", "/api/tokens/{id}"), ("/api/users/{id}/tokens", "/api/users/{id}/tokens/{token}")]
+    {
+        let list = Operation::new("GET", path, "API keys, oldest first");
+        let list = list.answers::<Found<Vec<TokenView>>>(drawing, 200, "All of them");
+        drawing.add(list);
+        let create = Operation::new("POST", path, "Makes an API key").may_take(json_of(named("NewToken")));
+        let create = create.answers::<Found<TokenView>>(drawing, 200, "The key, which is shown once");
+        drawing.add(create);
+        let revoke = Operation::new("DELETE", one, "Revokes an API key");
+        let revoke = revoke.answers::<Done>(drawing, 200, "It is revoked");
+        drawing.add(revoke);
+    }
+}
