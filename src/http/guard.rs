@@ -90,11 +90,6 @@ impl Guard {
         if host.as_ref().is_some_and(fits) { Ok(host) } else { Err(Error::Host(quoted(text))) }
     }
 
-    /// Whether a page over TLS is this server's own: it has the very name, one of `allowed_hosts`, under which the request came.
-    fn is_behind_tls(&self, host: &Authority, origin: &Authority) -> bool {
-        !LOOPBACK_NAMES.contains(&host.name.as_str()) && host == origin
-    }
-
     fn origin(&self, headers: &HeaderMap, host: Option<&Authority>) -> Result<(), Error> {
         let Some(origin) = single(headers, &header::ORIGIN)? else {
             // A browser that hides the origin still says that the page is foreign.
@@ -105,7 +100,7 @@ impl Guard {
         let parts = origin.split_once("://").and_then(|(scheme, rest)| Some((scheme, authority(rest)?)));
         let own = parts.zip(host).is_some_and(|((scheme, origin), host)| {
             let plain = scheme.eq_ignore_ascii_case(SCHEME) && same(host, &origin);
-            plain || (scheme.eq_ignore_ascii_case(TLS_SCHEME) && self.is_behind_tls(host, &origin))
+            plain || (scheme.eq_ignore_ascii_case(TLS_SCHEME) && is_behind_tls(host, &origin))
         });
         if own || self.origins.contains(&origin.to_ascii_lowercase()) {
             Ok(())
@@ -113,6 +108,11 @@ impl Guard {
             Err(Error::Origin(quoted(origin)))
         }
     }
+}
+
+/// Whether a page over TLS is this server's own: it has the very name, one of `allowed_hosts`, under which the request came.
+fn is_behind_tls(host: &Authority, origin: &Authority) -> bool {
+    !LOOPBACK_NAMES.contains(&host.name.as_str()) && host == origin
 }
 
 /// Whether both mean the same server; a missing port is the scheme's.
