@@ -111,8 +111,8 @@ pub trait Conversations: Send + Sync {
     /// the conversation had it.
     fn delete_message(&self, user: UserId, id: ConversationId, message: MessageRef) -> Ticket<bool>;
     /// Forgets an answer with all that came after it, and stores a job that is asked the same again; the question keeps its
-    /// id and its place. [`StoreError::WrongState`] while a job of the conversation has not ended; `None` when the
-    /// conversation has no such answer.
+    /// id and its place. [`StoreError::WrongState`] while a job of the conversation has not ended,
+    /// [`StoreError::NoConversation`] when it has gone; `None` when it has no such answer.
     fn regenerate(&self, user: UserId, id: ConversationId, again: Again) -> Ticket<Option<Job>>;
 
     /// The conversation, if it is this user's.

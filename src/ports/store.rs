@@ -65,6 +65,9 @@ pub enum StoreError {
     /// The project that the work is for is not there any more (HTTP: 404).
     #[error("there is no such project")]
     NoProject,
+    /// The conversation that the work is for is not there any more (HTTP: 404).
+    #[error("there is no such conversation")]
+    NoConversation,
     /// The writer's lease is no longer valid; whatever it wanted to write was not written.
     #[error("the lease of {job} is lost")]
     Fenced {
@@ -130,6 +133,9 @@ pub struct NewJob {
     pub created_at_ms: u64,
     /// What was asked.
     pub spec: JobSpec,
+    /// Whether the conversation that it names has to be there already ([`StoreError::NoConversation`]); otherwise it is
+    /// made with the job.
+    pub in_existing: bool,
 }
 
 /// What became of a request that must not take effect twice.

@@ -8,8 +8,8 @@ use nanoclaw::domain::id::{BatchId, JobId, ProjectId, UserId};
 use nanoclaw::domain::job::Ending;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::ports::{
-    Batches, Clock, ConversationPlace, ConversationQuery, Conversations, NewBatch, NewLine, Once, Store,
-    StoreError,
+    Again, Batches, Clock, ConversationPlace, ConversationQuery, Conversations, NewBatch, NewJob, NewLine,
+    Once, Store, StoreError,
 };
 
 fn query(user: UserId, limit: usize) -> ConversationQuery {
@@ -202,4 +202,26 @@ fn a_line_of_a_batch_that_names_a_conversation_too_many_fails_alone() {
     let counts = rig.store.batch(ANN, batch).unwrap().unwrap().counts;
     assert_eq!((counts.completed, counts.failed, counts.open()), (2, 1, 0));
     assert_eq!(get(&rig, ANN, "a").unwrap().message_count, 4);
+}
+
+#[test]
+fn a_job_for_a_conversation_that_has_to_be_there_does_not_bring_it_back() {
+    let rig = Rig::new();
+    found(&rig, ANN, "chat");
+    found(&rig, BOB, "chat");
+    let homed = |number| NewJob { in_existing: true, ..turn(number, ANN, "chat") };
+    rig.submit([homed(1)]);
+    let key = nanoclaw::domain::idempotency::OnceKey { key: [1; 32], fingerprint: [1; 32] };
+    assert!(matches!(rig.store.submit_once(homed(2), key).wait(), Ok(Once::New(_))));
+    assert!(rig.store.remove_conversation(ANN, name("chat")).wait().unwrap());
+    assert_eq!(rig.store.submit(vec![job(3, ANN), homed(4)]).wait(), Err(StoreError::NoConversation));
+    let other = nanoclaw::domain::idempotency::OnceKey { key: [2; 32], ..key };
+    assert_eq!(rig.store.submit_once(homed(5), other).wait().err(), Some(StoreError::NoConversation));
+    let again = Again { answer: id(1).message_id(), job: homed(6) };
+    let again = rig.store.regenerate(ANN, name("chat"), again).wait();
+    assert_eq!(again, Err(StoreError::NoConversation));
+    assert_eq!([3, 4, 5, 6].map(|number| rig.store.job(ANN, id(number)).unwrap()), [const { None }; 4]);
+    assert_eq!(get(&rig, ANN, "chat"), None, "nothing was written");
+    rig.submit([turn(7, ANN, "chat")]);
+    assert_eq!(get(&rig, ANN, "chat").unwrap().message_count, 1, "whoever does not mind makes it");
 }

@@ -23,7 +23,9 @@ impl Act for Regenerate {
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Job>, StoreError> {
         let Again { answer, job: new } = &self.again;
-        let Some(found) = transaction.find_conversation(self.user, &self.id)? else { return Ok(None) };
+        let Some(found) = transaction.find_conversation(self.user, &self.id)? else {
+            return Err(StoreError::NoConversation);
+        };
         let line = Line::of(&found);
         let (jobs, exchanges) = (&transaction.tables.jobs, &transaction.tables.exchanges);
         let place = line.find(jobs, exchanges, MessageRef::Answer(*answer))?;
