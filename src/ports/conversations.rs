@@ -8,6 +8,7 @@ use crate::domain::event::Numbered;
 use crate::domain::id::{AskId, ConversationId, JobId, MessageId, ProjectId, UserId};
 use crate::domain::job::Job;
 use crate::domain::message::Message;
+use std::collections::BTreeMap;
 
 /// Which conversations a list shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub struct ConversationQuery {
     pub project: Option<ProjectId>,
     /// Only those behind this one, in a list that is newest first.
     pub before: Option<ConversationPlace>,
-    /// At most so many.
+    /// At most so many; fewer when they are large.
     pub limit: usize,
 }
 
@@ -117,11 +118,12 @@ pub trait Conversations: Send + Sync {
 
     /// The conversation, if it is this user's.
     fn conversation(&self, user: UserId, id: &ConversationId) -> Result<Option<Conversation>, StoreError>;
-    /// A page of a user's conversations, the one that changed last first.
+    /// A page of a user's conversations, the one that changed last first: at least one, and at most about 1 MiB.
     fn conversations(&self, query: &ConversationQuery) -> Result<ConversationPage, StoreError>;
-    /// How many conversations of a user belong to the project.
-    fn count_of_project(&self, user: UserId, project: ProjectId) -> Result<u64, StoreError>;
-    /// At most `limit` messages behind `after` (which may have been deleted since), and at most about 8 MiB.
+    /// How many conversations of a user belong to each of the projects; one that has none is not there.
+    fn counts_by_project(&self, user: UserId) -> Result<BTreeMap<ProjectId, u64>, StoreError>;
+    /// At most `limit` messages behind `after` (which may have been deleted since), and at most about 1 MiB, but
+    /// at least one.
     fn messages(
         &self,
         user: UserId,

@@ -118,7 +118,7 @@ fn a_page_is_bounded_in_bytes_and_never_empty() {
     let rig = Rig::new();
     let large = |number| {
         let mut new = turn(number, ANN, "chat");
-        new.spec.input = vec![Message::user("x".repeat(5 << 20))];
+        new.spec.input = vec![Message::user("x".repeat(600 << 10))];
         new
     };
     for number in 1..=3 {

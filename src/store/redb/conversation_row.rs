@@ -27,11 +27,12 @@ pub(super) struct ConversationRow {
 }
 
 impl ConversationRow {
-    /// The conversation that a job names and nobody has made.
+    /// The conversation that a job names and nobody has made. The job's system prompt stays the job's own: it may be as large
+    /// as an input.
     pub(super) fn of_job(job: &Job, id: &ConversationId, spec: &JobSpec, floor: u64) -> Self {
         let settings = Settings {
             model: spec.model.clone(),
-            system_prompt: spec.system_prompt.clone().unwrap_or_default(),
+            system_prompt: String::new(),
             temperature: spec.temperature,
             max_tokens: spec.max_tokens,
             thinking_enabled: spec.thinking,

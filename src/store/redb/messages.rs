@@ -16,7 +16,7 @@ use crate::ports::{ChatMessage, MessagePage, MessageRef, StoreError};
 use redb::ReadTransaction;
 
 /// A page that holds so much takes no further message.
-const PAGE_BYTES: usize = 8 * 1024 * 1024;
+const PAGE_BYTES: usize = 1024 * 1024;
 
 /// A page in the making.
 struct Gathering<'r> {
