@@ -437,6 +437,9 @@ fn another_answer_takes_the_place_of_the_old_one_and_all_behind_it() {
     assert_eq!((&request["temperature"], request.get("tools")), (&json!(0.1), None));
     fails(&server.post(&path(&name(&before[3])), &json!({})), 404, "message not found");
     assert_eq!(show(&server, &id)["message_count"], 4);
+    let ask = format!("/api/conversations/{id}/messages/{}", name(&after[2]));
+    assert_eq!(server.ask("DELETE", &ask, &Value::Null).status, 200);
+    fails(&server.post(&path(&name(&after[3])), &json!({})), 409, "the question was deleted");
 }
 
 #[test]
@@ -451,6 +454,8 @@ fn a_deleted_message_is_gone_for_models_as_well() {
         let message = messages(&server, &id)[place]["id"].as_str().expect("an id").to_owned();
         let deleted = server.ask("DELETE", &path(&message), &Value::Null).json();
         assert_eq!(deleted, json!({"code": 0, "message": "deleted"}));
+        let again = server.get(&format!("{}/events", path(&message)));
+        fails(&again, 404, "message not found");
         fails(&server.ask("DELETE", &path(&message), &Value::Null), 404, "message not found");
     }
     assert_eq!(server.ask("DELETE", &path("temp_123"), &Value::Null).json()["message"], "deleted");

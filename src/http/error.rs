@@ -256,6 +256,8 @@ const INTERNAL: (StatusCode, &str) = (StatusCode::INTERNAL_SERVER_ERROR, "intern
 fn store_class(error: &StoreError) -> (StatusCode, &'static str) {
     match error {
         StoreError::WrongState { .. } => (StatusCode::CONFLICT, "wrong_state"),
+        StoreError::NoQuestion => (StatusCode::CONFLICT, "no_question"),
+        StoreError::TooLate { .. } => (StatusCode::CONFLICT, "too_late"),
         StoreError::LogCut => (StatusCode::CONFLICT, "log_cut"),
         StoreError::LastAdmin => (StatusCode::CONFLICT, "last_admin"),
         StoreError::NameTaken => (StatusCode::CONFLICT, "name_taken"),

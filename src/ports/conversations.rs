@@ -108,12 +108,13 @@ pub trait Conversations: Send + Sync {
     fn remove_conversation(&self, user: UserId, id: ConversationId) -> Ticket<bool>;
     /// Forgets the same for all conversations of a project: how many there were.
     fn remove_conversations_of(&self, user: UserId, project: ProjectId) -> Ticket<u64>;
-    /// Forgets one message, also for what models are told. [`StoreError::WrongState`] while its job has not ended. Whether
-    /// the conversation had it.
+    /// Forgets one message, also for what models are told. [`StoreError::WrongState`] while its job has not ended. What
+    /// the job of a deleted answer has said is gone. Whether the conversation had it.
     fn delete_message(&self, user: UserId, id: ConversationId, message: MessageRef) -> Ticket<bool>;
     /// Forgets an answer with all that came after it, and stores a job that is asked the same again; the question keeps its
     /// id and its place. [`StoreError::WrongState`] while a job of the conversation has not ended,
-    /// [`StoreError::NoConversation`] when it has gone; `None` when it has no such answer.
+    /// [`StoreError::NoConversation`] when it has gone, [`StoreError::NoQuestion`] when the question
+    /// was deleted, [`StoreError::TooLate`] when too much came after; `None` when it has no such answer.
     fn regenerate(&self, user: UserId, id: ConversationId, again: Again) -> Ticket<Option<Job>>;
 
     /// The conversation, if it is this user's.
@@ -131,6 +132,8 @@ pub trait Conversations: Send + Sync {
         after: Option<MessageRef>,
         limit: usize,
     ) -> Result<MessagePage, StoreError>;
+    /// Whether the conversation has this message, and nobody has deleted it; an answer that is under way as well.
+    fn shows(&self, user: UserId, id: &ConversationId, message: MessageRef) -> Result<bool, StoreError>;
     /// The conversation's jobs that have not ended, newest first.
     fn unfinished(&self, user: UserId, id: &ConversationId) -> Result<Vec<JobId>, StoreError>;
 }

@@ -130,6 +130,10 @@ impl Conversations for RedbStore {
         self.shared.handle.read(|reading| messages::messages(reading, (user, id), after, limit))
     }
 
+    fn shows(&self, user: UserId, id: &ConversationId, message: MessageRef) -> Result<bool, StoreError> {
+        self.shared.handle.read(|reading| messages::shows(reading, (user, id), message))
+    }
+
     fn unfinished(&self, user: UserId, id: &ConversationId) -> Result<Vec<JobId>, StoreError> {
         self.shared.handle.read(|reading| unfinished(reading, user, id))
     }
