@@ -11,6 +11,8 @@ mod support;
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -394,6 +396,35 @@ fn whoever_leaves_finds_the_answer_and_whoever_leaves_to_stop_has_stopped_it() {
     let found = wait_for(&server, &id, "the end", |found| found[3]["status"] == "cancelled");
     assert_eq!(found[3]["text"], "never ");
     assert_eq!(server.wait(&job)["error"]["code"], "cancelled");
+}
+
+#[test]
+fn a_message_to_a_conversation_that_is_deleted_meanwhile_does_not_bring_it_back() {
+    let upstream = echo();
+    let server = Server::start_against(&upstream, "");
+    let id = new(&server);
+    let body = json!({"text": "still there?"}).to_string();
+    let mut stream = TcpStream::connect(server.url.trim_start_matches("http://")).expect("connects");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    let length = body.len();
+    let head = format!(
+        "POST /api/conversations/{id}/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: {length}\r\nexpect: 100-continue\r\nconnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).expect("sends");
+    // The server asks for the body when it has found the conversation.
+    let mut told = [0; 25];
+    stream.read_exact(&mut told).expect("an answer");
+    assert_eq!(&told, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let path = format!("/api/conversations/{id}");
+    assert_eq!(server.ask("DELETE", &path, &Value::Null).status, 200);
+    stream.write_all(body.as_bytes()).expect("sends");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+    assert!(answer.trim_end().ends_with(r#"{"code":404,"message":"conversation not found"}"#), "{answer}");
+    fails(&server.get(&path), 404, "conversation not found");
+    assert_eq!(upstream.requests().len(), 0, "nobody was asked");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What is left of conversations that were removed, or of answers that gave way to another one: jobs, which go when they have ended and the store is silent. Refuses to
-//! touch what a later conversation of the same name has.
+//! What is left of conversations that were removed, or of answers that gave way to another one: jobs, which go when they have
+//! ended and the store is silent. Refuses to touch what came later, or what a later conversation of the same name has.
 
 use super::conversation_keys::removed;
 use super::exchange::Line;

@@ -1,5 +1,6 @@
-//! Deleting one message: nobody reads it any more, and no model is told it. The output and the log of
-//! a deleted answer are gone at once, but for the word that it ended. When both messages of a job are gone, the job is. Refuses messages whose job has not ended, and other users' (P7).
+//! Deleting one message: nobody reads it any more, and no model is told it. The output and the log of a deleted answer are
+//! gone at once, but for the word that it ended. When both messages of a job are gone, the job is. Refuses messages whose job
+//! has not ended, and other users' (P7).
 
 use super::act::Act;
 use super::conversation_keys::conversation_key;
