@@ -11,6 +11,8 @@ mod support;
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -397,6 +399,35 @@ fn whoever_leaves_finds_the_answer_and_whoever_leaves_to_stop_has_stopped_it() {
 }
 
 #[test]
+fn a_message_to_a_conversation_that_is_deleted_meanwhile_does_not_bring_it_back() {
+    let upstream = echo();
+    let server = Server::start_against(&upstream, "");
+    let id = new(&server);
+    let body = json!({"text": "still there?"}).to_string();
+    let mut stream = TcpStream::connect(server.url.trim_start_matches("http://")).expect("connects");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    let length = body.len();
+    let head = format!(
+        "POST /api/conversations/{id}/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: {length}\r\nexpect: 100-continue\r\nconnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).expect("sends");
+    // The server asks for the body when it has found the conversation.
+    let mut told = [0; 25];
+    stream.read_exact(&mut told).expect("an answer");
+    assert_eq!(&told, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let path = format!("/api/conversations/{id}");
+    assert_eq!(server.ask("DELETE", &path, &Value::Null).status, 200);
+    stream.write_all(body.as_bytes()).expect("sends");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+    assert!(answer.trim_end().ends_with(r#"{"code":404,"message":"conversation not found"}"#), "{answer}");
+    fails(&server.get(&path), 404, "conversation not found");
+    assert_eq!(upstream.requests().len(), 0, "nobody was asked");
+}
+
+#[test]
 fn another_answer_takes_the_place_of_the_old_one_and_all_behind_it() {
     let count = Arc::new(AtomicUsize::new(0));
     let number = Arc::clone(&count);
@@ -437,6 +468,9 @@ fn another_answer_takes_the_place_of_the_old_one_and_all_behind_it() {
     assert_eq!((&request["temperature"], request.get("tools")), (&json!(0.1), None));
     fails(&server.post(&path(&name(&before[3])), &json!({})), 404, "message not found");
     assert_eq!(show(&server, &id)["message_count"], 4);
+    let ask = format!("/api/conversations/{id}/messages/{}", name(&after[2]));
+    assert_eq!(server.ask("DELETE", &ask, &Value::Null).status, 200);
+    fails(&server.post(&path(&name(&after[3])), &json!({})), 409, "the question was deleted");
 }
 
 #[test]
@@ -451,6 +485,8 @@ fn a_deleted_message_is_gone_for_models_as_well() {
         let message = messages(&server, &id)[place]["id"].as_str().expect("an id").to_owned();
         let deleted = server.ask("DELETE", &path(&message), &Value::Null).json();
         assert_eq!(deleted, json!({"code": 0, "message": "deleted"}));
+        let again = server.get(&format!("{}/events", path(&message)));
+        fails(&again, 404, "message not found");
         fails(&server.ask("DELETE", &path(&message), &Value::Null), 404, "message not found");
     }
     assert_eq!(server.ask("DELETE", &path("temp_123"), &Value::Null).json()["message"], "deleted");

@@ -73,6 +73,7 @@ pub(crate) const LIMITS: &[Range] = &[
     ("user_requests_per_minute", 0, 100_000_000),
     ("tokens", 0, 100_000),
     ("conversations", 1, 100_000_000),
+    ("conversation_prompt_bytes", KIB, 16 * MIB),
     ("projects", 0, 1_000_000),
     ("project_bytes", 0, EIB),
     ("project_entries", 0, 100_000_000),

@@ -112,6 +112,8 @@ pub struct Limits {
     pub tokens: u64,
     /// Conversations of one user; more is a 429.
     pub conversations: u64,
+    /// The system prompt of a conversation, bytes; more is a 400.
+    pub conversation_prompt_bytes: usize,
     /// Projects of one user; more is a 429.
     pub projects: u64,
     /// Files of one project together, bytes; more is a 413.
@@ -189,6 +191,7 @@ impl Default for Limits {
             user_requests_per_minute: 600,
             tokens: 100,
             conversations: 10_000,
+            conversation_prompt_bytes: 65_536,
             projects: 1_000,
             project_bytes: 1024 * 1024 * 1024,
             project_entries: 50_000,

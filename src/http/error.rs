@@ -206,6 +206,7 @@ impl Error {
         match self {
             Self::NotFound(what) => Some(format!("{what} not found")),
             Self::Store(StoreError::NoProject) => Some("project not found".to_owned()),
+            Self::Store(StoreError::NoConversation) => Some("conversation not found".to_owned()),
             _ => None,
         }
     }
@@ -255,13 +256,15 @@ const INTERNAL: (StatusCode, &str) = (StatusCode::INTERNAL_SERVER_ERROR, "intern
 fn store_class(error: &StoreError) -> (StatusCode, &'static str) {
     match error {
         StoreError::WrongState { .. } => (StatusCode::CONFLICT, "wrong_state"),
+        StoreError::NoQuestion => (StatusCode::CONFLICT, "no_question"),
+        StoreError::TooLate { .. } => (StatusCode::CONFLICT, "too_late"),
         StoreError::LogCut => (StatusCode::CONFLICT, "log_cut"),
         StoreError::LastAdmin => (StatusCode::CONFLICT, "last_admin"),
         StoreError::NameTaken => (StatusCode::CONFLICT, "name_taken"),
         StoreError::EmailTaken => (StatusCode::CONFLICT, "email_taken"),
         StoreError::NotInvited => (StatusCode::FORBIDDEN, "not_invited"),
         StoreError::RegistrationClosed => (StatusCode::FORBIDDEN, "registration_closed"),
-        StoreError::NoProject => (StatusCode::NOT_FOUND, "not_found"),
+        StoreError::NoProject | StoreError::NoConversation => (StatusCode::NOT_FOUND, "not_found"),
         StoreError::KeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused"),
         StoreError::KeySpent => (StatusCode::GONE, "idempotency_key_spent"),
         StoreError::QueueFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "queue_full"),

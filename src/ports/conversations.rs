@@ -8,6 +8,7 @@ use crate::domain::event::Numbered;
 use crate::domain::id::{AskId, ConversationId, JobId, MessageId, ProjectId, UserId};
 use crate::domain::job::Job;
 use crate::domain::message::Message;
+use std::collections::BTreeMap;
 
 /// Which conversations a list shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub struct ConversationQuery {
     pub project: Option<ProjectId>,
     /// Only those behind this one, in a list that is newest first.
     pub before: Option<ConversationPlace>,
-    /// At most so many.
+    /// At most so many; fewer when they are large.
     pub limit: usize,
 }
 
@@ -107,21 +108,23 @@ pub trait Conversations: Send + Sync {
     fn remove_conversation(&self, user: UserId, id: ConversationId) -> Ticket<bool>;
     /// Forgets the same for all conversations of a project: how many there were.
     fn remove_conversations_of(&self, user: UserId, project: ProjectId) -> Ticket<u64>;
-    /// Forgets one message, also for what models are told. [`StoreError::WrongState`] while its job has not ended. Whether
-    /// the conversation had it.
+    /// Forgets one message, also for what models are told. [`StoreError::WrongState`] while its job has not ended. What
+    /// the job of a deleted answer has said is gone. Whether the conversation had it.
     fn delete_message(&self, user: UserId, id: ConversationId, message: MessageRef) -> Ticket<bool>;
     /// Forgets an answer with all that came after it, and stores a job that is asked the same again; the question keeps its
-    /// id and its place. [`StoreError::WrongState`] while a job of the conversation has not ended; `None` when the
-    /// conversation has no such answer.
+    /// id and its place. [`StoreError::WrongState`] while a job of the conversation has not ended,
+    /// [`StoreError::NoConversation`] when it has gone, [`StoreError::NoQuestion`] when the question
+    /// was deleted, [`StoreError::TooLate`] when too much came after; `None` when it has no such answer.
     fn regenerate(&self, user: UserId, id: ConversationId, again: Again) -> Ticket<Option<Job>>;
 
     /// The conversation, if it is this user's.
     fn conversation(&self, user: UserId, id: &ConversationId) -> Result<Option<Conversation>, StoreError>;
-    /// A page of a user's conversations, the one that changed last first.
+    /// A page of a user's conversations, the one that changed last first: at least one, and at most about 1 MiB.
     fn conversations(&self, query: &ConversationQuery) -> Result<ConversationPage, StoreError>;
-    /// How many conversations of a user belong to the project.
-    fn count_of_project(&self, user: UserId, project: ProjectId) -> Result<u64, StoreError>;
-    /// At most `limit` messages behind `after` (which may have been deleted since), and at most about 8 MiB.
+    /// How many conversations of a user belong to each of the projects; one that has none is not there.
+    fn counts_by_project(&self, user: UserId) -> Result<BTreeMap<ProjectId, u64>, StoreError>;
+    /// At most `limit` messages behind `after` (which may have been deleted since), and at most about 1 MiB, but
+    /// at least one.
     fn messages(
         &self,
         user: UserId,
@@ -129,6 +132,8 @@ pub trait Conversations: Send + Sync {
         after: Option<MessageRef>,
         limit: usize,
     ) -> Result<MessagePage, StoreError>;
+    /// Whether the conversation has this message, and nobody has deleted it; an answer that is under way as well.
+    fn shows(&self, user: UserId, id: &ConversationId, message: MessageRef) -> Result<bool, StoreError>;
     /// The conversation's jobs that have not ended, newest first.
     fn unfinished(&self, user: UserId, id: &ConversationId) -> Result<Vec<JobId>, StoreError>;
 }

@@ -65,6 +65,9 @@ pub enum StoreError {
     /// The project that the work is for is not there any more (HTTP: 404).
     #[error("there is no such project")]
     NoProject,
+    /// The conversation that the work is for is not there any more (HTTP: 404).
+    #[error("there is no such conversation")]
+    NoConversation,
     /// The writer's lease is no longer valid; whatever it wanted to write was not written.
     #[error("the lease of {job} is lost")]
     Fenced {
@@ -101,14 +104,25 @@ pub enum StoreError {
     /// The batch was given up before it could be accepted: its client had gone.
     #[error("the batch was given up before it was accepted")]
     Abandoned,
-    /// Retention has cut the job's log: it has no recorded step to go on from (HTTP: 409).
-    #[error("the job's log was cut by retention; submit it anew")]
+    /// Retention, or whoever deleted its answer, has cut the job's log: it has no recorded step to go on from (HTTP: 409).
+    #[error("the job's log was cut; submit it anew")]
     LogCut,
     /// The job stands where this cannot be done to it (HTTP: 409).
     #[error("the job is {}", .status.as_str())]
     WrongState {
         /// Where it stands.
         status: JobStatus,
+    },
+    /// The question of the answer was deleted: there is nothing to answer anew (HTTP: 409).
+    #[error("the question was deleted, so it cannot be answered again")]
+    NoQuestion,
+    /// More comes after the answer than one write can clear (HTTP: 409).
+    #[error(
+        "more than {limit} questions come after this answer; answer a later one again, or begin a new conversation"
+    )]
+    TooLate {
+        /// The bound.
+        limit: usize,
     },
     /// The store is shut down.
     #[error("the store is closed")]
@@ -130,6 +144,9 @@ pub struct NewJob {
     pub created_at_ms: u64,
     /// What was asked.
     pub spec: JobSpec,
+    /// Whether the conversation that it names has to be there already ([`StoreError::NoConversation`]); otherwise it is
+    /// made with the job.
+    pub in_existing: bool,
 }
 
 /// What became of a request that must not take effect twice.

@@ -140,6 +140,8 @@ impl Model {
         let told = self.rig.store.regenerate(ANN, name("chat"), again).wait();
         if !old.shows_answer {
             assert_eq!(told, Ok(None));
+        } else if !old.shows_ask {
+            assert_eq!(told, Err(StoreError::NoQuestion));
         } else if self.pairs.iter().any(|pair| !pair.has_ended()) {
             assert_eq!(told, Err(StoreError::WrongState { status: JobStatus::Queued }));
         } else {
@@ -153,9 +155,14 @@ impl Model {
         let Some(old) = self.pairs.get(at).copied().filter(|pair| pair.state == State::Failed) else {
             return;
         };
-        self.rig.store.retry(ANN, id(old.number)).wait().unwrap().unwrap();
+        let told = self.rig.store.retry(ANN, id(old.number)).wait();
+        if !old.shows_answer {
+            assert_eq!(told, Err(StoreError::LogCut));
+            return;
+        }
+        told.unwrap().unwrap();
         self.pairs.remove(at);
-        self.pairs.push(Pair { shows_answer: true, state: State::Retried, ..old });
+        self.pairs.push(Pair { state: State::Retried, ..old });
     }
 
     fn restart(&mut self) {

@@ -28,7 +28,7 @@ fn is_gone(rig: &Rig) -> bool {
 }
 
 /// Lets the sweeper look until the job is gone; a look follows a write that is alone.
-fn sweep_until_gone(rig: &Rig, number: u128) {
+pub(crate) fn sweep_until_gone(rig: &Rig, number: u128) {
     for _ in 0..1_000 {
         if status(rig, number).is_none() {
             return;

@@ -8,8 +8,8 @@ use nanoclaw::domain::id::{BatchId, JobId, ProjectId, UserId};
 use nanoclaw::domain::job::Ending;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::ports::{
-    Batches, Clock, ConversationPlace, ConversationQuery, Conversations, NewBatch, NewLine, Once, Store,
-    StoreError,
+    Again, Batches, Clock, ConversationPlace, ConversationQuery, Conversations, NewBatch, NewJob, NewLine,
+    Once, Store, StoreError,
 };
 
 fn query(user: UserId, limit: usize) -> ConversationQuery {
@@ -102,7 +102,8 @@ fn a_job_makes_the_conversation_that_it_names_and_each_step_moves_it() {
     rig.submit([first]);
     let made = get(&rig, ANN, "chat").unwrap();
     assert_eq!((made.title.as_str(), made.message_count, made.created_at_ms), ("", 1, 1_000_000));
-    assert_eq!((made.settings.system_prompt.as_str(), made.settings.temperature), ("be brief", Some(0.5)));
+    assert_eq!(made.settings.temperature, Some(0.5));
+    assert_eq!(made.settings.system_prompt, "", "that one is the job's own");
     assert_eq!(made.settings.project_id, Some(ProjectId::from_bits(9)));
     rig.clock.advance(10);
     let lease = rig.claim();
@@ -175,10 +176,11 @@ fn a_projects_conversations_are_found_counted_and_removed_together() {
     let of_project = ConversationQuery { project: Some(mine), ..query(ANN, 1) };
     assert_eq!(names(&rig, &of_project), ["c4"]);
     assert!(rig.store.conversations(&of_project).unwrap().has_more);
-    assert_eq!(rig.store.count_of_project(ANN, mine), Ok(2));
+    assert_eq!(rig.store.counts_by_project(ANN).unwrap(), [(mine, 2), (other, 1)].into());
     assert_eq!(rig.store.remove_conversations_of(ANN, mine).wait(), Ok(2));
     assert_eq!(names(&rig, &query(ANN, 10)), ["c3", "c2"]);
-    assert_eq!(rig.store.count_of_project(BOB, mine), Ok(1), "P7");
+    assert_eq!(rig.store.counts_by_project(ANN).unwrap(), [(other, 1)].into());
+    assert_eq!(rig.store.counts_by_project(BOB).unwrap(), [(mine, 1)].into(), "P7");
     assert_eq!(rig.store.remove_conversations_of(ANN, mine).wait(), Ok(0));
 }
 
@@ -202,4 +204,42 @@ fn a_line_of_a_batch_that_names_a_conversation_too_many_fails_alone() {
     let counts = rig.store.batch(ANN, batch).unwrap().unwrap().counts;
     assert_eq!((counts.completed, counts.failed, counts.open()), (2, 1, 0));
     assert_eq!(get(&rig, ANN, "a").unwrap().message_count, 4);
+}
+
+#[test]
+fn a_job_for_a_conversation_that_has_to_be_there_does_not_bring_it_back() {
+    let rig = Rig::new();
+    found(&rig, ANN, "chat");
+    found(&rig, BOB, "chat");
+    let homed = |number| NewJob { in_existing: true, ..turn(number, ANN, "chat") };
+    rig.submit([homed(1)]);
+    let key = nanoclaw::domain::idempotency::OnceKey { key: [1; 32], fingerprint: [1; 32] };
+    assert!(matches!(rig.store.submit_once(homed(2), key).wait(), Ok(Once::New(_))));
+    assert!(rig.store.remove_conversation(ANN, name("chat")).wait().unwrap());
+    assert_eq!(rig.store.submit(vec![job(3, ANN), homed(4)]).wait(), Err(StoreError::NoConversation));
+    let other = nanoclaw::domain::idempotency::OnceKey { key: [2; 32], ..key };
+    assert_eq!(rig.store.submit_once(homed(5), other).wait().err(), Some(StoreError::NoConversation));
+    let again = Again { answer: id(1).message_id(), job: homed(6) };
+    let again = rig.store.regenerate(ANN, name("chat"), again).wait();
+    assert_eq!(again, Err(StoreError::NoConversation));
+    assert_eq!([3, 4, 5, 6].map(|number| rig.store.job(ANN, id(number)).unwrap()), [const { None }; 4]);
+    assert_eq!(get(&rig, ANN, "chat"), None, "nothing was written");
+    rig.submit([turn(7, ANN, "chat")]);
+    assert_eq!(get(&rig, ANN, "chat").unwrap().message_count, 1, "whoever does not mind makes it");
+}
+
+#[test]
+fn p8_a_page_of_the_list_is_bounded_in_bytes_and_never_empty() {
+    let rig = Rig::new();
+    for number in 1..=3 {
+        let mut one = chat(ANN, &format!("c{number}"), number);
+        one.settings.system_prompt = "x".repeat(600 << 10);
+        rig.store.found(one, 100).wait().unwrap();
+    }
+    let page = rig.store.conversations(&query(ANN, 100)).unwrap();
+    assert_eq!((page.conversations.len(), page.has_more), (2, true));
+    let last = page.conversations.last().unwrap();
+    let place = ConversationPlace { updated_at_ms: last.updated_at_ms, id: last.id.clone() };
+    let rest = ConversationQuery { before: Some(place), ..query(ANN, 100) };
+    assert_eq!(names(&rig, &rest), ["c1"]);
 }

@@ -118,7 +118,7 @@ fn a_page_is_bounded_in_bytes_and_never_empty() {
     let rig = Rig::new();
     let large = |number| {
         let mut new = turn(number, ANN, "chat");
-        new.spec.input = vec![Message::user("x".repeat(5 << 20))];
+        new.spec.input = vec![Message::user("x".repeat(600 << 10))];
         new
     };
     for number in 1..=3 {
@@ -214,4 +214,28 @@ fn a_failed_job_that_is_tried_again_goes_to_the_end_and_its_summary_is_still_not
     assert_eq!((all(&rig), count(&rig)), (["?1", "?3", "!3", "?2", "!2"].map(str::to_owned).to_vec(), 4));
     rig.store.finish(rig.claim().fence(), vec![], summed_up(2, "knows the first", 1)).wait().unwrap();
     assert_eq!((told(&rig, 101)[0].clone(), count(&rig)), (Message::user("question 1"), 5));
+}
+
+#[test]
+fn p9_what_a_deleted_answer_said_is_gone_with_it() {
+    let rig = Rig::new();
+    rig.submit([turn(1, ANN, "chat")]);
+    let lease = rig.claim();
+    let said = vec![delta(0, 0, "the secret")];
+    rig.store.append(lease.fence(), said, nanoclaw::ports::Urgency::Now).wait().unwrap();
+    rig.store.finish(lease.fence(), vec![], done(id(1), "the secret")).wait().unwrap();
+    let shows = |message| rig.store.shows(ANN, &name("chat"), message).unwrap();
+    assert_eq!((shows(ask(1)), shows(answer(1)), shows(answer(9))), (true, true, false));
+    assert_eq!(rig.store.shows(BOB, &name("chat"), answer(1)), Ok(false), "P7");
+    assert_eq!(rig.store.shows(ANN, &name("other"), answer(1)), Ok(false));
+    assert_eq!(rig.store.output(id(1)), Ok(Some("the secret".to_owned())));
+    let last = rig.store.events(id(1), 0, 100).unwrap().events.pop().unwrap();
+
+    assert_eq!(delete(&rig, answer(1)), Ok(true));
+    assert_eq!((shows(ask(1)), shows(answer(1))), (true, false));
+    let rig = rig.crash();
+    assert_eq!(rig.store.output(id(1)), Ok(Some(String::new())));
+    assert_eq!(rig.store.events(id(1), 0, 100).unwrap().events, [last], "but that it ended");
+    assert_eq!(rig.store.log(id(1)).unwrap().len(), 1);
+    assert_eq!(all(&rig), ["?1"]);
 }

@@ -1,13 +1,16 @@
 //! Answering again: what goes, what stays, and in which place.
 
+use crate::conversation_removal::sweep_until_gone;
 use crate::kit::{ANN, BOB, done, id, job, name, turn};
 use crate::messages::{answer, ask, say, shown, told};
 use crate::rig::Rig;
+use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::id::UserId;
 use nanoclaw::domain::job::{ConversationSummary, Ending, Job, JobStatus};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::ports::{Again, ChatMessage, Conversations, MessageRef, Store, StoreError};
+use std::ops::RangeInclusive;
 
 fn again(rig: &Rig, user: UserId, old: u128, new: u128) -> Result<Option<Job>, StoreError> {
     let mut new = job(new, user);
@@ -100,12 +103,9 @@ fn a_question_that_was_deleted_stays_deleted_and_a_summary_of_what_goes_goes() {
     assert_eq!(told(&rig, 101)[0], Message::assistant("of two"), "it says nothing of what goes");
 
     assert!(rig.store.delete_message(ANN, name("chat"), ask(3)).wait().unwrap());
-    again(&rig, ANN, 4, 5).unwrap().unwrap();
-    let lease = rig.claim();
-    assert_eq!(lease.spec.input, [Message::user("question 3")], "but it is what is answered");
-    rig.store.finish(lease.fence(), vec![], done(id(5), "answer 5")).wait().unwrap();
-    assert_eq!((all(&rig), count(&rig)), (["?1", "!1", "?2", "!2", "!5"].map(str::to_owned).to_vec(), 5));
-    assert_eq!(told(&rig, 102).last(), Some(&Message::assistant("answer 5")));
+    assert_eq!(again(&rig, ANN, 4, 5), Err(StoreError::NoQuestion), "nobody is told it any more");
+    assert_eq!((all(&rig), count(&rig)), (["?1", "!1", "?2", "!2", "!4"].map(str::to_owned).to_vec(), 5));
+    assert_eq!(told(&rig, 102).last(), Some(&Message::assistant("answer 4")));
     assert!(!told(&rig, 103).contains(&Message::user("question 3")));
 
     again(&rig, ANN, 2, 6).unwrap().unwrap();
@@ -114,4 +114,51 @@ fn a_question_that_was_deleted_stays_deleted_and_a_summary_of_what_goes_goes() {
     let reference = MessageRef::Ask(id(2).ask_id());
     assert!(rig.store.delete_message(ANN, name("chat"), reference).wait().unwrap(), "by its old id");
     assert_eq!(all(&rig), ["?1", "!1", "!6"]);
+}
+
+/// Jobs of the conversation that have ended without a word.
+fn cancelled(rig: &Rig, numbers: RangeInclusive<u128>) {
+    rig.submit(numbers.clone().map(|number| turn(number, ANN, "chat")));
+    let tickets: Vec<_> = numbers.rev().map(|number| rig.store.cancel(ANN, id(number))).collect();
+    for ticket in tickets {
+        ticket.wait().unwrap().unwrap();
+    }
+}
+
+#[test]
+fn p8_a_long_tail_is_out_of_the_conversation_at_once_and_goes_when_the_store_is_silent() {
+    let rig = Rig::new();
+    cancelled(&rig, 1..=150);
+    rig.submit([turn(151, ANN, "chat")]);
+    let event = Event::Error { content: "broke".to_owned(), code: FailureCode::Internal };
+    let failed = Ending { event, output_text: String::new(), messages: Vec::new(), summary: None };
+    rig.store.finish(rig.claim().fence(), vec![], failed).wait().unwrap();
+    say(&rig, 152);
+    assert_eq!(count(&rig), 304);
+
+    again(&rig, ANN, 2, 160).unwrap().unwrap();
+    assert!(rig.store.job(ANN, id(152)).unwrap().is_some(), "one write does not clear them all");
+    assert_eq!((all(&rig), count(&rig)), (["?1", "!1", "?2"].map(str::to_owned).to_vec(), 3));
+    assert_eq!(rig.store.shows(ANN, &name("chat"), answer(152)), Ok(false));
+    assert_eq!(rig.store.retry(ANN, id(151)).wait(), Ok(None), "nothing of it comes back");
+    let lease = rig.claim();
+    let told_now = rig.store.history(&lease.job, 900).unwrap().into_messages();
+    assert!(!told_now.contains(&Message::assistant("answer 152")), "{told_now:?}");
+    rig.store.finish(lease.fence(), vec![], done(id(160), "better")).wait().unwrap();
+
+    let rig = rig.crash();
+    sweep_until_gone(&rig, 152);
+    let left = (103..=152).filter(|number| rig.store.job(ANN, id(*number)).unwrap().is_some()).count();
+    assert_eq!(left, 0);
+    assert_eq!((all(&rig), count(&rig)), (["?1", "!1", "?2", "!160"].map(str::to_owned).to_vec(), 4));
+}
+
+#[test]
+fn p8_an_answer_that_too_much_follows_stays() {
+    let rig = Rig::new();
+    cancelled(&rig, 1..=1_002);
+    assert_eq!(again(&rig, ANN, 1, 2_000), Err(StoreError::TooLate { limit: 1_000 }));
+    assert_eq!(count(&rig), 2_004, "a refusal changes nothing");
+    assert!(again(&rig, ANN, 2, 2_001).unwrap().is_some());
+    assert_eq!(count(&rig), 3);
 }

@@ -77,7 +77,7 @@ pub(crate) fn job(number: u128, user: UserId) -> NewJob {
         metadata: BTreeMap::new(),
         webhook_url: None,
     };
-    NewJob { id: id(number), user, created_at_ms: 1_000_000, spec }
+    NewJob { id: id(number), user, created_at_ms: 1_000_000, spec, in_existing: false }
 }
 
 /// A job of a conversation.

@@ -23,7 +23,8 @@ fn an_idle_stream_costs_at_most_16_kib() {
     let id = room.job_id(1);
     let spec = crate::http::v1::spec::from_prompt("x".into(), &room, crate::domain::id::UserId::SINGLE)
         .expect("a spec");
-    drop(store.submit(vec![NewJob { id, user: crate::domain::id::UserId::SINGLE, created_at_ms: 1, spec }]));
+    let user = crate::domain::id::UserId::SINGLE;
+    drop(store.submit(vec![NewJob { id, user, created_at_ms: 1, spec, in_existing: false }]));
     let (_stages, shutdown) = Stages::new();
     let address = "127.0.0.1:0".parse().expect("an address");
     let listener = runtime.block_on(async { Listener::tcp(address) }).expect("binds");

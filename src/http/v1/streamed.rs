@@ -58,7 +58,8 @@ fn farewell(door: &Door, reader: Reader) -> Option<Box<dyn Farewell>> {
 /// error, has the job cancelled in case it is there.
 fn is_refusal(error: &Error) -> bool {
     use StoreError::{
-        Busy, Closed, ConversationsFull, KeyReused, KeySpent, LowDisk, NoProject, QueueFull, WrongState,
+        Busy, Closed, ConversationsFull, KeyReused, KeySpent, LowDisk, NoConversation, NoProject, NoQuestion,
+        QueueFull, TooLate, WrongState,
     };
     match error {
         Error::Store(error) => matches!(
@@ -68,7 +69,10 @@ fn is_refusal(error: &Error) -> bool {
                 | KeyReused
                 | KeySpent
                 | LowDisk { .. }
+                | NoConversation
                 | NoProject
+                | NoQuestion
+                | TooLate { .. }
                 | WrongState { .. }
                 | Closed
         ),

@@ -47,7 +47,7 @@ pub(crate) async fn submit(door: &Arc<Door>, call: Call, body: Arriving) -> Resu
     drop(call); // nothing of the request outlives its reading
     let created_at_ms = door.room.clock.now_ms();
     let id = door.room.job_id(created_at_ms);
-    let job = NewJob { id, user, created_at_ms, spec };
+    let job = NewJob { id, user, created_at_ms, spec, in_existing: false };
     match manner {
         Manner::Held { wait_s } => held(door, job, key, wait_s).await,
         Manner::Stream { wire, text } => {

@@ -41,7 +41,6 @@ struct Job2 {
 #[derive(Deserialize)]
 struct Spec2 {
     input: Vec<Message>,
-    system_prompt: Option<String>,
     temperature: Option<f64>,
     max_tokens: Option<u32>,
     thinking: bool,
@@ -115,7 +114,7 @@ fn write(
     let spec = spec.as_ref();
     let settings = Settings {
         model: draft.model.clone(),
-        system_prompt: spec.and_then(|spec| spec.system_prompt.clone()).unwrap_or_default(),
+        system_prompt: String::new(),
         temperature: spec.and_then(|spec| spec.temperature),
         max_tokens: spec.and_then(|spec| spec.max_tokens),
         thinking_enabled: spec.is_some_and(|spec| spec.thinking),

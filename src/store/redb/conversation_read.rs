@@ -10,7 +10,11 @@ use crate::domain::conversation::Conversation;
 use crate::domain::id::{ProjectId, UserId};
 use crate::ports::{ConversationPage, ConversationQuery, StoreError};
 use redb::{ReadTransaction, ReadableTable};
+use std::collections::BTreeMap;
 use std::ops::Bound;
+
+/// A page that holds so much takes no further conversation.
+const PAGE_BYTES: usize = 1024 * 1024;
 
 /// A page of a user's conversations. The list is walked until the page is full: one that belongs to a project looks at all
 /// conversations of the user, which are bounded.
@@ -28,6 +32,7 @@ pub(super) fn conversations(
     };
     let (rows, by_time) = (reading.open_table(CONVERSATIONS)?, reading.open_table(CONVERSATIONS_BY_TIME)?);
     let mut page = ConversationPage { conversations: Vec::new(), has_more: false };
+    let mut bytes = 0_usize;
     for entry in by_time.range::<&TurnBytes>((from.as_ref(), Bound::Included(&last)))? {
         let (updated_at_ms, key) = recent(entry?.0.value());
         let Some(found) = row(&rows, &key)? else { continue };
@@ -35,28 +40,31 @@ pub(super) fn conversations(
         if found.updated_at_ms != updated_at_ms || !is_of(&found, query.project) {
             continue;
         }
-        if page.conversations.len() >= query.limit {
+        if page.conversations.len() >= query.limit || bytes >= PAGE_BYTES {
             page.has_more = true;
             break;
         }
+        bytes = bytes.saturating_add(found.title.len()).saturating_add(found.settings.system_prompt.len());
         page.conversations.push(found);
     }
     Ok(page)
 }
 
-/// How many conversations of a user belong to the project.
-pub(super) fn count_of_project(
+/// How many conversations of a user belong to each project.
+pub(super) fn counts_by_project(
     reading: &ReadTransaction,
     user: UserId,
-    project: ProjectId,
-) -> Result<u64, StoreError> {
+) -> Result<BTreeMap<ProjectId, u64>, StoreError> {
     let (first, last) = all_of(user);
-    let mut count = 0_u64;
+    let mut counts: BTreeMap<ProjectId, u64> = BTreeMap::new();
     for entry in reading.open_table(CONVERSATIONS)?.range::<&TurnBytes>(&first..=&last)? {
         let Ok(found) = value::decode::<ConversationRow>(entry?.1.value()) else { continue };
-        count = count.saturating_add(u64::from(is_of(&found.conversation, Some(project))));
+        if let Some(project) = found.conversation.settings.project_id {
+            let count = counts.entry(project).or_default();
+            *count = count.saturating_add(1);
+        }
     }
-    Ok(count)
+    Ok(counts)
 }
 
 /// Whether it belongs to the project, or none is asked for.

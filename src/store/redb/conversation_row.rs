@@ -10,7 +10,7 @@ use super::value;
 use crate::domain::conversation::{Conversation, Settings};
 use crate::domain::id::{ConversationId, UserId};
 use crate::domain::job::{Job, JobSpec};
-use crate::ports::StoreError;
+use crate::ports::{NewJob, StoreError};
 use redb::{ReadTransaction, ReadableTable};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -27,11 +27,12 @@ pub(super) struct ConversationRow {
 }
 
 impl ConversationRow {
-    /// The conversation that a job names and nobody has made.
+    /// The conversation that a job names and nobody has made. The job's system prompt stays the job's own: it may be as large
+    /// as an input.
     pub(super) fn of_job(job: &Job, id: &ConversationId, spec: &JobSpec, floor: u64) -> Self {
         let settings = Settings {
             model: spec.model.clone(),
-            system_prompt: spec.system_prompt.clone().unwrap_or_default(),
+            system_prompt: String::new(),
             temperature: spec.temperature,
             max_tokens: spec.max_tokens,
             thinking_enabled: spec.thinking,
@@ -110,6 +111,17 @@ impl Transaction<'_> {
         self.tables.conversations_by_time.remove(&row.recent().encode())?;
         row.conversation.updated_at_ms = self.now_ms;
         self.put_conversation(row)
+    }
+
+    /// Refuses jobs whose conversation was to be there and has gone. One that cannot be read is there.
+    pub(super) fn refuse_homeless(&self, jobs: &[NewJob]) -> Result<(), StoreError> {
+        for job in jobs.iter().filter(|job| job.in_existing) {
+            let Some(id) = &job.spec.conversation_id else { continue };
+            if self.tables.conversations.get(&conversation_key(job.user, id))?.is_none() {
+                return Err(StoreError::NoConversation);
+            }
+        }
+        Ok(())
     }
 
     /// Refuses jobs that would make more conversations than each of their users may have.

@@ -1,5 +1,5 @@
-//! What is left of conversations that were removed: jobs, which go when they have ended and the store is silent. Refuses to
-//! touch what a later conversation of the same name has.
+//! What is left of conversations that were removed, or of answers that gave way to another one: jobs, which go when they have
+//! ended and the store is silent. Refuses to touch what came later, or what a later conversation of the same name has.
 
 use super::conversation_keys::removed;
 use super::exchange::Line;
@@ -12,20 +12,34 @@ const SWEEP_CONVERSATIONS: usize = 1_000;
 /// Jobs that one transaction forgets.
 const SWEEP_JOBS: usize = 200;
 
+/// Where what is to go begins: at a number, or with the conversation.
+fn first(bytes: &[u8]) -> u64 {
+    <[u8; 8]>::try_from(bytes).map_or(0, u64::from_be_bytes)
+}
+
 impl Transaction<'_> {
+    /// Leaves all that a conversation has from this number on to the sweeper; what is accepted from now on stays.
+    pub(super) fn waste_exchanges(&mut self, line: Line<'_>, from: u64) -> Result<(), StoreError> {
+        let last = self.counters.accept;
+        self.tables.conversation_waste.insert(&line.key(last), from.to_be_bytes().as_slice())?;
+        self.touch();
+        Ok(())
+    }
+
     /// Forgets some jobs of conversations that are gone; whether there is more to do now.
     pub(super) fn clear_conversations(&mut self) -> Result<bool, StoreError> {
         let waste = self.tables.conversation_waste.iter()?.take(SWEEP_CONVERSATIONS);
-        let waste: Vec<_> =
-            waste.map(|entry| entry.map(|(key, _)| *key.value())).collect::<Result<_, _>>()?;
+        let waste: Vec<_> = waste
+            .map(|entry| entry.map(|(key, from)| (*key.value(), first(from.value()))))
+            .collect::<Result<_, _>>()?;
         let mut jobs = SWEEP_JOBS;
-        for key in waste {
+        for (key, first) in waste {
             let Some((user, id, last)) = removed(&key) else {
                 self.tables.conversation_waste.remove(&key)?;
                 continue;
             };
             let line = Line { user, id: &id, floor: 0 };
-            let (mut is_clear, mut from) = (true, 0);
+            let (mut is_clear, mut from) = (true, first);
             while jobs > 0 {
                 let Some(accept) = self.exchanges_from(line, from, 1)?.pop().filter(|at| *at <= last) else {
                     break;

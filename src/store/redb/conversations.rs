@@ -1,7 +1,7 @@
 //! Conversations as the rest of the server sees them, and the writes that concern a row alone. Refuses other users' (P7).
 
 use super::RedbStore;
-use super::act::Act;
+use super::act::{Act, SMALL};
 use super::conversation_delete::{RemoveConversation, RemoveConversationsOf};
 use super::conversation_row::ConversationRow;
 use super::delete_message::DeleteMessage;
@@ -15,6 +15,7 @@ use crate::domain::job::Job;
 use crate::ports::{
     Again, ConversationPage, ConversationQuery, Conversations, MessagePage, MessageRef, StoreError, Ticket,
 };
+use std::collections::BTreeMap;
 
 /// A new conversation.
 struct Found {
@@ -41,6 +42,11 @@ impl Act for Found {
     fn jobs(&self) -> Vec<JobId> {
         Vec::new()
     }
+
+    fn weight(&self) -> usize {
+        let Conversation { title, settings, .. } = &self.conversation;
+        SMALL.saturating_add(title.len()).saturating_add(settings.system_prompt.len())
+    }
 }
 
 /// This change of this conversation.
@@ -62,6 +68,12 @@ impl Act for Amend {
 
     fn jobs(&self) -> Vec<JobId> {
         Vec::new()
+    }
+
+    fn weight(&self) -> usize {
+        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let ConversationChange { title, system_prompt, .. } = &self.change;
+        SMALL.saturating_add(length(title)).saturating_add(length(system_prompt))
     }
 }
 
@@ -104,8 +116,8 @@ impl Conversations for RedbStore {
         self.shared.handle.read(|reading| conversation_read::conversations(reading, query))
     }
 
-    fn count_of_project(&self, user: UserId, project: ProjectId) -> Result<u64, StoreError> {
-        self.shared.handle.read(|reading| conversation_read::count_of_project(reading, user, project))
+    fn counts_by_project(&self, user: UserId) -> Result<BTreeMap<ProjectId, u64>, StoreError> {
+        self.shared.handle.read(|reading| conversation_read::counts_by_project(reading, user))
     }
 
     fn messages(
@@ -118,7 +130,28 @@ impl Conversations for RedbStore {
         self.shared.handle.read(|reading| messages::messages(reading, (user, id), after, limit))
     }
 
+    fn shows(&self, user: UserId, id: &ConversationId, message: MessageRef) -> Result<bool, StoreError> {
+        self.shared.handle.read(|reading| messages::shows(reading, (user, id), message))
+    }
+
     fn unfinished(&self, user: UserId, id: &ConversationId) -> Result<Vec<JobId>, StoreError> {
         self.shared.handle.read(|reading| unfinished(reading, user, id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p8_a_write_weighs_the_text_that_it_brings() {
+        let change = ConversationChange {
+            title: Some("t".repeat(10)),
+            system_prompt: Some("x".repeat(60_000)),
+            ..ConversationChange::default()
+        };
+        let id = ConversationId::try_from("chat".to_owned()).unwrap();
+        let amend = Amend { user: UserId::SINGLE, id, change };
+        assert_eq!(amend.weight(), SMALL + 60_010);
     }
 }

@@ -1,5 +1,6 @@
-//! Deleting one message: nobody reads it any more, and no model is told it. When both messages of a job are gone, the job
-//! is. Refuses messages whose job has not ended, and other users' (P7).
+//! Deleting one message: nobody reads it any more, and no model is told it. The output and the log of a deleted answer are
+//! gone at once, but for the word that it ended. When both messages of a job are gone, the job is. Refuses messages whose job
+//! has not ended, and other users' (P7).
 
 use super::act::Act;
 use super::conversation_keys::conversation_key;
@@ -45,8 +46,11 @@ impl Act for DeleteMessage {
         }
         let key = line.key(accept);
         transaction.drop_summary(line, accept)?;
-        if after.shows_ask || after.shows_answer {
+        if after.is_shown() {
             transaction.trim_turn(&key, &after)?;
+            if !after.shows_answer {
+                transaction.silence(before.job)?;
+            }
             transaction.put_exchange(&key, &after)?;
             found.conversation.message_count = found.conversation.message_count.saturating_sub(1);
         } else {

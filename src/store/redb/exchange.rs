@@ -41,8 +41,13 @@ impl Exchange {
         }
     }
 
+    /// Whether anything of it can still be read.
+    pub(super) fn is_shown(&self) -> bool {
+        self.shows_ask || self.shows_answer
+    }
+
     /// How many messages it counts for; an answer counts once it is there.
-    fn count(&self, has_ended: bool) -> u64 {
+    pub(super) fn count(&self, has_ended: bool) -> u64 {
         u64::from(self.shows_ask).saturating_add(u64::from(self.shows_answer && has_ended))
     }
 }

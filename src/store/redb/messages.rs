@@ -16,7 +16,7 @@ use crate::ports::{ChatMessage, MessagePage, MessageRef, StoreError};
 use redb::ReadTransaction;
 
 /// A page that holds so much takes no further message.
-const PAGE_BYTES: usize = 8 * 1024 * 1024;
+const PAGE_BYTES: usize = 1024 * 1024;
 
 /// A page in the making.
 struct Gathering<'r> {
@@ -41,14 +41,7 @@ pub(super) fn messages(
     limit: usize,
 ) -> Result<MessagePage, StoreError> {
     let page = MessagePage { messages: Vec::new(), has_more: false };
-    let floor = match conversation_row::read(reading, user, id) {
-        Ok(None) => return Ok(page),
-        Ok(Some(row)) => row.floor,
-        // Its messages are still there.
-        Err(StoreError::Corrupt(_)) => 0,
-        Err(error) => return Err(error),
-    };
-    let line = Line { user, id, floor };
+    let Some(line) = line(reading, user, id)? else { return Ok(page) };
     let Some(start) = start(reading, line, after)? else { return Ok(page) };
     let mut gathering = Gathering { reading, page, limit, bytes: 0 };
     let (first, last) = line.from(start.accept);
@@ -62,6 +55,36 @@ pub(super) fn messages(
         }
     }
     Ok(gathering.page)
+}
+
+/// Whether the conversation has this message, and nobody has deleted it.
+pub(super) fn shows(
+    reading: &ReadTransaction,
+    (user, id): (UserId, &ConversationId),
+    message: MessageRef,
+) -> Result<bool, StoreError> {
+    let Some(line) = line(reading, user, id)? else { return Ok(false) };
+    let (jobs, exchanges) = (reading.open_table(JOBS)?, reading.open_table(EXCHANGES)?);
+    let found = line.find(&jobs, &exchanges, message)?;
+    Ok(found.is_some_and(|(_, exchange)| match message {
+        MessageRef::Ask(_) => exchange.shows_ask,
+        MessageRef::Answer(_) => exchange.shows_answer,
+    }))
+}
+
+fn line<'a>(
+    reading: &ReadTransaction,
+    user: UserId,
+    id: &'a ConversationId,
+) -> Result<Option<Line<'a>>, StoreError> {
+    let floor = match conversation_row::read(reading, user, id) {
+        Ok(None) => return Ok(None),
+        Ok(Some(row)) => row.floor,
+        // Its messages are still there.
+        Err(StoreError::Corrupt(_)) => 0,
+        Err(error) => return Err(error),
+    };
+    Ok(Some(Line { user, id, floor }))
 }
 
 fn start(

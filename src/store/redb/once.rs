@@ -42,6 +42,7 @@ impl Act for SubmitOnce {
             },
             Some(Subject::Batch(_)) => Err(StoreError::KeyReused),
             None => {
+                transaction.refuse_homeless(std::slice::from_ref(&self.job))?;
                 transaction.make_room(1)?;
                 transaction.make_room_for_conversations([(self.job.user, &self.job.spec)])?;
                 transaction.remember(self.job.user, &self.key, Subject::Job(self.job.id))?;

@@ -1,15 +1,22 @@
 //! Answering a question again: the old answer, and whatever came after it, gives way to a new job that is asked the same.
 //! One transaction, so that no crash leaves a question without either answer. Refuses while a job of the conversation has
-//! not ended, and other users' (P7).
+//! not ended, when the question was deleted or too much came after, and other users' (P7).
 
 use super::act::{Act, SMALL};
 use super::conversation_keys::conversation_key;
 use super::exchange::{Exchange, Line};
+use super::keys::TurnBytes;
 use super::submit::spec_bytes;
 use super::transaction::Transaction;
 use crate::domain::id::{ConversationId, JobId, UserId};
 use crate::domain::job::{Job, JobSpec};
 use crate::ports::{Again, MessageRef, StoreError};
+
+/// Most exchanges that come after the answer.
+const TAIL: usize = 1_000;
+/// Jobs that are forgotten in the transaction; the others are out of the conversation at once, and go when the store is
+/// silent ([`super::conversation_waste`]).
+const FORGOTTEN: usize = 100;
 
 /// This answer of this conversation.
 pub(super) struct Regenerate {
@@ -23,20 +30,27 @@ impl Act for Regenerate {
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Job>, StoreError> {
         let Again { answer, job: new } = &self.again;
-        let Some(found) = transaction.find_conversation(self.user, &self.id)? else { return Ok(None) };
+        let Some(found) = transaction.find_conversation(self.user, &self.id)? else {
+            return Err(StoreError::NoConversation);
+        };
         let line = Line::of(&found);
         let (jobs, exchanges) = (&transaction.tables.jobs, &transaction.tables.exchanges);
         let place = line.find(jobs, exchanges, MessageRef::Answer(*answer))?;
         let Some((accept, old)) = place.filter(|(_, exchange)| exchange.shows_answer) else {
             return Ok(None);
         };
+        if !old.shows_ask {
+            return Err(StoreError::NoQuestion);
+        }
         transaction.refuse_unfinished(line)?;
+        let tail = transaction.exchanges_from(line, accept, TAIL.saturating_add(2))?;
+        if tail.len() > TAIL.saturating_add(1) {
+            return Err(StoreError::TooLate { limit: TAIL });
+        }
         transaction.make_room(1)?;
         let asked = transaction.spec(old.job)?.input;
         transaction.drop_summary(line, accept)?;
-        for accept in transaction.exchanges_from(line, accept, usize::MAX)? {
-            transaction.clear_exchange(line, accept)?;
-        }
+        transaction.give_way(line, &tail)?;
         let conversation_id = Some(self.id.clone());
         let spec = JobSpec { input: asked, conversation_id, ..new.spec.clone() };
         let job = Job::queued(new.id, self.user, new.created_at_ms, &spec);
@@ -54,6 +68,35 @@ impl Act for Regenerate {
 }
 
 impl Transaction<'_> {
+    /// Takes these out of their conversation, in order.
+    fn give_way(&mut self, line: Line<'_>, tail: &[u64]) -> Result<(), StoreError> {
+        let (few, rest) = tail.split_at(tail.len().min(FORGOTTEN));
+        for accept in few {
+            self.clear_exchange(line, *accept)?;
+        }
+        let Some(first) = rest.first() else { return Ok(()) };
+        let mut count = 0_u64;
+        for accept in rest {
+            count = count.saturating_add(self.hide_exchange(&line.key(*accept))?);
+        }
+        if let Some(mut found) = self.find_conversation(line.user, line.id)? {
+            let messages = &mut found.conversation.message_count;
+            *messages = messages.saturating_sub(count);
+            self.put_conversation(&found)?;
+        }
+        self.waste_exchanges(line, *first)
+    }
+
+    /// Nobody reads it any more, and no model is told it: how many messages it had.
+    fn hide_exchange(&mut self, key: &TurnBytes) -> Result<u64, StoreError> {
+        let turn = self.tables.turns.remove(key)?.map_or(0, |bytes| bytes.value().len());
+        self.count_freed(turn);
+        // One that cannot be read shows nothing as it is.
+        let Some(shown) = self.exchange(key)? else { return Ok(0) };
+        self.put_exchange(key, &Exchange { shows_ask: false, shows_answer: false, ..shown })?;
+        Ok(shown.count(true))
+    }
+
     /// Refuses while a job of the conversation has not ended. One that was cancelled with an earlier conversation of this
     /// name is none of its jobs.
     fn refuse_unfinished(&self, line: Line<'_>) -> Result<(), StoreError> {

@@ -139,6 +139,30 @@ impl Transaction<'_> {
         self.free_log(first, terminal)
     }
 
+    /// Takes from an ended job all that it has said, but for the word that it ended.
+    pub(super) fn silence(&mut self, job: JobId) -> Result<(), StoreError> {
+        let freed = self.tables.outputs.remove(&job.to_bytes())?.map_or(0, |bytes| bytes.value().len());
+        self.count_freed(freed);
+        match self.cut_log(job) {
+            Err(StoreError::Corrupt(_)) => {
+                self.free_log(LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode())?;
+            }
+            other => {
+                other?;
+            }
+        }
+        let row = match self.find_row(job) {
+            Err(StoreError::Corrupt(_)) => None,
+            row => row?,
+        };
+        let Some(finished_at_ms) = row.and_then(|row| row.job.finished_at_ms) else { return Ok(()) };
+        for stage in [WHOLE, FOLDED] {
+            self.tables.ended.remove(&EndedKey { stage, finished_at_ms, job }.encode())?;
+        }
+        self.tables.ended.insert(&EndedKey { stage: CUT, finished_at_ms, job }.encode(), ())?;
+        Ok(())
+    }
+
     fn terminal_of(&self, first: &LogBytes, last: &LogBytes) -> Result<LogBytes, StoreError> {
         let newest = self.tables.log.range::<&LogBytes>(first..=last)?.next_back().transpose()?;
         match newest {

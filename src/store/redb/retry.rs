@@ -40,6 +40,9 @@ impl Act for Retry {
         if row.job.conversation_id.is_some() && transaction.conversation_of(&row)?.is_none() {
             return Ok(None);
         }
+        if transaction.has_given_way(&row)? {
+            return Ok(None);
+        }
         transaction.make_room(1)?;
         transaction.accept_again(&mut row)?;
         Ok(Some(row.job))
@@ -51,6 +54,12 @@ impl Act for Retry {
 }
 
 impl Transaction<'_> {
+    /// Whether another answer took its place, and the sweeper has not come to it yet.
+    fn has_given_way(&self, row: &Row) -> Result<bool, StoreError> {
+        let Some(key) = line_key(row) else { return Ok(false) };
+        Ok(self.exchange(&key.encode())?.is_some_and(|exchange| !exchange.is_shown()))
+    }
+
     fn accept_again(&mut self, row: &mut Row) -> Result<(), StoreError> {
         // What it said as it failed is said anew when it ends.
         if let Some(key) = line_key(row).map(TurnKey::encode) {

@@ -107,6 +107,7 @@ impl Act for FireDue {
                 user: schedule.user,
                 created_at_ms,
                 spec: order.spec,
+                in_existing: false,
             })?;
             schedule.fire(key.due_ms, *fresh, created_at_ms);
             transaction.put_schedule(&schedule, Some(key))?;

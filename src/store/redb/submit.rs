@@ -20,6 +20,7 @@ impl Act for Submit {
     type Out = Vec<Job>;
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Vec<Job>, StoreError> {
+        transaction.refuse_homeless(&self.0)?;
         transaction.make_room(u64::try_from(self.0.len()).unwrap_or(u64::MAX))?;
         transaction.make_room_for_conversations(self.0.iter().map(|job| (job.user, &job.spec)))?;
         self.0.iter().map(|job| transaction.accept(job)).collect()

@@ -21,7 +21,8 @@ pub(crate) fn change(map: Map<String, Value>, room: &Room) -> Result<Conversatio
     let title = fields.text("title")?;
     let system_prompt = fields.text("system_prompt")?;
     within("title", title.as_deref().map_or(0, |title| title.chars().count()), TITLE_CHARS, "characters")?;
-    within("system_prompt", system_prompt.as_deref().map_or(0, str::len), room.limits.input_bytes, "bytes")?;
+    let prompt_bytes = system_prompt.as_deref().map_or(0, str::len);
+    within("system_prompt", prompt_bytes, room.limits.conversation_prompt_bytes, "bytes")?;
     // The front end says "no model" by an empty name.
     let model =
         fields.text("model")?.map(|name| spec::model(Some(name).filter(|name| !name.is_empty()), room));
@@ -85,6 +86,7 @@ mod tests {
             (json!({"model": ["demo"]}), "'model'"),
             (json!({"model": "nope"}), "'nope'"),
             (json!({"system_prompt": {}}), "'system_prompt'"),
+            (json!({"system_prompt": "x".repeat(65_537)}), "'system_prompt' may have 65536 bytes"),
             (json!({"temperature": "1"}), "'temperature'"),
             (json!({"temperature": 2.1}), "'temperature'"),
             (json!({"temperature": -0.1}), "'temperature'"),
@@ -100,5 +102,6 @@ mod tests {
             assert!(error.contains(named), "{body}: {error}");
         }
         assert!(read(json!({"title": "ü".repeat(255)})).is_ok(), "characters are counted, not bytes");
+        assert!(read(json!({"system_prompt": "x".repeat(65_536)})).is_ok(), "just as many");
     }
 }

@@ -10,7 +10,7 @@ pub(crate) mod view;
 
 use super::conversations::{find, parse_id};
 use super::{envelope, page};
-use crate::domain::id::MessageId;
+use crate::domain::id::{ConversationId, MessageId, UserId};
 use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::query::Query;
@@ -54,6 +54,7 @@ pub(crate) async fn delete(door: &Arc<Door>, call: &Call) -> Result<Reply, Error
         return Ok(envelope::done("deleted"));
     }
     let message = reference::parse(message).ok_or(Error::NotFound("message"))?;
+    must_show(door, call.user, &id, message).await?;
     match door.room.conversations.delete_message(call.user, id, message).await {
         Ok(true) => Ok(envelope::done("deleted")),
         Ok(false) => Err(Error::NotFound("message")),
@@ -69,12 +70,21 @@ pub(crate) async fn delete(door: &Arc<Door>, call: &Call) -> Result<Reply, Error
 pub(crate) async fn events(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
     let conversation = find(door, call.user, call.segment("id")).await?;
     let answer: MessageId = call.segment("mid").parse().map_err(|_| Error::NotFound("message"))?;
-    let (user, job) = (call.user, answer.job());
-    let found = door.read(move |store| store.job(user, job)).await?;
-    if found.is_none_or(|job| job.conversation_id.as_ref() != Some(&conversation.id)) {
-        return Err(Error::NotFound("message"));
-    }
-    v1::events::events(door, call, &job.to_string()).await
+    must_show(door, call.user, &conversation.id, MessageRef::Answer(answer)).await?;
+    v1::events::events(door, call, &answer.job().to_string()).await
+}
+
+/// Refuses a message that the conversation does not show. A look at committed state: what is not there, and has to be looked
+/// for everywhere, costs the writer nothing.
+async fn must_show(
+    door: &Arc<Door>,
+    user: UserId,
+    id: &ConversationId,
+    message: MessageRef,
+) -> Result<(), Error> {
+    let (conversations, id) = (Arc::clone(&door.room.conversations), id.clone());
+    let is_shown = door.read(move |_| conversations.shows(user, &id, message)).await?;
+    if is_shown { Ok(()) } else { Err(Error::NotFound("message")) }
 }
 
 /// The message that a path names, if it can be one of an answer.

@@ -34,7 +34,9 @@ pub(super) async fn job(
     }
     let spec = spec(conversation, input, wish, &door.room)?;
     let created_at_ms = door.room.clock.now_ms();
-    Ok(NewJob { id: door.room.job_id(created_at_ms), user, created_at_ms, spec })
+    // It may be deleted while the request is read.
+    let id = door.room.job_id(created_at_ms);
+    Ok(NewJob { id, user, created_at_ms, spec, in_existing: true })
 }
 
 fn spec(conversation: Conversation, input: Vec<Message>, wish: &Wish, room: &Room) -> Result<JobSpec, Error> {

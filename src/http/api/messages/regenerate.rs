@@ -2,7 +2,7 @@
 //! are now; the answer gives way, with all that came after it.
 
 use super::send::manner;
-use super::{answer_of, body, order};
+use super::{answer_of, body, must_show, order};
 use crate::domain::id::{ConversationId, MessageId};
 use crate::domain::job::Job;
 use crate::http::api::conversations::find;
@@ -14,7 +14,7 @@ use crate::http::error::Error;
 use crate::http::reply::Reply;
 use crate::http::router::Call;
 use crate::http::v1::streamed::{Reader, streamed};
-use crate::ports::{Again, NewJob, StoreError};
+use crate::ports::{Again, MessageRef, NewJob, StoreError};
 use std::sync::Arc;
 
 /// Stores the job that answers anew, and answers with its events.
@@ -38,6 +38,7 @@ async fn store(
     answer: MessageId,
     job: NewJob,
 ) -> Result<(Job, bool), Error> {
+    must_show(door, job.user, &id, MessageRef::Answer(answer)).await?;
     match door.room.conversations.regenerate(job.user, id, Again { answer, job }).await {
         Ok(Some(job)) => Ok((job, false)),
         Ok(None) => Err(Error::NotFound("message")),

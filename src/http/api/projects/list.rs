@@ -1,7 +1,7 @@
 //! `GET /api/projects`: the caller's projects, the one that changed last first, page by page.
 
 use super::blocking;
-use super::view::view;
+use super::view::views;
 use crate::domain::id::UserId;
 use crate::http::api::envelope;
 use crate::http::api::page::{self, Page};
@@ -27,8 +27,7 @@ pub(crate) async fn list(door: &Door, call: &Call) -> Result<Reply, Error> {
         let found = room.projects.projects(user, before, limit)?;
         let last = found.projects.last().filter(|_| found.has_more);
         let next = last.map(|last| format!("{}-{}", last.updated_at_ms, last.id));
-        let views = found.projects.into_iter().map(|project| view(room, project));
-        Ok(Page::new(views.collect::<Result<Vec<_>, _>>()?, next).of(found.total))
+        Ok(Page::new(views(room, user, found.projects)?, next).of(found.total))
     });
     Ok(envelope::data(page.await?))
 }

@@ -1,12 +1,13 @@
 //! What a project looks like. Owns the shape of its object and of its statistics.
 
-use crate::domain::id::ProjectId;
+use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::Project;
 use crate::http::api::dates::date;
 use crate::http::error::Error;
 use crate::http::room::Room;
 use crate::ports::TreeStats;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// A project.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Project"))]
@@ -61,9 +62,20 @@ impl Stats {
 
 /// The project with its conversations counted.
 pub(super) fn view(room: &Room, project: Project) -> Result<ProjectView, Error> {
+    let counts = room.conversations.counts_by_project(project.user)?;
+    Ok(counted(project, &counts))
+}
+
+/// The same, of several projects of one user, whose conversations are counted once.
+pub(super) fn views(room: &Room, user: UserId, projects: Vec<Project>) -> Result<Vec<ProjectView>, Error> {
+    let counts = room.conversations.counts_by_project(user)?;
+    Ok(projects.into_iter().map(|project| counted(project, &counts)).collect())
+}
+
+fn counted(project: Project, counts: &BTreeMap<ProjectId, u64>) -> ProjectView {
     let path = project.path();
-    Ok(ProjectView {
-        conversation_count: room.conversations.count_of_project(project.user, project.id)?,
+    ProjectView {
+        conversation_count: counts.get(&project.id).copied().unwrap_or_default(),
         id: project.id,
         name: project.name.into(),
         path,
@@ -71,7 +83,7 @@ pub(super) fn view(room: &Room, project: Project) -> Result<ProjectView, Error> 
         created_at: date(project.created_at_ms),
         updated_at: date(project.updated_at_ms),
         more: More::default(),
-    })
+    }
 }
 
 impl ProjectView {
