@@ -2,7 +2,8 @@
 
 use super::{form, opened};
 use crate::domain::account::{AuthMode, Email, Registration, Role, Username};
-use crate::http::auth::{minted, password};
+use crate::http::auth::minted::{self, Kind};
+use crate::http::auth::password;
 use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::reply::Reply;
@@ -26,7 +27,7 @@ pub(crate) async fn register(door: &Arc<Door>, call: &Call, body: Incoming) -> R
     let username = Username::try_from(username)
         .map_err(|rule| Error::value("username", format!("'username' {rule}")))?;
     let email = fields.text("email")?.map(email_of).transpose()?;
-    let admission = admission(door, fields.text("invite")?)?;
+    let admission = admission(door, form::secret(&mut fields, "invite")?)?;
     let password = password::hash(door, password).await?;
     let created_at_ms = door.room.clock.now_ms();
     let new = NewAccount { username, email, password, role: Role::User, admission, created_at_ms };
@@ -41,9 +42,9 @@ pub(super) fn email_of(text: String) -> Result<Email, Error> {
 
 /// Why this may be an account. What is hopeless is refused before a password is hashed for it.
 fn admission(door: &Door, invite: Option<String>) -> Result<Admission, Error> {
-    let invite = invite.map(|code| minted::digest(code.trim()));
+    let invite = invite.and_then(|code| minted::digest_of(Kind::Invite, code.trim()));
     let room = &door.room;
-    let is_first = || Ok::<_, StoreError>(room.users.accounts(None, 2)?.accounts.len() < 2);
+    let is_first = || room.users.is_first();
     match (room.auth.registration, invite) {
         (Registration::Open, _) => Ok(Admission::Open),
         (Registration::Closed, _) if is_first()? => Ok(Admission::FirstOnly),
