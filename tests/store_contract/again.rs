@@ -104,6 +104,7 @@ fn a_postponed_job_waits_its_time_through_a_crash() {
     rig.clock.advance(4_999);
     assert_eq!(rig.claim_all(), []);
     rig.clock.advance(1);
+    assert!(!is_known(ANN, 1));
     let lease = rig.claim();
     assert_eq!((lease.job.attempt, lease.job.failed_runs, lease.job.crashes), (2, 1, 0));
     assert_eq!(phases(&rig, 1), ["queued", "running", "retrying", "running"]);
@@ -157,6 +158,8 @@ fn a_key_is_its_users_and_of_one_request_and_for_a_day() {
     let submit = |n, user, key| rig.store.submit_once(job(n, user), key).wait();
     assert!(matches!(submit(1, ANN, key(1, 1)), Ok(Once::New(_))));
     assert_eq!(submit(2, ANN, key(1, 2)), Err(StoreError::KeyReused));
+    let is_known = |user, name| rig.store.is_known(user, &key(name, 9).key).unwrap();
+    assert_eq!((is_known(ANN, 1), is_known(BOB, 1), is_known(ANN, 2)), (true, false, false));
     assert!(matches!(submit(3, BOB, key(1, 2)), Ok(Once::New(_))), "P7: keys of users never meet");
     assert!(matches!(submit(4, ANN, key(2, 1)), Ok(Once::New(_))));
     rig.clock.advance(86_400_000 - 1);
