@@ -299,3 +299,37 @@ fn p9_a_key_outlives_a_password_but_not_its_accounts_activity() {
     assert_eq!(login(&server, "bob", "another horse").status, 403);
     assert_eq!(login(&server, "bob", PASSWORD).status, 401, "only its owner learns that it is disabled");
 }
+
+#[test]
+fn p1_what_was_accepted_is_told_again_whatever_the_quota() {
+    let server = Server::start_with(MULTI);
+    let ann = token(&register(&server, "ann"));
+    let made = with(&server, &ann, "POST /api/conversations", &json!({"title": "t"})).json();
+    let messages =
+        format!("POST /api/conversations/{}/messages", made["data"]["id"].as_str().expect("an id"));
+    let line = json!({"custom_id": "a", "body": {"input": "hi"}});
+    let works = [
+        ("POST /v1/jobs?wait=60", json!({"input": "hi"})),
+        ("POST /v1/batches", line),
+        (messages.as_str(), json!({"text": "hi"})),
+    ];
+    let bearer = format!("Bearer {ann}");
+    let send = |(line, body): &(&str, Value), key: &str| {
+        let key = format!("{key} of {line}");
+        ask(&server, line, &[("authorization", &bearer), ("idempotency-key", &key)], body)
+    };
+    for work in &works {
+        let first = send(work, "one");
+        assert!(matches!(first.status, 200 | 202), "{work:?}: {}", first.body);
+    }
+    let none = json!({"quota": {"unfinished_jobs": 0}});
+    let bounded = with(&server, &ann, "PATCH /api/users/2", &none);
+    assert_eq!(bounded.status, 200, "{}", bounded.body);
+    for work in &works {
+        let again = send(work, "one");
+        assert!(matches!(again.status, 200 | 202), "{work:?}: {}", again.body);
+        assert_eq!(again.header("idempotency-replayed"), Some("true"), "{work:?}");
+        let new = send(work, "two");
+        assert_eq!(new.status, 429, "{work:?}: {}", new.body);
+    }
+}
