@@ -117,13 +117,20 @@ fn p9_too_many_failures_are_stopped_for_a_while() {
     assert_eq!(stopped.status, 429, "{}", stopped.body);
     let wait: u64 = stopped.header("retry-after").expect("when").parse().expect("seconds");
     assert!((1..=900).contains(&wait), "{wait}");
-    assert_eq!(login(&server, "whoever", PASSWORD).status, 429, "the address as well");
-    // The proxy on this machine tells of another client; the account stays closed to it.
-    let elsewhere = |name: &str| {
+    // A proxy on this machine that tells of no client: nobody's failures are everybody's.
+    assert_eq!(login(&server, "whoever", PASSWORD).status, 401);
+    // One that tells of them; the account stays closed to whoever it is.
+    let from = |client: &str, name: &str| {
         let body = json!({"username": name, "password": PASSWORD});
-        ask(&server, "POST /api/auth/login", &[("x-forwarded-for", "203.0.113.7")], &body).status
+        ask(&server, "POST /api/auth/login", &[("x-forwarded-for", client)], &body).status
     };
-    assert_eq!((elsewhere("ann"), elsewhere("whoever")), (429, 401));
+    assert_eq!(from("203.0.113.7", "ann"), 429);
+    assert_eq!(
+        ["b1", "c1", "d1"].map(|name| from("203.0.113.7", name)),
+        [401, 401, 429],
+        "the address as well"
+    );
+    assert_eq!(from("203.0.113.8", "e1"), 401);
 }
 
 #[test]
@@ -345,4 +352,38 @@ fn p9_a_token_makes_none_that_outlives_it() {
     let made = with(&server, &root, "POST /api/tokens", &json!({"expires_in_s": 600})).json()["data"].clone();
     let child = with(&server, made["key"].as_str().expect("a key"), "POST /api/tokens", &json!({}));
     assert_eq!(child.json()["data"]["expires_at"], made["expires_at"], "{}", child.body);
+}
+
+#[test]
+fn p1_what_was_accepted_is_told_again_whatever_the_quota() {
+    let server = Server::start_with(MULTI);
+    let ann = token(&register(&server, "ann"));
+    let made = with(&server, &ann, "POST /api/conversations", &json!({"title": "t"})).json();
+    let messages =
+        format!("POST /api/conversations/{}/messages", made["data"]["id"].as_str().expect("an id"));
+    let line = json!({"custom_id": "a", "body": {"input": "hi"}});
+    let works = [
+        ("POST /v1/jobs?wait=60", json!({"input": "hi"})),
+        ("POST /v1/batches", line),
+        (messages.as_str(), json!({"text": "hi"})),
+    ];
+    let bearer = format!("Bearer {ann}");
+    let send = |(line, body): &(&str, Value), key: &str| {
+        let key = format!("{key} of {line}");
+        ask(&server, line, &[("authorization", &bearer), ("idempotency-key", &key)], body)
+    };
+    for work in &works {
+        let first = send(work, "one");
+        assert!(matches!(first.status, 200 | 202), "{work:?}: {}", first.body);
+    }
+    let none = json!({"quota": {"unfinished_jobs": 0}});
+    let bounded = with(&server, &ann, "PATCH /api/users/2", &none);
+    assert_eq!(bounded.status, 200, "{}", bounded.body);
+    for work in &works {
+        let again = send(work, "one");
+        assert!(matches!(again.status, 200 | 202), "{work:?}: {}", again.body);
+        assert_eq!(again.header("idempotency-replayed"), Some("true"), "{work:?}");
+        let new = send(work, "two");
+        assert_eq!(new.status, 429, "{work:?}: {}", new.body);
+    }
 }

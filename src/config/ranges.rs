@@ -71,6 +71,7 @@ pub(crate) const LIMITS: &[Range] = &[
     ("login_failures", 1, 1_000_000),
     ("login_window_s", 1, DAY_S),
     ("user_requests_per_minute", 0, 100_000_000),
+    ("accounts", 2, 100_000_000),
     ("tokens", 0, 100_000),
     ("conversations", 1, 100_000_000),
     ("conversation_prompt_bytes", KIB, 16 * MIB),

@@ -108,6 +108,8 @@ pub struct Limits {
     pub login_window_s: u64,
     /// Requests of one user in a minute where there are accounts; more is a 429; 0: no bound.
     pub user_requests_per_minute: u32,
+    /// Accounts, `default` included; more is a 429.
+    pub accounts: u64,
     /// API tokens of one user; more is a 429.
     pub tokens: u64,
     /// Conversations of one user; more is a 429.
@@ -189,6 +191,7 @@ impl Default for Limits {
             login_failures: 10,
             login_window_s: 900,
             user_requests_per_minute: 600,
+            accounts: 10_000,
             tokens: 100,
             conversations: 10_000,
             conversation_prompt_bytes: 65_536,

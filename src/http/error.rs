@@ -272,6 +272,7 @@ fn store_class(error: &StoreError) -> (StatusCode, &'static str) {
         StoreError::ConversationsFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "conversations_full"),
         StoreError::ProjectsFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "projects_full"),
         StoreError::TokensFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "tokens_full"),
+        StoreError::AccountsFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "accounts_full"),
         StoreError::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
         StoreError::Closed => (StatusCode::SERVICE_UNAVAILABLE, "shutting_down"),
         StoreError::Full | StoreError::LowDisk { .. } => (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),

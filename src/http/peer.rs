@@ -20,7 +20,8 @@ impl Peer {
     }
 }
 
-/// Whom limits count as one; `None`: somebody on a unix socket.
+/// Whom limits count as one; `None`: somebody on this machine, of whom nobody tells whether they are one or, through a proxy,
+/// many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Address(Option<IpAddr>);
 
@@ -28,8 +29,13 @@ impl Address {
     /// The peer's, but behind a proxy on this machine the one that the proxy tells. What others say of themselves counts
     /// for nothing.
     pub(crate) fn of(peer: Peer, headers: &HeaderMap) -> Self {
-        let told = if peer.is_local() { forwarded(headers) } else { None };
-        Self(told.or(peer.0).map(site))
+        let own = if peer.is_local() { forwarded(headers) } else { peer.0 };
+        Self(own.map(site))
+    }
+
+    /// Whether it is a client's own. Where it is not, a bound of the address would be one bound for all the world.
+    pub(crate) fn is_own(self) -> bool {
+        self.0.is_some()
     }
 }
 
@@ -75,8 +81,9 @@ mod tests {
         assert_eq!(address("::1", &["10.0.0.1", "198.51.100.1:4711"]), "198.51.100.1");
         assert_eq!(address("", &["198.51.100.1"]), "198.51.100.1", "a unix socket");
         assert_eq!(
-            (address("", &[]), address("127.0.0.1", &["nonsense"])),
-            ("local".into(), "127.0.0.1".into())
+            [address("", &[]), address("127.0.0.1", &["nonsense"]), address("::1", &[])],
+            ["local", "local", "local"],
+            "a proxy that tells nothing"
         );
     }
 

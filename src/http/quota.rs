@@ -3,6 +3,7 @@
 
 use super::door::Door;
 use super::error::Error;
+use super::v1::once::Key;
 use crate::domain::account::{AuthMode, Quota};
 use crate::domain::id::UserId;
 use crate::ports::{ACCOUNT_DAY_MS, Accounts, StoreError};
@@ -11,15 +12,21 @@ use std::sync::Arc;
 /// How long until somebody looks again whether a job has ended, seconds.
 const JOBS_RETRY_S: u64 = 5;
 
-/// Whether the user may hand in work now. Costs nothing where there is one user, and the reading of one row where an account
+/// Whether the user may hand in work now. What comes back under a key that is known is no new work: its answer is that of the
+/// first time. Costs nothing where there is one user, and the reading of one row where an account
 /// has no quota.
-pub(crate) async fn check(door: &Door, user: UserId) -> Result<(), Error> {
+pub(crate) async fn check(door: &Door, user: UserId, key: Option<Key>) -> Result<(), Error> {
     if door.room.auth.mode == AuthMode::Single {
         return Ok(());
     }
     let (users, accounts) = (Arc::clone(&door.room.users), Arc::clone(&door.room.accounts));
     let now_ms = door.room.clock.now_ms();
     let counting = door.read(move |store| {
+        if let Some(key) = key
+            && store.is_known(user, &key.digest())?
+        {
+            return Ok(Used::default());
+        }
         let quota = users.account(user)?.map(|account| account.quota).unwrap_or_default();
         let jobs = match quota.unfinished_jobs {
             Some(most) => store.unfinished_of(user, most)?,
@@ -35,6 +42,7 @@ pub(crate) async fn check(door: &Door, user: UserId) -> Result<(), Error> {
 }
 
 /// What there is, and what there may be; what has no bound is not counted.
+#[derive(Default)]
 struct Used {
     quota: Quota,
     jobs: u64,

@@ -18,7 +18,9 @@ pub(crate) enum Access {
     Public,
     /// Whoever has come in.
     User,
-    /// The same, but a ticket in the query does as well: it streams, to browsers that send no headers.
+    /// The same, and nothing changes by it, whatever the method: an API key that only reads may.
+    Read,
+    /// The same as [`Access::User`], but a ticket in the query does as well: it streams, to browsers that send no headers.
     Stream,
     /// Administrators.
     Admin,
@@ -92,7 +94,7 @@ routes! {
     POST "/api/auth/login" Public => |door, call, body| api::auth::login::login(&door, &call, body).await;
     POST "/api/auth/register" Public => |door, call, body| api::auth::register::register(&door, &call, body).await;
     POST "/api/auth/logout" Public => |_door, call, _body| api::auth::logout::logout(&call);
-    POST "/api/auth/ticket" User => |door, call, _body| api::auth::ticket::ticket(&door, &call);
+    POST "/api/auth/ticket" Read => |door, call, _body| api::auth::ticket::ticket(&door, &call);
     GET "/api/auth/profile" User => |door, call, _body| api::auth::profile::show(&door, &call);
     PATCH "/api/auth/profile" User => |door, call, body| api::auth::profile::change(&door, &call, body).await;
     GET "/api/users" Admin => |door, call, _body| api::users::list(&door, &call).await;
@@ -122,7 +124,7 @@ routes! {
         => |door, call, body| api::messages::send::send(&door, call, body).await;
     DELETE "/api/conversations/{id}/messages/{mid}" User
         => |door, call, _body| api::messages::delete(&door, &call).await;
-    GET "/api/conversations/{id}/messages/{mid}/events" User
+    GET "/api/conversations/{id}/messages/{mid}/events" Stream
         => |door, call, _body| api::messages::events(&door, &call).await;
     POST "/api/conversations/{id}/regenerate/{mid}" User
         => |door, call, body| api::messages::regenerate::regenerate(&door, call, body).await;
@@ -146,5 +148,5 @@ routes! {
         => |door, call, _body| api::projects::files::delete(&door, &call).await;
     POST "/api/projects/{id}/directories" User
         => |door, call, body| api::projects::directories::make(&door, &call, body).await;
-    POST "/api/projects/{id}/search" User => |door, call, body| api::projects::search::search(&door, &call, body).await;
+    POST "/api/projects/{id}/search" Read => |door, call, body| api::projects::search::search(&door, &call, body).await;
 }

@@ -47,6 +47,12 @@ pub enum StoreError {
         /// The bound.
         limit: u64,
     },
+    /// `limits.accounts` accounts are stored already (HTTP: 429).
+    #[error("there are {limit} accounts already (limits.accounts); an administrator has to raise the bound")]
+    AccountsFull {
+        /// The bound.
+        limit: u64,
+    },
     /// Another account, or another of the user's projects, has the name (HTTP: 409, of a project 400).
     #[error("the name is taken")]
     NameTaken,
@@ -270,6 +276,8 @@ pub trait Store: Send + Sync {
     fn output(&self, job: JobId) -> Result<Option<String>, StoreError>;
     /// A page of a user's jobs, newest first.
     fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError>;
+    /// Whether the user's idempotency key, by its digest, is remembered, whatever request it came with.
+    fn is_known(&self, user: UserId, key: &[u8; 32]) -> Result<bool, StoreError>;
     /// How many jobs of the user have not ended, counted up to `most`.
     fn unfinished_of(&self, user: UserId, most: u64) -> Result<u64, StoreError>;
     /// Events after the cursor: at most `max` of them, or about 64 KiB.

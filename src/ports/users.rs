@@ -50,7 +50,7 @@ pub struct AccountChange {
     pub password: Option<PasswordHash>,
     /// The role. The last active administrator keeps theirs: [`StoreError::LastAdmin`].
     pub role: Option<Role>,
-    /// Whether it may come in. The last active administrator may.
+    /// Whether it may come in. The last active administrator may. The generation rises when it no longer may.
     pub is_active: Option<bool>,
     /// What it may use.
     pub quota: Option<Quota>,
@@ -89,7 +89,7 @@ pub struct NewInvite {
 /// is given one. Numbers rise and are never given out twice.
 pub trait Users: Send + Sync {
     /// Makes an account. [`StoreError::NameTaken`], [`StoreError::EmailTaken`], [`StoreError::NotInvited`],
-    /// [`StoreError::RegistrationClosed`].
+    /// [`StoreError::RegistrationClosed`], [`StoreError::AccountsFull`].
     fn register(&self, new: NewAccount) -> Ticket<Account>;
     /// Changes an account; resolves to it as it then is, `None` when there is none.
     fn change_account(&self, user: UserId, change: AccountChange) -> Ticket<Option<Account>>;
@@ -100,6 +100,9 @@ pub trait Users: Send + Sync {
     /// Keeps an invite, and forgets those that have expired.
     fn keep_invite(&self, invite: NewInvite) -> Ticket<()>;
 
+    /// Whether nobody has a password yet, so that whoever registers is the administrator. An account that cannot be read counts
+    /// as one with a password.
+    fn is_first(&self) -> Result<bool, StoreError>;
     /// The account.
     fn account(&self, user: UserId) -> Result<Option<Account>, StoreError>;
     /// The account of this name, whatever the case.

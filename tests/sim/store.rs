@@ -256,6 +256,10 @@ impl Store for SimStore {
         self.read(|store| store.jobs(query))
     }
 
+    fn is_known(&self, user: UserId, key: &[u8; 32]) -> Result<bool, StoreError> {
+        self.read(|store| store.is_known(user, key))
+    }
+
     fn unfinished_of(&self, user: UserId, most: u64) -> Result<u64, StoreError> {
         self.read(|store| store.unfinished_of(user, most))
     }

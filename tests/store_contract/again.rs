@@ -157,11 +157,14 @@ fn a_key_is_its_users_and_of_one_request_and_for_a_day() {
     let submit = |n, user, key| rig.store.submit_once(job(n, user), key).wait();
     assert!(matches!(submit(1, ANN, key(1, 1)), Ok(Once::New(_))));
     assert_eq!(submit(2, ANN, key(1, 2)), Err(StoreError::KeyReused));
+    let is_known = |user, name| rig.store.is_known(user, &key(name, 9).key).unwrap();
+    assert_eq!((is_known(ANN, 1), is_known(BOB, 1), is_known(ANN, 2)), (true, false, false));
     assert!(matches!(submit(3, BOB, key(1, 2)), Ok(Once::New(_))), "P7: keys of users never meet");
     assert!(matches!(submit(4, ANN, key(2, 1)), Ok(Once::New(_))));
     rig.clock.advance(86_400_000 - 1);
     assert!(matches!(submit(5, ANN, key(1, 1)), Ok(Once::Before(_))));
     rig.clock.advance(1);
+    assert!(!is_known(ANN, 1));
     assert!(matches!(submit(6, ANN, key(1, 2)), Ok(Once::New(_))), "forgotten, and free for another request");
     rig.clock.advance(1_000);
     assert!(matches!(submit(7, ANN, key(1, 2)), Ok(Once::Before(job)) if job.id == id(6)));

@@ -4,6 +4,7 @@ use crate::kit::{ANN, BOB, done, job};
 use crate::rig::Rig;
 use nanoclaw::domain::account::{Account, ApiToken, Email, PasswordHash, Quota, Role, Scopes, Username};
 use nanoclaw::domain::id::{TokenId, UserId};
+use nanoclaw::domain::limits::Limits;
 use nanoclaw::ports::{
     AccountChange, Admission, Digest, NewAccount, NewInvite, NewToken, Store, StoreError, Ticket, Users,
 };
@@ -293,4 +294,53 @@ fn accounts_come_in_pages_and_survive_a_reopening() {
     let empty = Rig::new();
     let page = empty.store.accounts(None, 1).unwrap();
     assert_eq!((page.accounts.len(), page.has_more), (1, false));
+}
+
+#[test]
+fn p9_a_damaged_account_makes_no_stranger_an_administrator() {
+    use redb::TableDefinition;
+    const USERS: TableDefinition<'static, &[u8; 16], &[u8]> = TableDefinition::new("users");
+    let rig = Rig::new();
+    assert!(rig.store.is_first().unwrap());
+    let ann = made(&rig, newcomer("Ann"));
+    assert!(!rig.store.is_first().unwrap());
+    rig.store.close();
+    let database = redb::Database::open(rig.path()).unwrap();
+    let writing = database.begin_write().unwrap();
+    let key = u128::from(ann.id.0).to_be_bytes();
+    let was = writing.open_table(USERS).unwrap().insert(&key, b"\x01{".as_slice()).unwrap().is_some();
+    assert!(was, "her row");
+    writing.commit().unwrap();
+    drop(database);
+    let rig = rig.crash();
+    assert!(!rig.store.is_first().unwrap());
+    let first_only = NewAccount { admission: Admission::FirstOnly, ..newcomer("bob") };
+    assert_eq!(rig.store.register(first_only).wait(), Err(StoreError::RegistrationClosed));
+    assert_eq!(made(&rig, newcomer("Bob")).role, Role::User);
+    // Nor does what cannot be read look after anybody.
+    let with_password = AccountChange { password: Some(hash("x")), ..AccountChange::default() };
+    change(&rig, UserId::SINGLE, with_password).unwrap();
+    let no_more = AccountChange { role: Some(Role::User), ..AccountChange::default() };
+    assert_eq!(change(&rig, UserId::SINGLE, no_more), Err(StoreError::LastAdmin));
+}
+
+#[test]
+fn p8_accounts_have_a_bound() {
+    let rig = Rig::with(&Limits { accounts: 3, ..Limits::default() });
+    made(&rig, newcomer("Ann"));
+    made(&rig, newcomer("Bob"));
+    let full = Err(StoreError::AccountsFull { limit: 3 });
+    assert_eq!(rig.store.register(newcomer("Cid")).wait(), full);
+    let by_admin = NewAccount { admission: Admission::ByAdmin, ..newcomer("Cid") };
+    assert_eq!(rig.store.register(by_admin).wait(), full);
+}
+
+#[test]
+fn what_was_open_before_an_account_was_disabled_stays_shut() {
+    let rig = Rig::new();
+    made(&rig, newcomer("Ann"));
+    let bob = made(&rig, newcomer("Bob"));
+    let active = |is_active| AccountChange { is_active: Some(is_active), ..AccountChange::default() };
+    let generation = |is_active| change(&rig, bob.id, active(is_active)).unwrap().expect("Bob").generation;
+    assert_eq!([true, false, false, true].map(generation), [0, 1, 1, 1]);
 }

@@ -21,7 +21,20 @@ impl There {
             let message = format!("the server that holds the store listens on {}", control.address);
             return Err(CliError::failed(message).hint("stop it for as long as this takes"));
         }
-        Ok(Self { client: Client::new(&control.address, Some(&control.key))? })
+        let there = Self { client: Client::new(&control.address, Some(&control.key))? };
+        there.know()?;
+        Ok(there)
+    }
+
+    /// Whoever answers must be the server whose key this is, before a password goes there: a file that a killed server left
+    /// behind may name an address where somebody else listens by now.
+    fn know(&self) -> Result<(), CliError> {
+        let answer = self.client.get("/api/users?limit=1")?;
+        if is_ours(&answer) {
+            return Ok(());
+        }
+        let message = "what answers at the address in control.json is not the server that holds the store";
+        Err(CliError::failed(message).hint("the server may just be starting: try again in a moment"))
     }
 }
 
@@ -65,6 +78,12 @@ impl Office for There {
     }
 }
 
+/// Whether this is a list of accounts as the server shows it.
+fn is_ours(answer: &Value) -> bool {
+    answer.get("code").and_then(Value::as_u64) == Some(0)
+        && answer.pointer("/data/items").is_some_and(Value::is_array)
+}
+
 /// What an answer of `/api` holds.
 fn data(mut answer: Value) -> Value {
     answer.get_mut("data").map(Value::take).unwrap_or_default()
@@ -94,6 +113,15 @@ fn digit(half: u8) -> char {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn p9_whoever_answers_otherwise_gets_no_password() {
+        let of = |text: &str| is_ours(&serde_json::from_str(text).expect("JSON"));
+        assert!(of(r#"{"code":0,"message":"success","data":{"items":[],"next_cursor":null}}"#));
+        for foreign in ["{}", "[]", "null", r#"{"code":401}"#, r#"{"code":0}"#, r#"{"data":{"items":[]}}"#] {
+            assert!(!of(foreign), "{foreign}");
+        }
+    }
 
     #[test]
     fn names_of_any_script_stand_in_a_query() {

@@ -341,6 +341,10 @@ impl Store for FakeStore {
         unreachable!("workers list nothing")
     }
 
+    fn is_known(&self, _: UserId, _: &[u8; 32]) -> Result<bool, StoreError> {
+        unreachable!("workers have no keys")
+    }
+
     fn unfinished_of(&self, _: UserId, _: u64) -> Result<u64, StoreError> {
         unreachable!("workers have no quota")
     }

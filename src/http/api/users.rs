@@ -1,6 +1,7 @@
 //! `/api/users`: accounts, as administrators see and change them.
 
 use super::account_view::AccountView;
+use super::auth::form;
 use super::object::object;
 use super::page::{self, Page};
 use super::{envelope, tokens};
@@ -100,7 +101,10 @@ impl Newcomer {
             username: Username::try_from(username).map_err(|rule| bad("username", rule))?,
             email: email.map_err(|rule| bad("email", rule))?,
             role: fields.word("role", ROLES)?.unwrap_or_default(),
-            password: password::fit("password", required("password", fields.text("password")?)?)?,
+            password: password::fit(
+                "password",
+                required("password", form::secret(&mut fields, "password")?)?,
+            )?,
         })
     }
 
@@ -118,7 +122,8 @@ pub(crate) fn change_of(
 ) -> Result<(AccountChange, Option<Secret>), Error> {
     let quota = map.get("quota").map(|given| quota(account.quota, given)).transpose()?;
     let mut fields = Fields::new(map, CHANGE)?;
-    let password = fields.text("password")?.map(|given| password::fit("password", given)).transpose()?;
+    let given = form::secret(&mut fields, "password")?;
+    let password = given.map(|given| password::fit("password", given)).transpose()?;
     let (role, is_active) = (fields.word("role", ROLES)?, fields.flag("is_active")?);
     Ok((AccountChange { role, is_active, quota, ..AccountChange::default() }, password))
 }
@@ -190,6 +195,36 @@ fn bad(name: &str, rule: &str) -> Error {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    fn account() -> Account {
+        Account {
+            id: UserId(2),
+            username: Username::try_from("ann".to_owned()).expect("a name"),
+            email: None,
+            avatar: None,
+            role: Role::User,
+            is_active: true,
+            created_at_ms: 0,
+            last_login_at_ms: None,
+            password: None,
+            generation: 0,
+            quota: Quota::default(),
+        }
+    }
+
+    #[test]
+    fn p9_what_is_wrong_with_a_password_does_not_tell_it() {
+        for password in [json!(12_345_678), json!(["12345678"]), json!({"a": "12345678"})] {
+            let given = json!({"username": "ann", "password": password});
+            let newcomer = Newcomer::read(given.as_object().expect("an object").clone());
+            let why = newcomer.err().expect("refused").to_string();
+            assert!(why.contains("'password' must be a string") && !why.contains("12345678"), "{why}");
+            let mut fields = Map::new();
+            fields.insert("password".to_owned(), password);
+            let why = change_of(fields, &account()).err().expect("refused").to_string();
+            assert!(why.contains("'password' must be a string") && !why.contains("12345678"), "{why}");
+        }
+    }
 
     #[test]
     fn a_quota_changes_where_it_is_named_and_null_is_none() {

@@ -28,6 +28,8 @@ impl Kind {
     }
 }
 
+/// The characters behind the prefix: 256 bits in base64url.
+const CHARS: usize = 43;
 /// Characters of a key that are kept to tell keys apart.
 const HINT_CHARS: usize = 4;
 
@@ -49,6 +51,14 @@ pub(crate) fn mint(kind: Kind, entropy: &dyn Entropy) -> Minted {
     let text = format!("{}{}", kind.prefix(), URL_SAFE_NO_PAD.encode(bytes));
     let hint = text.get(text.len().saturating_sub(HINT_CHARS)..).unwrap_or_default().to_owned();
     Minted { digest: digest(&text), secret: text.into(), hint }
+}
+
+/// What the text is found by, if it looks like a secret of ours; `None`: nothing needs to be looked up. Looking up a digest
+/// tells nothing about secrets that are close.
+pub(crate) fn digest_of(kind: Kind, text: &str) -> Option<Digest> {
+    let secret = text.strip_prefix(kind.prefix())?;
+    let is_plain = secret.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
+    (is_plain && secret.len() == CHARS).then(|| digest(text))
 }
 
 /// What a secret is found by: all of it, prefix included.
@@ -78,5 +88,16 @@ mod tests {
         assert_eq!((one.hint.len(), one.digest), (4, digest(text)));
         assert!(one.digest != two.digest && one.secret != two.secret);
         assert!(!format!("{one:?}").contains(text), "P9");
+        assert_eq!(digest_of(Kind::Key, text), Some(one.digest), "what is minted is looked up");
+        assert_eq!(digest_of(Kind::Invite, text), None, "each for its own");
+    }
+
+    #[test]
+    fn only_what_looks_like_a_key_is_looked_up() {
+        let key = format!("nck_{}", "aZ09-_x".repeat(7).get(..43).expect("long enough"));
+        assert!(digest_of(Kind::Key, &key).is_some());
+        for bad in ["", "nck_", &key[1..], &key[..46], &format!("{key}A"), &key.replace('-', "+")] {
+            assert_eq!(digest_of(Kind::Key, bad), None, "{bad}");
+        }
     }
 }

@@ -5,7 +5,6 @@
 
 pub(crate) mod control;
 pub(crate) mod cookie;
-mod key;
 pub(crate) mod minted;
 pub(crate) mod password;
 mod rate;
@@ -24,6 +23,7 @@ use crate::ports::Digest;
 use hyper::header::AUTHORIZATION;
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method};
+use minted::Kind;
 use password::Passwords;
 pub(crate) use rate::{Rates, Standing};
 pub(crate) use session::{Purpose, Sessions, TICKET_S};
@@ -104,7 +104,7 @@ impl Caller {
 
     /// Whether the role and the credential suffice.
     pub(crate) fn may(self, method: &Method, access: Access) -> Result<(), Error> {
-        let reads = matches!(*method, Method::GET | Method::HEAD);
+        let reads = access == Access::Read || matches!(*method, Method::GET | Method::HEAD);
         if access == Access::Admin && self.role != Role::Admin {
             return Err(Error::Forbidden("only administrators may do this"));
         }
@@ -129,7 +129,7 @@ pub(crate) fn admit(door: &Door, head: &Parts, ticket: Option<&str>) -> Result<C
         if control::is_control(door, credential) {
             return Ok(Caller::SINGLE);
         }
-        let found = match key::digest_of(credential) {
+        let found = match minted::digest_of(Kind::Key, credential) {
             Some(digest) => by_key(door, &digest)?,
             None => by_proof(door, credential, Purpose::Session)?,
         };

@@ -44,9 +44,10 @@ impl Rates {
         self.standing(|| self.users.add(user, now_ms))
     }
 
-    /// Counts a request of somebody who has not come in.
+    /// Counts a request of somebody who has not come in; `None` without a bound, or where nobody tells who it is.
     pub(crate) fn address(&self, address: Address, now_ms: u64) -> Option<Standing> {
-        self.standing(|| self.addresses.add(address, now_ms))
+        let counted = || self.standing(|| self.addresses.add(address, now_ms));
+        address.is_own().then(counted).flatten()
     }
 
     fn standing(&self, count: impl FnOnce() -> Count) -> Option<Standing> {
@@ -81,6 +82,7 @@ impl Standing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::peer::Peer;
 
     fn rates(quota: u32) -> Rates {
         Rates::new(&Limits { user_requests_per_minute: quota, ..Limits::default() })
@@ -101,6 +103,15 @@ mod tests {
         assert_eq!(headers[RATELIMIT], "\"requests\";r=0;t=30");
         assert!(rates.user(UserId(2), 30_500).expect("a bound").check().is_ok(), "others are others");
         assert!(rates.user(UserId(1), 60_000).expect("a bound").check().is_ok());
+    }
+
+    #[test]
+    fn whoever_comes_through_a_proxy_that_tells_nothing_shares_no_bound() {
+        let rates = rates(1);
+        let of = |peer: [u8; 4]| Address::of(Peer(Some(peer.into())), &HeaderMap::new());
+        assert_eq!(rates.address(of([127, 0, 0, 1]), 0), None);
+        assert!(rates.address(of([203, 0, 113, 9]), 0).is_some_and(|standing| standing.check().is_ok()));
+        assert!(rates.address(of([203, 0, 113, 9]), 0).is_some_and(|standing| standing.check().is_err()));
     }
 
     #[test]

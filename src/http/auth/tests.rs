@@ -274,6 +274,30 @@ async fn p9_a_key_does_what_its_scopes_say_and_no_longer_than_it_lasts() {
 }
 
 #[tokio::test]
+async fn p9_what_only_reads_asks_for_no_more_than_reading() {
+    let house = House::new();
+    let ann = house.account("ann").await;
+    let scopes = |read, write| Scopes { read, write, admin: false };
+    for (number, (scopes, may)) in (1..).zip([(scopes(true, false), true), (scopes(false, true), false)]) {
+        let key = house.key(&ann, number, (scopes, None)).await;
+        for line in ["POST /api/auth/ticket", "POST /api/projects/none/search"] {
+            assert_eq!(house.status(line, &key).await != 403, may, "{line} with {scopes:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn p9_a_ticket_opens_the_stream_of_a_message() {
+    let house = House::new();
+    let ann = house.account("ann").await;
+    let ticket =
+        Sessions::new(&KEY).sign(&ann, Purpose::Ticket, house.clock.now_ms(), TICKET_S).expect("signed");
+    let ask = async |path: &str| house.server.get(&format!("{path}?ticket={ticket}")).await.status;
+    assert_eq!(ask("/api/conversations/none/messages/none/events").await, 404);
+    assert_eq!(ask("/api/conversations/none/messages").await, 401, "a list is no stream");
+}
+
+#[tokio::test]
 async fn p9_without_a_credential_that_holds_nobody_is_in() {
     let house = House::new();
     let ann = house.account("ann").await;

@@ -20,6 +20,8 @@ pub(crate) struct Throttle {
     most: u64,
     accounts: Tally<String>,
     addresses: Tally<Address>,
+    /// Those of `known`, which count for themselves.
+    pairs: Tally<(String, Address)>,
     known: Mutex<Known>,
 }
 
@@ -37,6 +39,7 @@ impl Throttle {
             most: u64::from(limits.login_failures.max(1)),
             accounts: Tally::new(window_ms, KEYS),
             addresses: Tally::new(window_ms, KEYS),
+            pairs: Tally::new(window_ms, KNOWN),
             known: Mutex::default(),
         }
     }
@@ -44,12 +47,17 @@ impl Throttle {
     /// Counts an attempt to come in by this name, whether or not there is such an account, or says when to come back.
     pub(crate) fn attempt(&self, name: &str, address: Address, now_ms: u64) -> Result<(), Error> {
         let name = key(name);
-        let here = self.addresses.add(address, now_ms);
-        if here.count > self.most {
-            return Err(too_many("from your address", here.left_s()));
+        let pair = (name.clone(), address);
+        if self.lock_known(|known| known.pairs.contains(&pair)) {
+            let of_pair = self.pairs.add(pair, now_ms);
+            let is_few = of_pair.count <= self.most;
+            return is_few.then_some(()).ok_or_else(|| too_many("to this account", of_pair.left_s()));
         }
-        if self.lock_known(|known| known.pairs.contains(&(name.clone(), address))) {
-            return Ok(());
+        if address.is_own() {
+            let here = self.addresses.add(address, now_ms);
+            if here.count > self.most {
+                return Err(too_many("from your address", here.left_s()));
+            }
         }
         let of_account = self.accounts.add(name, now_ms);
         if of_account.count > self.most {
@@ -62,10 +70,17 @@ impl Throttle {
     pub(crate) fn succeeded(&self, name: &str, address: Address) {
         let name = key(name);
         self.accounts.forget(&name);
-        self.addresses.take_back(&address);
+        // Behind a proxy that tells nothing everybody would be at home.
+        if !address.is_own() {
+            return;
+        }
+        let pair = (name, address);
+        self.pairs.forget(&pair);
         self.lock_known(|known| {
-            if known.pairs.insert((name.clone(), address)) {
-                known.order.push_back((name, address));
+            if known.pairs.insert(pair.clone()) {
+                // The attempt was not known, so it counted for the address.
+                self.addresses.take_back(&address);
+                known.order.push_back(pair);
             }
             if known.order.len() > KNOWN
                 && let Some(oldest) = known.order.pop_front()
@@ -154,6 +169,38 @@ mod tests {
             wait(throttle.attempt("ann", address(9), 2)).is_some(),
             "at home one guesses a few times as well"
         );
+    }
+
+    #[test]
+    fn p9_others_at_ones_address_lock_nobody_out_who_has_been_there() {
+        let throttle = throttle();
+        throttle.attempt("ann", address(1), 0).expect("the first");
+        throttle.succeeded("ann", address(1));
+        for name in ["b1", "c1", "d1", "e1"] {
+            drop(throttle.attempt(name, address(1), 1));
+        }
+        assert!(wait(throttle.attempt("f1", address(1), 2)).is_some());
+        assert_eq!(wait(throttle.attempt("ann", address(1), 2)), None);
+        throttle.succeeded("ann", address(1));
+        assert!(wait(throttle.attempt("f1", address(1), 3)).is_some(), "nor does that help who guesses");
+    }
+
+    #[test]
+    fn p9_behind_a_proxy_that_tells_nothing_only_the_account_counts() {
+        let throttle = throttle();
+        for peer in [Peer(None), Peer(Some([127, 0, 0, 1].into()))] {
+            let nobodys = Address::of(peer, &HeaderMap::new());
+            for number in 0..20 {
+                assert_eq!(wait(throttle.attempt(&format!("user{number}{peer:?}"), nobodys, 0)), None);
+            }
+            let name = format!("ann{peer:?}");
+            throttle.attempt(&name, nobodys, 0).expect("the first");
+            throttle.succeeded(&name, nobodys);
+            for _ in 0..3 {
+                assert_eq!(wait(throttle.attempt(&name, nobodys, 0)), None);
+            }
+            assert!(wait(throttle.attempt(&name, nobodys, 0)).is_some(), "as often as anywhere else");
+        }
     }
 
     #[test]

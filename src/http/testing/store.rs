@@ -235,6 +235,11 @@ impl Store for MemoryStore {
         Ok(self.jobs.lock().expect("lock").get(&id).and_then(|entry| entry.output.clone()))
     }
 
+    fn is_known(&self, user: UserId, key: &[u8; 32]) -> Result<bool, StoreError> {
+        let (keys, jobs) = (self.keys.lock().expect("lock"), self.jobs.lock().expect("lock"));
+        Ok(keys.iter().any(|(seen, id)| seen.key == *key && jobs[id].job.user == user))
+    }
+
     fn unfinished_of(&self, user: UserId, most: u64) -> Result<u64, StoreError> {
         let jobs = self.jobs.lock().expect("lock");
         let count =

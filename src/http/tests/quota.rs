@@ -38,6 +38,32 @@ async fn p8_as_many_jobs_as_the_quota_and_no_more_until_one_ends() {
 }
 
 #[tokio::test]
+async fn p1_what_was_accepted_is_told_again_when_the_quota_is_used_up() {
+    let server = bounded(AuthMode::Multi, Quota { unfinished_jobs: Some(1), ..Quota::default() }).await;
+    let body = r#"{"input":"x"}"#;
+    let ask =
+        async |key: &str| server.ask("POST /v1/jobs", &[&format!("idempotency-key: {key}")], body).await;
+    let first = ask("one").await;
+    assert_eq!(first.status, 202, "{}", first.body);
+    let again = ask("one").await;
+    assert_eq!((again.status, again.header("idempotency-replayed")), (202, Some("true")), "{}", again.body);
+    assert_eq!(again.header("x-job-id"), first.header("x-job-id"));
+    assert_eq!(ask("two").await.status, 429, "a key that is new is new work");
+    assert_eq!(server.store.count(), 1);
+}
+
+#[tokio::test]
+async fn p8_a_schedule_and_a_retry_are_work_as_well() {
+    let server = bounded(AuthMode::Multi, Quota { unfinished_jobs: Some(0), ..Quota::default() }).await;
+    let order = r#"{"name":"n","cron":"0 0 * * *","job":{"input":"x"}}"#;
+    let schedule = server.ask("POST /v1/schedules", &[], order).await;
+    assert_eq!((schedule.status, schedule.code().as_str()), (429, "rate_limited"), "{}", schedule.body);
+    let job = crate::domain::id::JobId::from_bits(1);
+    let retry = server.ask(&format!("POST /v1/jobs/{job}/retry"), &[], "").await;
+    assert_eq!((retry.status, retry.code().as_str()), (429, "rate_limited"), "{}", retry.body);
+}
+
+#[tokio::test]
 async fn p8_todays_tokens_run_out_until_midnight() {
     // The usage of today, by the tests' books, is 7 tokens; yesterday's 7 do not count.
     for (most, status) in [(7, 429), (8, 202)] {

@@ -34,6 +34,11 @@ pub(crate) fn key(headers: &HeaderMap) -> Result<Option<Key>, Error> {
 pub(crate) struct Key([u8; 32]);
 
 impl Key {
+    /// What it is remembered by.
+    pub(crate) fn digest(self) -> [u8; 32] {
+        self.0
+    }
+
     /// The key of this request.
     pub(crate) fn of(self, fingerprint: Fingerprint) -> OnceKey {
         OnceKey { key: self.0, fingerprint: fingerprint.0.finalize().into() }

@@ -12,6 +12,7 @@ use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::json;
 use crate::http::query::Query;
+use crate::http::quota;
 use crate::http::reply::{self, Reply};
 use crate::http::router::Call;
 use crate::http::v1::page::{self, List};
@@ -40,6 +41,7 @@ pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Arriving) -> Resu
     let body = request_body::read(door, &call.headers, body).await?;
     let user = call.user;
     drop(call); // nothing of the request outlives its reading
+    quota::check(door, user, None).await?;
     let asked = understand(door, user, body).await?;
     let now_ms = door.room.clock.now_ms();
     let id = ScheduleId::from_bits(door.room.mint.mint(now_ms, door.room.entropy.random()));

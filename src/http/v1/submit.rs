@@ -38,11 +38,11 @@ enum Manner {
 /// Stores a job and answers with it, or with its events.
 pub(crate) async fn submit(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
     let manner = manner(&call, &door.room)?;
-    let key = once::key(&call.headers)?;
+    let given = once::key(&call.headers)?;
     let body = body::read(door, &call.headers, body).await?;
-    let key = key.map(|key| key.of(fingerprint(&body)));
+    let key = given.map(|key| key.of(fingerprint(&body)));
     let user = call.user;
-    quota::check(door, user).await?;
+    quota::check(door, user, given).await?;
     let spec = understand(door, user, is_json(&call.headers), body).await?;
     drop(call); // nothing of the request outlives its reading
     let created_at_ms = door.room.clock.now_ms();

@@ -236,6 +236,7 @@ impl From<&Limits> for Bounds {
             queue_jobs: limits.queue_jobs,
             crashes: limits.crashes,
             history_bytes: limits.history_bytes,
+            accounts: limits.accounts,
             conversations: limits.conversations,
             ageing_ms: limits.queue_ageing_s.saturating_mul(1_000),
             idempotency_ms: limits.idempotency_s.saturating_mul(1_000),
@@ -331,6 +332,11 @@ impl Store for RedbStore {
 
     fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError> {
         self.shared.handle.read(|reading| read::jobs(reading, query))
+    }
+
+    fn is_known(&self, user: UserId, key: &[u8; 32]) -> Result<bool, StoreError> {
+        let now_ms = self.shared.clock.now_ms();
+        self.shared.handle.read(|reading| once::is_known(reading, user, key, now_ms))
     }
 
     fn unfinished_of(&self, user: UserId, most: u64) -> Result<u64, StoreError> {

@@ -3,6 +3,7 @@
 
 use super::act::{Act, SMALL};
 use super::keys::{OnceDueKey, OnceRef};
+use super::schema::ONCE;
 use super::submit::spec_bytes;
 use super::transaction::Transaction;
 use super::value;
@@ -11,7 +12,7 @@ use crate::domain::idempotency::OnceKey;
 use crate::domain::job::Job;
 use crate::domain::webhook::Subject;
 use crate::ports::{NewJob, Once, StoreError};
-use redb::ReadableTable;
+use redb::{ReadTransaction, ReadableTable};
 use serde::{Deserialize, Serialize};
 
 /// Keys that one request forgets at most: more than one, so that they cannot pile up.
@@ -23,6 +24,18 @@ struct Seen {
     fingerprint: [u8; 32],
     effect: Subject,
     until_ms: u64,
+}
+
+/// Whether the user's key is remembered, whatever request it came with.
+pub(super) fn is_known(
+    reading: &ReadTransaction,
+    user: UserId,
+    key: &[u8; 32],
+    now_ms: u64,
+) -> Result<bool, StoreError> {
+    let once = reading.open_table(ONCE)?;
+    let Some(bytes) = once.get(&OnceRef { user, key: *key }.encode())? else { return Ok(false) };
+    value::decode::<Seen>(bytes.value()).map(|seen| seen.until_ms > now_ms)
 }
 
 /// This job, unless the key was seen before.

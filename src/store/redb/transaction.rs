@@ -25,6 +25,8 @@ pub(super) struct Bounds {
     pub(super) idempotency_ms: u64,
     /// Waiting that counts as much as one priority, milliseconds.
     pub(super) ageing_ms: u64,
+    /// Accounts.
+    pub(super) accounts: u64,
     /// Conversations of one user.
     pub(super) conversations: u64,
 }
@@ -263,6 +265,7 @@ mod tests {
             history_bytes: 1,
             idempotency_ms: 1,
             ageing_ms: 1,
+            accounts: 10_000,
             conversations: 1,
         };
         let tables = Tables::open(&writing).unwrap();

@@ -10,7 +10,7 @@ use super::value;
 use crate::domain::account::{Account, Quota, Role};
 use crate::domain::id::{JobId, UserId};
 use crate::ports::{AccountChange, Admission, Digest, NewAccount, NewInvite, StoreError};
-use redb::ReadableTable;
+use redb::{ReadableTable, ReadableTableMetadata};
 
 /// A new account.
 pub(super) struct Register(pub(super) NewAccount);
@@ -21,9 +21,11 @@ impl Act for Register {
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Account, StoreError> {
         transaction.refuse_low_disk()?;
         let new = &self.0;
-        let is_first = !transaction.tables.has_password_holder(|_| true)?;
+        let is_first = nobody_has_password(&transaction.tables.users)?;
         let invite = transaction.admitted(new.admission, is_first)?;
+        let most = transaction.bounds.accounts;
         let tables = &mut transaction.tables;
+        tables.refuse_many(most)?;
         tables.refuse_taken(By::Name, &new.username.key(), None)?;
         if let Some(email) = &new.email {
             tables.refuse_taken(By::Email, &email.key(), None)?;
@@ -74,10 +76,7 @@ impl Act for ChangeAccount {
             tables.refuse_taken(By::Email, &email.key(), Some(self.user))?;
         }
         if keeps_house(&was) && !keeps_house(&is) {
-            let others = tables.has_password_holder(|other| other.id != is.id && keeps_house(other))?;
-            if !others {
-                return Err(StoreError::LastAdmin);
-            }
+            tables.refuse_last_keeper(is.id)?;
         }
         if let Some(email) = &was.email {
             tables.user_finds.remove(&FoundBy::text(By::Email, &email.key()).encode())?;
@@ -131,11 +130,37 @@ fn changed(was: &Account, change: &AccountChange) -> Account {
     is.is_active = is_active.unwrap_or(is.is_active);
     is.quota = quota.unwrap_or(is.quota);
     is.last_login_at_ms = logged_in_at_ms.or(is.last_login_at_ms);
-    if password.is_some() {
-        is.password = password;
+    let is_renewed = password.is_some();
+    is.password = password.or(is.password);
+    // Whoever had come in has to come in anew, also once an account that was disabled is not so any more.
+    if is_renewed || (was.is_active && !is.is_active) {
         is.generation = is.generation.saturating_add(1);
     }
     is
+}
+
+/// Whether whoever registers now is the first, and the administrator. An account that cannot be read may be somebody's, so it
+/// counts as one with a password: nobody becomes administrator by a damaged row.
+pub(super) fn nobody_has_password(
+    users: &impl ReadableTable<&'static AccountBytes, &'static [u8]>,
+) -> Result<bool, StoreError> {
+    for entry in users.iter()? {
+        let (key, bytes) = entry?;
+        match value::decode::<Account>(bytes.value()) {
+            Ok(account) if account.password.is_none() => {}
+            Ok(_) => return Ok(false),
+            Err(error) => {
+                unreadable(key.value(), &error);
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+fn unreadable(key: &AccountBytes, error: &StoreError) {
+    let user = account_of(key).0;
+    tracing::error!(user, %error, "an account cannot be read");
 }
 
 impl Transaction<'_> {
@@ -167,20 +192,24 @@ impl Tables<'_> {
         }
     }
 
-    /// Whether an account has a password and is `wanted`. Ends at the first; an account that cannot be read is none.
-    fn has_password_holder(&self, wanted: impl Fn(&Account) -> bool) -> Result<bool, StoreError> {
+    /// Refuses when nobody but this account could look after the others. One that cannot be read looks after nothing.
+    fn refuse_last_keeper(&self, user: UserId) -> Result<(), StoreError> {
         for entry in self.users.iter()? {
             let (key, bytes) = entry?;
             match value::decode::<Account>(bytes.value()) {
-                Ok(account) if account.password.is_some() && wanted(&account) => return Ok(true),
+                Ok(other) if other.id != user && keeps_house(&other) => return Ok(()),
                 Ok(_) => {}
-                Err(error) => {
-                    let user = account_of(key.value()).0;
-                    tracing::error!(user, %error, "an account cannot be read");
-                }
+                Err(error) => unreadable(key.value(), &error),
             }
         }
-        Ok(false)
+        Err(StoreError::LastAdmin)
+    }
+
+    /// Refuses one account more than `limit`, `default` included.
+    fn refuse_many(&self, limit: u64) -> Result<(), StoreError> {
+        let is_founded = self.users.get(&account_key(UserId::SINGLE))?.is_some();
+        let count = self.users.len()?.saturating_add(u64::from(!is_founded));
+        if count >= limit { Err(StoreError::AccountsFull { limit }) } else { Ok(()) }
     }
 
     fn refuse_taken(&self, by: By, text: &str, unless: Option<UserId>) -> Result<(), StoreError> {

@@ -6,7 +6,7 @@ use super::read;
 use super::schema::{TOKENS, USER_FINDS, USERS};
 use super::token_write::{KeepToken, RevokeToken, TokenRow};
 use super::user_keys::{AccountBytes, By, FoundBy, TokenBytes, TokenKey, account_key, account_of};
-use super::user_write::{ChangeAccount, KeepInvite, Register};
+use super::user_write::{ChangeAccount, KeepInvite, Register, nobody_has_password};
 use super::value;
 use crate::domain::account::{Account, ApiToken, Quota, Role, Username};
 use crate::domain::id::{TokenId, UserId};
@@ -53,6 +53,10 @@ impl Users for RedbStore {
 
     fn keep_invite(&self, invite: NewInvite) -> Ticket<()> {
         self.offer(KeepInvite(invite))
+    }
+
+    fn is_first(&self) -> Result<bool, StoreError> {
+        self.shared.handle.read(|reading| nobody_has_password(&reading.open_table(USERS)?))
     }
 
     fn account(&self, user: UserId) -> Result<Option<Account>, StoreError> {

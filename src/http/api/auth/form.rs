@@ -29,7 +29,7 @@ pub(super) async fn read(door: &Door, call: &Call, body: Arriving) -> Result<Map
 }
 
 /// A string that nobody may see again, not even in what is wrong with it.
-pub(super) fn secret(fields: &mut Fields, name: &str) -> Result<Option<String>, Error> {
+pub(in crate::http::api) fn secret(fields: &mut Fields, name: &str) -> Result<Option<String>, Error> {
     match fields.take(name) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),

@@ -1,6 +1,6 @@
 //! `/api/auth`: logging in, registering, one's own account.
 
-mod form;
+pub(in crate::http::api) mod form;
 pub(crate) mod login;
 pub(crate) mod logout;
 pub(crate) mod mode;

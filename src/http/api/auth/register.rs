@@ -4,7 +4,8 @@ use super::{form, opened};
 use crate::domain::account::{AuthMode, Email, Registration, Role, Username};
 use crate::domain::secret::Secret;
 use crate::http::arriving::Arriving;
-use crate::http::auth::{minted, password};
+use crate::http::auth::minted::{self, Kind};
+use crate::http::auth::password;
 use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::reply::Reply;
@@ -48,7 +49,7 @@ pub(crate) fn read(map: Map<String, Value>) -> Result<Wish, Error> {
     let username = Username::try_from(username)
         .map_err(|rule| Error::value("username", format!("'username' {rule}")))?;
     let email = fields.text("email")?.map(email_of).transpose()?;
-    Ok(Wish { username, password, email, invite: fields.text("invite")? })
+    Ok(Wish { username, password, email, invite: form::secret(&mut fields, "invite")? })
 }
 
 /// An address out of a body.
@@ -58,9 +59,9 @@ pub(super) fn email_of(text: String) -> Result<Email, Error> {
 
 /// Why this may be an account. What is hopeless is refused before a password is hashed for it.
 fn admission(door: &Door, invite: Option<String>) -> Result<Admission, Error> {
-    let invite = invite.map(|code| minted::digest(code.trim()));
+    let invite = invite.and_then(|code| minted::digest_of(Kind::Invite, code.trim()));
     let room = &door.room;
-    let is_first = || Ok::<_, StoreError>(room.users.accounts(None, 2)?.accounts.len() < 2);
+    let is_first = || room.users.is_first();
     match (room.auth.registration, invite) {
         (Registration::Open, _) => Ok(Admission::Open),
         (Registration::Closed, _) if is_first()? => Ok(Admission::FirstOnly),

@@ -8,7 +8,6 @@ use crate::domain::message::Message;
 use crate::domain::tool::ToolChoice;
 use crate::http::door::Door;
 use crate::http::error::Error;
-use crate::http::quota;
 use crate::http::room::Room;
 use crate::http::v1::{input, spec};
 use crate::ports::NewJob;
@@ -20,14 +19,13 @@ pub(in crate::http::api) const USUAL_TEMPERATURE: f64 = 1.0;
 /// The same of the bound of one answer.
 pub(in crate::http::api) const USUAL_MAX_TOKENS: u32 = 65_536;
 
-/// The job that answers this in the conversation. Its project is the user's; the model is one that is still there.
+/// The job that answers this in the conversation, once the quota was looked at. Its project is the user's; the model is one that is still there.
 pub(super) async fn job(
     door: &Arc<Door>,
     conversation: Conversation,
     input: Vec<Message>,
     wish: &Wish,
 ) -> Result<NewJob, Error> {
-    quota::check(door, conversation.user).await?;
     let user = conversation.user;
     if let Some(id) = wish.project_id {
         super::super::conversations::project::owned(door, user, id).await?;

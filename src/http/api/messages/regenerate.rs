@@ -11,6 +11,7 @@ use crate::http::arriving::Arriving;
 use crate::http::body as request_body;
 use crate::http::door::Door;
 use crate::http::error::Error;
+use crate::http::quota;
 use crate::http::reply::Reply;
 use crate::http::router::Call;
 use crate::http::v1::streamed::{Reader, streamed};
@@ -26,6 +27,7 @@ pub(crate) async fn regenerate(door: &Arc<Door>, call: Call, body: Arriving) -> 
     drop(call); // nothing of the request outlives its reading
     let wish = object(door, body, body::wish).await?;
     let id = conversation.id.clone();
+    quota::check(door, conversation.user, None).await?;
     let job = order::job(door, conversation, Vec::new(), &wish).await?;
     let reader = Reader { user: job.user, job: job.id, on_disconnect: wish.on_disconnect, wire, text };
     streamed(door, reader, store(door, id, answer, job)).await

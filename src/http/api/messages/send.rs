@@ -11,6 +11,7 @@ use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::frame::{Text, Wire};
 use crate::http::query::Query;
+use crate::http::quota;
 use crate::http::reply::Reply;
 use crate::http::router::Call;
 use crate::http::v1::events;
@@ -22,10 +23,10 @@ use std::sync::Arc;
 /// Stores the message with the job that answers it, and answers with the job's events.
 pub(crate) async fn send(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
     let (wire, text) = manner(&call)?;
-    let key = once::key(&call.headers)?;
+    let given = once::key(&call.headers)?;
     let conversation = find(door, call.user, call.segment("id")).await?;
     let body = request_body::read(door, &call.headers, body).await?;
-    let key: Option<OnceKey> = key.map(|key| {
+    let key: Option<OnceKey> = given.map(|key| {
         let mut fingerprint = Fingerprint::new("message");
         fingerprint.take_in(conversation.id.as_str().as_bytes());
         fingerprint.take_in(&[0]);
@@ -34,6 +35,7 @@ pub(crate) async fn send(door: &Arc<Door>, call: Call, body: Arriving) -> Result
     });
     drop(call); // nothing of the request outlives its reading
     let said = object(door, body, body::said).await?;
+    quota::check(door, conversation.user, given).await?;
     let job = order::job(door, conversation, vec![said.message], &said.wish).await?;
     let on_disconnect = said.wish.on_disconnect;
     let reader = Reader { user: job.user, job: job.id, on_disconnect, wire, text };

@@ -54,7 +54,7 @@ pub(crate) async fn upload(door: &Arc<Door>, call: Call, body: Arriving) -> Resu
     if body.size_hint().lower() > limits.batch_bytes {
         return Err(Error::BatchTooLarge(limits.batch_bytes));
     }
-    quota::check(door, call.user).await?;
+    quota::check(door, call.user, key).await?;
     let created_at_ms = door.room.clock.now_ms();
     let id = BatchId::from_bits(door.room.mint.mint(created_at_ms, door.room.entropy.random()));
     let intake = Intake::new(&door.room, id, call.user);
