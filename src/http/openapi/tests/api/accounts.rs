@@ -43,7 +43,8 @@ fn bodies(drawing: &mut Drawing) {
     drawing.component("Login", login);
     let new =
         json!({"username": "ann", "password": "long enough", "email": "ann@example.org", "invite": "x"});
-    let special = [("username", username()), ("password", password()), ("email", email())];
+    let invite = ("invite", json!({"type": "string"}));
+    let special = [("username", username()), ("password", password()), ("email", email()), invite];
     let registration = body(register::KNOWN, &new, &special, &|map| register::read(map).is_ok());
     drawing.component("Registration", registration);
     let new =
