@@ -58,6 +58,13 @@ impl Schedule {
         self.runs = self.runs.saturating_add(1);
     }
 
+    /// Notes that the occurrence `due_ms` was passed over.
+    pub fn pass(&mut self, due_ms: u64, now_ms: u64) {
+        self.next_run_ms = self.timing.next_after(due_ms.max(now_ms));
+        self.armed_at_ms = now_ms;
+        self.last_due_ms = Some(due_ms);
+    }
+
     /// Computes the next occurrence anew if a clock that has since gone back has computed it. Whether it did.
     pub fn rearm(&mut self, now_ms: u64) -> bool {
         if self.next_run_ms.is_none() || self.armed_at_ms <= now_ms.saturating_add(CLOCK_SLACK_MS) {

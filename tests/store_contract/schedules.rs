@@ -7,7 +7,9 @@ use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::schedule::{Order, Schedule};
 use nanoclaw::domain::timing::{Cron, Timing};
 use nanoclaw::engine::timekeeper::{TimePorts, Timekeeper};
-use nanoclaw::ports::{Clock, Entropy, JobQuery, ScheduleQuery, Schedules, StopFlag, Store, StoreError};
+use nanoclaw::ports::{
+    AccountChange, Clock, Entropy, JobQuery, ScheduleQuery, Schedules, StopFlag, Store, StoreError, Users,
+};
 use nanoclaw::store::RedbStore;
 use nanoclaw::store::options::StoreOptions;
 use serde_json::{Map, Value, json};
@@ -369,4 +371,28 @@ fn ids_that_were_not_needed_make_no_jobs() {
     let fired = kept.store.fire_due((1..=5).map(id).collect()).wait().unwrap();
     assert_eq!(fired.jobs, [(ScheduleId::from_bits(1), JobId::from_bits(1))]);
     assert_eq!(kept.jobs(), 1);
+}
+
+#[test]
+fn a_disabled_accounts_schedules_pass_without_a_job_until_it_is_back() {
+    let kept = Kept::new();
+    let named = |name| crate::users::newcomer(name);
+    kept.store.register(named("root")).wait().unwrap();
+    let user = kept.store.register(named("ann")).wait().unwrap().id;
+    kept.store
+        .put(Schedule { user, ..schedule(1, every(1), kept.clocks.now_ms()) }, order(), 9)
+        .wait()
+        .unwrap();
+    let turn = |is_active| {
+        let change = AccountChange { is_active: Some(is_active), ..AccountChange::default() };
+        kept.store.change_account(user, change).wait().unwrap();
+        kept.clocks.pass(2_000);
+        kept.store
+            .fire_due((1..=3).map(|n| id(n + u128::from(is_active) * 10)).collect())
+            .wait()
+            .unwrap()
+            .jobs
+            .len()
+    };
+    assert_eq!((turn(false), turn(true)), (0, 1));
 }

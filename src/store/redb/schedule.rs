@@ -102,6 +102,11 @@ impl Act for FireDue {
                 break;
             }
             let created_at_ms = transaction.now_ms;
+            if transaction.tables.is_disabled(schedule.user, created_at_ms)? {
+                schedule.pass(key.due_ms, created_at_ms);
+                transaction.put_schedule(&schedule, Some(key))?;
+                continue;
+            }
             transaction.accept(&NewJob {
                 id: *fresh,
                 user: schedule.user,

@@ -192,6 +192,14 @@ impl Tables<'_> {
         }
     }
 
+    /// Whether the account may do nothing, its schedules included; one that cannot be read may not.
+    pub(super) fn is_disabled(&self, user: UserId, now_ms: u64) -> Result<bool, StoreError> {
+        match self.account(user, now_ms) {
+            Err(StoreError::Corrupt(_)) => Ok(true),
+            found => Ok(found?.is_some_and(|account| !account.is_active)),
+        }
+    }
+
     /// Refuses when nobody but this account could look after the others. One that cannot be read looks after nothing.
     fn refuse_last_keeper(&self, user: UserId) -> Result<(), StoreError> {
         for entry in self.users.iter()? {
