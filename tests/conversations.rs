@@ -637,7 +637,7 @@ fn statistics_have_every_hour_and_day_and_tell_models_apart() {
     let days = week["daily"].as_object().expect("days");
     let sum: u64 = days.values().filter_map(|day| day["total"].as_u64()).sum();
     assert_eq!((days.len(), json!(sum)), (7, week["total_tokens"].clone()));
-    let shown = (days.keys().next().cloned(), days.keys().last().cloned());
+    let shown = (days.keys().next().cloned(), days.keys().next_back().cloned());
     assert_eq!(
         shown,
         (week["start_date"].as_str().map(str::to_owned), week["end_date"].as_str().map(str::to_owned))
