@@ -217,7 +217,7 @@ mod tests {
             assert!(why.contains("'password' must be a string") && !why.contains("12345678"), "{why}");
             let mut fields = Map::new();
             fields.insert("password".to_owned(), password);
-            let why = change_of(fields, &account()).err().expect("refused").to_string();
+            let why = change_of(fields, &account()).expect_err("refused").to_string();
             assert!(why.contains("'password' must be a string") && !why.contains("12345678"), "{why}");
         }
     }
