@@ -10,10 +10,12 @@
 mod support;
 
 use serde_json::{Value, json};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::mpsc;
 use support::{Server, command};
 
 const MULTI: &str = "auth_mode: multi\n";
@@ -154,6 +156,42 @@ fn a_way_in_that_a_killed_server_left_is_not_taken() {
     let next = Server::start_in(&dir, MULTI);
     assert!(ok(&dir, &["user", "list"], "").contains("ann"), "and the next server has a way in of its own");
     drop(next);
+}
+
+/// Somebody who answers `{}` to everything, and the first line of each request.
+fn foreign() -> (String, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    let (sender, asked) = mpsc::channel();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut lines =
+                BufReader::new(stream.try_clone().expect("a stream")).lines().map_while(Result::ok);
+            let first = lines.next().unwrap_or_default();
+            let _head = lines.take_while(|line| !line.is_empty()).count();
+            drop(sender.send(first));
+            let answer = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
+            drop(stream.write_all(answer.as_bytes()));
+        }
+    });
+    (address, asked)
+}
+
+#[test]
+fn p9_whoever_else_listens_at_the_servers_address_gets_no_password() {
+    let server = Server::start_with(MULTI);
+    let control = server.dir.join("data/control.json");
+    let (address, asked) = foreign();
+    let told = std::fs::read_to_string(&control).expect("the way in");
+    let mut told: Value = serde_json::from_str(&told).expect("JSON");
+    assert_eq!(told["address"], server.url.as_str());
+    told["address"] = address.into();
+    std::fs::write(&control, told.to_string()).expect("written");
+    let eve = run(&server.dir, &["user", "add", "eve"], PASSWORD);
+    assert_eq!(eve.code, Some(1), "{} {}", eve.out, eve.err);
+    assert!(eve.err.contains("is not the server that holds the store"), "{}", eve.err);
+    let asked: Vec<String> = asked.try_iter().collect();
+    assert_eq!(asked, ["GET /api/users?limit=1 HTTP/1.1"], "and nothing more");
 }
 
 #[test]
