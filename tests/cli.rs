@@ -299,7 +299,7 @@ fn p9_a_bad_configuration_exits_78_and_a_secret_is_never_shown() {
     let path = file.to_str().expect("UTF-8");
     for (text, word) in [
         ("lisen: 127.0.0.1:1", "listen"),
-        ("listen: 0.0.0.0:80", "reverse proxy"),
+        ("listen: 0.0.0.0:80", "auth_mode: multi"),
         (
             "models: [{id: a, api_url: \"http://127.0.0.1:1/v1\", api_key: \"${NOT_SET_ANYWHERE}\"}]",
             "NOT_SET_ANYWHERE",
