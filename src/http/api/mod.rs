@@ -7,7 +7,6 @@ pub(crate) mod conversations;
 pub(crate) mod dates;
 pub(crate) mod envelope;
 pub(crate) mod invites;
-pub(crate) mod long_object;
 pub(crate) mod messages;
 pub(crate) mod models;
 pub(crate) mod object;

@@ -6,7 +6,7 @@ mod place;
 pub(super) mod project;
 pub(crate) mod view;
 
-use super::long_object::object;
+use super::object::large_object;
 use super::{envelope, page};
 use crate::domain::conversation::{Conversation, ConversationChange, Settings};
 use crate::domain::id::{ConversationId, UserId};
@@ -114,7 +114,7 @@ async fn asked(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Conversat
     let body = request_body::read(door, &call.headers, body).await?;
     let user = call.user;
     drop(call); // nothing of the request outlives its reading
-    let change = object(door, body, body::change).await?;
+    let change = large_object(door, body, body::change).await?;
     if let Some(Some(id)) = change.project_id {
         project::owned(door, user, id).await?;
     }

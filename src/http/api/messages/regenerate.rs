@@ -6,7 +6,7 @@ use super::{answer_of, body, must_show, order};
 use crate::domain::id::{ConversationId, MessageId};
 use crate::domain::job::Job;
 use crate::http::api::conversations::find;
-use crate::http::api::long_object::object;
+use crate::http::api::object::large_object;
 use crate::http::arriving::Arriving;
 use crate::http::body as request_body;
 use crate::http::door::Door;
@@ -25,7 +25,7 @@ pub(crate) async fn regenerate(door: &Arc<Door>, call: Call, body: Arriving) -> 
     let answer = answer_of(call.segment("mid"))?;
     let body = request_body::read(door, &call.headers, body).await?;
     drop(call); // nothing of the request outlives its reading
-    let wish = object(door, body, body::wish).await?;
+    let wish = large_object(door, body, body::wish).await?;
     let id = conversation.id.clone();
     quota::check(door, conversation.user, None).await?;
     let job = order::job(door, conversation, Vec::new(), &wish).await?;

@@ -4,7 +4,7 @@
 use super::{body, order};
 use crate::domain::idempotency::OnceKey;
 use crate::http::api::conversations::find;
-use crate::http::api::long_object::object;
+use crate::http::api::object::large_object;
 use crate::http::arriving::Arriving;
 use crate::http::body as request_body;
 use crate::http::door::Door;
@@ -34,7 +34,7 @@ pub(crate) async fn send(door: &Arc<Door>, call: Call, body: Arriving) -> Result
         key.of(fingerprint)
     });
     drop(call); // nothing of the request outlives its reading
-    let said = object(door, body, body::said).await?;
+    let said = large_object(door, body, body::said).await?;
     quota::check(door, conversation.user, given).await?;
     let job = order::job(door, conversation, vec![said.message], &said.wish).await?;
     let on_disconnect = said.wish.on_disconnect;

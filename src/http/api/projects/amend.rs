@@ -1,8 +1,9 @@
 //! `PUT` and `PATCH /api/projects/{id}`: another name, another description. Its directory stays where it is.
 
 use super::view::view;
-use super::{blocking, named, object, read, with_project};
+use super::{blocking, named, read, with_project};
 use crate::http::api::envelope;
+use crate::http::api::object::object;
 use crate::http::arriving::Arriving;
 use crate::http::door::Door;
 use crate::http::error::Error;

@@ -1,10 +1,11 @@
 //! `POST /api/projects`: an empty project. It is seen once its directory is there.
 
 use super::view::{ProjectView, view};
-use super::{allowance, blocking, named, object, read, removal};
+use super::{allowance, blocking, named, read, removal};
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::{Project, ProjectName};
 use crate::http::api::envelope;
+use crate::http::api::object::object;
 use crate::http::arriving::Arriving;
 use crate::http::door::Door;
 use crate::http::error::Error;

@@ -1,7 +1,8 @@
 //! `POST /api/projects/{id}/directories`: a directory and those above it.
 
-use super::{allowance::allowance, blocking, files::shown, object, with_project};
+use super::{allowance::allowance, blocking, files::shown, with_project};
 use crate::http::api::envelope;
+use crate::http::api::object::object;
 use crate::http::arriving::Arriving;
 use crate::http::door::Door;
 use crate::http::error::Error;

@@ -1,11 +1,12 @@
 //! `/api/projects/{id}/files`: one file, or what lies in a directory. Owns the shapes of its objects; what a path may be is for
 //! [`crate::ports::Workspaces`] to say, of the path as a whole: however a slash was written, it is one there.
 
-use super::{MOST_VALUES, allowance::allowance, blocking, object, with_project};
+use super::{MOST_VALUES, allowance::allowance, blocking, with_project};
 use crate::domain::id::ProjectId;
 use crate::domain::limits::Limits;
 use crate::domain::project::Project;
 use crate::http::api::envelope;
+use crate::http::api::object::object;
 use crate::http::arriving::Arriving;
 use crate::http::body::{self, Whole};
 use crate::http::door::Door;

@@ -16,11 +16,8 @@ pub(crate) mod view;
 
 use crate::domain::id::UserId;
 use crate::domain::project::{DESCRIPTION_CHARS, Project, ProjectName};
-use crate::http::arriving::Arriving;
-use crate::http::body;
 use crate::http::door::Door;
 use crate::http::error::Error;
-use crate::http::json;
 use crate::http::room::Room;
 use crate::http::router::Call;
 use crate::http::v1::field::Fields;
@@ -58,12 +55,6 @@ where
 {
     let (user, id) = (call.user, call.segment("id").to_owned());
     blocking(door, move |room| act(room, owned(room, user, &id)?)).await
-}
-
-/// The body's object. The project is looked up first: who cannot have it is told nothing else.
-async fn object(door: &Door, call: &Call, body: Arriving) -> Result<Map<String, Value>, Error> {
-    let whole = body::read(door, &call.headers, body).await?;
-    Ok(json::object(&whole.bytes, MOST_VALUES)?)
 }
 
 /// What a project's object says of it: its name and its description.

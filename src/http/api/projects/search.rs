@@ -1,7 +1,8 @@
 //! `POST /api/projects/{id}/search`: a literal text in the project's text files.
 
-use super::{blocking, object, with_project};
+use super::{blocking, with_project};
 use crate::http::api::envelope;
+use crate::http::api::object::object;
 use crate::http::arriving::Arriving;
 use crate::http::door::Door;
 use crate::http::error::Error;
