@@ -25,8 +25,7 @@ pub(super) fn key_in(dir: &Path, entropy: &dyn Entropy) -> io::Result<Vec<u8>> {
             Err(io::Error::new(ErrorKind::InvalidData, what))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let halves = [entropy.random(), entropy.random()];
-            let key: Vec<u8> = halves.into_iter().flat_map(u128::to_be_bytes).collect();
+            let key = entropy.random_key().to_vec();
             keep_secret(dir, NAME, &key)?;
             Ok(key)
         }

@@ -33,7 +33,7 @@ pub fn secret_in(dir: &Path, entropy: &dyn Entropy) -> io::Result<Secret> {
 }
 
 fn make(dir: &Path, entropy: &dyn Entropy) -> io::Result<Secret> {
-    let key: Vec<u8> = [entropy.random(), entropy.random()].into_iter().flat_map(u128::to_be_bytes).collect();
+    let key = entropy.random_key();
     let secret = secret_of(&key);
     keep_secret(dir, NAME, format!("{}\n", secret.reveal()).as_bytes())?;
     Ok(secret)

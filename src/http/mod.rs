@@ -26,6 +26,7 @@ mod long_frame;
 mod openapi;
 mod path;
 mod peer;
+mod project;
 mod query;
 mod quota;
 mod quoted;

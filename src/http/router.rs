@@ -137,12 +137,17 @@ pub(crate) async fn answer(door: &Arc<Door>, request: Request<Incoming>) -> Repl
     reply
 }
 
-/// The bound on header lines, where it is narrower than hyper's own. Bytes are counted by hyper as they come.
-fn heads_within(limits: &Limits, headers: &HeaderMap) -> Result<(), Error> {
+/// hyper looks at the last coding alone and would hand on a body that is still coded.
+fn refuse_coding(headers: &HeaderMap) -> Result<(), Error> {
     let coded = headers.get_all(header::TRANSFER_ENCODING).iter();
     if coded.into_iter().any(|line| !line.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked")) {
         return Err(Error::malformed("the only Transfer-Encoding that is taken is 'chunked'"));
     }
+    Ok(())
+}
+
+/// The bound on header lines, where it is narrower than hyper's own. Bytes are counted by hyper as they come.
+fn heads_within(limits: &Limits, headers: &HeaderMap) -> Result<(), Error> {
     if headers.len() > limits.headers {
         return Err(Error::HeadersTooLarge(format!("limits.headers = {}", limits.headers)));
     }
@@ -152,6 +157,7 @@ fn heads_within(limits: &Limits, headers: &HeaderMap) -> Result<(), Error> {
 async fn take(door: &Arc<Door>, request: Request<Incoming>, told: &mut Told) -> Result<Reply, Error> {
     door.guard.check(&request)?;
     told.page = door.guard.page(request.headers());
+    refuse_coding(request.headers())?;
     heads_within(&door.room.limits, request.headers())?;
     let target = request.uri();
     if target.path_and_query().is_some_and(|target| target.as_str().len() > TARGET_BYTES) {

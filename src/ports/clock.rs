@@ -17,4 +17,13 @@ pub trait Clock: Send + Sync {
 pub trait Entropy: Send + Sync {
     /// 128 random bits.
     fn random(&self) -> u128;
+    /// 256 of them, as secrets and keys are made of.
+    fn random_key(&self) -> [u8; 32] {
+        let mut key = [0; 32];
+        let halves = [self.random(), self.random()];
+        for (slot, byte) in key.iter_mut().zip(halves.into_iter().flat_map(u128::to_be_bytes)) {
+            *slot = byte;
+        }
+        key
+    }
 }

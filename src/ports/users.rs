@@ -3,7 +3,7 @@
 
 use super::store::StoreError;
 use super::ticket::Ticket;
-use crate::domain::account::{Account, ApiToken, Email, PasswordHash, Quota, Role, Scopes, Username};
+use crate::domain::account::{Account, ApiToken, Email, PasswordHash, Quota, Role, Username};
 use crate::domain::id::{TokenId, UserId};
 
 /// A SHA-256 digest of a secret text.
@@ -113,12 +113,4 @@ pub trait Users: Send + Sync {
     fn token(&self, digest: &Digest) -> Result<Option<ApiToken>, StoreError>;
     /// All tokens of a user, oldest first.
     fn tokens(&self, user: UserId) -> Result<Vec<ApiToken>, StoreError>;
-}
-
-impl NewToken {
-    /// Whether the token may do anything at all.
-    pub fn is_of_use(&self) -> bool {
-        let Scopes { read, write, admin } = self.token.scopes;
-        read || write || admin
-    }
 }

@@ -6,6 +6,7 @@
     reason = "each test file uses its own part, and shows the log when it fails"
 )]
 
+pub(crate) mod chat;
 pub(crate) mod receiver;
 pub(crate) mod upstream;
 

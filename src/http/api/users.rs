@@ -194,22 +194,11 @@ fn bad(name: &str, rule: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::testing;
     use serde_json::json;
 
     fn account() -> Account {
-        Account {
-            id: UserId(2),
-            username: Username::try_from("ann".to_owned()).expect("a name"),
-            email: None,
-            avatar: None,
-            role: Role::User,
-            is_active: true,
-            created_at_ms: 0,
-            last_login_at_ms: None,
-            password: None,
-            generation: 0,
-            quota: Quota::default(),
-        }
+        testing::account(2)
     }
 
     #[test]

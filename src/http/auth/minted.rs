@@ -46,9 +46,7 @@ pub(crate) struct Minted {
 
 /// Makes one up.
 pub(crate) fn mint(kind: Kind, entropy: &dyn Entropy) -> Minted {
-    let bytes: Vec<u8> =
-        [entropy.random(), entropy.random()].into_iter().flat_map(u128::to_be_bytes).collect();
-    let text = format!("{}{}", kind.prefix(), URL_SAFE_NO_PAD.encode(bytes));
+    let text = format!("{}{}", kind.prefix(), URL_SAFE_NO_PAD.encode(entropy.random_key()));
     let hint = text.get(text.len().saturating_sub(HINT_CHARS)..).unwrap_or_default().to_owned();
     Minted { digest: digest(&text), secret: text.into(), hint }
 }

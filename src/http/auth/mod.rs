@@ -149,19 +149,15 @@ pub(crate) fn admit(door: &Door, head: &Parts, ticket: Option<&str>) -> Result<C
 /// Whether what let the caller in would still do so: a body may take its time to arrive, and accounts, roles and keys may go
 /// meanwhile.
 pub(crate) fn still(door: &Door, caller: Caller) -> Result<(), Error> {
-    let room = &door.room;
-    let account = match caller.proof {
+    let role = match caller.proof {
         Proof::Nobody | Proof::Server => return Ok(()),
         Proof::Session { generation } => {
-            active(room, caller.user)?.filter(|account| account.generation == generation)
+            of_generation(&door.room, caller.user, generation)?.map(|now| now.role)
         }
-        Proof::Key { digest, .. } => match by_key(door, &digest)? {
-            Some(_) => active(room, caller.user)?,
-            None => None,
-        },
+        Proof::Key { digest, .. } => by_key(door, &digest)?.map(|now| now.role),
     };
-    let account = account.ok_or(LOGIN)?;
-    if caller.role == Role::Admin && account.role != Role::Admin { Err(LOGIN) } else { Ok(()) }
+    let role = role.ok_or(LOGIN)?;
+    if caller.role == Role::Admin && role != Role::Admin { Err(LOGIN) } else { Ok(()) }
 }
 
 /// What stands behind `Bearer`. Other schemes are a proxy's business.
@@ -189,7 +185,7 @@ fn by_key(door: &Door, digest: &Digest) -> Result<Option<Caller>, Error> {
 fn by_proof(door: &Door, proof: &str, purpose: Purpose) -> Result<Option<Caller>, Error> {
     let room = &door.room;
     let Some(claims) = door.auth.sessions.read(proof, purpose, room.clock.now_ms()) else { return Ok(None) };
-    let account = active(room, claims.user_id)?.filter(|account| account.generation == claims.generation);
+    let account = of_generation(room, claims.user_id, claims.generation)?;
     let scopes = match purpose {
         Purpose::Session => Scopes::ALL,
         Purpose::Ticket => Scopes { read: true, write: false, admin: false },
@@ -201,6 +197,11 @@ fn by_proof(door: &Door, proof: &str, purpose: Purpose) -> Result<Option<Caller>
 
 fn active(room: &Room, user: UserId) -> Result<Option<Account>, Error> {
     Ok(room.users.account(user)?.filter(|account| account.is_active))
+}
+
+/// The account, if its password is still the one under which the session was opened.
+fn of_generation(room: &Room, user: UserId, generation: u32) -> Result<Option<Account>, Error> {
+    Ok(active(room, user)?.filter(|account| account.generation == generation))
 }
 
 fn caller(account: &Account, scopes: Scopes, proof: Proof) -> Caller {

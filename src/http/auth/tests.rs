@@ -2,10 +2,10 @@
 
 use super::session::{Claims, Sessions};
 use super::*;
-use crate::domain::account::{ApiToken, PasswordHash, Quota, Username};
+use crate::domain::account::{ApiToken, PasswordHash, Username};
 use crate::domain::id::TokenId;
 use crate::domain::secret::Secret;
-use crate::http::testing::{HandClock, MemoryStore, Server, room};
+use crate::http::testing::{self, HandClock, MemoryStore, Server, room};
 use crate::ports::{AccountChange, Admission, Clock, NewAccount, NewToken, Users};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -19,19 +19,7 @@ const NOW_MS: u64 = 1_700_000_000_123;
 const WEEK_S: u64 = 604_800;
 
 fn account(id: u32) -> Account {
-    Account {
-        id: UserId(id),
-        username: Username::try_from("ann".to_owned()).expect("a name"),
-        email: None,
-        avatar: None,
-        role: Role::User,
-        is_active: true,
-        created_at_ms: 0,
-        last_login_at_ms: None,
-        password: None,
-        generation: 3,
-        quota: Quota::default(),
-    }
+    Account { generation: 3, ..testing::account(id) }
 }
 
 fn signed(purpose: Purpose) -> String {

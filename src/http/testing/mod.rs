@@ -1,11 +1,13 @@
 //! A store in memory, a room around it and a client on a pipe, for the tests of this module.
 
+mod account;
 mod client;
 mod outbox;
 mod schedules;
 mod seams;
 mod store;
 
+pub(crate) use account::account;
 pub(crate) use client::{Answer, Server, read_all, request};
 pub(crate) use outbox::MemoryOutbox;
 pub(crate) use seams::{Counted, HandClock, Told, room};

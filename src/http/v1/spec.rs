@@ -10,6 +10,7 @@ use crate::domain::message::Message;
 use crate::domain::nearest::hint;
 use crate::domain::tool::ToolChoice;
 use crate::http::error::Error;
+use crate::http::project;
 use crate::http::quoted::quoted;
 use crate::http::room::Room;
 use serde_json::{Map, Value};
@@ -59,7 +60,7 @@ pub(crate) fn from_json(map: Map<String, Value>, room: &Room, user: UserId) -> R
     let timeout_s = fields.whole("timeout_s", 1..=limits.job_timeout_max_s)?;
     Ok(JobSpec {
         model: model(fields.text("model")?, room)?,
-        project_id: project(fields.text("project_id")?, room, user)?,
+        project_id: own_project(fields.text("project_id")?, room, user)?,
         conversation_id: conversation(fields.text("conversation_id")?)?,
         temperature: fields.number("temperature", 0.0..=2.0)?,
         max_tokens: narrow(fields.whole("max_tokens", 1..=u64::from(u32::MAX))?),
@@ -119,11 +120,9 @@ fn conversation(name: Option<String>) -> Result<Option<ConversationId>, Error> {
 }
 
 /// A project that is there, and the user's: another one is none (P7).
-fn project(id: Option<String>, room: &Room, user: UserId) -> Result<Option<ProjectId>, Error> {
+fn own_project(id: Option<String>, room: &Room, user: UserId) -> Result<Option<ProjectId>, Error> {
     let Some(id) = id else { return Ok(None) };
-    let none = Error::NotFound("project");
-    let Ok(id) = id.parse() else { return Err(none) };
-    room.projects.project(user, id)?.map(|project| Some(project.id)).ok_or(none)
+    project::owned(room, user, project::parse_id(&id)?).map(|project| Some(project.id))
 }
 
 fn tools(value: Option<Value>, room: &Room) -> Result<ToolChoice, Error> {

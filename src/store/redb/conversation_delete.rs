@@ -8,7 +8,9 @@ use super::conversation_read::is_of;
 use super::conversation_row::ConversationRow;
 use super::exchange::Line;
 use super::keys::TurnBytes;
+use super::row::Row;
 use super::transaction::Transaction;
+use super::unfinished::unfinished;
 use super::value;
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
 use crate::domain::job::JobStatus;
@@ -28,7 +30,8 @@ impl Act for RemoveConversation {
     type Out = bool;
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<bool, StoreError> {
-        transaction.remove_conversation(self.user, &self.id, &mut FORGOTTEN.clone())
+        let mut forgets = FORGOTTEN;
+        transaction.remove_conversation(self.user, &self.id, &mut forgets)
     }
 
     fn jobs(&self) -> Vec<JobId> {
@@ -112,7 +115,7 @@ impl Transaction<'_> {
 
     /// The last one first: otherwise each would be given its turn before it is cancelled.
     fn cancel_all(&mut self, key: &TurnBytes) -> Result<(), StoreError> {
-        for job in self.unfinished_of(key)?.into_iter().rev() {
+        for job in unfinished(&self.tables.lines, key)?.into_iter().rev() {
             match self.row(job) {
                 Ok(mut row) => self.cancel_row(&mut row)?,
                 // Whoever comes upon it in its queue sets it aside.
@@ -151,17 +154,9 @@ impl Transaction<'_> {
             Err(StoreError::Corrupt(_)) => None,
             row => row?,
         };
-        let cancelled_now = |status| status == JobStatus::Cancelled;
-        Ok(row.is_none_or(|row| {
-            let is_now = cancelled_now(row.job.status) && row.job.finished_at_ms == Some(self.now_ms);
-            row.job.status.is_terminal() && !is_now
+        Ok(row.is_none_or(|Row { job, .. }| {
+            let is_now = job.status == JobStatus::Cancelled && job.finished_at_ms == Some(self.now_ms);
+            job.status.is_terminal() && !is_now
         }))
-    }
-
-    /// Jobs of a conversation that have not ended, in their order; of one that was removed as well.
-    pub(super) fn unfinished_of(&self, key: &TurnBytes) -> Result<Vec<JobId>, StoreError> {
-        let (first, last) = super::keys::TurnKey::line_of(key);
-        let lines = self.tables.lines.range::<&TurnBytes>(&first..=&last)?;
-        lines.map(|entry| Ok(JobId::from_bytes(*entry?.1.value()))).collect()
     }
 }

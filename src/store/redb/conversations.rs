@@ -3,9 +3,11 @@
 use super::RedbStore;
 use super::act::{Act, SMALL};
 use super::conversation_delete::{RemoveConversation, RemoveConversationsOf};
+use super::conversation_keys::conversation_key;
 use super::conversation_row::ConversationRow;
 use super::delete_message::DeleteMessage;
 use super::regenerate::Regenerate;
+use super::schema::LINES;
 use super::transaction::Transaction;
 use super::unfinished::unfinished;
 use super::{conversation_read, conversation_row, messages};
@@ -135,7 +137,11 @@ impl Conversations for RedbStore {
     }
 
     fn unfinished(&self, user: UserId, id: &ConversationId) -> Result<Vec<JobId>, StoreError> {
-        self.shared.handle.read(|reading| unfinished(reading, user, id))
+        self.shared.handle.read(|reading| {
+            let mut jobs = unfinished(&reading.open_table(LINES)?, &conversation_key(user, id))?;
+            jobs.reverse();
+            Ok(jobs)
+        })
     }
 }
 

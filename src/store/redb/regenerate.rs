@@ -8,6 +8,7 @@ use super::exchange::{Exchange, Line};
 use super::keys::TurnBytes;
 use super::submit::spec_bytes;
 use super::transaction::Transaction;
+use super::unfinished::unfinished;
 use crate::domain::id::{ConversationId, JobId, UserId};
 use crate::domain::job::{Job, JobSpec};
 use crate::ports::{Again, MessageRef, StoreError};
@@ -100,7 +101,7 @@ impl Transaction<'_> {
     /// Refuses while a job of the conversation has not ended. One that was cancelled with an earlier conversation of this
     /// name is none of its jobs.
     fn refuse_unfinished(&self, line: Line<'_>) -> Result<(), StoreError> {
-        for job in self.unfinished_of(&conversation_key(line.user, line.id))? {
+        for job in unfinished(&self.tables.lines, &conversation_key(line.user, line.id))? {
             match self.find_row(job) {
                 Ok(Some(row)) if row.accept >= line.floor => {
                     return Err(StoreError::WrongState { status: row.job.status });

@@ -1,19 +1,16 @@
-//! The jobs of a conversation that have not ended, for whoever wants them to. Owns nothing but the look at their line.
+//! The jobs of a conversation that have not ended. Owns nothing but the look at their line.
 
-use super::keys::{TurnBytes, TurnKey};
-use super::schema::LINES;
-use crate::domain::id::{ConversationId, JobId, UserId};
+use super::keys::{JobBytes, TurnBytes, TurnKey};
+use crate::domain::id::JobId;
 use crate::ports::StoreError;
-use redb::ReadTransaction;
+use redb::ReadableTable;
 
-/// Them, newest first.
+/// Them, in their order; of a conversation of this name that was removed as well. `member` is any key of the conversation.
 pub(super) fn unfinished(
-    reading: &ReadTransaction,
-    user: UserId,
-    conversation: &ConversationId,
+    lines: &impl ReadableTable<&'static TurnBytes, &'static JobBytes>,
+    member: &TurnBytes,
 ) -> Result<Vec<JobId>, StoreError> {
-    let key = |accept| TurnKey { user, conversation, accept }.encode();
-    let line = reading.open_table(LINES)?;
-    let jobs = line.range::<&TurnBytes>(&key(0)..=&key(u64::MAX))?.rev();
-    jobs.map(|entry| Ok(JobId::from_bytes(*entry?.1.value()))).collect()
+    let (first, last) = TurnKey::line_of(member);
+    let line = lines.range::<&TurnBytes>(&first..=&last)?;
+    line.map(|entry| Ok(JobId::from_bytes(*entry?.1.value()))).collect()
 }

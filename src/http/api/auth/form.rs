@@ -19,12 +19,7 @@ const MOST_VALUES: usize = 64;
 /// The body's object; there is no query beside it.
 pub(super) async fn read(door: &Door, call: &Call, body: Arriving) -> Result<Map<String, Value>, Error> {
     Query::parse(call.query.as_deref(), &[])?;
-    let body = match body::read_up_to(door, &call.headers, body, MOST_BYTES).await {
-        Err(Error::BodyTooLarge(_)) => {
-            return Err(Error::UploadTooLarge(format!("the request body is larger than {MOST_BYTES} bytes")));
-        }
-        read => read?,
-    };
+    let body = body::read_up_to(door, &call.headers, body, MOST_BYTES).await?;
     Ok(json::object(&body.bytes, MOST_VALUES)?)
 }
 

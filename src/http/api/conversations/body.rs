@@ -1,8 +1,8 @@
 //! What a request says of a conversation. Owns its fields' types and ranges; refuses to look anything up but models.
 
-use super::project;
 use crate::domain::conversation::{ConversationChange, TITLE_CHARS};
 use crate::http::error::Error;
+use crate::http::project;
 use crate::http::room::Room;
 use crate::http::v1::field::Fields;
 use crate::http::v1::spec;

@@ -3,7 +3,7 @@
 pub(crate) mod body;
 pub(crate) mod cancel;
 mod place;
-pub(super) mod project;
+mod project_names;
 pub(crate) mod view;
 
 use super::object::large_object;
@@ -14,6 +14,7 @@ use crate::http::arriving::Arriving;
 use crate::http::body as request_body;
 use crate::http::door::Door;
 use crate::http::error::Error;
+use crate::http::project;
 use crate::http::query::Query;
 use crate::http::reply::Reply;
 use crate::http::router::Call;
@@ -32,7 +33,7 @@ pub(crate) async fn list(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> 
     let cursor = query.text("cursor").map(Cursor::parse).transpose()?;
     let project = query.text("project_id").map(project::parse_id).transpose()?;
     if let Some(id) = project {
-        project::owned(door, call.user, id).await?;
+        project::check(door, call.user, id).await?;
     }
     let before = match cursor {
         None => None,
@@ -47,7 +48,7 @@ pub(crate) async fn list(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> 
     let (page, names) = door
         .read(move |_| {
             let page = conversations.conversations(&wanted)?;
-            let names = project::names(&*projects, wanted.user, &page.conversations)?;
+            let names = project_names::names(&*projects, wanted.user, &page.conversations)?;
             Ok((page, names))
         })
         .await?;
@@ -116,7 +117,7 @@ async fn asked(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Conversat
     drop(call); // nothing of the request outlives its reading
     let change = large_object(door, body, body::change).await?;
     if let Some(Some(id)) = change.project_id {
-        project::owned(door, user, id).await?;
+        project::check(door, user, id).await?;
     }
     Ok(change)
 }
@@ -124,7 +125,7 @@ async fn asked(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Conversat
 async fn shown(door: &Arc<Door>, conversation: Conversation) -> Result<Reply, Error> {
     let projects = Arc::clone(&door.room.projects);
     let view = door.read(move |_| {
-        let names = project::names(&*projects, conversation.user, std::slice::from_ref(&conversation))?;
+        let names = project_names::names(&*projects, conversation.user, std::slice::from_ref(&conversation))?;
         Ok(View::of(conversation, &names))
     });
     Ok(envelope::data(view.await?))

@@ -1,6 +1,6 @@
 //! A conversation as the front end reads it. Owns its shape; what is not there is left out.
 
-use super::project::Names;
+use super::project_names::Names;
 use crate::domain::conversation::Conversation;
 use crate::domain::id::{ConversationId, ProjectId};
 use crate::http::api::dates::date;

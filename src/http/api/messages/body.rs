@@ -3,8 +3,8 @@
 use crate::domain::id::ProjectId;
 use crate::domain::job::OnDisconnect;
 use crate::domain::message::Message;
-use crate::http::api::conversations::project;
 use crate::http::error::Error;
+use crate::http::project;
 use crate::http::room::Room;
 use crate::http::v1::attachments::attachments;
 use crate::http::v1::field::Fields;

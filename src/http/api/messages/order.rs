@@ -8,6 +8,7 @@ use crate::domain::message::Message;
 use crate::domain::tool::ToolChoice;
 use crate::http::door::Door;
 use crate::http::error::Error;
+use crate::http::project;
 use crate::http::room::Room;
 use crate::http::v1::{input, spec};
 use crate::ports::NewJob;
@@ -28,7 +29,7 @@ pub(super) async fn job(
 ) -> Result<NewJob, Error> {
     let user = conversation.user;
     if let Some(id) = wish.project_id {
-        super::super::conversations::project::owned(door, user, id).await?;
+        project::check(door, user, id).await?;
     }
     let spec = spec(conversation, input, wish, &door.room)?;
     let created_at_ms = door.room.clock.now_ms();

@@ -1,7 +1,7 @@
 //! `/api/projects/{id}/files`: one file, or what lies in a directory. Owns the shapes of its objects; what a path may be is for
 //! [`crate::ports::Workspaces`] to say, of the path as a whole: however a slash was written, it is one there.
 
-use super::{MOST_VALUES, allowance::allowance, blocking, with_project};
+use super::{allowance::allowance, blocking, with_project};
 use crate::domain::id::ProjectId;
 use crate::domain::limits::Limits;
 use crate::domain::project::Project;
@@ -22,6 +22,8 @@ use serde_json::{Map, Value};
 
 /// What JSON may make of a byte of text: `\u00e4` of two, `\u4e2d` of three.
 const ESCAPED: u64 = 3;
+/// JSON values of a file's body.
+const MOST_VALUES: usize = 64;
 /// What an object needs around the text, bytes.
 const AROUND: u64 = 4 * 1024;
 /// What is said of a file that is written, and of one that moves.

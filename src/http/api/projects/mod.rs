@@ -18,6 +18,7 @@ use crate::domain::id::UserId;
 use crate::domain::project::{DESCRIPTION_CHARS, Project, ProjectName};
 use crate::http::door::Door;
 use crate::http::error::Error;
+use crate::http::project;
 use crate::http::room::Room;
 use crate::http::router::Call;
 use crate::http::v1::field::Fields;
@@ -25,8 +26,6 @@ use crate::ports::StoreError;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// Values of a request's object; its fields are few and flat.
-const MOST_VALUES: usize = 64;
 /// What can be said of a project.
 pub(crate) const KNOWN: &[&str] = &["name", "description"];
 
@@ -42,9 +41,7 @@ where
 
 /// The project of this id, if it is the caller's: another user's is none (P7).
 fn owned(room: &Room, user: UserId, id: &str) -> Result<Project, Error> {
-    let none = Error::NotFound("project");
-    let Ok(id) = id.parse() else { return Err(none) };
-    room.projects.project(user, id)?.ok_or(none)
+    project::owned(room, user, project::parse_id(id)?)
 }
 
 /// Does something that may block with the project that the path names.

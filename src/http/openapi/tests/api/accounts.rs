@@ -5,8 +5,6 @@ use super::super::bodies::body;
 use super::super::operation::{Operation, json_of, named};
 use super::super::v1::limit;
 use super::plain;
-use crate::domain::account::{Account, Quota, Role, Username};
-use crate::domain::id::UserId;
 use crate::http::api::auth::{login, mode, opened, profile, register, ticket};
 use crate::http::api::envelope::{Done, Found};
 use crate::http::api::invites;
@@ -14,6 +12,7 @@ use crate::http::api::page::Page;
 use crate::http::api::tokens::{self, TokenView, Wish};
 use crate::http::api::users::{self, Newcomer, UserView};
 use crate::http::room::Room;
+use crate::http::testing::account;
 use serde_json::{Value, json};
 
 pub(super) fn draw(drawing: &mut Drawing, room: &Room) {
@@ -79,19 +78,7 @@ fn profile_change() -> Value {
 }
 
 fn user_change() -> Value {
-    let account = Account {
-        id: UserId::SINGLE,
-        username: Username::try_from("ann".to_owned()).expect("a name"),
-        email: None,
-        avatar: None,
-        role: Role::User,
-        is_active: true,
-        created_at_ms: 0,
-        last_login_at_ms: None,
-        password: None,
-        generation: 0,
-        quota: Quota::default(),
-    };
+    let account = account(1);
     let most = json!({"type": ["integer", "null"], "minimum": 0, "maximum": users::QUOTA_MAX});
     let bounds: serde_json::Map<String, Value> =
         users::QUOTAS.iter().map(|name| ((*name).to_owned(), most.clone())).collect();
