@@ -1,6 +1,6 @@
 //! The map of the crate. Each module says what it owns and what it refuses; ARCHITECTURE.md shows how they meet.
 //!
-//! Direction of knowledge: `domain` ← `ports` ← { `store`, `engine`, `llm`, `tools`, `http`, `courier`, `workspace` } ← `config` ← `app` ← `cli`.
+//! Direction of knowledge: `domain` ← `ports` ← { `store`, `engine`, `llm`, `tools`, `http`, `courier`, `workspace`, `web` } ← `config` ← `app` ← `cli`.
 //! Siblings never import each other; a style test in `tests/` holds this.
 
 pub mod app;
@@ -14,4 +14,5 @@ pub mod llm;
 pub mod ports;
 pub mod store;
 pub mod tools;
+pub mod web;
 pub mod workspace;

@@ -2,6 +2,8 @@
 //! them down in order. Owns no rule of its own.
 
 mod control;
+mod errands;
+mod files;
 mod probes;
 mod process;
 mod proof;
@@ -22,10 +24,11 @@ use crate::engine::{Backoff, DriveLimits, Ports};
 use crate::http::minted::{self, Kind};
 use crate::http::{AuthTerms, Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
-use crate::ports::{Clock, Digest, Entropy, Probe, Workplaces, Workspaces};
+use crate::ports::{Clock, Digest, Entropy, Model, Probe, Toolbox, Workplaces, Workspaces};
 use crate::store::RedbStore;
 use crate::store::options::StoreOptions;
-use crate::tools::{BadBashOption, BashRules, Bounds, Executor, ToolDeps, registered};
+use crate::tools::{BadBashOption, BashRules, Bounds, Executor, JobDesk, ToolDeps, ToolOptions, registered};
+use crate::web::GuardedWeb;
 use crate::workspace::HostFiles;
 use control::ControlFile;
 pub use control::{Control, control_in};
@@ -144,14 +147,14 @@ impl App {
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
         process::settle();
         // What can be refused by its words alone is refused before anything is made.
-        let model = Arc::new(Router::new(config.models.clone(), &config.limits)?);
+        let model: Arc<dyn Model> = Arc::new(Router::new(config.models.clone(), &config.limits)?);
         let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
         let bash = BashRules::new(&config.bash, system::variable)?;
         let addresses = webhooks::policy(config)?;
         let store = open_store(config, &clock)?;
         let session_key =
             session_key::key_in(&config.data_dir, entropy.as_ref()).map_err(AppError::SessionKey)?;
-        let tools = Arc::new(executor(config, &sandbox, bash, &store)?);
+        let tools = executor(config, &sandbox, bash, &store, (&model, &clock))?;
         let runtime = start_runtime()?;
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
         let listener = listen(&runtime, &config.listen)?;
@@ -328,12 +331,27 @@ fn executor(
     sandbox: &Arc<Sandbox>,
     bash: BashRules,
     store: &Arc<RedbStore>,
-) -> Result<Executor, AppError> {
+    (model, clock): (&Arc<dyn Model>, &Arc<dyn Clock>),
+) -> Result<Arc<Executor>, AppError> {
+    let desk = JobDesk {
+        errands: Arc::new(errands::StoredErrands {}),
+        model: Arc::clone(model),
+        toolbox: Arc::default(),
+        clock: Arc::clone(clock),
+    };
     let deps = ToolDeps {
         code: Arc::<Sandbox>::clone(sandbox),
-        bash,
         results: Arc::<RedbStore>::clone(store),
-        result_chars: config.limits.tool_result_chars,
+        files: Arc::new(files::StoredFiles {}),
+        web: Arc::new(GuardedWeb::new(&config.web)),
+        desk,
+        options: Arc::new(ToolOptions { bash, limits: config.limits.clone() }),
     };
-    Ok(Executor::new(registered(&deps), Bounds::new(&config.limits, config.tool_max_workers))?)
+    let toolbox = Arc::clone(&deps.desk.toolbox);
+    let executor =
+        Arc::new(Executor::new(registered(&deps), Bounds::new(&config.limits, config.tool_max_workers))?);
+    let known: Arc<dyn Toolbox> = Arc::<Executor>::clone(&executor);
+    // Filled once, just here: there was nothing before.
+    toolbox.get_or_init(|| Arc::downgrade(&known));
+    Ok(executor)
 }

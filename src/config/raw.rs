@@ -8,6 +8,7 @@ use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
 use crate::store::options::{RetentionOptions, StoreOptions};
 use crate::tools::BashOptions;
+use crate::web::WebOptions;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -45,6 +46,8 @@ pub struct RawConfig {
     pub code_execution: nanoclaw_sandbox::Options,
     /// What the operator says about commands.
     pub bash: BashOptions,
+    /// What tools may fetch.
+    pub web: WebOptions,
     /// How ends are reported.
     pub webhooks: WebhookOptions,
     /// The bounds of P8.
@@ -75,6 +78,7 @@ impl Default for RawConfig {
             tool_max_workers: 4,
             code_execution: nanoclaw_sandbox::Options::default(),
             bash: BashOptions::default(),
+            web: WebOptions::default(),
             webhooks: WebhookOptions::default(),
             limits: Limits::default(),
             store: StoreOptions::default(),

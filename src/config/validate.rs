@@ -14,6 +14,7 @@ use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
 use crate::store::options::{RetentionOptions, StoreOptions};
 use crate::tools::BashOptions;
+use crate::web::WebOptions;
 use nanoclaw_sandbox::Level;
 use serde::Serialize;
 use std::fmt::Display;
@@ -54,6 +55,8 @@ pub struct Config {
     pub bash: BashOptions,
     /// How ends are reported.
     pub webhooks: WebhookOptions,
+    /// What tools may fetch.
+    pub web: WebOptions,
     /// The bounds of P8.
     pub limits: Limits,
     /// The store's part.
@@ -109,6 +112,7 @@ impl Config {
                 code_execution: raw.code_execution,
                 bash: raw.bash,
                 webhooks: raw.webhooks,
+                web: raw.web,
                 limits: raw.limits,
                 store: raw.store,
                 retention: raw.retention,

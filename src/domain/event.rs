@@ -54,6 +54,55 @@ pub enum Phase {
     Running,
     /// A call to the model failed and will be made again, or a run failed and another attempt will follow.
     Retrying,
+    /// Calls of tools wait for somebody's approval.
+    #[serde(rename = "waiting_approval")]
+    WaitingApproval,
+}
+
+/// What an agent that works for a tool call did.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentStep {
+    /// The call that it works for.
+    pub id_ref: String,
+    /// Its name.
+    pub agent: String,
+    /// Counted from 0 for each agent.
+    pub index: u32,
+    /// What it did.
+    #[serde(flatten)]
+    pub act: AgentAct,
+}
+
+/// The kinds of an agent's steps.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum AgentAct {
+    /// It thought, whole.
+    Thinking {
+        /// What.
+        content: String,
+    },
+    /// It said, whole.
+    Text {
+        /// What.
+        content: String,
+    },
+    /// It asked for a tool.
+    ToolCall {
+        /// The tool.
+        name: String,
+        /// A JSON text.
+        arguments: String,
+    },
+    /// The tool answered.
+    ToolResult {
+        /// The tool.
+        name: String,
+        /// A JSON text.
+        content: String,
+    },
 }
 
 /// Why the model stopped, and so how a finished job ended.
@@ -166,6 +215,8 @@ pub enum Event {
         #[serde(default)]
         is_stub: bool,
     },
+    /// An agent that works for a tool call did something.
+    AgentStep(AgentStep),
     /// The job has its answer. Terminal.
     Done {
         /// The stored answer, `msg_…`.
@@ -248,6 +299,23 @@ pub enum Mark {
     ToolStarted {
         /// Which call.
         id_ref: String,
+    },
+    /// Calls wait for somebody's approval.
+    ApprovalAsked {
+        /// Which.
+        id_refs: Vec<String>,
+    },
+    /// Calls may be made.
+    Approved {
+        /// Which.
+        id_refs: Vec<String>,
+    },
+    /// Calls may not be made.
+    Denied {
+        /// Which.
+        id_refs: Vec<String>,
+        /// Why, for the model.
+        reason: String,
     },
     /// A tool's result was too long for the model: this is what was cut of it, whole.
     ToolWhole {

@@ -4,7 +4,7 @@
 use super::event::{Event, FailureCode};
 use super::id::{BatchId, ConversationId, JobId, ProjectId, UserId};
 use super::message::Message;
-use super::tool::{Strictness, ToolChoice};
+use super::tool::{Strictness, ToolCall, ToolChoice};
 use super::usage::Usage;
 use super::webhook::WebhookUrl;
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,8 @@ pub enum JobStatus {
     Queued,
     /// A worker holds its lease.
     Running,
+    /// Calls of its tools wait for somebody's approval; no worker holds it.
+    Waiting,
     /// Ended with an answer.
     Succeeded,
     /// Ended without one.
@@ -38,6 +40,7 @@ impl JobStatus {
     pub fn may_become(self, next: Self) -> bool {
         match self {
             Self::Queued => matches!(next, Self::Running | Self::Cancelled | Self::Failed),
+            Self::Waiting => matches!(next, Self::Queued | Self::Cancelled | Self::Failed),
             Self::Running => next != Self::Running,
             Self::Failed => next == Self::Queued,
             Self::Succeeded | Self::Cancelled => false,
@@ -49,6 +52,7 @@ impl JobStatus {
         match self {
             Self::Queued => "queued",
             Self::Running => "running",
+            Self::Waiting => "waiting",
             Self::Succeeded => "succeeded",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
@@ -85,6 +89,52 @@ pub enum OnDisconnect {
     Continue,
     /// It is cancelled.
     Cancel,
+}
+
+/// What calls that need approval mean when nobody may be there to give it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ApprovalMode {
+    /// The job waits, up to `approval_timeout_s`.
+    #[default]
+    Wait,
+    /// They are denied at once, and the model is told.
+    AutoDeny,
+}
+
+/// Where a job comes from.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum JobOrigin {
+    /// Somebody submitted it, by itself or in a batch.
+    #[default]
+    Client,
+    /// A schedule fired.
+    Schedule,
+    /// Another job's model asked for it: it runs beside its conversation, not in turn with it, and its answer comes into
+    /// the conversation when it is there.
+    Agent {
+        /// That job.
+        parent: JobId,
+    },
+}
+
+impl JobOrigin {
+    /// Whether somebody submitted it.
+    pub fn is_client(&self) -> bool {
+        *self == Self::Client
+    }
+}
+
+/// Calls that wait for somebody's approval.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PendingApproval {
+    /// Which; those that were decided are not among them.
+    pub calls: Vec<ToolCall>,
+    /// When they count as denied, unix milliseconds.
+    pub expires_at_ms: u64,
 }
 
 /// What was asked: validated, complete (no default is looked up later), never changed.
@@ -131,6 +181,12 @@ pub struct JobSpec {
     /// Where its end is reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_url: Option<WebhookUrl>,
+    /// What calls that need approval mean.
+    #[serde(default)]
+    pub approval: ApprovalMode,
+    /// Where it comes from.
+    #[serde(default, skip_serializing_if = "JobOrigin::is_client")]
+    pub origin: JobOrigin,
 }
 
 fn one() -> u32 {
@@ -196,6 +252,12 @@ pub struct Job {
     /// From the spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_url: Option<WebhookUrl>,
+    /// From the spec.
+    #[serde(default, skip_serializing_if = "JobOrigin::is_client")]
+    pub origin: JobOrigin,
+    /// What it waits for, while it is `waiting`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<PendingApproval>,
     /// The line of a batch that it was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<BatchLine>,
@@ -230,6 +292,8 @@ impl Job {
             run_at_ms: spec.run_at_ms,
             metadata: spec.metadata.clone(),
             webhook_url: spec.webhook_url.clone(),
+            origin: spec.origin,
+            approval: None,
             batch: None,
             usage: Usage::default(),
             error: None,

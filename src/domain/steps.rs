@@ -121,7 +121,11 @@ pub fn fold(events: impl IntoIterator<Item = Numbered>) -> Vec<Step> {
                 parts.insert(index, Part::ToolResult { id_ref, name, content, skipped });
             }
             Event::StepDiscarded { index } => drop(parts.remove(&index)),
-            Event::Status { .. } | Event::Summary { .. } | Event::Done { .. } | Event::Error { .. } => {}
+            Event::Status { .. }
+            | Event::Summary { .. }
+            | Event::AgentStep(_)
+            | Event::Done { .. }
+            | Event::Error { .. } => {}
         }
     }
     parts.into_iter().map(|(index, part)| Step { id: StepId(index), index, part }).collect()

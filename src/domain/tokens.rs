@@ -71,7 +71,7 @@ impl Estimator {
     /// Tokens of what models are told about tools.
     pub fn tools(&self, tools: &[ToolSpec]) -> u64 {
         let weigh = |tool: &ToolSpec| {
-            let texts = self.weigh(tool.name).saturating_add(self.weigh(tool.description));
+            let texts = self.weigh(&tool.name).saturating_add(self.weigh(&tool.description));
             texts.saturating_add(self.weigh(&tool.parameters.to_string())).saturating_add(FRAME)
         };
         self.tokens(tools.iter().map(weigh).sum())

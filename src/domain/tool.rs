@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// A call that the model asked for.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "AskedToolCall"))]
@@ -20,9 +21,9 @@ pub struct ToolCall {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolSpec {
     /// Unique among all tools.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// For the model: what it does and when to use it.
-    pub description: &'static str,
+    pub description: Cow<'static, str>,
     /// JSON Schema of the arguments, an object schema.
     pub parameters: Value,
 }
@@ -36,11 +37,58 @@ pub struct Aliases {
     pub parameters: &'static [(&'static str, &'static str)],
 }
 
-/// What a tool's runs may do to the world.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a tool's runs may do to the world. The default is the careful one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToolTraits {
     /// Running it twice is the same as running it once: it is rerun when a crash cut it off (P3).
     pub idempotent: bool,
+    /// A pure read: an earlier result may stand for a new one, for a while and until something that it reads is written.
+    pub cacheable: bool,
+    /// What it does with the files of the job's project.
+    pub files: FileUse,
+}
+
+impl ToolTraits {
+    /// Its result follows from its arguments alone.
+    pub const PURE: Self = Self { idempotent: true, cacheable: true, files: FileUse::None };
+    /// It changes nothing, but what it reads may change.
+    pub const READ: Self = Self { idempotent: true, cacheable: false, files: FileUse::None };
+}
+
+/// What a tool does with the files of the job's project.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FileUse {
+    /// It never touches them.
+    None,
+    /// It reads them: within a batch it waits for the writes before it, and nothing cached outlives a write.
+    Reads,
+    /// It writes them: within a batch it waits for the reads and writes before it.
+    Writes,
+    /// It runs what may write anything. It runs beside others, as whoever calls it knows best what depends on what;
+    /// what is cached does not outlive it.
+    #[default]
+    Runs,
+}
+
+/// Where a tool comes from.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ToolOrigin {
+    /// Part of the server.
+    BuiltIn,
+    /// A file of `tools_dir`.
+    JavaScript {
+        /// Its name.
+        file: String,
+    },
+    /// Declared under `tools:`.
+    Command,
+    /// An MCP server's.
+    Mcp {
+        /// The server's name in the configuration.
+        server: String,
+    },
 }
 
 /// Which tools a job offers to its model.

@@ -10,7 +10,9 @@ use crate::domain::job::Ending;
 use crate::domain::tokens::Estimator;
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::{Price, Usage};
-use crate::ports::{Lease, Leash, ModelRequest, Stop, StopFlag, StoreError, ToolContext, Urgency};
+use crate::ports::{
+    Lease, Leash, ModelRequest, ModelTerms, Stop, StopFlag, StoreError, ToolContext, Urgency,
+};
 use std::sync::Arc;
 
 /// How a drive ended when the store did as it was told.
@@ -100,7 +102,9 @@ impl<'a> Driver<'a> {
             if let Some(drive) = self.heed_stop()? {
                 return Ok(drive);
             }
-            let step = self.turn.next(&self.bounds(), &|name| self.ports.tools.is_idempotent(name));
+            let has_project = self.lease.spec.project_id.is_some();
+            let step =
+                self.turn.next(&self.bounds(), &|name| self.ports.tools.is_idempotent(name, has_project));
             match step {
                 Step::Append(records) => self.append(records)?,
                 Step::Discard { indices, unpaid } => self.discard(&indices, unpaid.as_deref())?,
@@ -259,6 +263,19 @@ impl<'a> Driver<'a> {
 
     // ------------------------------------------------------------------------------------------------ the tools
 
+    /// How the job asks its model.
+    fn terms(&self) -> ModelTerms {
+        let spec = &self.lease.spec;
+        ModelTerms {
+            model: self.request.model.clone(),
+            temperature: spec.temperature,
+            max_tokens: spec.max_tokens,
+            tokens_left: spec
+                .max_total_tokens
+                .map(|most| most.saturating_sub(self.turn.usage().total_tokens)),
+        }
+    }
+
     fn run_tools(&mut self, calls: &[ToolCall]) -> Result<(), StoreError> {
         let spec = &self.lease.spec;
         let workdir = match spec.project_id {
@@ -274,6 +291,10 @@ impl<'a> Driver<'a> {
             allowed: spec.tools.clone(),
             strictness: spec.strictness,
             workdir,
+            terms: self.terms(),
+            origin: spec.origin,
+            id_ref: String::new(),
+            is_approved: true,
             leash: self.leash.clone(),
         };
         let journal = LogJournal::new(self.ports, self.lease, &mut self.turn);

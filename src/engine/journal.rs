@@ -3,8 +3,9 @@
 
 use super::setup::Ports;
 use super::turn::Turn;
-use crate::domain::event::{Mark, Record};
+use crate::domain::event::{AgentStep, Event, Mark, Record};
 use crate::domain::tool::ToolCall;
+use crate::domain::usage::Usage;
 use crate::ports::{Journal, Lease, Stop, StoreError, ToolOutcome, Urgency};
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
@@ -58,7 +59,8 @@ impl<'a> LogJournal<'a> {
     /// Whether the next run of the job makes this call again when no outcome is recorded.
     fn would_rerun(&self, call: &ToolCall) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        !state.turn.has_started(&call.id_ref) || self.ports.tools.is_idempotent(&call.name)
+        !state.turn.has_started(&call.id_ref)
+            || self.ports.tools.is_idempotent(&call.name, self.lease.spec.project_id.is_some())
     }
 }
 
@@ -85,5 +87,13 @@ impl Journal for LogJournal<'_> {
         };
         // A failure is kept in the state and ends the drive.
         let _kept = self.append(settle);
+    }
+
+    fn stepped(&self, _call: &ToolCall, step: AgentStep) {
+        let _kept = self.append(|_| vec![Event::AgentStep(step).into()]);
+    }
+
+    fn spent(&self, _call: &ToolCall, model: &str, usage: Usage) {
+        let _kept = self.append(|_| vec![Mark::Spent { model: model.to_owned(), usage }.into()]);
     }
 }

@@ -193,6 +193,7 @@ impl Turn {
                 self.trouble.lighten();
                 self.shortened = Some(Shortened { content, kept: *kept, said: *said, is_stub });
             }
+            Event::AgentStep(_) => {}
             Event::Done { .. } | Event::Error { .. } => self.ended = true,
         }
     }
@@ -214,7 +215,7 @@ impl Turn {
                 self.trouble.give_up_run();
             }
             Phase::Running if self.trouble.begin_run() => self.empties = 0,
-            Phase::Queued | Phase::Running => {}
+            Phase::Queued | Phase::Running | Phase::WaitingApproval => {}
             Phase::Retrying => self.trouble.give_up_run(),
         }
     }
@@ -237,6 +238,7 @@ impl Turn {
             }
             Mark::Deferred => self.trouble.defer(),
             Mark::ToolWhole { .. } => self.has_results = true,
+            Mark::ApprovalAsked { .. } | Mark::Approved { .. } | Mark::Denied { .. } => {}
             Mark::ToolStarted { id_ref } => self.calls.start(id_ref),
             Mark::ToolFinished { id_ref, content, skipped } => self.calls.settle(id_ref, content, *skipped),
         }

@@ -308,6 +308,7 @@ fn write_event(out: &mut Vec<u8>, wire: Wire, numbered: &Numbered) -> Result<(),
             write(out, wire, seq, "step_discarded", &Discarded { id: StepId(*index) })
         }
         Event::Summary { content, .. } => write(out, wire, seq, "summary", &Summary { content }),
+        Event::AgentStep(step) => write(out, wire, seq, "agent_step", step),
         Event::Done { message_id, token_count, suggested_title, usage, finish_reason } => {
             let done = Done {
                 message_id: *message_id,

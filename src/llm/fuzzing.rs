@@ -48,7 +48,8 @@ struct Outcome {
 }
 
 fn request() -> ModelRequest {
-    let tool = |name| ToolSpec { name, description: "", parameters: Value::Null };
+    let tool =
+        |name: &'static str| ToolSpec { name: name.into(), description: "".into(), parameters: Value::Null };
     ModelRequest {
         model: "m".to_owned(),
         messages: vec![Message::user("hi")],

@@ -3,10 +3,13 @@
 //! on, a ticket that resolves); refuses whatever stands behind a trait.
 
 mod accounts;
+mod audit;
 mod backup;
 mod batch;
 mod clock;
 mod conversations;
+mod errands;
+mod files;
 mod model;
 mod outbox;
 mod probe;
@@ -18,9 +21,11 @@ mod store;
 mod ticket;
 mod tool;
 mod users;
+mod web;
 mod workspaces;
 
 pub use accounts::{ACCOUNT_DAY_MS, ACCOUNT_HOUR_MS, Accounts, DayUsage, HourUsage};
+pub use audit::{Audit, AuditEntry};
 pub use backup::Backup;
 pub use batch::{BatchPage, Batches, LineOutcome, LineResult, NewBatch, NewLine, ResultPage};
 pub use clock::{Clock, Entropy};
@@ -28,6 +33,8 @@ pub use conversations::{
     Again, ChatMessage, ConversationPage, ConversationPlace, ConversationQuery, Conversations, MessagePage,
     MessageRef,
 };
+pub use errands::Errands;
+pub use files::ProjectFiles;
 pub use model::{Chunk, Completion, Model, ModelError, ModelInfo, ModelRequest, Sink};
 pub use outbox::{DeliveryPage, DeliveryQuery, Outbox, Payload, Payloads};
 pub use probe::Probe;
@@ -37,8 +44,12 @@ pub use schedule::{Fired, SchedulePage, ScheduleQuery, Schedules, Standing};
 pub use stop::{Leash, Stop, StopFlag};
 pub use store::{EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Once, Store, StoreError, Urgency};
 pub use ticket::Ticket;
-pub use tool::{Journal, Tool, ToolContext, ToolError, ToolOutcome, Toolbox, WholeResult};
+pub use tool::{
+    Journal, ModelTerms, Report, Tool, ToolContext, ToolError, ToolInfo, ToolOutcome, ToolSource, Toolbox,
+    WholeResult,
+};
 pub use users::{AccountChange, AccountPage, Admission, Digest, NewAccount, NewInvite, NewToken, Users};
+pub use web::{Trust, Web, WebAnswer, WebError, WebMethod, WebRequest};
 pub use workspaces::{
     Allowance, FileEntry, FileError, Listing, SearchFound, SearchHit, SearchQuery, TreeStats, Upload,
     Workplaces, Workspaces,

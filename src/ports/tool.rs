@@ -2,12 +2,16 @@
 //! reported to; refuses to know any tool by name (P6).
 
 use super::stop::Leash;
+use crate::domain::event::AgentStep;
 use crate::domain::handle::ResultHandle;
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
-use crate::domain::tool::{Aliases, Strictness, ToolCall, ToolChoice, ToolSpec, ToolTraits};
+use crate::domain::job::JobOrigin;
+use crate::domain::tool::{Aliases, Strictness, ToolCall, ToolChoice, ToolOrigin, ToolSpec, ToolTraits};
+use crate::domain::usage::Usage;
 use serde_json::{Map, Value};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Whose call it is and what it may use: comes from the job, never from the model.
@@ -27,8 +31,30 @@ pub struct ToolContext {
     pub strictness: Option<Strictness>,
     /// The job's project directory, if it has a project: code that may use files uses these.
     pub workdir: Option<PathBuf>,
+    /// What its model was asked with: calls that ask a model of their own ask as the job does.
+    pub terms: ModelTerms,
+    /// Where the job comes from.
+    pub origin: JobOrigin,
+    /// The call that is made, as its result will name it; the executor sets it.
+    pub id_ref: String,
+    /// Somebody is there to be asked about a call that needs approval, and has been: the job's own calls. What a
+    /// sub-agent or a command line calls has nobody to ask.
+    pub is_approved: bool,
     /// When to stop.
     pub leash: Leash,
+}
+
+/// How a job asks its model.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ModelTerms {
+    /// The configured model that answers the job now.
+    pub model: String,
+    /// 0.0 to 2.0.
+    pub temperature: Option<f64>,
+    /// Bound of one answer.
+    pub max_tokens: Option<u32>,
+    /// Of `max_total_tokens`, what is left.
+    pub tokens_left: Option<u64>,
 }
 
 /// Why a tool has no result. The text is for the model.
@@ -53,6 +79,14 @@ pub trait Tool: Send + Sync {
     fn spec(&self) -> ToolSpec;
     /// What its runs may do to the world.
     fn traits(&self) -> ToolTraits;
+    /// The same, of runs in a project or in none.
+    fn traits_in(&self, _has_project: bool) -> ToolTraits {
+        self.traits()
+    }
+    /// Where it comes from.
+    fn origin(&self) -> ToolOrigin {
+        ToolOrigin::BuiltIn
+    }
     /// Its other names.
     fn aliases(&self) -> Aliases {
         Aliases::default()
@@ -69,6 +103,44 @@ pub trait Tool: Send + Sync {
     }
     /// Runs it with arguments that fit the schema; the result is the `data` that the model gets.
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError>;
+    /// The same, for a tool that has something to tell while it runs.
+    fn call_telling(
+        &self,
+        arguments: &Map<String, Value>,
+        context: &ToolContext,
+        _report: &dyn Report,
+    ) -> Result<Value, ToolError> {
+        self.call(arguments, context)
+    }
+}
+
+/// Where a running tool tells what it does: into the log of its job.
+pub trait Report: Sync {
+    /// A step of an agent that works for the call.
+    fn step(&self, step: AgentStep);
+    /// What an agent's call to a model has cost.
+    fn spent(&self, model: &str, usage: Usage);
+}
+
+/// Tools that come and go while the server runs.
+pub trait ToolSource: Send + Sync {
+    /// Rises whenever [`ToolSource::tools`] would tell something else. Cheap.
+    fn version(&self) -> u64;
+    /// The tools of now, in stable order.
+    fn tools(&self) -> Vec<Arc<dyn Tool>>;
+}
+
+/// A tool as people see it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolInfo {
+    /// What models are told.
+    pub spec: ToolSpec,
+    /// What its runs may do.
+    pub traits: ToolTraits,
+    /// Where it comes from.
+    pub origin: ToolOrigin,
+    /// Calls wait for somebody's approval.
+    pub needs_approval: bool,
 }
 
 /// What one call came to.
@@ -97,6 +169,10 @@ pub trait Journal: Sync {
     fn started(&self, call: &ToolCall) -> ControlFlow<()>;
     /// Called as soon as a call has its outcome.
     fn finished(&self, call: &ToolCall, outcome: ToolOutcome);
+    /// Called while a call runs, by tools that ask models of their own.
+    fn stepped(&self, _call: &ToolCall, _step: AgentStep) {}
+    /// Called while a call runs, when it has spent tokens.
+    fn spent(&self, _call: &ToolCall, _model: &str, _usage: Usage) {}
 }
 
 /// All tools together, as the engine sees them.
@@ -107,7 +183,15 @@ pub trait Toolbox: Send + Sync {
     /// Whether there is a tool of this name, or one that has it as an alias.
     fn knows(&self, name: &str) -> bool;
     /// Whether the call may be made again when nobody knows whether it ran; unknown tools may.
-    fn is_idempotent(&self, name: &str) -> bool;
+    fn is_idempotent(&self, name: &str, has_project: bool) -> bool;
+    /// Whether the call waits for somebody's approval.
+    fn needs_approval(&self, _name: &str) -> bool {
+        false
+    }
+    /// All tools, for people, in stable order.
+    fn infos(&self) -> Vec<ToolInfo> {
+        Vec::new()
+    }
     /// Makes the calls, several at once, and reports each. Returns when all are reported; a call that the leash
     /// cut off is reported as such.
     fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal);

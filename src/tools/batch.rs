@@ -43,7 +43,7 @@ impl<'a> Batch<'a> {
                     continue;
                 }
             };
-            let key = (tool.spec.name, canonical(&Value::Object(arguments.clone())));
+            let key = (tool.spec.name.as_ref(), canonical(&Value::Object(arguments.clone())));
             let twin = seen.get(&key).filter(|_| tool.traits.idempotent);
             if let Some(task) = twin.and_then(|at| batch.tasks.get_mut(*at)) {
                 task.twins.push(call);
@@ -65,13 +65,13 @@ fn fit<'a>(call: &ToolCall, tools: &'a [Registered], allowed: &ToolChoice) -> Re
         other => other,
     };
     let usable = || tools.iter().filter(|tool| tool.is_allowed(allowed));
-    let offered = || usable().map(|tool| tool.spec.name);
+    let offered = || usable().map(|tool| tool.spec.name.as_ref());
     let name: String = call.name.chars().take(NAME_CHARS).collect();
     let Some(tool) = tools.iter().find(|tool| tool.names().any(|known| known == call.name)) else {
         // An alias that is near stands for the name that the model was told.
         let near = nearest(&name, usable().flat_map(Registered::names));
         let near = near.and_then(|near| usable().find(|tool| tool.names().any(|known| known == near)));
-        return Err(match near.map(|tool| tool.spec.name) {
+        return Err(match near.map(|tool| tool.spec.name.as_ref()) {
             Some(near) => format!("Tool not found: {name}. Did you mean '{near}'?"),
             None => format!("Tool not found: {name}. Available: {}", list(offered())),
         });

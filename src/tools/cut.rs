@@ -18,7 +18,7 @@ const WAY_CHARS: usize = 64;
 #[derive(Debug, Clone)]
 pub(super) struct Reader {
     /// The tool that reads it.
-    pub(super) tool: &'static str,
+    pub(super) tool: String,
     /// What it has to be given.
     pub(super) handle: ResultHandle,
 }
@@ -165,7 +165,7 @@ mod tests {
 
     fn room(chars: usize, bytes: usize) -> Room {
         let handle = ResultHandle::of(JobId::from_bits(5), "call_0");
-        Room { chars, bytes, reader: Some(Reader { tool: "look", handle }) }
+        Room { chars, bytes, reader: Some(Reader { tool: "look".to_owned(), handle }) }
     }
 
     /// What stands at the offset that the marker behind `head` names.

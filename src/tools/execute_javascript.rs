@@ -20,16 +20,16 @@ pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
 impl Tool for ExecuteJavascript {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "execute_javascript",
+            name: "execute_javascript".into(),
             description: "Run a JavaScript program in a sandbox (QuickJS, no browser, no Node modules) and get what \
-                          it prints with console.log, with the error if it fails. Nothing is kept between two calls; there is no network.",
+                          it prints with console.log, with the error if it fails. Nothing is kept between two calls; there is no network.".into(),
             parameters: code::parameters(self.runner.as_ref(), "The JavaScript program"),
         }
     }
 
     fn traits(&self) -> ToolTraits {
         // A program cannot touch anything but a private directory that is gone afterwards.
-        ToolTraits { idempotent: true }
+        ToolTraits::READ
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {

@@ -2,7 +2,7 @@
 
 use super::code::{self, CodeRunner};
 use super::registry::ToolDeps;
-use crate::domain::tool::{ToolSpec, ToolTraits};
+use crate::domain::tool::{FileUse, ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError};
 use nanoclaw_sandbox::Language;
 use serde_json::{Map, Value};
@@ -20,17 +20,23 @@ pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
 impl Tool for ExecutePython {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "execute_python",
-            description: "Run a Python program in a sandbox and get what it prints, with a traceback if it fails. \
-                          Print what you want to see; nothing is kept between two calls; there is no network.",
+            name: "execute_python".into(),
+            description:
+                "Run a Python program in a sandbox and get what it prints, with a traceback if it fails. \
+                          Print what you want to see; nothing is kept between two calls; there is no network."
+                    .into(),
             parameters: code::parameters(self.runner.as_ref(), "The Python program"),
         }
     }
 
     fn traits(&self) -> ToolTraits {
-        // A program cannot touch anything but a private directory that is gone afterwards. Jobs with a project directory
-        // (`ToolContext::workdir`) will end that: who first sets one has to answer for this line (P3).
-        ToolTraits { idempotent: true }
+        // A program cannot touch anything but a private directory that is gone afterwards …
+        ToolTraits { files: FileUse::Runs, ..ToolTraits::READ }
+    }
+
+    fn traits_in(&self, has_project: bool) -> ToolTraits {
+        // … or its project's, where it may have written half of what it wanted (P3).
+        ToolTraits { idempotent: !has_project, ..self.traits() }
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {

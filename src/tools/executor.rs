@@ -22,13 +22,13 @@ pub enum Error {
     #[error("tool '{tool}' has a bad schema: {reason}")]
     BadSchema {
         /// Whose.
-        tool: &'static str,
+        tool: String,
         /// Why.
         reason: String,
     },
     /// Two tools of one name, aliases counted: a call could mean either.
     #[error("tool '{0}' is registered twice")]
-    Twice(&'static str),
+    Twice(String),
 }
 
 /// The bounds of a batch.
@@ -70,8 +70,8 @@ pub(super) struct Registered {
 
 impl Registered {
     /// Its name and its aliases.
-    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
-        std::iter::once(self.spec.name).chain(self.aliases.names.iter().copied())
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.spec.name.as_ref()).chain(self.aliases.names.iter().copied())
     }
 
     /// Whether the job lists it, by whichever of its names.
@@ -94,7 +94,7 @@ pub struct Executor {
 
 impl std::fmt::Debug for Executor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names: Vec<_> = self.tools.iter().map(|tool| tool.spec.name).collect();
+        let names: Vec<_> = self.tools.iter().map(|tool| tool.spec.name.as_ref()).collect();
         f.debug_struct("Executor").field("tools", &names).field("bounds", &self.bounds).finish()
     }
 }
@@ -104,17 +104,17 @@ impl Executor {
     pub fn new(tools: Vec<Box<dyn Tool>>, bounds: Bounds) -> Result<Self, Error> {
         let register = |tool: Box<dyn Tool>| {
             let (spec, traits) = (tool.spec(), tool.traits());
-            let bad = |reason| Error::BadSchema { tool: spec.name, reason };
+            let bad = |reason| Error::BadSchema { tool: spec.name.to_string(), reason };
             let schema = Schema::compile(&spec.parameters).map_err(bad)?;
             let (aliases, reads_results) = (tool.aliases(), tool.reads_results());
             Ok(Registered { tool, spec, traits, aliases, reads_results, schema })
         };
         let mut tools = tools.into_iter().map(register).collect::<Result<Vec<_>, _>>()?;
-        tools.sort_by_key(|tool| tool.spec.name);
+        tools.sort_by(|one, other| one.spec.name.cmp(&other.spec.name));
         let mut names: Vec<&str> = tools.iter().flat_map(Registered::names).collect();
         names.sort_unstable();
         if let Some((twice, _)) = names.iter().zip(names.iter().skip(1)).find(|(one, next)| one == next) {
-            return Err(Error::Twice(twice));
+            return Err(Error::Twice((*twice).to_owned()));
         }
         Ok(Self { tools, bounds })
     }
@@ -144,7 +144,7 @@ impl Executor {
         let reader = readers.find(|_| !task.tool.reads_results && context.allowed.offers_any());
         let handle = || ResultHandle::of(context.job, &task.call.id_ref);
         Room {
-            reader: reader.map(|tool| Reader { tool: tool.spec.name, handle: handle() }),
+            reader: reader.map(|tool| Reader { tool: tool.spec.name.to_string(), handle: handle() }),
             ..self.bare_room()
         }
     }
@@ -158,8 +158,8 @@ impl Executor {
         let leash = context.leash.shortened(time);
         let clock = leash.clock.clone();
         let begun_ms = clock.monotonic_ms();
-        let context = ToolContext { leash, ..context.clone() };
-        let name = task.tool.spec.name;
+        let context = ToolContext { leash, id_ref: task.call.id_ref.clone(), ..context.clone() };
+        let name = task.tool.spec.name.as_ref();
         let result = catch_unwind(AssertUnwindSafe(|| task.tool.tool.call(&task.arguments, &context)));
         let result = result.unwrap_or_else(|_| {
             tracing::error!(tool = name, job = %context.job, "a tool panicked");
@@ -202,8 +202,8 @@ impl Toolbox for Executor {
         self.find(name).is_some()
     }
 
-    fn is_idempotent(&self, name: &str) -> bool {
-        self.find(name).is_none_or(|tool| tool.traits.idempotent)
+    fn is_idempotent(&self, name: &str, has_project: bool) -> bool {
+        self.find(name).is_none_or(|tool| tool.tool.traits_in(has_project).idempotent)
     }
 
     fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal) {

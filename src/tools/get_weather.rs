@@ -33,9 +33,9 @@ const QUERY_TIME: &str = "2024-01-01 12:00:00";
 impl Tool for GetWeather {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "get_weather",
+            name: "get_weather".into(),
             description: "Weather of a city. SIMULATED: the figures come from a fixed table, not from a weather service; \
-                          say so when you use them.",
+                          say so when you use them.".into(),
             parameters: json!({
                 "type": "object",
                 "properties": {
@@ -48,7 +48,7 @@ impl Tool for GetWeather {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: true }
+        ToolTraits::PURE
     }
 
     fn call(&self, arguments: &Map<String, Value>, _: &ToolContext) -> Result<Value, ToolError> {

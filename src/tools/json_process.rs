@@ -15,9 +15,9 @@ pub(super) fn register(_: &ToolDeps) -> Box<dyn Tool> {
 impl Tool for JsonProcess {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "json_process",
+            name: "json_process".into(),
             description: "Process a JSON text: parse it, format it with an indent of 2, list the keys of its root object, \
-                          or validate it.",
+                          or validate it.".into(),
             parameters: json!({
                 "type": "object",
                 "properties": {
@@ -31,7 +31,7 @@ impl Tool for JsonProcess {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: true }
+        ToolTraits::PURE
     }
 
     fn call(&self, arguments: &Map<String, Value>, _: &ToolContext) -> Result<Value, ToolError> {

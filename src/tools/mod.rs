@@ -19,7 +19,7 @@ mod schema;
 pub use bash::{BadBashOption, BashOptions, BashRules};
 pub use code::CodeRunner;
 pub use executor::{Bounds, Error, Executor};
-pub use registry::ToolDeps;
+pub use registry::{JobDesk, ToolDeps, ToolOptions};
 
 use crate::ports::Tool;
 

@@ -19,7 +19,10 @@ struct ReadResult {
 
 /// For the registry.
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
-    Box::new(ReadResult { results: Arc::clone(&deps.results), result_chars: deps.result_chars })
+    Box::new(ReadResult {
+        results: Arc::clone(&deps.results),
+        result_chars: deps.options.limits.tool_result_chars,
+    })
 }
 
 impl ReadResult {
@@ -50,9 +53,9 @@ impl Tool for ReadResult {
     fn spec(&self) -> ToolSpec {
         let most = self.page_chars();
         ToolSpec {
-            name: "read_result",
+            name: "read_result".into(),
             description: "Read more of a tool result that was too long to be shown whole. Where it was cut, it says with which \
-                          handle and offset.",
+                          handle and offset.".into(),
             parameters: json!({
                 "type": "object",
                 "properties": {
@@ -70,7 +73,7 @@ impl Tool for ReadResult {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: true }
+        ToolTraits::READ
     }
 
     fn reads_results(&self) -> bool {

@@ -2,18 +2,45 @@
 
 use super::bash::BashRules;
 use super::code::CodeRunner;
-use crate::ports::Results;
-use std::sync::Arc;
+use crate::domain::limits::Limits;
+use crate::ports::{Clock, Errands, Model, ProjectFiles, Results, Toolbox, Web};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Six fields at most: a tool that needs more is more than a tool.
 #[derive(Clone)]
 pub struct ToolDeps {
     /// Runs model-written code behind the kernel.
     pub code: Arc<dyn CodeRunner>,
-    /// What the operator says about commands.
-    pub bash: BashRules,
     /// What was cut of earlier results.
     pub results: Arc<dyn Results>,
-    /// A result as the model sees it, characters of JSON.
-    pub result_chars: usize,
+    /// Files of projects.
+    pub files: Arc<dyn ProjectFiles>,
+    /// The web.
+    pub web: Arc<dyn Web>,
+    /// Jobs, schedules and models.
+    pub desk: JobDesk,
+    /// What the operator says about tools.
+    pub options: Arc<ToolOptions>,
+}
+
+/// What tools need that hand in work or ask models of their own.
+#[derive(Clone)]
+pub struct JobDesk {
+    /// Background jobs and schedules.
+    pub errands: Arc<dyn Errands>,
+    /// Models.
+    pub model: Arc<dyn Model>,
+    /// All tools; filled once they are there.
+    pub toolbox: Arc<OnceLock<Weak<dyn Toolbox>>>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// What the operator says about tools, checked.
+#[derive(Debug, Clone)]
+pub struct ToolOptions {
+    /// About commands.
+    pub bash: BashRules,
+    /// The bounds of P8.
+    pub limits: Limits,
 }

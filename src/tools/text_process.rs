@@ -15,8 +15,8 @@ pub(super) fn register(_: &ToolDeps) -> Box<dyn Tool> {
 impl Tool for TextProcess {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "text_process",
-            description: "Process a text: count its characters, lines or words, turn it to upper or lower case, or reverse it.",
+            name: "text_process".into(),
+            description: "Process a text: count its characters, lines or words, turn it to upper or lower case, or reverse it.".into(),
             parameters: json!({
                 "type": "object",
                 "properties": {
@@ -34,7 +34,7 @@ impl Tool for TextProcess {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: true }
+        ToolTraits::PURE
     }
 
     fn call(&self, arguments: &Map<String, Value>, _: &ToolContext) -> Result<Value, ToolError> {

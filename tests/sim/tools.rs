@@ -34,7 +34,7 @@ impl SimTools {
 
     fn call(&self, call: &ToolCall, context: &ToolContext, journal: &dyn Journal) {
         self.world.point();
-        let may_start = || self.is_idempotent(&call.name) || journal.started(call).is_continue();
+        let may_start = || self.is_idempotent(&call.name, false) || journal.started(call).is_continue();
         // A dead process reports, too: that its store is gone is what ends the drive.
         if context.leash.is_pulled() || self.doom.is_dead() || !may_start() || self.doom.is_dead() {
             return journal.finished(call, outcome("(cancelled)".to_owned(), true));
@@ -66,7 +66,11 @@ impl SimTools {
 
 impl Toolbox for SimTools {
     fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolSpec> {
-        let spec = |name| ToolSpec { name, description: "", parameters: serde_json::Value::Null };
+        let spec = |name: &'static str| ToolSpec {
+            name: name.into(),
+            description: "".into(),
+            parameters: serde_json::Value::Null,
+        };
         TOOLS.map(spec).to_vec()
     }
 
@@ -74,7 +78,7 @@ impl Toolbox for SimTools {
         TOOLS.contains(&name)
     }
 
-    fn is_idempotent(&self, name: &str) -> bool {
+    fn is_idempotent(&self, name: &str, _: bool) -> bool {
         self.world.flaw == Flaw::AllIdempotent || may_repeat(name)
     }
 

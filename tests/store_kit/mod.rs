@@ -4,7 +4,7 @@
 use nanoclaw::domain::conversation::{Conversation, Settings};
 use nanoclaw::domain::event::{Event, FailureCode, FinishReason, Mark, Record, StepKind};
 use nanoclaw::domain::id::{ConversationId, JobId, UserId};
-use nanoclaw::domain::job::{Ending, JobSpec, OnDisconnect, Priority};
+use nanoclaw::domain::job::{ApprovalMode, Ending, JobOrigin, JobSpec, OnDisconnect, Priority};
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::tool::ToolChoice;
 use nanoclaw::domain::usage::Usage;
@@ -76,6 +76,8 @@ pub(crate) fn job(number: u128, user: UserId) -> NewJob {
         on_disconnect: OnDisconnect::Continue,
         metadata: BTreeMap::new(),
         webhook_url: None,
+        approval: ApprovalMode::Wait,
+        origin: JobOrigin::Client,
     };
     NewJob { id: id(number), user, created_at_ms: 1_000_000, spec, in_existing: false }
 }

@@ -161,14 +161,18 @@ fn outcome(content: &str, skipped: bool) -> ToolOutcome {
 
 impl Toolbox for FakeTools {
     fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolSpec> {
-        let spec = |name| ToolSpec { name, description: "", parameters: serde_json::Value::Null };
+        let spec = |name: &'static str| ToolSpec {
+            name: name.into(),
+            description: "".into(),
+            parameters: serde_json::Value::Null,
+        };
         vec![spec("effect"), spec("pure")]
     }
 
     fn knows(&self, name: &str) -> bool {
         self.offered(&ToolChoice::All(true), true).iter().any(|tool| tool.name == name)
     }
-    fn is_idempotent(&self, name: &str) -> bool {
+    fn is_idempotent(&self, name: &str, _: bool) -> bool {
         name != "effect"
     }
 
@@ -177,7 +181,7 @@ impl Toolbox for FakeTools {
             hook();
         }
         for call in calls.iter().rev() {
-            let may_start = || self.is_idempotent(&call.name) || journal.started(call).is_continue();
+            let may_start = || self.is_idempotent(&call.name, false) || journal.started(call).is_continue();
             if context.leash.is_pulled() || !may_start() {
                 journal.finished(call, outcome("(cancelled)", true));
                 continue;

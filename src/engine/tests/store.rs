@@ -4,7 +4,8 @@ use crate::domain::event::{Event, Mark, Phase, Record};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::idempotency::OnceKey;
 use crate::domain::job::{
-    ConversationSummary, Ending, History, Job, JobSpec, JobStatus, OnDisconnect, PastTurn, Priority,
+    ApprovalMode, ConversationSummary, Ending, History, Job, JobOrigin, JobSpec, JobStatus, OnDisconnect,
+    PastTurn, Priority,
 };
 use crate::domain::message::Message;
 use crate::domain::tool::ToolChoice;
@@ -76,6 +77,8 @@ pub(in crate::engine) fn spec() -> JobSpec {
         on_disconnect: OnDisconnect::Continue,
         metadata: BTreeMap::new(),
         webhook_url: None,
+        approval: ApprovalMode::Wait,
+        origin: JobOrigin::Client,
     }
 }
 

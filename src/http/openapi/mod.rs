@@ -35,7 +35,7 @@ pub(crate) fn openapi(door: &Door, call: &Call) -> Result<Reply, Error> {
 fn settle(document: &mut Value, room: &Room) {
     let models: Vec<String> = room.model.models().into_iter().map(|model| model.id).collect();
     let offered = room.toolbox.offered(&ToolChoice::All(true), true);
-    let tools: Vec<&str> = offered.iter().map(|tool| tool.name).collect();
+    let tools: Vec<&str> = offered.iter().map(|tool| tool.name.as_ref()).collect();
     for (place, names) in
         [("/components/schemas/Model", json!(models)), ("/components/schemas/ToolName", json!(tools))]
     {

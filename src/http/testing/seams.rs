@@ -120,13 +120,17 @@ impl Model for Rest {
 
 impl Toolbox for Rest {
     fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolSpec> {
-        let tool = |name| ToolSpec { name, description: "", parameters: serde_json::Value::Null };
+        let tool = |name: &'static str| ToolSpec {
+            name: name.into(),
+            description: "".into(),
+            parameters: serde_json::Value::Null,
+        };
         vec![tool("calculator"), tool("execute_python")]
     }
     fn knows(&self, name: &str) -> bool {
         ["calculator", "execute_python", "py"].contains(&name)
     }
-    fn is_idempotent(&self, _: &str) -> bool {
+    fn is_idempotent(&self, _: &str, _: bool) -> bool {
         true
     }
     fn run(&self, _: &[ToolCall], _: &ToolContext, _: &dyn Journal) {

@@ -5,7 +5,7 @@ use super::field::{Fields, wrong};
 use super::input;
 use super::webhook_url::webhook_url;
 use crate::domain::id::{ConversationId, ProjectId, UserId};
-use crate::domain::job::{JobSpec, OnDisconnect, Priority};
+use crate::domain::job::{JobOrigin, JobSpec, OnDisconnect, Priority};
 use crate::domain::message::Message;
 use crate::domain::nearest::hint;
 use crate::domain::tool::ToolChoice;
@@ -38,6 +38,7 @@ pub(crate) const KNOWN: &[&str] = &[
     "on_disconnect",
     "metadata",
     "webhook_url",
+    "approval",
 ];
 /// The end of the year 9999, less a day for the farthest time zones: the last time that can be given, unix seconds.
 const LAST_SECOND: f64 = 253_402_207_200.0;
@@ -76,6 +77,8 @@ pub(crate) fn from_json(map: Map<String, Value>, room: &Room, user: UserId) -> R
         on_disconnect: on_disconnect(&mut fields)?,
         metadata: metadata(fields.take("metadata"), room)?,
         webhook_url: webhook_url(fields.text("webhook_url")?, room)?,
+        approval: fields.word("approval", &["wait", "auto-deny"])?.unwrap_or_default(),
+        origin: JobOrigin::Client,
         input: whole_input(input)?,
         system_prompt,
     })
@@ -138,7 +141,7 @@ fn tools(value: Option<Value>, room: &Room) -> Result<ToolChoice, Error> {
         let Value::String(name) = value else { return Err(wrong(&place, "a tool's name", &value)) };
         if !room.toolbox.knows(&name) {
             let offered = room.toolbox.offered(&ToolChoice::All(true), true);
-            let meant = hint(&name, offered.iter().map(|tool| tool.name));
+            let meant = hint(&name, offered.iter().map(|tool| tool.name.as_ref()));
             return Err(Error::Invalid {
                 message: format!("there is no tool {}{meant}", quoted(&name)),
                 param: Some(place),

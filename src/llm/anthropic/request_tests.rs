@@ -60,7 +60,11 @@ fn text(text: &str) -> Value {
 }
 
 fn spec() -> ToolSpec {
-    ToolSpec { name: "t", description: "d", parameters: json!({"type": "object", "properties": {}}) }
+    ToolSpec {
+        name: "t".into(),
+        description: "d".into(),
+        parameters: json!({"type": "object", "properties": {}}),
+    }
 }
 
 #[test]
@@ -309,8 +313,8 @@ fn a_recorded_request_is_what_we_would_send() {
         thinking: true,
         max_tokens: Some(96),
         tools: vec![ToolSpec {
-            name: "weather",
-            description: "Get weather information for a location",
+            name: "weather".into(),
+            description: "Get weather information for a location".into(),
             parameters: recorded["tools"][0]["input_schema"].clone(),
         }],
         ..request(vec![

@@ -132,7 +132,7 @@ impl Speech<'_> {
 
 fn missing(wanted: &[Wanted], offered: &[ToolSpec]) -> Option<String> {
     let absent = wanted.iter().find(|call| !offered.iter().any(|tool| tool.name == call.tool))?;
-    let names: Vec<_> = offered.iter().map(|tool| tool.name).collect();
+    let names: Vec<_> = offered.iter().map(|tool| tool.name.as_ref()).collect();
     let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     Some(format!(
         "I would call the tool '{}', but this job does not offer it. On offer: {names}.",

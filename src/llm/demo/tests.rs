@@ -38,7 +38,7 @@ struct Heard {
 }
 
 fn spec(name: &'static str) -> ToolSpec {
-    ToolSpec { name, description: "", parameters: json!({}) }
+    ToolSpec { name: name.into(), description: "".into(), parameters: json!({}) }
 }
 
 fn ask_on(clock: Fake, messages: Vec<Message>, thinking: bool) -> Heard {

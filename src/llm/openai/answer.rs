@@ -64,7 +64,7 @@ impl<'a> Answer<'a> {
 
     /// Takes calls that the model writes as text for calls, while it may call at all.
     pub(super) fn reading_text_calls(mut self) -> Self {
-        let names = self.request.tools.iter().map(|tool| tool.name.to_owned());
+        let names = self.request.tools.iter().map(|tool| tool.name.to_string());
         self.in_text = self.request.may_call.then(|| TextCalls::new(names.collect()));
         self
     }

@@ -152,7 +152,11 @@ mod tests {
                 },
                 Message::Tool { id_ref: "c1".into(), name: "calculator".into(), content: "{}".into() },
             ],
-            tools: vec![ToolSpec { name: "t", description: "d", parameters: json!({"type": "object"}) }],
+            tools: vec![ToolSpec {
+                name: "t".into(),
+                description: "d".into(),
+                parameters: json!({"type": "object"}),
+            }],
             may_call: true,
             temperature: Some(0.5),
             max_tokens: Some(100),

@@ -299,6 +299,7 @@ fn status_byte(status: JobStatus) -> u8 {
         JobStatus::Succeeded => 3,
         JobStatus::Failed => 4,
         JobStatus::Cancelled => 5,
+        JobStatus::Waiting => 6,
     }
 }
 

@@ -218,7 +218,7 @@ mod tests {
     use super::*;
     use crate::domain::event::StepKind;
     use crate::domain::id::UserId;
-    use crate::domain::job::{Job, OnDisconnect, Priority};
+    use crate::domain::job::{ApprovalMode, Job, JobOrigin, OnDisconnect, Priority};
     use crate::domain::tool::ToolChoice;
     use crate::store::redb::lease::{Piece, Tail};
     use redb::backends::InMemoryBackend;
@@ -251,6 +251,8 @@ mod tests {
             on_disconnect: OnDisconnect::Continue,
             metadata: BTreeMap::new(),
             webhook_url: None,
+            approval: ApprovalMode::Wait,
+            origin: JobOrigin::Client,
         }
     }
 

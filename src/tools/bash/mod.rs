@@ -39,17 +39,17 @@ struct Bash {
 
 /// For the registry.
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
-    Box::new(Bash { runner: Arc::clone(&deps.code), rules: deps.bash.clone() })
+    Box::new(Bash { runner: Arc::clone(&deps.code), rules: deps.options.bash.clone() })
 }
 
 impl Tool for Bash {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "bash",
+            name: "bash".into(),
             description: "Run a bash command line in a sandbox and get its output, standard error and exit code. It \
                           starts in the job's directory and may write only there; the system's programs are at hand; \
                           there is no network and no input. Nothing keeps running after it ends: a process left in \
-                          the background is stopped.",
+                          the background is stopped.".into(),
             parameters: json!({
                 "type": "object",
                 "properties": {
@@ -73,7 +73,7 @@ impl Tool for Bash {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: false }
+        ToolTraits::default()
     }
 
     fn aliases(&self) -> Aliases {

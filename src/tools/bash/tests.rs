@@ -68,6 +68,10 @@ fn context() -> ToolContext {
         allowed: ToolChoice::All(true),
         strictness: None,
         workdir: Some(PathBuf::from("/srv/p")),
+        terms: crate::ports::ModelTerms::default(),
+        origin: crate::domain::job::JobOrigin::Client,
+        id_ref: String::new(),
+        is_approved: true,
         leash: Leash { stop: StopFlag::default(), deadline_ms: 1 << 40, clock: Arc::new(Still) },
     }
 }

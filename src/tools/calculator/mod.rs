@@ -32,10 +32,10 @@ pub(super) fn register(_: &ToolDeps) -> Box<dyn Tool> {
 impl Tool for Calculator {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "calculator",
+            name: "calculator".into(),
             description: "Evaluate an arithmetic expression exactly as Python would: + - * / // % ** ( ), comparisons, \
                           & | ^ ~ << >> (^ is XOR, ** is power), big integers, and the functions and constants of \
-                          Python's math module (sqrt, sin, log, factorial, gcd, comb, floor, round, min, max, sum, pi, e …).",
+                          Python's math module (sqrt, sin, log, factorial, gcd, comb, floor, round, min, max, sum, pi, e …).".into(),
             parameters: json!({
                 "type": "object",
                 "properties": {
@@ -52,7 +52,7 @@ impl Tool for Calculator {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: true }
+        ToolTraits::PURE
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {

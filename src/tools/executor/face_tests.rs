@@ -31,7 +31,7 @@ fn only_the_levels_that_the_operator_allows_are_offered() {
         let description = strictness["description"].as_str().expect("words");
         assert!(description.contains("standard:") && !description.contains("lenient"), "{description}");
         let log = Log::default();
-        let calls = [call("a", spec.name, r#"{"code": "1", "strictness": "lenient"}"#)];
+        let calls = [call("a", &spec.name, r#"{"code": "1", "strictness": "lenient"}"#)];
         executor.run(&calls, &context(ToolChoice::All(true)), &log);
         let refused = log.result("a")["error"].as_str().expect("refused").to_owned();
         assert!(
@@ -90,7 +90,7 @@ fn bash_answers_to_exec_and_to_the_parameters_of_others() {
         let error = one("bash", arguments)["error"].clone();
         assert!(error.as_str().expect("refused").contains(told), "{error}");
     }
-    assert!(!real().is_idempotent("exec") && real().knows("exec"));
+    assert!(!real().is_idempotent("exec", false) && real().knows("exec"));
     assert_eq!(one("Exec", "{}")["error"], "Tool not found: Exec. Did you mean 'bash'?");
 }
 

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::domain::id::{JobId, UserId};
-use crate::ports::{Clock, Leash, Stop, StopFlag};
-use crate::tools::{BashOptions, BashRules, CodeRunner, ToolDeps, registered};
+use crate::domain::job::JobOrigin;
+use crate::ports::{Clock, Leash, ModelTerms, Stop, StopFlag};
+use crate::tools::{BashOptions, BashRules, CodeRunner, JobDesk, ToolDeps, ToolOptions, registered};
 use nanoclaw_sandbox::{Level, Program, Record, Status};
 use serde_json::{Map, json};
 use std::ops::ControlFlow;
@@ -64,10 +65,38 @@ impl CodeRunner for FakeRunner {
     }
 }
 
-/// Keeps nothing.
-struct NoResults;
+/// Keeps nothing, knows nothing, reaches nothing.
+pub(in crate::tools) struct Nothing;
 
-impl crate::ports::Results for NoResults {
+impl crate::ports::ProjectFiles for Nothing {}
+
+impl crate::ports::Errands for Nothing {}
+
+impl crate::ports::Model for Nothing {
+    fn ask(
+        &self,
+        request: &crate::ports::ModelRequest,
+        _: &Leash,
+        _: crate::ports::Sink<'_>,
+    ) -> Result<crate::ports::Completion, crate::ports::ModelError> {
+        Err(crate::ports::ModelError::NotFound(request.model.clone()))
+    }
+    fn models(&self) -> Vec<crate::ports::ModelInfo> {
+        Vec::new()
+    }
+}
+
+impl crate::ports::Web for Nothing {
+    fn send(
+        &self,
+        _: &crate::ports::WebRequest,
+        _: &Leash,
+    ) -> Result<crate::ports::WebAnswer, crate::ports::WebError> {
+        Err(crate::ports::WebError::Unreachable("no web in tests".into()))
+    }
+}
+
+impl crate::ports::Results for Nothing {
     fn result(&self, _: UserId, _: &ResultHandle) -> Result<Option<String>, crate::ports::StoreError> {
         Ok(None)
     }
@@ -121,13 +150,13 @@ struct Any {
 impl Tool for Any {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: self.name,
-            description: "",
+            name: self.name.into(),
+            description: "".into(),
             parameters: json!({"type": "object", "properties": {"n": {"type": "integer"}}}),
         }
     }
     fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: self.idempotent }
+        ToolTraits { idempotent: self.idempotent, ..ToolTraits::PURE }
     }
     fn reads_results(&self) -> bool {
         self.name == "look"
@@ -162,11 +191,19 @@ pub(super) fn real() -> Executor {
 /// The real tools, where the operator allows these levels.
 pub(super) fn real_at(levels: &'static [Level]) -> Executor {
     let bash = BashRules::new(&BashOptions::default(), |_| None).expect("good rules");
+    let desk = JobDesk {
+        errands: Arc::new(Nothing),
+        model: Arc::new(Nothing),
+        toolbox: Arc::default(),
+        clock: Arc::new(Ticking::default()),
+    };
     let deps = ToolDeps {
         code: Arc::new(FakeRunner(levels)),
-        bash,
-        results: Arc::new(NoResults),
-        result_chars: 16_000,
+        results: Arc::new(Nothing),
+        files: Arc::new(Nothing),
+        web: Arc::new(Nothing),
+        desk,
+        options: Arc::new(ToolOptions { bash, limits: Limits::default() }),
     };
     Executor::new(registered(&deps), bounds()).expect("valid tools")
 }
@@ -180,6 +217,10 @@ pub(in crate::tools) fn context(allowed: ToolChoice) -> ToolContext {
         allowed,
         strictness: None,
         workdir: None,
+        terms: ModelTerms::default(),
+        origin: JobOrigin::Client,
+        id_ref: String::new(),
+        is_approved: true,
         leash: Leash { stop: StopFlag::default(), deadline_ms: 1 << 40, clock: Arc::new(Ticking::default()) },
     }
 }
@@ -216,7 +257,7 @@ fn every_tool_is_offered_in_stable_order_and_refuses_unknown_parameters() {
     for spec in real().offered(&ToolChoice::All(true), true) {
         assert_eq!(spec.parameters["additionalProperties"], false, "{}", spec.name);
         assert!(
-            one(spec.name, r#"{"zzz": 1}"#)["error"]
+            one(&spec.name, r#"{"zzz": 1}"#)["error"]
                 .as_str()
                 .expect("refused")
                 .contains("unexpected parameter zzz")
@@ -264,7 +305,7 @@ fn unknown_tools_are_never_executed_and_the_nearest_name_is_told() {
         one("nope", "{bad")["error"].as_str().expect("refused").split(':').next(),
         Some("Invalid JSON arguments")
     );
-    assert!(real().is_idempotent("nope") && real().is_idempotent("calculator"));
+    assert!(real().is_idempotent("nope", false) && real().is_idempotent("calculator", false));
 }
 
 #[test]
@@ -372,7 +413,7 @@ fn p3_what_is_not_idempotent_starts_only_when_the_journal_lets_it() {
     let counted = Arc::clone(&runs);
     let tool = any("write", false, move |_| Ok(json!(counted.fetch_add(1, Ordering::SeqCst))));
     let executor = Executor::new(vec![tool], bounds()).expect("valid tools");
-    assert!(!executor.is_idempotent("write"));
+    assert!(!executor.is_idempotent("write", false));
     let log = run(&executor, &[call("a", "write", "{}")]);
     assert_eq!(*log.started.lock().expect("unpoisoned"), ["a"]);
     let refusing = Log { refuses: true, ..Log::default() };
@@ -412,7 +453,7 @@ fn a_tool_answers_to_its_aliases_but_is_offered_by_its_name_alone() {
     let executor =
         Executor::new(vec![tool(), any("other", true, |_| Ok(Value::Null))], bounds()).expect("valid tools");
     assert!(executor.knows("act") && executor.knows("perform") && !executor.knows("nope"));
-    assert!(!executor.is_idempotent("perform"), "P3 holds by any name");
+    assert!(!executor.is_idempotent("perform", false), "P3 holds by any name");
     let named = |name: &str| ToolChoice::Named(vec![name.to_owned()]);
     let offered: Vec<_> =
         executor.offered(&named("do_it"), false).into_iter().map(|spec| spec.name).collect();
@@ -437,7 +478,7 @@ fn a_tool_answers_to_its_aliases_but_is_offered_by_its_name_alone() {
     let both = told(ToolChoice::All(true), "act", r#"{"number": 5, "n": 6}"#)["error"].clone();
     assert_eq!(both, "Invalid parameters for tool 'act': unexpected parameter number");
     let taken = Executor::new(vec![tool(), any("perform", true, |_| Ok(Value::Null))], bounds());
-    assert_eq!(taken.err(), Some(Error::Twice("perform")));
+    assert_eq!(taken.err(), Some(Error::Twice("perform".into())));
 }
 
 #[test]
@@ -446,5 +487,5 @@ fn bad_tools_are_refused_at_the_start() {
         vec![any("x", true, |_| Ok(Value::Null)), any("x", true, |_| Ok(Value::Null))],
         bounds(),
     );
-    assert_eq!(twice.err(), Some(Error::Twice("x")));
+    assert_eq!(twice.err(), Some(Error::Twice("x".into())));
 }

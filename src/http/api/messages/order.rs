@@ -3,7 +3,7 @@
 
 use super::body::Wish;
 use crate::domain::conversation::Conversation;
-use crate::domain::job::{JobSpec, Priority};
+use crate::domain::job::{ApprovalMode, JobOrigin, JobSpec, Priority};
 use crate::domain::message::Message;
 use crate::domain::tool::ToolChoice;
 use crate::http::door::Door;
@@ -63,5 +63,7 @@ fn spec(conversation: Conversation, input: Vec<Message>, wish: &Wish, room: &Roo
         on_disconnect: wish.on_disconnect,
         metadata: BTreeMap::new(),
         webhook_url: None,
+        approval: ApprovalMode::Wait,
+        origin: JobOrigin::Client,
     })
 }
