@@ -131,6 +131,21 @@ impl Sandbox {
             };
             return Err(format!("{} does not run at level {level}; {may}", program.language));
         }
+        if let Some(stdin) = &program.stdin {
+            if program.language != Language::Bash {
+                return Err(format!(
+                    "{} has no standard input: only commands (bash at level shell) do; put the data into the program's text",
+                    program.language
+                ));
+            }
+            let (length, most) = (stdin.len(), code::MAX_STDIN_BYTES);
+            if length > most {
+                return Err(format!(
+                    "the standard input has {length} bytes; the limit is {most}: write long input to a file first, \
+                     and let the command read that"
+                ));
+            }
+        }
         if level > most {
             let may = if level == Level::Shell {
                 "commands count as lenient"
@@ -151,7 +166,11 @@ impl Sandbox {
         self.apply_timeout(&mut limits, program);
         let (order, version) =
             self.order(program, limits.clone(), workdir.as_deref()).map_err(Error::Broker)?;
-        let guest = self.link.run(&order, Ends::make(code::without_mark(&program.code))?, cancel)?;
+        let mut ends = Ends::make(code::without_mark(&program.code))?;
+        if let Some(stdin) = &program.stdin {
+            ends = ends.with_stdin(stdin)?;
+        }
+        let guest = self.link.run(&order, ends, cancel)?;
         let bounds = Bounds {
             timeout: Duration::from_millis(limits.timeout_ms),
             tasks: if is_owner(program) { limits.processes } else { 0 },
@@ -210,10 +229,13 @@ impl Sandbox {
                 let files = shell::files(&directory, network);
                 let environment = shell::environment(&directory, &shell, &program.environment);
                 let version = shell.display().to_string();
-                (files, Task::Shell(ShellTask { shell, environment, network }), version)
+                let has_stdin = program.stdin.is_some();
+                let task =
+                    ShellTask { shell, environment, network, has_stdin, arguments: None, memory_bytes: None };
+                (files, Task::Shell(task), version)
             }
             Language::JavaScript => {
-                let task = Task::JavaScript { language_check: program.language_check };
+                let task = Task::JavaScript { language_check: program.language_check, has_host: false };
                 (Vec::new(), task, javascript::VERSION.to_owned())
             }
             Language::Python => {
