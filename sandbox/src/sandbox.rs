@@ -131,21 +131,7 @@ impl Sandbox {
             };
             return Err(format!("{} does not run at level {level}; {may}", program.language));
         }
-        if let Some(stdin) = &program.stdin {
-            if program.language != Language::Bash {
-                return Err(format!(
-                    "{} has no standard input: only commands (bash at level shell) do; put the data into the program's text",
-                    program.language
-                ));
-            }
-            let (length, most) = (stdin.len(), code::MAX_STDIN_BYTES);
-            if length > most {
-                return Err(format!(
-                    "the standard input has {length} bytes; the limit is {most}: write long input to a file first, \
-                     and let the command read that"
-                ));
-            }
-        }
+        permit_stdin(program)?;
         if level > most {
             let may = if level == Level::Shell {
                 "commands count as lenient"
@@ -346,6 +332,25 @@ fn is_owner(program: &Program) -> bool {
         (program.language, program.level),
         (Language::Python, Level::Lenient) | (Language::Bash, Level::Shell)
     )
+}
+
+/// Whether a program may have the standard input that it is given.
+fn permit_stdin(program: &Program) -> Result<(), String> {
+    let Some(stdin) = &program.stdin else { return Ok(()) };
+    if program.language != Language::Bash {
+        return Err(format!(
+            "{} has no standard input: only commands (bash at level shell) do; put the data into the program's text",
+            program.language
+        ));
+    }
+    let (length, most) = (stdin.len(), code::MAX_STDIN_BYTES);
+    if length > most {
+        return Err(format!(
+            "the standard input has {length} bytes; the limit is {most}: write long input to a file first, and let the \
+             command read that"
+        ));
+    }
+    Ok(())
 }
 
 fn cancelled(program: &Program, words: &str) -> Record {
