@@ -62,6 +62,12 @@ impl Ends {
         self.extra = Some(file);
         Ok(self)
     }
+
+    /// The same with the guest's end of its host calls.
+    pub(crate) fn with_host(mut self, socket: OwnedFd) -> Self {
+        self.extra = Some(socket);
+        self
+    }
 }
 
 /// A memory file that nobody can change any more, nor start as a program: landlock lets files without a name pass.

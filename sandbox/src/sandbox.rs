@@ -10,6 +10,7 @@ use crate::broker::{Link, Order, ShellTask, Task};
 use crate::code;
 use crate::error::Error;
 use crate::guest::Ends;
+use crate::host::{Calls, HostCalls};
 use crate::javascript;
 use crate::level::{Language, Level};
 use crate::limits::Limits;
@@ -95,6 +96,33 @@ impl Sandbox {
     /// `cancel` is asked at least every 50 ms. May be called from many threads at once; the calling thread must
     /// live until the call returns (the child dies with it).
     pub fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Record {
+        self.run_any(program, None, cancel)
+    }
+
+    /// The same for a JavaScript program that may ask its host: `__host(name, argumentsJson)` is there, answers with the
+    /// host's text, and throws an `Error` with the host's refusal.
+    ///
+    /// The wall clock goes on while the host works. A run that is cancelled or timed out ends at once; the call that is
+    /// under way ends when the host returns, on a thread of its own.
+    pub fn run_with_host(
+        &self,
+        program: &Program,
+        host: Arc<dyn HostCalls>,
+        cancel: &dyn Fn() -> bool,
+    ) -> Record {
+        if program.language == Language::JavaScript {
+            return self.run_any(program, Some(host), cancel);
+        }
+        let reason = format!("{} makes no host calls: only JavaScript does", program.language);
+        Record::unrun(Status::SandboxError, program.level, program.language, reason)
+    }
+
+    fn run_any(
+        &self,
+        program: &Program,
+        host: Option<Arc<dyn HostCalls>>,
+        cancel: &dyn Fn() -> bool,
+    ) -> Record {
         if let Some(refused) = code::refuse(program) {
             return refused;
         }
@@ -108,7 +136,7 @@ impl Sandbox {
         let Some(_slot) = self.slots.take(cancel) else {
             return cancelled(program, "cancelled by the caller while it waited for its turn");
         };
-        match self.run_now(program, cancel) {
+        match self.run_now(program, host, cancel) {
             Ok(record) => record,
             Err(Error::Cancelled) => cancelled(program, "cancelled by the caller before it started"),
             Err(error) => {
@@ -146,15 +174,25 @@ impl Sandbox {
         Ok(())
     }
 
-    fn run_now(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Result<Record, Error> {
+    fn run_now(
+        &self,
+        program: &Program,
+        host: Option<Arc<dyn HostCalls>>,
+        cancel: &dyn Fn() -> bool,
+    ) -> Result<Record, Error> {
         let (own, workdir) = self.directory(program)?;
         let mut limits = self.options.levels.of(program.level).clone();
         self.apply_timeout(&mut limits, program);
-        let (order, version) =
+        let (mut order, version) =
             self.order(program, limits.clone(), workdir.as_deref()).map_err(Error::Broker)?;
         let mut ends = Ends::make(code::without_mark(&program.code))?;
         if let Some(stdin) = &program.stdin {
             ends = ends.with_stdin(stdin)?;
+        }
+        let mut calls = None;
+        if let (Some(host), Task::JavaScript { has_host, .. }) = (host, &mut order.task) {
+            let (ours, theirs) = Calls::new(host)?;
+            (calls, ends, *has_host) = (Some(ours), ends.with_host(theirs), true);
         }
         let guest = self.link.run(&order, ends, cancel)?;
         let bounds = Bounds {
@@ -169,7 +207,7 @@ impl Sandbox {
             .map(|path| Quota::new(&path, own.is_some(), &limits, self.options.max_parallel))
             .transpose()
             .map_err(|error| Error::Watch(error.into()))?;
-        let seen = watch::watch(guest, &bounds, quota)?;
+        let seen = watch::watch(guest, &bounds, quota, calls)?;
         let subject = Subject { level: program.level, language: program.language, version, limits: &limits };
         let mut record = verdict::judge(subject, seen);
         if let Some(Err(error)) = own.map(|own| own.discard(&self.remover)) {

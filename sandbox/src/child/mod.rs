@@ -135,9 +135,12 @@ fn close_and_run(
     install_last(heritage.filters)?;
     report.tell(&Frame::Ready);
     match &order.task {
-        Task::JavaScript { language_check, .. } => {
+        Task::JavaScript { language_check, has_host } => {
             let engine = heritage.engine.ok_or("this child has no JavaScript engine")?;
-            Ok(javascript::run(report, engine, &order.limits, code, *language_check))
+            let host = has_host.then(|| sys::inherited(HOST_DESCRIPTOR).map(File::from)).transpose();
+            let host = host.map_err(|error| format!("host: {error}"))?;
+            let terms = javascript::Terms { language_check: *language_check, host };
+            Ok(javascript::run(report, engine, &order.limits, code, terms))
         }
         Task::Probe(probe) => {
             report.go();
