@@ -190,9 +190,10 @@ impl Sandbox {
             ends = ends.with_stdin(stdin)?;
         }
         let mut calls = None;
-        if let (Some(host), Task::JavaScript { has_host, .. }) = (host, &mut order.task) {
+        if let Some(host) = host {
             let (ours, theirs) = Calls::new(host)?;
-            (calls, ends, *has_host) = (Some(ours), ends.with_host(theirs), true);
+            (calls, ends) = (Some(ours), ends.with_host(theirs));
+            order.task.expect_host();
         }
         let guest = self.link.run(&order, ends, cancel)?;
         let bounds = Bounds {
@@ -295,6 +296,18 @@ impl Sandbox {
     /// Private directories of ended runs that could not be removed, in words: for the log and the operator.
     pub fn leftovers(&self) -> Vec<String> {
         self.remover.failures()
+    }
+
+    /// Runs a command whose standard input is the socket of host calls: a guest that owns its process, for tests.
+    #[cfg(feature = "ablation")]
+    #[doc(hidden)]
+    pub fn run_command_with_host(
+        &self,
+        program: &Program,
+        host: Arc<dyn HostCalls>,
+        cancel: &dyn Fn() -> bool,
+    ) -> Record {
+        self.run_any(program, Some(host), cancel)
     }
 
     /// Runs programs although a level does not hold, for tests that want to see it not hold.

@@ -90,6 +90,16 @@ pub(crate) enum Extra {
 }
 
 impl Task {
+    /// Says that the socket to the server's host comes along.
+    pub(crate) fn expect_host(&mut self) {
+        match self {
+            Self::JavaScript { has_host, .. } => *has_host = true,
+            // Nobody else makes host calls; a test has a command stand in for a hostile script.
+            Self::Shell(task) => task.has_stdin = true,
+            Self::Python { .. } | Self::Probe(_) => {}
+        }
+    }
+
     /// Whether a sixth descriptor belongs to it, and which.
     pub(crate) fn extra(&self) -> Option<Extra> {
         match self {
