@@ -10,6 +10,7 @@ use crate::broker::{Link, Order, ShellTask, Task};
 use crate::code;
 use crate::error::Error;
 use crate::guest::Ends;
+use crate::host::{Calls, HostCalls};
 use crate::javascript;
 use crate::level::{Language, Level};
 use crate::limits::Limits;
@@ -95,6 +96,33 @@ impl Sandbox {
     /// `cancel` is asked at least every 50 ms. May be called from many threads at once; the calling thread must
     /// live until the call returns (the child dies with it).
     pub fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Record {
+        self.run_any(program, None, cancel)
+    }
+
+    /// The same for a JavaScript program that may ask its host: `__host(name, argumentsJson)` is there, answers with the
+    /// host's text, and throws an `Error` with the host's refusal.
+    ///
+    /// The wall clock goes on while the host works. A run that is cancelled or timed out ends at once; the call that is
+    /// under way ends when the host returns, on a thread of its own.
+    pub fn run_with_host(
+        &self,
+        program: &Program,
+        host: Arc<dyn HostCalls>,
+        cancel: &dyn Fn() -> bool,
+    ) -> Record {
+        if program.language == Language::JavaScript {
+            return self.run_any(program, Some(host), cancel);
+        }
+        let reason = format!("{} makes no host calls: only JavaScript does", program.language);
+        Record::unrun(Status::SandboxError, program.level, program.language, reason)
+    }
+
+    fn run_any(
+        &self,
+        program: &Program,
+        host: Option<Arc<dyn HostCalls>>,
+        cancel: &dyn Fn() -> bool,
+    ) -> Record {
         if let Some(refused) = code::refuse(program) {
             return refused;
         }
@@ -108,7 +136,7 @@ impl Sandbox {
         let Some(_slot) = self.slots.take(cancel) else {
             return cancelled(program, "cancelled by the caller while it waited for its turn");
         };
-        match self.run_now(program, cancel) {
+        match self.run_now(program, host, cancel) {
             Ok(record) => record,
             Err(Error::Cancelled) => cancelled(program, "cancelled by the caller before it started"),
             Err(error) => {
@@ -131,6 +159,7 @@ impl Sandbox {
             };
             return Err(format!("{} does not run at level {level}; {may}", program.language));
         }
+        permit_stdin(program)?;
         if level > most {
             let may = if level == Level::Shell {
                 "commands count as lenient"
@@ -145,13 +174,28 @@ impl Sandbox {
         Ok(())
     }
 
-    fn run_now(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Result<Record, Error> {
+    fn run_now(
+        &self,
+        program: &Program,
+        host: Option<Arc<dyn HostCalls>>,
+        cancel: &dyn Fn() -> bool,
+    ) -> Result<Record, Error> {
         let (own, workdir) = self.directory(program)?;
         let mut limits = self.options.levels.of(program.level).clone();
         self.apply_timeout(&mut limits, program);
-        let (order, version) =
+        let (mut order, version) =
             self.order(program, limits.clone(), workdir.as_deref()).map_err(Error::Broker)?;
-        let guest = self.link.run(&order, Ends::make(code::without_mark(&program.code))?, cancel)?;
+        let mut ends = Ends::make(code::without_mark(&program.code))?;
+        if let Some(stdin) = &program.stdin {
+            ends = ends.with_stdin(stdin)?;
+        }
+        let mut calls = None;
+        if let Some(host) = host {
+            let (ours, theirs) = Calls::new(host)?;
+            (calls, ends) = (Some(ours), ends.with_host(theirs));
+            order.task.expect_host();
+        }
+        let guest = self.link.run(&order, ends, cancel)?;
         let bounds = Bounds {
             timeout: Duration::from_millis(limits.timeout_ms),
             tasks: if is_owner(program) { limits.processes } else { 0 },
@@ -164,7 +208,7 @@ impl Sandbox {
             .map(|path| Quota::new(&path, own.is_some(), &limits, self.options.max_parallel))
             .transpose()
             .map_err(|error| Error::Watch(error.into()))?;
-        let seen = watch::watch(guest, &bounds, quota)?;
+        let seen = watch::watch(guest, &bounds, quota, calls)?;
         let subject = Subject { level: program.level, language: program.language, version, limits: &limits };
         let mut record = verdict::judge(subject, seen);
         if let Some(Err(error)) = own.map(|own| own.discard(&self.remover)) {
@@ -210,10 +254,13 @@ impl Sandbox {
                 let files = shell::files(&directory, network);
                 let environment = shell::environment(&directory, &shell, &program.environment);
                 let version = shell.display().to_string();
-                (files, Task::Shell(ShellTask { shell, environment, network }), version)
+                let has_stdin = program.stdin.is_some();
+                let task =
+                    ShellTask { shell, environment, network, has_stdin, arguments: None, memory_bytes: None };
+                (files, Task::Shell(task), version)
             }
             Language::JavaScript => {
-                let task = Task::JavaScript { language_check: program.language_check };
+                let task = Task::JavaScript { language_check: program.language_check, has_host: false };
                 (Vec::new(), task, javascript::VERSION.to_owned())
             }
             Language::Python => {
@@ -249,6 +296,18 @@ impl Sandbox {
     /// Private directories of ended runs that could not be removed, in words: for the log and the operator.
     pub fn leftovers(&self) -> Vec<String> {
         self.remover.failures()
+    }
+
+    /// Runs a command whose standard input is the socket of host calls: a guest that owns its process, for tests.
+    #[cfg(feature = "ablation")]
+    #[doc(hidden)]
+    pub fn run_command_with_host(
+        &self,
+        program: &Program,
+        host: Arc<dyn HostCalls>,
+        cancel: &dyn Fn() -> bool,
+    ) -> Record {
+        self.run_any(program, Some(host), cancel)
     }
 
     /// Runs programs although a level does not hold, for tests that want to see it not hold.
@@ -324,6 +383,25 @@ fn is_owner(program: &Program) -> bool {
         (program.language, program.level),
         (Language::Python, Level::Lenient) | (Language::Bash, Level::Shell)
     )
+}
+
+/// Whether a program may have the standard input that it is given.
+fn permit_stdin(program: &Program) -> Result<(), String> {
+    let Some(stdin) = &program.stdin else { return Ok(()) };
+    if program.language != Language::Bash {
+        return Err(format!(
+            "{} has no standard input: only commands (bash at level shell) do; put the data into the program's text",
+            program.language
+        ));
+    }
+    let (length, most) = (stdin.len(), code::MAX_STDIN_BYTES);
+    if length > most {
+        return Err(format!(
+            "the standard input has {length} bytes; the limit is {most}: write long input to a file first, and let the \
+             command read that"
+        ));
+    }
+    Ok(())
 }
 
 fn cancelled(program: &Program, words: &str) -> Record {

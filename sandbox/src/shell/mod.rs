@@ -28,7 +28,9 @@ const SIGNALS: [i32; 2] = [libc::SIGTERM, libc::SIGCHLD];
 
 /// Lives as a command's supervisor, right after the broker's fork. Its exit code is the command's.
 pub(crate) fn supervise(order: &Order, task: &ShellTask, kit: Kit, filters: &Filters) -> ! {
-    let Ok((mut report, code)) = child::settle(kit) else { sys::exit_now(child::SET_UP_FAILED) };
+    let Ok((mut report, code)) = child::settle(kit, order.task.extra()) else {
+        sys::exit_now(child::SET_UP_FAILED)
+    };
     let supervisor = rustix::process::getpid();
     let tree = match begin(order, task) {
         Ok(begun) => begun,
