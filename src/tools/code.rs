@@ -3,14 +3,22 @@
 
 use crate::domain::tool::Strictness;
 use crate::ports::{ToolContext, ToolError};
-use nanoclaw_sandbox::{Language, Level, Program, Record, Sandbox, Status};
+use nanoclaw_sandbox::{HostCalls, Language, Level, Program, Record, Sandbox, Status};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Runs programs: the sandbox, or a fake of it in tests.
 pub trait CodeRunner: Send + Sync {
     /// Runs a program to its end, or until `cancel` says so.
     fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Record;
+    /// The same for a JavaScript program that may ask its host.
+    fn run_with_host(
+        &self,
+        program: &Program,
+        host: Arc<dyn HostCalls>,
+        cancel: &dyn Fn() -> bool,
+    ) -> Record;
     /// The level of a call that names none, in a job that names none.
     fn default_level(&self) -> Level;
     /// The levels that a call may name, from the tightest on.
@@ -24,6 +32,15 @@ pub trait CodeRunner: Send + Sync {
 impl CodeRunner for Sandbox {
     fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Record {
         Self::run(self, program, cancel)
+    }
+
+    fn run_with_host(
+        &self,
+        program: &Program,
+        host: Arc<dyn HostCalls>,
+        cancel: &dyn Fn() -> bool,
+    ) -> Record {
+        Self::run_with_host(self, program, host, cancel)
     }
 
     fn default_level(&self) -> Level {

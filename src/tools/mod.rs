@@ -13,11 +13,13 @@ mod cut;
 mod executor;
 mod nearest;
 mod outcome;
+mod own;
 mod registry;
 mod schema;
 
 pub use bash::{BadBashOption, BashOptions, BashRules};
 pub use code::CodeRunner;
+pub use own::{BadTool, CommandToolOptions, CommandTools, JavaScriptTools};
 pub use executor::{Bounds, Error, Executor};
 pub use registry::{JobDesk, ToolDeps, ToolOptions};
 

@@ -29,6 +29,14 @@ impl CodeRunner for Told {
         self.seen.lock().expect("unpoisoned").push(program.clone());
         self.record.clone()
     }
+    fn run_with_host(
+        &self,
+        program: &Program,
+        _: Arc<dyn nanoclaw_sandbox::HostCalls>,
+        cancel: &dyn Fn() -> bool,
+    ) -> Record {
+        self.run(program, cancel)
+    }
     fn default_level(&self) -> Level {
         Level::Standard
     }

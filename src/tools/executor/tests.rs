@@ -54,6 +54,14 @@ impl CodeRunner for FakeRunner {
             engine_version: "0".into(),
         }
     }
+    fn run_with_host(
+        &self,
+        program: &Program,
+        _: Arc<dyn nanoclaw_sandbox::HostCalls>,
+        cancel: &dyn Fn() -> bool,
+    ) -> Record {
+        self.run(program, cancel)
+    }
     fn default_level(&self) -> Level {
         Level::Standard
     }

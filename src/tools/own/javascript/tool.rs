@@ -1,0 +1,98 @@
+//! A tool of a file: how it looks to the executor, and one run of its handler.
+
+use super::Means;
+use super::description::Description;
+use super::host::ToolHost;
+use super::permission::FilePermission;
+use super::program::Source;
+use crate::domain::id::{ProjectId, UserId};
+use crate::domain::tool::{FileUse, ToolOrigin, ToolSpec, ToolTraits};
+use crate::ports::{Leash, ProjectFiles, Tool, ToolContext, ToolError, Web};
+use crate::tools::code;
+use nanoclaw_sandbox::{HostCalls, Language, Level, Program, Status};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A file that describes a tool.
+pub(super) struct JavaScriptTool {
+    file: String,
+    source: Source,
+    description: Description,
+    means: Means,
+}
+
+/// One run: whose it is, and what its host works with.
+pub(super) struct Errand {
+    /// JSON.
+    pub(super) arguments: String,
+    /// The web.
+    pub(super) web: Arc<dyn Web>,
+    /// When to stop.
+    pub(super) leash: Leash,
+    files: Arc<dyn ProjectFiles>,
+    owner: UserId,
+    project: Option<ProjectId>,
+}
+
+impl JavaScriptTool {
+    pub(super) fn new(file: &str, source: Source, description: Description, means: Means) -> Self {
+        Self { file: file.to_owned(), source, description, means }
+    }
+}
+
+impl Tool for JavaScriptTool {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: self.description.name.clone().into(),
+            description: self.description.description.clone().into(),
+            parameters: self.description.parameters.clone(),
+        }
+    }
+
+    fn traits(&self) -> ToolTraits {
+        ToolTraits {
+            idempotent: self.description.idempotent,
+            cacheable: self.description.cacheable,
+            files: match self.description.permissions.files {
+                FilePermission::None => FileUse::None,
+                FilePermission::Read => FileUse::Reads,
+                FilePermission::Write => FileUse::Writes,
+            },
+        }
+    }
+
+    fn origin(&self) -> ToolOrigin {
+        ToolOrigin::JavaScript { file: self.file.clone() }
+    }
+
+    fn own_time(&self, _: &Map<String, Value>) -> Duration {
+        Duration::from_secs(self.description.timeout_s)
+    }
+
+    fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
+        let errand = Errand {
+            arguments: Value::Object(arguments.clone()).to_string(),
+            web: Arc::clone(&self.means.web),
+            leash: context.leash.clone(),
+            files: Arc::clone(&self.means.files),
+            owner: context.user,
+            project: context.project_id,
+        };
+        let host = Arc::new(ToolHost::new(errand, self.description.permissions.clone()));
+        let program = Program {
+            timeout_ms: Some(self.description.timeout_s.saturating_mul(1_000)),
+            ..Program::new(Language::JavaScript, Level::Standard, self.source.calling())
+        };
+        let calls: Arc<dyn HostCalls> = Arc::<ToolHost>::clone(&host);
+        let record = self.means.code.run_with_host(&program, calls, &|| context.leash.is_pulled());
+        if record.status != Status::Ok {
+            let data = if record.stdout.is_empty() { Value::Null } else { json!({"output": record.stdout}) };
+            return Err(ToolError::Failed { message: code::explained(&record, context), data });
+        }
+        host.take_result().ok_or_else(|| ToolError::Failed {
+            message: "the handler ended without a result: a promise of its own never settled".to_owned(),
+            data: Value::Null,
+        })
+    }
+}

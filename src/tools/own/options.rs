@@ -1,0 +1,159 @@
+//! `tools:` of the configuration, and what every tool of an operator has to keep to. Owns the keys and what is wrong with
+//! them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Characters of a description: every request to a model carries it.
+const DESCRIPTION_CHARS: usize = 4_000;
+/// Bytes of a schema, for the same reason.
+const PARAMETERS_BYTES: usize = 32 * 1024;
+/// The longest that a tool may ask for, seconds; `code_execution.max_timeout_ms` bounds it further.
+pub(super) const MOST_TIMEOUT_S: u64 = 600;
+/// Providers take no longer names.
+const NAME_CHARS: usize = 64;
+
+/// A command that is a tool: JSON on its standard input, JSON on its standard output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CommandToolOptions {
+    /// What models call.
+    pub name: String,
+    /// For models: what it does and when to use it.
+    pub description: String,
+    /// JSON Schema of its arguments, an object schema.
+    pub parameters: Value,
+    /// A command line for bash.
+    pub command: String,
+    /// Its wall clock, seconds.
+    pub timeout_s: u64,
+    /// Whether it runs in the job's project directory, where the job has one; else in a private one.
+    pub in_project: bool,
+    /// Running it twice is the same as running it once: a call that a crash cut off is made again.
+    pub idempotent: bool,
+    /// It is a pure read: an earlier result may stand for a new one.
+    pub cacheable: bool,
+    /// Variables that it finds in its environment.
+    pub env: BTreeMap<String, String>,
+}
+
+impl Default for CommandToolOptions {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            description: String::new(),
+            parameters: json!({"type": "object", "properties": {}}),
+            command: String::new(),
+            timeout_s: 60,
+            in_project: false,
+            idempotent: false,
+            cacheable: false,
+            env: BTreeMap::new(),
+        }
+    }
+}
+
+/// Why something cannot be a tool.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{key} {allowed}")]
+pub struct BadTool {
+    /// The key.
+    pub key: &'static str,
+    /// What would be right.
+    pub allowed: String,
+}
+
+impl CommandToolOptions {
+    /// Everything that cannot be.
+    pub fn faults(&self) -> Vec<BadTool> {
+        let command = self.command.trim().is_empty().then(|| bad("command", "is needed: a command line"));
+        let is_timed = (1..=MOST_TIMEOUT_S).contains(&self.timeout_s);
+        let timeout =
+            (!is_timed).then(|| bad("timeout_s", &format!("must be from 1 to {MOST_TIMEOUT_S}")));
+        let named = |name: &String| {
+            name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        };
+        let env = self.env.keys().find(|name| !named(name));
+        let env = env.map(|name| bad("env", &format!("'{name}' cannot be the name of a variable")));
+        let cached = (self.cacheable && self.in_project)
+            .then(|| bad("cacheable", "cannot be, of what works in a project: its files change"));
+        [
+            bad_name(&self.name),
+            bad_description(&self.description),
+            bad_parameters(&self.parameters),
+            command,
+            timeout,
+            env,
+            cached,
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+fn bad(key: &'static str, allowed: &str) -> BadTool {
+    BadTool { key, allowed: allowed.to_owned() }
+}
+
+/// What is wrong with a name.
+pub(super) fn bad_name(name: &str) -> Option<BadTool> {
+    let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
+    let goes_on = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    let is_ours = name.starts_with("mcp_");
+    let fits = begins && goes_on && !is_ours && name.len() <= NAME_CHARS;
+    let rule = format!(
+        "must be 1 to {NAME_CHARS} lower-case letters, digits and '_', beginning with a letter and not with 'mcp_'"
+    );
+    (!fits).then(|| BadTool { key: "name", allowed: rule })
+}
+
+/// What is wrong with a description.
+pub(super) fn bad_description(text: &str) -> Option<BadTool> {
+    let fits = !text.trim().is_empty() && text.chars().count() <= DESCRIPTION_CHARS;
+    let rule = format!("must say in 1 to {DESCRIPTION_CHARS} characters what the tool does and when to use it");
+    (!fits).then(|| BadTool { key: "description", allowed: rule })
+}
+
+/// What is wrong with a schema, as far as its outside says.
+pub(super) fn bad_parameters(schema: &Value) -> Option<BadTool> {
+    let is_object = schema.get("type").and_then(Value::as_str) == Some("object");
+    let fits = schema.to_string().len() <= PARAMETERS_BYTES;
+    let rule = format!("must be a JSON Schema with \"type\": \"object\", of at most {PARAMETERS_BYTES} bytes");
+    (!is_object || !fits).then(|| BadTool { key: "parameters", allowed: rule })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good() -> CommandToolOptions {
+        CommandToolOptions {
+            name: "word_count".into(),
+            description: "Counts words.".into(),
+            command: "wc -w".into(),
+            ..CommandToolOptions::default()
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        assert_eq!(good().faults(), []);
+        let cases: [(&str, CommandToolOptions); 9] = [
+            ("name", CommandToolOptions { name: "Word".into(), ..good() }),
+            ("name", CommandToolOptions { name: "mcp_x".into(), ..good() }),
+            ("name", CommandToolOptions { name: "x".repeat(65), ..good() }),
+            ("description", CommandToolOptions { description: " ".into(), ..good() }),
+            ("parameters", CommandToolOptions { parameters: json!({"type": "string"}), ..good() }),
+            ("command", CommandToolOptions { command: " ".into(), ..good() }),
+            ("timeout_s", CommandToolOptions { timeout_s: 0, ..good() }),
+            ("env", CommandToolOptions { env: [("A=B".into(), String::new())].into(), ..good() }),
+            ("cacheable", CommandToolOptions { cacheable: true, in_project: true, ..good() }),
+        ];
+        for (key, options) in cases {
+            assert_eq!(options.faults().iter().map(|bad| bad.key).collect::<Vec<_>>(), [key], "{options:?}");
+        }
+    }
+}
