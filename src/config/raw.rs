@@ -7,7 +7,7 @@ use crate::domain::account::{AuthMode, Registration};
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
 use crate::store::options::{RetentionOptions, StoreOptions};
-use crate::tools::BashOptions;
+use crate::tools::{BashOptions, CommandToolOptions};
 use crate::web::WebOptions;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -48,6 +48,10 @@ pub struct RawConfig {
     pub bash: BashOptions,
     /// What tools may fetch.
     pub web: WebOptions,
+    /// Where the operator's own JavaScript tools lie; there are none when absent.
+    pub tools_dir: Option<PathBuf>,
+    /// Commands that are tools.
+    pub tools: Vec<CommandToolOptions>,
     /// How ends are reported.
     pub webhooks: WebhookOptions,
     /// The bounds of P8.
@@ -79,6 +83,8 @@ impl Default for RawConfig {
             code_execution: nanoclaw_sandbox::Options::default(),
             bash: BashOptions::default(),
             web: WebOptions::default(),
+            tools_dir: None,
+            tools: Vec::new(),
             webhooks: WebhookOptions::default(),
             limits: Limits::default(),
             store: StoreOptions::default(),

@@ -13,7 +13,7 @@ use crate::domain::address::AddressPolicy;
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
 use crate::store::options::{RetentionOptions, StoreOptions};
-use crate::tools::BashOptions;
+use crate::tools::{BashOptions, CommandToolOptions};
 use crate::web::WebOptions;
 use nanoclaw_sandbox::Level;
 use serde::Serialize;
@@ -55,6 +55,10 @@ pub struct Config {
     pub bash: BashOptions,
     /// How ends are reported.
     pub webhooks: WebhookOptions,
+    /// Where the operator's own JavaScript tools lie.
+    pub tools_dir: Option<PathBuf>,
+    /// Commands that are tools.
+    pub tools: Vec<CommandToolOptions>,
     /// What tools may fetch.
     pub web: WebOptions,
     /// The bounds of P8.
@@ -92,6 +96,7 @@ impl Config {
         problems.title_model(raw.title_model.as_deref(), &raw.models);
         problems.commands(&raw.bash);
         problems.sandbox(&raw.code_execution);
+        problems.command_tools(&raw.tools);
         problems.webhooks(&raw.webhooks);
         problems.numbers(&raw);
         match (listen, data_dir, default_model) {
@@ -112,6 +117,8 @@ impl Config {
                 code_execution: raw.code_execution,
                 bash: raw.bash,
                 webhooks: raw.webhooks,
+                tools_dir: raw.tools_dir.map(|dir| beside(file.as_deref(), dir)),
+                tools: raw.tools,
                 web: raw.web,
                 limits: raw.limits,
                 store: raw.store,
@@ -121,6 +128,14 @@ impl Config {
             }),
             _ => Err(ConfigError::Invalid(problems.0)),
         }
+    }
+}
+
+/// A relative path of a file is meant from where the file lies.
+fn beside(file: Option<&Path>, path: PathBuf) -> PathBuf {
+    match file.and_then(Path::parent) {
+        Some(parent) if path.is_relative() => parent.join(path),
+        _ => path,
     }
 }
 
@@ -218,6 +233,17 @@ impl Problems {
     fn commands(&mut self, bash: &BashOptions) {
         for fault in bash.faults() {
             self.add(format!("bash.{}", fault.key), fault.value, fault.allowed);
+        }
+    }
+
+    fn command_tools(&mut self, tools: &[CommandToolOptions]) {
+        for (at, tool) in tools.iter().enumerate() {
+            for fault in tool.faults() {
+                self.add(format!("tools[{at}].{}", fault.key), &tool.name, fault.allowed);
+            }
+            if tools.iter().take(at).any(|earlier| earlier.name == tool.name) {
+                self.add(format!("tools[{at}].name"), &tool.name, "is the name of an earlier tool; names are unique");
+            }
         }
     }
 
