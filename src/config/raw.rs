@@ -1,6 +1,7 @@
 //! The configuration as written: every key, nothing checked beyond its type. Owns the names and defaults of the keys
 //! that no room owns; refuses judgement (`validate` has it).
 
+use super::files::FileOptions;
 use super::log::LogOptions;
 use crate::courier::options::WebhookOptions;
 use crate::domain::account::{AuthMode, Registration};
@@ -46,6 +47,8 @@ pub struct RawConfig {
     pub code_execution: nanoclaw_sandbox::Options,
     /// What the operator says about commands.
     pub bash: BashOptions,
+    /// What tools may do in projects.
+    pub files: FileOptions,
     /// What tools may fetch.
     pub web: WebOptions,
     /// How ends are reported.
@@ -78,6 +81,7 @@ impl Default for RawConfig {
             tool_max_workers: 4,
             code_execution: nanoclaw_sandbox::Options::default(),
             bash: BashOptions::default(),
+            files: FileOptions::default(),
             web: WebOptions::default(),
             webhooks: WebhookOptions::default(),
             limits: Limits::default(),

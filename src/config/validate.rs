@@ -2,6 +2,7 @@
 
 use super::error::{ConfigError, Problem};
 use super::expand::Variables;
+use super::files::FileOptions;
 use super::listen::Listen;
 use super::log::LogOptions;
 use super::raw::{DEMO, RawConfig};
@@ -55,6 +56,8 @@ pub struct Config {
     pub bash: BashOptions,
     /// How ends are reported.
     pub webhooks: WebhookOptions,
+    /// What tools may do in projects.
+    pub files: FileOptions,
     /// What tools may fetch.
     pub web: WebOptions,
     /// The bounds of P8.
@@ -112,6 +115,7 @@ impl Config {
                 code_execution: raw.code_execution,
                 bash: raw.bash,
                 webhooks: raw.webhooks,
+                files: raw.files,
                 web: raw.web,
                 limits: raw.limits,
                 store: raw.store,
