@@ -76,6 +76,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("argon2", &["http"]),
     ("multer", &["http"]),
     ("ignore", &["workspace"]),
+    ("globset", &["workspace"]),
+    ("encoding_rs", &["tools", "web"]),
     ("grep_searcher", &["workspace"]),
     ("grep_regex", &["workspace"]),
     ("jsonwebtoken", &["http"]),

@@ -1,8 +1,123 @@
-//! Files of projects for tools: joins the rows of projects with their directories.
+//! Files of projects for tools: joins the rows of projects with their directories, the account's quota and what the
+//! operator says about hidden names. Refuses paths with a hidden name in them before the disk is asked.
 
-use crate::ports::ProjectFiles;
+use crate::config::Config;
+use crate::domain::id::{ProjectId, UserId};
+use crate::domain::project::Project;
+use crate::ports::{
+    Allowance, Change, FileError, FileKind, FindQuery, Listing, ProjectFiles, ProjectFolder, Projects,
+    SearchFound, SearchQuery, StoreError, Users, Workspaces, Written,
+};
+use crate::store::RedbStore;
+use std::fs::File;
+use std::sync::Arc;
+
+/// The server's own name: no tool has to do with it, whatever the operator says about others.
+const OWN_NAME: &str = ".nanoclaw";
 
 /// The store's projects, and the host's files.
-pub(super) struct StoredFiles {}
+#[derive(Clone)]
+pub(super) struct StoredFiles {
+    projects: Arc<dyn Projects>,
+    users: Arc<dyn Users>,
+    workspaces: Arc<dyn Workspaces>,
+    /// What every project may hold.
+    most: Allowance,
+    /// Names that begin with a dot are files like others.
+    show_hidden: bool,
+}
 
-impl ProjectFiles for StoredFiles {}
+impl StoredFiles {
+    /// Over the same host's files as everybody else: whoever writes waits for the others.
+    pub(super) fn new(config: &Config, store: &Arc<RedbStore>, workspaces: &Arc<dyn Workspaces>) -> Self {
+        let limits = &config.limits;
+        Self {
+            projects: Arc::<RedbStore>::clone(store),
+            users: Arc::<RedbStore>::clone(store),
+            workspaces: Arc::clone(workspaces),
+            most: Allowance { project_bytes: limits.project_bytes, project_entries: limits.project_entries },
+            show_hidden: config.files.show_hidden,
+        }
+    }
+}
+
+impl ProjectFiles for StoredFiles {
+    fn folder(&self, user: UserId, project: ProjectId) -> Result<Option<Box<dyn ProjectFolder>>, StoreError> {
+        let found = self.projects.project(user, project)?;
+        Ok(found.map(|project| Box::new(StoredFolder { project, all: self.clone() }) as Box<dyn ProjectFolder>))
+    }
+}
+
+/// One project's files.
+struct StoredFolder {
+    project: Project,
+    all: StoredFiles,
+}
+
+impl StoredFolder {
+    /// What may be written: the limits, and what the account's quota leaves of them. Other projects are only added up
+    /// where there is a quota.
+    fn allowance(&self) -> Result<Allowance, FileError> {
+        let fault = |error: StoreError| FileError::Io(error.to_string());
+        let account = self.all.users.account(self.project.user).map_err(fault)?;
+        let Some(quota) = account.and_then(|account| account.quota.project_bytes) else {
+            return Ok(self.all.most);
+        };
+        let mut others = self.all.projects.all_projects(self.project.user).map_err(fault)?;
+        others.retain(|other| other.id != self.project.id);
+        let left = quota.saturating_sub(self.all.workspaces.bytes_of(&others)?);
+        Ok(Allowance { project_bytes: self.all.most.project_bytes.min(left), ..self.all.most })
+    }
+
+    /// The path, unless it has a name in it that is none of the tools' business.
+    fn shown<'p>(&self, path: &'p str) -> Result<&'p str, FileError> {
+        let hidden = |name: &&str| name.starts_with('.') && !matches!(*name, "." | "..");
+        match path.split('/').find(hidden) {
+            Some(OWN_NAME) => Err(FileError::BadPath(format!("'{OWN_NAME}' belongs to the server"))),
+            Some(name) if !self.all.show_hidden => Err(FileError::BadPath(format!(
+                "'{name}' is hidden: this server does not let tools touch names that begin with a dot \
+                 (files.show_hidden); use another name"
+            ))),
+            _ => Ok(path),
+        }
+    }
+}
+
+impl ProjectFolder for StoredFolder {
+    fn open(&self, path: &str) -> Result<(File, u64), FileError> {
+        self.all.workspaces.open_file(&self.project, self.shown(path)?)
+    }
+
+    fn kind(&self, path: &str) -> Result<Option<FileKind>, FileError> {
+        self.all.workspaces.kind(&self.project, self.shown(path)?)
+    }
+
+    fn find(&self, path: &str, glob: &str) -> Result<Listing, FileError> {
+        let (path, glob) = (self.shown(path)?.to_owned(), self.shown(glob)?.to_owned());
+        let query = FindQuery { path, glob, with_hidden: self.all.show_hidden };
+        self.all.workspaces.find(&self.project, &query)
+    }
+
+    fn search(&self, query: SearchQuery) -> Result<SearchFound, FileError> {
+        self.shown(&query.path)?;
+        self.shown(query.glob.as_deref().unwrap_or_default())?;
+        let query = SearchQuery { with_hidden: self.all.show_hidden, ..query };
+        self.all.workspaces.search(&self.project, &query)
+    }
+
+    fn replace(&self, path: &str, bytes: &[u8]) -> Result<Written, FileError> {
+        self.all.workspaces.replace(&self.project, self.shown(path)?, bytes, self.allowance()?)
+    }
+
+    fn revise(&self, path: &str, change: Change<'_>) -> Result<Option<Written>, FileError> {
+        self.all.workspaces.revise(&self.project, self.shown(path)?, change, self.allowance()?)
+    }
+
+    fn delete(&self, path: &str) -> Result<(), FileError> {
+        self.all.workspaces.delete_file(&self.project, self.shown(path)?)
+    }
+
+    fn make_directory(&self, path: &str) -> Result<bool, FileError> {
+        self.all.workspaces.make_directory(&self.project, self.shown(path)?, self.allowance()?)
+    }
+}

@@ -160,13 +160,13 @@ impl App {
         let store = open_store(config, &clock)?;
         let session_key =
             session_key::key_in(&config.data_dir, entropy.as_ref()).map_err(AppError::SessionKey)?;
-        let tools = executor(config, &sandbox, bash, &store, (&model, &clock))?;
+        let files: Arc<dyn Workspaces> =
+            Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(&clock)));
+        let tools = executor(config, &sandbox, bash, &store, (&model, &clock, &files))?;
         let runtime = start_runtime()?;
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
         let listener = listen(&runtime, &config.listen)?;
         let bound = listener.bound().clone();
-        let files: Arc<dyn Workspaces> =
-            Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(&clock)));
         sweep_projects::begin(Arc::<RedbStore>::clone(&store), Arc::clone(&files))
             .map_err(AppError::Runtime)?;
         let workplaces = workplaces(&store, &files);
@@ -337,7 +337,7 @@ fn executor(
     sandbox: &Arc<Sandbox>,
     bash: BashRules,
     store: &Arc<RedbStore>,
-    (model, clock): (&Arc<dyn Model>, &Arc<dyn Clock>),
+    (model, clock, files): (&Arc<dyn Model>, &Arc<dyn Clock>, &Arc<dyn Workspaces>),
 ) -> Result<Arc<Executor>, AppError> {
     let desk = JobDesk {
         errands: Arc::new(errands::StoredErrands {}),
@@ -348,7 +348,7 @@ fn executor(
     let deps = ToolDeps {
         code: Arc::<Sandbox>::clone(sandbox),
         results: Arc::<RedbStore>::clone(store),
-        files: Arc::new(files::StoredFiles {}),
+        files: Arc::new(files::StoredFiles::new(config, store, files)),
         web: Arc::new(GuardedWeb::new(&config.web)),
         desk,
         options: Arc::new(ToolOptions { bash, limits: config.limits.clone() }),

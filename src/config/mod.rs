@@ -4,6 +4,7 @@
 
 mod error;
 mod expand;
+mod files;
 mod key_file;
 mod layer;
 mod listen;
@@ -15,6 +16,7 @@ mod validate;
 mod yaml;
 
 pub use error::{ConfigError, Problem};
+pub use files::FileOptions;
 pub use listen::Listen;
 pub use log::{LogFormat, LogLevel, LogOptions};
 pub use raw::RawConfig;

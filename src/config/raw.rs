@@ -1,6 +1,7 @@
 //! The configuration as written: every key, nothing checked beyond its type. Owns the names and defaults of the keys
 //! that no room owns; refuses judgement (`validate` has it).
 
+use super::files::FileOptions;
 use super::log::LogOptions;
 use crate::courier::options::WebhookOptions;
 use crate::domain::account::{AuthMode, Registration};
@@ -48,6 +49,8 @@ pub struct RawConfig {
     pub code_execution: nanoclaw_sandbox::Options,
     /// What the operator says about commands.
     pub bash: BashOptions,
+    /// What tools may do in projects.
+    pub files: FileOptions,
     /// What tools may fetch.
     pub web: WebOptions,
     /// Where the operator's own JavaScript tools lie; there are none when absent.
@@ -85,6 +88,7 @@ impl Default for RawConfig {
             approval: Vec::new(),
             code_execution: nanoclaw_sandbox::Options::default(),
             bash: BashOptions::default(),
+            files: FileOptions::default(),
             web: WebOptions::default(),
             tools_dir: None,
             tools: Vec::new(),

@@ -2,6 +2,7 @@
 
 use super::error::{ConfigError, Problem};
 use super::expand::Variables;
+use super::files::FileOptions;
 use super::listen::Listen;
 use super::log::LogOptions;
 use super::raw::{DEMO, RawConfig};
@@ -61,6 +62,8 @@ pub struct Config {
     pub tools_dir: Option<PathBuf>,
     /// Commands that are tools.
     pub tools: Vec<CommandToolOptions>,
+    /// What tools may do in projects.
+    pub files: FileOptions,
     /// What tools may fetch.
     pub web: WebOptions,
     /// The bounds of P8.
@@ -123,6 +126,7 @@ impl Config {
                 webhooks: raw.webhooks,
                 tools_dir: raw.tools_dir.map(|dir| beside(file.as_deref(), dir)),
                 tools: raw.tools,
+                files: raw.files,
                 web: raw.web,
                 limits: raw.limits,
                 store: raw.store,

@@ -34,7 +34,7 @@ pub use conversations::{
     MessageRef,
 };
 pub use errands::Errands;
-pub use files::ProjectFiles;
+pub use files::{ProjectFiles, ProjectFolder};
 pub use model::{Chunk, Completion, Model, ModelError, ModelInfo, ModelRequest, Sink};
 pub use outbox::{DeliveryPage, DeliveryQuery, Outbox, Payload, Payloads};
 pub use probe::Probe;
@@ -51,6 +51,6 @@ pub use tool::{
 pub use users::{AccountChange, AccountPage, Admission, Digest, NewAccount, NewInvite, NewToken, Users};
 pub use web::{Trust, Web, WebAnswer, WebError, WebMethod, WebRequest};
 pub use workspaces::{
-    Allowance, FileEntry, FileError, Listing, SearchFound, SearchHit, SearchQuery, TreeStats, Upload,
-    Workplaces, Workspaces,
+    Allowance, Change, FileEntry, FileError, FileKind, FindQuery, Listing, SearchFound, SearchHit, SearchQuery,
+    TreeStats, Upload, Workplaces, Workspaces, Written,
 };

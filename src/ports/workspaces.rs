@@ -4,6 +4,7 @@
 use super::store::StoreError;
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::Project;
+use std::fs::File;
 use std::path::PathBuf;
 
 /// Why a file could not be had. The text is for the caller.
@@ -74,10 +75,44 @@ pub struct TreeStats {
     pub size: u64,
 }
 
+/// What stands at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file of so many bytes.
+    File(u64),
+    /// A directory.
+    Directory,
+    /// A link, a device, a pipe, a socket: nothing is done with it here but to delete it.
+    Other,
+}
+
+/// What came of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes of the file as it now is.
+    pub size: u64,
+    /// Nothing was there before.
+    pub created: bool,
+}
+
+/// Makes the new bytes of a file from those it has, `None` when it is not there; `None` leaves it as it is.
+pub type Change<'a> = &'a mut dyn FnMut(Option<Vec<u8>>) -> Option<Vec<u8>>;
+
+/// Which files are listed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FindQuery {
+    /// The directory, below the project; empty for the project's own.
+    pub path: String,
+    /// A glob below that directory: `*` for what lies in it, `**/*.rs` for what lies anywhere below it.
+    pub glob: String,
+    /// Dot names too.
+    pub with_hidden: bool,
+}
+
 /// What is searched for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SearchQuery {
-    /// The text, taken literally.
+    /// The text, taken literally unless `is_pattern`.
     pub query: String,
     /// Where, below the project; empty for everywhere.
     pub path: String,
@@ -85,6 +120,12 @@ pub struct SearchQuery {
     pub max_results: usize,
     /// Whether case counts.
     pub case_sensitive: bool,
+    /// The text is a regular expression.
+    pub is_pattern: bool,
+    /// Only files that this glob is true of: their names, or with a `/` in it their paths below `path`.
+    pub glob: Option<String>,
+    /// Dot names too.
+    pub with_hidden: bool,
 }
 
 /// A file with matches: numbers of lines, counted from 1, and their text, cut where it is long.
@@ -144,12 +185,45 @@ pub trait Workspaces: Send + Sync {
     fn rename(&self, project: &Project, from: &str, to: &str) -> Result<(), FileError>;
     /// Removes a file, or a directory with all that is in it; never the project's own.
     fn delete(&self, project: &Project, path: &str) -> Result<(), FileError>;
-    /// Makes a directory and those above it; one that is there is fine.
-    fn make_directory(&self, project: &Project, path: &str, most: Allowance) -> Result<(), FileError>;
+    /// Makes a directory and those above it; one that is there is fine. Whether any was made.
+    fn make_directory(&self, project: &Project, path: &str, most: Allowance) -> Result<bool, FileError>;
     /// Searches text files.
     fn search(&self, project: &Project, query: &SearchQuery) -> Result<SearchFound, FileError>;
+    /// Opens a regular file to be read from its beginning, with its size at the moment. It never waits for a pipe's other end.
+    fn open_file(&self, project: &Project, path: &str) -> Result<(File, u64), FileError>;
+    /// What stands at a path; `None` when nothing does.
+    fn kind(&self, project: &Project, path: &str) -> Result<Option<FileKind>, FileError>;
+    /// Everything below a directory that a glob is true of, by path.
+    fn find(&self, project: &Project, query: &FindQuery) -> Result<Listing, FileError>;
+    /// Writes a file of any bytes, atomically; directories above it are made.
+    fn replace(
+        &self,
+        project: &Project,
+        path: &str,
+        bytes: &[u8],
+        most: Allowance,
+    ) -> Result<Written, FileError>;
+    /// Changes a file by what it holds, atomically; `None` when the change left it alone. No other change made here comes
+    /// in between.
+    fn revise(
+        &self,
+        project: &Project,
+        path: &str,
+        change: Change<'_>,
+        most: Allowance,
+    ) -> Result<Option<Written>, FileError>;
+    /// Removes a file, or whatever else is no directory.
+    fn delete_file(&self, project: &Project, path: &str) -> Result<(), FileError>;
     /// Takes files piece by piece.
     fn upload(&self, project: &Project, most: Allowance) -> Result<Box<dyn Upload>, FileError>;
+    /// Bytes of the files of all these projects together; one that is being removed meanwhile counts nothing.
+    fn bytes_of(&self, projects: &[Project]) -> Result<u64, FileError> {
+        projects.iter().try_fold(0_u64, |bytes, project| match self.stats(project) {
+            Ok(stats) => Ok(bytes.saturating_add(stats.size)),
+            Err(FileError::NotFound(_)) => Ok(bytes),
+            Err(error) => Err(error),
+        })
+    }
 }
 
 /// Where a job works: its project's directory, with its owner checked again when it runs.

@@ -10,7 +10,7 @@ use rustix::fs::{Dir, FileType};
 use std::os::fd::OwnedFd;
 
 /// Most files and directories of a list.
-const MOST_LISTED: usize = 10_000;
+pub(super) const MOST_LISTED: usize = 10_000;
 /// Most names that are looked at for one, with those that are left out.
 const MOST_SEEN: usize = 100_000;
 

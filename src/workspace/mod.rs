@@ -7,6 +7,8 @@
 mod beneath;
 mod count;
 mod desk;
+mod find;
+mod glob;
 mod list;
 mod matches;
 mod paths;
@@ -15,25 +17,30 @@ mod remove;
 mod search;
 mod tally;
 mod text;
+mod turns;
 mod upload;
+mod walk;
 
 use crate::domain::limits::Limits;
 use crate::domain::project::Project;
 use crate::ports::{
-    Allowance, Clock, FileError, Listing, SearchFound, SearchQuery, TreeStats, Upload, Workspaces,
+    Allowance, Change, Clock, FileError, FileKind, FindQuery, Listing, SearchFound, SearchQuery, TreeStats,
+    Upload, Workspaces, Written,
 };
-use beneath::{look, make_and_open, open_directory, provide_directory, unlock};
+use beneath::{kind, look, make_and_open, open_directory, provide_directory, unlock};
 use desk::{Desk, Names};
 use paths::ProjectPath;
 use refusal::{refused, refused_io};
-use rustix::fs::{Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
-use search::SearchBounds;
+use search::{Deadline, SearchBounds};
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tally::{Share, Tallies};
+use turns::Turns;
 use upload::{FolderUpload, UploadBounds};
 
 /// Entries that statistics count, for each that a project may have: commands of jobs write past the quota.
@@ -45,6 +52,7 @@ pub struct HostFiles {
     clock: Arc<dyn Clock>,
     names: Arc<Names>,
     tallies: Tallies,
+    turns: Turns,
     file_bytes: u64,
     project_entries: u64,
     counted_entries: u64,
@@ -60,6 +68,7 @@ impl HostFiles {
             names: Arc::new(Names::new(clock.now_ms())),
             clock,
             tallies: Tallies::default(),
+            turns: Turns::default(),
             file_bytes: limits.file_bytes,
             project_entries: limits.project_entries,
             counted_entries: limits.project_entries.saturating_mul(COUNTED_TIMES),
@@ -101,6 +110,17 @@ impl HostFiles {
         let most = Allowance { project_bytes: u64::MAX, project_entries: self.project_entries };
         let mut share = self.share(project, opened, most)?;
         provide_directory(opened, path, &mut || share.add_entry())
+    }
+
+    fn put(
+        &self,
+        project: &Project,
+        file: (&ProjectPath, &[u8]),
+        most: Allowance,
+    ) -> Result<Written, FileError> {
+        let (opened, desk) = (self.open(project)?, self.desk(project)?);
+        let mut share = self.share(project, &opened, most)?;
+        text::write(&opened, &desk, file, self.file_bytes, &mut share)
     }
 
     fn share(&self, project: &Project, opened: &OwnedFd, most: Allowance) -> Result<Share, FileError> {
@@ -162,11 +182,7 @@ impl Workspaces for HostFiles {
     }
 
     fn write(&self, project: &Project, path: &str, text: &str, most: Allowance) -> Result<u64, FileError> {
-        let path = ProjectPath::parse(path)?;
-        path.entry("written")?;
-        let (opened, desk) = (self.open(project)?, self.desk(project)?);
-        let mut share = self.share(project, &opened, most)?;
-        text::write(&opened, &desk, (&path, text), self.file_bytes, &mut share)
+        self.replace(project, path, text.as_bytes(), most).map(|written| written.size)
     }
 
     fn rename(&self, project: &Project, from: &str, to: &str) -> Result<(), FileError> {
@@ -198,11 +214,81 @@ impl Workspaces for HostFiles {
         self.desk(project)?.take(&parent, name).map_err(fail)
     }
 
-    fn make_directory(&self, project: &Project, path: &str, most: Allowance) -> Result<(), FileError> {
+    fn make_directory(&self, project: &Project, path: &str, most: Allowance) -> Result<bool, FileError> {
         let path = ProjectPath::parse(path)?;
         let opened = self.open(project)?;
         let mut share = self.share(project, &opened, most)?;
-        provide_directory(&opened, path.target(), &mut || share.add_entry()).map(drop)
+        let mut is_made = false;
+        let mut count = || {
+            is_made = true;
+            share.add_entry()
+        };
+        provide_directory(&opened, path.target(), &mut count)?;
+        Ok(is_made)
+    }
+
+    fn open_file(&self, project: &Project, path: &str) -> Result<(File, u64), FileError> {
+        beneath::open_file(self.open(project)?, ProjectPath::parse(path)?.target())
+    }
+
+    fn kind(&self, project: &Project, path: &str) -> Result<Option<FileKind>, FileError> {
+        let path = ProjectPath::parse(path)?;
+        let opened = self.open(project)?;
+        let Ok((parent, name)) = path.entry("looked at") else { return Ok(Some(FileKind::Directory)) };
+        match open_directory(opened, parent).and_then(|parent| look(&parent, name)) {
+            Ok(stat) => Ok(Some(match kind(&stat) {
+                FileType::RegularFile => FileKind::File(beneath::size(&stat)),
+                FileType::Directory => FileKind::Directory,
+                _ => FileKind::Other,
+            })),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(error) => Err(refused(error, path.target())),
+        }
+    }
+
+    fn find(&self, project: &Project, query: &FindQuery) -> Result<Listing, FileError> {
+        let at_ms = self.clock.monotonic_ms().saturating_add(self.searches.time_ms);
+        find::find(&self.open(project)?, query, Deadline { clock: self.clock.as_ref(), at_ms })
+    }
+
+    fn replace(
+        &self,
+        project: &Project,
+        path: &str,
+        bytes: &[u8],
+        most: Allowance,
+    ) -> Result<Written, FileError> {
+        let path = ProjectPath::parse(path)?;
+        path.entry("written")?;
+        self.turns.take(project.id, || self.put(project, (&path, bytes), most))
+    }
+
+    fn revise(
+        &self,
+        project: &Project,
+        path: &str,
+        change: Change<'_>,
+        most: Allowance,
+    ) -> Result<Option<Written>, FileError> {
+        let path = ProjectPath::parse(path)?;
+        path.entry("changed")?;
+        self.turns.take(project.id, || {
+            let before = match text::read_bytes(&self.open(project)?, &path, self.file_bytes) {
+                Ok(bytes) => Some(bytes),
+                Err(FileError::NotFound(_)) => None,
+                Err(error) => return Err(error),
+            };
+            change(before).map(|bytes| self.put(project, (&path, &bytes), most)).transpose()
+        })
+    }
+
+    fn delete_file(&self, project: &Project, path: &str) -> Result<(), FileError> {
+        let path = ProjectPath::parse(path)?;
+        let (parent, name) = path.entry("deleted")?;
+        let fail = |error| refused(error, path.target());
+        let parent = open_directory(self.open(project)?, parent).map_err(fail)?;
+        let unlink = || rustix::fs::unlinkat(&parent, name, AtFlags::empty()).map_err(fail);
+        self.turns.take(project.id, unlink)
     }
 
     fn search(&self, project: &Project, query: &SearchQuery) -> Result<SearchFound, FileError> {

@@ -1,23 +1,25 @@
 //! Search in text files. Owns its bounds, and that nothing from outside of the project is told: the walk of ripgrep's
 //! crates goes by paths, which commands of jobs may bend while it runs, so all it gives are names, and each is opened
-//! anew beneath the project's descriptor. Refuses patterns: the text is taken literally.
+//! anew beneath the project's descriptor. Refuses patterns that would cost too much.
 //!
 //! Dot names are left out as in lists, and whatever else a list leaves out. `.gitignore` counts for nothing.
 
-use super::beneath::{kind, look, open_directory, open_file, own_path};
+use super::beneath::{kind, look, open_directory, open_file};
+use super::glob::Glob;
 use super::matches::{self, Matches};
 use super::paths::ProjectPath;
 use super::refusal::refused;
+use super::walk::{WalkTerms, names_below};
 use crate::ports::{Clock, FileError, SearchFound, SearchHit, SearchQuery};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::Searcher;
-use ignore::{DirEntry, WalkBuilder};
 use rustix::fs::FileType;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 
 /// The longest text that is searched for, characters.
 const QUERY_CHARS: usize = 1_000;
+/// The most that a pattern may come to when it is compiled, bytes.
+const PATTERN_BYTES: usize = 4 * 1024 * 1024;
 
 /// How much one search may do.
 #[derive(Clone, Copy)]
@@ -53,6 +55,8 @@ pub(super) fn search(
     let mut search = Search {
         project,
         matcher: matcher(query)?,
+        glob: query.glob.as_deref().map(Glob::parse).transpose()?,
+        with_hidden: query.with_hidden,
         searcher: matches::searcher(),
         deadline,
         files_left: bounds.files,
@@ -86,16 +90,22 @@ fn matcher(query: &SearchQuery) -> Result<RegexMatcher, FileError> {
         return Err(bad(&format!("may have {QUERY_CHARS} characters")));
     }
     RegexMatcherBuilder::new()
-        .fixed_strings(true)
+        .fixed_strings(!query.is_pattern)
         .case_insensitive(!query.case_sensitive)
+        .size_limit(PATTERN_BYTES)
         .line_terminator(Some(b'\n'))
         .build(&query.query)
-        .map_err(|_| bad("is too long"))
+        .map_err(|error| match query.is_pattern {
+            true => bad(&format!("is no pattern that can be searched for: {error}")),
+            false => bad("is too long"),
+        })
 }
 
 struct Search<'a> {
     project: &'a OwnedFd,
     matcher: RegexMatcher,
+    glob: Option<Glob>,
+    with_hidden: bool,
     searcher: Searcher,
     deadline: Deadline<'a>,
     files_left: u64,
@@ -107,13 +117,14 @@ impl Search<'_> {
     fn walk(&mut self, start: &ProjectPath) -> Result<(), FileError> {
         let directory =
             open_directory(self.project, start.target()).map_err(|error| refused(error, start.target()))?;
-        let root = own_path(&directory);
-        for entry in names_below(&root) {
+        let terms = WalkTerms { with_hidden: self.with_hidden, depth: None };
+        for (name, is_directory) in names_below(&directory, terms) {
             if self.is_over() {
                 break;
             }
-            // What has vanished, or cannot be read, is not searched.
-            let Some(name) = entry.ok().and_then(|entry| file_below(&entry, &root)) else { continue };
+            if is_directory || self.glob.as_ref().is_some_and(|glob| !glob.fits_file(&name)) {
+                continue;
+            }
             // A path that nobody could ask for is not told either.
             let Ok(path) = ProjectPath::parse(&start.child(&name)) else { continue };
             self.look_into(path.as_str().to_owned());
@@ -139,21 +150,4 @@ impl Search<'_> {
             self.found.hits.push(SearchHit { path, matches: lines });
         }
     }
-}
-
-/// Everything below a directory but dot names; no link is followed, and no other file system entered.
-fn names_below(root: &str) -> ignore::Walk {
-    // With the dot it is the directory itself, not the link to it.
-    WalkBuilder::new(format!("{root}/."))
-        .standard_filters(false)
-        .hidden(true)
-        .follow_links(false)
-        .same_file_system(true)
-        .build()
-}
-
-/// The path of a file below the walk's start.
-fn file_below(entry: &DirEntry, root: &str) -> Option<String> {
-    entry.file_type().filter(std::fs::FileType::is_file)?;
-    entry.path().strip_prefix(Path::new(root)).ok()?.to_str().map(str::to_owned)
 }

@@ -1,11 +1,11 @@
-//! Text files, read and written whole. Owns the bound on their size; refuses what is not UTF-8.
+//! Files, read and written whole. Owns the bound on their size; refuses what is not UTF-8 where a text is asked for.
 
 use super::beneath::{FILE_MODE, kind, look, open_file, provide_directory, size};
 use super::desk::Desk;
 use super::paths::ProjectPath;
 use super::refusal::{refused, refused_io};
 use super::tally::Share;
-use crate::ports::FileError;
+use crate::ports::{FileError, Written};
 use rustix::fs::{FileType, Mode, Stat};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -13,6 +13,16 @@ use std::sync::Arc;
 
 /// Reads a file of at most so many bytes. One that grows meanwhile is not followed.
 pub(super) fn read(project: &OwnedFd, path: &ProjectPath, most_bytes: u64) -> Result<String, FileError> {
+    let bytes = read_bytes(project, path, most_bytes)?;
+    String::from_utf8(bytes).map_err(|_| FileError::NotText(path.target().to_owned()))
+}
+
+/// The same of any file.
+pub(super) fn read_bytes(
+    project: &OwnedFd,
+    path: &ProjectPath,
+    most_bytes: u64,
+) -> Result<Vec<u8>, FileError> {
     let (file, size) = open_file(project, path.target())?;
     let mut bytes = Vec::new();
     if size <= most_bytes {
@@ -22,20 +32,20 @@ pub(super) fn read(project: &OwnedFd, path: &ProjectPath, most_bytes: u64) -> Re
     if size > most_bytes || bytes.len() as u64 > most_bytes {
         return Err(too_large(path, most_bytes));
     }
-    String::from_utf8(bytes).map_err(|_| FileError::NotText(path.target().to_owned()))
+    Ok(bytes)
 }
 
-/// Writes a file, in one step for everybody who looks; its size. What it replaces counts as gone, and hands on its mode.
+/// Writes a file, in one step for everybody who looks. What it replaces counts as gone, and hands on its mode.
 pub(super) fn write(
     project: &OwnedFd,
     desk: &Arc<Desk>,
-    (path, text): (&ProjectPath, &str),
+    (path, bytes): (&ProjectPath, &[u8]),
     most_bytes: u64,
     share: &mut Share,
-) -> Result<u64, FileError> {
+) -> Result<Written, FileError> {
     let fail = |error| refused(error, path.target());
     let (parent, name) = path.entry("written")?;
-    let size = text.len() as u64;
+    let size = bytes.len() as u64;
     if size > most_bytes {
         return Err(too_large(path, most_bytes));
     }
@@ -43,12 +53,12 @@ pub(super) fn write(
     let before = look(&parent, name).ok();
     announce(share, before.as_ref(), size)?;
     let mut draft = desk.draft().map_err(fail)?;
-    draft.file.write_all(text.as_bytes()).map_err(|error| refused_io(&error, path.target()))?;
+    draft.file.write_all(bytes).map_err(|error| refused_io(&error, path.target()))?;
     if let Some(mode) = before.as_ref().and_then(file_mode) {
         rustix::fs::fchmod(&draft.file, mode).map_err(fail)?;
     }
     share.settle(|| draft.place(&parent, name, true).map_err(fail))?;
-    Ok(size)
+    Ok(Written { size, created: before.is_none() })
 }
 
 fn announce(share: &mut Share, before: Option<&Stat>, size_now: u64) -> Result<(), FileError> {

@@ -79,7 +79,15 @@ impl CodeRunner for FakeRunner {
 /// Keeps nothing, knows nothing, reaches nothing.
 pub(in crate::tools) struct Nothing;
 
-impl crate::ports::ProjectFiles for Nothing {}
+impl crate::ports::ProjectFiles for Nothing {
+    fn folder(
+        &self,
+        _: UserId,
+        _: crate::domain::id::ProjectId,
+    ) -> Result<Option<Box<dyn crate::ports::ProjectFolder>>, crate::ports::StoreError> {
+        Ok(None)
+    }
+}
 
 impl crate::ports::Errands for Nothing {}
 

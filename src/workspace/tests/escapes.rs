@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 fn search(query: &str, path: &str) -> SearchQuery {
-    SearchQuery { query: query.to_owned(), path: path.to_owned(), max_results: 50, case_sensitive: false }
+    SearchQuery { query: query.to_owned(), path: path.to_owned(), max_results: 50, ..SearchQuery::default() }
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn searching_tells_nothing_from_outside() {
     fs::create_dir(rig.outside().join("canary.d")).unwrap();
     fs::write(rig.outside().join("canary.d/deep"), SECRET).unwrap();
     let query =
-        SearchQuery { query: "n".into(), path: String::new(), max_results: 50, case_sensitive: false };
+        SearchQuery { query: "n".into(), path: String::new(), max_results: 50, ..SearchQuery::default() };
     while_swapping_two(&rig, || {
         for _ in 0..TURNS {
             let found = rig.files.search(&rig.project, &query).unwrap();

@@ -7,7 +7,7 @@ use std::fs;
 use std::sync::atomic::Ordering;
 
 pub(super) fn query(text: &str) -> SearchQuery {
-    SearchQuery { query: text.to_owned(), path: String::new(), max_results: 50, case_sensitive: false }
+    SearchQuery { query: text.to_owned(), path: String::new(), max_results: 50, ..SearchQuery::default() }
 }
 
 fn hit(path: &str, matches: &[(u64, &str)]) -> SearchHit {

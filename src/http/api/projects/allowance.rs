@@ -31,18 +31,9 @@ fn quota(room: &Room, project: &Project) -> Result<Option<u64>, Error> {
     Ok(account.and_then(|account| account.quota.project_bytes))
 }
 
-/// Bytes of the owner's other projects. One that is being removed meanwhile counts nothing.
+/// Bytes of the owner's other projects.
 fn others(room: &Room, project: &Project) -> Result<u64, Error> {
-    let mut bytes = 0_u64;
-    for other in room.projects.all_projects(project.user)? {
-        if other.id == project.id {
-            continue;
-        }
-        match room.workspaces.stats(&other) {
-            Ok(stats) => bytes = bytes.saturating_add(stats.size),
-            Err(FileError::NotFound(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(bytes)
+    let mut others = room.projects.all_projects(project.user)?;
+    others.retain(|other| other.id != project.id);
+    Ok(room.workspaces.bytes_of(&others)?)
 }

@@ -72,6 +72,7 @@ pub(crate) fn read(map: Map<String, Value>) -> Result<SearchQuery, Error> {
         path: fields.text("path")?.unwrap_or_default(),
         max_results: usize::try_from(most).unwrap_or_default(),
         case_sensitive: fields.flag("case_sensitive")?.unwrap_or(false),
+        ..SearchQuery::default()
     })
 }
 
