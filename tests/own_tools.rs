@@ -71,8 +71,10 @@ fn a_file_is_a_tool_while_it_is_there_and_as_it_is() {
     let (dir, server) = start(&[("a.js", tool("own_a", "", "({n}) => ({double: n * 2})"))], "");
     assert_eq!(call(&server, "own_a", &json!({"n": 4}), None)["data"], json!({"double": 8}));
     // Another one comes, the first changes; both without a restart.
-    fs::write(dir.path().join("b.js"), tool("own_b", "", "async (args) => { await null; return args; }")).expect("b");
-    fs::write(dir.path().join("a.js"), tool("own_c", "", "() => { throw new Error('not today') }")).expect("a");
+    fs::write(dir.path().join("b.js"), tool("own_b", "", "async (args) => { await null; return args; }"))
+        .expect("b");
+    fs::write(dir.path().join("a.js"), tool("own_c", "", "() => { throw new Error('not today') }"))
+        .expect("a");
     wait_until_offered(&server, "own_b", true);
     wait_until_offered(&server, "own_a", false);
     assert_eq!(call(&server, "own_b", &json!({"x": ["é", "😀"]}), None)["data"], json!({"x": ["é", "😀"]}));
@@ -90,7 +92,8 @@ fn a_file_is_a_tool_while_it_is_there_and_as_it_is() {
 #[test]
 fn a_file_that_does_not_hold_up_is_left_out_and_others_stay() {
     let endless = "while (true) {}\nexport default { name: 'x', description: 'x', handler() {} }".to_owned();
-    let huge = format!("export default {{ name: 'huge', description: '{}', handler() {{}} }}", "x".repeat(5_000));
+    let huge =
+        format!("export default {{ name: 'huge', description: '{}', handler() {{}} }}", "x".repeat(5_000));
     let (_dir, server) = start(
         &[
             ("good.js", tool("good", "", "() => 1")),

@@ -28,8 +28,8 @@ use crate::ports::{Clock, Digest, Entropy, Model, Probe, ToolSource, Toolbox, Wo
 use crate::store::RedbStore;
 use crate::store::options::StoreOptions;
 use crate::tools::{
-    ApprovalRules, BadBashOption, BadPattern, BashRules, Bounds, Executor, JobDesk, Terms, ToolDeps,
-    ToolOptions, registered,
+    ApprovalRules, BadBashOption, BadPattern, BashRules, Bounds, CommandTools, Executor, JavaScriptTools,
+    JobDesk, Terms, ToolDeps, ToolOptions, registered,
 };
 use crate::web::GuardedWeb;
 use crate::workspace::HostFiles;
@@ -358,10 +358,22 @@ fn executor(
     let bounds = Bounds::new(&config.limits, config.tool_max_workers);
     let terms = Terms { approval, ..Terms::new(bounds) };
     // In the order in which models are told of their tools.
-    let sources: Vec<Arc<dyn ToolSource>> = Vec::new();
+    let sources = own_tools(config, &deps);
     let executor = Arc::new(Executor::new(registered(&deps), sources, terms)?);
     let known: Arc<dyn Toolbox> = Arc::<Executor>::clone(&executor);
     // Filled once, just here: there was nothing before.
     toolbox.get_or_init(|| Arc::downgrade(&known));
     Ok(executor)
+}
+
+/// The operator's own: commands, then what lies in `tools_dir`.
+fn own_tools(config: &Config, deps: &ToolDeps) -> Vec<Arc<dyn ToolSource>> {
+    let commands = CommandTools::new(&config.tools, &deps.code);
+    let mut sources: Vec<Arc<dyn ToolSource>> = vec![Arc::new(commands)];
+    if let Some(dir) = config.tools_dir.clone() {
+        let reach = (Arc::clone(&deps.web), Arc::clone(&deps.files));
+        let clock = Arc::clone(&deps.desk.clock);
+        sources.push(Arc::new(JavaScriptTools::new(dir, Arc::clone(&deps.code), reach, clock)));
+    }
+    sources
 }

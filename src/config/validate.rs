@@ -257,7 +257,11 @@ impl Problems {
                 self.add(format!("tools[{at}].{}", fault.key), &tool.name, fault.allowed);
             }
             if tools.iter().take(at).any(|earlier| earlier.name == tool.name) {
-                self.add(format!("tools[{at}].name"), &tool.name, "is the name of an earlier tool; names are unique");
+                self.add(
+                    format!("tools[{at}].name"),
+                    &tool.name,
+                    "is the name of an earlier tool; names are unique",
+                );
             }
         }
     }

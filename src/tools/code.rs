@@ -13,12 +13,8 @@ pub trait CodeRunner: Send + Sync {
     /// Runs a program to its end, or until `cancel` says so.
     fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Record;
     /// The same for a JavaScript program that may ask its host.
-    fn run_with_host(
-        &self,
-        program: &Program,
-        host: Arc<dyn HostCalls>,
-        cancel: &dyn Fn() -> bool,
-    ) -> Record;
+    fn run_with_host(&self, program: &Program, host: Arc<dyn HostCalls>, cancel: &dyn Fn() -> bool)
+    -> Record;
     /// The level of a call that names none, in a job that names none.
     fn default_level(&self) -> Level;
     /// The levels that a call may name, from the tightest on.

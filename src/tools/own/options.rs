@@ -69,8 +69,7 @@ impl CommandToolOptions {
     pub fn faults(&self) -> Vec<BadTool> {
         let command = self.command.trim().is_empty().then(|| bad("command", "is needed: a command line"));
         let is_timed = (1..=MOST_TIMEOUT_S).contains(&self.timeout_s);
-        let timeout =
-            (!is_timed).then(|| bad("timeout_s", &format!("must be from 1 to {MOST_TIMEOUT_S}")));
+        let timeout = (!is_timed).then(|| bad("timeout_s", &format!("must be from 1 to {MOST_TIMEOUT_S}")));
         let named = |name: &String| {
             name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
                 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
@@ -113,7 +112,8 @@ pub(super) fn bad_name(name: &str) -> Option<BadTool> {
 /// What is wrong with a description.
 pub(super) fn bad_description(text: &str) -> Option<BadTool> {
     let fits = !text.trim().is_empty() && text.chars().count() <= DESCRIPTION_CHARS;
-    let rule = format!("must say in 1 to {DESCRIPTION_CHARS} characters what the tool does and when to use it");
+    let rule =
+        format!("must say in 1 to {DESCRIPTION_CHARS} characters what the tool does and when to use it");
     (!fits).then(|| BadTool { key: "description", allowed: rule })
 }
 
@@ -121,7 +121,8 @@ pub(super) fn bad_description(text: &str) -> Option<BadTool> {
 pub(super) fn bad_parameters(schema: &Value) -> Option<BadTool> {
     let is_object = schema.get("type").and_then(Value::as_str) == Some("object");
     let fits = schema.to_string().len() <= PARAMETERS_BYTES;
-    let rule = format!("must be a JSON Schema with \"type\": \"object\", of at most {PARAMETERS_BYTES} bytes");
+    let rule =
+        format!("must be a JSON Schema with \"type\": \"object\", of at most {PARAMETERS_BYTES} bytes");
     (!is_object || !fits).then(|| BadTool { key: "parameters", allowed: rule })
 }
 

@@ -1,8 +1,8 @@
 //! What the host does for a running tool: hands it its arguments, takes its result, and fetches and reads for it where its
 //! permissions say so. Owns the judgement of every call; refuses whatever is not permitted, with the permission that lacks.
 
+use super::errand::Errand;
 use super::permission::{FilePermission, Permissions};
-use super::tool::Errand;
 use crate::ports::{Trust, WebMethod, WebRequest};
 use nanoclaw_sandbox::HostCalls;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ const MOST_FETCHES: usize = 16;
 const BODY_BYTES: usize = 1024 * 1024;
 /// A result, bytes of JSON.
 const RESULT_BYTES: usize = 2 * 1024 * 1024;
-/// A text that is written, bytes; a host call carries less anyway.
+/// Headers of a fetch.
 const HEADERS: usize = 32;
 /// Headers that are the connection's, or would speak for somebody else.
 const RESERVED: [&str; 9] = [
@@ -116,7 +116,9 @@ impl ToolHost {
     fn may_read(&self) -> Result<(), String> {
         match self.permissions.files {
             FilePermission::Read | FilePermission::Write => Ok(()),
-            FilePermission::None => Err("this tool has no permissions.files: \"read\" or \"write\"".to_owned()),
+            FilePermission::None => {
+                Err("this tool has no permissions.files: \"read\" or \"write\"".to_owned())
+            }
         }
     }
 

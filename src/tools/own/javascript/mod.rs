@@ -3,11 +3,10 @@
 //! Refuses to run a file otherwise than in the sandbox, its description included.
 
 mod description;
+mod errand;
 mod host;
 mod permission;
 mod program;
-#[cfg(test)]
-mod tests;
 mod tool;
 
 use crate::ports::{Clock, ProjectFiles, Tool, ToolSource, Web};
@@ -201,7 +200,9 @@ fn stamps(dir: &Path) -> Result<BTreeMap<String, Stamp>, Error> {
 fn read(path: &Path) -> Result<String, Error> {
     let open = File::options()
         .read(true)
-        .custom_flags(i32::try_from((rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits()).unwrap_or(0))
+        .custom_flags(
+            i32::try_from((rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits()).unwrap_or(0),
+        )
         .open(path)?;
     if !open.metadata()?.is_file() {
         return Err(Error::Unfit("is no regular file".to_owned()));

@@ -35,7 +35,9 @@ impl Permissions {
         let wrong = self.fetch.iter().find(|host| Pattern::of(host).is_none())?;
         Some(BadTool {
             key: "permissions.fetch",
-            allowed: format!("must list hosts, as in api.example.org, *.example.org or http://localhost:8080: '{wrong}'"),
+            allowed: format!(
+                "must list hosts, as in api.example.org, *.example.org or http://localhost:8080: '{wrong}'"
+            ),
         })
     }
 

@@ -2,12 +2,12 @@
 
 use super::Means;
 use super::description::Description;
+use super::errand::Errand;
 use super::host::ToolHost;
 use super::permission::FilePermission;
 use super::program::Source;
-use crate::domain::id::{ProjectId, UserId};
 use crate::domain::tool::{FileUse, ToolOrigin, ToolSpec, ToolTraits};
-use crate::ports::{Leash, ProjectFiles, Tool, ToolContext, ToolError, Web};
+use crate::ports::{Tool, ToolContext, ToolError};
 use crate::tools::code;
 use nanoclaw_sandbox::{HostCalls, Language, Level, Program, Status};
 use serde_json::{Map, Value, json};
@@ -20,19 +20,6 @@ pub(super) struct JavaScriptTool {
     source: Source,
     description: Description,
     means: Means,
-}
-
-/// One run: whose it is, and what its host works with.
-pub(super) struct Errand {
-    /// JSON.
-    pub(super) arguments: String,
-    /// The web.
-    pub(super) web: Arc<dyn Web>,
-    /// When to stop.
-    pub(super) leash: Leash,
-    files: Arc<dyn ProjectFiles>,
-    owner: UserId,
-    project: Option<ProjectId>,
 }
 
 impl JavaScriptTool {
