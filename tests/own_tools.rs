@@ -48,7 +48,7 @@ fn wait_until_offered(server: &Server, name: &str, is_there: bool) {
 
 fn tool(name: &str, permissions: &str, handler: &str) -> String {
     format!(
-        "export default {{ name: '{name}', description: 'A test.', permissions: {{{permissions}}},\n  handler: {handler} }};"
+        "export default {{ name: '{name}', description: 'A test.', parameters: {{type: 'object'}}, permissions: {{{permissions}}},\n  handler: {handler} }};"
     )
 }
 
@@ -170,10 +170,10 @@ tools:
     parameters: {type: object, properties: {text: {type: string}}, required: [text], additionalProperties: false}
     command: cat
   - {name: fails, description: Fails., command: "echo why >&2; exit 3"}
-  - {name: prints, description: Prints., command: "echo $WORD; pwd", env: {WORD: hello}}
+  - {name: prints, description: Prints., command: "echo $$WORD; pwd", env: {WORD: hello}}
   - {name: slow, description: Slow., command: "sleep 60", timeout_s: 1}
   - {name: floods, description: Floods., command: "yes | head -c 3000000"}
-  - {name: here, description: Writes., command: "cat > seen.json; echo '{\"ok\":true}'", in_project: true}
+  - {name: here, description: Writes., parameters: {type: object}, command: "cat > seen.json; echo '{\"ok\":true}'", in_project: true}
 "#;
     let server = Server::start_with(config);
     let text = "it's \"quoted\" $HOME `x`";
