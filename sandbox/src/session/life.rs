@@ -114,7 +114,7 @@ fn until_end(
     let mut cut: Option<(String, Instant)> = None;
     loop {
         match wait_until_readable(guest.end(), pause) {
-            Ok(true) => return (cut.map(|(reason, _)| reason), None),
+            Ok(true) => return (cut.map(|(reason, _)| reason).or_else(|| given_up(life)), None),
             Ok(false) => {}
             Err(error) => return (None, Some(Error::Watch(error.into()))),
         }
@@ -124,8 +124,7 @@ fn until_end(
             }
             continue;
         }
-        let mut reason = life.is_given_up.load(Ordering::Relaxed).then(|| "ended by the server".to_owned());
-        reason = reason.or_else(|| guard.count(guest, &mut pause));
+        let mut reason = given_up(life).or_else(|| guard.count(guest, &mut pause));
         if reason.is_none() && now() >= next_directory {
             reason = guard.weigh();
             next_directory = now() + DIRECTORY_PAUSE;
@@ -136,6 +135,11 @@ fn until_end(
             pause = BUSY_PAUSE;
         }
     }
+}
+
+/// Why it ends when nobody wants it.
+fn given_up(life: &Life) -> Option<String> {
+    life.is_given_up.load(Ordering::Relaxed).then(|| "ended by the server".to_owned())
 }
 
 /// The bounds that no kernel of every machine keeps.

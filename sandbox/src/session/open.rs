@@ -82,8 +82,7 @@ pub(crate) fn open(wanted: &SessionOrder, around: &Surroundings<'_>) -> Result<S
     check_words(wanted).map_err(refused)?;
     let place = around.sessions.take(around.options.max_sessions)?;
     let (own, workdir) = directories(wanted, around.options)?;
-    let limits = limits(wanted, around.options);
-    let order = order(wanted, limits.clone(), own.as_ref().map(Scratch::path), workdir)?;
+    let order = order(wanted, around.options, own.as_ref().map(Scratch::path), workdir.as_deref())?;
     let (stdin_end, stdin) = pipe_with(PipeFlags::CLOEXEC)
         .map_err(|error| Error::MakeDescriptor { what: "standard input", source: error.into() })?;
     let mut ends = Ends::make("")?;
@@ -97,11 +96,11 @@ pub(crate) fn open(wanted: &SessionOrder, around: &Surroundings<'_>) -> Result<S
     }
     let pidfd = guest.pidfd().map_err(Error::Watch)?;
     let life = Arc::new(Life::default());
-    let watched = Watched { guest, limits, own: own.as_ref().map(|own| own.path().to_owned()) };
-    let of_watcher = Arc::clone(&life);
+    let subject = Watched { guest, limits: order.limits, own: own.as_ref().map(|own| own.path().to_owned()) };
+    let told = Arc::clone(&life);
     let watcher = std::thread::Builder::new()
         .name("nanoclaw-session".to_owned())
-        .spawn(move || life::watch(watched, &of_watcher))
+        .spawn(move || life::watch(subject, &told))
         .map_err(Error::Watch)?;
     Ok(Session {
         stdin: Some(stdin.into()),
@@ -167,22 +166,32 @@ fn limits(wanted: &SessionOrder, options: &Options) -> Limits {
 
 fn order(
     wanted: &SessionOrder,
-    limits: Limits,
+    options: &Options,
     own: Option<&Path>,
-    workdir: Option<PathBuf>,
+    workdir: Option<&Path>,
 ) -> Result<Order, Error> {
     let landlock_abi = sys::landlock_abi().map_err(|error| refused(format!("landlock: {error}")))?;
     let shell = shell::find_shell().map_err(refused)?;
     let mut files = shell::system_files(wanted.network);
     files.extend(own.map(|own| FileRule { path: own.to_owned(), access: Access::OwnTree }));
-    let access = if wanted.writable { Access::OwnTree } else { Access::ExecuteTree };
-    files.extend(workdir.clone().map(|path| FileRule { path, access }));
-    let writes = own.into_iter().chain(workdir.as_deref().filter(|_| wanted.writable));
-    let writes: Vec<&Path> = writes.collect();
-    for path in &wanted.readable {
-        files.push(readable(path, &writes).map_err(refused)?);
+    let scratch = options.scratch_dir.canonicalize().unwrap_or_else(|_| options.scratch_dir.clone());
+    let mut written = Own { writes: own.into_iter().collect(), scratch };
+    match workdir {
+        Some(path) if wanted.writable => {
+            if written.overlaps(path) {
+                let reason = "the directories of other programs lie in it".to_owned();
+                return Err(Error::BadWorkdir { path: path.to_owned(), reason });
+            }
+            files.push(FileRule { path: path.to_owned(), access: Access::OwnTree });
+            written.writes.push(path);
+        }
+        Some(path) => files.push(readable(path, &written).map_err(refused)?),
+        None => {}
     }
-    let home = own.or(workdir.as_deref()).unwrap_or(Path::new("/")).to_owned();
+    for path in &wanted.readable {
+        files.push(readable(path, &written).map_err(refused)?);
+    }
+    let home = own.or(workdir).unwrap_or(Path::new("/")).to_owned();
     let task = ShellTask {
         environment: shell::environment(&home, &shell, &wanted.environment),
         shell: wanted.program.clone(),
@@ -193,17 +202,17 @@ fn order(
     };
     Ok(Order {
         level: Level::Shell,
-        limits,
+        limits: limits(wanted, options),
         landlock_abi,
-        directory: workdir.unwrap_or(home),
+        directory: workdir.map_or(home, Path::to_owned),
         subdirectory: None,
         files,
         task: Task::Shell(task),
     })
 }
 
-/// The rule for a path outside. What is written to can hold no programs, nor can what the private directories lie in.
-fn readable(path: &Path, writes: &[&Path]) -> Result<FileRule, String> {
+/// The rule for a path outside.
+fn readable(path: &Path, own: &Own<'_>) -> Result<FileRule, String> {
     let bad = |reason: &str| Err(format!("cannot let it read '{}': {reason}", path.display()));
     if !path.is_absolute() {
         return bad("the path is not absolute");
@@ -215,11 +224,27 @@ fn readable(path: &Path, writes: &[&Path]) -> Result<FileRule, String> {
     if real.parent().is_none() {
         return bad("it is the root directory");
     }
-    if writes.iter().any(|own| own.starts_with(&real) || real.starts_with(own)) {
-        return bad("it holds a directory that it may write to, or lies in one");
+    if own.overlaps(&real) {
+        return bad("it holds a directory that this session or another program may write to, or lies in one");
     }
     let access = if real.is_dir() { Access::ExecuteTree } else { Access::ExecuteFile };
     Ok(FileRule { path: real, access })
+}
+
+/// What is written to: it can hold no programs, and nobody else's directories are shown with it.
+struct Own<'a> {
+    /// The session's own.
+    writes: Vec<&'a Path>,
+    /// What everybody's private directories lie in.
+    scratch: PathBuf,
+}
+
+impl Own<'_> {
+    /// Whether a real path is, holds or lies in what is written to.
+    fn overlaps(&self, real: &Path) -> bool {
+        let own = self.writes.iter().any(|own| own.starts_with(real) || real.starts_with(own));
+        own || self.scratch.starts_with(real)
+    }
 }
 
 /// Waits until the program itself runs: the pipe of frames closes with its start.
@@ -258,12 +283,19 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let own = home.path().canonicalize().unwrap().join("own");
         std::fs::create_dir_all(own.join("below")).unwrap();
-        for bad in
-            [home.path(), &own, &own.join("below"), Path::new("/"), Path::new("usr"), Path::new("/none")]
-        {
-            assert!(readable(bad, &[&own]).is_err(), "{}", bad.display());
+        let written = Own { writes: vec![&own], scratch: PathBuf::from("/var/tmp") };
+        for bad in [
+            home.path(),
+            &own,
+            &own.join("below"),
+            Path::new("/"),
+            Path::new("usr"),
+            Path::new("/none"),
+            Path::new("/var"),
+        ] {
+            assert!(readable(bad, &written).is_err(), "{}", bad.display());
         }
-        assert_eq!(readable(Path::new("/usr"), &[&own]).unwrap().access, Access::ExecuteTree);
+        assert_eq!(readable(Path::new("/usr"), &written).unwrap().access, Access::ExecuteTree);
     }
 
     #[test]
