@@ -17,8 +17,10 @@ use crate::watch::insist;
 /// The pause between two counts of a tree that grows, and of one that does not.
 const BUSY_PAUSE: Duration = Duration::from_millis(25);
 const QUIET_PAUSE: Duration = Duration::from_millis(250);
-/// The pause between two counts of the private directory.
-const DIRECTORY_PAUSE: Duration = Duration::from_secs(2);
+/// The least pause between two counts of the private directory; after a long count the next comes late.
+const DIRECTORY_PAUSE: Duration = Duration::from_millis(100);
+/// A count may take one part in so many of the time.
+const COUNT_SHARE: u32 = 20;
 
 /// What both the session and its watcher know.
 #[derive(Debug, Default)]
@@ -126,8 +128,9 @@ fn until_end(
         }
         let mut reason = given_up(life).or_else(|| guard.count(guest, &mut pause));
         if reason.is_none() && now() >= next_directory {
+            let start = now();
             reason = guard.weigh();
-            next_directory = now() + DIRECTORY_PAUSE;
+            next_directory = now() + DIRECTORY_PAUSE + start.elapsed() * COUNT_SHARE;
         }
         if let Some(reason) = reason {
             guest.kill();
