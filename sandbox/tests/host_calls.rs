@@ -254,6 +254,19 @@ mod suite {
     }
 
     #[test]
+    fn no_descriptor_stays_behind() {
+        with_sandbox(|sandbox| {
+            assert_result(&run(sandbox, "__host('echo', '1')"), "'1'");
+            let before = support::open_descriptors();
+            for _ in 0..20 {
+                assert_result(&run(sandbox, "__host('echo', '1')"), "'1'");
+                assert_eq!(run(sandbox, "__host('echo', '1'); throw 1").status, Status::Error);
+            }
+            support::eventually("everything is closed", || support::open_descriptors() <= before);
+        });
+    }
+
+    #[test]
     fn other_languages_have_no_host() {
         with_sandbox(|sandbox| {
             for (language, level) in [(Language::Python, Level::Standard), (Language::Bash, Level::Shell)] {

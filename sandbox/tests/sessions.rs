@@ -212,6 +212,22 @@ mod suite {
     }
 
     #[test]
+    fn no_descriptor_stays_behind() {
+        with(
+            |_| {},
+            |sandbox, _| {
+                drop(sandbox.open_session(&line("true")).unwrap());
+                let before = support::open_descriptors();
+                for _ in 0..20 {
+                    drop(sandbox.open_session(&SessionOrder::new("cat", &[])).unwrap());
+                    assert!(sandbox.open_session(&SessionOrder::new("no-such-program", &[])).is_err());
+                }
+                support::eventually("everything is closed", || support::open_descriptors() <= before);
+            },
+        );
+    }
+
+    #[test]
     fn it_ends_with_its_sandbox() {
         let _turn = support::alone();
         let scratch = tempfile::tempdir().unwrap();
