@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use crate::frame::{self, MAX_TEXT_BYTES, Stage};
+use crate::host::Breach;
 use crate::javascript::OUT_OF_MEMORY_EXIT;
 use crate::level::{Language, Level};
 use crate::limits::Limits;
@@ -115,6 +116,7 @@ fn cut(byte: u8) -> Option<Cut> {
         6 => Some(Cut::OwnDirectory(Excess::FileSystem)),
         7 => Some(Cut::Stdout),
         8 => Some(Cut::Stderr),
+        9 => Some(Cut::Host(Breach::Form)),
         _ => None,
     }
 }
@@ -146,7 +148,7 @@ fn status_is_the_parents(view: &View, stage: &Stage, record: &Record) {
     let began = ran || *stage == Stage::Ready;
     let fine = match record.status {
         Status::Ok => ran && view.cut.is_none() && view.exit_code == Some(0),
-        Status::Error => ran && view.signal.is_none() || view.cut == Some(Cut::Tasks),
+        Status::Error => ran && view.signal.is_none() || matches!(view.cut, Some(Cut::Tasks | Cut::Host(_))),
         Status::ModuleNotAllowed | Status::BuiltinNotAllowed | Status::SyntaxError => {
             matches!(stage, Stage::Refused(..))
         }

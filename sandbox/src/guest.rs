@@ -104,6 +104,11 @@ impl Guest {
         self
     }
 
+    /// Another handle to signal it with.
+    pub(crate) fn pidfd(&self) -> io::Result<OwnedFd> {
+        self.pidfd.try_clone()
+    }
+
     /// The reading ends of its pipes. Whoever closes one ends the guest's writing.
     pub(crate) fn take_pipes(&mut self) -> Result<[OwnedFd; 4], Error> {
         self.pipes.take().ok_or_else(|| Error::Watch(io::ErrorKind::NotConnected.into()))

@@ -57,6 +57,7 @@ mod report;
 mod sandbox;
 mod scratch;
 mod selftest;
+mod session;
 mod shell;
 mod slots;
 mod stream;
@@ -77,6 +78,7 @@ pub use program::Program;
 pub use record::{Record, Status};
 pub use report::{LevelReport, PythonReport, Report};
 pub use sandbox::Sandbox;
+pub use session::{Session, SessionEnd, SessionLimits, SessionOrder};
 
 /// The README's example is compiled with the others.
 #[cfg(doctest)]

@@ -22,6 +22,7 @@ use crate::record::{Record, Status};
 use crate::report::{LevelReport, PythonReport, Report};
 use crate::scratch::{self, Remover, Scratch};
 use crate::selftest;
+use crate::session::{self, Session, SessionOrder, Sessions, Surroundings};
 use crate::shell;
 use crate::slots::Slots;
 use crate::stream::Keep;
@@ -35,7 +36,8 @@ pub struct Sandbox {
     options: Options,
     link: Link,
     slots: Slots,
-    remover: Remover,
+    remover: Arc<Remover>,
+    sessions: Sessions,
     python: Host,
     levels: [OnceLock<Result<(), String>>; Level::ALL.len()],
 }
@@ -47,6 +49,9 @@ impl Sandbox {
         let bad = |option, reason: &str| Err(Error::BadOption { option, reason: reason.to_owned() });
         if options.max_parallel == 0 {
             return bad("max_parallel", "must be at least 1");
+        }
+        if options.max_sessions == 0 {
+            return bad("max_sessions", "must be at least 1");
         }
         if !options.scratch_dir.is_absolute() {
             return bad("scratch_dir", "must be an absolute path");
@@ -78,10 +83,11 @@ impl Sandbox {
         let slots = Slots::new(options.max_parallel);
         Ok(Self {
             python: Host::new(&options),
+            sessions: Sessions::new(&options),
             options,
             link,
             slots,
-            remover: Remover::default(),
+            remover: Arc::default(),
             levels: Default::default(),
         })
     }
@@ -148,9 +154,34 @@ impl Sandbox {
         }
     }
 
+    /// Opens a session: a long-lived program behind the policy of commands, with blocking pipes of its own.
+    ///
+    /// Takes a place among `max_sessions`, none of `max_parallel`. It ends with its `Session`, with this sandbox, or with
+    /// this process, whichever goes first.
+    pub fn open_session(&self, order: &SessionOrder) -> Result<Session, Error> {
+        let refused = |reason| Error::OpenSession { reason };
+        self.permit_level(Level::Shell).map_err(refused)?;
+        self.level(Level::Shell).map_err(|reason| refused(format!("level shell is off: {reason}")))?;
+        let needs_own_broker = order.network && !self.options.shell_network;
+        let link = if needs_own_broker { &self.sessions.online } else { &self.link };
+        if needs_own_broker {
+            let holds = self.sessions.online_holds.get_or_init(|| {
+                let abi = sys::landlock_abi().map_err(|error| format!("landlock: {error}"))?;
+                selftest::test(link, &self.options, abi, Level::Shell)
+            });
+            holds.clone().map_err(|reason| refused(format!("the network is off: {reason}")))?;
+        }
+        let (options, sessions, remover) = (&self.options, &self.sessions, &self.remover);
+        let opened = session::open(order, &Surroundings { link, options, remover, sessions });
+        if matches!(opened, Err(Error::BrokerStuck)) {
+            link.reset();
+        }
+        opened
+    }
+
     /// Whether a program may run at its level at all.
     fn permit(&self, program: &Program) -> Result<(), String> {
-        let (level, most) = (program.level, self.options.max_level());
+        let level = program.level;
         if (program.language == Language::Bash) != (level == Level::Shell) {
             let may = if level == Level::Shell {
                 "that level is for commands: choose strict, standard or lenient"
@@ -160,6 +191,12 @@ impl Sandbox {
             return Err(format!("{} does not run at level {level}; {may}", program.language));
         }
         permit_stdin(program)?;
+        self.permit_level(level)
+    }
+
+    /// Whether the operator allows a level.
+    fn permit_level(&self, level: Level) -> Result<(), String> {
+        let most = self.options.max_level();
         if level > most {
             let may = if level == Level::Shell {
                 "commands count as lenient"

@@ -168,7 +168,7 @@ fn overflow(are_full: (bool, bool)) -> Option<Cut> {
 }
 
 /// What follows a kill: a supervisor that does not end is killed itself, a broker that tells of no end is stuck.
-fn insist(guest: &Guest, since_cut: Duration) -> Result<(), Error> {
+pub(crate) fn insist(guest: &Guest, since_cut: Duration) -> Result<(), Error> {
     if since_cut > STUCK_AFTER {
         return Err(Error::BrokerStuck);
     }

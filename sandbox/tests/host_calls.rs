@@ -156,24 +156,16 @@ mod suite {
         let found = Mutex::new(None);
         let program = support::javascript(Level::Standard, "print('spins'); for (;;);");
         let look = || {
-            for guest in support::guests() {
-                let (pid, _) = guest.split_once(' ').unwrap();
-                let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).map(|entries| {
-                    let mut numbers: Vec<String> = entries
-                        .flatten()
-                        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-                        .collect();
-                    numbers.sort();
-                    numbers
-                });
-                // Its frames are closed: it is the program that runs.
-                if entries.as_ref().is_ok_and(|numbers| numbers.contains(&"3".to_owned())) {
-                    return false;
-                }
-                *found.lock().unwrap() = entries.ok();
-                return true;
-            }
-            false
+            let Some(guest) = support::guests().pop() else { return false };
+            let (pid, _) = guest.split_once(' ').unwrap();
+            let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return true };
+            let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+            let mut numbers: Vec<String> = names.collect();
+            numbers.sort();
+            // Its frames are closed once it is the program that runs.
+            let runs = !numbers.is_empty() && !numbers.contains(&"3".to_owned());
+            *found.lock().unwrap() = runs.then_some(numbers);
+            runs
         };
         match host {
             Some(host) => sandbox.run_with_host(&program, host, &look),
@@ -258,6 +250,19 @@ mod suite {
             host.let_go();
             let closes = hostile(sandbox, &host, 60_000, "printf '\\0' >&0; exec 0<&-; echo on; exit 3");
             assert_eq!((closes.stdout.as_str(), closes.exit_code), ("on\n", Some(3)), "{closes:#?}");
+        });
+    }
+
+    #[test]
+    fn no_descriptor_stays_behind() {
+        with_sandbox(|sandbox| {
+            assert_result(&run(sandbox, "__host('echo', '1')"), "'1'");
+            let before = support::open_descriptors();
+            for _ in 0..20 {
+                assert_result(&run(sandbox, "__host('echo', '1')"), "'1'");
+                assert_eq!(run(sandbox, "__host('echo', '1'); throw 1").status, Status::Error);
+            }
+            support::eventually("everything is closed", || support::open_descriptors() <= before);
         });
     }
 

@@ -9,7 +9,7 @@ mod suite {
     use std::path::Path;
     use std::time::Duration;
 
-    use nanoclaw_sandbox::{Language, Level, Program};
+    use nanoclaw_sandbox::{Language, Level, Program, SessionOrder};
 
     use super::support::{self, Process, eventually};
 
@@ -20,6 +20,11 @@ mod suite {
     fn live_as_victim(scratch: &Path) {
         let sandbox = support::sandbox(scratch);
         assert!(sandbox.report().able());
+        let command = "trap '' TERM; setsid sleep 86398 & >here; sleep 86398";
+        let mut order = SessionOrder::new("/bin/sh", &["-c", command]);
+        // Those with the network have a broker of their own.
+        order.network = true;
+        let _session = sandbox.open_session(&order).unwrap();
         let programs = [
             support::python(Level::Lenient, "open('here', 'w').close()\nwhile True: pass"),
             support::python(Level::Strict, "while True: pass"),
@@ -51,16 +56,16 @@ mod suite {
             .unwrap();
         let works = |entry: &std::fs::DirEntry| entry.path().join("here").exists();
         eventually("the guests work", || {
-            std::fs::read_dir(scratch.path()).unwrap().flatten().filter(works).count() == 2
+            std::fs::read_dir(scratch.path()).unwrap().flatten().filter(works).count() == 3
         });
         let named = |name: &str| Process::below(victim.id()).iter().filter(|one| one.name == name).count();
         eventually("everybody is there", || {
-            named("nanoclaw-guest") == 3 && named("sleep") == 3 && named("nanoclaw-shell") == 1
+            named("nanoclaw-guest") == 3 && named("sleep") == 5 && named("nanoclaw-shell") == 2
         });
         let all = Process::below(victim.id());
         let count = |name: &str| all.iter().filter(|one| one.name == name).count();
         // A zygote's spare child bears its name until it has one of its own.
-        assert!(count("nanoclaw-broker") == 1 && count("nanoclaw-zygote") >= 3, "{all:?}");
+        assert!(count("nanoclaw-broker") == 2 && count("nanoclaw-zygote") >= 3, "{all:?}");
         victim.kill().unwrap();
         victim.wait().unwrap();
         #[expect(clippy::disallowed_methods, reason = "the promise is a second")]
