@@ -8,6 +8,7 @@
 mod approval;
 mod arguments;
 mod batch;
+mod cache;
 mod catalogue;
 mod code;
 mod coerce;
@@ -22,6 +23,7 @@ mod waves;
 
 pub use approval::{ApprovalRules, BadPattern};
 pub use bash::{BadBashOption, BashOptions, BashRules};
+pub use cache::CacheBounds;
 pub use code::CodeRunner;
 pub use executor::{Bounds, Error, Executor, Terms};
 pub use registry::{JobDesk, ToolDeps, ToolOptions};
