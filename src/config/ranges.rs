@@ -115,6 +115,9 @@ pub(crate) const LEVEL: &[Range] = &[
 /// Keys of `webhooks:`.
 pub(crate) const WEBHOOKS: &[Range] = &[("timeout_s", 1, 300)];
 
+/// Keys of `audit:`.
+pub(crate) const AUDIT: &[Range] = &[("max_bytes", 64 * KIB, 64 * GIB), ("files", 0, 1_000)];
+
 /// Keys of `code_execution:` itself.
 pub(crate) const SANDBOX: &[Range] = &[("max_parallel", 1, 1_024), ("max_timeout_ms", 1, 3_600_000)];
 
@@ -125,6 +128,7 @@ impl Problems {
         self.within("limits.", &raw.limits, LIMITS);
         self.within("store.", &raw.store, STORE);
         self.within("webhooks.", &raw.webhooks, WEBHOOKS);
+        self.within("audit.", &raw.audit, AUDIT);
         self.within("code_execution.", &raw.code_execution, SANDBOX);
         let levels = &raw.code_execution.levels;
         for (name, level) in [

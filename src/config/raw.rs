@@ -2,6 +2,7 @@
 //! that no room owns; refuses judgement (`validate` has it).
 
 use super::log::LogOptions;
+use crate::audit::AuditOptions;
 use crate::courier::options::WebhookOptions;
 use crate::domain::account::{AuthMode, Registration};
 use crate::domain::limits::Limits;
@@ -50,6 +51,8 @@ pub struct RawConfig {
     pub bash: BashOptions,
     /// What tools may fetch.
     pub web: WebOptions,
+    /// What is kept of the audit log.
+    pub audit: AuditOptions,
     /// How ends are reported.
     pub webhooks: WebhookOptions,
     /// The bounds of P8.
@@ -82,6 +85,7 @@ impl Default for RawConfig {
             code_execution: nanoclaw_sandbox::Options::default(),
             bash: BashOptions::default(),
             web: WebOptions::default(),
+            audit: AuditOptions::default(),
             webhooks: WebhookOptions::default(),
             limits: Limits::default(),
             store: StoreOptions::default(),

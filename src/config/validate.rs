@@ -6,6 +6,7 @@ use super::listen::Listen;
 use super::log::LogOptions;
 use super::raw::{DEMO, RawConfig};
 use super::sources::state_home;
+use crate::audit::AuditOptions;
 use crate::courier::Signer;
 use crate::courier::options::WebhookOptions;
 use crate::domain::account::{AuthMode, Registration};
@@ -55,6 +56,8 @@ pub struct Config {
     pub code_execution: nanoclaw_sandbox::Options,
     /// What the operator says about commands.
     pub bash: BashOptions,
+    /// What is kept of the audit log.
+    pub audit: AuditOptions,
     /// How ends are reported.
     pub webhooks: WebhookOptions,
     /// What tools may fetch.
@@ -115,6 +118,7 @@ impl Config {
                 approval: raw.approval,
                 code_execution: raw.code_execution,
                 bash: raw.bash,
+                audit: raw.audit,
                 webhooks: raw.webhooks,
                 web: raw.web,
                 limits: raw.limits,
