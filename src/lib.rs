@@ -1,9 +1,10 @@
 //! The map of the crate. Each module says what it owns and what it refuses; ARCHITECTURE.md shows how they meet.
 //!
-//! Direction of knowledge: `domain` ← `ports` ← { `store`, `engine`, `llm`, `tools`, `http`, `courier`, `workspace`, `web` } ← `config` ← `app` ← `cli`.
+//! Direction of knowledge: `domain` ← `ports` ← { `store`, `engine`, `llm`, `tools`, `http`, `courier`, `workspace`, `web`, `audit` } ← `config` ← `app` ← `cli`.
 //! Siblings never import each other; a style test in `tests/` holds this.
 
 pub mod app;
+pub mod audit;
 pub mod cli;
 pub mod config;
 pub mod courier;

@@ -28,7 +28,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("courier", &["domain", "ports"]),
     ("workspace", &["domain", "ports"]),
     ("web", &["domain", "ports"]),
-    ("config", &["domain", "ports", "store", "llm", "tools", "http", "engine", "courier", "web"]),
+    ("audit", &["domain", "ports"]),
+    ("config", &["domain", "ports", "store", "llm", "tools", "http", "engine", "courier", "web", "audit"]),
     (
         "app",
         &[
@@ -42,6 +43,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "courier",
             "workspace",
             "web",
+            "audit",
             "config",
         ],
     ),
@@ -58,6 +60,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "courier",
             "workspace",
             "web",
+            "audit",
             "config",
             "app",
         ],

@@ -1,6 +1,7 @@
 //! The composition root: the only place that sees every room. Starts them in order, hands each what it needs, and takes
 //! them down in order. Owns no rule of its own.
 
+mod audit;
 mod control;
 mod errands;
 mod files;
@@ -11,6 +12,7 @@ mod session_key;
 mod signals;
 mod sweep_projects;
 pub mod system;
+mod toolbox;
 mod webhooks;
 mod workplaces;
 
@@ -24,7 +26,9 @@ use crate::engine::{Backoff, DriveLimits, Ports};
 use crate::http::minted::{self, Kind};
 use crate::http::{AuthTerms, Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
-use crate::ports::{Clock, Digest, Entropy, Model, Probe, ToolSource, Toolbox, Workplaces, Workspaces};
+use crate::ports::{
+    Audit, Clock, Digest, Entropy, Model, Probe, ToolSource, Toolbox, Workplaces, Workspaces,
+};
 use crate::store::RedbStore;
 use crate::store::options::StoreOptions;
 use crate::tools::{
@@ -47,6 +51,7 @@ use std::time::Duration;
 use system::{SystemClock, SystemEntropy};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
+pub use toolbox::{Workbench, workbench};
 
 /// The store's file inside the data directory.
 pub const STORE_FILE: &str = "nanoclaw.redb";
@@ -92,6 +97,9 @@ pub enum AppError {
     /// A pattern of the configuration, which it should have refused.
     #[error("approval {0}")]
     BadApproval(BadPattern),
+    /// The audit log.
+    #[error("cannot open the audit log: {0}")]
+    Audit(std::io::Error),
     /// The sandbox's options.
     #[error("cannot set up the sandbox: {0}")]
     Sandbox(#[from] nanoclaw_sandbox::Error),
@@ -162,7 +170,8 @@ impl App {
             session_key::key_in(&config.data_dir, entropy.as_ref()).map_err(AppError::SessionKey)?;
         let files: Arc<dyn Workspaces> =
             Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(&clock)));
-        let tools = executor(config, &sandbox, bash, &store, (&model, &clock, &files))?;
+        let audit = audit::open(config)?;
+        let tools = executor(config, &sandbox, bash, &store, (&model, &clock, &files, &audit))?;
         let runtime = start_runtime()?;
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
         let listener = listen(&runtime, &config.listen)?;
@@ -194,7 +203,8 @@ impl App {
         let (stages, shutdown) = Stages::new();
         let key = minted::mint(Kind::Control, ports.entropy.as_ref());
         let control = ControlFile::write(&config.data_dir, &bound, &key.secret).map_err(AppError::Control)?;
-        let around = Surroundings { probes, addresses, files, session_key, control_key_digest: key.digest };
+        let around =
+            Surroundings { probes, addresses, files, audit, session_key, control_key_digest: key.digest };
         let room = Arc::new(room(config, &ports, &store, around));
         let serving = runtime.spawn(serve(listener, room, shutdown));
         let drain = Duration::from_secs(config.limits.drain_s);
@@ -289,6 +299,7 @@ struct Surroundings {
     probes: Vec<Box<dyn Probe>>,
     addresses: AddressPolicy,
     files: Arc<dyn Workspaces>,
+    audit: Arc<dyn Audit>,
     session_key: Vec<u8>,
     control_key_digest: Digest,
 }
@@ -299,12 +310,14 @@ fn workplaces(store: &Arc<RedbStore>, files: &Arc<dyn Workspaces>) -> Arc<dyn Wo
 }
 
 fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, around: Surroundings) -> Room {
-    let Surroundings { probes, addresses, files, session_key, control_key_digest } = around;
+    let Surroundings { probes, addresses, files, audit, session_key, control_key_digest } = around;
     Room {
         users: Arc::<RedbStore>::clone(store),
         conversations: Arc::<RedbStore>::clone(store),
         projects: Arc::<RedbStore>::clone(store),
         workspaces: files,
+        workplaces: Arc::clone(&ports.workplaces),
+        audit,
         auth: AuthTerms {
             mode: config.auth_mode,
             registration: config.registration,
@@ -337,7 +350,7 @@ fn executor(
     sandbox: &Arc<Sandbox>,
     bash: BashRules,
     store: &Arc<RedbStore>,
-    (model, clock, files): (&Arc<dyn Model>, &Arc<dyn Clock>, &Arc<dyn Workspaces>),
+    (model, clock, files, audit): (&Arc<dyn Model>, &Arc<dyn Clock>, &Arc<dyn Workspaces>, &Arc<dyn Audit>),
 ) -> Result<Arc<Executor>, AppError> {
     let desk = JobDesk {
         errands: Arc::new(errands::StoredErrands {}),
@@ -356,7 +369,7 @@ fn executor(
     let toolbox = Arc::clone(&deps.desk.toolbox);
     let approval = ApprovalRules::new(&config.approval).map_err(|(_, bad)| AppError::BadApproval(bad))?;
     let bounds = Bounds::new(&config.limits, config.tool_max_workers);
-    let terms = Terms { approval, ..Terms::new(bounds) };
+    let terms = Terms { approval, audit: Some(Arc::clone(audit)), ..Terms::new(bounds) };
     // In the order in which models are told of their tools.
     let sources = own_tools(config, &deps);
     let executor = Arc::new(Executor::new(registered(&deps), sources, terms)?);

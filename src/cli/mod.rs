@@ -20,6 +20,7 @@ mod render;
 mod serve;
 mod terminal;
 mod token;
+mod tools;
 mod user;
 mod wire;
 
@@ -99,6 +100,8 @@ enum Command {
     /// Make, list and revoke API tokens, whether the server runs or not
     #[command(subcommand)]
     Token(token::TokenCommand),
+    /// List the tools that models may call, or call one, whether the server runs or not
+    Tools(tools::ToolsArgs),
     /// Run a program in the sandbox, without a server
     Exec(exec::ExecArgs),
     /// Say what works on this machine, what does not, and what to do about it
@@ -159,6 +162,10 @@ impl Command {
             }
             Self::User(command) => user::user(|| common.office(), command, terminal).map(done),
             Self::Token(command) => token::token(&*common.office()?, command, terminal).map(done),
+            Self::Tools(args) => {
+                let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+                tools::tools(&common.load(Vec::new())?, &clock, args, terminal)
+            }
             Self::Exec(args) => exec::exec(common.load(Vec::new())?.code_execution, args, terminal),
             Self::Doctor(args) => doctor::doctor(&common.load(Vec::new()), args, terminal),
             Self::Config(command) => {

@@ -56,6 +56,9 @@ pub(crate) const LIMITS: &[Range] = &[
     ("tool_result_chars", 256, 10_000_000),
     ("tool_result_bytes", 1_024, 268_435_456),
     ("tool_timeout_s", 1, 3_600),
+    ("tool_cache_s", 0, DAY_S),
+    ("tool_cache_entries", 0, 1_000_000),
+    ("tool_cache_bytes", 0, 4 * GIB),
     ("repeated_failures", 1, 1_000),
     ("model_failures", 1, 100),
     ("model_idle_timeout_s", 1, 3_600),
@@ -112,6 +115,9 @@ pub(crate) const LEVEL: &[Range] = &[
 /// Keys of `webhooks:`.
 pub(crate) const WEBHOOKS: &[Range] = &[("timeout_s", 1, 300)];
 
+/// Keys of `audit:`.
+pub(crate) const AUDIT: &[Range] = &[("max_bytes", 64 * KIB, 64 * GIB), ("files", 0, 1_000)];
+
 /// Keys of `code_execution:` itself.
 pub(crate) const SANDBOX: &[Range] =
     &[("max_parallel", 1, 1_024), ("max_sessions", 1, 1_024), ("max_timeout_ms", 1, 3_600_000)];
@@ -123,6 +129,7 @@ impl Problems {
         self.within("limits.", &raw.limits, LIMITS);
         self.within("store.", &raw.store, STORE);
         self.within("webhooks.", &raw.webhooks, WEBHOOKS);
+        self.within("audit.", &raw.audit, AUDIT);
         self.within("code_execution.", &raw.code_execution, SANDBOX);
         let levels = &raw.code_execution.levels;
         for (name, level) in [

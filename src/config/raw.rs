@@ -3,6 +3,7 @@
 
 use super::files::FileOptions;
 use super::log::LogOptions;
+use crate::audit::AuditOptions;
 use crate::courier::options::WebhookOptions;
 use crate::domain::account::{AuthMode, Registration};
 use crate::domain::limits::Limits;
@@ -57,6 +58,8 @@ pub struct RawConfig {
     pub tools_dir: Option<PathBuf>,
     /// Commands that are tools.
     pub tools: Vec<CommandToolOptions>,
+    /// What is kept of the audit log.
+    pub audit: AuditOptions,
     /// How ends are reported.
     pub webhooks: WebhookOptions,
     /// The bounds of P8.
@@ -92,6 +95,7 @@ impl Default for RawConfig {
             web: WebOptions::default(),
             tools_dir: None,
             tools: Vec::new(),
+            audit: AuditOptions::default(),
             webhooks: WebhookOptions::default(),
             limits: Limits::default(),
             store: StoreOptions::default(),

@@ -278,6 +278,7 @@ fn every_number_has_a_range() {
         ("/limits", LIMITS),
         ("/store", STORE),
         ("/webhooks", WEBHOOKS),
+        ("/audit", AUDIT),
         ("/code_execution", SANDBOX),
         ("/code_execution/levels/strict", LEVEL),
     ] {

@@ -7,6 +7,7 @@ use super::listen::Listen;
 use super::log::LogOptions;
 use super::raw::{DEMO, RawConfig};
 use super::sources::state_home;
+use crate::audit::AuditOptions;
 use crate::courier::Signer;
 use crate::courier::options::WebhookOptions;
 use crate::domain::account::{AuthMode, Registration};
@@ -56,6 +57,8 @@ pub struct Config {
     pub code_execution: nanoclaw_sandbox::Options,
     /// What the operator says about commands.
     pub bash: BashOptions,
+    /// What is kept of the audit log.
+    pub audit: AuditOptions,
     /// How ends are reported.
     pub webhooks: WebhookOptions,
     /// Where the operator's own JavaScript tools lie.
@@ -123,6 +126,7 @@ impl Config {
                 approval: raw.approval,
                 code_execution: raw.code_execution,
                 bash: raw.bash,
+                audit: raw.audit,
                 webhooks: raw.webhooks,
                 tools_dir: raw.tools_dir.map(|dir| beside(file.as_deref(), dir)),
                 tools: raw.tools,

@@ -48,6 +48,8 @@ pub use listener::{Bound, Listener};
 pub use room::{AuthTerms, Room};
 pub use server::serve;
 pub use shutdown::{Shutdown, Stage, Stages};
+pub use v1::tools::ToolView;
+pub use v1::trial::Trial;
 
 #[cfg(test)]
 mod testing;

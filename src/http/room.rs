@@ -5,8 +5,8 @@ use crate::domain::address::AddressPolicy;
 use crate::domain::id::{ConversationId, IdMint, JobId};
 use crate::domain::limits::Limits;
 use crate::ports::{
-    Accounts, Backup, Batches, Clock, Conversations, Digest, Entropy, Model, Outbox, Probe, Projects,
-    Schedules, Store, Toolbox, Users, Workspaces,
+    Accounts, Audit, Backup, Batches, Clock, Conversations, Digest, Entropy, Model, Outbox, Probe, Projects,
+    Schedules, Store, Toolbox, Users, Workplaces, Workspaces,
 };
 use std::sync::Arc;
 
@@ -30,6 +30,10 @@ pub struct Room {
     pub projects: Arc<dyn Projects>,
     /// Their files.
     pub workspaces: Arc<dyn Workspaces>,
+    /// Their directories.
+    pub workplaces: Arc<dyn Workplaces>,
+    /// What became of calls of tools.
+    pub audit: Arc<dyn Audit>,
     /// How clients come in.
     pub auth: AuthTerms,
     /// What was spent.

@@ -63,6 +63,7 @@ routes! {
     DELETE "/v1/jobs/{id}" User => |door, call, _body| v1::delete::delete(&door, &call, call.segment("id")).await;
     GET "/v1/jobs/{id}/output" User => |door, call, _body| v1::output::output(&door, &call, call.segment("id")).await;
     GET "/v1/jobs/{id}/events" Stream => |door, call, _body| v1::events::events(&door, &call, call.segment("id")).await;
+    GET "/v1/jobs/{id}/audit" User => |door, call, _body| v1::audit::audit(&door, &call, call.segment("id")).await;
     POST "/v1/jobs/{id}/cancel" User => |door, call, _body| v1::cancel::cancel(&door, &call, call.segment("id")).await;
     POST "/v1/jobs/{id}/retry" User => |door, call, _body| v1::retry::retry(&door, &call, call.segment("id")).await;
 
@@ -87,6 +88,8 @@ routes! {
     POST "/v1/webhooks/{id}/retry" User
         => |door, call, _body| v1::webhooks::retry(&door, &call, call.segment("id")).await;
 
+    GET "/v1/tools" User => |door, call, _body| v1::tools::list(&door, &call).await;
+    POST "/v1/tools/{name}/call" Admin => |door, call, body| v1::tools::call(&door, call, body).await;
     GET "/v1/usage" User => |door, call, _body| v1::usage::usage(&door, &call).await;
     GET "/v1/backup" Admin => |door, call, _body| v1::backup::backup(&door, &call).await;
 

@@ -96,6 +96,10 @@ pub trait Tool: Send + Sync {
     fn reads_results(&self) -> bool {
         false
     }
+    /// How the sandbox confines it, where that is the same for every call; else its results tell it as `strictness`.
+    fn level(&self) -> Option<&'static str> {
+        None
+    }
     /// How long a call with these arguments may run of its own right, on top of `limits.tool_timeout_s`. The tool sees
     /// to it that it takes no longer.
     fn own_time(&self, _arguments: &Map<String, Value>) -> Duration {

@@ -23,15 +23,17 @@ pub(super) struct Registered {
     pub(super) reads_results: bool,
     /// What its arguments must look like.
     pub(super) schema: Schema,
+    /// Of its source when it came from there; 0 for the server's own.
+    pub(super) version: u64,
 }
 
 impl Registered {
-    fn new(tool: Arc<dyn Tool>) -> Result<Self, Error> {
+    fn new(tool: Arc<dyn Tool>, version: u64) -> Result<Self, Error> {
         let spec = tool.spec();
         let bad = |reason| Error::BadSchema { tool: spec.name.to_string(), reason };
         let schema = Schema::compile(&spec.parameters).map_err(bad)?;
         let (aliases, reads_results) = (tool.aliases(), tool.reads_results());
-        Ok(Self { tool, spec, aliases, reads_results, schema })
+        Ok(Self { tool, spec, aliases, reads_results, schema, version })
     }
 
     /// Its name and its aliases.
@@ -68,7 +70,7 @@ pub(super) struct Catalogue {
 impl Catalogue {
     /// The server's own tools, or which of them cannot be served.
     fn of_own(tools: Vec<Box<dyn Tool>>) -> Result<Self, Error> {
-        let register = |tool: Box<dyn Tool>| Registered::new(Arc::from(tool)).map(Arc::new);
+        let register = |tool: Box<dyn Tool>| Registered::new(Arc::from(tool), 0).map(Arc::new);
         let mut tools = tools.into_iter().map(register).collect::<Result<Vec<_>, _>>()?;
         tools.sort_by(|one, other| one.spec.name.cmp(&other.spec.name));
         let mut names: Vec<&str> = tools.iter().flat_map(|tool| tool.names()).collect();
@@ -86,13 +88,13 @@ impl Catalogue {
         let mut tools = self.tools.clone();
         let mut taken: HashSet<String> =
             tools.iter().flat_map(|tool| tool.names()).map(str::to_owned).collect();
-        for source in sources {
+        for (source, version) in sources.iter().zip(&versions) {
             let of_source = source.tools();
             if of_source.len() > SOURCE_TOOLS {
                 tracing::warn!(tools = of_source.len(), most = SOURCE_TOOLS, "a source has too many tools");
             }
             for tool in of_source.into_iter().take(SOURCE_TOOLS) {
-                match admitted(tool, &taken) {
+                match admitted(tool, *version, &taken) {
                     Ok(tool) => {
                         taken.extend(tool.names().map(str::to_owned));
                         tools.push(Arc::new(tool));
@@ -148,8 +150,8 @@ fn versions(sources: &[Arc<dyn ToolSource>]) -> Vec<u64> {
     sources.iter().map(|source| source.version()).collect()
 }
 
-fn admitted(tool: Arc<dyn Tool>, taken: &HashSet<String>) -> Result<Registered, Error> {
-    let tool = Registered::new(tool)?;
+fn admitted(tool: Arc<dyn Tool>, version: u64, taken: &HashSet<String>) -> Result<Registered, Error> {
+    let tool = Registered::new(tool, version)?;
     let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     for name in tool.names() {
         if name.is_empty() || name.len() > NAME_CHARS || !name.chars().all(known) {

@@ -3,11 +3,12 @@
 
 use super::approval::ApprovalRules;
 use super::batch::{Batch, Rules};
+use super::cache::{Cache, CacheBounds};
 use super::catalogue::{Catalogues, Registered};
 use super::run::Run;
 use crate::domain::limits::Limits;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
-use crate::ports::{Journal, Tool, ToolContext, ToolInfo, ToolSource, Toolbox};
+use crate::ports::{Audit, Journal, Tool, ToolContext, ToolInfo, ToolSource, Toolbox};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +42,8 @@ pub struct Bounds {
     pub result_chars: usize,
     /// Longest result as it is kept, bytes.
     pub result_bytes: usize,
+    /// Of results that stand for new ones.
+    pub cache: CacheBounds,
 }
 
 impl Bounds {
@@ -48,7 +51,12 @@ impl Bounds {
     pub fn new(limits: &Limits, workers: usize) -> Self {
         let timeout = Duration::from_secs(limits.tool_timeout_s);
         let (result_chars, result_bytes) = (limits.tool_result_chars, limits.tool_result_bytes);
-        Self { workers: workers.max(1), timeout, result_chars, result_bytes }
+        let cache = CacheBounds {
+            ttl_ms: limits.tool_cache_s.saturating_mul(1_000),
+            entries: limits.tool_cache_entries,
+            bytes: limits.tool_cache_bytes,
+        };
+        Self { workers: workers.max(1), timeout, result_chars, result_bytes, cache }
     }
 }
 
@@ -59,12 +67,14 @@ pub struct Terms {
     pub bounds: Bounds,
     /// Which calls wait for somebody's approval.
     pub approval: ApprovalRules,
+    /// Where every call is recorded, if anywhere.
+    pub audit: Option<Arc<dyn Audit>>,
 }
 
 impl Terms {
-    /// These bounds, and nothing waits for anybody.
+    /// These bounds; nothing waits for anybody, and nothing is recorded.
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, approval: ApprovalRules::default() }
+        Self { bounds, approval: ApprovalRules::default(), audit: None }
     }
 }
 
@@ -72,6 +82,7 @@ impl Terms {
 pub struct Executor {
     catalogues: Catalogues,
     terms: Terms,
+    cache: Cache,
 }
 
 impl std::fmt::Debug for Executor {
@@ -90,7 +101,8 @@ impl Executor {
         sources: Vec<Arc<dyn ToolSource>>,
         terms: Terms,
     ) -> Result<Self, Error> {
-        Ok(Self { catalogues: Catalogues::new(tools, sources)?, terms })
+        let cache = Cache::new(terms.bounds.cache);
+        Ok(Self { catalogues: Catalogues::new(tools, sources)?, terms, cache })
     }
 }
 
@@ -129,7 +141,8 @@ impl Toolbox for Executor {
     fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal) {
         let catalogue = self.catalogues.now();
         let batch = Batch::prepare(calls, &Rules { catalogue: &catalogue, terms: &self.terms, context });
-        Run { terms: &self.terms, catalogue: &catalogue, context, journal }.perform(&batch);
+        let (terms, cache) = (&self.terms, &self.cache);
+        Run { terms, catalogue: &catalogue, cache, context, journal }.perform(&batch);
     }
 }
 

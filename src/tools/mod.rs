@@ -8,6 +8,7 @@
 mod approval;
 mod arguments;
 mod batch;
+mod cache;
 mod catalogue;
 mod code;
 mod coerce;
@@ -23,6 +24,7 @@ mod waves;
 
 pub use approval::{ApprovalRules, BadPattern};
 pub use bash::{BadBashOption, BashOptions, BashRules};
+pub use cache::CacheBounds;
 pub use code::CodeRunner;
 pub use executor::{Bounds, Error, Executor, Terms};
 pub use own::{BadTool, CommandToolOptions, CommandTools, JavaScriptTools};

@@ -5,40 +5,75 @@ use super::cut::{Room, shortened};
 use crate::ports::{ToolError, ToolOutcome, WholeResult};
 use serde_json::{Map, Value, json};
 
+/// Why there is a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Ran,
+    Refused,
+    Cancelled,
+    Cached,
+}
+
 /// What one run, or its refusal, came to.
 #[derive(Debug, Clone)]
 pub(super) struct Outcome {
     result: Result<Value, ToolError>,
     millis: u64,
-    skipped: bool,
+    fate: Fate,
     duplicate: bool,
 }
 
 impl Outcome {
     /// A run that took so long.
     pub(super) fn ran(result: Result<Value, ToolError>, millis: u64) -> Self {
-        Self { result, millis, skipped: false, duplicate: false }
+        Self { result, millis, fate: Fate::Ran, duplicate: false }
     }
 
     /// A call that was refused before it ran.
     pub(super) fn refused(message: String) -> Self {
-        Self { result: Err(ToolError::Invalid(message)), millis: 0, skipped: false, duplicate: false }
+        Self { result: Err(ToolError::Invalid(message)), millis: 0, fate: Fate::Refused, duplicate: false }
     }
 
     /// A call that was not run because the job has to end.
     pub(super) fn cancelled() -> Self {
         let message = "(cancelled) the call was not run".to_owned();
-        Self { result: Err(ToolError::Invalid(message)), millis: 0, skipped: true, duplicate: false }
+        Self { result: Err(ToolError::Invalid(message)), millis: 0, fate: Fate::Cancelled, duplicate: false }
+    }
+
+    /// A call for which an earlier result stands.
+    pub(super) fn cached(data: Value) -> Self {
+        Self { result: Ok(data), millis: 0, fate: Fate::Cached, duplicate: false }
     }
 
     /// The same for the twin of a call.
     pub(super) fn for_twin(&self) -> Self {
-        Self { duplicate: true, skipped: true, ..self.clone() }
+        Self { duplicate: true, ..self.clone() }
+    }
+
+    /// What it came to.
+    pub(super) fn result(&self) -> Result<&Value, &ToolError> {
+        self.result.as_ref()
+    }
+
+    /// How long it ran, milliseconds.
+    pub(super) fn millis(&self) -> u64 {
+        if self.why_not_run().is_none() { self.millis } else { 0 }
+    }
+
+    /// Why it did not run; `None`: it did.
+    pub(super) fn why_not_run(&self) -> Option<&'static str> {
+        match self.fate {
+            Fate::Refused => Some("refused"),
+            Fate::Cancelled => Some("cancelled"),
+            Fate::Cached => Some("cached"),
+            Fate::Ran if self.duplicate => Some("duplicate"),
+            Fate::Ran => None,
+        }
     }
 
     /// The text for the model, as much of it as there is room for, and what was cut.
     pub(super) fn into_tool_outcome(self, room: &Room) -> ToolOutcome {
-        let skipped = self.skipped;
+        let skipped = self.duplicate || matches!(self.fate, Fate::Cancelled | Fate::Cached);
         let (value, whole) = shortened(self.into_value(), room);
         let handle = room.reader.as_ref().map(|reader| reader.handle.clone());
         let whole = handle.zip(whole).map(|(handle, content)| WholeResult { handle, content });
@@ -59,6 +94,9 @@ impl Outcome {
             "execution_time".to_owned(),
             json!(std::time::Duration::from_millis(self.millis).as_secs_f64()),
         );
+        if self.fate == Fate::Cached {
+            result.insert("cached".to_owned(), Value::Bool(true));
+        }
         if self.duplicate {
             result.insert("duplicate".to_owned(), Value::Bool(true));
         }
@@ -89,6 +127,9 @@ mod tests {
         let expected =
             r#"{"success":false,"data":{"output":"x"},"error":"no","execution_time":0.0,"duplicate":true}"#;
         assert_eq!((twin.content.as_str(), twin.skipped), (expected, true));
+        let cached = Outcome::cached(json!(1)).into_tool_outcome(&room(1_000));
+        let expected = r#"{"success":true,"data":1,"error":null,"execution_time":0.0,"cached":true}"#;
+        assert_eq!((cached.content.as_str(), cached.skipped), (expected, true));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! any tool by name (P6), and to retry behind the model's back.
 
 use super::batch::{Batch, Task};
+use super::cache::{Cache, Key};
 use super::catalogue::Catalogue;
 use super::cut::{Reader, Room};
 use super::executor::Terms;
@@ -9,9 +10,9 @@ use super::outcome::Outcome;
 use super::waves::Waves;
 use crate::domain::event::AgentStep;
 use crate::domain::handle::ResultHandle;
-use crate::domain::tool::ToolCall;
+use crate::domain::tool::{FileUse, ToolCall};
 use crate::domain::usage::Usage;
-use crate::ports::{Journal, Report, ToolContext, ToolError, ToolOutcome};
+use crate::ports::{AuditEntry, Journal, Report, ToolContext, ToolError, ToolOutcome};
 use serde_json::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -22,6 +23,8 @@ pub(super) struct Run<'a> {
     pub(super) terms: &'a Terms,
     /// The tools of the moment at which the batch began.
     pub(super) catalogue: &'a Catalogue,
+    /// Results that may stand for new ones.
+    pub(super) cache: &'a Cache,
     /// Whose calls they are.
     pub(super) context: &'a ToolContext,
     /// Where they are reported.
@@ -33,6 +36,7 @@ impl Run<'_> {
     pub(super) fn perform(&self, batch: &Batch<'_>) {
         for (call, reason) in &batch.refused {
             let outcome = Outcome::refused(reason.clone());
+            self.record(call, None, &outcome);
             self.journal.finished(call, outcome.into_tool_outcome(&self.bare_room()));
         }
         self.perform_all(&batch.tasks);
@@ -60,18 +64,63 @@ impl Run<'_> {
     }
 
     fn perform_one(&self, task: &Task<'_>) {
-        let may_start = || task.traits.idempotent || self.journal.started(task.call).is_continue();
-        let outcome = if !self.context.leash.is_pulled() && may_start() {
-            self.call(task)
-        } else {
-            Outcome::cancelled()
-        };
+        let outcome = if self.context.leash.is_pulled() { Outcome::cancelled() } else { self.outcome(task) };
         let (twin, room) = (outcome.for_twin(), self.room(task));
+        self.record(task.call, Some(task), &outcome);
         self.journal.finished(task.call, outcome.into_tool_outcome(&room));
         for call in &task.twins {
+            self.record(call, Some(task), &twin);
             // One keeping is enough for all of them.
             self.journal.finished(call, ToolOutcome { whole: None, ..twin.clone().into_tool_outcome(&room) });
         }
+    }
+
+    /// From the cache, or of a run.
+    fn outcome(&self, task: &Task<'_>) -> Outcome {
+        let files = task.traits.files;
+        if !task.traits.cacheable {
+            let may_write = matches!(files, FileUse::Writes | FileUse::Runs);
+            let _until_it_ends = may_write.then(|| self.cache.writing(self.context));
+            return self.started(task);
+        }
+        let clock = &self.context.leash.clock;
+        let key = Key::new(task.tool, &task.canonical, self.context);
+        if let Some(data) = self.cache.get(&key, files, clock.monotonic_ms()) {
+            return Outcome::cached(data);
+        }
+        let stamp = self.cache.stamp(&key, files);
+        let outcome = self.started(task);
+        if let Ok(data) = outcome.result() {
+            self.cache.put(key, (files, stamp), data, clock.monotonic_ms());
+        }
+        outcome
+    }
+
+    /// What may not be run twice runs only when that it does is on record.
+    fn started(&self, task: &Task<'_>) -> Outcome {
+        let may_start = task.traits.idempotent || self.journal.started(task.call).is_continue();
+        if may_start { self.call(task) } else { Outcome::cancelled() }
+    }
+
+    /// Into the audit log.
+    fn record(&self, call: &ToolCall, task: Option<&Task<'_>>, outcome: &Outcome) {
+        let Some(audit) = &self.terms.audit else { return };
+        let said = || serde_json::from_str(&call.arguments).unwrap_or_else(|_| call.arguments.clone().into());
+        let context = self.context;
+        audit.record(&AuditEntry {
+            time_ms: context.leash.clock.now_ms(),
+            user: context.user,
+            job: Some(context.job),
+            project: context.project_id,
+            id_ref: call.id_ref.clone(),
+            tool: call.name.clone(),
+            arguments: task.map_or_else(said, |task| Value::Object(task.arguments.clone())),
+            success: outcome.result().is_ok(),
+            result: outcome.clone().into_tool_outcome(&self.bare_room()).content,
+            duration_ms: outcome.millis(),
+            level: task.and_then(|task| level(task, outcome)),
+            skipped: outcome.why_not_run().map(str::to_owned),
+        });
     }
 
     /// The room of a call's result. What reads results has none of its own to be read.
@@ -106,6 +155,17 @@ impl Run<'_> {
         });
         Outcome::ran(result, clock.monotonic_ms().saturating_sub(begun_ms))
     }
+}
+
+/// The sandbox's level of a call that ran in one.
+fn level(task: &Task<'_>, outcome: &Outcome) -> Option<String> {
+    let data = match outcome.result() {
+        Ok(data) | Err(ToolError::Failed { data, .. }) => Some(data),
+        Err(ToolError::Invalid(_)) => None,
+    };
+    let told = data.and_then(|data| data.get("strictness")).and_then(Value::as_str);
+    let fixed = task.tool.tool.level().filter(|_| outcome.why_not_run().is_none());
+    fixed.or(told).map(str::to_owned)
 }
 
 /// What a running call tells goes into its job's log.

@@ -4,11 +4,12 @@
 mod here;
 mod there;
 
+use super::client::Client;
 use super::error::CliError;
 use crate::app::{self, AppError, STORE_FILE};
 use crate::config::Config;
 use crate::ports::Clock;
-use crate::store::OpenError;
+use crate::store::{OpenError, RedbStore};
 use here::Here;
 use serde_json::{Map, Value};
 use std::fs::{File, TryLockError};
@@ -34,13 +35,29 @@ pub(super) trait Office {
     fn revoke(&self, user: u32, token: &str) -> Result<(), CliError>;
 }
 
+/// Where the store of a data directory can be worked with.
+pub(super) enum Place {
+    /// No server holds it.
+    Here(Arc<RedbStore>),
+    /// At the server that holds it.
+    There(Client),
+}
+
 /// The office of this data directory.
 pub(super) fn open(config: &Config, clock: &Arc<dyn Clock>) -> Result<Box<dyn Office>, CliError> {
+    Ok(match place(config, clock)? {
+        Place::Here(store) => Box::new(Here::new(store, Arc::clone(clock), config.limits.clone())),
+        Place::There(client) => Box::new(There::new(client)),
+    })
+}
+
+/// Where the store of this data directory is, or is held.
+pub(super) fn place(config: &Config, clock: &Arc<dyn Clock>) -> Result<Place, CliError> {
     if is_held(&config.data_dir.join(STORE_FILE)) {
         return there(config);
     }
     match app::open_store(config, clock) {
-        Ok(store) => Ok(Box::new(Here::new(store, Arc::clone(clock), config.limits.clone()))),
+        Ok(store) => Ok(Place::Here(store)),
         // A server came in between.
         Err(AppError::Store(OpenError::Locked { .. })) => there(config),
         Err(error) => Err(CliError::failed(error.to_string())
@@ -53,7 +70,7 @@ fn is_held(store: &Path) -> bool {
     File::open(store).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-fn there(config: &Config) -> Result<Box<dyn Office>, CliError> {
+fn there(config: &Config) -> Result<Place, CliError> {
     let dir = config.data_dir.display();
     let control = app::control_in(&config.data_dir).map_err(|error| {
         CliError::failed(format!(
@@ -64,7 +81,7 @@ fn there(config: &Config) -> Result<Box<dyn Office>, CliError> {
         CliError::failed(format!("a server holds the store in '{dir}' and tells no way in"))
             .hint("it is just starting or stopping: try again in a moment, or stop it")
     })?;
-    Ok(Box::new(There::new(&control)?))
+    there::way_in(&control).map(Place::There)
 }
 
 /// A field that every answer of ours has.

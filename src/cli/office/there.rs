@@ -15,26 +15,31 @@ pub(super) struct There {
     client: Client,
 }
 
-impl There {
-    pub(super) fn new(control: &Control) -> Result<Self, CliError> {
-        if control.address.starts_with("unix:") {
-            let message = format!("the server that holds the store listens on {}", control.address);
-            return Err(CliError::failed(message).hint("stop it for as long as this takes"));
-        }
-        let there = Self { client: Client::new(&control.address, Some(&control.key))? };
-        there.know()?;
-        Ok(there)
+/// The way in to the server that wrote this.
+pub(super) fn way_in(control: &Control) -> Result<Client, CliError> {
+    if control.address.starts_with("unix:") {
+        let message = format!("the server that holds the store listens on {}", control.address);
+        return Err(CliError::failed(message).hint("stop it for as long as this takes"));
     }
+    let client = Client::new(&control.address, Some(&control.key))?;
+    know(&client)?;
+    Ok(client)
+}
 
-    /// Whoever answers must be the server whose key this is, before a password goes there: a file that a killed server left
-    /// behind may name an address where somebody else listens by now.
-    fn know(&self) -> Result<(), CliError> {
-        let answer = self.client.get("/api/users?limit=1")?;
-        if is_ours(&answer) {
-            return Ok(());
-        }
-        let message = "what answers at the address in control.json is not the server that holds the store";
-        Err(CliError::failed(message).hint("the server may just be starting: try again in a moment"))
+/// Whoever answers must be the server whose key this is, before a password goes there: a file that a killed server left
+/// behind may name an address where somebody else listens by now.
+fn know(client: &Client) -> Result<(), CliError> {
+    let answer = client.get("/api/users?limit=1")?;
+    if is_ours(&answer) {
+        return Ok(());
+    }
+    let message = "what answers at the address in control.json is not the server that holds the store";
+    Err(CliError::failed(message).hint("the server may just be starting: try again in a moment"))
+}
+
+impl There {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client }
     }
 }
 

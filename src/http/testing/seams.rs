@@ -6,19 +6,20 @@ use super::store::MemoryStore;
 use crate::domain::account::{AuthMode, Registration};
 use crate::domain::address::AddressPolicy;
 use crate::domain::batch::Batch;
-use crate::domain::id::{BatchId, ConversationId, IdMint, UserId};
+use crate::domain::id::{BatchId, ConversationId, IdMint, JobId, ProjectId, UserId};
 use crate::domain::idempotency::OnceKey;
 use crate::domain::limits::Limits;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
 use crate::domain::usage::{Ledger, Usage};
 use crate::http::room::{AuthTerms, Room};
 use crate::ports::{
-    Accounts, Backup, BatchPage, Batches, Clock, Completion, DayUsage, Entropy, HourUsage, Journal, Leash,
-    Model, ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, News, Once, Probe, ResultPage, Sink,
-    StopFlag, Store, StoreError, Ticket, ToolContext, Toolbox,
+    Accounts, Audit, AuditEntry, Backup, BatchPage, Batches, Clock, Completion, DayUsage, Entropy, HourUsage,
+    Journal, Leash, Model, ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, News, Once, Probe,
+    ResultPage, Sink, StopFlag, Store, StoreError, Ticket, ToolContext, Toolbox, Workplaces,
 };
 use crate::store::RedbStore;
 use crate::workspace::HostFiles;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -118,6 +119,19 @@ impl Model for Rest {
     }
 }
 
+impl Workplaces for Rest {
+    fn workplace(&self, _: UserId, _: ProjectId) -> Result<Option<PathBuf>, StoreError> {
+        Ok(None)
+    }
+}
+
+impl Audit for Rest {
+    fn record(&self, _: &AuditEntry) {}
+    fn of_job(&self, _: UserId, _: JobId, _: usize) -> Result<Vec<AuditEntry>, StoreError> {
+        Ok(Vec::new())
+    }
+}
+
 impl Toolbox for Rest {
     fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolSpec> {
         let tool = |name: &'static str| ToolSpec {
@@ -208,6 +222,8 @@ pub(crate) fn room(store: &Arc<MemoryStore>) -> Room {
         conversations: Arc::<RedbStore>::clone(&side),
         projects: side,
         workspaces: Arc::new(HostFiles::new("/nonexistent".into(), &Limits::default(), Arc::new(Rest))),
+        workplaces: Arc::new(Rest),
+        audit: Arc::new(Rest),
         auth: AuthTerms {
             mode: AuthMode::Single,
             registration: Registration::Open,

@@ -2,6 +2,7 @@
 //! refuses anything about connections.
 
 pub(crate) mod attachments;
+pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod batch;
 pub(crate) mod cancel;
@@ -22,6 +23,8 @@ pub(crate) mod spec;
 pub(crate) mod stored;
 pub(crate) mod streamed;
 pub(crate) mod submit;
+pub(crate) mod tools;
+pub(crate) mod trial;
 pub(crate) mod usage;
 mod wait;
 mod webhook_url;

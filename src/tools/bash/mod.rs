@@ -76,6 +76,10 @@ impl Tool for Bash {
         ToolTraits::default()
     }
 
+    fn level(&self) -> Option<&'static str> {
+        Some(Level::Shell.name())
+    }
+
     fn aliases(&self) -> Aliases {
         Aliases { names: &["exec"], parameters: &[("cmd", "command"), ("workdir", "working_dir")] }
     }

@@ -6,7 +6,9 @@ use crate::domain::id::{JobId, UserId};
 use crate::domain::job::JobOrigin;
 use crate::domain::tool::{Aliases, ToolTraits};
 use crate::ports::{Clock, Leash, ModelTerms, Stop, StopFlag, ToolError};
-use crate::tools::{BashOptions, BashRules, CodeRunner, JobDesk, ToolDeps, ToolOptions, registered};
+use crate::tools::{
+    BashOptions, BashRules, CacheBounds, CodeRunner, JobDesk, ToolDeps, ToolOptions, registered,
+};
 use nanoclaw_sandbox::{Level, Program, Record, Status};
 use serde_json::{Map, Value, json};
 use std::ops::ControlFlow;
@@ -200,7 +202,13 @@ fn any(
 }
 
 pub(in crate::tools) fn bounds() -> Bounds {
-    Bounds { workers: 4, timeout: Duration::from_secs(60), result_chars: 16_000, result_bytes: 1 << 20 }
+    Bounds {
+        workers: 4,
+        timeout: Duration::from_secs(60),
+        result_chars: 16_000,
+        result_bytes: 1 << 20,
+        cache: CacheBounds { ttl_ms: 1_000_000, entries: 100, bytes: 1 << 20 },
+    }
 }
 
 pub(super) fn real() -> Executor {

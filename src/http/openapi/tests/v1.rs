@@ -6,6 +6,7 @@ use super::operation::{Operation, events, json_of, named};
 use crate::domain::batch_object::BatchObject;
 use crate::domain::id::UserId;
 use crate::domain::job_object::JobObject;
+use crate::http::ToolView;
 use crate::http::frame;
 use crate::http::health::{Health, Verdict};
 use crate::http::room::Room;
@@ -13,7 +14,7 @@ use crate::http::v1::batch::results::Told;
 use crate::http::v1::page::List;
 use crate::http::v1::schedules::body as schedule;
 use crate::http::v1::schedules::view::ScheduleView;
-use crate::http::v1::{delete, schedules, spec, usage, webhooks};
+use crate::http::v1::{audit, delete, schedules, spec, usage, webhooks};
 use serde_json::{Value, json};
 
 /// Draws all of it.
@@ -23,6 +24,7 @@ pub(super) fn draw(drawing: &mut Drawing, room: &Room) {
     jobs(drawing, room);
     batches(drawing, room);
     schedule_routes(drawing, room);
+    tool_routes(drawing);
     reports(drawing);
 }
 
@@ -226,6 +228,9 @@ fn jobs(drawing: &mut Drawing, room: &Room) {
         .says(200, "Events; see EventData", events())
         .says(204, "The job has ended, and nothing follows", Value::Null);
     drawing.add(follow);
+    let audit = Operation::new("GET", "/v1/jobs/{id}/audit", "What became of its calls of tools");
+    let audit = audit.answers::<List<audit::View, String>>(drawing, 200, "The calls, oldest first");
+    drawing.add(audit);
     for (path, summary) in [
         ("/v1/jobs/{id}/cancel", "Asks for the job's end"),
         ("/v1/jobs/{id}/retry", "Runs a failed job again, from its last recorded step"),
@@ -234,6 +239,23 @@ fn jobs(drawing: &mut Drawing, room: &Room) {
         let act = Operation::new("POST", path, summary).answers::<JobObject>(drawing, status, "The job");
         drawing.add(act);
     }
+}
+
+fn tool_routes(drawing: &mut Drawing) {
+    let list = Operation::new("GET", "/v1/tools", "What models may call");
+    let list = list.answers::<List<ToolView, String>>(
+        drawing,
+        200,
+        "All tools, in the order in which models see them",
+    );
+    drawing.add(list);
+    let object = || json_of(json!({"type": "object"}));
+    let call =
+        Operation::new("POST", "/v1/tools/{name}/call", "Calls a tool outside of any job (administrators)")
+            .query("project_id", json!({"type": "string"}))
+            .takes(object())
+            .says(200, "The result, as a model would get it", object());
+    drawing.add(call);
 }
 
 fn batches(drawing: &mut Drawing, room: &Room) {

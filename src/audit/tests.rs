@@ -1,0 +1,163 @@
+//! What stands in the audit log, and what does not.
+
+use super::*;
+use serde_json::json;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+const KEY: &str = "configured-key-of-a-model";
+
+fn entry(job: u128, n: u64) -> AuditEntry {
+    AuditEntry {
+        time_ms: n,
+        user: UserId(1),
+        job: Some(JobId::from_bits(job)),
+        project: None,
+        id_ref: format!("call_{n}"),
+        tool: "tool".into(),
+        arguments: json!({"n": n}),
+        success: true,
+        result: "{}".into(),
+        duration_ms: 1,
+        level: Some("strict".into()),
+        skipped: None,
+    }
+}
+
+fn log(dir: &Path, max_bytes: u64, files: u32) -> AuditLog {
+    let secrets = [Secret::from(KEY.to_owned()), Secret::from("short".to_owned()), Secret::default()];
+    AuditLog::open(dir, &AuditOptions { max_bytes, files }, &secrets).expect("opens")
+}
+
+fn times(log: &AuditLog, user: u32, job: u128, max: usize) -> Vec<u64> {
+    let found = log.of_job(UserId(user), JobId::from_bits(job), max).expect("readable");
+    found.iter().map(|entry| entry.time_ms).collect()
+}
+
+#[test]
+fn what_is_recorded_is_read_back_for_its_owner_alone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = log(dir.path(), 1 << 20, 2);
+    for n in 0..6 {
+        log.record(&entry(u128::from(n % 2), n));
+    }
+    log.record(&AuditEntry { job: None, ..entry(0, 9) });
+    assert_eq!(times(&log, 1, 0, 100), [0, 2, 4]);
+    assert_eq!(times(&log, 1, 0, 2), [0, 2]);
+    assert!(times(&log, 2, 0, 100).is_empty(), "P7: another user's");
+    assert_eq!(log.of_job(UserId(1), JobId::from_bits(1), 1).expect("readable"), [entry(1, 1)]);
+    let path = dir.path().join("audit/audit.jsonl");
+    assert_eq!(fs::metadata(&path).expect("a file").permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::read_to_string(path).expect("text").lines().count(), 7);
+}
+
+#[test]
+fn p8_files_are_rotated_by_size_and_the_oldest_given_up() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = log(dir.path(), 1_000, 2);
+    for n in 0..100 {
+        log.record(&entry(1, n));
+    }
+    let kept = times(&log, 1, 1, 1_000);
+    assert!(kept.len() > 3 && kept.len() < 20, "{kept:?}");
+    assert!(kept.is_sorted() && kept.last() == Some(&99), "oldest first, and none lost in between: {kept:?}");
+    assert_eq!(kept.first().map(|first| 100 - first), Some(kept.len() as u64));
+    let mut names: Vec<_> = fs::read_dir(dir.path().join("audit"))
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry"))
+        .map(|entry| (entry.file_name().into_string().expect("text"), entry.metadata().expect("one").len()))
+        .collect();
+    names.sort();
+    assert!(names.iter().all(|(_, bytes)| *bytes <= 1_000), "{names:?}");
+    let names: Vec<_> = names.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["audit.1.jsonl", "audit.2.jsonl", "audit.jsonl"]);
+}
+
+#[test]
+fn a_line_that_a_crash_cut_off_costs_no_other() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("audit/audit.jsonl");
+    log(dir.path(), 1 << 20, 1).record(&entry(1, 1));
+    let whole = fs::read_to_string(&path).expect("text");
+    fs::write(&path, format!("{whole}{}", &whole[..whole.len() / 2])).expect("writable");
+    let log = log(dir.path(), 1 << 20, 1);
+    log.record(&entry(1, 2));
+    fs::write(dir.path().join("audit/audit.1.jsonl"), b"\xff\xfe no text\n{}\n").expect("writable");
+    assert_eq!(times(&log, 1, 1, 10), [1, 2]);
+}
+
+#[test]
+fn p8_long_texts_are_cut() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = log(dir.path(), 1 << 20, 1);
+    let long = "ü".repeat(50_000);
+    let many: Vec<String> = (0..1_000).map(|n| format!("text {n}")).collect();
+    log.record(&AuditEntry { result: long.clone(), arguments: json!({"code": long}), ..entry(1, 1) });
+    log.record(&AuditEntry { arguments: json!({"many": many}), ..entry(1, 2) });
+    let found = log.of_job(UserId(1), JobId::from_bits(1), 10).expect("readable");
+    let whole = found.first().expect("the first");
+    assert_eq!(whole.result.chars().count(), TEXT_CHARS);
+    assert_eq!(whole.arguments["code"].as_str().expect("a text").chars().count(), TEXT_CHARS);
+    let second = found.last().expect("the second");
+    assert_eq!(second.arguments.as_str().expect("one text").chars().count(), ARGUMENTS_CHARS);
+}
+
+#[test]
+fn p9_no_secret_stands_in_a_line() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = log(dir.path(), 1 << 20, 1);
+    let shapes = [
+        "sk-abcdefgh12345678".to_owned(),
+        format!("ghp_{}", "a1".repeat(18)),
+        "xoxb-1234567890-abcdefgh".to_owned(),
+        format!("nck_{}", "Z".repeat(43)),
+        "whsec_c2VjcmV0c2VjcmV0".to_owned(),
+        "AKIAIOSFODNN7EXAMPLE".to_owned(),
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl".to_owned(),
+        KEY.to_owned(),
+    ];
+    for secret in &shapes {
+        let inner = json!({"output": format!("it is {secret}, really")});
+        let whole = AuditEntry {
+            arguments: json!({"code": format!("print('{secret}')"), "nested": [{secret.clone(): 1}]}),
+            result: json!({"success": true, "data": {"text": inner.to_string()}}).to_string(),
+            tool: secret.clone(),
+            ..entry(1, 1)
+        };
+        log.record(&whole);
+    }
+    let hidden = "hunter2-xyz";
+    for arguments in [
+        json!({"password": hidden}),
+        json!({"headers": {"Authorization": format!("Basic {hidden}"), "Set-Cookie": [hidden]}}),
+        json!({"api_key": hidden, "X-Api-Key": {"a": hidden}, "accessToken": hidden, "client-secret": hidden}),
+        json!({"body": json!({"user": "u", "db_password": hidden}).to_string()}),
+        json!({"body": json!({"inner": json!({"token": hidden}).to_string()}).to_string()}),
+        json!({"url": format!("https://user:{hidden}@example.com/x")}),
+        json!({"url": format!("https://example.com/x?a=1&token={hidden}&b=2")}),
+        json!({"command": format!("curl -H 'Authorization: Bearer {hidden}' https://example.com")}),
+        json!({"command": format!("curl -H \"Cookie: a={hidden}; b={hidden}\" https://example.com")}),
+        json!({"command": format!("OPENAI_API_KEY={hidden} ./run")}),
+        json!({"text": format!("-----BEGIN RSA PRIVATE KEY-----\n{hidden}\n-----END RSA PRIVATE KEY-----")}),
+    ] {
+        log.record(&AuditEntry { result: arguments.to_string(), arguments, ..entry(1, 2) });
+    }
+    let text = fs::read_to_string(dir.path().join("audit/audit.jsonl")).expect("text");
+    for secret in shapes.iter().map(String::as_str).chain([hidden]) {
+        assert!(!text.contains(secret), "{secret}: {text}");
+    }
+    assert!(text.contains("really") && text.contains("&b=2") && text.contains("./run"), "the rest is told");
+}
+
+#[test]
+fn what_is_no_secret_stays_as_it_is() {
+    let mask = Mask::new(&[Secret::from("short".to_owned())]).expect("good shapes");
+    for value in [
+        json!({"max_tokens": 5, "token_count": 7, "author": "Ann", "text": "a short task-force, risk-averse people"}),
+        json!({"code": "import secrets\nprint(len(tokens), 3 == x)\n"}),
+        json!({"url": "https://example.com:8080/a@b?key=1", "list": "[1,  2]"}),
+        json!({"password": null}),
+    ] {
+        assert_eq!(mask.value(&value), value);
+    }
+}

@@ -1,0 +1,80 @@
+//! One call of a tool that no job makes: an operator's, over HTTP or from the command line. Owns its context and where its
+//! result is caught; refuses to run it any other way than jobs' calls run.
+
+use crate::domain::id::{JobId, ProjectId, UserId};
+use crate::domain::job::JobOrigin;
+use crate::domain::tool::{ToolCall, ToolChoice};
+use crate::ports::{Clock, Journal, Leash, ModelTerms, StopFlag, ToolContext, ToolOutcome, Toolbox};
+use serde_json::{Map, Value, json};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Whose call it is, and where it works.
+pub struct Trial {
+    /// Whose.
+    pub user: UserId,
+    /// Names the call in the audit log; there is no such job.
+    pub job: JobId,
+    /// The project, and its directory.
+    pub project: Option<(ProjectId, PathBuf)>,
+    /// What tools ask that ask a model.
+    pub model: String,
+    /// The longest that all of it may take.
+    pub time: Duration,
+    /// Raised when nobody waits any more.
+    pub stop: StopFlag,
+    /// Tells how late it is.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// What the call came to.
+#[derive(Default)]
+struct Caught(Mutex<Option<String>>);
+
+impl Journal for Caught {
+    fn started(&self, _: &ToolCall) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+    fn finished(&self, _: &ToolCall, outcome: ToolOutcome) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome.content);
+    }
+}
+
+impl Trial {
+    /// Makes the call: the result as a model would get it. Blocks for as long as it takes.
+    pub fn call(self, toolbox: &dyn Toolbox, name: &str, arguments: Map<String, Value>) -> Value {
+        let call = ToolCall {
+            id_ref: "call_0".to_owned(),
+            name: name.to_owned(),
+            arguments: Value::Object(arguments).to_string(),
+        };
+        let caught = Caught::default();
+        toolbox.run(&[call], &self.into_context(), &caught);
+        let told = caught.0.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or_default();
+        serde_json::from_str(&told)
+            .unwrap_or_else(|_| json!({"success": false, "data": null, "error": "the tool told nothing"}))
+    }
+
+    fn into_context(self) -> ToolContext {
+        let (project_id, workdir) = self.project.unzip();
+        let millis = u64::try_from(self.time.as_millis()).unwrap_or(u64::MAX);
+        let deadline_ms = self.clock.monotonic_ms().saturating_add(millis);
+        ToolContext {
+            user: self.user,
+            job: self.job,
+            conversation_id: None,
+            project_id,
+            // What was cut of its result could not be read later: there is no job to keep it.
+            allowed: ToolChoice::All(true),
+            strictness: None,
+            workdir,
+            terms: ModelTerms { model: self.model, ..ModelTerms::default() },
+            origin: JobOrigin::Client,
+            id_ref: String::new(),
+            is_approved: true,
+            leash: Leash { stop: self.stop, deadline_ms, clock: self.clock },
+        }
+    }
+}
