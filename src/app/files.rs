@@ -44,7 +44,8 @@ impl StoredFiles {
 impl ProjectFiles for StoredFiles {
     fn folder(&self, user: UserId, project: ProjectId) -> Result<Option<Box<dyn ProjectFolder>>, StoreError> {
         let found = self.projects.project(user, project)?;
-        Ok(found.map(|project| Box::new(StoredFolder { project, all: self.clone() }) as Box<dyn ProjectFolder>))
+        Ok(found
+            .map(|project| Box::new(StoredFolder { project, all: self.clone() }) as Box<dyn ProjectFolder>))
     }
 }
 

@@ -51,6 +51,6 @@ pub use tool::{
 pub use users::{AccountChange, AccountPage, Admission, Digest, NewAccount, NewInvite, NewToken, Users};
 pub use web::{Trust, Web, WebAnswer, WebError, WebMethod, WebRequest};
 pub use workspaces::{
-    Allowance, Change, FileEntry, FileError, FileKind, FindQuery, Listing, SearchFound, SearchHit, SearchQuery,
-    TreeStats, Upload, Workplaces, Workspaces, Written,
+    Allowance, Change, FileEntry, FileError, FileKind, FindQuery, Listing, SearchFound, SearchHit,
+    SearchQuery, TreeStats, Upload, Workplaces, Workspaces, Written,
 };

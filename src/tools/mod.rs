@@ -13,6 +13,7 @@ mod cut;
 mod executor;
 mod nearest;
 mod outcome;
+mod project_file;
 mod registry;
 mod schema;
 
@@ -41,6 +42,14 @@ tools! {
     calculator,
     execute_javascript,
     execute_python,
+    file_delete,
+    file_edit,
+    file_exists,
+    file_list,
+    file_mkdir,
+    file_read,
+    file_search,
+    file_write,
     get_weather,
     json_process,
     read_result,

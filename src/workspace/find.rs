@@ -17,7 +17,8 @@ const MOST_SEEN: usize = 200_000;
 /// Lists what is below a directory of a project.
 pub(super) fn find(project: &OwnedFd, query: &FindQuery, until: Deadline<'_>) -> Result<Listing, FileError> {
     let (start, glob) = (ProjectPath::parse(&query.path)?, Glob::parse(&query.glob)?);
-    let directory = open_directory(project, start.target()).map_err(|error| refused(error, start.target()))?;
+    let directory =
+        open_directory(project, start.target()).map_err(|error| refused(error, start.target()))?;
     let terms = WalkTerms { with_hidden: query.with_hidden, depth: glob.depth() };
     let mut listing = Listing::default();
     for (seen, (name, _)) in names_below(&directory, terms).enumerate() {

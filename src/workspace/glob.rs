@@ -25,7 +25,8 @@ impl Glob {
             return Err(bad(format!("must have 1 to {GLOB_CHARS} characters")));
         }
         let built = GlobBuilder::new(text).literal_separator(true).build();
-        let matcher = built.map_err(|error| bad(format!("'{text}' is none: {}", error.kind())))?.compile_matcher();
+        let matcher =
+            built.map_err(|error| bad(format!("'{text}' is none: {}", error.kind())))?.compile_matcher();
         // Alternatives may have separators in them: then the depth is anybody's guess.
         let is_deep = text.contains("**") || text.contains(['{', '[']);
         let depth = (!is_deep).then(|| text.split('/').count());

@@ -19,7 +19,10 @@ pub(super) struct WalkTerms {
 
 /// Everything below a directory, by path from there, and whether it is a directory: what is neither file nor directory is
 /// left out, no link is followed, and no other file system entered. What has vanished, or cannot be read, is passed over.
-pub(super) fn names_below(directory: &OwnedFd, terms: WalkTerms) -> impl Iterator<Item = (String, bool)> + use<> {
+pub(super) fn names_below(
+    directory: &OwnedFd,
+    terms: WalkTerms,
+) -> impl Iterator<Item = (String, bool)> + use<> {
     let root = super::beneath::own_path(directory);
     // With the dot it is the directory itself, not the link to it.
     let walk = WalkBuilder::new(format!("{root}/."))
