@@ -27,9 +27,9 @@ pub fn workbench(
     let model: Arc<dyn Model> = Arc::new(Router::new(config.models.clone(), &config.limits)?);
     let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
     let bash = BashRules::new(&config.bash, system::variable)?;
-    let audit = audit::open(config)?;
-    let toolbox = executor(config, &sandbox, bash, store, (&model, clock, &files, &audit))?;
     let files: Arc<dyn Workspaces> =
         Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(clock)));
+    let audit = audit::open(config)?;
+    let toolbox = executor(config, &sandbox, bash, store, (&model, clock, &files, &audit))?;
     Ok(Workbench { toolbox, workplaces: workplaces(store, &files) })
 }

@@ -17,6 +17,7 @@ mod executor;
 mod nearest;
 mod outcome;
 mod own;
+mod project_file;
 mod registry;
 mod run;
 mod schema;
@@ -50,6 +51,14 @@ tools! {
     calculator,
     execute_javascript,
     execute_python,
+    file_delete,
+    file_edit,
+    file_exists,
+    file_list,
+    file_mkdir,
+    file_read,
+    file_search,
+    file_write,
     get_weather,
     json_process,
     read_result,

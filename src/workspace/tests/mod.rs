@@ -1,6 +1,7 @@
 //! The rooms of these tests: a workspace in a directory of its own, with a canary next to it that nobody may reach.
 
 mod escapes;
+mod finding;
 mod listing;
 mod paths;
 mod quotas;

@@ -2,7 +2,7 @@
 //! deleted.
 
 use super::{ROOM, Rig, SECRET};
-use crate::ports::{FileError, SearchQuery, Workspaces};
+use crate::ports::{FileError, FindQuery, SearchQuery, Workspaces};
 use rustix::fs::{CWD, RenameFlags};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -152,4 +152,58 @@ fn a_project_is_removed_while_it_is_written_to() {
             fs::create_dir(rig.at(".dir")).ok();
         }
     });
+}
+
+#[test]
+fn changing_by_content_finding_and_removing_files_stay_inside() {
+    let rig = Rig::new();
+    let query = FindQuery { glob: "**/*".to_owned(), with_hidden: true, ..FindQuery::default() };
+    while_swapping(&rig, || {
+        for turn in 0..TURNS {
+            for path in ["dir/canary", "leaf"] {
+                let changed = rig.files.revise(
+                    &rig.project,
+                    path,
+                    &mut |before| {
+                        let before = before.unwrap_or_default();
+                        assert_ne!(before, SECRET.as_bytes(), "nobody is shown what is outside");
+                        Some(b"own".to_vec())
+                    },
+                    ROOM,
+                );
+                assert_known(&changed);
+                assert_known(&rig.files.kind(&rig.project, path));
+            }
+            if turn % 3 == 0 {
+                assert_known(&rig.files.delete_file(&rig.project, "dir/canary"));
+            }
+            if turn % 16 == 0 {
+                let found = rig.files.find(&rig.project, &query).unwrap();
+                assert!(found.files.iter().all(|file| file.size == 3), "{found:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn changes_by_content_come_one_after_the_other() {
+    let rig = Rig::new();
+    rig.files.write(&rig.project, "n", "", ROOM).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let add = &mut |before: Option<Vec<u8>>| {
+                        let mut bytes = before.unwrap();
+                        bytes.push(b'x');
+                        Some(bytes)
+                    };
+                    rig.files.revise(&rig.project, "n", add, ROOM).unwrap().unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(rig.files.read(&rig.project, "n").unwrap().len(), 200);
+    assert_eq!(rig.files.revise(&rig.project, "n", &mut |_| None, ROOM), Ok(None));
+    assert_eq!(rig.files.read(&rig.project, "n").unwrap().len(), 200, "left alone");
 }

@@ -1,0 +1,66 @@
+//! What the tools for files have in common: the project of the context, and how a refusal is told to a model. Owns these
+//! words; refuses to take a project or an owner from the arguments (P7).
+
+use crate::ports::{FileError, ProjectFiles, ProjectFolder, ToolContext, ToolError};
+use serde_json::{Map, Value, json};
+
+/// What is told where the job has no project that its user has.
+const NO_PROJECT: &str = "project_id is required for file operations: this job has no project, so there are no files to \
+                          work with. Tell the user to submit the job with the project_id of a project of theirs";
+
+/// The files of the job's project. A project that is another's is told like none at all.
+pub(super) fn folder(
+    files: &dyn ProjectFiles,
+    context: &ToolContext,
+) -> Result<Box<dyn ProjectFolder>, ToolError> {
+    let id = context.project_id.ok_or_else(|| failed(NO_PROJECT))?;
+    match files.folder(context.user, id) {
+        Ok(found) => found.ok_or_else(|| failed(NO_PROJECT)),
+        Err(error) => Err(failed(format!("The project cannot be looked up: {error}"))),
+    }
+}
+
+/// A failure that has nothing to show.
+pub(super) fn failed(message: impl Into<String>) -> ToolError {
+    ToolError::Failed { message: message.into(), data: Value::Null }
+}
+
+/// A refusal, with what to do about it.
+pub(super) fn refused(error: FileError) -> ToolError {
+    failed(match error {
+        FileError::Outside(_) => format!(
+            "{error}. Paths are relative to the project's directory, as in 'src/main.rs', without '..' or a leading '/'"
+        ),
+        FileError::NotFound(_) => format!("{error}. file_list shows what is there"),
+        FileError::NotText(_) => format!(
+            "{error}. file_read with an encoding shows it; convert it with bash (iconv) or execute_python to change it"
+        ),
+        FileError::TooLarge(_) => format!("{error} (limits.file_bytes). file_read shows it page by page"),
+        FileError::Quota(_) => format!("{error}. Delete what is not needed any more, or ask the user"),
+        FileError::Full => format!("{error}: nothing can be written now. Tell the user"),
+        FileError::Io(ref reason) => {
+            tracing::warn!(reason, "a file of a project cannot be reached");
+            format!("{error}: a fault of this server, not of the arguments")
+        }
+        FileError::BadPath(_) | FileError::Exists(_) | FileError::WrongKind(_) => error.to_string(),
+    })
+}
+
+/// A text among the arguments; empty when it is not there.
+pub(super) fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> &'a str {
+    arguments.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A path as results tell it: without what means nothing.
+pub(super) fn shown(path: &str) -> String {
+    let names: Vec<&str> = path.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
+    if names.is_empty() { ".".to_owned() } else { names.join("/") }
+}
+
+/// The parameter that names a file.
+pub(super) fn path_parameter(what: &str) -> Value {
+    json!({
+        "type": "string", "minLength": 1,
+        "description": format!("{what}, relative to the project's directory, as in src/main.rs"),
+    })
+}

@@ -1,0 +1,112 @@
+//! Lists by glob.
+
+use super::{ROOM, Rig};
+use crate::domain::limits::Limits;
+use crate::ports::{FileError, FileKind, FindQuery, SearchQuery, Workspaces};
+use std::fs;
+use std::sync::atomic::Ordering;
+
+fn query(path: &str, glob: &str) -> FindQuery {
+    FindQuery { path: path.to_owned(), glob: glob.to_owned(), with_hidden: false }
+}
+
+fn found(rig: &Rig, query: &FindQuery) -> Vec<String> {
+    let listing = rig.files.find(&rig.project, query).unwrap();
+    assert!(!listing.is_cut);
+    let directories = listing.directories.into_iter().map(|(_, path)| format!("{path}/"));
+    listing.files.into_iter().map(|file| file.path).chain(directories).collect()
+}
+
+#[test]
+fn a_glob_is_held_against_paths_below_its_directory() {
+    let rig = Rig::new();
+    for path in ["a.rs", "b.txt", "src/c.rs", "src/deep/d.rs", ".env", "src/.git/e.rs", ".nanoclaw/f.rs"] {
+        rig.files.write(&rig.project, path, "x", ROOM).unwrap();
+    }
+    std::os::unix::fs::symlink(rig.outside(), rig.at("src/link")).unwrap();
+    for (path, glob, expected) in [
+        ("", "*", &["a.rs", "b.txt", "src/"][..]),
+        (".", "./*.rs", &["a.rs"]),
+        ("", "**/*.rs", &["a.rs", "src/c.rs", "src/deep/d.rs"]),
+        ("", "src/*", &["src/c.rs", "src/deep/"]),
+        ("src", "*/*", &["src/deep/d.rs"]),
+        ("src/", "{c.rs,deep/d.rs}", &["src/c.rs", "src/deep/d.rs"]),
+        ("", "?.txt", &["b.txt"]),
+        ("", "none", &[]),
+    ] {
+        assert_eq!(found(&rig, &query(path, glob)), expected, "{path} {glob}");
+    }
+    let all = FindQuery { with_hidden: true, ..query("", "**") };
+    let all = found(&rig, &all);
+    assert!(all.contains(&".env".to_owned()) && all.contains(&"src/.git/e.rs".to_owned()), "{all:?}");
+    assert!(!all.iter().any(|path| path.contains("nanoclaw") || path.contains("canary")), "{all:?}");
+    for glob in ["../*", "a/../b", "/etc/*", "..", ""] {
+        assert!(matches!(
+            rig.files.find(&rig.project, &query("", glob)),
+            Err(FileError::Outside(_) | FileError::BadPath(_))
+        ));
+    }
+    for (path, glob) in [("", "[z-a]"), ("", &*"x".repeat(1_001)), ("none", "*"), ("a.rs", "*")] {
+        assert!(rig.files.find(&rig.project, &query(path, glob)).is_err(), "{path} {glob}");
+    }
+}
+
+#[test]
+fn p8_a_list_ends_with_its_time() {
+    let rig = Rig::with(&Limits { search_ms: 1_000, ..Limits::default() });
+    for n in 0..20 {
+        rig.files.write(&rig.project, &format!("{n}"), "x", ROOM).unwrap();
+    }
+    rig.clock.step_ms.store(100, Ordering::SeqCst);
+    let listing = rig.files.find(&rig.project, &query("", "*")).unwrap();
+    assert!(listing.is_cut && listing.files.len() < 12, "{listing:?}");
+}
+
+#[test]
+fn a_pattern_and_a_glob_narrow_a_search() {
+    let rig = Rig::new();
+    rig.files.write(&rig.project, "src/a.rs", "let x1 = 5;\nlet y = 6;\n", ROOM).unwrap();
+    rig.files.write(&rig.project, "src/b.md", "let x1 = 5;\n", ROOM).unwrap();
+    rig.files.write(&rig.project, ".hidden/c.rs", "let x1 = 5;\n", ROOM).unwrap();
+    let pattern = SearchQuery {
+        query: r"^let x\d =".to_owned(),
+        max_results: 50,
+        is_pattern: true,
+        glob: Some("*.rs".to_owned()),
+        ..SearchQuery::default()
+    };
+    let paths = |query: &SearchQuery| -> Vec<String> {
+        let found = rig.files.search(&rig.project, query).unwrap();
+        found.hits.into_iter().map(|hit| hit.path).collect()
+    };
+    assert_eq!(paths(&pattern), ["src/a.rs"]);
+    assert_eq!(paths(&SearchQuery { with_hidden: true, ..pattern.clone() }), [".hidden/c.rs", "src/a.rs"]);
+    assert_eq!(
+        paths(&SearchQuery { glob: Some("src/*".into()), ..pattern.clone() }),
+        ["src/a.rs", "src/b.md"]
+    );
+    assert_eq!(paths(&SearchQuery { glob: None, is_pattern: false, ..pattern.clone() }), [""; 0]);
+    for bad in ["(", r"a{1000}{1000}{1000}"] {
+        let refusal = rig.files.search(&rig.project, &SearchQuery { query: bad.into(), ..pattern.clone() });
+        assert!(matches!(&refusal, Err(FileError::BadPath(why)) if why.contains("pattern")), "{refusal:?}");
+    }
+}
+
+#[test]
+fn what_stands_at_a_path_is_told_without_following() {
+    let rig = Rig::new();
+    rig.files.write(&rig.project, "d/f", "123", ROOM).unwrap();
+    std::os::unix::fs::symlink(rig.outside(), rig.at("link")).unwrap();
+    let kind = |path: &str| rig.files.kind(&rig.project, path);
+    assert_eq!(kind("d/f"), Ok(Some(FileKind::File(3))));
+    assert_eq!(kind("d"), Ok(Some(FileKind::Directory)));
+    assert_eq!(kind("."), Ok(Some(FileKind::Directory)));
+    assert_eq!(kind("link"), Ok(Some(FileKind::Other)));
+    assert_eq!((kind("none"), kind("d/f/x"), kind("none/x")), (Ok(None), Ok(None), Ok(None)));
+    assert!(matches!(kind("link/canary"), Err(FileError::WrongKind(_))));
+    assert!(rig.files.open_file(&rig.project, "link/canary").is_err());
+    assert!(rig.files.delete_file(&rig.project, "d").is_err() && rig.at("d/f").exists());
+    rig.files.delete_file(&rig.project, "link").unwrap();
+    assert!(fs::symlink_metadata(rig.at("link")).is_err());
+    rig.assert_untouched();
+}
