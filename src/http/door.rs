@@ -6,6 +6,7 @@ use super::guard::Guard;
 use super::health::Readiness;
 use super::room::Room;
 use super::shutdown::Shutdown;
+use crate::http::blocking::blocking;
 use crate::ports::{Store, StoreError};
 use bytes::Bytes;
 use std::sync::{Arc, OnceLock};
@@ -44,7 +45,6 @@ impl Door {
         F: FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
     {
         let store = Arc::clone(&self.room.store);
-        let reading = tokio::task::spawn_blocking(move || act(&*store));
-        Ok(reading.await.map_err(|_| Error::Internal)??)
+        Ok(blocking(move || act(&*store)).await??)
     }
 }

@@ -2,6 +2,7 @@
 //! more than one piece.
 
 use super::stream::Cut;
+use crate::http::blocking::blocking;
 use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::stream::try_unfold;
@@ -59,7 +60,7 @@ impl Place {
             return Ok(None);
         }
         let (file, at) = (Arc::clone(&self.file), self.at);
-        let reading = tokio::task::spawn_blocking(move || {
+        let reading = blocking(move || {
             let mut piece = vec![0; wanted];
             file.read_exact_at(&mut piece, at).map(|()| piece)
         });

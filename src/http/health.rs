@@ -4,6 +4,7 @@ use super::door::Door;
 use super::error::Error;
 use super::reply::{self, Reply};
 use super::shutdown::Stage;
+use crate::http::blocking::blocking;
 use hyper::StatusCode;
 use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -91,7 +92,7 @@ async fn probe(door: &Arc<Door>) -> Vec<Check> {
             return checks;
         }
         let (room, readiness) = (Arc::clone(&door.room), Arc::clone(&door.readiness));
-        let asking = tokio::task::spawn_blocking(move || {
+        let asking = blocking(move || {
             let _turn = turn; // held until the probes have answered, even when nobody waits any more
             let checks: Vec<_> = room.probes.iter().map(|probe| check(probe.name(), probe.check())).collect();
             readiness.keep(room.clock.monotonic_ms(), &checks);

@@ -10,6 +10,7 @@ mod api;
 mod armour;
 mod arriving;
 mod auth;
+mod blocking;
 mod body;
 mod connection;
 mod cors;

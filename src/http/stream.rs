@@ -11,6 +11,7 @@ use super::frame::{self, Part, Renderer, Text, Wire};
 use super::long_frame::LongFrame;
 use super::shutdown::{Shutdown, Stage};
 use crate::domain::id::JobId;
+use crate::http::blocking::blocking;
 use crate::ports::{EventPage, Store};
 use bytes::Bytes;
 use futures_util::Stream;
@@ -232,7 +233,7 @@ impl Reader {
     /// The next slice of a long frame; the rest of it stays in the store.
     async fn slice(&mut self, mut frame: LongFrame) -> Result<Vec<u8>, PageError> {
         let (store, job) = (Arc::clone(&self.door.room.store), self.asked.job);
-        let reading = tokio::task::spawn_blocking(move || {
+        let reading = blocking(move || {
             let page = store.events(job, frame.cursor(), PAGE_EVENTS)?;
             let slice = frame.piece(&page.events)?;
             Ok::<_, frame::Error>((slice, frame))
@@ -261,7 +262,7 @@ impl Reader {
             let store = Arc::clone(&self.door.room.store);
             let blank = Renderer::new(self.asked.wire, self.asked.text);
             let mut renderer = std::mem::replace(&mut self.renderer, blank);
-            let reading = tokio::task::spawn_blocking(move || {
+            let reading = blocking(move || {
                 let read = read(&*store, job, after, &mut renderer);
                 (read, renderer)
             });

@@ -2,6 +2,7 @@
 //! thread that may be busy for a while. No body is an empty object. Refuses to know its fields.
 
 use crate::http::arriving::Arriving;
+use crate::http::blocking::blocking;
 use crate::http::body::{self, Whole};
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -31,13 +32,13 @@ where
     F: FnOnce(Map<String, Value>, &Room) -> Result<T, Error> + Send + 'static,
 {
     let room = Arc::clone(&door.room);
-    let parsing = tokio::task::spawn_blocking(move || {
+    let parsing = blocking(move || {
         let Whole { bytes, place } = body;
         let read = parsed(&bytes, json::most_values(&room.limits)).and_then(|map| read(map, &room));
         drop(place);
         read
     });
-    parsing.await.map_err(|_| Error::Internal)?
+    parsing.await?
 }
 
 fn parsed(bytes: &[u8], most_values: usize) -> Result<Map<String, Value>, Error> {

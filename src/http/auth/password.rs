@@ -3,6 +3,7 @@
 
 use crate::domain::account::PasswordHash;
 use crate::domain::secret::Secret;
+use crate::http::blocking::blocking;
 use crate::http::door::Door;
 use crate::http::error::Error;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
@@ -66,12 +67,12 @@ impl Passwords {
         F: FnOnce() -> T + Send + 'static,
     {
         let turn = self.turn().await?;
-        let computing = tokio::task::spawn_blocking(move || {
+        let computing = blocking(move || {
             let result = act();
             drop(turn); // not earlier: a client that leaves does not stop the work
             result
         });
-        computing.await.map_err(|_| Error::Internal)
+        computing.await
     }
 
     async fn turn(&self) -> Result<Turn, Error> {

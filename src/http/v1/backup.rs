@@ -1,6 +1,7 @@
 //! `GET /v1/backup`: the whole store as one file, made while the server runs. One at a time: each is as large as the store,
 //! on the same disk, until its reader has it.
 
+use crate::http::blocking::blocking;
 use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::file_body::FileBody;
@@ -16,8 +17,8 @@ pub(crate) async fn backup(door: &Arc<Door>, call: &Call) -> Result<Reply, Error
     let turn = Arc::clone(&door.backups).try_acquire_owned().map_err(|_| Error::BackupRunning)?;
     let source = Arc::clone(&door.room.backup);
     // The turn goes with the copy, not with the client, who may leave in the middle of it.
-    let copying = tokio::task::spawn_blocking(move || (source.copy(), turn));
-    let (copied, turn) = copying.await.map_err(|_| Error::Internal)?;
+    let copying = blocking(move || (source.copy(), turn));
+    let (copied, turn) = copying.await?;
     let body = FileBody::new(copied?, turn).map_err(|error| {
         tracing::error!(%error, "a backup cannot be read");
         Error::Internal

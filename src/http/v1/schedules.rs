@@ -7,6 +7,7 @@ pub(crate) mod view;
 use crate::domain::id::{ScheduleId, UserId};
 use crate::domain::schedule::{Order, Schedule};
 use crate::http::arriving::Arriving;
+use crate::http::blocking::blocking;
 use crate::http::body::{self as request_body, Whole};
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -105,7 +106,7 @@ pub(crate) async fn delete(door: &Arc<Door>, call: &Call, id: &str) -> Result<Re
 /// Reads the body on a thread that may be busy for a while. The body keeps its place until then.
 async fn understand(door: &Arc<Door>, user: UserId, body: Whole) -> Result<Asked, Error> {
     let room = Arc::clone(&door.room);
-    let parsing = tokio::task::spawn_blocking(move || {
+    let parsing = blocking(move || {
         let Whole { bytes, place } = body;
         let asked = json::object(&bytes, json::most_values(&room.limits))
             .map_err(Error::from)
@@ -113,7 +114,7 @@ async fn understand(door: &Arc<Door>, user: UserId, body: Whole) -> Result<Asked
         drop(place);
         asked
     });
-    parsing.await.map_err(|_| Error::Internal)?
+    parsing.await?
 }
 
 /// Every job says which schedule made it, where there is room to say so.

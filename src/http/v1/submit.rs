@@ -10,6 +10,7 @@ use crate::domain::id::UserId;
 use crate::domain::idempotency::OnceKey;
 use crate::domain::job::JobSpec;
 use crate::http::arriving::Arriving;
+use crate::http::blocking::blocking;
 use crate::http::body::{self, Whole};
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -108,13 +109,13 @@ async fn understand(door: &Arc<Door>, user: UserId, announced: bool, body: Whole
         return parse(user, announced, body.bytes, &door.room);
     }
     let room = Arc::clone(&door.room);
-    let parsing = tokio::task::spawn_blocking(move || {
+    let parsing = blocking(move || {
         let Whole { bytes, place } = body;
         let spec = parse(user, announced, bytes, &room);
         drop(place);
         spec
     });
-    parsing.await.map_err(|_| Error::Internal)?
+    parsing.await?
 }
 
 /// Announced JSON must be a JSON object. Anything else is read as one if it is one, and is the prompt itself if not.

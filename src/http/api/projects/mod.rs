@@ -36,7 +36,7 @@ where
     F: FnOnce(&Arc<Room>) -> Result<T, Error> + Send + 'static,
 {
     let room = Arc::clone(&door.room);
-    tokio::task::spawn_blocking(move || act(&room)).await.map_err(|_| Error::Internal)?
+    crate::http::blocking::blocking(move || act(&room)).await?
 }
 
 /// The project of this id, if it is the caller's: another user's is none (P7).

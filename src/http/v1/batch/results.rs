@@ -4,6 +4,7 @@
 use super::{parse_id, show};
 use crate::domain::id::{BatchId, JobId};
 use crate::domain::job::{Job, JobStatus};
+use crate::http::blocking::blocking;
 use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::query::Query;
@@ -94,7 +95,7 @@ impl Reader {
 
     async fn page(&self) -> Result<Page, Cut> {
         let (room, batch, follow, at) = (Arc::clone(&self.room), self.batch, self.follow, self.at);
-        let reading = tokio::task::spawn_blocking(move || page(&room, batch, follow, at));
+        let reading = blocking(move || page(&room, batch, follow, at));
         match reading.await {
             Ok(Ok(page)) => Ok(page),
             Ok(Err(error)) => {

@@ -9,6 +9,7 @@ use crate::domain::id::{BatchId, UserId};
 use crate::domain::idempotency::OnceKey;
 use crate::domain::limits::Limits;
 use crate::http::arriving::Arriving;
+use crate::http::blocking::blocking;
 use crate::http::body::{self, Place};
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -135,8 +136,7 @@ async fn take_in(
 /// On a thread that may block: the channel may be full. The intake goes along, so that a client which leaves now cannot have
 /// its batch forgotten and accepted at once.
 async fn accept(intake: Intake, new: NewBatch, key: Option<OnceKey>) -> Result<Once<Batch>, Error> {
-    let accepting = tokio::task::spawn_blocking(move || intake.accept(new, key));
-    Ok(accepting.await.map_err(|_| Error::Internal)??)
+    Ok(blocking(move || intake.accept(new, key)).await??)
 }
 
 /// A batch on its way into the store. Dropped before it is accepted, it is forgotten.
@@ -166,11 +166,11 @@ impl Intake {
 
     /// Checks and stores these lines, on a thread that may be busy for a while.
     async fn store(mut self, lines: Vec<Line>) -> Result<Self, Error> {
-        let storing = tokio::task::spawn_blocking(move || {
+        let storing = blocking(move || {
             self.check_and_fill(lines)?;
             Ok(self)
         });
-        storing.await.map_err(|_| Error::Internal)?
+        storing.await?
     }
 
     fn accept(mut self, new: NewBatch, key: Option<OnceKey>) -> Result<Once<Batch>, StoreError> {

@@ -5,6 +5,7 @@ use super::super::allowance::{self, allowance};
 use super::super::create::{Reserved, draft};
 use crate::domain::id::UserId;
 use crate::domain::project::{Project, ProjectName};
+use crate::http::blocking::blocking;
 use crate::http::error::Error;
 use crate::http::room::Room;
 use crate::ports::{FileError, Upload};
@@ -93,11 +94,11 @@ impl Intake {
     /// Writes what waits, on a thread that may block. It goes along, so that a client which leaves now cannot have its files
     /// removed and written at once.
     pub(super) async fn flush(mut self) -> Result<Self, Error> {
-        let writing = tokio::task::spawn_blocking(move || {
+        let writing = blocking(move || {
             self.write()?;
             Ok(self)
         });
-        writing.await.map_err(|_| Error::Internal)?
+        writing.await?
     }
 
     fn write(&mut self) -> Result<(), Error> {
