@@ -56,6 +56,7 @@ pub(crate) const LIMITS: &[Range] = &[
     ("tool_result_chars", 256, 10_000_000),
     ("tool_result_bytes", 1_024, 268_435_456),
     ("tool_timeout_s", 1, 3_600),
+    ("approval_timeout_s", 1, 30 * DAY_S),
     ("repeated_failures", 1, 1_000),
     ("model_failures", 1, 100),
     ("model_idle_timeout_s", 1, 3_600),

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::domain::event::FailureCode;
+use crate::domain::job::ApprovalMode;
 use crate::domain::tool::ToolCall;
 use proptest::prelude::*;
 
@@ -12,6 +13,12 @@ const LIMITS: TurnLimits<'_> = TurnLimits {
     model_failures: 2,
     repeated_failures: 3,
     models: &[],
+};
+
+const RULES: Rules<'_> = Rules {
+    is_idempotent: &|name| name == "pure",
+    needs_approval: &|name| name == "guarded",
+    approval: ApprovalMode::Wait,
 };
 
 fn call(id: &str, name: &str) -> ToolCall {
@@ -39,7 +46,7 @@ fn closing() -> Step {
 }
 
 fn next(turn: &Turn) -> Step {
-    turn.next(&LIMITS, &|name| name == "pure")
+    turn.next(&LIMITS, &RULES)
 }
 
 /// A log up to a batch of these calls.
@@ -194,7 +201,7 @@ fn spent_tokens_end_a_job_that_wants_more() {
     }
     let limits = TurnLimits { max_total_tokens: Some(15), ..LIMITS };
     assert!(matches!(
-        turn.next(&limits, &|_| true),
+        turn.next(&limits, &RULES),
         Step::Fail { code: FailureCode::MaxTotalTokens, is_mendable: false, .. }
     ));
 }
@@ -343,9 +350,7 @@ fn a_stand_in_goes_on_after_a_crash_and_not_in_the_next_attempt() {
     let limits = TurnLimits { models: &models, ..LIMITS };
     let mut turn = Turn::default();
     turn.apply(&failed(true));
-    let Step::SwitchModel { model, .. } = turn.next(&limits, &|_| true) else {
-        panic!("a stand-in is there")
-    };
+    let Step::SwitchModel { model, .. } = turn.next(&limits, &RULES) else { panic!("a stand-in is there") };
     assert_eq!(model, "b");
     for record in [phase(Phase::Retrying), Mark::ModelSwitched { model }.into(), phase(Phase::Running)] {
         turn.apply(&record);

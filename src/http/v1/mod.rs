@@ -5,6 +5,7 @@ pub(crate) mod attachments;
 pub(crate) mod backup;
 pub(crate) mod batch;
 pub(crate) mod cancel;
+pub(crate) mod decide;
 pub(crate) mod delete;
 pub(crate) mod events;
 mod farewell;

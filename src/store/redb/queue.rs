@@ -9,6 +9,7 @@ use super::keys::{DelayedKey, FairKey, ReadyBytes, ReadyKey, TurnBytes, TurnKey,
 use super::row::{Place, Row};
 use super::transaction::Transaction;
 use crate::domain::id::JobId;
+use crate::domain::job::JobStatus;
 use crate::ports::StoreError;
 use redb::ReadableTable;
 
@@ -60,14 +61,17 @@ impl Transaction<'_> {
     /// Ready, or delayed until its time.
     pub(super) fn place(&mut self, row: &mut Row) -> Result<(), StoreError> {
         match row.due_ms() {
-            Some(run_at_ms) if run_at_ms > self.now_ms => {
-                let key = DelayedKey { run_at_ms, accept: row.accept };
-                self.tables.delayed.insert(&key.encode(), &row.id().to_bytes())?;
-                row.place = Place::Delayed;
-                Ok(())
-            }
+            Some(run_at_ms) if run_at_ms > self.now_ms => self.delay(row),
             _ => self.make_ready(row),
         }
+    }
+
+    /// Looked at again when its time has come, even if that is now.
+    pub(super) fn delay(&mut self, row: &mut Row) -> Result<(), StoreError> {
+        let key = DelayedKey { run_at_ms: row.due_ms().unwrap_or(self.now_ms), accept: row.accept };
+        self.tables.delayed.insert(&key.encode(), &row.id().to_bytes())?;
+        row.place = Place::Delayed;
+        Ok(())
     }
 
     fn make_ready(&mut self, row: &mut Row) -> Result<(), StoreError> {
@@ -133,7 +137,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Makes delayed jobs ready whose time has come.
+    /// Makes delayed jobs ready whose time has come, and those that have waited long enough for somebody's approval.
     pub(super) fn admit_due(&mut self) -> Result<(), StoreError> {
         for _ in 0..DUE_JOBS {
             if self.next_due_ms()?.is_none_or(|due| due > self.now_ms) {
@@ -144,6 +148,7 @@ impl Transaction<'_> {
                 break;
             };
             match self.row(job) {
+                Ok(mut row) if row.job.status == JobStatus::Waiting => self.expire(&mut row)?,
                 Ok(mut row) => {
                     self.make_ready(&mut row)?;
                     self.put_row(&row)?;
@@ -160,7 +165,8 @@ impl Transaction<'_> {
         Ok(self.tables.delayed.first()?.map(|(key, _)| DelayedKey::decode(key.value()).run_at_ms))
     }
 
-    fn displace(&mut self, row: &mut Row) -> Result<(), StoreError> {
+    /// Takes a job out of the queues.
+    pub(super) fn displace(&mut self, row: &mut Row) -> Result<(), StoreError> {
         match (row.place, row.fair, row.due_ms()) {
             (Place::Ready, Some(fair), _) => {
                 let key = ReadyKey { priority: row.job.priority.level(), fair, accept: row.accept };
