@@ -13,7 +13,7 @@ use crate::http::reply::{self, Reply};
 use crate::http::router::Call;
 use crate::ports::StoreError;
 use hyper::StatusCode;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// What an approval may say.
@@ -41,7 +41,7 @@ async fn decide(door: &Arc<Door>, call: Call, body: Arriving, approve: bool) -> 
     let id = job_view::parse_id(call.segment("id"))?;
     Query::parse(call.query.as_deref(), &[])?;
     let whole = body::read_up_to(door, &call.headers, body, BODY_BYTES).await?;
-    let decision = read(&whole.bytes, approve)?;
+    let decision = read(object(&whole.bytes)?, approve)?;
     let job = match door.room.store.decide(call.user, id, decision).await {
         Err(StoreError::WrongState { status }) => return Err(Error::NotWaiting(status)),
         found => found?.ok_or(Error::NotFound("job"))?,
@@ -49,12 +49,16 @@ async fn decide(door: &Arc<Door>, call: Call, body: Arriving, approve: bool) -> 
     Ok(reply::json(StatusCode::OK, &JobView::fresh(job)))
 }
 
-/// What the body says; an empty one says nothing, and so speaks of all calls.
-pub(crate) fn read(body: &[u8], approve: bool) -> Result<Decision, Error> {
-    let map = match body.trim_ascii() {
-        b"" => serde_json::Map::new(),
-        text => json::object(text, BODY_VALUES)?,
-    };
+/// No body is an empty object, which speaks of all calls.
+fn object(body: &[u8]) -> Result<Map<String, Value>, Error> {
+    match body.trim_ascii() {
+        b"" => Ok(Map::new()),
+        text => Ok(json::object(text, BODY_VALUES)?),
+    }
+}
+
+/// What is decided.
+pub(crate) fn read(map: Map<String, Value>, approve: bool) -> Result<Decision, Error> {
     let mut fields = Fields::new(map, if approve { APPROVE } else { DENY })?;
     let reason = if approve { None } else { fields.text("reason")? };
     if reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_CHARS) {
@@ -79,15 +83,19 @@ fn calls(value: Option<Value>) -> Result<Option<Vec<String>>, Error> {
 mod tests {
     use super::*;
 
+    fn told(body: &str, approve: bool) -> Result<Decision, Error> {
+        read(object(body.as_bytes())?, approve)
+    }
+
     #[test]
     fn nothing_said_speaks_of_all_calls() {
         for body in ["", " \n", "{}", r#"{"calls":null}"#] {
             let all = Decision { approve: true, id_refs: None, reason: None };
-            assert_eq!(read(body.as_bytes(), true).unwrap(), all, "{body}");
+            assert_eq!(told(body, true).unwrap(), all, "{body}");
         }
-        let told = read(br#"{"calls":["a","b"],"reason":"no"}"#, false).unwrap();
+        let denial = told(r#"{"calls":["a","b"],"reason":"no"}"#, false).unwrap();
         let id_refs = Some(vec!["a".to_owned(), "b".to_owned()]);
-        assert_eq!(told, Decision { approve: false, id_refs, reason: Some("no".to_owned()) });
+        assert_eq!(denial, Decision { approve: false, id_refs, reason: Some("no".to_owned()) });
     }
 
     #[test]
@@ -96,8 +104,8 @@ mod tests {
         let bodies =
             ["[]", "{", r#"{"calls":[]}"#, r#"{"calls":"a"}"#, r#"{"calls":[1]}"#, r#"{"call":[]}"#, &long];
         for body in bodies {
-            assert!(read(body.as_bytes(), false).is_err(), "{body}");
+            assert!(told(body, false).is_err(), "{body}");
         }
-        assert!(read(br#"{"reason":"an approval has none"}"#, true).is_err());
+        assert!(told(r#"{"reason":"an approval has none"}"#, true).is_err());
     }
 }
