@@ -13,6 +13,9 @@ pub const AUTO_DENIED: &str = "the job was submitted with approval: auto-deny, s
 pub const DENIED: &str =
     "the user did not approve this call; do not repeat it, go on without it or ask what to do instead";
 
+/// Bytes of a call's arguments that the job shows while it waits.
+const SHOWN_BYTES: usize = 16 * 1024;
+
 /// What somebody decides about calls that wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
@@ -39,6 +42,11 @@ pub fn denied_result(reason: &str) -> String {
 }
 
 impl PendingApproval {
+    /// These calls, until then. Long arguments are cut: they stand in the log, and this is read with every look at the job.
+    pub fn new(calls: Vec<ToolCall>, expires_at_ms: u64) -> Self {
+        Self { calls: calls.into_iter().map(cut).collect(), expires_at_ms }
+    }
+
     /// What people are told while the job waits: for which tools, and what they can do.
     pub fn plea(&self, job: JobId) -> String {
         let named = |call: &ToolCall| format!("{} ({})", call.name, call.id_ref);
@@ -54,6 +62,17 @@ impl PendingApproval {
     pub fn id_refs(&self) -> Vec<String> {
         self.calls.iter().map(|call| call.id_ref.clone()).collect()
     }
+}
+
+fn cut(mut call: ToolCall) -> ToolCall {
+    let whole = call.arguments.len();
+    if whole > SHOWN_BYTES {
+        let end = (0..=SHOWN_BYTES).rev().find(|end| call.arguments.is_char_boundary(*end));
+        call.arguments.truncate(end.unwrap_or_default());
+        let left = whole.saturating_sub(call.arguments.len());
+        call.arguments.push_str(&format!("… [{left} more bytes: the job's tool_call event has them]"));
+    }
+    call
 }
 
 #[cfg(test)]
@@ -75,6 +94,18 @@ mod tests {
         assert_eq!((two.plea(job), two.id_refs()), (plea, vec!["a".to_owned(), "b".to_owned()]));
         let one = PendingApproval { calls: vec![call("a", "bash")], expires_at_ms };
         assert!(one.plea(job).starts_with("bash (a) waits for approval"));
+    }
+
+    #[test]
+    fn p8_long_arguments_are_cut_between_characters_and_it_is_said() {
+        let call = |arguments: String| ToolCall { id_ref: "a".into(), name: "bash".into(), arguments };
+        let long = format!("x{}", "é".repeat(SHOWN_BYTES));
+        let pending = PendingApproval::new(vec![call(long.clone()), call("{}".into())], 1);
+        let shown = &pending.calls[0].arguments;
+        let (head, told) = shown.split_once('…').unwrap();
+        assert!(long.starts_with(head) && head.len() <= SHOWN_BYTES && shown.len() < SHOWN_BYTES + 100);
+        assert!(told.contains(&format!("[{} more bytes", long.len() - head.len())), "{told}");
+        assert_eq!(pending.calls[1].arguments, "{}");
     }
 
     #[test]

@@ -167,13 +167,13 @@ fn outcome(content: &str, skipped: bool) -> ToolOutcome {
 }
 
 impl Toolbox for FakeTools {
-    fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolSpec> {
+    fn offered(&self, choice: &ToolChoice, _: bool) -> Vec<ToolSpec> {
         let spec = |name: &'static str| ToolSpec {
             name: name.into(),
             description: "".into(),
             parameters: serde_json::Value::Null,
         };
-        vec![spec("effect"), spec("pure")]
+        ["effect", "pure"].into_iter().filter(|name| choice.allows(name)).map(spec).collect()
     }
 
     fn knows(&self, name: &str) -> bool {

@@ -240,8 +240,9 @@ fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, Turn) 
             Step::AskModel { with_tools, .. } => {
                 let answer =
                     log.iter().filter(|r| matches!(r, Record::Mark(Mark::ModelFinished { .. }))).count();
+                let name = |n: usize| if n % 2 == 1 { "guarded" } else { "pure" };
                 let calls =
-                    (0..plan.get(answer).copied().unwrap_or(0)).map(|n| call(&format!("{n}"), "pure"));
+                    (0..plan.get(answer).copied().unwrap_or(0)).map(|n| call(&format!("{n}"), name(n)));
                 let piece = turn.piece(StepKind::Text, "so ");
                 extend(&mut log, &mut turn, vec![piece]);
                 if cut == Some(log.len()) {
@@ -250,6 +251,13 @@ fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, Turn) 
                 }
                 let sealed = turn.seal(completion(calls.collect()), with_tools, Usage::new(10, 5));
                 extend(&mut log, &mut turn, sealed);
+            }
+            Step::AskApproval(calls) => {
+                // By place: ids differ where a discarded step has shifted the indices.
+                let ids = |rest| calls.iter().skip(rest).step_by(2).map(|call| call.id_ref.clone()).collect();
+                let (approved, denied) = (ids(0), ids(1));
+                let denied = Mark::Denied { id_refs: denied, reason: "no".into() };
+                extend(&mut log, &mut turn, vec![Mark::Approved { id_refs: approved }.into(), denied.into()]);
             }
             Step::RunTools(calls) => {
                 for call in calls.iter().rev() {

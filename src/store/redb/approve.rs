@@ -27,10 +27,8 @@ impl Act for AwaitApproval {
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
         let mut held = transaction.lease(self.fence)?;
         transaction.drop_lease(self.fence.job);
-        let pending = PendingApproval {
-            calls: self.calls.clone(),
-            expires_at_ms: transaction.now_ms.saturating_add(self.timeout_ms),
-        };
+        let expires_at_ms = transaction.now_ms.saturating_add(self.timeout_ms);
+        let pending = PendingApproval::new(self.calls.clone(), expires_at_ms);
         let asked = Mark::ApprovalAsked { id_refs: pending.id_refs() };
         transaction.tables.append(self.fence.job, &mut held.tail, &asked.into(), Urgency::Now)?;
         let mut row = Arc::unwrap_or_clone(held.row);
@@ -71,7 +69,8 @@ impl Act for Decide {
         let Some(mut row) = found.filter(|row| row.job.user == self.user) else { return Ok(None) };
         let id_refs = self.meant(&row)?;
         if !id_refs.is_empty() {
-            transaction.settle_calls(&mut row, &id_refs, self.mark(&id_refs))?;
+            let tail = transaction.tables.tail(self.job)?;
+            transaction.settle_calls(&mut row, tail, (&id_refs, self.mark(&id_refs)))?;
         }
         Ok(Some(row.job))
     }
@@ -115,17 +114,21 @@ impl Decide {
 
 impl Transaction<'_> {
     /// Nobody has decided in time: what still waits counts as denied.
-    pub(super) fn expire(&mut self, row: &mut Row) -> Result<(), StoreError> {
+    pub(super) fn expire(&mut self, row: &mut Row, tail: Tail) -> Result<(), StoreError> {
         let id_refs = row.job.approval.as_ref().map(PendingApproval::id_refs).unwrap_or_default();
         let timeout_ms = row.asked.as_ref().map_or(0, |asked| asked.timeout_ms);
         let mark = Mark::Denied { id_refs: id_refs.clone(), reason: expired(timeout_ms) };
-        self.settle_calls(row, &id_refs, mark)
+        self.settle_calls(row, tail, (&id_refs, mark))
     }
 
     /// Writes down what was decided about calls that wait. When none is left, the job is in the queue again, at the place
     /// that it had.
-    fn settle_calls(&mut self, row: &mut Row, id_refs: &[String], mark: Mark) -> Result<(), StoreError> {
-        let mut tail = self.tables.tail(row.id())?;
+    fn settle_calls(
+        &mut self,
+        row: &mut Row,
+        mut tail: Tail,
+        (id_refs, mark): (&[String], Mark),
+    ) -> Result<(), StoreError> {
         let approve = matches!(mark, Mark::Approved { .. });
         self.tables.append(row.id(), &mut tail, &mark.into(), Urgency::Now)?;
         let asked = row.asked.get_or_insert_default();

@@ -6,6 +6,7 @@
 //! priorities the first job of each competes: the longer it has waited, the further it has risen.
 
 use super::keys::{DelayedKey, FairKey, ReadyBytes, ReadyKey, TurnBytes, TurnKey, Waiting};
+use super::lease::Tail;
 use super::row::{Place, Row};
 use super::transaction::Transaction;
 use crate::domain::id::JobId;
@@ -147,9 +148,9 @@ impl Transaction<'_> {
             else {
                 break;
             };
-            match self.row(job) {
-                Ok(mut row) if row.job.status == JobStatus::Waiting => self.expire(&mut row)?,
-                Ok(mut row) => {
+            match self.due(job) {
+                Ok((mut row, Some(tail))) => self.expire(&mut row, tail)?,
+                Ok((mut row, None)) => {
                     self.make_ready(&mut row)?;
                     self.put_row(&row)?;
                 }
@@ -158,6 +159,14 @@ impl Transaction<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A delayed job, and where its log ends if something has to be written there; nothing is written yet.
+    fn due(&self, job: JobId) -> Result<(Row, Option<Tail>), StoreError> {
+        let row = self.row(job)?;
+        let waits = row.job.status == JobStatus::Waiting;
+        let tail = waits.then(|| self.tables.tail(job)).transpose()?;
+        Ok((row, tail))
     }
 
     /// When the next delayed job is due.

@@ -260,7 +260,8 @@ fn approvals(drawing: &mut Drawing) {
         drawing
             .component(name, body(known, &example, &special, &|map| decide::read(map, is_approval).is_ok()));
         let act = Operation::new("POST", path, summary).takes(json_of(named(name)));
-        drawing.add(act.answers::<JobObject>(drawing, 200, "The job"));
+        let act = act.answers::<JobObject>(drawing, 200, "The job");
+        drawing.add(act);
     }
 }
 
