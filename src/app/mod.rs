@@ -349,8 +349,8 @@ fn executor(
         options: Arc::new(ToolOptions { bash, limits: config.limits.clone() }),
     };
     let toolbox = Arc::clone(&deps.desk.toolbox);
-    let executor =
-        Arc::new(Executor::new(registered(&deps), Bounds::new(&config.limits, config.tool_max_workers))?);
+    let executor = Executor::new(registered(&deps), Bounds::new(&config.limits, config.tool_max_workers))?;
+    let executor = Arc::new(executor.asking_about(config.approval.clone()));
     let known: Arc<dyn Toolbox> = Arc::<Executor>::clone(&executor);
     // Filled once, just here: there was nothing before.
     toolbox.get_or_init(|| Arc::downgrade(&known));

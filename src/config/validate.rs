@@ -51,6 +51,8 @@ pub struct Config {
     pub tool_max_workers: usize,
     /// The sandbox's part.
     pub code_execution: nanoclaw_sandbox::Options,
+    /// Patterns of the tools whose calls wait for somebody's approval.
+    pub approval: Vec<String>,
     /// What the operator says about commands.
     pub bash: BashOptions,
     /// How ends are reported.
@@ -112,6 +114,7 @@ impl Config {
                 code_execution: raw.code_execution,
                 bash: raw.bash,
                 webhooks: raw.webhooks,
+                approval: raw.approval,
                 web: raw.web,
                 limits: raw.limits,
                 store: raw.store,

@@ -90,6 +90,8 @@ impl Registered {
 pub struct Executor {
     tools: Vec<Registered>,
     bounds: Bounds,
+    /// The tools whose calls wait for somebody's approval; `*`: all of them.
+    approval: Vec<String>,
 }
 
 impl std::fmt::Debug for Executor {
@@ -116,7 +118,12 @@ impl Executor {
         if let Some((twice, _)) = names.iter().zip(names.iter().skip(1)).find(|(one, next)| one == next) {
             return Err(Error::Twice((*twice).to_owned()));
         }
-        Ok(Self { tools, bounds })
+        Ok(Self { tools, bounds, approval: Vec::new() })
+    }
+
+    /// The same, but that calls of these tools wait for somebody's approval.
+    pub fn asking_about(self, approval: Vec<String>) -> Self {
+        Self { approval, ..self }
     }
 
     fn find(&self, name: &str) -> Option<&Registered> {
@@ -204,6 +211,13 @@ impl Toolbox for Executor {
 
     fn is_idempotent(&self, name: &str, has_project: bool) -> bool {
         self.find(name).is_none_or(|tool| tool.tool.traits_in(has_project).idempotent)
+    }
+
+    fn needs_approval(&self, name: &str) -> bool {
+        let is_named = |tool: &Registered| {
+            self.approval.iter().any(|wanted| wanted == "*" || tool.names().any(|name| name == wanted))
+        };
+        self.find(name).is_some_and(is_named)
     }
 
     fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal) {
