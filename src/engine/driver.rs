@@ -293,7 +293,10 @@ impl<'a> Driver<'a> {
 
     /// Gives the job back until somebody has decided; as with `defer`, that is neither a run nor a failure.
     fn ask_approval(&self, calls: Vec<ToolCall>) -> Result<Drive, StoreError> {
-        self.ports.store.await_approval(self.lease.fence(), calls, self.limits.approval_timeout_ms).wait()?;
+        self.ports
+            .store
+            .wait_for_approval(self.lease.fence(), calls, self.limits.approval_timeout_ms)
+            .wait()?;
         Ok(Drive::Postponed)
     }
 

@@ -269,7 +269,7 @@ pub trait Store: Send + Sync {
     fn defer(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()>;
     /// Gives a leased job back until somebody has decided about these calls ([`Store::decide`]), at most `timeout_ms` from
     /// now; then they count as denied and the job is queued again. As with `defer`, neither an attempt nor a failure.
-    fn await_approval(&self, fence: Fence, calls: Vec<ToolCall>, timeout_ms: u64) -> Ticket<()>;
+    fn wait_for_approval(&self, fence: Fence, calls: Vec<ToolCall>, timeout_ms: u64) -> Ticket<()>;
     /// Decides about calls that a job waits for; once none is left, the job is queued again. The same decision again, as
     /// long as nothing else was asked and the job has not ended, changes nothing. Resolves to the job as it then stands;
     /// `None` when the user has no such job.

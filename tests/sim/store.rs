@@ -170,12 +170,12 @@ impl Store for SimStore {
         self.leave(fence, result, false)
     }
 
-    fn await_approval(&self, fence: Fence, calls: Vec<ToolCall>, timeout_ms: u64) -> Ticket<()> {
+    fn wait_for_approval(&self, fence: Fence, calls: Vec<ToolCall>, timeout_ms: u64) -> Ticket<()> {
         self.world.truth(|truth| truth.lets_go(fence.job));
         let mut until_ms = 0;
         let result = self.write(&format!("await approval {}", fence.job), |store| {
             until_ms = self.world.clock.now_ms() + timeout_ms;
-            store.await_approval(fence, calls, timeout_ms)
+            store.wait_for_approval(fence, calls, timeout_ms)
         });
         if result.is_ok() {
             self.world.truth(|truth| truth.asked(fence.job, until_ms));

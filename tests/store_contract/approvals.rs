@@ -10,7 +10,9 @@ use nanoclaw::domain::job::{Job, JobStatus};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{Batches, JobQuery, NewBatch, NewLine, Once, Store, StoreError, Urgency};
+use nanoclaw::ports::{
+    Batches, Conversations, JobQuery, NewBatch, NewLine, Once, Store, StoreError, Urgency,
+};
 
 const TIMEOUT_MS: u64 = 60_000;
 
@@ -22,8 +24,8 @@ fn call(id_ref: &str) -> ToolCall {
 fn ask(rig: &Rig) -> JobId {
     let lease = rig.claim();
     rig.store.append(lease.fence(), vec![cost(None, Usage::new(9, 1))], Urgency::Now).wait().unwrap();
-    rig.store.await_approval(lease.fence(), vec![call("a"), call("b")], TIMEOUT_MS).wait().unwrap();
-    let again = rig.store.await_approval(lease.fence(), vec![call("a")], TIMEOUT_MS).wait();
+    rig.store.wait_for_approval(lease.fence(), vec![call("a"), call("b")], TIMEOUT_MS).wait().unwrap();
+    let again = rig.store.wait_for_approval(lease.fence(), vec![call("a")], TIMEOUT_MS).wait();
     assert_eq!(again, Err(StoreError::Fenced { job: lease.job.id }));
     lease.job.id
 }
@@ -232,7 +234,7 @@ fn p4_a_cancellation_that_came_first_ends_it_instead() {
     rig.submit([job(1, ANN)]);
     let lease = rig.claim();
     rig.store.cancel(ANN, id(1)).wait().unwrap();
-    rig.store.await_approval(lease.fence(), vec![call("a")], TIMEOUT_MS).wait().unwrap();
+    rig.store.wait_for_approval(lease.fence(), vec![call("a")], TIMEOUT_MS).wait().unwrap();
     let row = shown(&rig);
     assert_eq!((row.status, row.error.unwrap().code), (JobStatus::Cancelled, FailureCode::Cancelled));
     rig.clock.advance(10 * TIMEOUT_MS);

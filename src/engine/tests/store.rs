@@ -264,7 +264,7 @@ impl Store for FakeStore {
         }))
     }
 
-    fn await_approval(&self, fence: Fence, calls: Vec<ToolCall>, timeout_ms: u64) -> Ticket<()> {
+    fn wait_for_approval(&self, fence: Fence, calls: Vec<ToolCall>, timeout_ms: u64) -> Ticket<()> {
         settled(self.write(Op::Release, Some(fence)).map(|mut state| {
             let pending = PendingApproval { calls, expires_at_ms: timeout_ms };
             let (attempt, calls) = (state.job.attempt - 1, pending.id_refs());

@@ -339,7 +339,7 @@ impl Store for MemoryStore {
     fn finish(&self, _: Fence, _: Vec<Record>, _: Ending) -> Ticket<()> {
         unreachable!("HTTP ends no job")
     }
-    fn await_approval(&self, _: Fence, _: Vec<ToolCall>, _: u64) -> Ticket<()> {
+    fn wait_for_approval(&self, _: Fence, _: Vec<ToolCall>, _: u64) -> Ticket<()> {
         unreachable!("HTTP holds no lease")
     }
     fn defer(&self, _: Fence, _: String, _: u64) -> Ticket<()> {

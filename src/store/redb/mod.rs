@@ -308,7 +308,7 @@ impl Store for RedbStore {
         self.push(defer::Defer { fence, reason, delay_ms })
     }
 
-    fn await_approval(&self, fence: Fence, calls: Vec<ToolCall>, timeout_ms: u64) -> Ticket<()> {
+    fn wait_for_approval(&self, fence: Fence, calls: Vec<ToolCall>, timeout_ms: u64) -> Ticket<()> {
         self.push(approve::AwaitApproval { fence, calls, timeout_ms })
     }
 

@@ -148,7 +148,7 @@ impl Transaction<'_> {
             else {
                 break;
             };
-            match self.due(job) {
+            match self.delayed_job(job) {
                 Ok((mut row, Some(tail))) => self.expire(&mut row, tail)?,
                 Ok((mut row, None)) => {
                     self.make_ready(&mut row)?;
@@ -162,7 +162,7 @@ impl Transaction<'_> {
     }
 
     /// A delayed job, and where its log ends if something has to be written there; nothing is written yet.
-    fn due(&self, job: JobId) -> Result<(Row, Option<Tail>), StoreError> {
+    fn delayed_job(&self, job: JobId) -> Result<(Row, Option<Tail>), StoreError> {
         let row = self.row(job)?;
         let waits = row.job.status == JobStatus::Waiting;
         let tail = waits.then(|| self.tables.tail(job)).transpose()?;
