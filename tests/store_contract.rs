@@ -7,6 +7,9 @@ mod accounts;
 #[path = "store_contract/again.rs"]
 mod again;
 #[cfg(test)]
+#[path = "store_contract/approvals.rs"]
+mod approvals;
+#[cfg(test)]
 #[path = "store_contract/backup.rs"]
 mod backup;
 #[cfg(test)]

@@ -186,6 +186,7 @@ impl App {
             repeated_failures: config.limits.repeated_failures,
             title_model: config.title_model.clone(),
             history_messages: config.limits.history_messages,
+            approval_timeout_ms: config.limits.approval_timeout_s.saturating_mul(1_000),
             backoff: Backoff {
                 first_s: config.limits.job_backoff_s,
                 longest_s: config.limits.job_backoff_max_s,

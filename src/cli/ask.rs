@@ -74,7 +74,7 @@ pub(super) fn ask(
         .and_then(Value::as_str)
         .ok_or_else(|| CliError::failed("the server named no job id"))?;
     terminal.say(id);
-    stream(Follow::new(client, clock, terminal, id, 0), terminal, args.json)
+    stream(Follow::new(client, clock, terminal, id, 0), (terminal, id), args.json)
 }
 
 /// Joins a job's stream; fails when the job does.
@@ -85,7 +85,7 @@ pub(super) fn tail(
     terminal: &Terminal,
 ) -> Result<(), CliError> {
     let job = path_segment(&args.job)?;
-    stream(Follow::new(client, clock, terminal, job, args.after), terminal, args.json)
+    stream(Follow::new(client, clock, terminal, job, args.after), (terminal, job), args.json)
 }
 
 /// Runs a failed job again and streams what comes from there on; fails when the job does again.
@@ -102,11 +102,11 @@ pub(super) fn retry(
     }
     // What came before is the failure that is known already.
     let after = job.get("last_event_id").and_then(Value::as_u64).unwrap_or(0);
-    stream(Follow::new(client, clock, terminal, id, after), terminal, args.json)
+    stream(Follow::new(client, clock, terminal, id, after), (terminal, id), args.json)
 }
 
-fn stream(follow: Follow<'_>, terminal: &Terminal, json: bool) -> Result<(), CliError> {
-    let mut render = Render::new(terminal, json);
+fn stream(follow: Follow<'_>, (terminal, job): (&Terminal, &str), json: bool) -> Result<(), CliError> {
+    let mut render = Render::new(terminal, job, json);
     follow.run(&mut |event| render.show(event).map(|()| Go::On))?;
     if render.has_failed() { Err(CliError::failed("the job ended without an answer")) } else { Ok(()) }
 }

@@ -80,7 +80,7 @@ impl Stage<'_> {
 
     /// Shows up to `count` events after a cursor and returns them.
     fn watch(&self, client: &Client, id: &str, after: u64, count: u64) -> Result<Vec<ClientEvent>, CliError> {
-        let (mut render, mut shown) = (Render::new(self.terminal, false), Vec::new());
+        let (mut render, mut shown) = (Render::new(self.terminal, id, false), Vec::new());
         Follow::new(client, self.clock, self.terminal, id, after).run(&mut |event| {
             render.show(event)?;
             shown.push(event.clone());

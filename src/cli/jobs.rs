@@ -11,7 +11,7 @@ const PREVIEW_CHARS: usize = 60;
 /// What `jobs` was asked.
 #[derive(Debug, clap::Args)]
 pub(super) struct JobsArgs {
-    /// Only jobs in this state: queued, running, succeeded, failed, cancelled
+    /// Only jobs in this state: queued, running, waiting, succeeded, failed, cancelled
     #[arg(long)]
     pub(super) status: Option<String>,
     /// How many, newest first

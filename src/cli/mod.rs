@@ -7,6 +7,7 @@ mod bearer;
 mod client;
 mod completions;
 mod configuration;
+mod decide;
 mod demo;
 mod doctor;
 mod error;
@@ -88,6 +89,10 @@ enum Command {
     Jobs(jobs::JobsArgs),
     /// End a job
     Cancel(jobs::CancelArgs),
+    /// Let calls be made that wait for approval
+    Approve(decide::ApproveArgs),
+    /// Refuse calls that wait for approval; the model is told why
+    Deny(decide::DenyArgs),
     /// Run a failed job again from its last recorded step, and stream it
     Retry(ask::RetryArgs),
     /// Copy the whole store into a file, whether the server runs or not
@@ -153,6 +158,8 @@ impl Command {
             }
             Self::Jobs(args) => jobs::list(&client()?, args, terminal).map(done),
             Self::Cancel(args) => jobs::cancel(&client()?, args, terminal).map(done),
+            Self::Approve(args) => decide::approve(&client()?, args, terminal).map(done),
+            Self::Deny(args) => decide::deny(&client()?, args, terminal).map(done),
             Self::Retry(args) => ask::retry(&client()?, &clock, args, terminal).map(done),
             Self::Backup(args) => {
                 backup::backup(&client()?, || common.load(Vec::new()), args, terminal).map(done)

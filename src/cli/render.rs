@@ -12,6 +12,8 @@ const PREVIEW_CHARS: usize = 200;
 /// The state of the screen between two events.
 pub(super) struct Render<'a> {
     terminal: &'a Terminal,
+    /// Whose events these are.
+    job: &'a str,
     json: bool,
     /// The step whose text ends the current line.
     open: Option<String>,
@@ -20,8 +22,8 @@ pub(super) struct Render<'a> {
 
 impl<'a> Render<'a> {
     /// A renderer; `json` prints one event a line instead.
-    pub(super) fn new(terminal: &'a Terminal, json: bool) -> Self {
-        Self { terminal, json, open: None, failed: false }
+    pub(super) fn new(terminal: &'a Terminal, job: &'a str, json: bool) -> Self {
+        Self { terminal, job, json, open: None, failed: false }
     }
 
     /// Whether the last event was an end without an answer.
@@ -63,6 +65,11 @@ impl<'a> Render<'a> {
                 self.terminal.say(text("reason"));
                 Ok(())
             }
+            ("status", _) if text("status") == "waiting_approval" => {
+                self.end_line()?;
+                self.terminal.say(&waits(text("reason"), self.job));
+                Ok(())
+            }
             ("error", _) => {
                 self.end_line()?;
                 self.terminal.complain(&format!("error: {} ({})", text("content"), text("code")));
@@ -95,10 +102,29 @@ impl<'a> Render<'a> {
     }
 }
 
+/// What waits, and the commands that decide about it: for people the routes in the reason are no help.
+fn waits(reason: &str, job: &str) -> String {
+    let calls = reason.split(": POST ").next().unwrap_or_default();
+    format!("{calls}; decide with: nanoclaw approve {job}, or: nanoclaw deny {job} --reason TEXT")
+}
+
 fn preview(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= PREVIEW_CHARS {
         return line;
     }
     line.chars().take(PREVIEW_CHARS).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_told_with_the_commands_that_decide() {
+        let told =
+            waits("bash (a) waits for approval: POST /v1/jobs/job_1/approve or /v1/jobs/job_1/deny", "job_1");
+        let hint = "decide with: nanoclaw approve job_1, or: nanoclaw deny job_1 --reason TEXT";
+        assert_eq!(told, format!("bash (a) waits for approval; {hint}"));
+    }
 }

@@ -59,6 +59,7 @@ pub(crate) const LIMITS: &[Range] = &[
     ("tool_cache_s", 0, DAY_S),
     ("tool_cache_entries", 0, 1_000_000),
     ("tool_cache_bytes", 0, 4 * GIB),
+    ("approval_timeout_s", 1, 30 * DAY_S),
     ("repeated_failures", 1, 1_000),
     ("model_failures", 1, 100),
     ("model_idle_timeout_s", 1, 3_600),

@@ -163,6 +163,15 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// Calls of tools wait for somebody's approval; clients read it as a `status` of [`Phase::WaitingApproval`].
+    WaitingApproval {
+        /// As in [`Event::Status`].
+        attempt: u32,
+        /// For people: what waits, and how it is decided.
+        reason: String,
+        /// Which calls.
+        calls: Vec<String>,
+    },
     /// A piece of a thinking or text step.
     Delta {
         /// The step's index within the job.

@@ -3,6 +3,7 @@
 
 use super::id::{ConversationId, JobId, ProjectId};
 use super::job::{Job, JobError, JobStatus};
+use super::tool::ToolCall;
 use super::usage::Usage;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -24,6 +25,16 @@ impl Output {
     }
 }
 
+/// What the job waits for.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "PendingApproval"))]
+#[derive(Debug, Serialize)]
+struct Approval {
+    /// The calls that nobody has decided about.
+    calls: Vec<ToolCall>,
+    /// When they count as denied, unix seconds.
+    expires_at: u64,
+}
+
 /// The job object.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Serialize)]
@@ -43,6 +54,8 @@ pub struct JobObject {
     output_text: Output,
     usage: Usage,
     error: Option<JobError>,
+    /// While the job is `waiting`.
+    approval: Option<Approval>,
     metadata: BTreeMap<String, String>,
     last_event_id: u64,
 }
@@ -64,6 +77,9 @@ impl JobObject {
             output_text: Output::LeftOut,
             usage: job.usage,
             error: job.error,
+            approval: job
+                .approval
+                .map(|pending| Approval { calls: pending.calls, expires_at: seconds(pending.expires_at_ms) }),
             metadata: job.metadata,
             last_event_id: job.last_event_id,
         }

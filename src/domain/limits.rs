@@ -84,6 +84,8 @@ pub struct Limits {
     pub tool_cache_bytes: usize,
     /// Failed calls to a model in a row before the job fails.
     pub model_failures: u32,
+    /// How long calls wait for somebody's approval before they count as denied, seconds.
+    pub approval_timeout_s: u64,
     /// Failures of one and the same tool call in a run before it is closed with what there is.
     pub repeated_failures: u32,
     /// Time between two chunks of a model's answer, seconds; five times as long may pass while something comes that is no
@@ -185,6 +187,7 @@ impl Default for Limits {
             tool_cache_s: 300,
             tool_cache_entries: 1_000,
             tool_cache_bytes: 8 * 1024 * 1024,
+            approval_timeout_s: 86_400,
             model_failures: 4,
             repeated_failures: 3,
             model_idle_timeout_s: 120,

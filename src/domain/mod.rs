@@ -3,6 +3,7 @@
 
 pub mod account;
 pub mod address;
+pub mod approval;
 pub mod attachment;
 pub mod batch;
 pub mod batch_object;

@@ -122,6 +122,7 @@ pub fn fold(events: impl IntoIterator<Item = Numbered>) -> Vec<Step> {
             }
             Event::StepDiscarded { index } => drop(parts.remove(&index)),
             Event::Status { .. }
+            | Event::WaitingApproval { .. }
             | Event::Summary { .. }
             | Event::AgentStep(_)
             | Event::Done { .. }

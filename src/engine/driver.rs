@@ -4,11 +4,11 @@
 use super::context::Opening;
 use super::journal::LogJournal;
 use super::setup::{DriveLimits, Ports};
-use super::turn::{Step, Turn, TurnLimits};
+use super::turn::{Rules, Step, Turn, TurnLimits};
 use crate::domain::event::{Event, FailureCode, FinishReason, Mark, Phase, Record};
 use crate::domain::job::Ending;
 use crate::domain::tokens::Estimator;
-use crate::domain::tool::ToolCall;
+use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::domain::usage::{Price, Usage};
 use crate::ports::{
     Lease, Leash, ModelRequest, ModelTerms, Stop, StopFlag, StoreError, ToolContext, Urgency,
@@ -22,7 +22,7 @@ pub enum Drive {
     Finished,
     /// The job went back to the queue.
     Released,
-    /// It waits: for its next attempt, or for its turn at a provider.
+    /// It waits: for its next attempt, for its turn at a provider, or for somebody's approval.
     Postponed,
     /// Somebody else holds the job now, or it had ended before.
     Abandoned,
@@ -102,10 +102,7 @@ impl<'a> Driver<'a> {
             if let Some(drive) = self.heed_stop()? {
                 return Ok(drive);
             }
-            let has_project = self.lease.spec.project_id.is_some();
-            let step =
-                self.turn.next(&self.bounds(), &|name| self.ports.tools.is_idempotent(name, has_project));
-            match step {
+            match self.next() {
                 Step::Append(records) => self.append(records)?,
                 Step::Discard { indices, unpaid } => self.discard(&indices, unpaid.as_deref())?,
                 Step::AskModel { with_tools, goes_on, failures } => {
@@ -114,6 +111,7 @@ impl<'a> Driver<'a> {
                     }
                 }
                 Step::SwitchModel { model, because } => self.switch_model(&model, &because)?,
+                Step::AskApproval(calls) => return self.ask_approval(calls),
                 Step::RunTools(calls) => self.run_tools(&calls)?,
                 Step::Finish(reason) => return self.succeed(reason),
                 Step::Fail { code, content, is_mendable: true } => return self.fail(code, content),
@@ -126,6 +124,23 @@ impl<'a> Driver<'a> {
                 }
             }
         }
+    }
+
+    fn next(&self) -> Step {
+        let (tools, spec) = (&self.ports.tools, &self.lease.spec);
+        let is_idempotent = |name: &str| tools.is_idempotent(name, spec.project_id.is_some());
+        let needs_approval = |name: &str| tools.needs_approval(name) && !self.is_refused(name);
+        let (is_idempotent, needs_approval, approval) = (&is_idempotent, &needs_approval, spec.approval);
+        self.turn.next(&self.bounds(), &Rules { is_idempotent, needs_approval, approval })
+    }
+
+    /// Whether a call will certainly be refused, so that nobody need be asked about it. An alias may stand for any tool.
+    fn is_refused(&self, name: &str) -> bool {
+        let is_offered = |choice: &ToolChoice| {
+            self.ports.tools.offered(choice, true).iter().any(|tool| tool.name.as_ref() == name)
+        };
+        let choice = &self.lease.spec.tools;
+        !choice.offers_any() || (is_offered(&ToolChoice::All(true)) && !is_offered(choice))
     }
 
     fn bounds(&self) -> TurnLimits<'_> {
@@ -274,6 +289,15 @@ impl<'a> Driver<'a> {
                 .max_total_tokens
                 .map(|most| most.saturating_sub(self.turn.usage().total_tokens)),
         }
+    }
+
+    /// Gives the job back until somebody has decided; as with `defer`, that is neither a run nor a failure.
+    fn ask_approval(&self, calls: Vec<ToolCall>) -> Result<Drive, StoreError> {
+        self.ports
+            .store
+            .wait_for_approval(self.lease.fence(), calls, self.limits.approval_timeout_ms)
+            .wait()?;
+        Ok(Drive::Postponed)
     }
 
     fn run_tools(&mut self, calls: &[ToolCall]) -> Result<(), StoreError> {

@@ -32,6 +32,8 @@ pub struct DriveLimits {
     pub title_model: Option<String>,
     /// Messages of earlier jobs that a conversation hands to the next one.
     pub history_messages: usize,
+    /// How long calls wait for somebody's approval before they count as denied.
+    pub approval_timeout_ms: u64,
     /// What a failed job waits for its next attempt.
     pub backoff: Backoff,
 }

@@ -8,13 +8,13 @@ mod trouble;
 
 pub(super) use calls::CANCELLED;
 pub use calls::INTERRUPTED;
-pub use next::{Step, TurnLimits};
+pub use next::{Rules, Step, TurnLimits};
 
 use crate::domain::event::{Event, FinishReason, Mark, Phase, Record, StepKind};
 use crate::domain::message::{Echo, Message};
 use crate::domain::usage::Usage;
 use crate::ports::Completion;
-use calls::{Calls, finished_mark, result_message};
+use calls::{Calls, Verdict, finished_mark, result_message};
 use next::Said;
 use repeats::Repeats;
 use trouble::{Failure, Trouble};
@@ -193,7 +193,7 @@ impl Turn {
                 self.trouble.lighten();
                 self.shortened = Some(Shortened { content, kept: *kept, said: *said, is_stub });
             }
-            Event::AgentStep(_) => {}
+            Event::WaitingApproval { .. } | Event::AgentStep(_) => {}
             Event::Done { .. } | Event::Error { .. } => self.ended = true,
         }
     }
@@ -238,7 +238,12 @@ impl Turn {
             }
             Mark::Deferred => self.trouble.defer(),
             Mark::ToolWhole { .. } => self.has_results = true,
-            Mark::ApprovalAsked { .. } | Mark::Approved { .. } | Mark::Denied { .. } => {}
+            // Only what was decided counts: who asked and was cut off asks again.
+            Mark::ApprovalAsked { .. } => {}
+            Mark::Approved { id_refs } => self.calls.decide(id_refs, &Verdict::Approved),
+            Mark::Denied { id_refs, reason } => {
+                self.calls.decide(id_refs, &Verdict::Denied(reason.clone()));
+            }
             Mark::ToolStarted { id_ref } => self.calls.start(id_ref),
             Mark::ToolFinished { id_ref, content, skipped } => self.calls.settle(id_ref, content, *skipped),
         }

@@ -52,6 +52,9 @@ pub(crate) enum Error {
     /// Another try of a job that has not failed.
     #[error("the job is {}; only a failed job can be retried", .0.as_str())]
     NotFailed(JobStatus),
+    /// A decision about calls of a job that waits for none.
+    #[error("the job is {}; only a job that is waiting for approval can be approved or denied", .0.as_str())]
+    NotWaiting(JobStatus),
     /// The answer of a job that ended without one.
     #[error("the job has no output: it ended as {}: {message}", .status.as_str())]
     NoOutput {
@@ -157,6 +160,7 @@ impl Error {
             Self::Method { .. } => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
             Self::NotFinished(_) => (StatusCode::CONFLICT, "job_not_finished"),
             Self::NotFailed(_) => (StatusCode::CONFLICT, "job_not_failed"),
+            Self::NotWaiting(_) => (StatusCode::CONFLICT, "job_not_waiting"),
             Self::NotEnded(_) => (StatusCode::CONFLICT, "job_not_ended"),
             Self::NoOutput { .. } => (StatusCode::CONFLICT, "no_output"),
             Self::Delivered => (StatusCode::CONFLICT, "already_delivered"),
@@ -187,6 +191,7 @@ impl Error {
             Self::Invalid { param, .. } => param.as_deref(),
             Self::ModelNotFound { .. } => Some("model"),
             Self::InputTooLarge(_) => Some("input"),
+            Self::Store(StoreError::NotPending { .. }) => Some("calls"),
             Self::Store(StoreError::KeyReused | StoreError::KeySpent) => Some("Idempotency-Key"),
             _ => None,
         }
@@ -256,6 +261,7 @@ const INTERNAL: (StatusCode, &str) = (StatusCode::INTERNAL_SERVER_ERROR, "intern
 fn store_class(error: &StoreError) -> (StatusCode, &'static str) {
     match error {
         StoreError::WrongState { .. } => (StatusCode::CONFLICT, "wrong_state"),
+        StoreError::NotPending { .. } => (StatusCode::BAD_REQUEST, "not_pending"),
         StoreError::NoQuestion => (StatusCode::CONFLICT, "no_question"),
         StoreError::TooLate { .. } => (StatusCode::CONFLICT, "too_late"),
         StoreError::LogCut => (StatusCode::CONFLICT, "log_cut"),

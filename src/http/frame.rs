@@ -286,7 +286,13 @@ fn write_event(out: &mut Vec<u8>, wire: Wire, numbered: &Numbered) -> Result<(),
     match &numbered.event {
         Event::Status { status, attempt, reason } => {
             let reason = reason.as_deref();
-            write(out, wire, seq, "status", &Phased { status: *status, attempt: *attempt, reason })
+            let calls = None;
+            write(out, wire, seq, "status", &Phased { status: *status, attempt: *attempt, reason, calls })
+        }
+        Event::WaitingApproval { attempt, reason, calls } => {
+            let (reason, calls) = (Some(reason.as_str()), Some(calls.as_slice()));
+            let status = Phase::WaitingApproval;
+            write(out, wire, seq, "status", &Phased { status, attempt: *attempt, reason, calls })
         }
         Event::Delta { index, kind, offset, text, .. } => {
             let delta =
@@ -376,6 +382,9 @@ pub(crate) struct Phased<'a> {
     attempt: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
+    /// The calls that wait for approval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calls: Option<&'a [String]>,
 }
 
 #[cfg_attr(test, derive(schemars::JsonSchema))]

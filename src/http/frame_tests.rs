@@ -306,6 +306,11 @@ fn every_event_has_the_fields_of_the_contract() {
         ),
         (retrying, "status", json!({"status":"retrying","attempt":1,"reason":"busy"})),
         (
+            Event::WaitingApproval { attempt: 0, reason: "bash (c1) waits".into(), calls: vec!["c1".into()] },
+            "status",
+            json!({"status":"waiting_approval","attempt":0,"reason":"bash (c1) waits","calls":["c1"]}),
+        ),
+        (
             Event::ToolCall { index: 1, call },
             "process_step",
             json!({"id":"step-1","index":1,"type":"tool_call","id_ref":"c1","name":"n","arguments":"{\"a\":1}"}),

@@ -65,6 +65,8 @@ routes! {
     GET "/v1/jobs/{id}/events" Stream => |door, call, _body| v1::events::events(&door, &call, call.segment("id")).await;
     GET "/v1/jobs/{id}/audit" User => |door, call, _body| v1::audit::audit(&door, &call, call.segment("id")).await;
     POST "/v1/jobs/{id}/cancel" User => |door, call, _body| v1::cancel::cancel(&door, &call, call.segment("id")).await;
+    POST "/v1/jobs/{id}/approve" User => |door, call, body| v1::decide::approve(&door, call, body).await;
+    POST "/v1/jobs/{id}/deny" User => |door, call, body| v1::decide::deny(&door, call, body).await;
     POST "/v1/jobs/{id}/retry" User => |door, call, _body| v1::retry::retry(&door, &call, call.segment("id")).await;
 
     GET "/v1/batches" User => |door, call, _body| v1::batch::show::list(&door, &call).await;

@@ -3,10 +3,12 @@
 
 use super::stop::StopFlag;
 use super::ticket::Ticket;
+use crate::domain::approval::Decision;
 use crate::domain::event::{Numbered, Record};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::idempotency::OnceKey;
 use crate::domain::job::{Ending, History, Job, JobSpec, JobStatus};
+use crate::domain::tool::ToolCall;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -118,6 +120,12 @@ pub enum StoreError {
     WrongState {
         /// Where it stands.
         status: JobStatus,
+    },
+    /// The job does not wait for this call (HTTP: 400).
+    #[error("no call '{id_ref}' of the job waits for approval")]
+    NotPending {
+        /// As the client named it.
+        id_ref: String,
     },
     /// The question of the answer was deleted: there is nothing to answer anew (HTTP: 409).
     #[error("the question was deleted, so it cannot be answered again")]
@@ -259,12 +267,19 @@ pub trait Store: Send + Sync {
     /// Gives a leased job back to wait for `delay_ms`; neither a failed attempt nor, for its budget of failures, a new
     /// start ([`crate::domain::event::Mark::Deferred`]).
     fn defer(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()>;
+    /// Gives a leased job back until somebody has decided about these calls ([`Store::decide`]), at most `timeout_ms` from
+    /// now; then they count as denied and the job is queued again. As with `defer`, neither an attempt nor a failure.
+    fn wait_for_approval(&self, fence: Fence, calls: Vec<ToolCall>, timeout_ms: u64) -> Ticket<()>;
+    /// Decides about calls that a job waits for; once none is left, the job is queued again. The same decision again, as
+    /// long as nothing else was asked and the job has not ended, changes nothing. Resolves to the job as it then stands;
+    /// `None` when the user has no such job.
+    fn decide(&self, user: UserId, job: JobId, decision: Decision) -> Ticket<Option<Job>>;
     /// Puts a failed job into the queue again: its next run goes on from its last recorded step. It counts as accepted
     /// anew. Resolves to the job as it then stands; `None` when the user has no such job.
     fn retry(&self, user: UserId, job: JobId) -> Ticket<Option<Job>>;
     /// Deletes an ended job with all that belongs to it. Whether the user had such a job.
     fn delete(&self, user: UserId, job: JobId) -> Ticket<bool>;
-    /// Cancels: a queued job ends at once, a running one has its lease's `stop` raised, an ended one stays as it is.
+    /// Cancels: a queued or waiting job ends at once, a running one has its lease's `stop` raised, an ended one stays as it is.
     /// Resolves to the job as it then stands; `None` when the user has no such job.
     fn cancel(&self, user: UserId, job: JobId) -> Ticket<Option<Job>>;
     /// Resolves after an empty commit: proof that the writer and the disk work.

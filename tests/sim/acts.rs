@@ -27,7 +27,8 @@ pub(crate) const MARK: &str = "schedule";
 impl World {
     /// Somebody does something.
     pub(crate) fn act(self: &Arc<Self>) {
-        match self.roll(26) {
+        match self.roll(30) {
+            26..=29 => drop(self.decide_one()),
             0..=5 => self.submit_once(),
             6..=10 => self.retry(),
             11..=14 => self.batch(),

@@ -73,6 +73,8 @@ fn p1_p2_p3_p4_whatever_happens_no_promise_is_broken() {
         let more = [
             total.postponed,
             total.deferred,
+            total.asked,
+            total.decided,
             total.retried,
             total.repeated_keys,
             total.batches,
@@ -113,7 +115,7 @@ fn caught(flaw: Flaw, seeds: u64) -> u64 {
 #[test]
 fn every_flaw_that_is_built_in_is_caught() {
     let early = [Flaw::LyingDisk, Flaw::EarlyAck, Flaw::AllIdempotent, Flaw::SplitEnd, Flaw::ForgetsKeys];
-    let late = [Flaw::Hasty, Flaw::LosesMail, Flaw::FiresTwice, Flaw::LosesLine];
+    let late = [Flaw::Hasty, Flaw::LosesMail, Flaw::FiresTwice, Flaw::LosesLine, Flaw::Unasked];
     for flaw in early.into_iter().chain(late) {
         assert!(caught(flaw, 300) > 0, "{flaw:?} goes unseen: the simulation has no teeth");
     }
@@ -155,7 +157,9 @@ fn cut(names: &str, flaw: Flaw, end_at: u64) -> (Vec<String>, Vec<(String, Strin
 
 #[test]
 fn p3_a_kill_between_any_two_writes_repeats_no_effect_of_any_kind_of_tool() {
-    for names in ["pure", "effect", "sandbox", "network", "effect pure sandbox network effect"] {
+    for names in
+        ["pure", "effect", "sandbox", "network", "guarded", "effect pure sandbox guarded network effect"]
+    {
         let (mut points, mut interrupted) = (0, 0);
         loop {
             let (violations, results, has_died) = cut(names, Flaw::None, points);
@@ -166,7 +170,7 @@ fn p3_a_kill_between_any_two_writes_repeats_no_effect_of_any_kind_of_tool() {
                 let name = names.split(' ').nth(number).unwrap();
                 let is_interrupted = content == INTERRUPTED;
                 assert!(
-                    !is_interrupted || name == "effect" || name == "sandbox",
+                    !is_interrupted || ["effect", "sandbox", "guarded"].contains(&name),
                     "{name} could be made again"
                 );
                 assert!(is_interrupted || *content == format!("ran {id_ref}"), "{content}");
@@ -179,7 +183,7 @@ fn p3_a_kill_between_any_two_writes_repeats_no_effect_of_any_kind_of_tool() {
         }
         println!("{names}: killed at {points} points, {interrupted} calls interrupted");
         assert!(points > 14, "the run was cut everywhere, not at {points} points");
-        let has_effects = names.contains("effect") || names.contains("sandbox");
+        let has_effects = ["effect", "sandbox", "guarded"].iter().any(|name| names.contains(name));
         assert_eq!(interrupted > 0, has_effects, "{names}: some kill hit an effect, and nothing else");
     }
 }

@@ -25,6 +25,7 @@ const LIMITS: DriveLimits = DriveLimits {
     repeated_failures: 3,
     title_model: None,
     history_messages: 20,
+    approval_timeout_ms: 60_000,
     backoff: Backoff { first_s: 5, longest_s: 60 },
 };
 /// In one world of so many, deltas linger and merge; in the others every write is waited for, so that one seed is one

@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod acts;
 #[cfg(test)]
+mod approvals;
+#[cfg(test)]
 mod batches;
 #[cfg(test)]
 mod books;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What tools there are; two of the first kind in a batch stand for the others as well.
-pub(crate) const TOOLS: [&str; 4] = ["pure", "effect", "sandbox", "network"];
+pub(crate) const TOOLS: [&str; 5] = ["pure", "effect", "sandbox", "network", "guarded"];
 /// Looks at the leash before a model that hangs gives up by itself.
 const HANGS: u32 = 30;
 
@@ -56,7 +56,7 @@ impl SimModel {
             return Vec::new();
         }
         let call = |number: u64| {
-            let name = TOOLS[usize::try_from(self.world.roll(4)).unwrap()];
+            let name = TOOLS[usize::try_from(self.world.roll(5)).unwrap()];
             // Some providers send no id, or count from zero in every answer.
             let id_ref = if self.world.chance(4) { String::new() } else { format!("call_{number}") };
             ToolCall { id_ref, name: name.to_owned(), arguments: "{}".to_owned() }

@@ -4,10 +4,12 @@
 use crate::books::Used;
 use crate::fate::Doom;
 use crate::world::{Flaw, World};
+use nanoclaw::domain::approval::Decision;
 use nanoclaw::domain::event::{Event, Numbered, Record};
 use nanoclaw::domain::id::{JobId, UserId};
 use nanoclaw::domain::idempotency::OnceKey;
 use nanoclaw::domain::job::{Ending, History, Job};
+use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::ports::{
     Clock, EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Once, StopFlag, Store, StoreError,
     Ticket, Urgency,
@@ -166,6 +168,25 @@ impl Store for SimStore {
             self.world.truth(|truth| truth.postponed(fence.job, until_ms));
         }
         self.leave(fence, result, false)
+    }
+
+    fn wait_for_approval(&self, fence: Fence, calls: Vec<ToolCall>, timeout_ms: u64) -> Ticket<()> {
+        self.world.truth(|truth| truth.lets_go(fence.job));
+        let mut until_ms = 0;
+        let result = self.write(&format!("await approval {}", fence.job), |store| {
+            until_ms = self.world.clock.now_ms() + timeout_ms;
+            store.wait_for_approval(fence, calls, timeout_ms)
+        });
+        if result.is_ok() {
+            self.world.truth(|truth| truth.asked(fence.job, until_ms));
+        }
+        self.leave(fence, result, false)
+    }
+
+    fn decide(&self, user: UserId, job: JobId, decision: Decision) -> Ticket<Option<Job>> {
+        resolved(
+            self.write(&format!("decide {job}: {decision:?}"), |store| store.decide(user, job, decision)),
+        )
     }
 
     fn delete(&self, user: UserId, job: JobId) -> Ticket<bool> {

@@ -1,5 +1,6 @@
 //! The tools as the world plays them. `pure` may run again; `effect` may not; `sandbox` may not either, and is cut off
-//! in the middle; `network` may run again and hangs until its leash is pulled. Each run goes into the ledger.
+//! in the middle; `network` may run again and hangs until its leash is pulled; `guarded` may not run again, and not at all
+//! unless somebody approves of it. Each run goes into the ledger.
 
 use crate::fate::Doom;
 use crate::model::TOOLS;
@@ -80,6 +81,10 @@ impl Toolbox for SimTools {
 
     fn is_idempotent(&self, name: &str, _: bool) -> bool {
         self.world.flaw == Flaw::AllIdempotent || may_repeat(name)
+    }
+
+    fn needs_approval(&self, name: &str) -> bool {
+        self.world.flaw != Flaw::Unasked && name == "guarded"
     }
 
     /// One after the other, in an order that the world chooses.

@@ -1,6 +1,7 @@
 //! What the outside knows, over all lives of the server, and what must hold of it. A broken rule is kept as a text:
 //! a worker catches panics.
 
+use crate::approvals::Verdicts;
 use crate::books::Books;
 use crate::kit::{ANN, BOB};
 use nanoclaw::domain::event::{Event, FailureCode, Numbered, Phase};
@@ -21,6 +22,8 @@ pub(crate) struct Truth {
     pub(crate) jobs: BTreeMap<JobId, Known>,
     /// By call: how often it had its effect, over all lives.
     runs: BTreeMap<(JobId, String), u64>,
+    /// What somebody may have said to calls that need approval.
+    pub(crate) verdicts: Verdicts,
     /// By priority, who waits and who is served.
     pub(crate) passed: BTreeMap<(u8, UserId, UserId), u64>,
     /// Crashes with a claim under way: nobody knows of which job.
@@ -49,6 +52,8 @@ pub(crate) struct Counts {
     pub(crate) nested: u64,
     pub(crate) postponed: u64,
     pub(crate) deferred: u64,
+    pub(crate) asked: u64,
+    pub(crate) decided: u64,
     pub(crate) retried: u64,
     pub(crate) repeated_keys: u64,
     pub(crate) batches: u64,
@@ -70,6 +75,8 @@ impl Counts {
         self.nested += other.nested;
         self.postponed += other.postponed;
         self.deferred += other.deferred;
+        self.asked += other.asked;
+        self.decided += other.decided;
         self.retried += other.retried;
         self.repeated_keys += other.repeated_keys;
         self.batches += other.batches;
@@ -187,6 +194,14 @@ impl Truth {
         }
     }
 
+    /// It waits for somebody's approval, and may not run again before this time unless somebody decides.
+    pub(crate) fn asked(&mut self, job: JobId, until_ms: u64) {
+        self.counts.asked += 1;
+        if let Some(known) = self.jobs.get_mut(&job) {
+            known.not_before_ms = Some(until_ms);
+        }
+    }
+
     /// Its client has the 202.
     pub(crate) fn accept(&mut self, job: JobId) {
         self.touched.insert(job);
@@ -296,6 +311,9 @@ impl Truth {
         *count += 1;
         if *count > 1 && !is_idempotent {
             let what = format!("{job}: {} ({}) had its effect {count} times", call.id_ref, call.name);
+            self.violations.push(what);
+        }
+        if let Some(what) = self.verdicts.blame(job, call) {
             self.violations.push(what);
         }
         let is_recorded = |record: &Record| match record {

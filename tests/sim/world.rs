@@ -46,6 +46,8 @@ pub(crate) enum Flaw {
     LosesMail,
     /// An occurrence stays due after it has fired.
     FiresTwice,
+    /// Nobody is asked before a call that needs approval.
+    Unasked,
     /// The order in which lines ended lacks one of them.
     LosesLine,
 }
@@ -163,6 +165,9 @@ impl World {
             if self.is_broken() || quiet > 2 {
                 break;
             }
+            if tick == Some(Tick::Idle) && self.decide_one() {
+                continue;
+            }
             if tick == Some(Tick::Idle) {
                 quiet += 1;
                 if quiet == 1 {
@@ -179,9 +184,14 @@ impl World {
         });
     }
 
+    /// Whether chance rules here; else the world is about one job and one end.
+    pub(crate) fn is_free(&self) -> bool {
+        self.end_at.load(Ordering::SeqCst) == u64::MAX
+    }
+
     /// Somebody still wants something after the last fault; not in worlds that are about one job.
     fn last_acts(self: &Arc<Self>) {
-        if self.end_at.load(Ordering::SeqCst) != u64::MAX {
+        if !self.is_free() {
             return;
         }
         for _ in 0..LAST_ACTS {

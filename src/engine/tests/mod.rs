@@ -1,6 +1,7 @@
 //! Driver, worker and pool against a store, a model, tools and a clock that do as a test tells them.
 
 mod answers;
+mod approvals;
 mod context;
 mod crash;
 mod drive;

@@ -25,6 +25,7 @@ pub(super) const LIMITS: DriveLimits = DriveLimits {
     repeated_failures: 3,
     title_model: None,
     history_messages: 10,
+    approval_timeout_ms: 60_000,
     backoff: Backoff { first_s: 5, longest_s: 600 },
 };
 
@@ -136,12 +137,18 @@ pub(super) struct FakeTools {
     runs: Mutex<Vec<ToolCall>>,
     on_call: Mutex<Option<Hook>>,
     on_start: Mutex<Option<Hook>>,
+    guarded: Mutex<Vec<String>>,
 }
 
 impl FakeTools {
     /// Every run that there was, over all restarts.
     pub(super) fn runs(&self) -> Vec<ToolCall> {
         lock(&self.runs).clone()
+    }
+
+    /// Calls of these tools need somebody's approval.
+    pub(super) fn guard(&self, names: &[&str]) {
+        *lock(&self.guarded) = names.iter().map(|name| (*name).to_owned()).collect();
     }
 
     /// Runs the hook within every call.
@@ -160,13 +167,13 @@ fn outcome(content: &str, skipped: bool) -> ToolOutcome {
 }
 
 impl Toolbox for FakeTools {
-    fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolSpec> {
+    fn offered(&self, choice: &ToolChoice, _: bool) -> Vec<ToolSpec> {
         let spec = |name: &'static str| ToolSpec {
             name: name.into(),
             description: "".into(),
             parameters: serde_json::Value::Null,
         };
-        vec![spec("effect"), spec("pure")]
+        ["effect", "pure"].into_iter().filter(|name| choice.allows(name)).map(spec).collect()
     }
 
     fn knows(&self, name: &str) -> bool {
@@ -174,6 +181,9 @@ impl Toolbox for FakeTools {
     }
     fn is_idempotent(&self, name: &str, _: bool) -> bool {
         name != "effect"
+    }
+    fn needs_approval(&self, name: &str) -> bool {
+        lock(&self.guarded).iter().any(|guarded| guarded == name)
     }
 
     fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal) {

@@ -1,14 +1,15 @@
 //! A store for one job, in memory: it keeps the contract, and breaks it where a test says so.
 
+use crate::domain::approval::Decision;
 use crate::domain::event::{Event, Mark, Phase, Record};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::idempotency::OnceKey;
 use crate::domain::job::{
     ApprovalMode, ConversationSummary, Ending, History, Job, JobOrigin, JobSpec, JobStatus, OnDisconnect,
-    PastTurn, Priority,
+    PastTurn, PendingApproval, Priority,
 };
 use crate::domain::message::Message;
-use crate::domain::tool::ToolChoice;
+use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::ports::{
     EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Once, Stop, StopFlag, Store, StoreError,
     Ticket, Urgency,
@@ -136,7 +137,7 @@ impl FakeStore {
         let mut state = self.state();
         state.writes_left = None;
         state.stop = None;
-        state.ready = !state.job.status.is_terminal();
+        state.ready = !state.job.status.is_terminal() && state.job.status != JobStatus::Waiting;
     }
 
     /// Raises the flag of whoever holds the job; one that is fenced out loses it to the queue.
@@ -260,6 +261,42 @@ impl Store for FakeStore {
             let (status, attempt, reason) = (Phase::Queued, state.job.attempt, Some(reason));
             state.log.push(Mark::Deferred.into());
             state.log.push(Event::Status { status, attempt, reason }.into());
+        }))
+    }
+
+    fn wait_for_approval(&self, fence: Fence, calls: Vec<ToolCall>, timeout_ms: u64) -> Ticket<()> {
+        settled(self.write(Op::Release, Some(fence)).map(|mut state| {
+            let pending = PendingApproval { calls, expires_at_ms: timeout_ms };
+            let (attempt, calls) = (state.job.attempt - 1, pending.id_refs());
+            state.log.push(Mark::ApprovalAsked { id_refs: calls.clone() }.into());
+            let reason = pending.plea(state.job.id);
+            state.log.push(Event::WaitingApproval { attempt, reason, calls }.into());
+            state.job.attempt = attempt;
+            state.job.status = JobStatus::Waiting;
+            state.job.approval = Some(pending);
+            state.stop = None;
+        }))
+    }
+
+    fn decide(&self, _: UserId, _: JobId, decision: Decision) -> Ticket<Option<Job>> {
+        settled(self.write(Op::Release, None).map(|mut state| {
+            let waiting = state.job.approval.as_ref().map(PendingApproval::id_refs).unwrap_or_default();
+            let id_refs = decision.id_refs.unwrap_or(waiting);
+            if let Some(pending) = &mut state.job.approval {
+                pending.calls.retain(|call| !id_refs.contains(&call.id_ref));
+            }
+            let reason = decision.reason.unwrap_or_default();
+            let mark =
+                if decision.approve { Mark::Approved { id_refs } } else { Mark::Denied { id_refs, reason } };
+            state.log.push(mark.into());
+            if state.job.approval.as_ref().is_some_and(|pending| pending.calls.is_empty()) {
+                state.job.approval = None;
+                state.job.status = JobStatus::Queued;
+                state.ready = true;
+                let (status, attempt) = (Phase::Queued, state.job.attempt);
+                state.log.push(Event::Status { status, attempt, reason: None }.into());
+            }
+            Some(state.job.clone())
         }))
     }
 

@@ -1,6 +1,7 @@
 //! The calls of the newest answer. Owns which of them has begun, has an outcome and has been published; refuses to
 //! publish out of order.
 
+use crate::domain::approval::denied_result;
 use crate::domain::event::{Event, Mark, Record};
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
@@ -13,10 +14,20 @@ pub const INTERRUPTED: &str =
 pub(in crate::engine) const CANCELLED: &str =
     r#"{"success":false,"data":null,"error":"(cancelled)","execution_time":0.0}"#;
 
+/// What somebody said to a call that needed approval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It may be made.
+    Approved,
+    /// It may not, because of this.
+    Denied(String),
+}
+
 /// A call of the current batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct CallState {
     call: ToolCall,
+    verdict: Option<Verdict>,
     started: bool,
     outcome: Option<(String, bool)>,
     published: bool,
@@ -39,7 +50,7 @@ impl Calls {
         if std::mem::take(&mut self.sealed) {
             self.states.clear();
         }
-        self.states.push(CallState { call, started: false, outcome: None, published: false });
+        self.states.push(CallState { call, verdict: None, started: false, outcome: None, published: false });
     }
 
     /// The answer is complete: these are its calls.
@@ -48,6 +59,15 @@ impl Calls {
             self.states.clear();
         }
         self.states.iter().map(|state| state.call.clone()).collect()
+    }
+
+    /// Somebody has decided about these calls; the last word counts.
+    pub(super) fn decide(&mut self, id_refs: &[String], verdict: &Verdict) {
+        for id_ref in id_refs {
+            if let Some(state) = self.waiting(id_ref) {
+                state.verdict = Some(verdict.clone());
+            }
+        }
     }
 
     pub(super) fn start(&mut self, id_ref: &str) {
@@ -79,15 +99,32 @@ impl Calls {
 
     /// Marks for the calls of which nobody knows whether they happened.
     pub(super) fn interrupted(&self, is_idempotent: &dyn Fn(&str) -> bool) -> Vec<Record> {
-        let waiting = self.states.iter().filter(|s| !s.published && s.outcome.is_none() && s.started);
-        let lost = waiting.filter(|s| !is_idempotent(&s.call.name));
+        let lost = self.left().filter(|s| s.started).filter(|s| !is_idempotent(&s.call.name));
         lost.map(|s| finished_mark(&s.call.id_ref, INTERRUPTED, true)).collect()
+    }
+
+    /// Marks for the calls that were denied.
+    pub(super) fn denied(&self) -> Vec<Record> {
+        let refused = self.left().filter_map(|s| match &s.verdict {
+            Some(Verdict::Denied(reason)) => Some((&s.call, reason)),
+            Some(Verdict::Approved) | None => None,
+        });
+        refused.map(|(call, reason)| finished_mark(&call.id_ref, &denied_result(reason), true)).collect()
+    }
+
+    /// The calls that somebody has to approve of, and about which nobody has decided.
+    pub(super) fn undecided(&self, needs_approval: &dyn Fn(&str) -> bool) -> Vec<ToolCall> {
+        let undecided = self.left().filter(|s| s.verdict.is_none() && needs_approval(&s.call.name));
+        undecided.map(|s| s.call.clone()).collect()
     }
 
     /// The calls that have neither a result nor an outcome.
     pub(super) fn unsettled(&self) -> Vec<ToolCall> {
-        let waiting = self.states.iter().filter(|s| !s.published && s.outcome.is_none());
-        waiting.map(|s| s.call.clone()).collect()
+        self.left().map(|s| s.call.clone()).collect()
+    }
+
+    fn left(&self) -> impl Iterator<Item = &CallState> {
+        self.states.iter().filter(|s| !s.published && s.outcome.is_none())
     }
 
     /// The results that may be published now, from this index on: those with an outcome, up to the first call without.

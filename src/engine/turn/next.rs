@@ -2,7 +2,9 @@
 
 use super::Turn;
 use super::trouble::Way;
-use crate::domain::event::{Event, FailureCode, FinishReason, Record};
+use crate::domain::approval::AUTO_DENIED;
+use crate::domain::event::{Event, FailureCode, FinishReason, Mark, Record};
+use crate::domain::job::ApprovalMode;
 use crate::domain::tool::ToolCall;
 
 /// Answers that ran into their bound are continued so often.
@@ -25,6 +27,17 @@ pub struct TurnLimits<'a> {
     pub repeated_failures: u32,
     /// Whom to ask: the job's model, then those that stand in for it.
     pub models: &'a [String],
+}
+
+/// What the loop has to know of tools and of who may be asked about them.
+#[derive(Clone, Copy)]
+pub struct Rules<'a> {
+    /// Whether a tool's call may be made again when nobody knows whether it ran.
+    pub is_idempotent: &'a dyn Fn(&str) -> bool,
+    /// Whether a tool's call is made only when somebody has approved of it.
+    pub needs_approval: &'a dyn Fn(&str) -> bool,
+    /// Whether somebody is asked.
+    pub approval: ApprovalMode,
 }
 
 /// What is to be done next.
@@ -55,6 +68,8 @@ pub enum Step {
         /// What the one before it said.
         because: String,
     },
+    /// Ask somebody about these calls; nothing of their batch is run before.
+    AskApproval(Vec<ToolCall>),
     /// Run these calls; none of them has a result.
     RunTools(Vec<ToolCall>),
     /// The job has its answer.
@@ -88,17 +103,23 @@ pub(super) enum Said {
     Empty,
 }
 
+/// Nobody is asked about these calls.
+fn auto_denied(calls: &[ToolCall]) -> Record {
+    let id_refs = calls.iter().map(|call| call.id_ref.clone()).collect();
+    Mark::Denied { id_refs, reason: AUTO_DENIED.to_owned() }.into()
+}
+
 impl Turn {
     /// What is to be done next. Asked only while nothing is under way: whatever the log shows as begun and not ended
     /// was cut off.
-    pub fn next(&self, limits: &TurnLimits<'_>, is_idempotent: &dyn Fn(&str) -> bool) -> Step {
+    pub fn next(&self, limits: &TurnLimits<'_>, rules: &Rules<'_>) -> Step {
         if self.ended {
             return Step::Rest;
         }
         if let Some(step) = self.next_discard().or_else(|| self.next_failure(limits)) {
             return step;
         }
-        if let Some(step) = self.next_in_batch(is_idempotent) {
+        if let Some(step) = self.next_in_batch(rules) {
             return step;
         }
         self.next_call(limits)
@@ -125,15 +146,26 @@ impl Turn {
         })
     }
 
-    /// What the batch still needs: results in order, a word on interrupted calls, or runs.
-    fn next_in_batch(&self, is_idempotent: &dyn Fn(&str) -> bool) -> Option<Step> {
-        let interrupted = self.calls.interrupted(is_idempotent);
+    /// What the batch still needs: a word on interrupted and denied calls, results in order, somebody's approval, or runs.
+    fn next_in_batch(&self, rules: &Rules<'_>) -> Option<Step> {
+        let interrupted = self.calls.interrupted(rules.is_idempotent);
         if !interrupted.is_empty() {
             return Some(Step::Append(interrupted));
+        }
+        let denied = self.calls.denied();
+        if !denied.is_empty() {
+            return Some(Step::Append(denied));
         }
         let publishable = self.calls.publishable(self.next_index, None);
         if !publishable.is_empty() {
             return Some(Step::Append(publishable));
+        }
+        let undecided = self.calls.undecided(rules.needs_approval);
+        if !undecided.is_empty() {
+            return Some(match rules.approval {
+                ApprovalMode::Wait => Step::AskApproval(undecided),
+                ApprovalMode::AutoDeny => Step::Append(vec![auto_denied(&undecided)]),
+            });
         }
         let unsettled = self.calls.unsettled();
         (!unsettled.is_empty()).then_some(Step::RunTools(unsettled))

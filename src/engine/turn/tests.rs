@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::domain::event::FailureCode;
+use crate::domain::job::ApprovalMode;
 use crate::domain::tool::ToolCall;
 use proptest::prelude::*;
 
@@ -12,6 +13,12 @@ const LIMITS: TurnLimits<'_> = TurnLimits {
     model_failures: 2,
     repeated_failures: 3,
     models: &[],
+};
+
+const RULES: Rules<'_> = Rules {
+    is_idempotent: &|name| name == "pure",
+    needs_approval: &|name| name == "guarded",
+    approval: ApprovalMode::Wait,
 };
 
 fn call(id: &str, name: &str) -> ToolCall {
@@ -39,7 +46,7 @@ fn closing() -> Step {
 }
 
 fn next(turn: &Turn) -> Step {
-    turn.next(&LIMITS, &|name| name == "pure")
+    turn.next(&LIMITS, &RULES)
 }
 
 /// A log up to a batch of these calls.
@@ -194,7 +201,7 @@ fn spent_tokens_end_a_job_that_wants_more() {
     }
     let limits = TurnLimits { max_total_tokens: Some(15), ..LIMITS };
     assert!(matches!(
-        turn.next(&limits, &|_| true),
+        turn.next(&limits, &RULES),
         Step::Fail { code: FailureCode::MaxTotalTokens, is_mendable: false, .. }
     ));
 }
@@ -233,8 +240,9 @@ fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, Turn) 
             Step::AskModel { with_tools, .. } => {
                 let answer =
                     log.iter().filter(|r| matches!(r, Record::Mark(Mark::ModelFinished { .. }))).count();
+                let name = |n: usize| if n % 2 == 1 { "guarded" } else { "pure" };
                 let calls =
-                    (0..plan.get(answer).copied().unwrap_or(0)).map(|n| call(&format!("{n}"), "pure"));
+                    (0..plan.get(answer).copied().unwrap_or(0)).map(|n| call(&format!("{n}"), name(n)));
                 let piece = turn.piece(StepKind::Text, "so ");
                 extend(&mut log, &mut turn, vec![piece]);
                 if cut == Some(log.len()) {
@@ -243,6 +251,13 @@ fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, Turn) 
                 }
                 let sealed = turn.seal(completion(calls.collect()), with_tools, Usage::new(10, 5));
                 extend(&mut log, &mut turn, sealed);
+            }
+            Step::AskApproval(calls) => {
+                // By place: ids differ where a discarded step has shifted the indices.
+                let ids = |rest| calls.iter().skip(rest).step_by(2).map(|call| call.id_ref.clone()).collect();
+                let (approved, denied) = (ids(0), ids(1));
+                let denied = Mark::Denied { id_refs: denied, reason: "no".into() };
+                extend(&mut log, &mut turn, vec![Mark::Approved { id_refs: approved }.into(), denied.into()]);
             }
             Step::RunTools(calls) => {
                 for call in calls.iter().rev() {
@@ -343,9 +358,7 @@ fn a_stand_in_goes_on_after_a_crash_and_not_in_the_next_attempt() {
     let limits = TurnLimits { models: &models, ..LIMITS };
     let mut turn = Turn::default();
     turn.apply(&failed(true));
-    let Step::SwitchModel { model, .. } = turn.next(&limits, &|_| true) else {
-        panic!("a stand-in is there")
-    };
+    let Step::SwitchModel { model, .. } = turn.next(&limits, &RULES) else { panic!("a stand-in is there") };
     assert_eq!(model, "b");
     for record in [phase(Phase::Retrying), Mark::ModelSwitched { model }.into(), phase(Phase::Running)] {
         turn.apply(&record);

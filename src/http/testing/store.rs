@@ -1,9 +1,11 @@
 //! A store in memory. Owns no rule of its own: what the real store promises is repeated here as simply as it can be.
 
+use crate::domain::approval::Decision;
 use crate::domain::event::{Event, FailureCode, FinishReason, Numbered, Phase, Record, StepKind};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::idempotency::OnceKey;
-use crate::domain::job::{Ending, History, Job, JobStatus};
+use crate::domain::job::{Ending, History, Job, JobStatus, PendingApproval};
+use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
 use crate::ports::{
     EventPage, Fence, JobPage, JobQuery, Lease, NewJob, Once, StopFlag, Store, StoreError, Ticket, Urgency,
@@ -37,6 +39,8 @@ pub(crate) struct MemoryStore {
     pub(crate) cancels: Mutex<u32>,
     /// Wake-ups go astray: what is watched never changes.
     pub(crate) mute: Mutex<Option<watch::Sender<u64>>>,
+    /// What was decided, as it was asked for.
+    pub(crate) decisions: Mutex<Vec<Decision>>,
     /// Calls of `step_text`.
     pub(crate) step_texts: Mutex<u32>,
     /// Calls of `events`.
@@ -134,6 +138,18 @@ impl MemoryStore {
         self.jobs.lock().expect("lock")[&id].job.status
     }
 
+    /// The job waits for approval of these calls.
+    pub(crate) fn ask(&self, id: JobId, calls: Vec<ToolCall>) {
+        let pending = PendingApproval { calls, expires_at_ms: 60_000 };
+        let (reason, calls) = (pending.plea(id), pending.id_refs());
+        let mut jobs = self.jobs.lock().expect("lock");
+        let job = &mut jobs.get_mut(&id).expect("the job").job;
+        job.status = JobStatus::Waiting;
+        job.approval = Some(pending);
+        drop(jobs);
+        self.push(id, Event::WaitingApproval { attempt: 0, reason, calls });
+    }
+
     /// Makes the job another user's.
     pub(crate) fn give_away(&self, id: JobId) {
         self.jobs.lock().expect("lock").get_mut(&id).expect("the job").job.user = UserId(2);
@@ -199,6 +215,31 @@ impl Store for MemoryStore {
         }
         jobs.remove(&id);
         ready(Ok(true))
+    }
+
+    fn decide(&self, user: UserId, id: JobId, decision: Decision) -> Ticket<Option<Job>> {
+        let mut jobs = self.jobs.lock().expect("lock");
+        let Some(entry) = jobs.get_mut(&id).filter(|entry| entry.job.user == user) else {
+            return ready(Ok(None));
+        };
+        let status = entry.job.status;
+        let Some(pending) = &mut entry.job.approval else {
+            return ready(Err(StoreError::WrongState { status }));
+        };
+        let waiting = pending.id_refs();
+        let id_refs = decision.id_refs.clone().unwrap_or_else(|| waiting.clone());
+        if let Some(id_ref) = id_refs.iter().find(|id_ref| !waiting.contains(id_ref)) {
+            return ready(Err(StoreError::NotPending { id_ref: id_ref.clone() }));
+        }
+        pending.calls.retain(|call| !id_refs.contains(&call.id_ref));
+        if pending.calls.is_empty() {
+            entry.job.approval = None;
+            entry.job.status = JobStatus::Queued;
+        }
+        let job = entry.job.clone();
+        drop(jobs);
+        self.decisions.lock().expect("lock").push(decision);
+        ready(Ok(Some(job)))
     }
 
     fn retry(&self, user: UserId, id: JobId) -> Ticket<Option<Job>> {
@@ -297,6 +338,9 @@ impl Store for MemoryStore {
     }
     fn finish(&self, _: Fence, _: Vec<Record>, _: Ending) -> Ticket<()> {
         unreachable!("HTTP ends no job")
+    }
+    fn wait_for_approval(&self, _: Fence, _: Vec<ToolCall>, _: u64) -> Ticket<()> {
+        unreachable!("HTTP holds no lease")
     }
     fn defer(&self, _: Fence, _: String, _: u64) -> Ticket<()> {
         unreachable!("HTTP holds no lease")

@@ -1,5 +1,6 @@
 //! The door from outside: bytes in, bytes out, over real hyper.
 
+mod approvals;
 mod backup;
 mod cost;
 mod drain;

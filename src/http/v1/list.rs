@@ -14,8 +14,14 @@ use crate::ports::JobQuery;
 use hyper::StatusCode;
 use std::sync::Arc;
 
-const STATES: [JobStatus; 5] =
-    [JobStatus::Queued, JobStatus::Running, JobStatus::Succeeded, JobStatus::Failed, JobStatus::Cancelled];
+const STATES: [JobStatus; 6] = [
+    JobStatus::Queued,
+    JobStatus::Running,
+    JobStatus::Waiting,
+    JobStatus::Succeeded,
+    JobStatus::Failed,
+    JobStatus::Cancelled,
+];
 
 /// A page of this user's jobs.
 pub(crate) async fn list(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {

@@ -6,6 +6,7 @@ pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod batch;
 pub(crate) mod cancel;
+pub(crate) mod decide;
 pub(crate) mod delete;
 pub(crate) mod events;
 mod farewell;

@@ -1,4 +1,4 @@
-//! Cancelling: a queued job ends at once, a running one is told to stop, an ended one stays as it is. Refuses to see
+//! Cancelling: a queued or waiting job ends at once, a running one is told to stop, an ended one stays as it is. Refuses to see
 //! other users' jobs (P7).
 
 use super::act::Act;
@@ -36,7 +36,7 @@ impl Transaction<'_> {
     /// Cancels a job, wherever it stands.
     pub(super) fn cancel_row(&mut self, row: &mut Row) -> Result<(), StoreError> {
         match row.job.status {
-            JobStatus::Queued => self.end_unheld(row, FailureCode::Cancelled, CANCELLED),
+            JobStatus::Queued | JobStatus::Waiting => self.end_unheld(row, FailureCode::Cancelled, CANCELLED),
             JobStatus::Running if !row.job.cancel_requested => {
                 row.job.cancel_requested = true;
                 self.put_row(row)?;

@@ -68,6 +68,8 @@ impl Transaction<'_> {
         row.job.finished_at_ms = Some(self.now_ms);
         row.job.last_event_id = tail.seq;
         row.resumed = None;
+        row.job.approval = None;
+        row.asked = None;
         self.move_row(row, ending.status())?;
         let ended = EndedKey { stage: WHOLE, finished_at_ms: self.now_ms, job: row.id() };
         self.tables.ended.insert(&ended.encode(), ())?;

@@ -8,6 +8,7 @@
 mod accounts;
 mod act;
 mod append;
+mod approve;
 mod backup;
 mod batch_fill;
 mod batch_forget;
@@ -93,11 +94,13 @@ use self::watermark::Mark;
 use self::writer::{Shared, Writer};
 use super::options::StoreOptions;
 use super::{Glance, glance};
+use crate::domain::approval::Decision;
 use crate::domain::event::Record;
 use crate::domain::id::{JobId, UserId};
 use crate::domain::idempotency::OnceKey;
 use crate::domain::job::{Ending, History, Job};
 use crate::domain::limits::Limits;
+use crate::domain::tool::ToolCall;
 use crate::ports::{
     Clock, EventPage, Fence, JobPage, JobQuery, Lease, NewJob, Once, StopFlag, Store, StoreError, Ticket,
     Urgency,
@@ -303,6 +306,14 @@ impl Store for RedbStore {
 
     fn defer(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
         self.push(defer::Defer { fence, reason, delay_ms })
+    }
+
+    fn wait_for_approval(&self, fence: Fence, calls: Vec<ToolCall>, timeout_ms: u64) -> Ticket<()> {
+        self.push(approve::AwaitApproval { fence, calls, timeout_ms })
+    }
+
+    fn decide(&self, user: UserId, job: JobId, decision: Decision) -> Ticket<Option<Job>> {
+        self.offer(approve::Decide { user, job, decision })
     }
 
     fn delete(&self, user: UserId, job: JobId) -> Ticket<bool> {

@@ -6,9 +6,11 @@
 //! priorities the first job of each competes: the longer it has waited, the further it has risen.
 
 use super::keys::{DelayedKey, FairKey, ReadyBytes, ReadyKey, TurnBytes, TurnKey, Waiting};
+use super::lease::Tail;
 use super::row::{Place, Row};
 use super::transaction::Transaction;
 use crate::domain::id::JobId;
+use crate::domain::job::JobStatus;
 use crate::ports::StoreError;
 use redb::ReadableTable;
 
@@ -60,14 +62,17 @@ impl Transaction<'_> {
     /// Ready, or delayed until its time.
     pub(super) fn place(&mut self, row: &mut Row) -> Result<(), StoreError> {
         match row.due_ms() {
-            Some(run_at_ms) if run_at_ms > self.now_ms => {
-                let key = DelayedKey { run_at_ms, accept: row.accept };
-                self.tables.delayed.insert(&key.encode(), &row.id().to_bytes())?;
-                row.place = Place::Delayed;
-                Ok(())
-            }
+            Some(run_at_ms) if run_at_ms > self.now_ms => self.delay(row),
             _ => self.make_ready(row),
         }
+    }
+
+    /// Looked at again when its time has come, even if that is now.
+    pub(super) fn delay(&mut self, row: &mut Row) -> Result<(), StoreError> {
+        let key = DelayedKey { run_at_ms: row.due_ms().unwrap_or(self.now_ms), accept: row.accept };
+        self.tables.delayed.insert(&key.encode(), &row.id().to_bytes())?;
+        row.place = Place::Delayed;
+        Ok(())
     }
 
     fn make_ready(&mut self, row: &mut Row) -> Result<(), StoreError> {
@@ -133,7 +138,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Makes delayed jobs ready whose time has come.
+    /// Makes delayed jobs ready whose time has come, and those that have waited long enough for somebody's approval.
     pub(super) fn admit_due(&mut self) -> Result<(), StoreError> {
         for _ in 0..DUE_JOBS {
             if self.next_due_ms()?.is_none_or(|due| due > self.now_ms) {
@@ -143,8 +148,9 @@ impl Transaction<'_> {
             else {
                 break;
             };
-            match self.row(job) {
-                Ok(mut row) => {
+            match self.delayed_job(job) {
+                Ok((mut row, Some(tail))) => self.expire(&mut row, tail)?,
+                Ok((mut row, None)) => {
                     self.make_ready(&mut row)?;
                     self.put_row(&row)?;
                 }
@@ -155,12 +161,21 @@ impl Transaction<'_> {
         Ok(())
     }
 
+    /// A delayed job, and where its log ends if something has to be written there; nothing is written yet.
+    fn delayed_job(&self, job: JobId) -> Result<(Row, Option<Tail>), StoreError> {
+        let row = self.row(job)?;
+        let waits = row.job.status == JobStatus::Waiting;
+        let tail = waits.then(|| self.tables.tail(job)).transpose()?;
+        Ok((row, tail))
+    }
+
     /// When the next delayed job is due.
     pub(super) fn next_due_ms(&self) -> Result<Option<u64>, StoreError> {
         Ok(self.tables.delayed.first()?.map(|(key, _)| DelayedKey::decode(key.value()).run_at_ms))
     }
 
-    fn displace(&mut self, row: &mut Row) -> Result<(), StoreError> {
+    /// Takes a job out of the queues.
+    pub(super) fn displace(&mut self, row: &mut Row) -> Result<(), StoreError> {
         match (row.place, row.fair, row.due_ms()) {
             (Place::Ready, Some(fair), _) => {
                 let key = ReadyKey { priority: row.job.priority.level(), fair, accept: row.accept };

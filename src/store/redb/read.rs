@@ -14,8 +14,14 @@ use std::fmt::Display;
 /// A page of events ends after so many bytes.
 const PAGE_BYTES: usize = 64 * 1024;
 
-const ALL_STATES: [JobStatus; 5] =
-    [JobStatus::Queued, JobStatus::Running, JobStatus::Succeeded, JobStatus::Failed, JobStatus::Cancelled];
+const ALL_STATES: [JobStatus; 6] = [
+    JobStatus::Queued,
+    JobStatus::Running,
+    JobStatus::Waiting,
+    JobStatus::Succeeded,
+    JobStatus::Failed,
+    JobStatus::Cancelled,
+];
 
 /// The row of a job.
 pub(super) fn row(reading: &ReadTransaction, job: JobId) -> Result<Option<Row>, StoreError> {

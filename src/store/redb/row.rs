@@ -7,6 +7,7 @@ use crate::domain::job::{Job, JobStatus};
 use crate::domain::usage::{Ledger, Usage};
 use crate::ports::StoreError;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Where a job waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,12 +15,21 @@ use serde::{Deserialize, Serialize};
 pub(super) enum Place {
     /// In the ready queue.
     Ready,
-    /// Not before its time.
+    /// Not before its time; or, while it waits for approval, until it has waited long enough.
     Delayed,
     /// Behind an earlier job of its conversation.
     Behind,
     /// Nowhere: it runs, or has ended.
     Out,
+}
+
+/// A question about calls, and what was said to it so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Asked {
+    /// How long somebody had to decide.
+    pub(super) timeout_ms: u64,
+    /// By call, whether it was approved: so that the same word said twice is one.
+    pub(super) decided: BTreeMap<String, bool>,
 }
 
 /// What the `jobs` table holds.
@@ -43,6 +53,9 @@ pub(super) struct Row {
     /// How much of that stands in the accounts: see [`super::accounts`].
     #[serde(default, skip_serializing_if = "Ledger::is_empty")]
     pub(super) booked: Ledger,
+    /// What somebody was last asked to approve of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) asked: Option<Asked>,
     /// Number of its first acceptance, once somebody has asked for another try.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) first_accept: Option<u64>,
@@ -60,6 +73,7 @@ impl Row {
             resume_at_ms: None,
             ledger: Ledger::default(),
             booked: Ledger::default(),
+            asked: None,
             first_accept: None,
         }
     }

@@ -148,7 +148,7 @@ fn tokens(job: &Job, events: &[Numbered]) -> u64 {
 fn status(status: JobStatus) -> &'static str {
     match status {
         JobStatus::Queued | JobStatus::Running => JobStatus::Running.as_str(),
-        ended => ended.as_str(),
+        told => told.as_str(),
     }
 }
 

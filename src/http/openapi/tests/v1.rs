@@ -14,7 +14,7 @@ use crate::http::v1::batch::results::Told;
 use crate::http::v1::page::List;
 use crate::http::v1::schedules::body as schedule;
 use crate::http::v1::schedules::view::ScheduleView;
-use crate::http::v1::{audit, delete, schedules, spec, usage, webhooks};
+use crate::http::v1::{audit, decide, delete, schedules, spec, usage, webhooks};
 use serde_json::{Value, json};
 
 /// Draws all of it.
@@ -110,6 +110,7 @@ fn job(room: &Room) -> Value {
         "system_prompt": "short", "temperature": 1.0, "max_tokens": 10, "thinking": true, "tools": true,
         "strictness": "strict", "max_steps": 1, "timeout_s": 1, "max_total_tokens": 1, "priority": 1, "run_at": 1,
         "max_attempts": 1, "on_disconnect": "continue", "metadata": {}, "webhook_url": null,
+        "approval": "wait",
     });
     let tools = json!({"anyOf": [{"type": "boolean"}, {"type": "array", "items": named("ToolName")}]});
     let url = json!({"type": "string", "format": "uri", "pattern": "^https?://[A-Za-z0-9.-]+(:[0-9]{1,4})?(/[A-Za-z0-9/._~-]*)?$", "maxLength": 2_048});
@@ -190,7 +191,7 @@ pub(super) fn key() -> Value {
 
 fn jobs(drawing: &mut Drawing, room: &Room) {
     event_shapes(drawing);
-    let words = json!({"enum": ["queued", "running", "succeeded", "failed", "cancelled"]});
+    let words = json!({"enum": ["queued", "running", "waiting", "succeeded", "failed", "cancelled"]});
     let list = Operation::new("GET", "/v1/jobs", "Your jobs, newest first")
         .query("status", words)
         .query("limit", limit(room))
@@ -237,6 +238,34 @@ fn jobs(drawing: &mut Drawing, room: &Room) {
     ] {
         let status = if path.ends_with("retry") { 202 } else { 200 };
         let act = Operation::new("POST", path, summary).answers::<JobObject>(drawing, status, "The job");
+        drawing.add(act);
+    }
+    approvals(drawing);
+}
+
+/// What a job's user says to calls that wait.
+fn approvals(drawing: &mut Drawing) {
+    let ids = json!({"type": "array", "minItems": 1, "maxItems": 64, "items": {"type": "string"}});
+    let sides = [
+        ("/v1/jobs/{id}/approve", "Lets calls be made that wait for approval", "Approval", decide::APPROVE),
+        (
+            "/v1/jobs/{id}/deny",
+            "Refuses calls that wait for approval; the model is told",
+            "Denial",
+            decide::DENY,
+        ),
+    ];
+    for (path, summary, name, known) in sides {
+        let is_approval = name == "Approval";
+        let mut example = json!({"calls": ["call_1"]});
+        if !is_approval {
+            example["reason"] = json!("not now");
+        }
+        let special = [("calls", ids.clone())];
+        drawing
+            .component(name, body(known, &example, &special, &|map| decide::read(map, is_approval).is_ok()));
+        let act = Operation::new("POST", path, summary).takes(json_of(named(name)));
+        let act = act.answers::<JobObject>(drawing, 200, "The job");
         drawing.add(act);
     }
 }

@@ -1,0 +1,212 @@
+//! Calls that need somebody's approval: nothing of a batch runs before it, whatever is decided is kept, wherever the process
+//! dies.
+
+use super::rig::{LIMITS, Rig, answers, call, say, usual};
+use super::store::Op;
+use crate::domain::approval::{Decision, denied_result};
+use crate::domain::event::{Event, Mark, Record};
+use crate::domain::id::{JobId, UserId};
+use crate::domain::job::{ApprovalMode, JobStatus};
+use crate::domain::tool::ToolChoice;
+use crate::engine::driver::Drive;
+use crate::engine::turn::{INTERRUPTED, Turn};
+use crate::ports::{Store, StoreError};
+use std::sync::Arc;
+
+/// The usual plan, where calls of `effect` need approval.
+fn guarded() -> Rig {
+    let rig = Rig::new(usual);
+    rig.tools.guard(&["effect"]);
+    rig
+}
+
+/// What waits.
+fn pending(rig: &Rig) -> Vec<String> {
+    let job = rig.store.job(UserId::SINGLE, JobId::from_bits(7)).expect("readable").expect("there");
+    job.approval.map(|pending| pending.id_refs()).unwrap_or_default()
+}
+
+fn decide(rig: &Rig, approve: bool, reason: &str) -> Result<(), StoreError> {
+    let decision = Decision { approve, id_refs: None, reason: Some(reason.to_owned()) };
+    rig.store.decide(UserId::SINGLE, JobId::from_bits(7), decision).wait().map(drop)
+}
+
+fn results(rig: &Rig) -> Vec<(String, String, bool)> {
+    let result = |record: Record| match record {
+        Record::Event(Event::ToolResult { id_ref, content, skipped, .. }) => Some((id_ref, content, skipped)),
+        _ => None,
+    };
+    rig.store.records().into_iter().filter_map(result).collect()
+}
+
+fn ran(rig: &Rig) -> Vec<String> {
+    rig.tools.runs().into_iter().map(|call| call.id_ref).collect()
+}
+
+fn said(id_ref: &str) -> (String, String, bool) {
+    (id_ref.to_owned(), format!("ran {id_ref}"), false)
+}
+
+#[test]
+fn nothing_of_a_batch_runs_before_somebody_has_approved() {
+    let rig = guarded();
+    assert_eq!(rig.drive(), Drive::Postponed);
+    assert_eq!((rig.status(), pending(&rig), ran(&rig)), (JobStatus::Waiting, vec!["b".to_owned()], vec![]));
+    assert!(!rig.store.is_ready(), "nobody claims it");
+    decide(&rig, true, "").expect("decided");
+    assert_eq!(rig.drive(), Drive::Postponed, "the second batch asks anew");
+    assert_eq!((pending(&rig), ran(&rig).len()), (vec!["d".to_owned()], 3));
+    decide(&rig, true, "").expect("decided");
+    rig.finish();
+    assert_eq!(results(&rig), ["a", "b", "c", "d"].map(said));
+    let told: Vec<String> = rig.store.records().iter().filter_map(plea).collect();
+    assert!(
+        told.len() == 2 && told[0].starts_with("effect (b) waits for approval: POST /v1/jobs/job_"),
+        "{told:?}"
+    );
+}
+
+fn plea(record: &Record) -> Option<String> {
+    match record {
+        Record::Event(Event::WaitingApproval { reason, .. }) => Some(reason.clone()),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_denied_call_never_runs_and_the_model_reads_why_beside_the_others_results() {
+    let rig = guarded();
+    rig.drive();
+    decide(&rig, false, "not on a \"Sunday\"").expect("decided");
+    rig.drive();
+    let denied = ("b".to_owned(), denied_result("not on a \"Sunday\""), true);
+    assert_eq!(results(&rig), [said("a"), denied, said("c")]);
+    assert!(!ran(&rig).contains(&"b".to_owned()));
+    let asked = rig.model.asked();
+    let last =
+        asked.last().expect("asked again").1.messages.iter().map(|m| format!("{m:?}")).collect::<String>();
+    assert!(last.contains("denied: not on a"), "{last}");
+}
+
+#[test]
+fn a_job_that_says_auto_deny_waits_for_nobody() {
+    let mut rig = guarded();
+    Arc::get_mut(&mut rig.store)
+        .expect("nobody else has it yet")
+        .ask_for(|spec| spec.approval = ApprovalMode::AutoDeny);
+    assert_eq!(rig.drive(), Drive::Finished);
+    assert_eq!(ran(&rig), ["c", "a"]);
+    let told: Vec<_> =
+        results(&rig).into_iter().filter(|(_, content, _)| content.contains("auto-deny")).collect();
+    assert_eq!(told.len(), 2);
+    let denied =
+        rig.store.records().iter().filter(|r| matches!(r, Record::Mark(Mark::Denied { .. }))).count();
+    assert_eq!(denied, 2, "the log says who denied it: a restart with other rules changes nothing");
+}
+
+#[test]
+fn nobody_is_asked_about_what_is_refused_anyway() {
+    for tools in [ToolChoice::Named(vec!["pure".into()]), ToolChoice::All(false)] {
+        let mut rig = guarded();
+        Arc::get_mut(&mut rig.store)
+            .expect("nobody else has it yet")
+            .ask_for(|spec| spec.tools = tools.clone());
+        assert_eq!(rig.drive(), Drive::Finished, "{tools:?}");
+    }
+    // An alias may stand for any tool.
+    let mut rig = Rig::new(|request, _, sink| {
+        say(if answers(request) == 0 { vec![call("a", "other_name")] } else { vec![] }, sink)
+    });
+    rig.tools.guard(&["other_name"]);
+    Arc::get_mut(&mut rig.store)
+        .expect("nobody else has it yet")
+        .ask_for(|spec| spec.tools = ToolChoice::Named(vec!["effect".into()]));
+    assert_eq!(rig.drive(), Drive::Postponed);
+}
+
+#[test]
+fn the_wait_costs_no_attempt_no_failure_and_none_of_the_jobs_time() {
+    let rig = guarded();
+    rig.drive();
+    rig.clock.advance(100 * super::store::TIMEOUT_S * 1_000);
+    decide(&rig, true, "").expect("decided");
+    rig.drive();
+    rig.clock.advance(100 * super::store::TIMEOUT_S * 1_000);
+    decide(&rig, true, "").expect("decided");
+    assert_eq!(rig.drive(), Drive::Finished);
+    let job = rig.store.job(UserId::SINGLE, JobId::from_bits(7)).expect("readable").expect("there");
+    assert_eq!((job.status, job.attempt, job.failed_runs, job.crashes), (JobStatus::Succeeded, 1, 0, 0));
+}
+
+#[test]
+fn a_store_that_cannot_take_the_question_is_asked_again() {
+    let rig = guarded();
+    rig.store.break_by(|op, nth| (op == Op::Release && nth == 1).then(|| StoreError::Io("no".into())));
+    drop(rig.tick());
+    assert_eq!((pending(&rig), ran(&rig)), (vec![], vec![]));
+    rig.drive();
+    assert_eq!(pending(&rig), ["b"]);
+}
+
+/// Decides whatever waits, in turns, as somebody does who may be cut off as well.
+fn decide_what_waits(rig: &Rig, approve: bool) {
+    if rig.status() == JobStatus::Waiting {
+        drop(decide(rig, approve, "no"));
+    }
+}
+
+#[test]
+fn p3_p4_a_crash_between_any_two_writes_forgets_no_decision_and_repeats_no_effect() {
+    let (mut interrupted, mut points) = (0, 0);
+    for writes in 0.. {
+        let rig = guarded();
+        rig.store.die_after(writes);
+        // "b" is approved, "d" denied.
+        for _ in 0..4 {
+            drop(rig.tick());
+            decide_what_waits(&rig, pending(&rig) == ["b"]);
+        }
+        let died = rig.store.ends().is_empty();
+        rig.store.restart();
+        for _ in 0..20 {
+            if rig.store.ends().is_empty() {
+                drop(rig.tick());
+                decide_what_waits(&rig, pending(&rig) == ["b"]);
+            }
+        }
+        let at = format!("dead after {writes} writes");
+        assert_eq!(rig.status(), JobStatus::Succeeded, "{at}");
+        assert_eq!(rig.store.ends().len(), 1, "{at}");
+        let count = |id_ref: &str| ran(&rig).iter().filter(|ran| *ran == id_ref).count();
+        assert!(count("b") <= 1 && count("d") == 0, "{at}: {:?}", ran(&rig));
+        let all = results(&rig);
+        assert_eq!(
+            all.iter().map(|(id_ref, ..)| id_ref.as_str()).collect::<Vec<_>>(),
+            ["a", "b", "c", "d"],
+            "{at}"
+        );
+        assert!(all[1].1 == "ran b" || all[1].1 == INTERRUPTED, "{at}: {}", all[1].1);
+        assert_eq!(all[3].1, denied_result("no"), "{at}");
+        interrupted += usize::from(all[1].1 == INTERRUPTED);
+        if !died {
+            break;
+        }
+        points += 1;
+    }
+    assert!(points > 15, "the run was cut everywhere, not at {points} points");
+    assert!(interrupted > 0, "some crash hit the approved effect");
+}
+
+#[test]
+fn only_a_decision_counts_and_the_wait_is_bounded_by_the_configuration() {
+    let rig = guarded();
+    rig.drive();
+    let job = rig.store.job(UserId::SINGLE, JobId::from_bits(7)).expect("readable").expect("there");
+    assert_eq!(job.approval.expect("waits").expires_at_ms, LIMITS.approval_timeout_ms);
+    // The mark alone decides nothing: a job that failed and is tried again asks anew.
+    let log: Vec<Record> = rig.store.records();
+    let asked = Turn::fold(&log);
+    let without: Vec<Record> =
+        log.into_iter().filter(|r| !matches!(r, Record::Mark(Mark::ApprovalAsked { .. }))).collect();
+    assert_eq!(asked, Turn::fold(&without));
+}

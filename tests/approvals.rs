@@ -1,0 +1,179 @@
+//! Calls that need approval, through the real binary: the job waits, through `kill -9`; somebody approves or denies, by HTTP
+//! and on the command line; nobody does in time; nobody is asked.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, and starts processes and waits for them"
+)]
+
+mod support;
+
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use support::upstream::{Answer, Upstream, tool_results};
+use support::{Server, against, assert_whole, command};
+
+const GUARDED: &str = "approval: [\"text_process\"]";
+
+/// A model that asks for a guarded call beside a free one, then says how its guarded call went.
+fn upstream() -> Upstream {
+    Upstream::start(|request, _| {
+        let results = tool_results(request);
+        match results.first().and_then(|result| result["content"].as_str()) {
+            None => Answer::calls(&[
+                ("text_process", json!({"text": "abc", "operation": "upper"})),
+                ("calculator", json!({"expression": "6*7"})),
+            ]),
+            Some(content) => Answer::text(content),
+        }
+    })
+}
+
+/// The job once it waits.
+fn waiting(server: &Server, id: &str) -> Value {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let job = server.get(&format!("/v1/jobs/{id}")).json();
+        if job["status"] == "waiting" {
+            return job;
+        }
+        assert!(Instant::now() < deadline, "it does not wait: {job}\n{}", server.log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The job once it has ended: a wait for approval is no end.
+fn ended(server: &Server, id: &str) -> Value {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    loop {
+        let job = server.get(&format!("/v1/jobs/{id}?wait=5")).json();
+        if !["queued", "running", "waiting"].contains(&job["status"].as_str().expect("a status")) {
+            return job;
+        }
+        assert!(Instant::now() < deadline, "it does not end: {job}\n{}", server.log());
+    }
+}
+
+fn statuses(server: &Server, id: &str) -> Vec<String> {
+    let events = server.events(id);
+    assert_whole(&events);
+    let told = events.into_iter().filter(|event| event.name == "status");
+    told.map(|event| event.data["status"].as_str().expect("a status").to_owned()).collect()
+}
+
+fn run(server: &Server, arguments: &[&str]) -> (i32, String, String) {
+    let output =
+        command(&[&["--server", &server.url], arguments].concat()).output().expect("the binary runs");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    (output.status.code().expect("an exit code"), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_job_waits_through_a_crash_and_goes_on_once_somebody_has_approved() {
+    let upstream = upstream();
+    let server = Server::start_against(&upstream, GUARDED);
+    let id = server.submit(&json!({"input": "go", "conversation_id": "chat"}));
+    let job = waiting(&server, &id);
+    let calls = job["approval"]["calls"].as_array().expect("calls");
+    assert_eq!((calls.len(), &calls[0]["name"]), (1, &json!("text_process")), "{job}");
+    assert!(
+        job["approval"]["expires_at"].as_u64().expect("a time") > job["created_at"].as_u64().expect("a time")
+    );
+    let behind = server.submit(&json!({"input": "me too", "conversation_id": "chat", "tools": false}));
+    let server = server.crash_and_restart(&against(&upstream, GUARDED));
+    assert_eq!(server.get(&format!("/v1/jobs/{id}")).json()["status"], "waiting", "a start changes nothing");
+    assert_eq!(server.get(&format!("/v1/jobs/{behind}")).json()["status"], "queued");
+    let shown = server.get("/api/conversations/chat/messages").json().to_string();
+    assert!(shown.contains("\"waiting\""), "{shown}");
+    let told: Vec<_> = server.stream(&format!("/v1/jobs/{id}/events?follow=false"), 0).collect();
+    let last = &told.last().expect("events").data;
+    assert_eq!((&last["status"], &last["calls"]), (&json!("waiting_approval"), &json!([calls[0]["id_ref"]])));
+    assert!(!told.iter().any(|event| event.data["type"] == "tool_result"), "nothing of the batch has run");
+    let approved = server.post(&format!("/v1/jobs/{id}/approve"), &json!({"calls": [calls[0]["id_ref"]]}));
+    assert_eq!(approved.status, 200, "{}", approved.body);
+    let done = ended(&server, &id);
+    assert_eq!(done["status"], "succeeded", "{done}");
+    assert!(done["output_text"].as_str().expect("a text").contains("ABC"), "{done}");
+    assert_eq!((&done["approval"], &done["attempt"]), (&Value::Null, &json!(1)));
+    let phases = ["queued", "running", "waiting_approval", "queued", "running"];
+    assert_eq!(statuses(&server, &id), phases);
+    assert_eq!(ended(&server, &behind)["status"], "succeeded");
+    assert_eq!(server.post(&format!("/v1/jobs/{id}/deny"), &json!({})).status, 409);
+}
+
+#[test]
+fn a_denial_on_the_command_line_reaches_the_model_with_its_reason() {
+    let upstream = upstream();
+    let server = Server::start_against(&upstream, GUARDED);
+    let id = server.submit(&json!({"input": "go"}));
+    let job = waiting(&server, &id);
+    let call = job["approval"]["calls"][0]["id_ref"].as_str().expect("an id").to_owned();
+    let (code, out, _) = run(&server, &["jobs", "--status", "waiting"]);
+    assert!(code == 0 && out.contains(&id), "{out}");
+    let (code, _, err) = run(&server, &["approve", &id, "--call", "zzz"]);
+    assert!(code != 0 && err.contains("zzz"), "{err}");
+    let (code, out, err) = run(&server, &["deny", &id, "--call", &call, "--reason", "not on a Sunday"]);
+    assert!(code == 0 && out.starts_with(&id), "{out}{err}");
+    let done = ended(&server, &id);
+    let told = done["output_text"].as_str().expect("a text");
+    assert!(told.contains("denied: not on a Sunday"), "{done}");
+    let (_, _, err) = run(&server, &["tail", &id]);
+    assert!(err.contains(&format!("waits for approval; decide with: nanoclaw approve {id}")), "{err}");
+    let results: Vec<_> =
+        server.events(&id).into_iter().filter(|event| event.data["type"] == "tool_result").collect();
+    assert_eq!((&results[0].data["skipped"], &results[1].data["skipped"]), (&json!(true), &json!(false)));
+    let (code, out, _) = run(&server, &["approve", &id]);
+    assert!(code != 0, "it has ended: {out}");
+}
+
+#[test]
+fn nobody_decides_in_time_or_is_asked_at_all() {
+    let upstream = upstream();
+    let server = Server::start_against(&upstream, &format!("{GUARDED}\nlimits: {{approval_timeout_s: 1}}"));
+    let late = ended(&server, &server.submit(&json!({"input": "go", "timeout_s": 60})));
+    let told = late["output_text"].as_str().expect("a text");
+    assert!(told.contains("denied: nobody decided within 1 s"), "{late}");
+    let unattended = server.submit(&json!({"input": "go", "approval": "auto-deny"}));
+    let told = ended(&server, &unattended)["output_text"].as_str().expect("a text").to_owned();
+    assert!(told.contains("approval: auto-deny"), "{told}");
+    assert_eq!(statuses(&server, &unattended), ["queued", "running"], "it never waits");
+    let bad = server.post("/v1/jobs", &json!({"input": "x", "approval": "maybe"}));
+    assert_eq!(bad.status, 400, "{}", bad.body);
+}
+
+#[test]
+fn a_waiting_job_is_cancelled_at_once_and_a_waiting_line_and_occurrence_are_decided_like_any_job() {
+    let upstream = upstream();
+    let server = Server::start_against(&upstream, GUARDED);
+    let id = server.submit(&json!({"input": "go"}));
+    waiting(&server, &id);
+    let cancelled = server.post(&format!("/v1/jobs/{id}/cancel"), &json!({})).json();
+    assert_eq!((&cancelled["status"], &cancelled["approval"]), (&json!("cancelled"), &Value::Null));
+    let lines = "{\"custom_id\":\"w\",\"body\":{\"input\":\"go\"}}\n\
+                 {\"custom_id\":\"d\",\"body\":{\"input\":\"go\",\"approval\":\"auto-deny\"}}\n";
+    let batch = server.post_text("/v1/batches", lines).json();
+    let batch = format!("/v1/batches/{}", batch["id"].as_str().expect("an id"));
+    let every = json!({"name": "n", "every_s": 3_600, "job": {"input": "go", "approval": "auto-deny"}});
+    assert_eq!(server.post("/v1/schedules", &every).status, 201);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let line = loop {
+        let listed = server.get("/v1/jobs?status=waiting").json();
+        if let Some(job) = listed["data"].as_array().expect("a list").first() {
+            break job["id"].as_str().expect("an id").to_owned();
+        }
+        assert!(Instant::now() < deadline, "no line waits\n{}", server.log());
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert_eq!(server.get(&batch).json()["status"], "in_progress");
+    assert_eq!(server.post(&format!("/v1/jobs/{line}/approve"), &json!({})).status, 200);
+    let counts = loop {
+        let batch = server.get(&format!("{batch}?wait=5")).json();
+        if batch["status"] == "completed" {
+            break batch["request_counts"].clone();
+        }
+        assert!(Instant::now() < deadline + Duration::from_secs(60), "{batch}\n{}", server.log());
+    };
+    assert_eq!((&counts["completed"], &counts["failed"]), (&json!(2), &json!(0)), "{counts}");
+}
