@@ -24,7 +24,7 @@ use crate::engine::{Backoff, DriveLimits, Ports};
 use crate::http::minted::{self, Kind};
 use crate::http::{AuthTerms, Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
-use crate::ports::{Clock, Digest, Entropy, Model, Probe, Toolbox, Workplaces, Workspaces};
+use crate::ports::{Clock, Digest, Entropy, Errands, Model, Probe, Toolbox, Workplaces, Workspaces};
 use crate::store::RedbStore;
 use crate::store::options::StoreOptions;
 use crate::tools::{BadBashOption, BashRules, Bounds, Executor, JobDesk, ToolDeps, ToolOptions, registered};
@@ -32,6 +32,7 @@ use crate::web::GuardedWeb;
 use crate::workspace::HostFiles;
 use control::ControlFile;
 pub use control::{Control, control_in};
+use errands::StoredErrands;
 use nanoclaw_sandbox::Sandbox;
 use probes::StoreProbe;
 pub use proof::Announce;
@@ -154,7 +155,8 @@ impl App {
         let store = open_store(config, &clock)?;
         let session_key =
             session_key::key_in(&config.data_dir, entropy.as_ref()).map_err(AppError::SessionKey)?;
-        let tools = executor(config, &sandbox, bash, &store, (&model, &clock))?;
+        let errands: Arc<dyn Errands> = Arc::new(StoredErrands::new(config, &store, &clock, &entropy));
+        let tools = executor(config, &sandbox, bash, &store, (&model, &clock, errands))?;
         let runtime = start_runtime()?;
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
         let listener = listen(&runtime, &config.listen)?;
@@ -331,21 +333,22 @@ fn executor(
     sandbox: &Arc<Sandbox>,
     bash: BashRules,
     store: &Arc<RedbStore>,
-    (model, clock): (&Arc<dyn Model>, &Arc<dyn Clock>),
+    (model, clock, errands): (&Arc<dyn Model>, &Arc<dyn Clock>, Arc<dyn Errands>),
 ) -> Result<Arc<Executor>, AppError> {
-    let desk = JobDesk {
-        errands: Arc::new(errands::StoredErrands {}),
-        model: Arc::clone(model),
-        toolbox: Arc::default(),
-        clock: Arc::clone(clock),
-    };
+    let desk =
+        JobDesk { errands, model: Arc::clone(model), toolbox: Arc::default(), clock: Arc::clone(clock) };
     let deps = ToolDeps {
         code: Arc::<Sandbox>::clone(sandbox),
         results: Arc::<RedbStore>::clone(store),
         files: Arc::new(files::StoredFiles {}),
         web: Arc::new(GuardedWeb::new(&config.web)),
         desk,
-        options: Arc::new(ToolOptions { bash, limits: config.limits.clone() }),
+        options: Arc::new(ToolOptions {
+            bash,
+            sub_agent: config.sub_agent,
+            channels: config.channels.clone(),
+            limits: config.limits.clone(),
+        }),
     };
     let toolbox = Arc::clone(&deps.desk.toolbox);
     let executor =

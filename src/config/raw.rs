@@ -7,7 +7,7 @@ use crate::domain::account::{AuthMode, Registration};
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
 use crate::store::options::{RetentionOptions, StoreOptions};
-use crate::tools::BashOptions;
+use crate::tools::{BashOptions, Channels, SubAgentOptions};
 use crate::web::WebOptions;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -46,6 +46,10 @@ pub struct RawConfig {
     pub code_execution: nanoclaw_sandbox::Options,
     /// What the operator says about commands.
     pub bash: BashOptions,
+    /// What the operator says about sub-agents.
+    pub sub_agent: SubAgentOptions,
+    /// Where models may send messages.
+    pub channels: Channels,
     /// What tools may fetch.
     pub web: WebOptions,
     /// How ends are reported.
@@ -78,6 +82,8 @@ impl Default for RawConfig {
             tool_max_workers: 4,
             code_execution: nanoclaw_sandbox::Options::default(),
             bash: BashOptions::default(),
+            sub_agent: SubAgentOptions::default(),
+            channels: Channels::default(),
             web: WebOptions::default(),
             webhooks: WebhookOptions::default(),
             limits: Limits::default(),

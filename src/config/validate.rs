@@ -13,7 +13,7 @@ use crate::domain::address::AddressPolicy;
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
 use crate::store::options::{RetentionOptions, StoreOptions};
-use crate::tools::BashOptions;
+use crate::tools::{BashOptions, Channels, SubAgentOptions};
 use crate::web::WebOptions;
 use nanoclaw_sandbox::Level;
 use serde::Serialize;
@@ -53,6 +53,10 @@ pub struct Config {
     pub code_execution: nanoclaw_sandbox::Options,
     /// What the operator says about commands.
     pub bash: BashOptions,
+    /// What the operator says about sub-agents.
+    pub sub_agent: SubAgentOptions,
+    /// Where models may send messages.
+    pub channels: Channels,
     /// How ends are reported.
     pub webhooks: WebhookOptions,
     /// What tools may fetch.
@@ -91,6 +95,7 @@ impl Config {
         let default_model = problems.default_model(raw.default_model.as_deref(), &raw.models);
         problems.title_model(raw.title_model.as_deref(), &raw.models);
         problems.commands(&raw.bash);
+        problems.channels(&raw.channels);
         problems.sandbox(&raw.code_execution);
         problems.webhooks(&raw.webhooks);
         problems.numbers(&raw);
@@ -111,6 +116,8 @@ impl Config {
                 tool_max_workers: raw.tool_max_workers,
                 code_execution: raw.code_execution,
                 bash: raw.bash,
+                sub_agent: raw.sub_agent,
+                channels: raw.channels,
                 webhooks: raw.webhooks,
                 web: raw.web,
                 limits: raw.limits,
@@ -218,6 +225,12 @@ impl Problems {
     fn commands(&mut self, bash: &BashOptions) {
         for fault in bash.faults() {
             self.add(format!("bash.{}", fault.key), fault.value, fault.allowed);
+        }
+    }
+
+    fn channels(&mut self, channels: &Channels) {
+        for fault in channels.faults() {
+            self.add(format!("channels.{}", fault.key), fault.value, fault.allowed);
         }
     }
 

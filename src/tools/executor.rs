@@ -5,10 +5,12 @@ use super::batch::{Batch, Task};
 use super::cut::{Reader, Room};
 use super::outcome::Outcome;
 use super::schema::Schema;
+use crate::domain::event::AgentStep;
 use crate::domain::handle::ResultHandle;
 use crate::domain::limits::Limits;
 use crate::domain::tool::{Aliases, ToolCall, ToolChoice, ToolSpec, ToolTraits};
-use crate::ports::{Journal, Tool, ToolContext, ToolError, ToolOutcome, Toolbox};
+use crate::domain::usage::Usage;
+use crate::ports::{Journal, Report, Tool, ToolContext, ToolError, ToolOutcome, Toolbox};
 use serde_json::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -86,6 +88,22 @@ impl Registered {
     }
 }
 
+/// What a running tool tells, in the journal under its call.
+struct Telling<'j> {
+    journal: &'j dyn Journal,
+    call: &'j ToolCall,
+}
+
+impl Report for Telling<'_> {
+    fn step(&self, step: AgentStep) {
+        self.journal.stepped(self.call, step);
+    }
+
+    fn spent(&self, model: &str, usage: Usage) {
+        self.journal.spent(self.call, model, usage);
+    }
+}
+
 /// The toolbox.
 pub struct Executor {
     tools: Vec<Registered>,
@@ -126,7 +144,7 @@ impl Executor {
     fn perform(&self, task: &Task<'_>, context: &ToolContext, journal: &dyn Journal) {
         let may_start = || task.tool.traits.idempotent || journal.started(task.call).is_continue();
         let outcome = if !context.leash.is_pulled() && may_start() {
-            self.call(task, context)
+            self.call(task, context, &Telling { journal, call: task.call })
         } else {
             Outcome::cancelled()
         };
@@ -153,14 +171,15 @@ impl Executor {
         Room { chars: self.bounds.result_chars, bytes: self.bounds.result_bytes, reader: None }
     }
 
-    fn call(&self, task: &Task<'_>, context: &ToolContext) -> Outcome {
+    fn call(&self, task: &Task<'_>, context: &ToolContext, report: &dyn Report) -> Outcome {
         let time = self.bounds.timeout.saturating_add(task.tool.tool.own_time(&task.arguments));
         let leash = context.leash.shortened(time);
         let clock = leash.clock.clone();
         let begun_ms = clock.monotonic_ms();
         let context = ToolContext { leash, id_ref: task.call.id_ref.clone(), ..context.clone() };
         let name = task.tool.spec.name.as_ref();
-        let result = catch_unwind(AssertUnwindSafe(|| task.tool.tool.call(&task.arguments, &context)));
+        let result =
+            catch_unwind(AssertUnwindSafe(|| task.tool.tool.call_telling(&task.arguments, &context, report)));
         let result = result.unwrap_or_else(|_| {
             tracing::error!(tool = name, job = %context.job, "a tool panicked");
             let message = format!("the tool '{name}' crashed: a fault of this server, not of the arguments");

@@ -19,6 +19,8 @@ mod schema;
 pub use bash::{BadBashOption, BashOptions, BashRules};
 pub use code::CodeRunner;
 pub use executor::{Bounds, Error, Executor};
+pub use message::{BadChannel, ChannelOptions, Channels};
+pub use multi_agent::SubAgentOptions;
 pub use registry::{JobDesk, ToolDeps, ToolOptions};
 
 use crate::ports::Tool;
@@ -39,10 +41,14 @@ macro_rules! tools {
 tools! {
     bash,
     calculator,
+    cron,
     execute_javascript,
     execute_python,
     get_weather,
     json_process,
+    message,
+    multi_agent,
     read_result,
+    spawn,
     text_process,
 }

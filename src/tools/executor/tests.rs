@@ -70,7 +70,49 @@ pub(in crate::tools) struct Nothing;
 
 impl crate::ports::ProjectFiles for Nothing {}
 
-impl crate::ports::Errands for Nothing {}
+impl crate::ports::Errands for Nothing {
+    fn spawn(
+        &self,
+        _: &crate::ports::Asker,
+        _: crate::ports::Errand,
+    ) -> Result<crate::domain::job::Job, crate::ports::ErrandError> {
+        Err(crate::ports::ErrandError::NoAsker)
+    }
+    fn spawned(
+        &self,
+        _: &crate::ports::Asker,
+    ) -> Result<Vec<crate::domain::job::Job>, crate::ports::ErrandError> {
+        Ok(Vec::new())
+    }
+    fn cancel(
+        &self,
+        _: &crate::ports::Asker,
+        _: JobId,
+    ) -> Result<Option<crate::domain::job::Job>, crate::ports::ErrandError> {
+        Ok(None)
+    }
+    fn schedule(
+        &self,
+        _: &crate::ports::Asker,
+        _: crate::ports::Plan,
+    ) -> Result<crate::domain::schedule::Schedule, crate::ports::ErrandError> {
+        Err(crate::ports::ErrandError::NoAsker)
+    }
+    fn schedules(
+        &self,
+        _: &crate::ports::Asker,
+        _: usize,
+    ) -> Result<(Vec<crate::ports::Standing>, bool), crate::ports::ErrandError> {
+        Ok((Vec::new(), false))
+    }
+    fn unschedule(
+        &self,
+        _: &crate::ports::Asker,
+        _: crate::domain::id::ScheduleId,
+    ) -> Result<bool, crate::ports::ErrandError> {
+        Ok(false)
+    }
+}
 
 impl crate::ports::Model for Nothing {
     fn ask(
@@ -203,7 +245,12 @@ pub(super) fn real_at(levels: &'static [Level]) -> Executor {
         files: Arc::new(Nothing),
         web: Arc::new(Nothing),
         desk,
-        options: Arc::new(ToolOptions { bash, limits: Limits::default() }),
+        options: Arc::new(ToolOptions {
+            bash,
+            sub_agent: crate::tools::SubAgentOptions::default(),
+            channels: crate::tools::Channels::default(),
+            limits: Limits::default(),
+        }),
     };
     Executor::new(registered(&deps), bounds()).expect("valid tools")
 }
