@@ -15,6 +15,8 @@ mod nearest;
 mod outcome;
 mod registry;
 mod schema;
+#[cfg(test)]
+mod testing;
 
 pub use bash::{BadBashOption, BashOptions, BashRules};
 pub use code::CodeRunner;

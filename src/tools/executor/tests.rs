@@ -232,6 +232,12 @@ pub(super) fn real() -> Executor {
 
 /// The real tools, where the operator allows these levels.
 pub(super) fn real_at(levels: &'static [Level]) -> Executor {
+    let deps = ToolDeps { code: Arc::new(FakeRunner(levels)), ..deps() };
+    Executor::new(registered(&deps), bounds()).expect("valid tools")
+}
+
+/// What tools are built from, with nothing behind it.
+pub(in crate::tools) fn deps() -> ToolDeps {
     let bash = BashRules::new(&BashOptions::default(), |_| None).expect("good rules");
     let desk = JobDesk {
         errands: Arc::new(Nothing),
@@ -239,8 +245,8 @@ pub(super) fn real_at(levels: &'static [Level]) -> Executor {
         toolbox: Arc::default(),
         clock: Arc::new(Ticking::default()),
     };
-    let deps = ToolDeps {
-        code: Arc::new(FakeRunner(levels)),
+    ToolDeps {
+        code: Arc::new(FakeRunner(&Level::FOR_CODE)),
         results: Arc::new(Nothing),
         files: Arc::new(Nothing),
         web: Arc::new(Nothing),
@@ -251,8 +257,7 @@ pub(super) fn real_at(levels: &'static [Level]) -> Executor {
             channels: crate::tools::Channels::default(),
             limits: Limits::default(),
         }),
-    };
-    Executor::new(registered(&deps), bounds()).expect("valid tools")
+    }
 }
 
 pub(in crate::tools) fn context(allowed: ToolChoice) -> ToolContext {
@@ -293,11 +298,15 @@ fn every_tool_is_offered_in_stable_order_and_refuses_unknown_parameters() {
     let expected = [
         "bash",
         "calculator",
+        "cron",
         "execute_javascript",
         "execute_python",
         "get_weather",
         "json_process",
+        "message",
+        "multi_agent",
         "read_result",
+        "spawn",
         "text_process",
     ];
     assert_eq!(names, expected);
