@@ -16,6 +16,9 @@ mod backup;
 #[path = "store_contract/batches.rs"]
 mod batches;
 #[cfg(test)]
+#[path = "store_contract/beside.rs"]
+mod beside;
+#[cfg(test)]
 #[path = "store_contract/cancel.rs"]
 mod cancel;
 #[cfg(test)]

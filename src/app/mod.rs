@@ -26,16 +26,10 @@ use crate::engine::{Backoff, DriveLimits, Ports};
 use crate::http::minted::{self, Kind};
 use crate::http::{AuthTerms, Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
-use crate::ports::{
-    Audit, Clock, Digest, Entropy, Model, Probe, ToolSource, Toolbox, Workplaces, Workspaces,
-};
+use crate::ports::{Audit, Clock, Digest, Entropy, Model, Probe, Workplaces, Workspaces};
 use crate::store::RedbStore;
 use crate::store::options::StoreOptions;
-use crate::tools::{
-    ApprovalRules, BadBashOption, BadPattern, BashRules, Bounds, CommandTools, Executor, JavaScriptTools,
-    JobDesk, Terms, ToolDeps, ToolOptions, registered,
-};
-use crate::web::GuardedWeb;
+use crate::tools::{BadBashOption, BadPattern, BashRules};
 use crate::workspace::HostFiles;
 use control::ControlFile;
 pub use control::{Control, control_in};
@@ -51,6 +45,7 @@ use std::time::Duration;
 use system::{SystemClock, SystemEntropy};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
+use toolbox::Parts;
 pub use toolbox::{Workbench, workbench};
 
 /// The store's file inside the data directory.
@@ -171,7 +166,17 @@ impl App {
         let files: Arc<dyn Workspaces> =
             Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(&clock)));
         let audit = audit::open(config)?;
-        let tools = executor(config, &sandbox, bash, &store, (&model, &clock, &files, &audit))?;
+        let parts = Parts {
+            sandbox: &sandbox,
+            bash,
+            store: &store,
+            model: &model,
+            clock: &clock,
+            entropy: &entropy,
+            files: &files,
+            audit: &audit,
+        };
+        let tools = toolbox::executor(config, parts)?;
         let runtime = start_runtime()?;
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
         let listener = listen(&runtime, &config.listen)?;
@@ -344,50 +349,4 @@ fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, around: Surround
         allowed_hosts: config.allowed_hosts.clone(),
         allowed_origins: config.allowed_origins.clone(),
     }
-}
-
-fn executor(
-    config: &Config,
-    sandbox: &Arc<Sandbox>,
-    bash: BashRules,
-    store: &Arc<RedbStore>,
-    (model, clock, files, audit): (&Arc<dyn Model>, &Arc<dyn Clock>, &Arc<dyn Workspaces>, &Arc<dyn Audit>),
-) -> Result<Arc<Executor>, AppError> {
-    let desk = JobDesk {
-        errands: Arc::new(errands::StoredErrands {}),
-        model: Arc::clone(model),
-        toolbox: Arc::default(),
-        clock: Arc::clone(clock),
-    };
-    let deps = ToolDeps {
-        code: Arc::<Sandbox>::clone(sandbox),
-        results: Arc::<RedbStore>::clone(store),
-        files: Arc::new(files::StoredFiles::new(config, store, files)),
-        web: Arc::new(GuardedWeb::new(&config.web)),
-        desk,
-        options: Arc::new(ToolOptions { bash, limits: config.limits.clone() }),
-    };
-    let toolbox = Arc::clone(&deps.desk.toolbox);
-    let approval = ApprovalRules::new(&config.approval).map_err(|(_, bad)| AppError::BadApproval(bad))?;
-    let bounds = Bounds::new(&config.limits, config.tool_max_workers);
-    let terms = Terms { approval, audit: Some(Arc::clone(audit)), ..Terms::new(bounds) };
-    // In the order in which models are told of their tools.
-    let sources = own_tools(config, &deps);
-    let executor = Arc::new(Executor::new(registered(&deps), sources, terms)?);
-    let known: Arc<dyn Toolbox> = Arc::<Executor>::clone(&executor);
-    // Filled once, just here: there was nothing before.
-    toolbox.get_or_init(|| Arc::downgrade(&known));
-    Ok(executor)
-}
-
-/// The operator's own: commands, then what lies in `tools_dir`.
-fn own_tools(config: &Config, deps: &ToolDeps) -> Vec<Arc<dyn ToolSource>> {
-    let commands = CommandTools::new(&config.tools, &deps.code);
-    let mut sources: Vec<Arc<dyn ToolSource>> = vec![Arc::new(commands)];
-    if let Some(dir) = config.tools_dir.clone() {
-        let reach = (Arc::clone(&deps.web), Arc::clone(&deps.files));
-        let clock = Arc::clone(&deps.desk.clock);
-        sources.push(Arc::new(JavaScriptTools::new(dir, Arc::clone(&deps.code), reach, clock)));
-    }
-    sources
 }

@@ -1,14 +1,20 @@
-//! All tools without a server, for the command line. Owns nothing: they are the server's, over the same store.
+//! All tools, put together: for the server, and, over a store that no server holds, for the command line. Owns what each
+//! tool is given.
 
-use super::{AppError, audit, executor, system, workplaces};
+use super::{AppError, audit, errands, files, system, workplaces};
 use crate::config::Config;
 use crate::llm::Router;
-use crate::ports::{Clock, Model, Toolbox, Workplaces, Workspaces};
+use crate::ports::{Audit, Clock, Entropy, Errands, Model, ToolSource, Toolbox, Workplaces, Workspaces};
 use crate::store::RedbStore;
-use crate::tools::BashRules;
+use crate::tools::{
+    ApprovalRules, BashRules, Bounds, CommandTools, Executor, JavaScriptTools, JobDesk, Terms, ToolDeps,
+    ToolOptions, registered,
+};
+use crate::web::GuardedWeb;
 use crate::workspace::HostFiles;
 use nanoclaw_sandbox::Sandbox;
 use std::sync::Arc;
+use system::SystemEntropy;
 
 /// Tools, and where projects lie.
 pub struct Workbench {
@@ -27,9 +33,74 @@ pub fn workbench(
     let model: Arc<dyn Model> = Arc::new(Router::new(config.models.clone(), &config.limits)?);
     let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
     let bash = BashRules::new(&config.bash, system::variable)?;
+    let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
     let files: Arc<dyn Workspaces> =
         Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(clock)));
-    let audit = audit::open(config)?;
-    let toolbox = executor(config, &sandbox, bash, store, (&model, clock, &files, &audit))?;
-    Ok(Workbench { toolbox, workplaces: workplaces(store, &files) })
+    let parts = Parts {
+        sandbox: &sandbox,
+        bash,
+        store,
+        model: &model,
+        clock,
+        entropy: &entropy,
+        files: &files,
+        audit: &audit::open(config)?,
+    };
+    Ok(Workbench { toolbox: executor(config, parts)?, workplaces: workplaces(store, &files) })
+}
+
+/// What tools are made over.
+pub(super) struct Parts<'a> {
+    pub(super) sandbox: &'a Arc<Sandbox>,
+    pub(super) bash: BashRules,
+    pub(super) store: &'a Arc<RedbStore>,
+    pub(super) model: &'a Arc<dyn Model>,
+    pub(super) clock: &'a Arc<dyn Clock>,
+    pub(super) entropy: &'a Arc<dyn Entropy>,
+    pub(super) files: &'a Arc<dyn Workspaces>,
+    pub(super) audit: &'a Arc<dyn Audit>,
+}
+
+/// All tools, those of the operator included.
+pub(super) fn executor(config: &Config, parts: Parts<'_>) -> Result<Arc<Executor>, AppError> {
+    let Parts { sandbox, bash, store, model, clock, entropy, files, audit } = parts;
+    let errands: Arc<dyn Errands> = Arc::new(errands::StoredErrands::new(config, store, clock, entropy));
+    let desk =
+        JobDesk { errands, model: Arc::clone(model), toolbox: Arc::default(), clock: Arc::clone(clock) };
+    let deps = ToolDeps {
+        code: Arc::<Sandbox>::clone(sandbox),
+        results: Arc::<RedbStore>::clone(store),
+        files: Arc::new(files::StoredFiles::new(config, store, files)),
+        web: Arc::new(GuardedWeb::new(&config.web)),
+        desk,
+        options: Arc::new(ToolOptions {
+            bash,
+            sub_agent: config.sub_agent,
+            channels: config.channels.clone(),
+            limits: config.limits.clone(),
+        }),
+    };
+    let toolbox = Arc::clone(&deps.desk.toolbox);
+    let approval = ApprovalRules::new(&config.approval).map_err(|(_, bad)| AppError::BadApproval(bad))?;
+    let bounds = Bounds::new(&config.limits, config.tool_max_workers);
+    let terms = Terms { approval, audit: Some(Arc::clone(audit)), ..Terms::new(bounds) };
+    // In the order in which models are told of their tools.
+    let sources = own_tools(config, &deps);
+    let executor = Arc::new(Executor::new(registered(&deps), sources, terms)?);
+    let known: Arc<dyn Toolbox> = Arc::<Executor>::clone(&executor);
+    // Filled once, just here: there was nothing before.
+    toolbox.get_or_init(|| Arc::downgrade(&known));
+    Ok(executor)
+}
+
+/// The operator's own: commands, then what lies in `tools_dir`.
+fn own_tools(config: &Config, deps: &ToolDeps) -> Vec<Arc<dyn ToolSource>> {
+    let commands = CommandTools::new(&config.tools, &deps.code);
+    let mut sources: Vec<Arc<dyn ToolSource>> = vec![Arc::new(commands)];
+    if let Some(dir) = config.tools_dir.clone() {
+        let reach = (Arc::clone(&deps.web), Arc::clone(&deps.files));
+        let clock = Arc::clone(&deps.desk.clock);
+        sources.push(Arc::new(JavaScriptTools::new(dir, Arc::clone(&deps.code), reach, clock)));
+    }
+    sources
 }

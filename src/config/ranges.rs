@@ -46,6 +46,8 @@ pub(crate) const LIMITS: &[Range] = &[
     ("job_backoff_s", 0, DAY_S),
     ("job_backoff_max_s", 0, 7 * DAY_S),
     ("schedules", 0, 1_000_000),
+    ("spawned_jobs", 0, 1_000),
+    ("message_chars", 1, 65_536),
     ("disk_free_bytes", 0, EIB),
     ("disk_free_percent", 0, 100),
     ("job_timeout_s", 1, 30 * DAY_S),
@@ -113,6 +115,10 @@ pub(crate) const LEVEL: &[Range] = &[
     ("stderr_bytes", 0, 64 * MIB),
 ];
 
+/// Keys of `sub_agent:`.
+pub(crate) const SUB_AGENT: &[Range] =
+    &[("max_iterations", 1, 100), ("max_concurrency", 1, 5), ("timeout_s", 1, 3_600)];
+
 /// Keys of `webhooks:`.
 pub(crate) const WEBHOOKS: &[Range] = &[("timeout_s", 1, 300)];
 
@@ -131,6 +137,7 @@ impl Problems {
         self.within("store.", &raw.store, STORE);
         self.within("webhooks.", &raw.webhooks, WEBHOOKS);
         self.within("audit.", &raw.audit, AUDIT);
+        self.within("sub_agent.", &raw.sub_agent, SUB_AGENT);
         self.within("code_execution.", &raw.code_execution, SANDBOX);
         let levels = &raw.code_execution.levels;
         for (name, level) in [

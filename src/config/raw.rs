@@ -9,7 +9,7 @@ use crate::domain::account::{AuthMode, Registration};
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
 use crate::store::options::{RetentionOptions, StoreOptions};
-use crate::tools::{BashOptions, CommandToolOptions};
+use crate::tools::{BashOptions, Channels, CommandToolOptions, SubAgentOptions};
 use crate::web::WebOptions;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -52,6 +52,10 @@ pub struct RawConfig {
     pub bash: BashOptions,
     /// What tools may do in projects.
     pub files: FileOptions,
+    /// What the operator says about sub-agents.
+    pub sub_agent: SubAgentOptions,
+    /// Where models may send messages.
+    pub channels: Channels,
     /// What tools may fetch.
     pub web: WebOptions,
     /// Where the operator's own JavaScript tools lie; there are none when absent.
@@ -92,6 +96,8 @@ impl Default for RawConfig {
             code_execution: nanoclaw_sandbox::Options::default(),
             bash: BashOptions::default(),
             files: FileOptions::default(),
+            sub_agent: SubAgentOptions::default(),
+            channels: Channels::default(),
             web: WebOptions::default(),
             tools_dir: None,
             tools: Vec::new(),

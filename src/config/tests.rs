@@ -1,6 +1,6 @@
 //! The configuration as operators meet it: files, variables, flags, and the words of the errors.
 
-use super::ranges::{LEVEL, LIMITS, SANDBOX, STORE, TOP, WEBHOOKS};
+use super::ranges::{LEVEL, LIMITS, SANDBOX, STORE, SUB_AGENT, TOP, WEBHOOKS};
 use super::*;
 use crate::llm::Router;
 use serde_json::Value;
@@ -279,6 +279,7 @@ fn every_number_has_a_range() {
         ("/store", STORE),
         ("/webhooks", WEBHOOKS),
         ("/audit", AUDIT),
+        ("/sub_agent", SUB_AGENT),
         ("/code_execution", SANDBOX),
         ("/code_execution/levels/strict", LEVEL),
     ] {

@@ -15,7 +15,7 @@ use crate::domain::address::AddressPolicy;
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
 use crate::store::options::{RetentionOptions, StoreOptions};
-use crate::tools::{ApprovalRules, BashOptions, CommandToolOptions};
+use crate::tools::{ApprovalRules, BashOptions, Channels, CommandToolOptions, SubAgentOptions};
 use crate::web::WebOptions;
 use nanoclaw_sandbox::Level;
 use serde::Serialize;
@@ -59,6 +59,10 @@ pub struct Config {
     pub bash: BashOptions,
     /// What is kept of the audit log.
     pub audit: AuditOptions,
+    /// What the operator says about sub-agents.
+    pub sub_agent: SubAgentOptions,
+    /// Where models may send messages.
+    pub channels: Channels,
     /// How ends are reported.
     pub webhooks: WebhookOptions,
     /// Where the operator's own JavaScript tools lie.
@@ -104,6 +108,7 @@ impl Config {
         problems.title_model(raw.title_model.as_deref(), &raw.models);
         problems.approval(&raw.approval);
         problems.commands(&raw.bash);
+        problems.channels(&raw.channels);
         problems.sandbox(&raw.code_execution);
         problems.command_tools(&raw.tools);
         problems.webhooks(&raw.webhooks);
@@ -127,6 +132,8 @@ impl Config {
                 code_execution: raw.code_execution,
                 bash: raw.bash,
                 audit: raw.audit,
+                sub_agent: raw.sub_agent,
+                channels: raw.channels,
                 webhooks: raw.webhooks,
                 tools_dir: raw.tools_dir.map(|dir| beside(file.as_deref(), dir)),
                 tools: raw.tools,
@@ -267,6 +274,12 @@ impl Problems {
                     "is the name of an earlier tool; names are unique",
                 );
             }
+        }
+    }
+
+    fn channels(&mut self, channels: &Channels) {
+        for fault in channels.faults() {
+            self.add(format!("channels.{}", fault.key), fault.value, fault.allowed);
         }
     }
 

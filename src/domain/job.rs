@@ -125,6 +125,14 @@ impl JobOrigin {
     pub fn is_client(&self) -> bool {
         *self == Self::Client
     }
+
+    /// The job whose model asked for it: it then runs beside its conversation.
+    pub fn parent(&self) -> Option<JobId> {
+        match self {
+            Self::Agent { parent } => Some(*parent),
+            Self::Client | Self::Schedule => None,
+        }
+    }
 }
 
 /// Calls that wait for somebody's approval.

@@ -49,6 +49,8 @@ pub struct JobObject {
     finished_at: Option<u64>,
     model: String,
     conversation_id: Option<ConversationId>,
+    /// The job whose model asked for this one.
+    parent_id: Option<JobId>,
     project_id: Option<ProjectId>,
     #[serde(skip_serializing_if = "Output::is_left_out")]
     output_text: Output,
@@ -73,6 +75,7 @@ impl JobObject {
             finished_at: job.finished_at_ms.map(seconds),
             model: job.model,
             conversation_id: job.conversation_id,
+            parent_id: job.origin.parent(),
             project_id: job.project_id,
             output_text: Output::LeftOut,
             usage: job.usage,

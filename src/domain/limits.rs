@@ -56,6 +56,10 @@ pub struct Limits {
     pub job_backoff_max_s: u64,
     /// Schedules of one user; more is a 429.
     pub schedules: u64,
+    /// Background jobs of one user that its models have begun and that have not ended; more is an error to the model.
+    pub spawned_jobs: u64,
+    /// What a model may send through a channel at once, characters.
+    pub message_chars: usize,
     /// What stays free on the store's disk, bytes; below it new work is a 507. 0: no such bound.
     pub disk_free_bytes: u64,
     /// The same as a share of the disk, percent, but 4 GiB at most; the larger one holds. 0: no such bound.
@@ -174,6 +178,8 @@ impl Default for Limits {
             job_backoff_s: 5,
             job_backoff_max_s: 600,
             schedules: 1_000,
+            spawned_jobs: 8,
+            message_chars: 4_000,
             disk_free_bytes: 256 * 1024 * 1024,
             disk_free_percent: 5,
             job_timeout_s: 3_600,

@@ -2,8 +2,10 @@
 //! refuses to know what time it is now, which comes in as an argument.
 
 mod cron;
+mod given;
 
 pub use cron::{Cron, CronError, DEFAULT_ZONE};
+pub use given::{EVERY_MAX_S, GivenTiming, TimingFault, read_time};
 
 use serde::{Deserialize, Serialize};
 

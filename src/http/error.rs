@@ -274,6 +274,7 @@ fn store_class(error: &StoreError) -> (StatusCode, &'static str) {
         StoreError::KeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused"),
         StoreError::KeySpent => (StatusCode::GONE, "idempotency_key_spent"),
         StoreError::QueueFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "queue_full"),
+        StoreError::SpawnedFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "spawned_full"),
         StoreError::SchedulesFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "schedules_full"),
         StoreError::ConversationsFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "conversations_full"),
         StoreError::ProjectsFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "projects_full"),

@@ -33,7 +33,7 @@ pub use conversations::{
     Again, ChatMessage, ConversationPage, ConversationPlace, ConversationQuery, Conversations, MessagePage,
     MessageRef,
 };
-pub use errands::Errands;
+pub use errands::{Asker, Background, Errand, ErrandError, Errands, Plan};
 pub use files::{ProjectFiles, ProjectFolder};
 pub use model::{Chunk, Completion, Model, ModelError, ModelInfo, ModelRequest, Sink};
 pub use outbox::{DeliveryPage, DeliveryQuery, Outbox, Payload, Payloads};

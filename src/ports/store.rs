@@ -31,6 +31,14 @@ pub enum StoreError {
         /// The bound.
         limit: u64,
     },
+    /// `limits.spawned_jobs` background jobs of one user have not ended yet (HTTP: 429).
+    #[error(
+        "{limit} background jobs are unfinished, as many as there may be (limits.spawned_jobs); wait for one or cancel one"
+    )]
+    SpawnedFull {
+        /// The bound.
+        limit: u64,
+    },
     /// `limits.conversations` conversations of one user are stored already (HTTP: 429).
     #[error("there are {limit} conversations already (limits.conversations); delete one first")]
     ConversationsFull {
@@ -216,6 +224,8 @@ pub struct JobQuery {
     pub user: UserId,
     /// Only those in this state.
     pub status: Option<JobStatus>,
+    /// Only those that this job's model asked for. A page of them may be short, even empty, though more follow.
+    pub parent: Option<JobId>,
     /// Only those behind this place: what the page before told as `next`.
     pub before: Option<u64>,
     /// At most so many.

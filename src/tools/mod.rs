@@ -21,6 +21,8 @@ mod project_file;
 mod registry;
 mod run;
 mod schema;
+#[cfg(test)]
+mod testing;
 mod waves;
 
 pub use approval::{ApprovalRules, BadPattern};
@@ -28,6 +30,8 @@ pub use bash::{BadBashOption, BashOptions, BashRules};
 pub use cache::CacheBounds;
 pub use code::CodeRunner;
 pub use executor::{Bounds, Error, Executor, Terms};
+pub use message::{BadChannel, ChannelOptions, Channels};
+pub use multi_agent::SubAgentOptions;
 pub use own::{BadTool, CommandToolOptions, CommandTools, JavaScriptTools};
 pub use registry::{JobDesk, ToolDeps, ToolOptions};
 
@@ -49,6 +53,7 @@ macro_rules! tools {
 tools! {
     bash,
     calculator,
+    cron,
     execute_javascript,
     execute_python,
     file_delete,
@@ -61,6 +66,9 @@ tools! {
     file_write,
     get_weather,
     json_process,
+    message,
+    multi_agent,
     read_result,
+    spawn,
     text_process,
 }

@@ -2,6 +2,8 @@
 
 use super::bash::BashRules;
 use super::code::CodeRunner;
+use super::message::Channels;
+use super::multi_agent::SubAgentOptions;
 use crate::domain::limits::Limits;
 use crate::ports::{Clock, Errands, Model, ProjectFiles, Results, Toolbox, Web};
 use std::sync::{Arc, OnceLock, Weak};
@@ -41,6 +43,10 @@ pub struct JobDesk {
 pub struct ToolOptions {
     /// About commands.
     pub bash: BashRules,
+    /// About sub-agents.
+    pub sub_agent: SubAgentOptions,
+    /// Where messages may go.
+    pub channels: Channels,
     /// The bounds of P8.
     pub limits: Limits,
 }

@@ -242,7 +242,9 @@ impl Books {
 pub(crate) fn list(store: &RedbStore) -> Option<Vec<Job>> {
     let mut jobs = Vec::new();
     for user in [ANN, BOB] {
-        jobs.extend(store.jobs(&JobQuery { user, status: None, before: None, limit: ALL }).ok()?.jobs);
+        jobs.extend(
+            store.jobs(&JobQuery { user, status: None, parent: None, before: None, limit: ALL }).ok()?.jobs,
+        );
     }
     Some(jobs)
 }

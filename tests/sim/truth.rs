@@ -419,7 +419,7 @@ impl Truth {
     /// The accounts hold what all jobs have spent, now that all have ended.
     fn check_accounts(&mut self, store: &RedbStore) {
         for user in [ANN, BOB] {
-            let query = JobQuery { user, status: None, before: None, limit: 100_000 };
+            let query = JobQuery { user, status: None, parent: None, before: None, limit: 100_000 };
             let (Ok(page), Ok(days)) = (store.jobs(&query), store.usage(user, 0, u32::MAX)) else { continue };
             let (mut spent, mut booked) = (Usage::default(), Usage::default());
             for job in &page.jobs {

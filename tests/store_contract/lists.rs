@@ -6,7 +6,7 @@ use nanoclaw::domain::id::JobId;
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::ports::{JobQuery, Store};
 
-const ALL: JobQuery = JobQuery { user: ANN, status: None, before: None, limit: 4 };
+const ALL: JobQuery = JobQuery { user: ANN, status: None, parent: None, before: None, limit: 4 };
 
 fn page(rig: &Rig, query: JobQuery) -> (Vec<JobId>, Option<u64>) {
     let page = rig.store.jobs(&query).unwrap();

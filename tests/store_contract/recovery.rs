@@ -281,7 +281,8 @@ fn a_running_row_that_cannot_be_read_does_not_keep_the_store_closed() {
     let ready = store.claim(10).wait().unwrap();
     assert_eq!(ready.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [id(2)]);
     assert!(matches!(store.job(ANN, id(1)), Err(StoreError::Corrupt(_))), "the row stays");
-    let listed = store.jobs(&JobQuery { user: ANN, status: None, before: None, limit: 10 }).unwrap();
+    let listed =
+        store.jobs(&JobQuery { user: ANN, status: None, parent: None, before: None, limit: 10 }).unwrap();
     assert_eq!(listed.jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [id(2)], "the others are listed");
 }
 

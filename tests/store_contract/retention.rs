@@ -174,7 +174,7 @@ fn a_forgotten_job_leaves_nothing_behind() {
     kept.pass(2 * HOUR);
     assert_eq!(kept.store.job(ANN, id(1)).unwrap(), None);
     assert_eq!((kept.seqs(1), kept.store.output(id(1)).unwrap()), (vec![], None));
-    let all = JobQuery { user: ANN, status: None, before: None, limit: 10 };
+    let all = JobQuery { user: ANN, status: None, parent: None, before: None, limit: 10 };
     assert!(kept.store.jobs(&all).unwrap().jobs.is_empty());
     kept.store.submit(vec![turn(2, ANN, "chat-1")]).wait().unwrap();
     let next = kept.store.claim(1).wait().unwrap().pop().unwrap();
@@ -217,7 +217,7 @@ fn more_jobs_than_one_transaction_takes_go_in_a_few() {
     }
     kept.rig.clock.advance(HOUR);
     kept.sweep();
-    let all = JobQuery { user: ANN, status: None, before: None, limit: 1_000 };
+    let all = JobQuery { user: ANN, status: None, parent: None, before: None, limit: 1_000 };
     assert!(kept.store.jobs(&all).unwrap().jobs.is_empty());
 }
 

@@ -118,7 +118,7 @@ impl Kept {
 
     fn jobs(&self) -> usize {
         self.store
-            .jobs(&JobQuery { user: ANN, status: None, before: None, limit: 10_000 })
+            .jobs(&JobQuery { user: ANN, status: None, parent: None, before: None, limit: 10_000 })
             .unwrap()
             .jobs
             .len()

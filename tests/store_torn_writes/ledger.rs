@@ -266,7 +266,7 @@ fn consistent(store: &RedbStore, job: JobId) -> Result<(), String> {
 fn all(store: &RedbStore) -> Result<Vec<Job>, String> {
     let mut jobs = Vec::new();
     for user in [ANN, BOB] {
-        let query = JobQuery { user, status: None, before: None, limit: 10_000 };
+        let query = JobQuery { user, status: None, parent: None, before: None, limit: 10_000 };
         let page = store.jobs(&query).map_err(|e| e.to_string())?;
         jobs.extend(page.jobs);
     }

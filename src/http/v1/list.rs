@@ -1,6 +1,7 @@
 //! `GET /v1/jobs`: newest first, page by page. The cursor is a place in the order of acceptance, which outlives the jobs around it.
 
 use super::job_view::JobView;
+use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
 use crate::domain::nearest::hint;
 use crate::http::door::Door;
@@ -26,10 +27,11 @@ const STATES: [JobStatus; 6] = [
 /// A page of this user's jobs.
 pub(crate) async fn list(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
     let limits = &door.room.limits;
-    let query = Query::parse(call.query.as_deref(), &["status", "limit", "cursor"])?;
+    let query = Query::parse(call.query.as_deref(), &["status", "parent", "limit", "cursor"])?;
     let wanted = JobQuery {
         user: call.user,
         status: query.text("status").map(status).transpose()?,
+        parent: query.text("parent").map(parent).transpose()?,
         before: page::cursor(&query)?,
         limit: page::limit(&query, limits)?,
     };
@@ -37,6 +39,12 @@ pub(crate) async fn list(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> 
     let next_cursor = page.next.map(|place| place.to_string());
     let data = page.jobs.into_iter().map(JobView::brief).collect();
     Ok(reply::json(StatusCode::OK, &List::new(data, next_cursor)))
+}
+
+/// A job that the user does not have has no children here.
+fn parent(text: &str) -> Result<JobId, Error> {
+    let wrong = |_| Error::value("parent", format!("'parent' must be a job's id, not {}", quoted(text)));
+    text.parse().map_err(wrong)
 }
 
 fn status(text: &str) -> Result<JobStatus, Error> {

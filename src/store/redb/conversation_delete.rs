@@ -105,7 +105,7 @@ impl Transaction<'_> {
         self.count_conversations(user, -1)?;
         // Whatever follows begins another conversation, even a line of a batch that now becomes a job.
         let last = self.counters.accept;
-        self.cancel_all(&key)?;
+        self.cancel_all(user, id)?;
         let line = Line { user, id, floor };
         if !self.forget_ended(line, last, forgets)? {
             self.tables.conversation_waste.insert(&line.key(last), [].as_slice())?;
@@ -114,8 +114,10 @@ impl Transaction<'_> {
     }
 
     /// The last one first: otherwise each would be given its turn before it is cancelled.
-    fn cancel_all(&mut self, key: &TurnBytes) -> Result<(), StoreError> {
-        for job in unfinished(&self.tables.lines, key)?.into_iter().rev() {
+    fn cancel_all(&mut self, user: UserId, id: &ConversationId) -> Result<(), StoreError> {
+        let key = conversation_key(user, id);
+        let beside = self.beside_of(user, id)?;
+        for job in unfinished(&self.tables.lines, &key)?.into_iter().rev().chain(beside) {
             match self.row(job) {
                 Ok(mut row) => self.cancel_row(&mut row)?,
                 // Whoever comes upon it in its queue sets it aside.

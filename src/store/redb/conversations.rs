@@ -2,6 +2,7 @@
 
 use super::RedbStore;
 use super::act::{Act, SMALL};
+use super::beside;
 use super::conversation_delete::{RemoveConversation, RemoveConversationsOf};
 use super::conversation_keys::conversation_key;
 use super::conversation_row::ConversationRow;
@@ -139,7 +140,9 @@ impl Conversations for RedbStore {
     fn unfinished(&self, user: UserId, id: &ConversationId) -> Result<Vec<JobId>, StoreError> {
         self.shared.handle.read(|reading| {
             let mut jobs = unfinished(&reading.open_table(LINES)?, &conversation_key(user, id))?;
-            jobs.reverse();
+            jobs.extend(beside::jobs_of(reading, user, Some(id))?.into_iter().map(|job| job.id));
+            // Ids rise with time.
+            jobs.sort_unstable_by(|one, other| other.cmp(one));
             Ok(jobs)
         })
     }

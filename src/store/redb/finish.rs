@@ -39,6 +39,7 @@ impl Act for Finish {
         if let Some(spent) = row.spent(&self.records) {
             row.enter(&spent);
         }
+        transaction.step_past_summary(&mut row)?;
         transaction.write_turn(&row, &held.spec, &self.ending)?;
         transaction.end(&mut row, &mut held.tail, &self.ending)?;
         transaction.drop_lease(self.fence.job);
@@ -129,6 +130,8 @@ impl Transaction<'_> {
         let messages: Vec<_> = asked.chain(&ending.messages).collect();
         self.tables.turns.insert(&key, value::encode(&messages)?.as_slice())?;
         let knew = row.first_accept.unwrap_or(row.accept) <= conversation.edited_through;
+        // What ran beside the conversation has not read it.
+        let knew = knew || row.job.origin.parent().is_some();
         if let Some(summary) = ending.summary.as_ref().filter(|_| !knew) {
             self.write_summary(&key, summary)?;
         }

@@ -25,6 +25,10 @@ pub(super) struct Room {
 /// The newest messages of the conversation before the job that fit, oldest first.
 pub(super) fn history(reading: &ReadTransaction, job: JobId, mut room: Room) -> Result<History, StoreError> {
     let Some(row) = row(reading, job)? else { return Ok(History::default()) };
+    // What runs beside its conversation knows its task alone.
+    if row.job.origin.parent().is_some() {
+        return Ok(History::default());
+    }
     let Some(key) = line_key(&row) else { return Ok(History::default()) };
     let (floor, wants_title) = match conversation_row::read(reading, key.user, key.conversation) {
         Ok(Some(found)) if found.floor <= key.accept => (found.floor, found.conversation.wants_title()),

@@ -17,6 +17,7 @@ impl Transaction<'_> {
             self.tables.lines.remove(&key)?;
             self.let_in_next(&key)?;
         }
+        self.lose_beside(job)?;
         self.lose(job)
     }
 

@@ -20,6 +20,9 @@ const DUE_JOBS: usize = 1_024;
 impl Transaction<'_> {
     /// Gives a job its place: behind its conversation, delayed, or ready.
     pub(super) fn enqueue(&mut self, row: &mut Row) -> Result<(), StoreError> {
+        if self.note_beside(row)? {
+            return self.place(row);
+        }
         if let Some(key) = line_key(row).map(TurnKey::encode) {
             self.tables.lines.insert(&key, &row.id().to_bytes())?;
             if self.line_head(&key)?.is_none_or(|(_, head)| head != row.id()) {
@@ -34,6 +37,9 @@ impl Transaction<'_> {
     pub(super) fn retire(&mut self, row: &mut Row) -> Result<(), StoreError> {
         self.displace(row)?;
         self.counters.unfinished = self.counters.unfinished.saturating_sub(1);
+        if self.drop_beside(row)? {
+            return Ok(());
+        }
         let Some(key) = line_key(row).map(TurnKey::encode) else { return Ok(()) };
         self.tables.lines.remove(&key)?;
         self.let_in_next(&key)

@@ -1,5 +1,6 @@
 //! Reading committed state. Owns every query; refuses to hold a transaction longer than one page.
 
+use super::children;
 use super::keys::{DelayedKey, JobBytes, LogBytes, LogKey, OwnerBytes, OwnerKey};
 use super::row::Row;
 use super::schema::{DELAYED, JOBS, LOG, OUTPUTS, OWNED, READY};
@@ -39,23 +40,10 @@ pub(super) fn output(reading: &ReadTransaction, job: JobId) -> Result<Option<Str
 
 /// A user's jobs, newest first: the lists of the wanted states, merged.
 pub(super) fn jobs(reading: &ReadTransaction, query: &JobQuery) -> Result<JobPage, StoreError> {
-    let before = query.before.unwrap_or(u64::MAX);
-    let owned = reading.open_table(OWNED)?;
-    let wanted = ALL_STATES.iter().filter(|status| query.status.is_none_or(|only| only == **status));
-    let mut found: Vec<(u64, JobBytes)> = Vec::new();
-    for status in wanted {
-        let key = |accept| OwnerKey { user: query.user, status: *status, accept }.encode();
-        for entry in
-            owned.range::<&OwnerBytes>(&key(0)..&key(before))?.rev().take(query.limit.saturating_add(1))
-        {
-            let (key, job) = entry?;
-            found.push((OwnerKey::accept(key.value()), *job.value()));
-        }
+    if let Some(parent) = query.parent {
+        return children::children(reading, query, parent);
     }
-    found.sort_unstable_by(|one, two| two.cmp(one));
-    let has_more = found.len() > query.limit;
-    found.truncate(query.limit);
-    let next = found.last().map(|(accept, _)| *accept).filter(|_| has_more);
+    let (found, next) = listing(reading, query, query.limit)?;
     let table = reading.open_table(JOBS)?;
     let mut jobs = Vec::with_capacity(found.len());
     for (_, id) in found {
@@ -63,6 +51,30 @@ pub(super) fn jobs(reading: &ReadTransaction, query: &JobQuery) -> Result<JobPag
         jobs.extend(listed(JobId::from_bytes(id), row)?.map(|row| row.job));
     }
     Ok(JobPage { jobs, next })
+}
+
+/// Their acceptance numbers and ids, at most `limit`, and behind which of them more would follow.
+pub(super) fn listing(
+    reading: &ReadTransaction,
+    query: &JobQuery,
+    limit: usize,
+) -> Result<(Vec<(u64, JobBytes)>, Option<u64>), StoreError> {
+    let before = query.before.unwrap_or(u64::MAX);
+    let owned = reading.open_table(OWNED)?;
+    let wanted = ALL_STATES.iter().filter(|status| query.status.is_none_or(|only| only == **status));
+    let mut found: Vec<(u64, JobBytes)> = Vec::new();
+    for status in wanted {
+        let key = |accept| OwnerKey { user: query.user, status: *status, accept }.encode();
+        for entry in owned.range::<&OwnerBytes>(&key(0)..&key(before))?.rev().take(limit.saturating_add(1)) {
+            let (key, job) = entry?;
+            found.push((OwnerKey::accept(key.value()), *job.value()));
+        }
+    }
+    found.sort_unstable_by(|one, two| two.cmp(one));
+    let has_more = found.len() > limit;
+    found.truncate(limit);
+    let next = found.last().map(|(accept, _)| *accept).filter(|_| has_more);
+    Ok((found, next))
 }
 
 /// How many of a user's jobs have not ended; the counting ends at `most`.

@@ -43,7 +43,7 @@ impl Act for Regenerate {
         if !old.shows_ask {
             return Err(StoreError::NoQuestion);
         }
-        transaction.refuse_unfinished(line)?;
+        transaction.refuse_unfinished(line, accept)?;
         let tail = transaction.exchanges_from(line, accept, TAIL.saturating_add(2))?;
         if tail.len() > TAIL.saturating_add(1) {
             return Err(StoreError::TooLate { limit: TAIL });
@@ -98,12 +98,15 @@ impl Transaction<'_> {
         Ok(shown.count(true))
     }
 
-    /// Refuses while a job of the conversation has not ended. One that was cancelled with an earlier conversation of this
+    /// Refuses while a job of the conversation has not ended, or one beside it that was accepted behind `accept`. One that was cancelled with an earlier conversation of this
     /// name is none of its jobs.
-    fn refuse_unfinished(&self, line: Line<'_>) -> Result<(), StoreError> {
-        for job in unfinished(&self.tables.lines, &conversation_key(line.user, line.id))? {
+    fn refuse_unfinished(&self, line: Line<'_>, accept: u64) -> Result<(), StoreError> {
+        let in_turn = unfinished(&self.tables.lines, &conversation_key(line.user, line.id))?;
+        let beside = self.beside_of(line.user, line.id)?;
+        let from = |first: u64| move |job| (job, first.max(line.floor));
+        for (job, first) in in_turn.into_iter().map(from(0)).chain(beside.into_iter().map(from(accept))) {
             match self.find_row(job) {
-                Ok(Some(row)) if row.accept >= line.floor => {
+                Ok(Some(row)) if row.accept >= first => {
                     return Err(StoreError::WrongState { status: row.job.status });
                 }
                 Ok(_) | Err(StoreError::Corrupt(_)) => {}

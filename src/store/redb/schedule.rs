@@ -7,6 +7,7 @@ use super::submit::spec_bytes;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::id::{JobId, ScheduleId, UserId};
+use crate::domain::job::{JobOrigin, JobSpec};
 use crate::domain::schedule::{Order, Schedule};
 use crate::ports::{Fired, NewJob, StoreError};
 use redb::ReadableTable;
@@ -111,7 +112,7 @@ impl Act for FireDue {
                 id: *fresh,
                 user: schedule.user,
                 created_at_ms,
-                spec: order.spec,
+                spec: JobSpec { origin: JobOrigin::Schedule, ..order.spec },
                 in_existing: false,
             })?;
             schedule.fire(key.due_ms, *fresh, created_at_ms);

@@ -1,5 +1,6 @@
 //! The tables of the file and the version of their layout. Owns their names and types; refuses a newer file.
 
+use super::beside::BesideBytes;
 use super::keys::{
     BatchBytes, DelayedBytes, EndedBytes, FairBytes, JobBytes, LineBytes, LogBytes, OnceBytes, OnceDueBytes,
     OwnedBatchBytes, OwnerBytes, ReadyBytes, TurnBytes, UsageBytes, WaitingBytes,
@@ -90,6 +91,8 @@ tables! {
     running RUNNING: &'static JobBytes => ();
     /// Unfinished jobs of a conversation in order of acceptance.
     lines LINES: &'static TurnBytes => &'static JobBytes;
+    /// Unfinished jobs that run beside their conversation, by owner: [`super::beside::BesideKey`].
+    beside BESIDE: &'static BesideBytes => ();
     /// What a conversation's ended jobs said.
     turns TURNS: &'static TurnBytes => Bytes;
     /// What stands for a conversation's oldest turns: [`crate::domain::job::ConversationSummary`], under accept 0.

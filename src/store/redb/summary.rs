@@ -52,7 +52,7 @@ pub(super) fn summary(
 }
 
 /// One that cannot be read is as good as none: the turns are still there.
-fn read(bytes: &[u8]) -> Option<ConversationSummary> {
+pub(super) fn read(bytes: &[u8]) -> Option<ConversationSummary> {
     match value::decode(bytes) {
         Ok(summary) => Some(summary),
         Err(error) => {

@@ -91,7 +91,49 @@ impl crate::ports::ProjectFiles for Nothing {
     }
 }
 
-impl crate::ports::Errands for Nothing {}
+impl crate::ports::Errands for Nothing {
+    fn spawn(
+        &self,
+        _: &crate::ports::Asker,
+        _: crate::ports::Errand,
+    ) -> Result<crate::domain::job::Job, crate::ports::ErrandError> {
+        Err(crate::ports::ErrandError::NoAsker)
+    }
+    fn spawned(
+        &self,
+        _: &crate::ports::Asker,
+    ) -> Result<Vec<crate::domain::job::Job>, crate::ports::ErrandError> {
+        Ok(Vec::new())
+    }
+    fn cancel(
+        &self,
+        _: &crate::ports::Asker,
+        _: JobId,
+    ) -> Result<Option<crate::domain::job::Job>, crate::ports::ErrandError> {
+        Ok(None)
+    }
+    fn schedule(
+        &self,
+        _: &crate::ports::Asker,
+        _: crate::ports::Plan,
+    ) -> Result<crate::domain::schedule::Schedule, crate::ports::ErrandError> {
+        Err(crate::ports::ErrandError::NoAsker)
+    }
+    fn schedules(
+        &self,
+        _: &crate::ports::Asker,
+        _: usize,
+    ) -> Result<(Vec<crate::ports::Standing>, bool), crate::ports::ErrandError> {
+        Ok((Vec::new(), false))
+    }
+    fn unschedule(
+        &self,
+        _: &crate::ports::Asker,
+        _: crate::domain::id::ScheduleId,
+    ) -> Result<bool, crate::ports::ErrandError> {
+        Ok(false)
+    }
+}
 
 impl crate::ports::Model for Nothing {
     fn ask(
@@ -217,6 +259,12 @@ pub(super) fn real() -> Executor {
 
 /// The real tools, where the operator allows these levels.
 pub(super) fn real_at(levels: &'static [Level]) -> Executor {
+    let deps = ToolDeps { code: Arc::new(FakeRunner(levels)), ..deps() };
+    Executor::new(registered(&deps), bounds()).expect("valid tools")
+}
+
+/// What tools are built from, with nothing behind it.
+pub(in crate::tools) fn deps() -> ToolDeps {
     let bash = BashRules::new(&BashOptions::default(), |_| None).expect("good rules");
     let desk = JobDesk {
         errands: Arc::new(Nothing),
@@ -224,15 +272,19 @@ pub(super) fn real_at(levels: &'static [Level]) -> Executor {
         toolbox: Arc::default(),
         clock: Arc::new(Ticking::default()),
     };
-    let deps = ToolDeps {
-        code: Arc::new(FakeRunner(levels)),
+    ToolDeps {
+        code: Arc::new(FakeRunner(&Level::FOR_CODE)),
         results: Arc::new(Nothing),
         files: Arc::new(Nothing),
         web: Arc::new(Nothing),
         desk,
-        options: Arc::new(ToolOptions { bash, limits: Limits::default() }),
-    };
-    Executor::new(registered(&deps), Vec::new(), Terms::new(bounds())).expect("valid tools")
+        options: Arc::new(ToolOptions {
+            bash,
+            sub_agent: crate::tools::SubAgentOptions::default(),
+            channels: crate::tools::Channels::default(),
+            limits: Limits::default(),
+        }),
+    }
 }
 
 pub(in crate::tools) fn context(allowed: ToolChoice) -> ToolContext {
@@ -278,11 +330,15 @@ fn every_tool_is_offered_in_stable_order_and_refuses_unknown_parameters() {
     let expected = [
         "bash",
         "calculator",
+        "cron",
         "execute_javascript",
         "execute_python",
         "get_weather",
         "json_process",
+        "message",
+        "multi_agent",
         "read_result",
+        "spawn",
         "text_process",
     ];
     assert_eq!(names, expected);

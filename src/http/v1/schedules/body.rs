@@ -3,8 +3,7 @@
 
 use crate::domain::id::UserId;
 use crate::domain::job::JobSpec;
-use crate::domain::schedule::CLOCK_SLACK_MS;
-use crate::domain::timing::{Cron, CronError, DEFAULT_ZONE, Timing};
+use crate::domain::timing::{EVERY_MAX_S, GivenTiming, Timing};
 use crate::http::error::Error;
 use crate::http::room::Room;
 use crate::http::v1::field::{Fields, wrong};
@@ -15,11 +14,6 @@ use serde_json::{Map, Value};
 pub(crate) const KNOWN: &[&str] = &["name", "at", "every_s", "cron", "tz", "job"];
 /// The longest name, characters.
 const NAME_CHARS: usize = 64;
-/// The longest interval: ten years, seconds.
-const EVERY_MAX_S: u64 = 10 * 365 * 86_400;
-/// What a request says that says when in no way, or in several.
-const ONE_TIMING: &str = "give exactly one of 'at' (unix seconds or an RFC 3339 time), 'every_s' (seconds) and 'cron' (an expression, \
-     with 'tz' for its time zone)";
 
 /// What was asked for, valid.
 pub(crate) struct Asked {
@@ -76,37 +70,19 @@ fn name(name: Option<String>) -> Result<Option<String>, Error> {
 }
 
 fn timing(fields: &mut Fields, now_ms: u64) -> Result<Timing, Error> {
-    let at = spec::moment("at", fields.take("at"))?;
-    let every_s = fields.whole("every_s", 1..=EVERY_MAX_S)?;
-    let expression = fields.text("cron")?;
-    let zone = fields.text("tz")?;
-    if zone.is_some() && expression.is_none() {
-        return Err(Error::value("tz", "'tz' is the time zone of 'cron' and means nothing without it"));
-    }
-    match (at, every_s, expression) {
-        (Some(at_ms), None, None) if at_ms.saturating_add(CLOCK_SLACK_MS) < now_ms => {
-            Err(Error::value("at", "'at' is in the past; to run something now, POST it to /v1/jobs"))
-        }
-        (Some(at_ms), None, None) => Ok(Timing::At(at_ms)),
-        (None, Some(seconds), None) => Ok(Timing::Every { seconds, anchor_ms: now_ms }),
-        (None, None, Some(expression)) => {
-            let cron = Cron::new(&expression, zone.as_deref().unwrap_or(DEFAULT_ZONE));
-            let cron = cron.map_err(|error| bad_cron(&error))?;
-            if cron.next_after(now_ms).is_none() {
-                return Err(Error::value("cron", "'cron' never comes true: there is no such date"));
-            }
-            Ok(Timing::Cron(Box::new(cron)))
-        }
-        _ => Err(Error::malformed(ONE_TIMING)),
-    }
-}
-
-fn bad_cron(error: &CronError) -> Error {
-    let param = match error {
-        CronError::Expression(_) => "cron",
-        CronError::Zone { .. } => "tz",
+    let given = GivenTiming {
+        at_ms: spec::moment("at", fields.take("at"))?,
+        every_s: fields.whole("every_s", 1..=EVERY_MAX_S)?,
+        cron: fields.text("cron")?,
+        tz: fields.text("tz")?,
     };
-    Error::value(param, error.to_string())
+    given.check(now_ms).map_err(|fault| match fault.key {
+        Some("at") => {
+            Error::value("at", format!("{}; to run something now, POST it to /v1/jobs", fault.message))
+        }
+        Some(key) => Error::value(key, fault.message),
+        None => Error::malformed(fault.message),
+    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,121 @@
+//! A timing as somebody writes it: one time, an interval or an expression. Owns which of them can be, and the words for what
+//! cannot; refuses to know whether a client or a model wrote it.
+
+use super::{Cron, CronError, DEFAULT_ZONE, Timing};
+use crate::domain::schedule::CLOCK_SLACK_MS;
+
+/// The longest interval: ten years, seconds.
+pub const EVERY_MAX_S: u64 = 10 * 365 * 86_400;
+
+/// What is said to whoever says when in no way, or in several.
+const ONE_TIMING: &str = "give exactly one of 'at' (unix seconds or an RFC 3339 time), 'every_s' (seconds) and 'cron' (an expression, \
+     with 'tz' for its time zone)";
+
+/// The four keys, as given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GivenTiming {
+    /// Once, at this time, unix milliseconds.
+    pub at_ms: Option<u64>,
+    /// Every so many seconds.
+    pub every_s: Option<u64>,
+    /// An expression.
+    pub cron: Option<String>,
+    /// Its zone.
+    pub tz: Option<String>,
+}
+
+/// Why it is no timing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct TimingFault {
+    /// The key that is wrong; `None` where it is their number.
+    pub key: Option<&'static str>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl GivenTiming {
+    /// What it means when it is given at `now_ms`.
+    pub fn check(self, now_ms: u64) -> Result<Timing, TimingFault> {
+        let fault = |key, message: String| TimingFault { key: Some(key), message };
+        if self.tz.is_some() && self.cron.is_none() {
+            let message = "'tz' is the time zone of 'cron' and means nothing without it".to_owned();
+            return Err(fault("tz", message));
+        }
+        match (self.at_ms, self.every_s, self.cron) {
+            (Some(at_ms), None, None) if at_ms.saturating_add(CLOCK_SLACK_MS) < now_ms => {
+                Err(fault("at", "'at' is in the past".to_owned()))
+            }
+            (Some(at_ms), None, None) => Ok(Timing::At(at_ms)),
+            (None, Some(seconds), None) if !(1..=EVERY_MAX_S).contains(&seconds) => {
+                Err(fault("every_s", format!("'every_s' must be a whole number from 1 to {EVERY_MAX_S}")))
+            }
+            (None, Some(seconds), None) => Ok(Timing::Every { seconds, anchor_ms: now_ms }),
+            (None, None, Some(expression)) => {
+                let zone = self.tz.as_deref().unwrap_or(DEFAULT_ZONE);
+                let cron =
+                    Cron::new(&expression, zone).map_err(|error| fault(place(&error), error.to_string()))?;
+                if cron.next_after(now_ms).is_none() {
+                    return Err(fault("cron", "'cron' never comes true: there is no such date".to_owned()));
+                }
+                Ok(Timing::Cron(Box::new(cron)))
+            }
+            _ => Err(TimingFault { key: None, message: ONE_TIMING.to_owned() }),
+        }
+    }
+}
+
+fn place(error: &CronError) -> &'static str {
+    match error {
+        CronError::Expression(_) => "cron",
+        CronError::Zone { .. } => "tz",
+    }
+}
+
+/// A time, unix milliseconds: RFC 3339 with its offset, or without one a time on the wall of `zone`.
+pub fn read_time(text: &str, zone: Option<&str>) -> Option<u64> {
+    let text = text.trim();
+    let instant = match text.parse::<jiff::Timestamp>() {
+        Ok(instant) => instant,
+        Err(_) => {
+            let zone = jiff::tz::TimeZoneDatabase::bundled().get(zone.unwrap_or(DEFAULT_ZONE)).ok()?;
+            text.parse::<jiff::civil::DateTime>().ok()?.to_zoned(zone).ok()?.timestamp()
+        }
+    };
+    u64::try_from(instant.as_millisecond()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_without_offset_is_one_of_the_zone() {
+        assert_eq!(read_time("2030-01-01T00:00:00+01:00", None), Some(1_893_452_400_000));
+        assert_eq!(read_time("2030-01-01T00:00:00", Some("Europe/Berlin")), Some(1_893_452_400_000));
+        assert_eq!(read_time(" 2030-01-01T00:00 ", None), Some(1_893_456_000_000));
+        for bad in ["tomorrow", "", "1969-01-01T00:00:00Z"] {
+            assert_eq!(read_time(bad, None), None, "{bad}");
+        }
+        assert_eq!(read_time("2030-01-01T00:00:00", Some("Nowhere")), None);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_key() {
+        let now = 1_700_000_000_000;
+        let checked = |given: GivenTiming| given.check(now).map_err(|fault| fault.key);
+        let none = GivenTiming::default;
+        assert_eq!(checked(none()), Err(None));
+        assert_eq!(checked(GivenTiming { at_ms: Some(now - 100_000), ..none() }), Err(Some("at")));
+        assert_eq!(checked(GivenTiming { every_s: Some(0), ..none() }), Err(Some("every_s")));
+        assert_eq!(
+            checked(GivenTiming { every_s: Some(5), tz: Some("UTC".into()), ..none() }),
+            Err(Some("tz"))
+        );
+        assert_eq!(checked(GivenTiming { cron: Some("0 0 30 2 *".into()), ..none() }), Err(Some("cron")));
+        assert_eq!(
+            checked(GivenTiming { every_s: Some(5), ..none() }),
+            Ok(Timing::Every { seconds: 5, anchor_ms: now })
+        );
+    }
+}

@@ -1,0 +1,157 @@
+//! `spawn` and `cron` over errands that are only noted.
+
+use super::super::cron;
+use super::*;
+use crate::domain::id::{ScheduleId, UserId};
+use crate::domain::job::{JobOrigin, JobStatus};
+use crate::domain::schedule::Schedule;
+use crate::domain::timing::Timing;
+use crate::ports::{Errands, Plan, Standing, StoreError};
+use crate::tools::executor::tests::{context, deps};
+use crate::tools::testing as kit;
+use std::sync::{Arc, Mutex};
+
+/// Takes whatever it is given.
+#[derive(Default)]
+struct Notes {
+    errands: Mutex<Vec<(Asker, Errand)>>,
+    plans: Mutex<Vec<Plan>>,
+    full: bool,
+}
+
+impl Errands for Notes {
+    fn spawn(&self, asker: &Asker, errand: Errand) -> Result<Job, ErrandError> {
+        if self.full {
+            return Err(StoreError::SpawnedFull { limit: 8 }.into());
+        }
+        self.errands.lock().unwrap().push((asker.clone(), errand));
+        Ok(kit::job(7))
+    }
+    fn spawned(&self, _: &Asker) -> Result<Vec<Job>, ErrandError> {
+        Ok(vec![kit::job(7)])
+    }
+    fn cancel(&self, _: &Asker, job: JobId) -> Result<Option<Job>, ErrandError> {
+        Ok((job == JobId::from_bits(7)).then(|| Job { status: JobStatus::Cancelled, ..kit::job(7) }))
+    }
+    fn schedule(&self, asker: &Asker, plan: Plan) -> Result<Schedule, ErrandError> {
+        let timing = plan.timing.clone();
+        self.plans.lock().unwrap().push(plan);
+        Ok(kit::schedule(3, asker.user, timing))
+    }
+    fn schedules(&self, asker: &Asker, _: usize) -> Result<(Vec<Standing>, bool), ErrandError> {
+        let schedule = kit::schedule(3, asker.user, Timing::Every { seconds: 60, anchor_ms: 0 });
+        Ok((vec![Standing { schedule, last_status: Some(JobStatus::Failed) }], false))
+    }
+    fn unschedule(&self, asker: &Asker, id: ScheduleId) -> Result<bool, ErrandError> {
+        Ok(asker.user == UserId::SINGLE && id == ScheduleId::from_bits(3))
+    }
+}
+
+/// The two tools over these notes; the executor keeps the toolbox alive.
+fn tools(notes: &Arc<Notes>) -> (Box<dyn Tool>, Box<dyn Tool>, Arc<dyn Toolbox>) {
+    let mut deps = deps();
+    deps.desk.errands = Arc::<Notes>::clone(notes);
+    let toolbox = kit::filled(&deps);
+    (register(&deps), cron::register(&deps), toolbox)
+}
+
+fn make(tool: &dyn Tool, arguments: Value, context: &ToolContext) -> Result<Value, String> {
+    let Value::Object(arguments) = arguments else { panic!("an object") };
+    tool.call(&arguments, context).map_err(|error| error.to_string())
+}
+
+fn from(origin: JobOrigin) -> ToolContext {
+    ToolContext { origin, id_ref: "call_5".into(), ..context(ToolChoice::All(true)) }
+}
+
+#[test]
+fn a_background_job_gets_its_task_and_what_the_job_may_call_but_no_way_to_hand_in_more() {
+    let notes = Arc::new(Notes::default());
+    let (spawn, _, _toolbox) = tools(&notes);
+    let begun =
+        make(spawn.as_ref(), json!({"task": " count\nthe words "}), &from(JobOrigin::Client)).unwrap();
+    let id = JobId::from_bits(7).to_string();
+    assert_eq!(begun, json!({"job_id": id, "label": "count the words", "status": "queued"}));
+    let (asker, errand) = notes.errands.lock().unwrap().pop().unwrap();
+    assert_eq!((asker.id_ref.as_str(), errand.task.as_str()), ("call_5", "count\nthe words"));
+    let ToolChoice::Named(names) = errand.tools else { panic!("names") };
+    assert!(names.contains(&"bash".to_owned()) && names.contains(&"message".to_owned()), "{names:?}");
+    assert!(!names.iter().any(|name| name == "spawn" || name == "cron"), "{names:?}");
+    let few = ToolContext { allowed: ToolChoice::Named(vec!["spawn".into()]), ..from(JobOrigin::Client) };
+    make(spawn.as_ref(), json!({"task": "x", "label": "y"}), &few).unwrap();
+    assert_eq!(notes.errands.lock().unwrap().pop().unwrap().1.tools, ToolChoice::All(false));
+}
+
+#[test]
+fn only_a_clients_job_hands_in_work() {
+    let notes = Arc::new(Notes::default());
+    let (spawn, cron, _toolbox) = tools(&notes);
+    for origin in [JobOrigin::Schedule, JobOrigin::Agent { parent: JobId::from_bits(1) }] {
+        let refused = make(spawn.as_ref(), json!({"task": "x"}), &from(origin)).unwrap_err();
+        assert!(refused.contains("do the task yourself"), "{refused}");
+        let add = json!({"action": "add", "message": "x", "every_s": 60});
+        let refused = make(cron.as_ref(), add, &from(origin)).unwrap_err();
+        assert!(refused.contains("cannot make schedules"), "{refused}");
+        assert!(make(cron.as_ref(), json!({"action": "list"}), &from(origin)).is_ok());
+    }
+    assert!(notes.errands.lock().unwrap().is_empty() && notes.plans.lock().unwrap().is_empty());
+}
+
+#[test]
+fn background_jobs_are_listed_and_cancelled_by_their_ids() {
+    let (spawn, _, _toolbox) = tools(&Arc::new(Notes::default()));
+    let here = from(JobOrigin::Client);
+    let listed = make(spawn.as_ref(), json!({"action": "list"}), &here).unwrap();
+    assert_eq!((&listed["total"], &listed["jobs"][0]["status"]), (&json!(1), &json!("queued")));
+    let id = listed["jobs"][0]["job_id"].clone();
+    let cancelled = make(spawn.as_ref(), json!({"action": "cancel", "job_id": id}), &here).unwrap();
+    assert_eq!(cancelled["status"], "cancelled");
+    for (arguments, word) in [
+        (json!({"action": "cancel"}), "'job_id' is missing"),
+        (json!({"action": "cancel", "job_id": "job_1"}), "no background job 'job_1'"),
+        (json!({"action": "cancel", "job_id": JobId::from_bits(8).to_string()}), "no background job"),
+        (json!({}), "'task' is missing"),
+        (json!({"task": "x".repeat(5_000_000)}), "limits.input_bytes"),
+    ] {
+        let error = make(spawn.as_ref(), arguments, &here).unwrap_err();
+        assert!(error.contains(word), "{error}");
+    }
+    let full = Arc::new(Notes { full: true, ..Notes::default() });
+    let (spawn, _, _toolbox) = tools(&full);
+    let error = make(spawn.as_ref(), json!({"task": "x"}), &here).unwrap_err();
+    assert!(error.contains("8 background jobs") && error.contains("cancel one"), "{error}");
+}
+
+#[test]
+fn a_schedule_is_checked_before_anything_is_stored() {
+    let notes = Arc::new(Notes::default());
+    let (_, cron, _toolbox) = tools(&notes);
+    let here = from(JobOrigin::Client);
+    for (arguments, word) in [
+        (json!({"action": "add", "every_s": 60}), "'message' is missing"),
+        (json!({"action": "add", "message": "x"}), "exactly one"),
+        (json!({"action": "add", "message": "x", "every_s": 60, "cron": "@daily"}), "exactly one"),
+        (json!({"action": "add", "message": "x", "cron": "* * * *"}), "4 fields"),
+        (json!({"action": "add", "message": "x", "cron": "@daily", "tz": "Europe/Berln"}), "Europe/Berlin"),
+        (json!({"action": "add", "message": "x", "every_s": 60, "tz": "UTC"}), "without it"),
+        (json!({"action": "add", "message": "x", "at": "tomorrow"}), "'at' is no time"),
+        (json!({"action": "remove"}), "'id' is missing"),
+        (json!({"action": "remove", "id": "sched_x"}), "no schedule 'sched_x'"),
+    ] {
+        let error = make(cron.as_ref(), arguments, &here).unwrap_err();
+        assert!(error.contains(word), "{error}");
+    }
+    assert!(notes.plans.lock().unwrap().is_empty());
+    let add = json!({"action": "add", "name": "tea", "message": "drink", "at": "2030-01-01T00:00", "tz": "Europe/Berlin"});
+    let added = make(cron.as_ref(), add, &here).unwrap();
+    assert_eq!(added["timing"], json!({"at": "2029-12-31T23:00:00Z"}));
+    let plan = notes.plans.lock().unwrap().pop().unwrap();
+    assert_eq!((plan.name.as_deref(), plan.message.as_str()), (Some("tea"), "drink"));
+    assert_eq!(plan.timing, Timing::At(1_893_452_400_000));
+    let listed = make(cron.as_ref(), json!({"action": "list"}), &here).unwrap();
+    assert_eq!(listed["schedules"][0]["last_status"], "failed");
+    let remove = json!({"action": "remove", "id": ScheduleId::from_bits(3).to_string()});
+    assert!(make(cron.as_ref(), remove.clone(), &here).is_ok());
+    let other = ToolContext { user: UserId(2), ..from(JobOrigin::Client) };
+    assert!(make(cron.as_ref(), remove, &other).unwrap_err().contains("no schedule"), "P7");
+}

@@ -1,0 +1,98 @@
+//! Mail. Owns the letter and the one connection that takes it to the server; refuses recipients that are not configured, and to
+//! say of a failure more than its kind.
+
+use super::options::{EmailOptions, MailTls};
+use crate::ports::Leash;
+use lettre::message::Mailbox;
+use lettre::transport::smtp::authentication::Credentials;
+use lettre::transport::smtp::client::{Tls, TlsParameters};
+use lettre::{Message, SmtpTransport, Transport};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+/// Longest silence of the server.
+const SILENCE: Duration = Duration::from_secs(30);
+/// How often somebody looks whether to stop.
+const LOOK: Duration = Duration::from_millis(100);
+/// Characters of a subject.
+const SUBJECT_CHARS: usize = 78;
+
+/// Why a letter did not go out. The text is for the model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum MailError {
+    /// The configuration cannot be used.
+    #[error("the channel's configuration cannot be used; the operator has to look at it")]
+    Configuration,
+    /// The server said no.
+    #[error("the mail server refused it with code {0}")]
+    Refused(u16),
+    /// It was not reached, or broke off; nobody knows whether the letter went out.
+    #[error("the mail server could not be reached, or broke off")]
+    Unreachable,
+    /// Somebody stopped the call; nobody knows whether the letter went out.
+    #[error("it was stopped before the mail server had answered")]
+    Stopped,
+}
+
+/// Sends a letter; `reference` names it among others.
+pub(super) fn send(
+    options: &EmailOptions,
+    content: &str,
+    reference: &str,
+    leash: &Leash,
+) -> Result<(), MailError> {
+    let letter = letter(options, content, reference)?;
+    let transport = transport(options)?;
+    let (sender, receiver) = channel();
+    // It cannot be interrupted: when the leash is pulled it is left to itself, and ends with its timeouts.
+    let sending = move || drop(sender.send(transport.send(&letter)));
+    thread::Builder::new().name("mail".to_owned()).spawn(sending).map_err(|_| MailError::Unreachable)?;
+    loop {
+        match receiver.recv_timeout(LOOK) {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(error)) => {
+                return Err(error
+                    .status()
+                    .map_or(MailError::Unreachable, |code| MailError::Refused(code.into())));
+            }
+            Err(RecvTimeoutError::Timeout) if leash.is_pulled() => return Err(MailError::Stopped),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(MailError::Unreachable),
+        }
+    }
+}
+
+fn letter(options: &EmailOptions, content: &str, reference: &str) -> Result<Message, MailError> {
+    let mailbox = |text: &str| text.parse::<Mailbox>().map_err(|_| MailError::Configuration);
+    let mut builder = Message::builder()
+        .from(mailbox(&options.from)?)
+        .subject(subject(content))
+        .message_id(Some(format!("<{reference}@nanoclaw>")));
+    for to in &options.to {
+        builder = builder.to(mailbox(to)?);
+    }
+    builder.body(content.to_owned()).map_err(|_| MailError::Configuration)
+}
+
+/// The first line that says something.
+fn subject(content: &str) -> String {
+    let line = content.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("A message");
+    line.chars().filter(|c| !c.is_control()).take(SUBJECT_CHARS).collect()
+}
+
+fn transport(options: &EmailOptions) -> Result<SmtpTransport, MailError> {
+    let parameters = || TlsParameters::new(options.host.clone()).map_err(|_| MailError::Configuration);
+    let tls = match options.tls {
+        MailTls::Starttls => Tls::Required(parameters()?),
+        MailTls::Implicit => Tls::Wrapper(parameters()?),
+        MailTls::None => Tls::None,
+    };
+    let port = options.port.unwrap_or_else(|| options.tls.port());
+    let builder = SmtpTransport::builder_dangerous(options.host.as_str());
+    let mut builder = builder.port(port).tls(tls).timeout(Some(SILENCE));
+    if let (Some(username), Some(password)) = (&options.username, &options.password) {
+        builder = builder.credentials(Credentials::new(username.clone(), password.reveal().to_owned()));
+    }
+    Ok(builder.build())
+}

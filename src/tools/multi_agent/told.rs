@@ -1,0 +1,102 @@
+//! What an agent tells: its steps to the log of the job, its tools' results to itself. Owns their order and how much of a
+//! step is told; refuses to run anything.
+
+use super::budget::Budget;
+use crate::domain::event::{AgentAct, AgentStep};
+use crate::domain::tool::ToolCall;
+use crate::domain::usage::Usage;
+use crate::ports::{Journal, Report, ToolOutcome};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::{Mutex, PoisonError};
+
+/// Characters of a text, of arguments and of a result that the log keeps of an agent.
+pub(super) const STEP_CHARS: usize = 4_000;
+
+/// The steps of one agent on their way to the log.
+pub(super) struct Told<'a> {
+    report: &'a dyn Report,
+    id_ref: &'a str,
+    agent: &'a str,
+    index: u32,
+}
+
+impl<'a> Told<'a> {
+    /// Of the agent of this name, which works for this call.
+    pub(super) fn new(report: &'a dyn Report, id_ref: &'a str, agent: &'a str) -> Self {
+        Self { report, id_ref, agent, index: 0 }
+    }
+
+    /// What came of one call to the model.
+    pub(super) fn said(&mut self, thinking: &str, text: &str) {
+        if !thinking.is_empty() {
+            self.step(AgentAct::Thinking { content: cut(thinking) });
+        }
+        if !text.is_empty() {
+            self.step(AgentAct::Text { content: cut(text) });
+        }
+    }
+
+    /// What it wants run.
+    pub(super) fn called(&mut self, calls: &[ToolCall]) {
+        for call in calls {
+            self.step(AgentAct::ToolCall { name: cut(&call.name), arguments: cut(&call.arguments) });
+        }
+    }
+
+    /// What a tool answered.
+    pub(super) fn answered(&mut self, name: &str, content: &str) {
+        self.step(AgentAct::ToolResult { name: cut(name), content: cut(content) });
+    }
+
+    fn step(&mut self, act: AgentAct) {
+        let (id_ref, agent) = (self.id_ref.to_owned(), self.agent.to_owned());
+        self.report.step(AgentStep { id_ref, agent, index: self.index, act });
+        self.index = self.index.saturating_add(1);
+    }
+}
+
+/// The head of a text, with a mark where it was cut.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(STEP_CHARS) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// What the tools of an agent answered.
+pub(super) struct Gathered<'a> {
+    report: &'a dyn Report,
+    budget: &'a Budget,
+    results: Mutex<BTreeMap<String, String>>,
+}
+
+impl<'a> Gathered<'a> {
+    /// Nothing yet.
+    pub(super) fn new(report: &'a dyn Report, budget: &'a Budget) -> Self {
+        Self { report, budget, results: Mutex::default() }
+    }
+
+    /// Each call with its result.
+    pub(super) fn in_order(self, calls: &[ToolCall]) -> Vec<(&ToolCall, String)> {
+        let mut results = self.results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        calls.iter().map(|call| (call, results.remove(&call.id_ref).unwrap_or_default())).collect()
+    }
+}
+
+impl Journal for Gathered<'_> {
+    /// The call that the agent works for stands in the log as begun.
+    fn started(&self, _: &ToolCall) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn finished(&self, call: &ToolCall, outcome: ToolOutcome) {
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        results.insert(call.id_ref.clone(), outcome.content);
+    }
+
+    fn spent(&self, _: &ToolCall, model: &str, usage: Usage) {
+        self.budget.spend(usage);
+        self.report.spent(model, usage);
+    }
+}
