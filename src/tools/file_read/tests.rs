@@ -168,7 +168,7 @@ fn p8_a_file_larger_than_memory_is_read_by_pages() {
     let file = file(b"first\n");
     file.set_len(1 << 40).expect("a long file");
     // The rest is holes, one line of NULs: nobody reads it to its end.
-    let mut head = vec![b'x'; HEAD_BYTES as usize];
+    let mut head = vec![b'x'; 8 * 1024];
     head[5] = b'\n';
     let mut writer = &file;
     writer.rewind().expect("rewound");
