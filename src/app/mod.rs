@@ -156,7 +156,7 @@ impl App {
             session_key::key_in(&config.data_dir, entropy.as_ref()).map_err(AppError::SessionKey)?;
         let files: Arc<dyn Workspaces> =
             Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(&clock)));
-        let tools = executor(config, &sandbox, bash, &store, (&model, &clock, &files))?;
+        let tools = executor(config, &sandbox, (bash, &files), &store, (&model, &clock))?;
         let runtime = start_runtime()?;
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
         let listener = listen(&runtime, &config.listen)?;
@@ -329,9 +329,9 @@ fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, around: Surround
 fn executor(
     config: &Config,
     sandbox: &Arc<Sandbox>,
-    bash: BashRules,
+    (bash, files): (BashRules, &Arc<dyn Workspaces>),
     store: &Arc<RedbStore>,
-    (model, clock, files): (&Arc<dyn Model>, &Arc<dyn Clock>, &Arc<dyn Workspaces>),
+    (model, clock): (&Arc<dyn Model>, &Arc<dyn Clock>),
 ) -> Result<Arc<Executor>, AppError> {
     let desk = JobDesk {
         errands: Arc::new(errands::StoredErrands {}),

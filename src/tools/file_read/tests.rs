@@ -42,7 +42,7 @@ fn whole(bytes: &[u8], encoding: Option<&str>) -> Value {
 
 #[test]
 fn a_page_says_where_it_is_and_where_it_goes_on() {
-    let text: String = (1..=10).map(|n| format!("line {n}\n")).collect();
+    let text: String = (1..=10).map(|n| format!("line {n}\n")).collect::<Vec<_>>().concat();
     let data = read(text.as_bytes(), &page(3, 2), None).expect("a page");
     assert_eq!(data["content"], "line 3\nline 4\n");
     assert_eq!(
@@ -58,7 +58,8 @@ fn a_page_says_where_it_is_and_where_it_goes_on() {
 
 #[test]
 fn pages_meet_whatever_they_hold_and_each_fits() {
-    let text: String = (0..3_000).map(|n| format!("{n} \"é\"\t\\{}\n", "x".repeat(n % 70))).collect();
+    let text: String =
+        (0..3_000).map(|n| format!("{n} \"é\"\t\\{}\n", "x".repeat(n % 70))).collect::<Vec<_>>().concat();
     let (mut first, mut gathered) = (1, String::new());
     loop {
         let data = read(text.as_bytes(), &page(first, LINES), None).expect("a page");
