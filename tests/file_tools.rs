@@ -176,7 +176,7 @@ fn an_edit_hits_exactly_what_was_meant_or_says_where_else() {
 fn changes_of_one_file_at_the_same_time_all_count() {
     let rig = Rig::start("tool_max_workers: 8\n");
     let (p, dir) = rig.project("app");
-    let lines: String = (0..24).map(|n| format!("<{n}>\n")).collect();
+    let lines: String = (0..24).map(|n| format!("<{n}>\n")).collect::<Vec<_>>().concat();
     fs::write(dir.join("f"), lines).expect("a file");
     let one = |n: u32| match n % 4 {
         3 => ("file_write", json!({"path": "f", "content": format!("[{n}]\n"), "mode": "append"})),
@@ -368,7 +368,7 @@ fn p8_every_bound_is_hit_and_says_so() {
     let searched = rig.ok(&p, "file_search", json!({"pattern": "nowhere"}));
     assert_eq!(searched["is_cut"], true, "{searched}");
     // A log that a command wrote: larger than may be written, read by pages all the same.
-    let log: String = (0..200_000).map(|n| format!("entry {n}\n")).collect();
+    let log: String = (0..200_000).map(|n| format!("entry {n}\n")).collect::<Vec<_>>().concat();
     fs::write(dir.join("log"), &log).expect("a log");
     let page = rig.ok(&p, "file_read", json!({"path": "log", "offset": 150_000, "limit": 2}));
     assert_eq!(page["content"], "entry 149999\nentry 150000\n");

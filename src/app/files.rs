@@ -73,6 +73,10 @@ impl StoredFolder {
     /// The path, unless it has a name in it that is none of the tools' business.
     fn shown<'p>(&self, path: &'p str) -> Result<&'p str, FileError> {
         let hidden = |name: &&str| name.starts_with('.') && !matches!(*name, "." | "..");
+        // What is outside is refused as such, whatever its names.
+        if path.starts_with('/') || path.split('/').any(|name| name == "..") {
+            return Ok(path);
+        }
         match path.split('/').find(hidden) {
             Some(OWN_NAME) => Err(FileError::BadPath(format!("'{OWN_NAME}' belongs to the server"))),
             Some(name) if !self.all.show_hidden => Err(FileError::BadPath(format!(

@@ -46,21 +46,21 @@ impl Tool for FileWrite {
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
         let files = folder(&*self.0, context)?;
-        let (path, content) = (text(arguments, "path"), text(arguments, "content"));
+        let (path, new) = (text(arguments, "path"), text(arguments, "content"));
         let (mode, written) = match text(arguments, "mode") {
-            "append" => ("append", append(&*files, path, content)?),
-            _ => ("write", files.replace(path, content.as_bytes()).map_err(refused_whole)?),
+            "append" => ("append", append(&*files, path, new)?),
+            _ => ("write", files.replace(path, new.as_bytes()).map_err(refused_whole)?),
         };
         Ok(json!({"path": shown(path), "size": written.size, "mode": mode, "created": written.created}))
     }
 }
 
-fn append(files: &dyn ProjectFolder, path: &str, content: &str) -> Result<Written, ToolError> {
+fn append(files: &dyn ProjectFolder, path: &str, new: &str) -> Result<Written, ToolError> {
     let revised = files.revise(path, &mut |before| {
         let mut bytes = before.unwrap_or_default();
         // Half a file in one encoding and half in another could be read in none.
         std::str::from_utf8(&bytes).ok()?;
-        bytes.extend_from_slice(content.as_bytes());
+        bytes.extend_from_slice(new.as_bytes());
         Some(bytes)
     });
     revised.map_err(refused_whole)?.ok_or_else(|| {

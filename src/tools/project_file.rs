@@ -27,22 +27,23 @@ pub(super) fn failed(message: impl Into<String>) -> ToolError {
 
 /// A refusal, with what to do about it.
 pub(super) fn refused(error: FileError) -> ToolError {
+    let told = error.to_string();
     failed(match error {
         FileError::Outside(_) => format!(
-            "{error}. Paths are relative to the project's directory, as in 'src/main.rs', without '..' or a leading '/'"
+            "{told}. Paths are relative to the project's directory, as in 'src/main.rs', without '..' or a leading '/'"
         ),
-        FileError::NotFound(_) => format!("{error}. file_list shows what is there"),
+        FileError::NotFound(_) => format!("{told}. file_list shows what is there"),
         FileError::NotText(_) => format!(
-            "{error}. file_read with an encoding shows it; convert it with bash (iconv) or execute_python to change it"
+            "{told}. file_read with an encoding shows it; convert it with bash (iconv) or execute_python to change it"
         ),
-        FileError::TooLarge(_) => format!("{error} (limits.file_bytes). file_read shows it page by page"),
-        FileError::Quota(_) => format!("{error}. Delete what is not needed any more, or ask the user"),
-        FileError::Full => format!("{error}: nothing can be written now. Tell the user"),
-        FileError::Io(ref reason) => {
+        FileError::TooLarge(_) => format!("{told} (limits.file_bytes). file_read shows it page by page"),
+        FileError::Quota(_) => format!("{told}. Delete what is not needed any more, or ask the user"),
+        FileError::Full => format!("{told}: nothing can be written now. Tell the user"),
+        FileError::Io(reason) => {
             tracing::warn!(reason, "a file of a project cannot be reached");
-            format!("{error}: a fault of this server, not of the arguments")
+            format!("{told}: a fault of this server, not of the arguments")
         }
-        FileError::BadPath(_) | FileError::Exists(_) | FileError::WrongKind(_) => error.to_string(),
+        FileError::BadPath(_) | FileError::Exists(_) | FileError::WrongKind(_) => told,
     })
 }
 

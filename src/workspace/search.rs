@@ -95,9 +95,9 @@ fn matcher(query: &SearchQuery) -> Result<RegexMatcher, FileError> {
         .size_limit(PATTERN_BYTES)
         .line_terminator(Some(b'\n'))
         .build(&query.query)
-        .map_err(|error| match query.is_pattern {
-            true => bad(&format!("is no pattern that can be searched for: {error}")),
-            false => bad("is too long"),
+        .map_err(|error| {
+            let why = format!("is no pattern that can be searched for: {error}");
+            bad(if query.is_pattern { &why } else { "is too long" })
         })
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Near {
 
 /// The lines of a text that are most like the wanted one, if any are alike enough.
 pub(super) fn nearest(text: &str, wanted: &str) -> Option<Near> {
-    let cut = |line: &'_ str| line.chars().take(LINE_CHARS).collect::<String>();
+    let cut = |line: &str| line.chars().take(LINE_CHARS).collect::<String>();
     let lines: Vec<&str> = text.split('\n').take(MOST_LINES).collect();
     let wanted: Vec<&str> = wanted.split('\n').map(|line| line.trim_end_matches('\r')).collect();
     let compared: Vec<String> = wanted.iter().take(WANTED_LINES).map(|line| cut(line)).collect();

@@ -109,7 +109,6 @@ pub(super) fn splice(raw: &str, edit: Edit<'_>) -> Result<Edited, Misfit> {
 fn overlapping(text: &str, old: &str, first: usize) -> Option<usize> {
     let step = old.chars().next()?.len_utf8();
     let from = first + step;
-    // It begins before the first match ends, so it ends before twice that.
     let within = text.get(from..)?;
     within.find(old).map(|at| from + at)
 }

@@ -79,7 +79,7 @@ fn a_mark_at_the_beginning_stays_and_is_no_part_of_the_text() {
 fn told_of(raw: &str, old: &str) -> (String, Value) {
     match absent("f", edit(old, "x"), raw) {
         ToolError::Failed { message, data } => (message, data["nearest"].clone()),
-        other => panic!("{other:?}"),
+        other @ ToolError::Invalid(_) => panic!("{other:?}"),
     }
 }
 
@@ -121,7 +121,7 @@ fn p8_the_search_for_what_was_meant_has_an_end() {
 
 #[test]
 fn the_new_lines_are_shown_with_numbers() {
-    let raw: String = (1..=50).map(|n| format!("line {n}\n")).collect();
+    let raw: String = (1..=50).map(|n| format!("line {n}\n")).collect::<Vec<_>>().concat();
     let edited = splice(&raw, edit("line 20\n", "new\n")).expect("an edit");
     let shown = snippet(&edited);
     assert!(shown.starts_with("17| line 17\n") && shown.contains("\n20| new\n21| line 21\n"), "{shown}");

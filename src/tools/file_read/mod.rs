@@ -146,19 +146,19 @@ impl Page {
         let mut decoder = plan.encoding.new_decoder_without_bom_handling();
         let mut scan =
             Scan { pager: Pager::new(self.first, self.lines, self.room), total: None, is_malformed: false };
-        let (mut piece, mut decoded, mut seen) = (vec![0; PIECE_BYTES], String::new(), 0_u64);
+        let (mut piece, mut words, mut seen) = (vec![0; PIECE_BYTES], String::new(), 0_u64);
         while seen < SCAN_BYTES && !leash.is_pulled() {
             let read = match file.read(&mut piece) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 other => other?,
             };
             seen = seen.saturating_add(read as u64);
-            decoded.clear();
-            decoded.reserve(decoder.max_utf8_buffer_length(read).unwrap_or(4 * PIECE_BYTES));
+            words.clear();
+            words.reserve(decoder.max_utf8_buffer_length(read).unwrap_or(4 * PIECE_BYTES));
             let bytes = piece.get(..read).unwrap_or_default();
             let was_full = scan.pager.is_full();
-            let (_, _, is_malformed) = decoder.decode_to_string(bytes, &mut decoded, read == 0);
-            scan.pager.take(&decoded);
+            let (_, _, is_malformed) = decoder.decode_to_string(bytes, &mut words, read == 0);
+            scan.pager.take(&words);
             // What is before the page, or behind it, is nobody's concern now.
             scan.is_malformed |= is_malformed && !was_full && scan.pager.has_begun();
             if read == 0 {

@@ -42,7 +42,7 @@ fn whole(bytes: &[u8], encoding: Option<&str>) -> Value {
 
 #[test]
 fn a_page_says_where_it_is_and_where_it_goes_on() {
-    let text: String = (1..=10).map(|n| format!("line {n}\n")).collect();
+    let text: String = (1..=10).map(|n| format!("line {n}\n")).collect::<Vec<_>>().concat();
     let data = read(text.as_bytes(), &page(3, 2), None).expect("a page");
     assert_eq!(data["content"], "line 3\nline 4\n");
     assert_eq!(
@@ -58,7 +58,8 @@ fn a_page_says_where_it_is_and_where_it_goes_on() {
 
 #[test]
 fn pages_meet_whatever_they_hold_and_each_fits() {
-    let text: String = (0..3_000).map(|n| format!("{n} \"é\"\t\\{}\n", "x".repeat(n % 70))).collect();
+    let text: String =
+        (0..3_000).map(|n| format!("{n} \"é\"\t\\{}\n", "x".repeat(n % 70))).collect::<Vec<_>>().concat();
     let (mut first, mut gathered) = (1, String::new());
     loop {
         let data = read(text.as_bytes(), &page(first, LINES), None).expect("a page");
@@ -168,7 +169,7 @@ fn p8_a_file_larger_than_memory_is_read_by_pages() {
     let file = file(b"first\n");
     file.set_len(1 << 40).expect("a long file");
     // The rest is holes, one line of NULs: nobody reads it to its end.
-    let mut head = vec![b'x'; HEAD_BYTES as usize];
+    let mut head = vec![b'x'; 8 * 1024];
     head[5] = b'\n';
     let mut writer = &file;
     writer.rewind().expect("rewound");

@@ -189,18 +189,15 @@ fn changing_by_content_finding_and_removing_files_stay_inside() {
 fn changes_by_content_come_one_after_the_other() {
     let rig = Rig::new();
     rig.files.write(&rig.project, "n", "", ROOM).unwrap();
+    let add = |before: Option<Vec<u8>>| Some([before.unwrap(), b"x".to_vec()].concat());
+    let add_many = || {
+        for _ in 0..50 {
+            rig.files.revise(&rig.project, "n", &mut { add }, ROOM).unwrap().unwrap();
+        }
+    };
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| {
-                for _ in 0..50 {
-                    let add = &mut |before: Option<Vec<u8>>| {
-                        let mut bytes = before.unwrap();
-                        bytes.push(b'x');
-                        Some(bytes)
-                    };
-                    rig.files.revise(&rig.project, "n", add, ROOM).unwrap().unwrap();
-                }
-            });
+            scope.spawn(add_many);
         }
     });
     assert_eq!(rig.files.read(&rig.project, "n").unwrap().len(), 200);
