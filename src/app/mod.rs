@@ -169,7 +169,8 @@ impl App {
         let session_key =
             session_key::key_in(&config.data_dir, entropy.as_ref()).map_err(AppError::SessionKey)?;
         let audit = audit::open(config)?;
-        let tools = executor(config, &sandbox, bash, &store, (&model, &clock, &audit))?;
+        let tools =
+            executor(config, &sandbox, bash, &store, &Means { model: &model, clock: &clock, audit: &audit })?;
         let runtime = start_runtime()?;
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
         let listener = listen(&runtime, &config.listen)?;
@@ -345,18 +346,25 @@ fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, around: Surround
     }
 }
 
+/// What tools need beside the store and the sandbox.
+struct Means<'a> {
+    model: &'a Arc<dyn Model>,
+    clock: &'a Arc<dyn Clock>,
+    audit: &'a Arc<dyn Audit>,
+}
+
 fn executor(
     config: &Config,
     sandbox: &Arc<Sandbox>,
     bash: BashRules,
     store: &Arc<RedbStore>,
-    (model, clock, audit): (&Arc<dyn Model>, &Arc<dyn Clock>, &Arc<dyn Audit>),
+    means: &Means<'_>,
 ) -> Result<Arc<Executor>, AppError> {
     let desk = JobDesk {
         errands: Arc::new(errands::StoredErrands {}),
-        model: Arc::clone(model),
+        model: Arc::clone(means.model),
         toolbox: Arc::default(),
-        clock: Arc::clone(clock),
+        clock: Arc::clone(means.clock),
     };
     let deps = ToolDeps {
         code: Arc::<Sandbox>::clone(sandbox),
@@ -369,7 +377,7 @@ fn executor(
     let toolbox = Arc::clone(&deps.desk.toolbox);
     let approval = ApprovalRules::new(&config.approval).map_err(|(_, bad)| AppError::BadApproval(bad))?;
     let bounds = Bounds::new(&config.limits, config.tool_max_workers);
-    let terms = Terms { approval, audit: Some(Arc::clone(audit)), ..Terms::new(bounds) };
+    let terms = Terms { approval, audit: Some(Arc::clone(means.audit)), ..Terms::new(bounds) };
     // In the order in which models are told of their tools.
     let sources: Vec<Arc<dyn ToolSource>> = Vec::new();
     let executor = Arc::new(Executor::new(registered(&deps), sources, terms)?);

@@ -1,6 +1,6 @@
 //! All tools without a server, for the command line. Owns nothing: they are the server's, over the same store.
 
-use super::{AppError, audit, executor, system, workplaces};
+use super::{AppError, Means, audit, executor, system, workplaces};
 use crate::config::Config;
 use crate::llm::Router;
 use crate::ports::{Clock, Model, Toolbox, Workplaces, Workspaces};
@@ -28,7 +28,7 @@ pub fn workbench(
     let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
     let bash = BashRules::new(&config.bash, system::variable)?;
     let audit = audit::open(config)?;
-    let toolbox = executor(config, &sandbox, bash, store, (&model, clock, &audit))?;
+    let toolbox = executor(config, &sandbox, bash, store, &Means { model: &model, clock, audit: &audit })?;
     let files: Arc<dyn Workspaces> =
         Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(clock)));
     Ok(Workbench { toolbox, workplaces: workplaces(store, &files) })
