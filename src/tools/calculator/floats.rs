@@ -5,7 +5,7 @@ use super::error::Error;
 use super::statistics;
 use super::value::Value;
 use num_bigint::BigInt;
-use num_traits::ToPrimitive;
+use num_traits::{Signed, ToPrimitive};
 
 /// Relative difference at which two numbers are close, as in Python.
 const CLOSE: f64 = 1e-9;
@@ -109,7 +109,9 @@ fn modf(arguments: &[Value]) -> Called {
 
 fn ldexp(arguments: &[Value]) -> Called {
     let [x, power] = arguments else { return None };
-    let power = power.int()?.to_i32().unwrap_or(EXPONENT).clamp(-EXPONENT, EXPONENT);
+    let power = power.int()?;
+    let endless = if power.is_negative() { -EXPONENT } else { EXPONENT };
+    let power = power.to_i32().unwrap_or(endless).clamp(-EXPONENT, EXPONENT);
     Some(x.float().and_then(|x| {
         let result = libm::ldexp(x, power);
         let is_too_large = result.is_infinite() && x.is_finite();
