@@ -89,6 +89,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("indicatif", &["cli"]),
     ("figment", &["config"]),
     ("jsonschema", &["tools"]),
+    ("libm", &["tools"]),
     ("nanoclaw_sandbox", &["tools", "config", "app", "cli", "main"]),
     // `store` and `ports` use its one-shot and watch channels, which are no async code.
     ("tokio", &["http", "app", "ports", "store"]),

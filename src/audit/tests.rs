@@ -90,9 +90,9 @@ fn a_line_that_a_crash_cut_off_costs_no_other() {
 fn p8_long_texts_are_cut() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = log(dir.path(), 1 << 20, 1);
-    let long = "ü".repeat(50_000);
+    let umlauts = "ü".repeat(50_000);
     let many: Vec<String> = (0..1_000).map(|n| format!("text {n}")).collect();
-    log.record(&AuditEntry { result: long.clone(), arguments: json!({"code": long}), ..entry(1, 1) });
+    log.record(&AuditEntry { result: umlauts.clone(), arguments: json!({"code": umlauts}), ..entry(1, 1) });
     log.record(&AuditEntry { arguments: json!({"many": many}), ..entry(1, 2) });
     let found = log.of_job(UserId(1), JobId::from_bits(1), 10).expect("readable");
     let whole = found.first().expect("the first");

@@ -1,6 +1,7 @@
 //! The configuration as operators meet it: files, variables, flags, and the words of the errors.
 
 use super::ranges::{LEVEL, LIMITS, SANDBOX, STORE, SUB_AGENT, TOP, WEBHOOKS};
+use super::ranges::{AUDIT, LEVEL, LIMITS, SANDBOX, STORE, TOP, WEBHOOKS};
 use super::*;
 use crate::llm::Router;
 use serde_json::Value;

@@ -27,6 +27,7 @@ pub(super) fn coerce(value: &mut Value, schema: &Value) {
             }
         }
         Value::Object(map) => {
+            map.retain(|name, item| !(item.is_null() && is_left_out(name, schema)));
             for (name, item) in map.iter_mut() {
                 if let Some(schema) = schema.get("properties").and_then(|p| p.get(name)) {
                     coerce(item, schema);
@@ -37,13 +38,27 @@ pub(super) fn coerce(value: &mut Value, schema: &Value) {
     }
 }
 
-/// Whether the schema's `type` is, or lists, this one.
+/// Whether the schema's `type` is, or lists, this one, or one of its alternatives wants it.
 pub(super) fn wants(schema: &Value, kind: &str) -> bool {
+    let alternatives =
+        || ["anyOf", "oneOf"].into_iter().filter_map(|key| schema.get(key)?.as_array()).flatten();
     match schema.get("type") {
         Some(Value::String(one)) => one == kind,
         Some(Value::Array(several)) => several.iter().any(|one| one == kind),
-        _ => false,
+        _ => alternatives().any(|one| one.get("type").is_some_and(|wanted| wanted == kind)),
     }
+}
+
+/// Whether a null means that nothing was given: the parameter is optional, and its types are told and null is none.
+fn is_left_out(name: &str, schema: &Value) -> bool {
+    let Some(own) = schema.get("properties").and_then(|properties| properties.get(name)) else {
+        return false;
+    };
+    let is_required = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .is_some_and(|required| required.iter().any(|one| one == name));
+    !is_required && own.get("type").is_some() && !wants(own, "null")
 }
 
 fn read_text(text: &str, schema: &Value) -> Option<Value> {
@@ -125,6 +140,20 @@ mod tests {
             assert_eq!(coerced(written.clone(), &json!({"type": kind})), written, "{written} as {kind}");
         }
         assert_eq!(coerced(json!("5"), &json!({"type": ["integer", "string"]})), json!("5"));
+    }
+
+    #[test]
+    fn a_null_for_what_is_optional_is_nothing() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "a": {"type": "integer"}, "b": {"type": ["integer", "null"]}, "c": {"type": "integer"}, "d": {},
+                "e": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            },
+            "required": ["c"],
+        });
+        let read = coerced(json!({"a": null, "b": null, "c": null, "d": null, "e": "5", "f": null}), &schema);
+        assert_eq!(read, json!({"b": null, "c": null, "d": null, "e": 5, "f": null}));
     }
 
     #[test]

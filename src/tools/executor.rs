@@ -89,7 +89,10 @@ impl std::fmt::Debug for Executor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let catalogue = self.catalogues.now();
         let names: Vec<_> = catalogue.tools().iter().map(|tool| tool.spec.name.as_ref()).collect();
-        f.debug_struct("Executor").field("tools", &names).field("bounds", &self.terms.bounds).finish()
+        f.debug_struct("Executor")
+            .field("tools", &names)
+            .field("bounds", &self.terms.bounds)
+            .finish_non_exhaustive()
     }
 }
 

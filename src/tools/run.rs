@@ -78,7 +78,7 @@ impl Run<'_> {
     /// From the cache, or of a run.
     fn outcome(&self, task: &Task<'_>) -> Outcome {
         let files = task.traits.files;
-        if !task.traits.cacheable {
+        if !(task.traits.cacheable && task.traits.idempotent) {
             let may_write = matches!(files, FileUse::Writes | FileUse::Runs);
             let _until_it_ends = may_write.then(|| self.cache.writing(self.context));
             return self.started(task);

@@ -66,7 +66,6 @@ impl Trial {
             job: self.job,
             conversation_id: None,
             project_id,
-            // What was cut of its result could not be read later: there is no job to keep it.
             allowed: ToolChoice::All(true),
             strictness: None,
             workdir,

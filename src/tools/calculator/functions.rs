@@ -2,6 +2,7 @@
 //! what each takes; refuses anything that Python would refuse, in Python's words.
 
 use super::error::Error;
+use super::floats;
 use super::power::{power, power_modulo};
 use super::statistics;
 use super::value::{Value, from_whole};
@@ -99,7 +100,7 @@ fn function(name: &str) -> Option<Function> {
             "min" => Free(|a| statistics::extreme(a, false), "at least one number"),
             "prod" => Free(|a| Some(statistics::product(a)), "numbers"),
             "sum" | "fsum" => Free(|a| Some(statistics::sum(a)), "numbers"),
-            _ => return None,
+            other => floats::function(other).map(|(act, takes)| Free(act, takes))?,
         })
     })
 }
@@ -119,6 +120,8 @@ fn floating(name: &str) -> Option<Function> {
         "cos" => Float(f64::cos),
         "cosh" => Growing(f64::cosh),
         "degrees" => Growing(f64::to_degrees),
+        "erf" => Float(libm::erf),
+        "erfc" => Float(libm::erfc),
         "exp" => Growing(f64::exp),
         "exp2" => Growing(f64::exp2),
         "expm1" => Growing(f64::exp_m1),
@@ -127,6 +130,7 @@ fn floating(name: &str) -> Option<Function> {
         "isfinite" => Test(f64::is_finite),
         "isinf" => Test(f64::is_infinite),
         "isnan" => Test(f64::is_nan),
+        "lgamma" => Float(libm::lgamma),
         "log1p" => Float(f64::ln_1p),
         "radians" => Float(f64::to_radians),
         "sin" => Float(f64::sin),

@@ -6,6 +6,7 @@ mod arithmetic;
 mod error;
 mod evaluator;
 mod expression;
+mod floats;
 mod functions;
 mod lexer;
 mod parser;
