@@ -69,7 +69,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("redb", &["store"]),
     ("hyper", &["http"]),
     ("hyper_util", &["http"]),
-    ("ureq", &["llm", "cli", "courier"]),
+    ("ureq", &["llm", "cli", "courier", "web"]),
     ("hmac", &["courier"]),
     ("sha2", &["cli", "courier", "http", "store"]),
     ("base64", &["courier", "http"]),
@@ -83,6 +83,9 @@ const CRATES: &[(&str, &[&str])] = &[
     ("indicatif", &["cli"]),
     ("figment", &["config"]),
     ("jsonschema", &["tools"]),
+    ("html5gum", &["tools"]),
+    ("encoding_rs", &["tools"]),
+    ("url", &["tools", "web"]),
     ("nanoclaw_sandbox", &["tools", "config", "app", "cli", "main"]),
     // `store` and `ports` use its one-shot and watch channels, which are no async code.
     ("tokio", &["http", "app", "ports", "store"]),

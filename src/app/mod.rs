@@ -107,6 +107,9 @@ pub enum AppError {
     /// An address of the configuration, which it should have refused.
     #[error("webhooks.allow_private_addresses {0}")]
     BadRange(BadRange),
+    /// Likewise.
+    #[error("web.allow_private_addresses {0}")]
+    BadWebRange(BadRange),
     /// The socket.
     #[error("cannot listen on {listen}: {source}")]
     Listen {
@@ -343,9 +346,15 @@ fn executor(
         code: Arc::<Sandbox>::clone(sandbox),
         results: Arc::<RedbStore>::clone(store),
         files: Arc::new(files::StoredFiles {}),
-        web: Arc::new(GuardedWeb::new(&config.web)),
+        web: Arc::new(GuardedWeb::new(&config.web).map_err(|(_, bad)| AppError::BadWebRange(bad))?),
         desk,
-        options: Arc::new(ToolOptions { bash, limits: config.limits.clone() }),
+        options: Arc::new(ToolOptions {
+            bash,
+            limits: config.limits.clone(),
+            web_timeout_s: config.web.timeout_s,
+            web_search: config.web_search.clone(),
+            weather: config.weather.clone(),
+        }),
     };
     let toolbox = Arc::clone(&deps.desk.toolbox);
     let executor =

@@ -112,6 +112,12 @@ pub(crate) const LEVEL: &[Range] = &[
 /// Keys of `webhooks:`.
 pub(crate) const WEBHOOKS: &[Range] = &[("timeout_s", 1, 300)];
 
+/// Keys of `web:`.
+pub(crate) const WEB: &[Range] = &[("timeout_s", 1, 300), ("max_bytes", KIB, GIB)];
+
+/// Keys of `web_search:` and of `weather:`.
+pub(crate) const ASKED: &[Range] = &[("timeout_s", 1, 120)];
+
 /// Keys of `code_execution:` itself.
 pub(crate) const SANDBOX: &[Range] = &[("max_parallel", 1, 1_024), ("max_timeout_ms", 1, 3_600_000)];
 
@@ -122,6 +128,9 @@ impl Problems {
         self.within("limits.", &raw.limits, LIMITS);
         self.within("store.", &raw.store, STORE);
         self.within("webhooks.", &raw.webhooks, WEBHOOKS);
+        self.within("web.", &raw.web, WEB);
+        self.within("web_search.", &raw.web_search, ASKED);
+        self.within("weather.", &raw.weather, ASKED);
         self.within("code_execution.", &raw.code_execution, SANDBOX);
         let levels = &raw.code_execution.levels;
         for (name, level) in [

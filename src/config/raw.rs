@@ -7,7 +7,7 @@ use crate::domain::account::{AuthMode, Registration};
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
 use crate::store::options::{RetentionOptions, StoreOptions};
-use crate::tools::BashOptions;
+use crate::tools::{BashOptions, WeatherOptions, WebSearchOptions};
 use crate::web::WebOptions;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -48,6 +48,10 @@ pub struct RawConfig {
     pub bash: BashOptions,
     /// What tools may fetch.
     pub web: WebOptions,
+    /// Who searches the web.
+    pub web_search: WebSearchOptions,
+    /// Who tells the weather.
+    pub weather: WeatherOptions,
     /// How ends are reported.
     pub webhooks: WebhookOptions,
     /// The bounds of P8.
@@ -79,6 +83,8 @@ impl Default for RawConfig {
             code_execution: nanoclaw_sandbox::Options::default(),
             bash: BashOptions::default(),
             web: WebOptions::default(),
+            web_search: WebSearchOptions::default(),
+            weather: WeatherOptions::default(),
             webhooks: WebhookOptions::default(),
             limits: Limits::default(),
             store: StoreOptions::default(),

@@ -278,6 +278,9 @@ fn every_number_has_a_range() {
         ("/limits", LIMITS),
         ("/store", STORE),
         ("/webhooks", WEBHOOKS),
+        ("/web", WEB),
+        ("/web_search", ASKED),
+        ("/weather", ASKED),
         ("/code_execution", SANDBOX),
         ("/code_execution/levels/strict", LEVEL),
     ] {

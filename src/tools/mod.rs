@@ -12,14 +12,20 @@ mod coerce;
 mod cut;
 mod executor;
 mod nearest;
+mod endpoint;
 mod outcome;
+mod page;
 mod registry;
 mod schema;
+mod visit;
 
 pub use bash::{BadBashOption, BashOptions, BashRules};
 pub use code::CodeRunner;
 pub use executor::{Bounds, Error, Executor};
+pub use endpoint::BadOption;
+pub use get_weather::WeatherOptions;
 pub use registry::{JobDesk, ToolDeps, ToolOptions};
+pub use web_search::WebSearchOptions;
 
 use crate::ports::Tool;
 
@@ -39,10 +45,13 @@ macro_rules! tools {
 tools! {
     bash,
     calculator,
+    crawl_batch,
     execute_javascript,
     execute_python,
+    fetch_page,
     get_weather,
     json_process,
     read_result,
     text_process,
+    web_search,
 }

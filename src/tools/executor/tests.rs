@@ -203,7 +203,13 @@ pub(super) fn real_at(levels: &'static [Level]) -> Executor {
         files: Arc::new(Nothing),
         web: Arc::new(Nothing),
         desk,
-        options: Arc::new(ToolOptions { bash, limits: Limits::default() }),
+        options: Arc::new(ToolOptions {
+            bash,
+            limits: Limits::default(),
+            web_timeout_s: 30,
+            web_search: crate::tools::WebSearchOptions::default(),
+            weather: crate::tools::WeatherOptions::default(),
+        }),
     };
     Executor::new(registered(&deps), bounds()).expect("valid tools")
 }
