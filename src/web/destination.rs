@@ -45,7 +45,8 @@ pub(super) fn parse(text: &str) -> Result<Url, WebError> {
 
 /// Where a redirect leads.
 pub(super) fn joined(from: &Url, location: &str) -> Result<Url, WebError> {
-    let url = from.join(location).map_err(|_| WebError::Redirects("it redirects to no address".to_owned()))?;
+    let url =
+        from.join(location).map_err(|_| WebError::Redirects("it redirects to no address".to_owned()))?;
     if url.as_str().len() > URL_BYTES {
         return Err(WebError::Redirects("it redirects to an endless address".to_owned()));
     }
@@ -67,7 +68,8 @@ fn accepted(mut url: Url) -> Result<Url, WebError> {
 /// Refuses what guests may not have fetched.
 pub(super) fn check(url: &Url, policy: &AddressPolicy) -> Result<(), WebError> {
     if !url.username().is_empty() || url.password().is_some() {
-        let words = "addresses with a user name or password are not fetched; leave out what stands before the @";
+        let words =
+            "addresses with a user name or password are not fetched; leave out what stands before the @";
         return Err(WebError::Forbidden(words.to_owned()));
     }
     if let Some(port) = url.port().filter(|port| BAD_PORTS.contains(port)) {
@@ -85,9 +87,9 @@ pub(super) fn check(url: &Url, policy: &AddressPolicy) -> Result<(), WebError> {
 
 fn is_own(name: &str) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
-    OWN_NAMES.iter().any(|own| {
-        name.strip_suffix(own).is_some_and(|before| before.is_empty() || before.ends_with('.'))
-    })
+    OWN_NAMES
+        .iter()
+        .any(|own| name.strip_suffix(own).is_some_and(|before| before.is_empty() || before.ends_with('.')))
 }
 
 /// What is told of a host that is not public. It does not tell what a name leads to.
@@ -101,7 +103,8 @@ pub(super) fn refusal(host: &str) -> WebError {
 /// Without what must not be shown.
 pub(super) fn shown(url: &Url) -> String {
     let mut url = url.clone();
-    let _cannot_fail_with_a_host = (url.set_username(""), url.set_password(None));
+    // Neither can fail where there is a host.
+    drop((url.set_username(""), url.set_password(None)));
     url.into()
 }
 

@@ -108,7 +108,8 @@ fn header(headers: &HeaderMap, name: &str) -> Option<String> {
 /// The body, unpacked, of at most so many bytes.
 pub(super) fn body(head: Response<Body>, max_bytes: usize) -> Result<Vec<u8>, WebError> {
     let too_large = WebError::TooLarge { max_bytes };
-    if head.body().content_length().is_some_and(|bytes| bytes > u64::try_from(max_bytes).unwrap_or(u64::MAX)) {
+    if head.body().content_length().is_some_and(|bytes| bytes > u64::try_from(max_bytes).unwrap_or(u64::MAX))
+    {
         return Err(too_large);
     }
     let mut reader = unpacked(head)?;
