@@ -177,7 +177,10 @@ fn wrong_types_and_values_say_what_is_allowed() {
         ),
         ("bash: {deny_patterns: ['[']}", ["bash.deny_patterns[0]: '['", "must be a regular expression"]),
         ("bash: {allowed_env: ['A=B']}", ["bash.allowed_env[0]: 'A=B'", "name of an environment variable"]),
-        ("web: {allow_private_addresses: ['::1', '10.0.0.0/40']}", ["web.allow_private_addresses[1]: '10.0.0.0/40'", "range"]),
+        (
+            "web: {allow_private_addresses: ['::1', '10.0.0.0/40']}",
+            ["web.allow_private_addresses[1]: '10.0.0.0/40'", "range"],
+        ),
         ("web: {timeout_s: 0}", ["web.timeout_s: '0'", "from 1"]),
         ("web_search: {provider: google}", ["web_search.provider", "duckduckgo"]),
         ("web_search: {provider: brave}", ["web_search.api_key", "needed by this provider"]),

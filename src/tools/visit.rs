@@ -127,8 +127,9 @@ pub(super) fn refused(error: WebError) -> ToolError {
         WebError::BadUrl(words) => {
             return ToolError::Invalid(format!("The address cannot be fetched: {words}"));
         }
-        WebError::Forbidden(words) => format!("The address is not fetched: {words}"),
-        WebError::Redirects(words) => format!("The address is not fetched: {words}"),
+        WebError::Forbidden(words) | WebError::Redirects(words) => {
+            format!("The address is not fetched: {words}")
+        }
         other => format!("The page cannot be fetched: {other}"),
     };
     ToolError::Failed { message, data: Value::Null }

@@ -65,13 +65,16 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<String>>, script: &Script) -> io
 }
 
 fn ok(headers: &str, body: &[u8]) -> Vec<u8> {
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n{headers}\r\n", body.len());
+    let head =
+        format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n{headers}\r\n", body.len());
     [head.as_bytes(), body].concat()
 }
 
 fn redirect(status: u16, location: &str) -> Vec<u8> {
-    format!("HTTP/1.1 {status} Moved\r\nlocation: {location}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
-        .into_bytes()
+    format!(
+        "HTTP/1.1 {status} Moved\r\nlocation: {location}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+    )
+    .into_bytes()
 }
 
 /// Answers each question with the next list; the last one stays.
@@ -116,7 +119,13 @@ fn leash() -> Leash {
 }
 
 fn asking(url: &str, trust: Trust) -> WebRequest {
-    WebRequest { method: WebMethod::Get, url: url.to_owned(), headers: Vec::new(), trust, max_bytes: usize::MAX }
+    WebRequest {
+        method: WebMethod::Get,
+        url: url.to_owned(),
+        headers: Vec::new(),
+        trust,
+        max_bytes: usize::MAX,
+    }
 }
 
 fn get(web: &GuardedWeb, url: &str) -> Result<WebAnswer, WebError> {
@@ -137,11 +146,16 @@ fn p9_a_name_that_leads_elsewhere_when_asked_again_gains_nothing() {
     };
     let names = Lying::saying(&[&["127.0.0.1"], &["127.0.0.2"]]);
     let web = web(&names, open(&["127.0.0.1"]));
-    let refused = get(&web, &format!("http://rebind.example:{}/start", site.address.port())).expect_err("refused");
+    let refused =
+        get(&web, &format!("http://rebind.example:{}/start", site.address.port())).expect_err("refused");
     assert!(matches!(&refused, WebError::Forbidden(words) if words.contains("rebind.example")), "{refused}");
     assert!(!refused.to_string().contains("127.0.0.2"), "what is behind a name is nobody's business");
     assert_eq!((site.seen().len(), inner.seen().len()), (1, 0));
-    assert_eq!(names.asked.lock().expect("no panic").len(), 2, "each connection goes where its one lookup led");
+    assert_eq!(
+        names.asked.lock().expect("no panic").len(),
+        2,
+        "each connection goes where its one lookup led"
+    );
 }
 
 #[test]
@@ -149,12 +163,16 @@ fn p9_one_private_address_among_others_is_enough_to_refuse() {
     let site = Site::start(|_| ok("", b"page"));
     for answers in [["127.0.0.1", "10.0.0.1"], ["::ffff:127.0.0.1", "127.0.0.1"], ["127.0.0.1", "fe80::1"]] {
         let names = Lying::saying(&[&answers]);
-        let refused = get(&web(&names, open(&["127.0.0.1"])), &format!("http://x.example:{}/", site.address.port()));
+        let refused =
+            get(&web(&names, open(&["127.0.0.1"])), &format!("http://x.example:{}/", site.address.port()));
         assert!(matches!(refused, Err(WebError::Forbidden(_))), "{refused:?}");
     }
     let names = Lying::saying(&[&["127.0.0.1"]]);
     let port = site.address.port();
-    assert!(matches!(get(&web(&names, open(&[])), &format!("http://x.example:{port}/")), Err(WebError::Forbidden(_))));
+    assert!(matches!(
+        get(&web(&names, open(&[])), &format!("http://x.example:{port}/")),
+        Err(WebError::Forbidden(_))
+    ));
     assert_eq!(site.seen(), Vec::<String>::new(), "nobody connected");
     let fine = get(&web(&names, open(&["127.0.0.1"])), &format!("http://x.example:{port}/")).expect("a page");
     assert_eq!((fine.status, fine.body.as_slice()), (200, b"page".as_slice()));
@@ -217,7 +235,10 @@ fn p9_keys_do_not_go_to_other_origins_and_bound_requests_do_not_either() {
     web.send(&post("/again", Trust::Bound), &leash()).expect("the same origin");
     let seen = site.seen();
     let here: Vec<&String> = seen.iter().filter(|request| request.contains(" /here ")).collect();
-    assert!(here[0].starts_with("GET ") && here[1].starts_with("POST ") && here[1].ends_with("words"), "{here:?}");
+    assert!(
+        here[0].starts_with("GET ") && here[1].starts_with("POST ") && here[1].ends_with("words"),
+        "{here:?}"
+    );
     assert!(here.iter().all(|request| request.contains("Bearer key")), "{here:?}");
 }
 

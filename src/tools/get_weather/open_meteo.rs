@@ -9,7 +9,8 @@ const FORECASTS: &str = "https://api.open-meteo.com";
 const CITIES: &str = "https://geocoding-api.open-meteo.com";
 const SERVICE: &str = "Open-Meteo";
 /// What is asked of the present.
-const CURRENT: &str = "temperature_2m,relative_humidity_2m,apparent_temperature,precipitation,weather_code,wind_speed_10m";
+const CURRENT: &str =
+    "temperature_2m,relative_humidity_2m,apparent_temperature,precipitation,weather_code,wind_speed_10m";
 
 /// The weather of a city now.
 pub(super) fn ask(

@@ -63,13 +63,12 @@ impl Writer<'_> {
                 self.block(id, 2)
             }
             "div" | "dt" | "dd" | "figcaption" | "summary" | "address" | "form" | "main" | "body"
-            | "center" | "caption" | "tr" | "option" => self.block(id, 1),
+            | "center" | "caption" | "tr" | "option" | "td" | "th" => self.block(id, 1),
             "ul" | "ol" | "menu" => self.list(id),
             "li" => self.item(id, "- "),
             "blockquote" => self.quote(id),
             "pre" => self.verbatim(id),
             "table" => self.table(id),
-            "td" | "th" => self.block(id, 1),
             "strong" | "b" => self.marked(id, "**"),
             "em" | "i" => self.marked(id, "*"),
             "code" | "kbd" | "samp" => self.marked(id, "`"),

@@ -41,7 +41,9 @@ const ARTICLE: &str = r#"<!DOCTYPE html><html><head><title> On  Tea </title>
 #[test]
 fn an_article_is_read_without_what_stands_around_it() {
     let read = text(ARTICLE);
-    for part in ["Tea is a drink, made of leaves and hot water; it", "- green", "boil(water)\n  pour()", "Then work."] {
+    for part in
+        ["Tea is a drink, made of leaves and hot water; it", "- green", "boil(water)\n  pour()", "Then work."]
+    {
         assert!(read.contains(part), "{part} is not in:\n{read}");
     }
     for part in ["Menu", "Copyright", "Buy our", "Site name", "not text", "color", "moo", "On  Tea"] {
@@ -70,8 +72,14 @@ fn markdown_keeps_headings_links_lists_code_quotes_and_tables() {
 
 #[test]
 fn numbered_lists_breaks_and_empty_elements() {
-    assert_eq!(markdown("<ol start=3><li>c</li><li><p>d</p><p>e</p></li></ol>x<br>y"), "3. c\n4. d\n\n   e\n\nx\ny");
-    assert_eq!(markdown("<p>a<b></b><i> </i>b <a href='#x'>here</a></p><hr><p>c</p>"), "ab here\n\n---\n\nc".replace("ab", "a b"));
+    assert_eq!(
+        markdown("<ol start=3><li>c</li><li><p>d</p><p>e</p></li></ol>x<br>y"),
+        "3. c\n4. d\n\n   e\n\nx\ny"
+    );
+    assert_eq!(
+        markdown("<p>a<b></b><i> </i>b <a href='#x'>here</a></p><hr><p>c</p>"),
+        "a b here\n\n---\n\nc"
+    );
     assert_eq!(text("<p>one</p>  <p>two\n words</p>three"), "one\n\ntwo words\n\nthree");
     assert_eq!(text("&lt;p&gt; &amp; &eacute;&#x4e2d;&nbsp;x"), "<p> & é中 x");
 }
@@ -83,20 +91,21 @@ fn links_are_whole_and_lead_away() {
          <a href=one> One  link </a><a href='/two'><img alt='Two'></a><a href='one'>again</a>
          <a href='https://other.example/x#part'>three</a><a>none</a>",
     );
-    let links: Vec<(String, String)> = page.links(50).into_iter().map(|link| (link.text, link.href)).collect();
+    let links: Vec<(String, String)> =
+        page.links(50).into_iter().map(|link| (link.text, link.href)).collect();
     let expected = [
         ("One link", "https://example.org/base/one"),
         ("Two", "https://example.org/two"),
         ("three", "https://other.example/x#part"),
     ];
     assert_eq!(links, expected.map(|(text, href)| (text.to_owned(), href.to_owned())));
-    let many: String = (0..80).map(|n| format!("<a href=/{n}>{n}</a>")).collect();
+    let many = (0..80).map(|n| format!("<a href=/{n}>{n}</a>")).collect::<Vec<_>>().concat();
     assert_eq!(html(&many).links(LINKS).len(), 50);
 }
 
 #[test]
 fn broken_pages_lose_no_text() {
-    assert_eq!(text("<p>a<p>b<div>c</p></i>d"), "a\n\nb\n\nc\nd".replace("c\nd", "cd"));
+    assert_eq!(text("<p>a<p>b<div>c</p></i>d"), "a\n\nb\n\ncd");
     for broken in [
         "<div><b>a</div> b</b> c",
         "<table><td>a<td>b</table> c",
@@ -171,9 +180,10 @@ fn p8_hostile_pages_are_read_in_bounded_time_and_depth() {
     let deep = "<div>".repeat(1 << 20);
     let lists = "<ul><li>".repeat(200_000);
     let quotes = format!("{}x", "<blockquote>".repeat(100_000));
-    let emphasis: String = (0..100_000).map(|n| format!("<b a{n}><a href={n}>x")).collect();
+    let emphasis = (0..100_000).map(|n| format!("<b a{n}><a href={n}>x")).collect::<Vec<_>>().concat();
     let ends = format!("<table><td><b>{}x", "</b></p></q>".repeat(200_000));
-    let attributes = format!("<p {}>x", (0..200_000).map(|n| format!("a{n}=1 ")).collect::<String>());
+    let attributes =
+        format!("<p {}>x", (0..200_000).map(|n| format!("a{n}=1 ")).collect::<Vec<_>>().concat());
     for hostile in [deep + "x", lists + "x", quotes, emphasis, ends, attributes, "<".repeat(1 << 20)] {
         let page = html(&hostile);
         let (plain, marked) = (page.readable(Form::Text), page.readable(Form::Markdown));
@@ -187,5 +197,8 @@ fn p8_hostile_pages_are_read_in_bounded_time_and_depth() {
 #[test]
 fn a_page_that_is_all_menu_is_read_as_it_is() {
     assert!(text("<nav><a href=/a>One</a> <a href=/b>Two</a></nav>").contains("One"));
-    assert!(text("<body><div class='page-with-sidebar'><p>The only words there are.</p></div>").contains("only words"));
+    assert!(
+        text("<body><div class='page-with-sidebar'><p>The only words there are.</p></div>")
+            .contains("only words")
+    );
 }

@@ -52,7 +52,8 @@ fn result(tree: &Tree, id: NodeId) -> Option<Found> {
 /// Where a link leads in the end: results go through a redirect of `DuckDuckGo`'s that names it, advertisements do not.
 fn target(href: &str) -> Option<String> {
     let url = Url::parse(OWN).ok()?.join(href.trim()).ok()?;
-    let own = url.host_str().is_some_and(|host| host == "duckduckgo.com" || host.ends_with(".duckduckgo.com"));
+    let own =
+        url.host_str().is_some_and(|host| host == "duckduckgo.com" || host.ends_with(".duckduckgo.com"));
     let url = if own && url.path().starts_with("/l/") {
         let (_, target) = url.query_pairs().find(|(name, _)| name == "uddg")?;
         Url::parse(&target).ok()?

@@ -22,7 +22,13 @@ pub struct WebSearchOptions {
 
 impl Default for WebSearchOptions {
     fn default() -> Self {
-        Self { provider: SearchProvider::default(), api_key: None, base_url: None, region: None, timeout_s: 20 }
+        Self {
+            provider: SearchProvider::default(),
+            api_key: None,
+            base_url: None,
+            region: None,
+            timeout_s: 20,
+        }
     }
 }
 
@@ -51,8 +57,9 @@ impl WebSearchOptions {
         };
         let needs_key = matches!(self.provider, SearchProvider::Brave | SearchProvider::Tavily);
         let has_key = self.api_key.as_ref().is_some_and(|key| !key.reveal().trim().is_empty());
-        let key = (needs_key && !has_key)
-            .then(|| bad("api_key", "is needed by this provider: take it from the environment, as in \"${API_KEY}\""));
+        let key = (needs_key && !has_key).then(|| {
+            bad("api_key", "is needed by this provider: take it from the environment, as in \"${API_KEY}\"")
+        });
         let base = match (&self.base_url, self.provider) {
             (None, SearchProvider::Searxng) => {
                 Some(bad("base_url", "is needed by searxng: the address of your instance"))
@@ -60,7 +67,9 @@ impl WebSearchOptions {
             (base, _) => fault("web_search.base_url", base.as_deref()),
         };
         let plain = |text: &String| {
-            !text.is_empty() && text.len() <= 16 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+            !text.is_empty()
+                && text.len() <= 16
+                && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
         };
         let region = self.region.as_ref().filter(|text| !plain(text)).map(|text| BadOption {
             value: text.clone(),

@@ -45,6 +45,10 @@ fn lists_in_json_are_read_by_each_provider_s_names() {
     assert_eq!(searxng::read(&json!({"results": [item("content"), bad, 5]})), plain);
     assert_eq!(tavily::read(&json!({"results": [item("content")]})), plain);
     for nothing in [json!({}), json!([]), json!({"results": null, "web": 5})] {
-        assert!(brave::read(&nothing).is_empty() && searxng::read(&nothing).is_empty() && tavily::read(&nothing).is_empty());
+        assert!(
+            brave::read(&nothing).is_empty()
+                && searxng::read(&nothing).is_empty()
+                && tavily::read(&nothing).is_empty()
+        );
     }
 }

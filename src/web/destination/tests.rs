@@ -76,7 +76,10 @@ fn p9_private_addresses_are_refused_in_every_spelling() {
         "\"http://127.0.0.1/\"",
     ] {
         let refused = guest(text, &[]).expect_err(text);
-        assert!(matches!(&refused, WebError::Forbidden(words) if words.contains("public internet")), "{text}: {refused}");
+        assert!(
+            matches!(&refused, WebError::Forbidden(words) if words.contains("public internet")),
+            "{text}: {refused}"
+        );
     }
 }
 
@@ -131,12 +134,11 @@ fn public_addresses_pass_cleaned_and_without_fragment() {
 #[test]
 fn exceptions_open_just_what_they_name() {
     let allowed = ["127.0.0.1", "10.1.0.0/16", "::1"];
-    for text in
-        ["http://127.0.0.1:9/x".replace(":9", ":9000").as_str(), "http://2130706433/", "http://10.1.2.3/", "http://[::1]/"]
-    {
+    for text in ["http://127.0.0.1:9000/x", "http://2130706433/", "http://10.1.2.3/", "http://[::1]/"] {
         assert!(guest(text, &allowed).is_ok(), "{text}");
     }
-    for text in ["http://127.0.0.2/", "http://10.2.0.0/", "http://[::ffff:127.0.0.1]/", "http://192.168.0.1/"] {
+    for text in ["http://127.0.0.2/", "http://10.2.0.0/", "http://[::ffff:127.0.0.1]/", "http://192.168.0.1/"]
+    {
         assert!(matches!(guest(text, &allowed), Err(WebError::Forbidden(_))), "{text}");
     }
     // What a name leads to is checked when it is known.
@@ -147,7 +149,10 @@ fn exceptions_open_just_what_they_name() {
 fn p9_credentials_and_other_services_ports_are_refused() {
     for text in ["http://me@example.org/", "https://me:secret@example.org/", "https://:secret@example.org/"] {
         let refused = guest(text, &[]).expect_err(text);
-        assert!(matches!(&refused, WebError::Forbidden(words) if !words.contains("secret")), "{text}: {refused}");
+        assert!(
+            matches!(&refused, WebError::Forbidden(words) if !words.contains("secret")),
+            "{text}: {refused}"
+        );
     }
     for port in [0, 22, 25, 110, 587, 6667, 10080] {
         let text = format!("http://example.org:{port}/");
