@@ -1,6 +1,6 @@
 //! The configuration as operators meet it: files, variables, flags, and the words of the errors.
 
-use super::ranges::{LEVEL, LIMITS, SANDBOX, STORE, TOP, WEBHOOKS};
+use super::ranges::{ASKED, LEVEL, LIMITS, SANDBOX, STORE, TOP, WEB, WEBHOOKS};
 use super::*;
 use crate::llm::Router;
 use serde_json::Value;
