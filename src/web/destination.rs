@@ -103,9 +103,9 @@ pub(super) fn refusal(host: &str) -> WebError {
 /// Without what must not be shown.
 pub(super) fn shown(url: &Url) -> String {
     let mut url = url.clone();
-    // Neither can fail where there is a host.
-    drop((url.set_username(""), url.set_password(None)));
-    url.into()
+    let cleared = url.set_username("").and_then(|()| url.set_password(None));
+    // It cannot fail where there is a host.
+    cleared.map_or_else(|()| String::new(), |()| url.into())
 }
 
 fn bad(words: &str) -> WebError {

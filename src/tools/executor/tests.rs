@@ -252,12 +252,15 @@ fn every_tool_is_offered_in_stable_order_and_refuses_unknown_parameters() {
     let expected = [
         "bash",
         "calculator",
+        "crawl_batch",
         "execute_javascript",
         "execute_python",
+        "fetch_page",
         "get_weather",
         "json_process",
         "read_result",
         "text_process",
+        "web_search",
     ];
     assert_eq!(names, expected);
     for spec in real().offered(&ToolChoice::All(true), true) {

@@ -35,7 +35,7 @@ fn p9_private_addresses_are_refused_in_every_spelling() {
         "ht\ntp://127.0.0.1/",
         "HTTP://LOCALHOST/",
         "http://localhost./",
-        "http://LoCaLhOsT:1/",
+        "http://LoCaLhOsT:8000/",
         "http://a.localhost/",
         "http://ｌｏｃａｌｈｏｓｔ/",
         "http://printer.local/",
