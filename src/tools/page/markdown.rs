@@ -60,7 +60,7 @@ impl Writer<'_> {
             "hr" => self.rule(),
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => self.heading(id),
             "p" | "dl" | "figure" | "section" | "article" | "header" | "details" | "fieldset" => {
-                self.block(id, 2)
+                self.block(id, 2);
             }
             "div" | "dt" | "dd" | "figcaption" | "summary" | "address" | "form" | "main" | "body"
             | "center" | "caption" | "tr" | "option" | "td" | "th" => self.block(id, 1),

@@ -317,8 +317,9 @@ impl Builder {
             let tag = self.open.get(at).map_or("", |id| self.tree.tag(*id));
             if names.contains(&tag) {
                 for id in self.open.split_off(at) {
-                    let count = self.names.get_mut(self.tree.tag(id));
-                    count.into_iter().for_each(|count| *count = count.saturating_sub(1));
+                    if let Some(count) = self.names.get_mut(self.tree.tag(id)) {
+                        *count = count.saturating_sub(1);
+                    }
                 }
                 return;
             }

@@ -1,4 +1,4 @@
-//! DuckDuckGo's pages without scripts. Owns their form: results, advertisements, and the page that asks for a human.
+//! `DuckDuckGo`'s pages without scripts. Owns their form: results, advertisements, and the page that asks for a human.
 
 use super::{Found, Search};
 use crate::ports::{Leash, ToolError, Web};
