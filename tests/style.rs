@@ -72,7 +72,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("redb", &["store"]),
     ("hyper", &["http"]),
     ("hyper_util", &["http"]),
-    ("ureq", &["llm", "cli", "courier"]),
+    ("ureq", &["llm", "cli", "courier", "web"]),
     ("hmac", &["courier"]),
     ("lettre", &["tools"]),
     ("sha2", &["app", "cli", "courier", "http", "store"]),
@@ -90,6 +90,9 @@ const CRATES: &[(&str, &[&str])] = &[
     ("figment", &["config"]),
     ("jsonschema", &["tools"]),
     ("libm", &["tools"]),
+    ("html5gum", &["tools"]),
+    ("encoding_rs", &["tools"]),
+    ("url", &["tools", "web"]),
     ("nanoclaw_sandbox", &["tools", "config", "app", "cli", "main"]),
     // `store` and `ports` use its one-shot and watch channels, which are no async code.
     ("tokio", &["http", "app", "ports", "store"]),

@@ -116,6 +116,9 @@ pub enum AppError {
     /// An address of the configuration, which it should have refused.
     #[error("webhooks.allow_private_addresses {0}")]
     BadRange(BadRange),
+    /// Likewise.
+    #[error("web.allow_private_addresses {0}")]
+    BadWebRange(BadRange),
     /// The socket.
     #[error("cannot listen on {listen}: {source}")]
     Listen {

@@ -71,13 +71,16 @@ pub(super) fn executor(config: &Config, parts: Parts<'_>) -> Result<Arc<Executor
         code: Arc::<Sandbox>::clone(sandbox),
         results: Arc::<RedbStore>::clone(store),
         files: Arc::new(files::StoredFiles::new(config, store, files)),
-        web: Arc::new(GuardedWeb::new(&config.web)),
+        web: Arc::new(GuardedWeb::new(&config.web).map_err(|(_, bad)| AppError::BadWebRange(bad))?),
         desk,
         options: Arc::new(ToolOptions {
             bash,
             sub_agent: config.sub_agent,
             channels: config.channels.clone(),
             limits: config.limits.clone(),
+            web_timeout_s: config.web.timeout_s,
+            web_search: config.web_search.clone(),
+            weather: config.weather.clone(),
         }),
     };
     let toolbox = Arc::clone(&deps.desk.toolbox);

@@ -124,6 +124,11 @@ pub(crate) const WEBHOOKS: &[Range] = &[("timeout_s", 1, 300)];
 
 /// Keys of `audit:`.
 pub(crate) const AUDIT: &[Range] = &[("max_bytes", 64 * KIB, 64 * GIB), ("files", 0, 1_000)];
+/// Keys of `web:`.
+pub(crate) const WEB: &[Range] = &[("timeout_s", 1, 300), ("max_bytes", KIB, GIB)];
+
+/// Keys of `web_search:` and of `weather:`.
+pub(crate) const ASKED: &[Range] = &[("timeout_s", 1, 120)];
 
 /// Keys of `code_execution:` itself.
 pub(crate) const SANDBOX: &[Range] =
@@ -138,6 +143,9 @@ impl Problems {
         self.within("webhooks.", &raw.webhooks, WEBHOOKS);
         self.within("audit.", &raw.audit, AUDIT);
         self.within("sub_agent.", &raw.sub_agent, SUB_AGENT);
+        self.within("web.", &raw.web, WEB);
+        self.within("web_search.", &raw.web_search, ASKED);
+        self.within("weather.", &raw.weather, ASKED);
         self.within("code_execution.", &raw.code_execution, SANDBOX);
         let levels = &raw.code_execution.levels;
         for (name, level) in [

@@ -9,7 +9,9 @@ use crate::domain::account::{AuthMode, Registration};
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
 use crate::store::options::{RetentionOptions, StoreOptions};
-use crate::tools::{BashOptions, Channels, CommandToolOptions, SubAgentOptions};
+use crate::tools::{
+    BashOptions, Channels, CommandToolOptions, SubAgentOptions, WeatherOptions, WebSearchOptions,
+};
 use crate::web::WebOptions;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -64,6 +66,10 @@ pub struct RawConfig {
     pub tools: Vec<CommandToolOptions>,
     /// What is kept of the audit log.
     pub audit: AuditOptions,
+    /// Who searches the web.
+    pub web_search: WebSearchOptions,
+    /// Who tells the weather.
+    pub weather: WeatherOptions,
     /// How ends are reported.
     pub webhooks: WebhookOptions,
     /// The bounds of P8.
@@ -102,6 +108,8 @@ impl Default for RawConfig {
             tools_dir: None,
             tools: Vec::new(),
             audit: AuditOptions::default(),
+            web_search: WebSearchOptions::default(),
+            weather: WeatherOptions::default(),
             webhooks: WebhookOptions::default(),
             limits: Limits::default(),
             store: StoreOptions::default(),

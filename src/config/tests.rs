@@ -1,7 +1,6 @@
 //! The configuration as operators meet it: files, variables, flags, and the words of the errors.
 
-use super::ranges::{LEVEL, LIMITS, SANDBOX, STORE, SUB_AGENT, TOP, WEBHOOKS};
-use super::ranges::{AUDIT, LEVEL, LIMITS, SANDBOX, STORE, TOP, WEBHOOKS};
+use super::ranges::{ASKED, AUDIT, LEVEL, LIMITS, SANDBOX, STORE, SUB_AGENT, TOP, WEB, WEBHOOKS};
 use super::*;
 use crate::llm::Router;
 use serde_json::Value;
@@ -178,6 +177,18 @@ fn wrong_types_and_values_say_what_is_allowed() {
         ),
         ("bash: {deny_patterns: ['[']}", ["bash.deny_patterns[0]: '['", "must be a regular expression"]),
         ("bash: {allowed_env: ['A=B']}", ["bash.allowed_env[0]: 'A=B'", "name of an environment variable"]),
+        (
+            "web: {allow_private_addresses: ['::1', '10.0.0.0/40']}",
+            ["web.allow_private_addresses[1]: '10.0.0.0/40'", "range"],
+        ),
+        ("web: {timeout_s: 0}", ["web.timeout_s: '0'", "from 1"]),
+        ("web_search: {provider: google}", ["web_search.provider", "duckduckgo"]),
+        ("web_search: {provider: brave}", ["web_search.api_key", "needed by this provider"]),
+        ("web_search: {provider: tavily, api_key: ' '}", ["web_search.api_key", "${API_KEY}"]),
+        ("web_search: {provider: searxng}", ["web_search.base_url", "your instance"]),
+        ("web_search: {base_url: 'http://me:pw@x/'}", ["web_search.base_url: '***'", "without user name"]),
+        ("web_search: {region: 'a b'}", ["web_search.region: 'a b'", "us-en"]),
+        ("weather: {base_url: 'ftp://x'}", ["weather.base_url: 'ftp://x'", "http://"]),
         ("log: {level: inof}", ["log.level", "'info'"]),
         ("listen: 0.0.0.0:80", ["listen: '0.0.0.0:80'", "auth_mode: multi"]),
         ("default_model: gpt", ["default_model: 'gpt'", "demo"]),
@@ -281,6 +292,9 @@ fn every_number_has_a_range() {
         ("/webhooks", WEBHOOKS),
         ("/audit", AUDIT),
         ("/sub_agent", SUB_AGENT),
+        ("/web", WEB),
+        ("/web_search", ASKED),
+        ("/weather", ASKED),
         ("/code_execution", SANDBOX),
         ("/code_execution/levels/strict", LEVEL),
     ] {

@@ -15,7 +15,10 @@ use crate::domain::address::AddressPolicy;
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
 use crate::store::options::{RetentionOptions, StoreOptions};
-use crate::tools::{ApprovalRules, BashOptions, Channels, CommandToolOptions, SubAgentOptions};
+use crate::tools::{
+    ApprovalRules, BashOptions, Channels, CommandToolOptions, SubAgentOptions, WeatherOptions,
+    WebSearchOptions,
+};
 use crate::web::WebOptions;
 use nanoclaw_sandbox::Level;
 use serde::Serialize;
@@ -73,6 +76,10 @@ pub struct Config {
     pub files: FileOptions,
     /// What tools may fetch.
     pub web: WebOptions,
+    /// Who searches the web.
+    pub web_search: WebSearchOptions,
+    /// Who tells the weather.
+    pub weather: WeatherOptions,
     /// The bounds of P8.
     pub limits: Limits,
     /// The store's part.
@@ -112,6 +119,7 @@ impl Config {
         problems.sandbox(&raw.code_execution);
         problems.command_tools(&raw.tools);
         problems.webhooks(&raw.webhooks);
+        problems.web(&raw);
         problems.numbers(&raw);
         match (listen, data_dir, default_model) {
             (Some(listen), Some(data_dir), Some(default_model)) if problems.0.is_empty() => Ok(Self {
@@ -139,6 +147,8 @@ impl Config {
                 tools: raw.tools,
                 files: raw.files,
                 web: raw.web,
+                web_search: raw.web_search,
+                weather: raw.weather,
                 limits: raw.limits,
                 store: raw.store,
                 retention: raw.retention,
@@ -306,11 +316,21 @@ impl Problems {
         }
     }
 
-    fn webhooks(&mut self, options: &WebhookOptions) {
-        if let Err((at, bad)) = AddressPolicy::new(&options.allow_private_addresses) {
-            let text = options.allow_private_addresses.get(at).map_or("", String::as_str);
-            self.add(format!("webhooks.allow_private_addresses[{at}]"), text, bad.to_string());
+    fn addresses(&mut self, key: &str, list: &[String]) {
+        if let Err((at, bad)) = AddressPolicy::new(list) {
+            let text = list.get(at).map_or("", String::as_str);
+            self.add(format!("{key}.allow_private_addresses[{at}]"), text, bad.to_string());
         }
+    }
+
+    fn web(&mut self, raw: &RawConfig) {
+        self.addresses("web", &raw.web.allow_private_addresses);
+        let faults = raw.web_search.faults().into_iter().chain(raw.weather.faults());
+        faults.for_each(|fault| self.add(fault.key, fault.value, fault.allowed));
+    }
+
+    fn webhooks(&mut self, options: &WebhookOptions) {
+        self.addresses("webhooks", &options.allow_private_addresses);
         if let Err((at, bad)) = Signer::new(&options.secrets) {
             self.add(format!("webhooks.secrets[{at}]"), "***", bad.to_string());
         }

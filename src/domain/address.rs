@@ -121,6 +121,11 @@ impl AddressPolicy {
         Ok(Self { allowed: ranges.collect::<Result<_, _>>()? })
     }
 
+    /// Whether anything but public addresses is permitted.
+    pub fn has_exceptions(&self) -> bool {
+        !self.allowed.is_empty()
+    }
+
     /// Whether a connection may go there.
     pub fn permits(&self, address: IpAddr) -> bool {
         is_public(address) || self.allowed.iter().any(|range| range.holds(address))

@@ -32,6 +32,8 @@ pub enum WebMethod {
 pub enum Trust {
     /// A model, or a page: public addresses only, before and after every redirect.
     Guest,
+    /// The same, where only the host that was named may be asked: redirects to another origin are refused.
+    Bound,
     /// The operator, in the configuration: any address; redirects are not followed.
     Operator,
 }

@@ -13,27 +13,33 @@ mod catalogue;
 mod code;
 mod coerce;
 mod cut;
+mod endpoint;
 mod executor;
 mod nearest;
 mod outcome;
 mod own;
+mod page;
 mod project_file;
 mod registry;
 mod run;
 mod schema;
 #[cfg(test)]
 mod testing;
+mod visit;
 mod waves;
 
 pub use approval::{ApprovalRules, BadPattern};
 pub use bash::{BadBashOption, BashOptions, BashRules};
 pub use cache::CacheBounds;
 pub use code::CodeRunner;
+pub use endpoint::BadOption;
 pub use executor::{Bounds, Error, Executor, Terms};
+pub use get_weather::WeatherOptions;
 pub use message::{BadChannel, ChannelOptions, Channels};
 pub use multi_agent::SubAgentOptions;
 pub use own::{BadTool, CommandToolOptions, CommandTools, JavaScriptTools};
 pub use registry::{JobDesk, ToolDeps, ToolOptions};
+pub use web_search::WebSearchOptions;
 
 use crate::ports::Tool;
 
@@ -53,9 +59,11 @@ macro_rules! tools {
 tools! {
     bash,
     calculator,
+    crawl_batch,
     cron,
     execute_javascript,
     execute_python,
+    fetch_page,
     file_delete,
     file_edit,
     file_exists,
@@ -71,4 +79,5 @@ tools! {
     read_result,
     spawn,
     text_process,
+    web_search,
 }

@@ -2,8 +2,10 @@
 
 use super::bash::BashRules;
 use super::code::CodeRunner;
+use super::get_weather::WeatherOptions;
 use super::message::Channels;
 use super::multi_agent::SubAgentOptions;
+use super::web_search::WebSearchOptions;
 use crate::domain::limits::Limits;
 use crate::ports::{Clock, Errands, Model, ProjectFiles, Results, Toolbox, Web};
 use std::sync::{Arc, OnceLock, Weak};
@@ -49,4 +51,10 @@ pub struct ToolOptions {
     pub channels: Channels,
     /// The bounds of P8.
     pub limits: Limits,
+    /// Longest time of a page, seconds.
+    pub web_timeout_s: u64,
+    /// About searches.
+    pub web_search: WebSearchOptions,
+    /// About the weather.
+    pub weather: WeatherOptions,
 }

@@ -283,6 +283,9 @@ pub(in crate::tools) fn deps() -> ToolDeps {
             sub_agent: crate::tools::SubAgentOptions::default(),
             channels: crate::tools::Channels::default(),
             limits: Limits::default(),
+            web_timeout_s: 30,
+            web_search: crate::tools::WebSearchOptions::default(),
+            weather: crate::tools::WeatherOptions::default(),
         }),
     }
 }
@@ -330,9 +333,11 @@ fn every_tool_is_offered_in_stable_order_and_refuses_unknown_parameters() {
     let expected = [
         "bash",
         "calculator",
+        "crawl_batch",
         "cron",
         "execute_javascript",
         "execute_python",
+        "fetch_page",
         "file_delete",
         "file_edit",
         "file_exists",
@@ -348,6 +353,7 @@ fn every_tool_is_offered_in_stable_order_and_refuses_unknown_parameters() {
         "read_result",
         "spawn",
         "text_process",
+        "web_search",
     ];
     assert_eq!(names, expected);
     for spec in real().offered(&ToolChoice::All(true), true) {

@@ -196,5 +196,5 @@ fn request(asked: Fetch) -> Result<WebRequest, String> {
         }
         _ => return Err("fetch knows the methods GET and POST".to_owned()),
     };
-    Ok(WebRequest { method, url: asked.url, headers, trust: Trust::Guest, max_bytes: BODY_BYTES })
+    Ok(WebRequest { method, url: asked.url, headers, trust: Trust::Bound, max_bytes: BODY_BYTES })
 }

@@ -1,0 +1,106 @@
+//! Services that the operator has configured. Owns their addresses, what of them can be wrong, and asking them for JSON;
+//! refuses to tell what stands in a key.
+
+use crate::ports::{Leash, ToolError, Trust, Web, WebAnswer, WebError, WebMethod, WebRequest};
+use serde_json::Value;
+use std::time::Duration;
+use url::Url;
+
+/// The largest answer of a service, bytes.
+const ANSWER_BYTES: usize = 4 << 20;
+/// What is told of a service's error, characters.
+const ERROR_CHARS: usize = 300;
+
+/// A value of the configuration that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadOption {
+    /// The whole key.
+    pub key: String,
+    /// The value, without secrets.
+    pub value: String,
+    /// What would be right.
+    pub allowed: String,
+}
+
+/// What is wrong with an address of a service, if anything.
+pub(super) fn fault(key: &str, address: Option<&str>) -> Option<BadOption> {
+    let text = address?;
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    let is_plain = |url: &Url| url.username().is_empty() && url.password().is_none() && url.query().is_none();
+    if url.as_ref().is_some_and(is_plain) {
+        return None;
+    }
+    let shown = if url.is_some() { "***".to_owned() } else { text.chars().take(200).collect() };
+    let allowed = "must be http://… or https://…, without user name, password and query".to_owned();
+    Some(BadOption { key: key.to_owned(), value: shown, allowed })
+}
+
+/// The address of a service's door below a base, which may name the door already.
+pub(super) fn door(base: &str, path: &str) -> Result<Url, ToolError> {
+    let base = base.trim_end_matches('/');
+    let whole =
+        if base.ends_with(path.trim_end_matches('/')) { base.to_owned() } else { format!("{base}{path}") };
+    Url::parse(&whole).map_err(|_| failed("The service's address in the configuration cannot be used"))
+}
+
+/// A question to a service.
+#[derive(Debug)]
+pub(super) struct Question {
+    /// With its query.
+    pub(super) url: Url,
+    pub(super) method: WebMethod,
+    pub(super) headers: Vec<(String, String)>,
+    /// For the words of an error.
+    pub(super) service: &'static str,
+    pub(super) timeout_s: u64,
+}
+
+impl Question {
+    /// A question without keys.
+    pub(super) fn plain(url: Url, service: &'static str, timeout_s: u64) -> Self {
+        Self { url, method: WebMethod::Get, headers: Vec::new(), service, timeout_s }
+    }
+}
+
+/// Asks; an answer that is an error, or leads elsewhere, is a failure.
+pub(super) fn ask(web: &dyn Web, question: Question, leash: &Leash) -> Result<WebAnswer, ToolError> {
+    let Question { url, method, headers, service, timeout_s } = question;
+    let request =
+        WebRequest { method, url: url.into(), headers, trust: Trust::Operator, max_bytes: ANSWER_BYTES };
+    let answer = web.send(&request, &leash.shortened(Duration::from_secs(timeout_s)));
+    let answer = answer.map_err(|error| match error {
+        WebError::Stopped if !leash.is_pulled() => {
+            failed(&format!("{service} gives no answer within {timeout_s} s"))
+        }
+        other => failed(&format!("{service} cannot be asked: {other}")),
+    })?;
+    match answer.status {
+        200..=299 => Ok(answer),
+        401 | 403 => Err(failed(&format!(
+            "{service} refuses the question (HTTP {}): {}",
+            answer.status,
+            said(&answer)
+        ))),
+        429 => Err(failed(&format!("{service} is asked too often (HTTP 429): try later"))),
+        300..=399 => Err(failed(&format!("{service} answers with a redirect (HTTP {})", answer.status))),
+        status => Err(failed(&format!("{service} fails (HTTP {status}): {}", said(&answer)))),
+    }
+}
+
+/// The same for a service that answers in JSON.
+pub(super) fn ask_json(web: &dyn Web, question: Question, leash: &Leash) -> Result<Value, ToolError> {
+    let service = question.service;
+    let answer = ask(web, question, leash)?;
+    serde_json::from_slice(&answer.body).map_err(|_| failed(&format!("{service} does not answer in JSON")))
+}
+
+/// The first words of an answer.
+fn said(answer: &WebAnswer) -> String {
+    let text = String::from_utf8_lossy(&answer.body);
+    super::page::squeezed(&text).chars().take(ERROR_CHARS).collect()
+}
+
+/// A failure without anything to show.
+pub(super) fn failed(message: &str) -> ToolError {
+    ToolError::Failed { message: message.to_owned(), data: Value::Null }
+}

@@ -1,0 +1,37 @@
+//! Bytes to text. Owns the order in which a page's charset is believed: byte order mark, header, what the page says of
+//! itself, UTF-8, Windows-1252; refuses to fail: what no charset explains becomes a replacement character.
+
+use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
+
+/// Where a page names its charset, bytes.
+const DECLARED_WITHIN: usize = 4_096;
+
+/// The text. What is declared but does not fit the bytes gives way to what does.
+pub(super) fn decoded(body: &[u8], content_type: Option<&str>, is_html: bool) -> String {
+    if let Some((encoding, mark)) = Encoding::for_bom(body) {
+        return encoding.decode_without_bom_handling(body.get(mark..).unwrap_or_default()).0.into_owned();
+    }
+    let named = content_type.and_then(|line| label(line.as_bytes()));
+    let declared = || label(body.get(..DECLARED_WITHIN).unwrap_or(body));
+    let declared = if is_html { declared() } else { None };
+    let candidates = [named, declared, Some(UTF_8)];
+    let fits = |encoding: &'static Encoding| {
+        let (text, is_broken) = encoding.decode_without_bom_handling(body);
+        (!is_broken).then(|| text.into_owned())
+    };
+    if let Some(text) = candidates.into_iter().flatten().find_map(fits) {
+        return text;
+    }
+    let best = named.or(declared).unwrap_or(WINDOWS_1252);
+    best.decode_without_bom_handling(body).0.into_owned()
+}
+
+/// The charset behind the first `charset=`.
+fn label(text: &[u8]) -> Option<&'static Encoding> {
+    let text = String::from_utf8_lossy(text).to_ascii_lowercase();
+    let (_, rest) = text.split_once("charset")?;
+    let rest = rest.trim_start().strip_prefix('=')?.trim_start().trim_start_matches(['"', '\'']);
+    let name: String =
+        rest.chars().take_while(|c| c.is_ascii_alphanumeric() || "-_:.".contains(*c)).collect();
+    Encoding::for_label(name.as_bytes())
+}
