@@ -316,15 +316,20 @@ impl Builder {
         for at in (0..self.open.len()).rev() {
             let tag = self.open.get(at).map_or("", |id| self.tree.tag(*id));
             if names.contains(&tag) {
-                for id in self.open.split_off(at) {
-                    if let Some(count) = self.names.get_mut(self.tree.tag(id)) {
-                        *count = count.saturating_sub(1);
-                    }
-                }
+                self.end_from(at);
                 return;
             }
             if walls.contains(&tag) {
                 return;
+            }
+        }
+    }
+
+    /// Ends the open elements from this one inwards.
+    fn end_from(&mut self, at: usize) {
+        for id in self.open.split_off(at) {
+            if let Some(count) = self.names.get_mut(self.tree.tag(id)) {
+                *count = count.saturating_sub(1);
             }
         }
     }
