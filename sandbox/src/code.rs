@@ -9,6 +9,9 @@ pub(crate) const MAX_CODE_BYTES: usize = 1024 * 1024;
 /// The longest command line: the kernel's `MAX_ARG_STRLEN` (32 pages of 4 KiB), which counts the NUL at its end.
 pub(crate) const MAX_COMMAND_BYTES: usize = 128 * 1024 - 1;
 
+/// The longest standard input of a command.
+pub(crate) const MAX_STDIN_BYTES: usize = 1024 * 1024;
+
 /// The text without the mark that some editors put before it.
 pub(crate) fn without_mark(code: &str) -> &str {
     code.strip_prefix('\u{feff}').unwrap_or(code)

@@ -63,6 +63,18 @@ pub enum Error {
     /// The caller cancelled before the run had started.
     #[error("cancelled by the caller before it started")]
     Cancelled,
+    /// A session could not be opened.
+    #[error("cannot open a session: {reason}")]
+    OpenSession {
+        /// Why not.
+        reason: String,
+    },
+    /// No more sessions may be open.
+    #[error("{most} sessions are open already (code_execution.max_sessions): end one first")]
+    TooManySessions {
+        /// The limit.
+        most: usize,
+    },
     /// The child could not be watched; it has been killed.
     #[error("cannot watch the child: {0}")]
     Watch(io::Error),

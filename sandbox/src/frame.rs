@@ -82,6 +82,14 @@ pub(crate) fn stage(frames: &[u8]) -> Stage {
     stage
 }
 
+/// What failed, also after the start: of a program that then never began, for nobody else has that pipe.
+pub(crate) fn failure(frames: &[u8]) -> Option<String> {
+    frames.split(|byte| *byte == b'\n').find_map(|line| match serde_json::from_slice(line) {
+        Ok(Frame::Failed { message }) => Some(cut(message)),
+        _ => None,
+    })
+}
+
 /// Whether a program can be refused with this status; any other would be a verdict on a run that never was.
 fn is_refusal(status: Status) -> bool {
     matches!(status, Status::ModuleNotAllowed | Status::BuiltinNotAllowed | Status::SyntaxError | Status::Oom)

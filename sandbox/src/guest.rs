@@ -2,6 +2,7 @@
 //!
 //! Owns: the child's life. Dropped before its end was seen, it is killed; the broker reaps it.
 
+use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -34,6 +35,8 @@ pub(crate) struct Ends {
     pub ours: [OwnedFd; 4],
     /// The writing ends in the same order, then the program's text.
     pub theirs: [OwnedFd; 5],
+    /// What the order speaks of beyond them, for the child.
+    pub extra: Option<OwnedFd>,
 }
 
 impl Ends {
@@ -48,14 +51,42 @@ impl Ends {
         Ok(Self {
             ours: [stdout, stderr, frames, words],
             theirs: [stdout_end, stderr_end, frames_end, words_end, code],
+            extra: None,
         })
     }
+
+    /// The same with a standard input that holds these bytes.
+    pub(crate) fn with_stdin(mut self, bytes: &[u8]) -> Result<Self, Error> {
+        let file =
+            sealed_file(bytes).map_err(|source| Error::MakeDescriptor { what: "standard input", source })?;
+        self.extra = Some(file);
+        Ok(self)
+    }
+
+    /// The same with the guest's end of its host calls.
+    pub(crate) fn with_host(mut self, socket: OwnedFd) -> Self {
+        self.extra = Some(socket);
+        self
+    }
+}
+
+/// A memory file that nobody can change any more, nor start as a program: landlock lets files without a name pass.
+fn sealed_file(bytes: &[u8]) -> io::Result<OwnedFd> {
+    use rustix::fs::{MemfdFlags, Mode, SealFlags};
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let mut file = File::from(rustix::fs::memfd_create("nanoclaw-input", flags)?);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    rustix::fs::fchmod(&file, Mode::RUSR)?;
+    let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(&file, seals)?;
+    Ok(file.into())
 }
 
 /// A file without a name that holds these bytes, rewound.
 pub(crate) fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
     let descriptor = rustix::fs::memfd_create("nanoclaw", rustix::fs::MemfdFlags::CLOEXEC)?;
-    let mut file = std::fs::File::from(descriptor);
+    let mut file = File::from(descriptor);
     file.write_all(bytes)?;
     file.rewind()?;
     Ok(file.into())
@@ -71,6 +102,11 @@ impl Guest {
     pub(crate) fn asked_first(mut self) -> Self {
         self.last_signal = Signal::TERM;
         self
+    }
+
+    /// Another handle to signal it with.
+    pub(crate) fn pidfd(&self) -> io::Result<OwnedFd> {
+        self.pidfd.try_clone()
     }
 
     /// The reading ends of its pipes. Whoever closes one ends the guest's writing.

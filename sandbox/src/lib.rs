@@ -40,6 +40,7 @@ mod frame;
 pub mod fuzzing;
 mod guest;
 mod heap;
+mod host;
 mod javascript;
 mod layers;
 mod level;
@@ -56,6 +57,7 @@ mod report;
 mod sandbox;
 mod scratch;
 mod selftest;
+mod session;
 mod shell;
 mod slots;
 mod stream;
@@ -67,6 +69,7 @@ mod watch;
 pub use child::{BROKER_MARKER, child_hook};
 pub use error::Error;
 pub use heap::share_heaps;
+pub use host::{HostCalls, MAX_HOST_ANSWER_BYTES, MAX_HOST_CALLS, MAX_HOST_REQUEST_BYTES};
 pub use layers::{CgroupReport, LayersReport, NamespaceReport};
 pub use level::{Language, Level};
 pub use limits::{Levels, Limits};
@@ -75,6 +78,7 @@ pub use program::Program;
 pub use record::{Record, Status};
 pub use report::{LevelReport, PythonReport, Report};
 pub use sandbox::Sandbox;
+pub use session::{Session, SessionEnd, SessionLimits, SessionOrder};
 
 /// The README's example is compiled with the others.
 #[cfg(doctest)]

@@ -29,6 +29,8 @@ pub struct Options {
     pub python: Option<PathBuf>,
     /// Programs running at once; more wait for their turn, and waiting does not count as running time.
     pub max_parallel: usize,
+    /// Sessions open at once; one more is refused. They take no place of programs.
+    pub max_sessions: usize,
     /// The longest wall clock that a single call may ask for.
     pub max_timeout_ms: u64,
     /// Where private directories of lenient runs are made.
@@ -48,6 +50,7 @@ impl Default for Options {
             lenient_network: false,
             python: None,
             max_parallel: 8,
+            max_sessions: 16,
             max_timeout_ms: 600_000,
             scratch_dir: PathBuf::from("/tmp"),
             child_exe: PathBuf::from("/proc/self/exe"),

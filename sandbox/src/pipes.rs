@@ -10,10 +10,20 @@ use rustix::io::Errno;
 
 use crate::frame::MAX_REPORT_BYTES;
 use crate::guest::Guest;
+use crate::host::Calls;
 use crate::stream::{Keep, Stream};
 
 /// How much is read at once.
 const CHUNK_BYTES: usize = 16 * 1024;
+
+/// What a wait has found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Woken {
+    /// The child is gone.
+    pub has_ended: bool,
+    /// Its host calls go on.
+    pub has_call: bool,
+}
 
 /// The reading ends: standard output, standard error, frames, words.
 pub(crate) struct Pipes {
@@ -49,13 +59,20 @@ impl Pipes {
         (stdout.stream.is_full(), stderr.stream.is_full())
     }
 
-    /// Waits for output or for the child's end; says whether it has ended.
-    pub(crate) fn wait(&mut self, guest: &Guest, timeout: Duration) -> rustix::io::Result<bool> {
+    /// Waits for output, for the child's end, or for what its host calls wait for.
+    pub(crate) fn wait(
+        &mut self,
+        guest: &Guest,
+        calls: Option<&Calls>,
+        timeout: Duration,
+    ) -> rustix::io::Result<Woken> {
         let timeout = Timespec::try_from(timeout).map_err(|_| Errno::INVAL)?;
         let [stdout, stderr, ..] = &self.pipes;
         let outputs = [stdout, stderr].map(|pipe| pipe.reader.as_ref());
         let mut polled = vec![PollFd::from_borrowed_fd(guest.end(), PollFlags::IN)];
         polled.extend(outputs.into_iter().flatten().map(|reader| PollFd::new(reader, PollFlags::IN)));
+        let awaited = calls.and_then(Calls::awaited);
+        polled.extend(awaited.map(|(descriptor, events)| PollFd::from_borrowed_fd(descriptor, events)));
         let is_tick = match rustix::event::poll(&mut polled, Some(&timeout)) {
             Ok(ready) => ready == 0,
             Err(Errno::INTR) => false,
@@ -64,12 +81,13 @@ impl Pipes {
         let mut ready = polled.iter().map(|descriptor| !descriptor.revents().is_empty());
         let has_ended = ready.next().unwrap_or(false);
         let are_ready = outputs.map(|reader| reader.is_some() && ready.next().unwrap_or(false));
+        let has_call = ready.next().unwrap_or(false);
         drop(polled);
         let wanted = are_ready.into_iter().chain([is_tick; 2]);
         for (pipe, _) in self.pipes.iter_mut().zip(wanted).filter(|(_, wanted)| *wanted) {
             pipe.read_once(&mut self.chunk);
         }
-        Ok(has_ended)
+        Ok(Woken { has_ended, has_call })
     }
 
     /// Reads what an ended child left, and gives everything away in order.

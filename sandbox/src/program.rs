@@ -21,6 +21,8 @@ pub struct Program {
     pub workdir: Option<PathBuf>,
     /// Where below it a shell command starts: a relative path that leads nowhere else.
     pub subdirectory: Option<PathBuf>,
+    /// What a shell command reads from its standard input, at most 1 MiB. None: it is `/dev/null`, as for all others.
+    pub stdin: Option<Vec<u8>>,
     /// What a shell command finds in its environment beside the sandbox's own few variables. Nothing else ever does.
     pub environment: Vec<(String, String)>,
 }
@@ -36,6 +38,7 @@ impl Program {
             timeout_ms: None,
             workdir: None,
             subdirectory: None,
+            stdin: None,
             environment: Vec::new(),
         }
     }

@@ -10,6 +10,7 @@ use crate::broker::{Link, Order, ShellTask, Task};
 use crate::code;
 use crate::error::Error;
 use crate::guest::Ends;
+use crate::host::{Calls, HostCalls};
 use crate::javascript;
 use crate::level::{Language, Level};
 use crate::limits::Limits;
@@ -21,6 +22,7 @@ use crate::record::{Record, Status};
 use crate::report::{LevelReport, PythonReport, Report};
 use crate::scratch::{self, Remover, Scratch};
 use crate::selftest;
+use crate::session::{self, Session, SessionOrder, Sessions, Surroundings};
 use crate::shell;
 use crate::slots::Slots;
 use crate::stream::Keep;
@@ -34,7 +36,8 @@ pub struct Sandbox {
     options: Options,
     link: Link,
     slots: Slots,
-    remover: Remover,
+    remover: Arc<Remover>,
+    sessions: Sessions,
     python: Host,
     levels: [OnceLock<Result<(), String>>; Level::ALL.len()],
 }
@@ -46,6 +49,9 @@ impl Sandbox {
         let bad = |option, reason: &str| Err(Error::BadOption { option, reason: reason.to_owned() });
         if options.max_parallel == 0 {
             return bad("max_parallel", "must be at least 1");
+        }
+        if options.max_sessions == 0 {
+            return bad("max_sessions", "must be at least 1");
         }
         if !options.scratch_dir.is_absolute() {
             return bad("scratch_dir", "must be an absolute path");
@@ -77,10 +83,11 @@ impl Sandbox {
         let slots = Slots::new(options.max_parallel);
         Ok(Self {
             python: Host::new(&options),
+            sessions: Sessions::new(&options),
             options,
             link,
             slots,
-            remover: Remover::default(),
+            remover: Arc::default(),
             levels: Default::default(),
         })
     }
@@ -95,6 +102,33 @@ impl Sandbox {
     /// `cancel` is asked at least every 50 ms. May be called from many threads at once; the calling thread must
     /// live until the call returns (the child dies with it).
     pub fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Record {
+        self.run_any(program, None, cancel)
+    }
+
+    /// The same for a JavaScript program that may ask its host: `__host(name, argumentsJson)` is there, answers with the
+    /// host's text, and throws an `Error` with the host's refusal.
+    ///
+    /// The wall clock goes on while the host works. A run that is cancelled or timed out ends at once; the call that is
+    /// under way ends when the host returns, on a thread of its own.
+    pub fn run_with_host(
+        &self,
+        program: &Program,
+        host: Arc<dyn HostCalls>,
+        cancel: &dyn Fn() -> bool,
+    ) -> Record {
+        if program.language == Language::JavaScript {
+            return self.run_any(program, Some(host), cancel);
+        }
+        let reason = format!("{} makes no host calls: only JavaScript does", program.language);
+        Record::unrun(Status::SandboxError, program.level, program.language, reason)
+    }
+
+    fn run_any(
+        &self,
+        program: &Program,
+        host: Option<Arc<dyn HostCalls>>,
+        cancel: &dyn Fn() -> bool,
+    ) -> Record {
         if let Some(refused) = code::refuse(program) {
             return refused;
         }
@@ -108,7 +142,7 @@ impl Sandbox {
         let Some(_slot) = self.slots.take(cancel) else {
             return cancelled(program, "cancelled by the caller while it waited for its turn");
         };
-        match self.run_now(program, cancel) {
+        match self.run_now(program, host, cancel) {
             Ok(record) => record,
             Err(Error::Cancelled) => cancelled(program, "cancelled by the caller before it started"),
             Err(error) => {
@@ -120,9 +154,34 @@ impl Sandbox {
         }
     }
 
+    /// Opens a session: a long-lived program behind the policy of commands, with blocking pipes of its own.
+    ///
+    /// Takes a place among `max_sessions`, none of `max_parallel`. It ends with its `Session`, with this sandbox, or with
+    /// this process, whichever goes first.
+    pub fn open_session(&self, order: &SessionOrder) -> Result<Session, Error> {
+        let refused = |reason| Error::OpenSession { reason };
+        self.permit_level(Level::Shell).map_err(refused)?;
+        self.level(Level::Shell).map_err(|reason| refused(format!("level shell is off: {reason}")))?;
+        let needs_own_broker = order.network && !self.options.shell_network;
+        let link = if needs_own_broker { &self.sessions.online } else { &self.link };
+        if needs_own_broker {
+            let holds = self.sessions.online_holds.get_or_init(|| {
+                let abi = sys::landlock_abi().map_err(|error| format!("landlock: {error}"))?;
+                selftest::test(link, &self.options, abi, Level::Shell)
+            });
+            holds.clone().map_err(|reason| refused(format!("the network is off: {reason}")))?;
+        }
+        let (options, sessions, remover) = (&self.options, &self.sessions, &self.remover);
+        let opened = session::open(order, &Surroundings { link, options, remover, sessions });
+        if matches!(opened, Err(Error::BrokerStuck)) {
+            link.reset();
+        }
+        opened
+    }
+
     /// Whether a program may run at its level at all.
     fn permit(&self, program: &Program) -> Result<(), String> {
-        let (level, most) = (program.level, self.options.max_level());
+        let level = program.level;
         if (program.language == Language::Bash) != (level == Level::Shell) {
             let may = if level == Level::Shell {
                 "that level is for commands: choose strict, standard or lenient"
@@ -131,6 +190,13 @@ impl Sandbox {
             };
             return Err(format!("{} does not run at level {level}; {may}", program.language));
         }
+        permit_stdin(program)?;
+        self.permit_level(level)
+    }
+
+    /// Whether the operator allows a level.
+    fn permit_level(&self, level: Level) -> Result<(), String> {
+        let most = self.options.max_level();
         if level > most {
             let may = if level == Level::Shell {
                 "commands count as lenient"
@@ -145,13 +211,28 @@ impl Sandbox {
         Ok(())
     }
 
-    fn run_now(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Result<Record, Error> {
+    fn run_now(
+        &self,
+        program: &Program,
+        host: Option<Arc<dyn HostCalls>>,
+        cancel: &dyn Fn() -> bool,
+    ) -> Result<Record, Error> {
         let (own, workdir) = self.directory(program)?;
         let mut limits = self.options.levels.of(program.level).clone();
         self.apply_timeout(&mut limits, program);
-        let (order, version) =
+        let (mut order, version) =
             self.order(program, limits.clone(), workdir.as_deref()).map_err(Error::Broker)?;
-        let guest = self.link.run(&order, Ends::make(code::without_mark(&program.code))?, cancel)?;
+        let mut ends = Ends::make(code::without_mark(&program.code))?;
+        if let Some(stdin) = &program.stdin {
+            ends = ends.with_stdin(stdin)?;
+        }
+        let mut calls = None;
+        if let Some(host) = host {
+            let (ours, theirs) = Calls::new(host)?;
+            (calls, ends) = (Some(ours), ends.with_host(theirs));
+            order.task.expect_host();
+        }
+        let guest = self.link.run(&order, ends, cancel)?;
         let bounds = Bounds {
             timeout: Duration::from_millis(limits.timeout_ms),
             tasks: if is_owner(program) { limits.processes } else { 0 },
@@ -164,7 +245,7 @@ impl Sandbox {
             .map(|path| Quota::new(&path, own.is_some(), &limits, self.options.max_parallel))
             .transpose()
             .map_err(|error| Error::Watch(error.into()))?;
-        let seen = watch::watch(guest, &bounds, quota)?;
+        let seen = watch::watch(guest, &bounds, quota, calls)?;
         let subject = Subject { level: program.level, language: program.language, version, limits: &limits };
         let mut record = verdict::judge(subject, seen);
         if let Some(Err(error)) = own.map(|own| own.discard(&self.remover)) {
@@ -210,10 +291,13 @@ impl Sandbox {
                 let files = shell::files(&directory, network);
                 let environment = shell::environment(&directory, &shell, &program.environment);
                 let version = shell.display().to_string();
-                (files, Task::Shell(ShellTask { shell, environment, network }), version)
+                let has_stdin = program.stdin.is_some();
+                let task =
+                    ShellTask { shell, environment, network, has_stdin, arguments: None, memory_bytes: None };
+                (files, Task::Shell(task), version)
             }
             Language::JavaScript => {
-                let task = Task::JavaScript { language_check: program.language_check };
+                let task = Task::JavaScript { language_check: program.language_check, has_host: false };
                 (Vec::new(), task, javascript::VERSION.to_owned())
             }
             Language::Python => {
@@ -249,6 +333,18 @@ impl Sandbox {
     /// Private directories of ended runs that could not be removed, in words: for the log and the operator.
     pub fn leftovers(&self) -> Vec<String> {
         self.remover.failures()
+    }
+
+    /// Runs a command whose standard input is the socket of host calls: a guest that owns its process, for tests.
+    #[cfg(feature = "ablation")]
+    #[doc(hidden)]
+    pub fn run_command_with_host(
+        &self,
+        program: &Program,
+        host: Arc<dyn HostCalls>,
+        cancel: &dyn Fn() -> bool,
+    ) -> Record {
+        self.run_any(program, Some(host), cancel)
     }
 
     /// Runs programs although a level does not hold, for tests that want to see it not hold.
@@ -324,6 +420,25 @@ fn is_owner(program: &Program) -> bool {
         (program.language, program.level),
         (Language::Python, Level::Lenient) | (Language::Bash, Level::Shell)
     )
+}
+
+/// Whether a program may have the standard input that it is given.
+fn permit_stdin(program: &Program) -> Result<(), String> {
+    let Some(stdin) = &program.stdin else { return Ok(()) };
+    if program.language != Language::Bash {
+        return Err(format!(
+            "{} has no standard input: only commands (bash at level shell) do; put the data into the program's text",
+            program.language
+        ));
+    }
+    let (length, most) = (stdin.len(), code::MAX_STDIN_BYTES);
+    if length > most {
+        return Err(format!(
+            "the standard input has {length} bytes; the limit is {most}: write long input to a file first, and let the \
+             command read that"
+        ));
+    }
+    Ok(())
 }
 
 fn cancelled(program: &Program, words: &str) -> Record {

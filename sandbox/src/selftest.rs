@@ -184,7 +184,7 @@ impl Tester<'_> {
             keep: Keep::Head,
             cancel: &|| false,
         };
-        let seen = watch::watch(guest, &bounds, None).map_err(|error| error.to_string())?;
+        let seen = watch::watch(guest, &bounds, None, None).map_err(|error| error.to_string())?;
         match frame::stage(seen.frames.head()) {
             Stage::Ran => Ok(seen),
             Stage::Failed(message) => Err(message),

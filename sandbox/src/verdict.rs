@@ -4,6 +4,7 @@
 //! that memory ran out — is text, and believed in a status only where the kernel's figures agree.
 
 use crate::frame::{self, Stage, Words};
+use crate::host::{Breach, MAX_HOST_CALLS, MAX_HOST_REQUEST_BYTES};
 use crate::javascript;
 use crate::level::{Language, Level};
 use crate::limits::Limits;
@@ -144,6 +145,24 @@ fn cut_short(limits: &Limits, cut: Cut) -> Verdict {
             let words =
                 format!("it wrote more than {} bytes of standard error (stderr_bytes)", limits.stderr_bytes);
             Verdict::limit(Status::OutputLimit, "stderr_bytes", words)
+        }
+        Cut::Host(breach) => host_calls(breach),
+    }
+}
+
+fn host_calls(breach: Breach) -> Verdict {
+    match breach {
+        Breach::Calls => {
+            let words = format!("it made more than {MAX_HOST_CALLS} host calls (host_calls)");
+            Verdict::limit(Status::Error, "host_calls", words)
+        }
+        Breach::Length => {
+            let words =
+                format!("a host call was longer than {MAX_HOST_REQUEST_BYTES} bytes (host_request_bytes)");
+            Verdict::limit(Status::Error, "host_request_bytes", words)
+        }
+        Breach::Form => {
+            Verdict::new(Status::Error, "it wrote what is no host call to its host's socket".to_owned())
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::clock::now;
 use crate::error::Error;
 use crate::guest::Guest;
+use crate::host::{Breach, Calls};
 use crate::pipes::Pipes;
 use crate::quota::{Excess, Quota};
 use crate::stream::{Keep, Stream};
@@ -54,6 +55,8 @@ pub(crate) enum Cut {
     Stdout,
     /// It wrote too much.
     Stderr,
+    /// It broke the rules of host calls.
+    Host(Breach),
 }
 
 /// A whole run, as its parent saw it.
@@ -75,8 +78,13 @@ pub(crate) struct Seen {
     pub duration: Duration,
 }
 
-/// Watches until the child has ended and is reaped; its private directory, too, if it has one.
-pub(crate) fn watch(mut guest: Guest, bounds: &Bounds<'_>, quota: Option<Quota>) -> Result<Seen, Error> {
+/// Watches until the child has ended and is reaped; its private directory and its host calls, too, if it has any.
+pub(crate) fn watch(
+    mut guest: Guest,
+    bounds: &Bounds<'_>,
+    quota: Option<Quota>,
+    mut calls: Option<Calls>,
+) -> Result<Seen, Error> {
     let start = now();
     let mut pipes = Pipes::new(guest.take_pipes()?, bounds.stdout_bytes, bounds.stderr_bytes, bounds.keep);
     let mut guard = Guard { bounds, quota, next_count: Duration::ZERO };
@@ -91,8 +99,19 @@ pub(crate) fn watch(mut guest: Guest, bounds: &Bounds<'_>, quota: Option<Quota>)
         }
         let left = if cut.is_none() { bounds.timeout.saturating_sub(elapsed) } else { CANCEL_POLL };
         let pause = if bounds.tasks > 0 { COUNT_PAUSE } else { CANCEL_POLL };
-        if pipes.wait(&guest, left.min(pause)).map_err(|error| Error::Watch(error.into()))? {
+        let woken = pipes.wait(&guest, calls.as_ref(), left.min(pause));
+        let woken = woken.map_err(|error| Error::Watch(error.into()))?;
+        if woken.has_ended {
             break start.elapsed();
+        }
+        let breach = calls.as_mut().filter(|_| woken.has_call).and_then(|calls| calls.step().err());
+        if let (Some(breach), None) = (breach, cut) {
+            guest.kill();
+            cut = Some((Cut::Host(breach), start.elapsed()));
+        }
+        if cut.is_some() {
+            // Nobody waits for an answer any more.
+            calls = None;
         }
     };
     let ended = guest.ended()?;
@@ -149,7 +168,7 @@ fn overflow(are_full: (bool, bool)) -> Option<Cut> {
 }
 
 /// What follows a kill: a supervisor that does not end is killed itself, a broker that tells of no end is stuck.
-fn insist(guest: &Guest, since_cut: Duration) -> Result<(), Error> {
+pub(crate) fn insist(guest: &Guest, since_cut: Duration) -> Result<(), Error> {
     if since_cut > STUCK_AFTER {
         return Err(Error::BrokerStuck);
     }

@@ -113,7 +113,8 @@ pub(crate) const LEVEL: &[Range] = &[
 pub(crate) const WEBHOOKS: &[Range] = &[("timeout_s", 1, 300)];
 
 /// Keys of `code_execution:` itself.
-pub(crate) const SANDBOX: &[Range] = &[("max_parallel", 1, 1_024), ("max_timeout_ms", 1, 3_600_000)];
+pub(crate) const SANDBOX: &[Range] =
+    &[("max_parallel", 1, 1_024), ("max_sessions", 1, 1_024), ("max_timeout_ms", 1, 3_600_000)];
 
 impl Problems {
     /// Holds every number against its range, and those against each other that belong together.

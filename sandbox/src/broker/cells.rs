@@ -27,12 +27,13 @@ impl Cells {
         Self { cgroups, made: 0, draining: Vec::new() }
     }
 
-    /// One for a command with these limits, if it can be had.
-    pub(super) fn make(&mut self, limits: &Limits) -> Option<RunCgroup> {
+    /// One for a command with these limits, if it can be had. `memory_bytes` replaces the address space's number; 0: not bounded.
+    pub(super) fn make(&mut self, limits: &Limits, memory_bytes: Option<u64>) -> Option<RunCgroup> {
         let cgroups = self.cgroups.as_ref()?;
         self.made += 1;
+        let bound = Some(memory_bytes.unwrap_or(limits.address_space_bytes)).filter(|bytes| *bytes > 0);
         let processes = limits.processes.saturating_add(SUPERVISORS);
-        cgroups.make(&format!("run-{}", self.made), Some(limits.address_space_bytes), Some(processes)).ok()
+        cgroups.make(&format!("run-{}", self.made), bound, Some(processes)).ok()
     }
 
     /// Removes one, if it is one, that nobody is to use any more, now or once it has drained.

@@ -3,7 +3,7 @@
 //! Refuses: to run a program twice. An order that may have reached a broker is not repeated.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,8 +80,8 @@ impl Link {
     pub(crate) fn run(&self, order: &Order, ends: Ends, cancel: &dyn Fn() -> bool) -> Result<Guest, Error> {
         let (reply, theirs) =
             packet::pair().map_err(|source| Error::MakeDescriptor { what: "reply", source })?;
-        let [stdout, stderr, frames, words, code] = &ends.theirs;
-        let descriptors = [&theirs, stdout, stderr, frames, words, code].map(|descriptor| descriptor.as_fd());
+        let descriptors: Vec<BorrowedFd<'_>> =
+            std::iter::once(&theirs).chain(&ends.theirs).chain(&ends.extra).map(AsFd::as_fd).collect();
         let broker = self.broker()?;
         let broker = match packet::send(broker.control.as_fd(), order, &descriptors) {
             Ok(()) => broker,
@@ -99,7 +99,7 @@ impl Link {
             }
             Err(error) => return Err(Error::Order(error)),
         };
-        drop((theirs, ends.theirs));
+        drop((theirs, ends.theirs, ends.extra));
         let is_python = matches!(order.task, Task::Python { .. });
         match await_start(&reply, if is_python { ZYGOTE_TIMEOUT } else { START_TIMEOUT }, cancel) {
             Ok((pid, pidfd)) => {

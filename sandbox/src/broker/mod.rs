@@ -13,6 +13,6 @@ mod spare;
 mod zygote;
 
 pub(crate) use link::{Link, new_command, wait_until_readable};
-pub(crate) use order::{Order, Reply, ShellTask, Task};
+pub(crate) use order::{Extra, Order, Reply, ShellTask, Task};
 pub(crate) use packet::receive;
 pub(crate) use serve::serve;

@@ -43,6 +43,9 @@ pub(crate) enum Task {
     JavaScript {
         /// Whether `import` is answered with a refusal rather than a bare syntax error.
         language_check: bool,
+        /// Whether a socket to the server's host comes along, for the program's host calls.
+        #[serde(default)]
+        has_host: bool,
     },
     /// Runs Python in a child of the zygote that fits the description.
     Python {
@@ -66,6 +69,45 @@ pub(crate) struct ShellTask {
     pub environment: Vec<(String, String)>,
     /// Whether the operator lets commands use the network.
     pub network: bool,
+    /// Whether a standard input comes along; else it is `/dev/null`.
+    #[serde(default)]
+    pub has_stdin: bool,
+    /// What the shell, then any program, is given instead of `-c` and the text.
+    #[serde(default)]
+    pub arguments: Option<Vec<String>>,
+    /// What the cgroup of the tree holds at most, if that is not a process's address space.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
+}
+
+/// What a run's sixth descriptor is, where it has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extra {
+    /// A command's standard input.
+    Stdin,
+    /// A script's socket to the server's host.
+    Host,
+}
+
+impl Task {
+    /// Says that the socket to the server's host comes along.
+    pub(crate) fn expect_host(&mut self) {
+        match self {
+            Self::JavaScript { has_host, .. } => *has_host = true,
+            // Nobody else makes host calls; a test has a command stand in for a hostile script.
+            Self::Shell(task) => task.has_stdin = true,
+            Self::Python { .. } | Self::Probe(_) => {}
+        }
+    }
+
+    /// Whether a sixth descriptor belongs to it, and which.
+    pub(crate) fn extra(&self) -> Option<Extra> {
+        match self {
+            Self::JavaScript { has_host: true, .. } => Some(Extra::Host),
+            Self::Shell(task) if task.has_stdin => Some(Extra::Stdin),
+            _ => None,
+        }
+    }
 }
 
 /// What becomes of a run: broker to server, on the run's own socket.

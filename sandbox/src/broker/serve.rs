@@ -224,9 +224,11 @@ impl Broker {
         let mut descriptors = packet.descriptors.into_iter();
         let Some(reply) = descriptors.next() else { return };
         match (order, Kit::from_descriptors(descriptors)) {
-            (Ok(order), Some(kit)) => self.start_or_refuse(order, kit, reply),
+            (Ok(order), Some(kit)) if kit.suits(order.task.extra()) => {
+                self.start_or_refuse(order, kit, reply);
+            }
             (Err(error), _) => refuse(&reply, format!("cannot decode the order: {error}")),
-            (_, None) => refuse(&reply, "the order lacks a descriptor".to_owned()),
+            (Ok(_), _) => refuse(&reply, "the order lacks a descriptor".to_owned()),
         }
     }
 
@@ -255,8 +257,12 @@ impl Broker {
             Ok(engine) => engine,
             Err(message) => return Err((reply, message)),
         };
+        let cgroup = if let Task::Shell(task) = &order.task {
+            self.cells.make(&order.limits, task.memory_bytes)
+        } else {
+            None
+        };
         let is_shell = matches!(order.task, Task::Shell(_));
-        let cgroup = if is_shell { self.cells.make(&order.limits) } else { None };
         match cgroup.as_ref().map_or_else(sys::fork, RunCgroup::fork) {
             Err(error) => {
                 self.cells.remove(cgroup);

@@ -367,7 +367,7 @@ fn send_birth(spare: &Spare, waiting: &Waiting) -> Result<(), Birth> {
     let ruleset = build_ruleset(domain, &order.files).map_err(|error| refused(&error))?;
     let run =
         order::Birth { language_check, directory: order.directory.clone(), limits: order.limits.clone() };
-    let mut descriptors = kit.descriptors().to_vec();
+    let mut descriptors = kit.descriptors();
     descriptors.push(ruleset.as_fd());
     packet::send(spare.socket.as_fd(), &run, &descriptors)
         .map_err(|error| if packet::is_hang_up(&error) { Birth::Dead } else { refused(&error) })

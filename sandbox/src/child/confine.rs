@@ -111,7 +111,7 @@ fn process_limit(limits: &Limits, isolation: Isolation) -> u64 {
 pub(crate) fn limit_resources(limits: &Limits, isolation: Isolation) -> Result<(), String> {
     let processes = process_limit(limits, isolation);
     let table = [
-        (Resource::Cpu, limits.cpu_s, limits.cpu_s + 1),
+        (Resource::Cpu, limits.cpu_s, limits.cpu_s.saturating_add(1)),
         (Resource::As, limits.address_space_bytes, limits.address_space_bytes),
         (Resource::Fsize, limits.file_size_bytes, limits.file_size_bytes),
         (Resource::Nofile, limits.open_files, limits.open_files),

@@ -5,7 +5,8 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use super::{FRAMES_DESCRIPTOR, WORDS_DESCRIPTOR};
+use super::{FRAMES_DESCRIPTOR, HOST_DESCRIPTOR, WORDS_DESCRIPTOR};
+use crate::broker::Extra;
 use crate::sys;
 
 /// Clear of every number that a descriptor gets in a child.
@@ -21,6 +22,8 @@ pub(crate) struct Kit {
     frames: OwnedFd,
     words: OwnedFd,
     code: OwnedFd,
+    /// What only some runs have; the order says what it is.
+    extra: Option<OwnedFd>,
 }
 
 impl Kit {
@@ -32,30 +35,48 @@ impl Kit {
             frames: descriptors.next()?,
             words: descriptors.next()?,
             code: descriptors.next()?,
+            extra: descriptors.next(),
         })
     }
 
-    /// All of them, in their order.
-    pub(crate) fn descriptors(&self) -> [BorrowedFd<'_>; 5] {
-        [&self.stdout, &self.stderr, &self.frames, &self.words, &self.code]
-            .map(|descriptor| descriptor.as_fd())
+    /// Whether all that an order needs is there.
+    pub(crate) fn suits(&self, extra: Option<Extra>) -> bool {
+        extra.is_none() || self.extra.is_some()
     }
 
-    /// Puts each under its number in this process, `/dev/null` in front of them, and returns the program.
-    pub(crate) fn put_in_place(self) -> io::Result<OwnedFd> {
-        let [stdout, stderr, frames, words, code] = self.descriptors();
+    /// All of them, in their order.
+    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let always = [&self.stdout, &self.stderr, &self.frames, &self.words, &self.code];
+        always.into_iter().chain(&self.extra).map(AsFd::as_fd).collect()
+    }
+
+    /// Puts each under its number in this process, `/dev/null` or the run's own input in front of them, and returns the
+    /// program. A sixth descriptor that the order does not speak of is left to be closed.
+    pub(crate) fn put_in_place(self, extra: Option<Extra>) -> io::Result<OwnedFd> {
+        let [stdout, stderr, frames, words, code] =
+            [&self.stdout, &self.stderr, &self.frames, &self.words, &self.code].map(AsFd::as_fd);
         let high =
             |descriptor: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(descriptor, LOWEST_OWN_NUMBER);
         let (stdout, stderr, frames, words, code) =
             (high(stdout)?, high(stderr)?, high(frames)?, high(words)?, high(code)?);
+        let (mut stdin, mut host) = (None, None);
+        match (extra, &self.extra) {
+            (None, _) => {}
+            (Some(_), None) => return Err(io::ErrorKind::NotFound.into()),
+            (Some(Extra::Stdin), Some(own)) => stdin = Some(high(own.as_fd())?),
+            (Some(Extra::Host), Some(own)) => host = Some(high(own.as_fd())?),
+        }
         let null = std::fs::File::open("/dev/null")?;
-        rustix::stdio::dup2_stdin(&null)?;
+        rustix::stdio::dup2_stdin(stdin.as_ref().map_or(null.as_fd(), AsFd::as_fd))?;
         rustix::stdio::dup2_stdout(&stdout)?;
         rustix::stdio::dup2_stderr(&stderr)?;
         // Whatever had these numbers is gone; what held it must not close ours when it is dropped.
         std::mem::forget((self, null));
         sys::copy_descriptor(frames.as_fd(), FRAMES_DESCRIPTOR)?;
         sys::copy_descriptor(words.as_fd(), WORDS_DESCRIPTOR)?;
+        if let Some(host) = host {
+            sys::copy_descriptor(host.as_fd(), HOST_DESCRIPTOR)?;
+        }
         Ok(code)
     }
 }

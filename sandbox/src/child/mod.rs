@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::process::Pid;
 
-use crate::broker::{self, Order, Task};
+use crate::broker::{self, Extra, Order, Task};
 use crate::frame::{Frame, Words};
 use crate::javascript::{self, Engine};
 use crate::policy::{Domain, Filters, Reach, restrict};
@@ -36,6 +36,8 @@ pub(crate) const FRAMES_DESCRIPTOR: i32 = 3;
 pub(crate) const WORDS_DESCRIPTOR: i32 = 4;
 /// Descriptors from this number on are closed in a child.
 pub(crate) const FIRST_CLOSED_DESCRIPTOR: u32 = 5;
+/// The number of the socket to the server's host in a child, in runs that have one: they close from the next one on.
+pub(crate) const HOST_DESCRIPTOR: i32 = 5;
 
 /// The exit code of a child whose set-up failed.
 pub(crate) const SET_UP_FAILED: i32 = 70;
@@ -62,7 +64,8 @@ pub(crate) struct Heritage<'a> {
 
 /// Lives as a run's child, right after the broker's fork.
 pub(crate) fn live(order: &Order, kit: Kit, heritage: &Heritage<'_>) -> ! {
-    let Ok((mut report, code)) = settle(kit) else { sys::exit_now(SET_UP_FAILED) };
+    let settled = settle(kit, order.task.extra());
+    let Ok((mut report, code)) = settled else { sys::exit_now(SET_UP_FAILED) };
     match set_up_and_run(&mut report, order, &code, heritage) {
         Ok(code) => sys::exit_now(code),
         Err(message) => report.fail(message),
@@ -74,7 +77,8 @@ pub(crate) fn live(order: &Order, kit: Kit, heritage: &Heritage<'_>) -> ! {
 /// Until it has one there is nobody to tell what goes wrong: it ends, and the broker finds its socket closed.
 pub(crate) fn stand_by(own: OwnedFd, heritage: &Heritage<'_>) -> ! {
     let Ok((order, kit, isolation)) = wait_for_run(own, heritage) else { sys::exit_now(SET_UP_FAILED) };
-    let Ok((mut report, code)) = settle(kit) else { sys::exit_now(SET_UP_FAILED) };
+    let settled = settle(kit, order.task.extra());
+    let Ok((mut report, code)) = settled else { sys::exit_now(SET_UP_FAILED) };
     let bounded = rustix::thread::set_name(c"nanoclaw-guest")
         .map_err(|error| format!("name: {error}"))
         .and_then(|()| take_bounds(&order, isolation));
@@ -95,15 +99,16 @@ fn wait_for_run(own: OwnedFd, heritage: &Heritage<'_>) -> std::io::Result<(Order
 }
 
 /// Puts the descriptors in place and reads the program.
-pub(crate) fn settle(kit: Kit) -> std::io::Result<(Report, String)> {
-    let code = kit.put_in_place()?;
+pub(crate) fn settle(kit: Kit, extra: Option<Extra>) -> std::io::Result<(Report, String)> {
+    let code = kit.put_in_place(extra)?;
     let report = Report {
         frames: Some(sys::inherited(FRAMES_DESCRIPTOR)?.into()),
         words: sys::inherited(WORDS_DESCRIPTOR)?.into(),
     };
     let mut text = String::new();
     File::from(code).read_to_string(&mut text)?;
-    sys::close_from(FIRST_CLOSED_DESCRIPTOR)?;
+    let has_host = extra == Some(Extra::Host);
+    sys::close_from(FIRST_CLOSED_DESCRIPTOR + u32::from(has_host))?;
     Ok((report, text))
 }
 
@@ -130,9 +135,12 @@ fn close_and_run(
     install_last(heritage.filters)?;
     report.tell(&Frame::Ready);
     match &order.task {
-        Task::JavaScript { language_check } => {
+        Task::JavaScript { language_check, has_host } => {
             let engine = heritage.engine.ok_or("this child has no JavaScript engine")?;
-            Ok(javascript::run(report, engine, &order.limits, code, *language_check))
+            let host = has_host.then(|| sys::inherited(HOST_DESCRIPTOR).map(File::from)).transpose();
+            let host = host.map_err(|error| format!("host: {error}"))?;
+            let terms = javascript::Terms { language_check: *language_check, host };
+            Ok(javascript::run(report, engine, &order.limits, code, terms))
         }
         Task::Probe(probe) => {
             report.go();

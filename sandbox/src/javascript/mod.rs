@@ -1,10 +1,11 @@
 //! JavaScript: `QuickJS` inside the sandboxed child itself.
 //!
 //! Owns: the engine's own bounds (memory, stack, deadline), and the exit code, which no guest can choose.
-//! Refuses: modules, and every host object but `console`, `print`, timers and `queueMicrotask`.
+//! Refuses: modules, and every host object but `console`, `print`, timers and `queueMicrotask` (and `__host`, in runs that have one).
 
 mod check;
 mod engine;
+mod host;
 mod session;
 
 use crate::child::Report;
@@ -33,22 +34,29 @@ enum End {
     NoMemory(String),
 }
 
+/// On what terms a program runs.
+pub(crate) struct Terms {
+    /// Whether `import` is answered with a refusal.
+    pub language_check: bool,
+    /// The socket to the server's host, in runs that have one.
+    pub host: Option<std::fs::File>,
+}
+
 /// Runs a program behind the policy that is already in force; the code is the one to leave with.
 ///
 /// The engine is not taken down: the process ends.
-pub(crate) fn run(
-    report: &mut Report,
-    engine: &Engine,
-    limits: &Limits,
-    code: &str,
-    language_check: bool,
-) -> i32 {
-    if let Err(error) = engine.settle(limits) {
+pub(crate) fn run(report: &mut Report, engine: &Engine, limits: &Limits, code: &str, terms: Terms) -> i32 {
+    let offer = |socket| engine.context.with(|ctx| host::offer(&ctx, socket));
+    let settled = engine
+        .settle(limits)
+        .map_err(|error| error.to_string())
+        .and_then(|()| terms.host.map_or(Ok(()), offer).map_err(|error| error.to_string()));
+    if let Err(error) = settled {
         report.tell(&Frame::Failed { message: format!("QuickJS: {error}") });
         return ERROR_EXIT;
     }
     let code = check::without_hashbang(code);
-    let end = match check::parse(&engine.parser, &code, language_check) {
+    let end = match check::parse(&engine.parser, &code, terms.language_check) {
         Ok(mode) => {
             report.go();
             session::run(engine, &code, mode)

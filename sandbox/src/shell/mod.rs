@@ -15,7 +15,7 @@ use crate::child::{self, Isolation, Kit, Report};
 use crate::frame::Frame;
 use crate::policy::{Domain, Filters, Reach, SCOPE_ABI, restrict};
 use crate::sys::{self, Fork, Reaped};
-pub(crate) use surroundings::{environment, files, find_shell};
+pub(crate) use surroundings::{environment, files, find_shell, system_files};
 use tree::Tree;
 pub(crate) use tree::children_of_this_thread;
 
@@ -28,7 +28,9 @@ const SIGNALS: [i32; 2] = [libc::SIGTERM, libc::SIGCHLD];
 
 /// Lives as a command's supervisor, right after the broker's fork. Its exit code is the command's.
 pub(crate) fn supervise(order: &Order, task: &ShellTask, kit: Kit, filters: &Filters) -> ! {
-    let Ok((mut report, code)) = child::settle(kit) else { sys::exit_now(child::SET_UP_FAILED) };
+    let Ok((mut report, code)) = child::settle(kit, order.task.extra()) else {
+        sys::exit_now(child::SET_UP_FAILED)
+    };
     let supervisor = rustix::process::getpid();
     let tree = match begin(order, task) {
         Ok(begun) => begun,
@@ -38,6 +40,7 @@ pub(crate) fn supervise(order: &Order, task: &ShellTask, kit: Kit, filters: &Fil
         Err(error) => report.fail(format!("fork: {error}")),
         Ok(Fork::Parent(command)) => {
             drop(report);
+            release_standard();
             sys::exit_now(watch(command, &tree))
         }
         Ok(Fork::Child) => {
@@ -45,6 +48,7 @@ pub(crate) fn supervise(order: &Order, task: &ShellTask, kit: Kit, filters: &Fil
                 report.fail(message);
             }
             let error = become_shell(task, &code, &mut report);
+            report.tell(&Frame::Failed { message: format!("cannot start: {error}") });
             // As a shell says it of a program.
             let words = format!("{}: cannot start: {error}\n", task.shell.display());
             rustix::io::write(rustix::stdio::stderr(), words.as_bytes()).ok();
@@ -91,12 +95,23 @@ fn become_shell(task: &ShellTask, code: &str, report: &mut Report) -> std::io::E
     if let Err(error) = report.close_on_exec() {
         return error;
     }
-    new_command(&task.shell)
-        .arg("-c")
-        .arg(code)
-        .env_clear()
-        .envs(task.environment.iter().map(|(name, value)| (name, value)))
-        .exec()
+    let mut command = new_command(&task.shell);
+    match &task.arguments {
+        Some(arguments) => command.args(arguments),
+        None => command.arg("-c").arg(code),
+    };
+    command.env_clear().envs(task.environment.iter().map(|(name, value)| (name, value))).exec()
+}
+
+/// Lets go of the command's own descriptors: whoever waits for their ends waits for the command alone.
+fn release_standard() {
+    // Where there is no such device they stay open until the end.
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null");
+    if let Ok(null) = null {
+        rustix::stdio::dup2_stdin(&null).ok();
+        rustix::stdio::dup2_stdout(&null).ok();
+        rustix::stdio::dup2_stderr(&null).ok();
+    }
 }
 
 /// Waits for the command's end or the broker's word, ends all that is left, and says what to exit with.

@@ -86,6 +86,13 @@ pub(crate) fn find_shell() -> Result<PathBuf, String> {
 
 /// The paths that stay open for a command that owns `own`.
 pub(crate) fn files(own: &Path, has_network: bool) -> Vec<FileRule> {
+    let mut rules = system_files(has_network);
+    rules.push(FileRule { path: own.to_owned(), access: Access::OwnTree });
+    rules
+}
+
+/// Those of the system: what every command and every session may read and start.
+pub(crate) fn system_files(has_network: bool) -> Vec<FileRule> {
     let network: &[&str] = if has_network { NETWORK_FILES } else { &[] };
     let groups = [
         (PROGRAM_TREES, Access::ExecuteTree),
@@ -97,9 +104,7 @@ pub(crate) fn files(own: &Path, has_network: bool) -> Vec<FileRule> {
     let rules = groups.into_iter().flat_map(|(paths, access)| {
         paths.iter().map(move |path| FileRule { path: PathBuf::from(path), access })
     });
-    let mut rules: Vec<FileRule> = rules.filter(|rule| rule.path.exists()).collect();
-    rules.push(FileRule { path: own.to_owned(), access: Access::OwnTree });
-    rules
+    rules.filter(|rule| rule.path.exists()).collect()
 }
 
 /// A command's whole environment: a few variables of ours, then what the operator lets through.
