@@ -1,0 +1,26 @@
+//! What servers may ask of us: nothing but a sign of life. Owns our answers; models, people and directories are refused.
+
+use rmcp::handler::client::ClientHandler;
+use rmcp::model::{ClientCapabilities, ClientConfig, Implementation};
+use rmcp::service::{NotificationContext, RoleClient};
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// Our side of a session. What it does not say is refused by the SDK: sampling is an unknown method, elicitation is
+/// declined, there are no roots.
+#[derive(Debug)]
+pub(super) struct Client {
+    /// Rung when the server's tools have changed.
+    pub(super) changed: Arc<Notify>,
+}
+
+impl ClientHandler for Client {
+    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.changed.notify_one();
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        let us = Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), us)
+    }
+}
