@@ -24,10 +24,13 @@ use crate::engine::{Backoff, DriveLimits, Ports};
 use crate::http::minted::{self, Kind};
 use crate::http::{AuthTerms, Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
-use crate::ports::{Clock, Digest, Entropy, Model, Probe, Toolbox, Workplaces, Workspaces};
+use crate::ports::{Clock, Digest, Entropy, Model, Probe, ToolSource, Toolbox, Workplaces, Workspaces};
 use crate::store::RedbStore;
 use crate::store::options::StoreOptions;
-use crate::tools::{BadBashOption, BashRules, Bounds, Executor, JobDesk, ToolDeps, ToolOptions, registered};
+use crate::tools::{
+    ApprovalRules, BadBashOption, BadPattern, BashRules, Bounds, Executor, JobDesk, Terms, ToolDeps,
+    ToolOptions, registered,
+};
 use crate::web::GuardedWeb;
 use crate::workspace::HostFiles;
 use control::ControlFile;
@@ -86,6 +89,9 @@ pub enum AppError {
     /// The rules for commands.
     #[error(transparent)]
     Commands(#[from] BadBashOption),
+    /// A pattern of the configuration, which it should have refused.
+    #[error("approval {0}")]
+    BadApproval(BadPattern),
     /// The sandbox's options.
     #[error("cannot set up the sandbox: {0}")]
     Sandbox(#[from] nanoclaw_sandbox::Error),
@@ -348,8 +354,12 @@ fn executor(
         options: Arc::new(ToolOptions { bash, limits: config.limits.clone() }),
     };
     let toolbox = Arc::clone(&deps.desk.toolbox);
-    let executor =
-        Arc::new(Executor::new(registered(&deps), Bounds::new(&config.limits, config.tool_max_workers))?);
+    let approval = ApprovalRules::new(&config.approval).map_err(|(_, bad)| AppError::BadApproval(bad))?;
+    let bounds = Bounds::new(&config.limits, config.tool_max_workers);
+    let terms = Terms { approval, ..Terms::new(bounds) };
+    // In the order in which models are told of their tools.
+    let sources: Vec<Arc<dyn ToolSource>> = Vec::new();
+    let executor = Arc::new(Executor::new(registered(&deps), sources, terms)?);
     let known: Arc<dyn Toolbox> = Arc::<Executor>::clone(&executor);
     // Filled once, just here: there was nothing before.
     toolbox.get_or_init(|| Arc::downgrade(&known));

@@ -42,6 +42,8 @@ pub struct RawConfig {
     pub max_iterations: u32,
     /// Tool calls of one job running at once.
     pub tool_max_workers: usize,
+    /// Patterns of the tools whose calls wait for somebody's approval.
+    pub approval: Vec<String>,
     /// The sandbox's own options.
     pub code_execution: nanoclaw_sandbox::Options,
     /// What the operator says about commands.
@@ -76,6 +78,7 @@ impl Default for RawConfig {
             workers: 16,
             max_iterations: 15,
             tool_max_workers: 4,
+            approval: Vec::new(),
             code_execution: nanoclaw_sandbox::Options::default(),
             bash: BashOptions::default(),
             web: WebOptions::default(),

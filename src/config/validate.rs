@@ -13,7 +13,7 @@ use crate::domain::address::AddressPolicy;
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
 use crate::store::options::{RetentionOptions, StoreOptions};
-use crate::tools::BashOptions;
+use crate::tools::{ApprovalRules, BashOptions};
 use crate::web::WebOptions;
 use nanoclaw_sandbox::Level;
 use serde::Serialize;
@@ -49,6 +49,8 @@ pub struct Config {
     pub max_iterations: u32,
     /// Tool calls of one job running at once.
     pub tool_max_workers: usize,
+    /// Patterns of the tools whose calls wait for somebody's approval.
+    pub approval: Vec<String>,
     /// The sandbox's part.
     pub code_execution: nanoclaw_sandbox::Options,
     /// What the operator says about commands.
@@ -90,6 +92,7 @@ impl Config {
         problems.key_files(&mut raw.models, env);
         let default_model = problems.default_model(raw.default_model.as_deref(), &raw.models);
         problems.title_model(raw.title_model.as_deref(), &raw.models);
+        problems.approval(&raw.approval);
         problems.commands(&raw.bash);
         problems.sandbox(&raw.code_execution);
         problems.webhooks(&raw.webhooks);
@@ -109,6 +112,7 @@ impl Config {
                 workers: raw.workers,
                 max_iterations: raw.max_iterations,
                 tool_max_workers: raw.tool_max_workers,
+                approval: raw.approval,
                 code_execution: raw.code_execution,
                 bash: raw.bash,
                 webhooks: raw.webhooks,
@@ -212,6 +216,13 @@ impl Problems {
                 self.add(format!("{key}.api_url"), shown, "must start with https:// or http://");
             }
             _ => {}
+        }
+    }
+
+    fn approval(&mut self, patterns: &[String]) {
+        if let Err((at, bad)) = ApprovalRules::new(patterns) {
+            let text = patterns.get(at).map_or("", String::as_str);
+            self.add(format!("approval[{at}]"), text, bad.to_string());
         }
     }
 

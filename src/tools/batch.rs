@@ -1,11 +1,13 @@
 //! One batch of calls, prepared: which run, which are refused, which are twins. Owns the order of preparation
-//! (parse → find → allow → unwrap → coerce → validate → dedup); refuses to run anything.
+//! (parse → find → allow → unwrap → coerce → validate → approval → dedup); refuses to run anything.
 
 use super::arguments;
-use super::executor::Registered;
+use super::catalogue::{Catalogue, Registered};
+use super::executor::Terms;
 use super::nearest::{NAME_CHARS, nearest};
 use crate::domain::canonical::canonical;
-use crate::domain::tool::{ToolCall, ToolChoice};
+use crate::domain::tool::{FileUse, ToolCall, ToolTraits};
+use crate::ports::ToolContext;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -15,8 +17,12 @@ pub(super) struct Task<'a> {
     pub(super) call: &'a ToolCall,
     /// Its tool.
     pub(super) tool: &'a Registered,
+    /// What its run may do, here.
+    pub(super) traits: ToolTraits,
     /// Its arguments, fit for the tool.
     pub(super) arguments: Map<String, Value>,
+    /// The same in one spelling.
+    pub(super) canonical: String,
     /// Calls of the same batch that ask for the same.
     pub(super) twins: Vec<&'a ToolCall>,
 }
@@ -30,27 +36,45 @@ pub(super) struct Batch<'a> {
     pub(super) refused: Vec<(&'a ToolCall, String)>,
 }
 
+/// What calls are prepared by.
+pub(super) struct Rules<'a> {
+    /// The tools there are.
+    pub(super) catalogue: &'a Catalogue,
+    /// What the operator says.
+    pub(super) terms: &'a Terms,
+    /// Whose calls they are.
+    pub(super) context: &'a ToolContext,
+}
+
 impl<'a> Batch<'a> {
     /// Prepares the calls.
-    pub(super) fn prepare(calls: &'a [ToolCall], tools: &'a [Registered], allowed: &ToolChoice) -> Self {
+    pub(super) fn prepare(calls: &'a [ToolCall], rules: &Rules<'a>) -> Self {
         let mut batch = Self::default();
-        let mut seen: HashMap<(&str, String), usize> = HashMap::new();
+        // Twins by tool, arguments and, where files matter, the writes before them.
+        let mut seen: HashMap<(&str, String, usize), usize> = HashMap::new();
+        let mut writes = 0;
         for call in calls {
-            let (tool, arguments) = match fit(call, tools, allowed) {
+            let (tool, arguments) = match rules.fit(call) {
                 Ok(fitting) => fitting,
                 Err(reason) => {
                     batch.refused.push((call, reason));
                     continue;
                 }
             };
-            let key = (tool.spec.name.as_ref(), canonical(&Value::Object(arguments.clone())));
-            let twin = seen.get(&key).filter(|_| tool.traits.idempotent);
+            let traits = tool.traits_in(rules.context.project_id.is_some());
+            let canonical = canonical(&Value::Object(arguments.clone()));
+            let key = |writes| {
+                let writes = if traits.files == FileUse::None { 0 } else { writes };
+                (tool.spec.name.as_ref(), canonical.clone(), writes)
+            };
+            let twin = seen.get(&key(writes)).filter(|_| traits.idempotent);
             if let Some(task) = twin.and_then(|at| batch.tasks.get_mut(*at)) {
                 task.twins.push(call);
                 continue;
             }
-            seen.insert(key, batch.tasks.len());
-            batch.tasks.push(Task { call, tool, arguments, twins: Vec::new() });
+            writes += usize::from(traits.files == FileUse::Writes);
+            seen.insert(key(writes), batch.tasks.len());
+            batch.tasks.push(Task { call, tool, traits, arguments, canonical, twins: Vec::new() });
         }
         batch
     }
@@ -58,32 +82,48 @@ impl<'a> Batch<'a> {
 
 type Fitting<'a> = (&'a Registered, Map<String, Value>);
 
-fn fit<'a>(call: &ToolCall, tools: &'a [Registered], allowed: &ToolChoice) -> Result<Fitting<'a>, String> {
-    let parsed = match arguments::parse(&call.arguments) {
-        // Malformed JSON is told first, whatever the name; any other misfit needs the tool to be known.
-        Err(error @ arguments::Error::Malformed(_)) => return Err(error.to_string()),
-        other => other,
-    };
-    let usable = || tools.iter().filter(|tool| tool.is_allowed(allowed));
-    let offered = || usable().map(|tool| tool.spec.name.as_ref());
-    let name: String = call.name.chars().take(NAME_CHARS).collect();
-    let Some(tool) = tools.iter().find(|tool| tool.names().any(|known| known == call.name)) else {
-        // An alias that is near stands for the name that the model was told.
-        let near = nearest(&name, usable().flat_map(Registered::names));
-        let near = near.and_then(|near| usable().find(|tool| tool.names().any(|known| known == near)));
-        return Err(match near.map(|tool| tool.spec.name.as_ref()) {
-            Some(near) => format!("Tool not found: {name}. Did you mean '{near}'?"),
-            None => format!("Tool not found: {name}. Available: {}", list(offered())),
-        });
-    };
-    if !tool.is_allowed(allowed) {
-        return Err(format!("Tool not allowed in this job: {name}. Available: {}", list(offered())));
+impl<'a> Rules<'a> {
+    fn fit(&self, call: &ToolCall) -> Result<Fitting<'a>, String> {
+        let parsed = match arguments::parse(&call.arguments) {
+            // Malformed JSON is told first, whatever the name; any other misfit needs the tool to be known.
+            Err(error @ arguments::Error::Malformed(_)) => return Err(error.to_string()),
+            other => other,
+        };
+        let tool = self.usable(&call.name)?;
+        let name = &call.name;
+        let misfit = |error: String| format!("Invalid parameters for tool '{name}': {error}");
+        let parsed = parsed.map_err(|error| misfit(error.to_string()))?;
+        let arguments = arguments::unwrap(parsed, |name| tool.schema.has(name));
+        let arguments = arguments::renamed(arguments, tool.aliases.parameters);
+        let arguments = tool.schema.fit(arguments).map_err(misfit)?;
+        if !self.context.is_approved && self.terms.approval.covers(tool) {
+            return Err(format!(
+                "The tool '{name}' needs approval, and nobody can be asked here: do without it, or leave it to the job"
+            ));
+        }
+        Ok((tool, arguments))
     }
-    let misfit = |error: String| format!("Invalid parameters for tool '{name}': {error}");
-    let parsed = parsed.map_err(|error| misfit(error.to_string()))?;
-    let arguments = arguments::unwrap(parsed, |name| tool.schema.has(name));
-    let arguments = arguments::renamed(arguments, tool.aliases.parameters);
-    Ok((tool, tool.schema.fit(arguments).map_err(misfit)?))
+
+    /// The tool of this name, if the job may use it.
+    fn usable(&self, called: &str) -> Result<&'a Registered, String> {
+        let allowed = &self.context.allowed;
+        let usable = || self.catalogue.tools().iter().filter(|tool| tool.is_allowed(allowed));
+        let offered = || usable().map(|tool| tool.spec.name.as_ref());
+        let name: String = called.chars().take(NAME_CHARS).collect();
+        let Some(tool) = self.catalogue.find(called) else {
+            // An alias that is near stands for the name that the model was told.
+            let near = nearest(&name, usable().flat_map(|tool| tool.names()));
+            let near = near.and_then(|near| usable().find(|tool| tool.names().any(|known| known == near)));
+            return Err(match near.map(|tool| tool.spec.name.as_ref()) {
+                Some(near) => format!("Tool not found: {name}. Did you mean '{near}'?"),
+                None => format!("Tool not found: {name}. Available: {}", list(offered())),
+            });
+        };
+        if tool.is_allowed(allowed) {
+            return Ok(tool);
+        }
+        Err(format!("Tool not allowed in this job: {name}. Available: {}", list(offered())))
+    }
 }
 
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {

@@ -5,8 +5,10 @@
 //! against its own schema; parsing, coercion, dedup, parallel runs, timeouts, panics and the result's form are the
 //! [`Executor`]'s.
 
+mod approval;
 mod arguments;
 mod batch;
+mod catalogue;
 mod code;
 mod coerce;
 mod cut;
@@ -14,11 +16,14 @@ mod executor;
 mod nearest;
 mod outcome;
 mod registry;
+mod run;
 mod schema;
+mod waves;
 
+pub use approval::{ApprovalRules, BadPattern};
 pub use bash::{BadBashOption, BashOptions, BashRules};
 pub use code::CodeRunner;
-pub use executor::{Bounds, Error, Executor};
+pub use executor::{Bounds, Error, Executor, Terms};
 pub use registry::{JobDesk, ToolDeps, ToolOptions};
 
 use crate::ports::Tool;

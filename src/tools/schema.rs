@@ -11,6 +11,10 @@ const MISFITS: usize = 5;
 /// Of a quoted value or name, characters.
 const QUOTE_CHARS: usize = 80;
 
+/// What may name parameters beside `properties`.
+const NAMING: [&str; 8] =
+    ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"];
+
 /// What a tool's arguments must look like.
 #[derive(Debug)]
 pub(super) struct Schema {
@@ -19,12 +23,16 @@ pub(super) struct Schema {
 }
 
 impl Schema {
-    /// Compiles an object schema. Parameters that it does not name are refused, whether it says so or not.
+    /// Compiles an object schema. Parameters that it does not name are refused, whether it says so or not,
+    /// unless it leaves open which there are.
     pub(super) fn compile(parameters: &Value) -> Result<Self, String> {
         let mut text = parameters.clone();
         match text.as_object_mut() {
             Some(map) if map.get("type") == Some(&Value::from("object")) => {
-                map.entry("additionalProperties").or_insert(Value::Bool(false));
+                // Where others than `properties` name parameters, only the schema itself knows which there are.
+                if map.contains_key("properties") && !NAMING.iter().any(|key| map.contains_key(*key)) {
+                    map.entry("additionalProperties").or_insert(Value::Bool(false));
+                }
             }
             _ => return Err("its parameters are not an object schema".to_owned()),
         }

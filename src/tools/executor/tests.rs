@@ -1,14 +1,17 @@
 //! The executor with the real tools over a fake sandbox, and with tools made to misbehave.
 
 use super::*;
+use crate::domain::handle::ResultHandle;
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::JobOrigin;
-use crate::ports::{Clock, Leash, ModelTerms, Stop, StopFlag};
+use crate::domain::tool::{Aliases, ToolTraits};
+use crate::ports::{Clock, Leash, ModelTerms, Stop, StopFlag, ToolError};
 use crate::tools::{BashOptions, BashRules, CodeRunner, JobDesk, ToolDeps, ToolOptions, registered};
 use nanoclaw_sandbox::{Level, Program, Record, Status};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use std::ops::ControlFlow;
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Barrier, Mutex};
 
 /// Time stands still, except that every look moves it on by a millisecond.
 #[derive(Default)]
@@ -104,7 +107,7 @@ impl crate::ports::Results for Nothing {
 
 /// Remembers what was reported.
 #[derive(Default)]
-pub(super) struct Log {
+pub(in crate::tools) struct Log {
     started: Mutex<Vec<String>>,
     finished: Mutex<Vec<(String, Value, bool)>>,
     wholes: Mutex<Vec<crate::ports::WholeResult>>,
@@ -124,7 +127,7 @@ impl Journal for Log {
 }
 
 impl Log {
-    pub(super) fn result(&self, id: &str) -> Value {
+    pub(in crate::tools) fn result(&self, id: &str) -> Value {
         let finished = self.finished.lock().expect("unpoisoned");
         let mut found = finished.iter().filter(|(known, ..)| known == id);
         let (_, content, _) = found.next().unwrap_or_else(|| panic!("{id} was not reported"));
@@ -180,7 +183,7 @@ fn any(
     Box::new(Any { name, aliases: Aliases::default(), idempotent, act: Arc::new(act) })
 }
 
-fn bounds() -> Bounds {
+pub(in crate::tools) fn bounds() -> Bounds {
     Bounds { workers: 4, timeout: Duration::from_secs(60), result_chars: 16_000, result_bytes: 1 << 20 }
 }
 
@@ -205,7 +208,7 @@ pub(super) fn real_at(levels: &'static [Level]) -> Executor {
         desk,
         options: Arc::new(ToolOptions { bash, limits: Limits::default() }),
     };
-    Executor::new(registered(&deps), bounds()).expect("valid tools")
+    Executor::new(registered(&deps), Vec::new(), Terms::new(bounds())).expect("valid tools")
 }
 
 pub(in crate::tools) fn context(allowed: ToolChoice) -> ToolContext {
@@ -236,7 +239,12 @@ fn run(executor: &Executor, calls: &[ToolCall]) -> Log {
 }
 
 pub(super) fn one(name: &str, arguments: &str) -> Value {
-    run(&real(), &[call("a", name, arguments)]).result("a")
+    one_result(&real(), name, arguments)
+}
+
+/// What this executor answers to one call.
+pub(in crate::tools) fn one_result(executor: &Executor, name: &str, arguments: &str) -> Value {
+    run(executor, &[call("a", name, arguments)]).result("a")
 }
 
 #[test]
@@ -345,7 +353,7 @@ fn the_same_call_twice_in_a_batch_runs_once() {
     let (pure, write) = (Arc::clone(&runs), Arc::clone(&runs));
     let count = |runs: &AtomicUsize| Ok(json!(runs.fetch_add(1, Ordering::SeqCst)));
     let tools = vec![any("pure", true, move |_| count(&pure)), any("write", false, move |_| count(&write))];
-    let executor = Executor::new(tools, bounds()).expect("valid tools");
+    let executor = Executor::new(tools, Vec::new(), Terms::new(bounds())).expect("valid tools");
     let log = run(
         &executor,
         &[call("a", "pure", r#"{"n":1}"#), call("b", "pure", r#"{"n": "1"}"#), call("c", "pure", "{}")],
@@ -362,7 +370,8 @@ fn the_same_call_twice_in_a_batch_runs_once() {
 fn what_is_cut_is_kept_once_where_the_job_can_read_it() {
     let wordy = || any("long", true, |_| Ok(json!("x".repeat(50_000))));
     let reader = || any("look", true, |_| Ok(json!("y".repeat(50_000))));
-    let executor = Executor::new(vec![wordy(), reader()], bounds()).expect("valid tools");
+    let executor =
+        Executor::new(vec![wordy(), reader()], Vec::new(), Terms::new(bounds())).expect("valid tools");
     let calls = [call("a", "long", "{}"), call("b", "long", "{}"), call("c", "look", "{}")];
     let log = run(&executor, &calls);
     let wholes = log.wholes.lock().expect("unpoisoned").clone();
@@ -377,7 +386,10 @@ fn what_is_cut_is_kept_once_where_the_job_can_read_it() {
         );
     }
     assert!(log.result("c")["data"].to_string().contains("characters cut]"), "it has no way to itself");
-    let alone = run(&Executor::new(vec![wordy()], bounds()).expect("valid tools"), &calls[..1]);
+    let alone = run(
+        &Executor::new(vec![wordy()], Vec::new(), Terms::new(bounds())).expect("valid tools"),
+        &calls[..1],
+    );
     assert!(alone.wholes.lock().expect("unpoisoned").is_empty(), "nobody could read it");
 }
 
@@ -388,7 +400,7 @@ fn calls_run_side_by_side_up_to_the_bound() {
         meeting.wait();
         Ok(Value::Null)
     });
-    let executor = Executor::new(vec![tool], bounds()).expect("valid tools");
+    let executor = Executor::new(vec![tool], Vec::new(), Terms::new(bounds())).expect("valid tools");
     let calls: Vec<_> = (0..4).map(|n| call(&n.to_string(), "meet", &format!("{{\"n\":{n}}}"))).collect();
     let log = run(&executor, &calls);
     assert_eq!(log.finished.lock().expect("unpoisoned").len(), 4);
@@ -397,7 +409,7 @@ fn calls_run_side_by_side_up_to_the_bound() {
 #[test]
 fn a_panic_is_that_tool_s_error_alone() {
     let tools = vec![any("bad", true, |_| panic!("secret detail")), any("good", true, |_| Ok(json!(1)))];
-    let executor = Executor::new(tools, bounds()).expect("valid tools");
+    let executor = Executor::new(tools, Vec::new(), Terms::new(bounds())).expect("valid tools");
     let log =
         run(&executor, &[call("a", "bad", "{}"), call("b", "good", "{}"), call("c", "bad", r#"{"n":1}"#)]);
     assert_eq!(log.result("b")["data"], 1);
@@ -412,7 +424,7 @@ fn p3_what_is_not_idempotent_starts_only_when_the_journal_lets_it() {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
     let tool = any("write", false, move |_| Ok(json!(counted.fetch_add(1, Ordering::SeqCst))));
-    let executor = Executor::new(vec![tool], bounds()).expect("valid tools");
+    let executor = Executor::new(vec![tool], Vec::new(), Terms::new(bounds())).expect("valid tools");
     assert!(!executor.is_idempotent("write", false));
     let log = run(&executor, &[call("a", "write", "{}")]);
     assert_eq!(*log.started.lock().expect("unpoisoned"), ["a"]);
@@ -428,7 +440,8 @@ fn a_pulled_leash_cancels_what_has_not_begun() {
         context.leash.stop.raise(Stop::Cancelled);
         Err(ToolError::Failed { message: "cut off".into(), data: Value::Null })
     });
-    let executor = Executor::new(vec![tool], Bounds { workers: 1, ..bounds() }).expect("valid tools");
+    let executor = Executor::new(vec![tool], Vec::new(), Terms::new(Bounds { workers: 1, ..bounds() }))
+        .expect("valid tools");
     let log = run(&executor, &[call("a", "pull", r#"{"n":1}"#), call("b", "pull", r#"{"n":2}"#)]);
     assert_eq!(log.result("a")["error"], "cut off");
     assert!(
@@ -439,7 +452,7 @@ fn a_pulled_leash_cancels_what_has_not_begun() {
 #[test]
 fn each_call_has_the_tool_timeout_as_its_leash() {
     let tool = any("late", true, |context| Ok(json!(context.leash.remaining().as_secs())));
-    let executor = Executor::new(vec![tool], bounds()).expect("valid tools");
+    let executor = Executor::new(vec![tool], Vec::new(), Terms::new(bounds())).expect("valid tools");
     assert_eq!(run(&executor, &[call("a", "late", "{}")]).result("a")["data"], 59);
     let asked = run(&executor, &[call("a", "late", r#"{"n": 100}"#)]);
     assert_eq!(asked.result("a")["data"], 159, "its own time comes on top");
@@ -450,8 +463,12 @@ fn a_tool_answers_to_its_aliases_but_is_offered_by_its_name_alone() {
     let aliases = Aliases { names: &["perform", "do_it"], parameters: &[("number", "n")] };
     let act: Act = Arc::new(|_| Ok(json!("done")));
     let tool = || Box::new(Any { name: "act", aliases, idempotent: false, act: Arc::clone(&act) });
-    let executor =
-        Executor::new(vec![tool(), any("other", true, |_| Ok(Value::Null))], bounds()).expect("valid tools");
+    let executor = Executor::new(
+        vec![tool(), any("other", true, |_| Ok(Value::Null))],
+        Vec::new(),
+        Terms::new(bounds()),
+    )
+    .expect("valid tools");
     assert!(executor.knows("act") && executor.knows("perform") && !executor.knows("nope"));
     assert!(!executor.is_idempotent("perform", false), "P3 holds by any name");
     let named = |name: &str| ToolChoice::Named(vec![name.to_owned()]);
@@ -477,7 +494,11 @@ fn a_tool_answers_to_its_aliases_but_is_offered_by_its_name_alone() {
     assert_eq!(told(named("other"), "Perform", "{}")["error"], "Tool not found: Perform. Available: other");
     let both = told(ToolChoice::All(true), "act", r#"{"number": 5, "n": 6}"#)["error"].clone();
     assert_eq!(both, "Invalid parameters for tool 'act': unexpected parameter number");
-    let taken = Executor::new(vec![tool(), any("perform", true, |_| Ok(Value::Null))], bounds());
+    let taken = Executor::new(
+        vec![tool(), any("perform", true, |_| Ok(Value::Null))],
+        Vec::new(),
+        Terms::new(bounds()),
+    );
     assert_eq!(taken.err(), Some(Error::Twice("perform".into())));
 }
 
@@ -485,7 +506,8 @@ fn a_tool_answers_to_its_aliases_but_is_offered_by_its_name_alone() {
 fn bad_tools_are_refused_at_the_start() {
     let twice = Executor::new(
         vec![any("x", true, |_| Ok(Value::Null)), any("x", true, |_| Ok(Value::Null))],
-        bounds(),
+        Vec::new(),
+        Terms::new(bounds()),
     );
     assert_eq!(twice.err(), Some(Error::Twice("x".into())));
 }

@@ -1,0 +1,125 @@
+//! One batch of calls on its way. Owns threads, the order that files impose, timeouts, panics and reports; refuses to know
+//! any tool by name (P6), and to retry behind the model's back.
+
+use super::batch::{Batch, Task};
+use super::catalogue::Catalogue;
+use super::cut::{Reader, Room};
+use super::executor::Terms;
+use super::outcome::Outcome;
+use super::waves::Waves;
+use crate::domain::event::AgentStep;
+use crate::domain::handle::ResultHandle;
+use crate::domain::tool::ToolCall;
+use crate::domain::usage::Usage;
+use crate::ports::{Journal, Report, ToolContext, ToolError, ToolOutcome};
+use serde_json::Value;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+
+/// What the calls of a batch share.
+pub(super) struct Run<'a> {
+    /// What the operator says.
+    pub(super) terms: &'a Terms,
+    /// The tools of the moment at which the batch began.
+    pub(super) catalogue: &'a Catalogue,
+    /// Whose calls they are.
+    pub(super) context: &'a ToolContext,
+    /// Where they are reported.
+    pub(super) journal: &'a dyn Journal,
+}
+
+impl Run<'_> {
+    /// Makes the calls and reports each.
+    pub(super) fn perform(&self, batch: &Batch<'_>) {
+        for (call, reason) in &batch.refused {
+            let outcome = Outcome::refused(reason.clone());
+            self.journal.finished(call, outcome.into_tool_outcome(&self.bare_room()));
+        }
+        self.perform_all(&batch.tasks);
+    }
+
+    /// Performs the tasks on as many threads as the bound allows; this thread is one of them.
+    fn perform_all(&self, tasks: &[Task<'_>]) {
+        let waves = Waves::new(tasks.iter().map(|task| task.traits.files).collect());
+        let work = || {
+            while let Some(turn) = waves.next() {
+                if let Some(task) = tasks.get(turn.at()) {
+                    self.perform_one(task);
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..self.terms.bounds.workers.min(tasks.len()) {
+                // A thread that cannot be had costs only parallelism.
+                if thread::Builder::new().name("tool".to_owned()).spawn_scoped(scope, work).is_err() {
+                    break;
+                }
+            }
+            work();
+        });
+    }
+
+    fn perform_one(&self, task: &Task<'_>) {
+        let may_start = || task.traits.idempotent || self.journal.started(task.call).is_continue();
+        let outcome = if !self.context.leash.is_pulled() && may_start() {
+            self.call(task)
+        } else {
+            Outcome::cancelled()
+        };
+        let (twin, room) = (outcome.for_twin(), self.room(task));
+        self.journal.finished(task.call, outcome.into_tool_outcome(&room));
+        for call in &task.twins {
+            // One keeping is enough for all of them.
+            self.journal.finished(call, ToolOutcome { whole: None, ..twin.clone().into_tool_outcome(&room) });
+        }
+    }
+
+    /// The room of a call's result. What reads results has none of its own to be read.
+    fn room(&self, task: &Task<'_>) -> Room {
+        let mut readers = self.catalogue.tools().iter().filter(|tool| tool.reads_results);
+        let reader = readers.find(|_| !task.tool.reads_results && self.context.allowed.offers_any());
+        let handle = || ResultHandle::of(self.context.job, &task.call.id_ref);
+        Room {
+            reader: reader.map(|tool| Reader { tool: tool.spec.name.to_string(), handle: handle() }),
+            ..self.bare_room()
+        }
+    }
+
+    fn bare_room(&self) -> Room {
+        let bounds = &self.terms.bounds;
+        Room { chars: bounds.result_chars, bytes: bounds.result_bytes, reader: None }
+    }
+
+    fn call(&self, task: &Task<'_>) -> Outcome {
+        let time = self.terms.bounds.timeout.saturating_add(task.tool.tool.own_time(&task.arguments));
+        let leash = self.context.leash.shortened(time);
+        let clock = leash.clock.clone();
+        let begun_ms = clock.monotonic_ms();
+        let context = ToolContext { leash, id_ref: task.call.id_ref.clone(), ..self.context.clone() };
+        let report = Telling { call: task.call, journal: self.journal };
+        let run = || task.tool.tool.call_telling(&task.arguments, &context, &report);
+        let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
+            let name = task.tool.spec.name.as_ref();
+            tracing::error!(tool = name, job = %context.job, "a tool panicked");
+            let message = format!("the tool '{name}' crashed: a fault of this server, not of the arguments");
+            Err(ToolError::Failed { message, data: Value::Null })
+        });
+        Outcome::ran(result, clock.monotonic_ms().saturating_sub(begun_ms))
+    }
+}
+
+/// What a running call tells goes into its job's log.
+struct Telling<'a> {
+    call: &'a ToolCall,
+    journal: &'a dyn Journal,
+}
+
+impl Report for Telling<'_> {
+    fn step(&self, step: AgentStep) {
+        self.journal.stepped(self.call, step);
+    }
+
+    fn spent(&self, model: &str, usage: Usage) {
+        self.journal.spent(self.call, model, usage);
+    }
+}
