@@ -4,6 +4,7 @@
 mod control;
 mod errands;
 mod files;
+mod mcp;
 mod probes;
 mod process;
 mod proof;
@@ -24,6 +25,7 @@ use crate::engine::{Backoff, DriveLimits, Ports};
 use crate::http::minted::{self, Kind};
 use crate::http::{AuthTerms, Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
+use crate::mcp::McpServers;
 use crate::ports::{Clock, Digest, Entropy, Model, Probe, ToolSource, Toolbox, Workplaces, Workspaces};
 use crate::store::RedbStore;
 use crate::store::options::StoreOptions;
@@ -35,6 +37,7 @@ use crate::web::GuardedWeb;
 use crate::workspace::HostFiles;
 use control::ControlFile;
 pub use control::{Control, control_in};
+pub use mcp::ports as mcp_ports;
 use nanoclaw_sandbox::Sandbox;
 use probes::StoreProbe;
 pub use proof::Announce;
@@ -137,6 +140,7 @@ pub struct App {
     serving: JoinHandle<()>,
     pool: Pool,
     couriers: courier::Pool,
+    mcp: Option<Arc<McpServers>>,
     timekeeping: Timekeeping,
     control: ControlFile,
     store: Arc<RedbStore>,
@@ -160,7 +164,8 @@ impl App {
         let store = open_store(config, &clock)?;
         let session_key =
             session_key::key_in(&config.data_dir, entropy.as_ref()).map_err(AppError::SessionKey)?;
-        let tools = executor(config, &sandbox, bash, &store, (&model, &clock))?;
+        let mcp = mcp::start(config, &sandbox, &clock)?;
+        let tools = executor(config, &sandbox, bash, &store, (&model, &clock, mcp.as_ref()))?;
         let runtime = start_runtime()?;
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
         let listener = listen(&runtime, &config.listen)?;
@@ -205,6 +210,7 @@ impl App {
             serving,
             pool,
             couriers,
+            mcp,
             timekeeping,
             control,
             store,
@@ -230,6 +236,10 @@ impl App {
         self.couriers.stop();
         self.timekeeping.end();
         self.pool.drain(self.drain);
+        // Nobody calls a tool any more.
+        if let Some(mcp) = self.mcp {
+            mcp.stop();
+        }
         self.couriers.join(LEAVING_TIME);
         self.stages.advance(Stage::Closing);
         let closing = {
@@ -337,7 +347,7 @@ fn executor(
     sandbox: &Arc<Sandbox>,
     bash: BashRules,
     store: &Arc<RedbStore>,
-    (model, clock): (&Arc<dyn Model>, &Arc<dyn Clock>),
+    (model, clock, mcp): (&Arc<dyn Model>, &Arc<dyn Clock>, Option<&Arc<McpServers>>),
 ) -> Result<Arc<Executor>, AppError> {
     let desk = JobDesk {
         errands: Arc::new(errands::StoredErrands {}),
@@ -358,7 +368,8 @@ fn executor(
     let bounds = Bounds::new(&config.limits, config.tool_max_workers);
     let terms = Terms { approval, ..Terms::new(bounds) };
     // In the order in which models are told of their tools.
-    let sources: Vec<Arc<dyn ToolSource>> = Vec::new();
+    let mcp = mcp.map(|servers| -> Arc<dyn ToolSource> { Arc::<McpServers>::clone(servers) });
+    let sources: Vec<Arc<dyn ToolSource>> = mcp.into_iter().collect();
     let executor = Arc::new(Executor::new(registered(&deps), sources, terms)?);
     let known: Arc<dyn Toolbox> = Arc::<Executor>::clone(&executor);
     // Filled once, just here: there was nothing before.

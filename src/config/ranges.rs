@@ -109,6 +109,9 @@ pub(crate) const LEVEL: &[Range] = &[
     ("stderr_bytes", 0, 64 * MIB),
 ];
 
+/// Keys of each server of `mcp_servers:`.
+pub(crate) const MCP_SERVER: &[Range] = &[("timeout_s", 1, 3_600), ("start_timeout_s", 1, 3_600)];
+
 /// Keys of `webhooks:`.
 pub(crate) const WEBHOOKS: &[Range] = &[("timeout_s", 1, 300)];
 
@@ -132,6 +135,9 @@ impl Problems {
             ("shell", &levels.shell),
         ] {
             self.within(&format!("code_execution.levels.{name}."), level, LEVEL);
+        }
+        for (name, server) in &raw.mcp_servers {
+            self.within(&format!("mcp_servers.{name}."), server, MCP_SERVER);
         }
         self.pairs(&raw.limits);
     }

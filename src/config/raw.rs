@@ -6,10 +6,12 @@ use crate::courier::options::WebhookOptions;
 use crate::domain::account::{AuthMode, Registration};
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
+use crate::mcp::McpServerOptions;
 use crate::store::options::{RetentionOptions, StoreOptions};
 use crate::tools::BashOptions;
 use crate::web::WebOptions;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// All keys. A component's part is the component's own struct.
@@ -50,6 +52,8 @@ pub struct RawConfig {
     pub bash: BashOptions,
     /// What tools may fetch.
     pub web: WebOptions,
+    /// Servers whose tools come in, by name.
+    pub mcp_servers: BTreeMap<String, McpServerOptions>,
     /// How ends are reported.
     pub webhooks: WebhookOptions,
     /// The bounds of P8.
@@ -82,6 +86,7 @@ impl Default for RawConfig {
             code_execution: nanoclaw_sandbox::Options::default(),
             bash: BashOptions::default(),
             web: WebOptions::default(),
+            mcp_servers: BTreeMap::new(),
             webhooks: WebhookOptions::default(),
             limits: Limits::default(),
             store: StoreOptions::default(),

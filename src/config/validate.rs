@@ -12,11 +12,13 @@ use crate::domain::account::{AuthMode, Registration};
 use crate::domain::address::AddressPolicy;
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
+use crate::mcp::McpServerOptions;
 use crate::store::options::{RetentionOptions, StoreOptions};
 use crate::tools::{ApprovalRules, BashOptions};
 use crate::web::WebOptions;
 use nanoclaw_sandbox::Level;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -55,6 +57,8 @@ pub struct Config {
     pub code_execution: nanoclaw_sandbox::Options,
     /// What the operator says about commands.
     pub bash: BashOptions,
+    /// Servers whose tools come in, by name.
+    pub mcp_servers: BTreeMap<String, McpServerOptions>,
     /// How ends are reported.
     pub webhooks: WebhookOptions,
     /// What tools may fetch.
@@ -96,6 +100,7 @@ impl Config {
         problems.commands(&raw.bash);
         problems.sandbox(&raw.code_execution);
         problems.webhooks(&raw.webhooks);
+        problems.mcp_servers(&raw.mcp_servers);
         problems.numbers(&raw);
         match (listen, data_dir, default_model) {
             (Some(listen), Some(data_dir), Some(default_model)) if problems.0.is_empty() => Ok(Self {
@@ -115,6 +120,7 @@ impl Config {
                 approval: raw.approval,
                 code_execution: raw.code_execution,
                 bash: raw.bash,
+                mcp_servers: raw.mcp_servers,
                 webhooks: raw.webhooks,
                 web: raw.web,
                 limits: raw.limits,
@@ -262,6 +268,15 @@ impl Problems {
         }
         if let Err((at, bad)) = Signer::new(&options.secrets) {
             self.add(format!("webhooks.secrets[{at}]"), "***", bad.to_string());
+        }
+    }
+
+    fn mcp_servers(&mut self, servers: &BTreeMap<String, McpServerOptions>) {
+        for (name, server) in servers {
+            for fault in server.faults(name) {
+                let dot = if fault.key.is_empty() { "" } else { "." };
+                self.add(format!("mcp_servers.{name}{dot}{}", fault.key), fault.value, fault.allowed);
+            }
         }
     }
 

@@ -2,13 +2,13 @@
 
 use super::call::{Answer, call};
 use super::content;
+use super::names;
 use super::options::McpServerOptions;
 use super::redact::quote;
 use super::sample;
 use super::server::Listed;
 use super::servers::{McpPorts, runtime};
 use super::session::{Failure, Session, open, sort_out};
-use super::{names, session};
 use serde::Serialize;
 use std::time::Duration;
 use tokio::time::sleep;

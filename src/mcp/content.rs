@@ -82,7 +82,8 @@ fn repeats(text: &str, structured: &Value) -> bool {
 
 fn attachment(block: &ContentBlock) -> Option<Value> {
     let named = |kind: &str, mime: Option<&str>, bytes: Option<u64>, name: Option<&str>| {
-        let short = |text: &str| text.chars().filter(|c| !c.is_control()).take(NAME_CHARS).collect::<String>();
+        let short =
+            |text: &str| text.chars().filter(|c| !c.is_control()).take(NAME_CHARS).collect::<String>();
         let mut map = Map::from_iter([("kind".to_owned(), json!(kind))]);
         map.extend(name.map(|name| ("uri".to_owned(), json!(short(name)))));
         map.extend(mime.map(|mime| ("type".to_owned(), json!(short(mime)))));
@@ -102,6 +103,7 @@ fn attachment(block: &ContentBlock) -> Option<Value> {
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
                 named("resource", mime_type.as_deref(), unpacked(blob), Some(uri))
             }
+            _ => named("resource", None, None, None),
         },
         _ => None,
     }
@@ -133,7 +135,10 @@ mod tests {
     #[test]
     fn structured_content_stands_for_the_text_that_repeats_it() {
         let answer = json!({"t": 1.5});
-        assert_eq!(of(json!({"content": [block("{\"t\": 1.5}")], "structuredContent": answer})), Ok(answer.clone()));
+        assert_eq!(
+            of(json!({"content": [block("{\"t\": 1.5}")], "structuredContent": answer})),
+            Ok(answer.clone())
+        );
         assert_eq!(of(json!({"content": [], "structuredContent": answer})), Ok(answer.clone()));
         assert_eq!(
             of(json!({"content": [block("warm")], "structuredContent": answer})),
@@ -171,7 +176,9 @@ mod tests {
             panic!("a text")
         };
         assert!(text.len() < TEXT_BYTES + 100 && text.ends_with("too long]"), "{}", text.len());
-        let Ok(Value::String(cut)) = of(json!({"content": [], "structuredContent": {"x": "y".repeat(STRUCTURED_BYTES)}})) else {
+        let Ok(Value::String(cut)) =
+            of(json!({"content": [], "structuredContent": {"x": "y".repeat(STRUCTURED_BYTES)}}))
+        else {
             panic!("a word on it")
         };
         assert!(cut.contains("bytes of structured content cut"), "{cut}");

@@ -94,7 +94,9 @@ async fn stay(
             changed.notified().await;
             match timeout(patience, list(&peer)).await {
                 Ok(Ok(tools)) => publish(server, catalogue, tools),
-                Ok(Err(error)) => tracing::warn!(server = server.name, "the tools have changed, but: {}", tell(&error)),
+                Ok(Err(error)) => {
+                    tracing::warn!(server = server.name, "the tools have changed, but: {}", tell(&error))
+                }
                 Err(_) => tracing::warn!(server = server.name, "the tools have changed, but are not told"),
             }
         }

@@ -39,7 +39,10 @@ mod tests {
 
     #[test]
     fn plain_names_stay_as_they_are() {
-        assert_eq!(assign(&[("files", "read_file"), ("x-1", "get-sum")]), ["mcp_files_read_file", "mcp_x-1_get-sum"]);
+        assert_eq!(
+            assign(&[("files", "read_file"), ("x-1", "get-sum")]),
+            ["mcp_files_read_file", "mcp_x-1_get-sum"]
+        );
     }
 
     #[test]

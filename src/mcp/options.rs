@@ -106,17 +106,29 @@ impl McpServerOptions {
         wrong(!is_named, "", name, "is no name of a server: 1 to 32 of a-z, 0-9, '_' and '-'");
         let program = self.command.as_deref();
         match (program, self.url.as_deref()) {
-            (Some(_), Some(_)) => wrong(true, "url", "", "cannot stand beside command: a server has one of them"),
+            (Some(_), Some(_)) => {
+                wrong(true, "url", "", "cannot stand beside command: a server has one of them")
+            }
             (None, None) => wrong(true, "command", "", "is needed, or url: a server has one of them"),
             _ => {}
         }
         wrong(program.is_some_and(|c| c.trim().is_empty()), "command", "", "must name a program");
         let url = self.url.as_deref();
-        wrong(url.is_some_and(|url| !is_address(url)), "url", shown(url), "must be http://… or https://…, without user and password");
+        wrong(
+            url.is_some_and(|url| !is_address(url)),
+            "url",
+            shown(url),
+            "must be http://… or https://…, without user and password",
+        );
         let dir = self.workdir.as_deref();
         let dir_text = dir.map(|dir| dir.display().to_string()).unwrap_or_default();
         wrong(dir.is_some_and(|dir| !dir.is_absolute()), "workdir", &dir_text, "must be an absolute path");
-        wrong(self.writable && dir.is_none(), "writable", "true", "is for a workdir; without one there is a private directory, which may be written to");
+        wrong(
+            self.writable && dir.is_none(),
+            "writable",
+            "true",
+            "is for a workdir; without one there is a private directory, which may be written to",
+        );
         for path in self.readable.iter().filter(|path| !path.is_absolute()) {
             wrong(true, "readable", &path.display().to_string(), "must be absolute paths");
         }
@@ -175,7 +187,10 @@ mod tests {
     #[test]
     fn a_program_and_an_address_are_servers() {
         assert_eq!(faults("files", "{command: npx, args: [-y, server]}"), Vec::<String>::new());
-        assert_eq!(faults("a_b-9", "{url: 'http://10.0.0.1:3000/mcp', headers: {Authorization: Bearer x}}"), Vec::<String>::new());
+        assert_eq!(
+            faults("a_b-9", "{url: 'http://10.0.0.1:3000/mcp', headers: {Authorization: Bearer x}}"),
+            Vec::<String>::new()
+        );
     }
 
     #[test]

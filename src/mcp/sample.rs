@@ -27,7 +27,9 @@ fn value(schema: &Value, depth: usize) -> Option<Value> {
     }
     for choice in ["anyOf", "oneOf", "allOf"] {
         let branches = schema.get(choice).and_then(Value::as_array).into_iter().flatten();
-        if let Some(made) = branches.filter_map(|branch| value(branch, depth + 1)).find(|v| accepts(schema, v)) {
+        if let Some(made) =
+            branches.filter_map(|branch| value(branch, depth + 1)).find(|v| accepts(schema, v))
+        {
             return Some(made);
         }
     }
@@ -53,7 +55,8 @@ fn object(schema: &Value, depth: usize) -> Option<Value> {
     let mut made = Map::new();
     for name in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
         let name = name.as_str()?;
-        let part = schema.get("properties").and_then(|all| all.get(name)).cloned().unwrap_or_else(|| json!({}));
+        let part =
+            schema.get("properties").and_then(|all| all.get(name)).cloned().unwrap_or_else(|| json!({}));
         made.insert(name.to_owned(), value(&part, depth + 1)?);
     }
     Some(Value::Object(made))
@@ -80,7 +83,13 @@ fn text(schema: &Value) -> Value {
     let bound = |key: &str| schema.get(key).and_then(Value::as_u64);
     let least = usize::try_from(bound("minLength").unwrap_or(0).min(LONGEST)).unwrap_or(0);
     let most = usize::try_from(bound("maxLength").unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
-    json!(known.chars().chain(std::iter::repeat('x')).take(least.max(known.len()).min(most)).collect::<String>())
+    json!(
+        known
+            .chars()
+            .chain(std::iter::repeat('x'))
+            .take(least.max(known.len()).min(most))
+            .collect::<String>()
+    )
 }
 
 fn number(schema: &Value) -> Value {

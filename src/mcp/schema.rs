@@ -83,7 +83,9 @@ impl Walk<'_> {
                 label if LABELS.contains(&label) && !is_schema(part) => continue,
                 "$defs" | "definitions" => continue,
                 "default" | "enum" | "const" | "examples" | "example" | "required" => part.clone(),
-                "properties" | "patternProperties" | "dependentSchemas" => self.resolve_each(part, depth + 1)?,
+                "properties" | "patternProperties" | "dependentSchemas" => {
+                    self.resolve_each(part, depth + 1)?
+                }
                 _ => self.resolve(part, depth + 1)?,
             };
             resolved.insert(key.clone(), part);
@@ -112,7 +114,8 @@ fn allow_null(mut schema: Map<String, Value>) -> Map<String, Value> {
         && schema.remove("nullable") == Some(Value::Bool(true));
     for choice in ["anyOf", "oneOf"] {
         let Some(Value::Array(branches)) = schema.get(choice) else { continue };
-        let others: Vec<&Value> = branches.iter().filter(|branch| branch.get("type") != Some(&json!("null"))).collect();
+        let others: Vec<&Value> =
+            branches.iter().filter(|branch| branch.get("type") != Some(&json!("null"))).collect();
         let [Value::Object(only)] = others.as_slice() else { continue };
         if branches.len() == 1 || only.get("type").is_some_and(Value::is_string) {
             or_null = or_null || branches.len() > 1;
@@ -179,15 +182,20 @@ mod tests {
     fn the_root_is_always_an_object() {
         let empty = json!({"type": "object", "properties": {}});
         assert_eq!(fitted(json!({})), empty);
-        assert_eq!(fitted(json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"})), empty);
+        assert_eq!(
+            fitted(json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"})),
+            empty
+        );
         assert_eq!(fitted(json!({"type": ["object", "null"], "properties": null})), empty);
     }
 
     #[test]
     fn references_are_put_in_place() {
-        let schema = fitted(json!({"type": "object", "$defs": {"P": {"type": "string", "description": "far"}},
+        let schema = fitted(
+            json!({"type": "object", "$defs": {"P": {"type": "string", "description": "far"}},
             "definitions": {"Q": {"$ref": "#/$defs/P"}},
-            "properties": {"a": {"$ref": "#/$defs/P", "description": "near"}, "b": {"$ref": "#/definitions/Q"}}}));
+            "properties": {"a": {"$ref": "#/$defs/P", "description": "near"}, "b": {"$ref": "#/definitions/Q"}}}),
+        );
         assert_eq!(schema["properties"]["a"], json!({"type": "string", "description": "near"}));
         assert_eq!(schema["properties"]["b"]["type"], "string");
         assert!(!schema.to_string().contains('$'), "{schema}");
@@ -223,9 +231,15 @@ mod tests {
     fn what_cannot_be_used_says_why() {
         for (schema, why) in [
             (json!({"properties": {"a": {"type": "strange"}}}), "does not compile"),
-            (json!({"properties": {"a": {"$ref": "https://example.org/x"}}}), "refers to 'https://example.org/x'"),
+            (
+                json!({"properties": {"a": {"$ref": "https://example.org/x"}}}),
+                "refers to 'https://example.org/x'",
+            ),
             (json!({"properties": {"a": {"$ref": "#/nowhere"}}}), "refers to '#/nowhere'"),
-            (json!({"$defs": {"T": {"properties": {"t": {"$ref": "#/$defs/T"}}}}, "properties": {"t": {"$ref": "#/$defs/T"}}}), "refers to itself"),
+            (
+                json!({"$defs": {"T": {"properties": {"t": {"$ref": "#/$defs/T"}}}}, "properties": {"t": {"$ref": "#/$defs/T"}}}),
+                "refers to itself",
+            ),
             (json!({"description": "x".repeat(SCHEMA_BYTES)}), "bytes"),
         ] {
             let Value::Object(map) = schema else { panic!("an object") };

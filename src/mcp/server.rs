@@ -62,9 +62,13 @@ impl Server {
             }
             Phase::Down { why, again_at_ms: Some(at_ms) } => {
                 let left_s = at_ms.saturating_sub(self.clock.monotonic_ms()).div_ceil(1_000);
-                Err(format!("the MCP server '{name}' is not running: {why}; it is started again in {left_s} s"))
+                Err(format!(
+                    "the MCP server '{name}' is not running: {why}; it is started again in {left_s} s"
+                ))
             }
-            Phase::Stopped => Err(format!("the MCP server '{name}' is not running: this server is being stopped")),
+            Phase::Stopped => {
+                Err(format!("the MCP server '{name}' is not running: this server is being stopped"))
+            }
         }
     }
 

@@ -140,7 +140,13 @@ impl Catalogue {
                     parameters: tool.schema.clone(),
                 };
                 let (server, raw) = (Arc::clone(server), tool.raw.clone());
-                tools.push(Arc::new(McpTool { server, raw, spec, is_idempotent, runtime: self.runtime.clone() }));
+                tools.push(Arc::new(McpTool {
+                    server,
+                    raw,
+                    spec,
+                    is_idempotent,
+                    runtime: self.runtime.clone(),
+                }));
             }
         }
         *self.tools.lock().unwrap_or_else(PoisonError::into_inner) = tools;

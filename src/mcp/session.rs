@@ -85,7 +85,8 @@ async fn begin(
     let changed = Arc::new(Notify::new());
     let client = Client { changed: Arc::clone(&changed) };
     let Some(url) = &options.url else {
-        let (mut held, stdout, stdin) = stdio::start(name, options, Arc::clone(&ports.processes), tail).await?;
+        let (mut held, stdout, stdin) =
+            stdio::start(name, options, Arc::clone(&ports.processes), tail).await?;
         let transport = AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MESSAGE_BYTES);
         return match serve_client(client, transport).await {
             Ok(service) => Ok(Session::of(service, changed, Some(held))),
@@ -95,7 +96,8 @@ async fn begin(
             }),
         };
     };
-    let transport = StreamableHttpClientTransport::with_client(HttpClient::new()?, transport_options(url, options)?);
+    let transport =
+        StreamableHttpClientTransport::with_client(HttpClient::new()?, transport_options(url, options)?);
     let service = serve_client(client, transport).await;
     service.map(|s| Session::of(s, changed, None)).map_err(|error| quote(&refusal(&error), options))
 }

@@ -80,7 +80,8 @@ pub(super) async fn start(
     let pipes = process.take_pipes().ok_or("its pipes are gone")?;
     let held = Held(Some(process));
     let stdout = reading(pipes.stdout)?;
-    let stdin = Sender::from_file(pipes.stdin).map_err(|error| format!("its pipes cannot be used: {error}"))?;
+    let stdin =
+        Sender::from_file(pipes.stdin).map_err(|error| format!("its pipes cannot be used: {error}"))?;
     tokio::spawn(listen(name.to_owned(), options.clone(), reading(pipes.stderr)?, tail));
     Ok((held, stdout, stdin))
 }

@@ -37,7 +37,12 @@ impl McpTool {
     }
 
     /// Waits for the answer; when the leash is pulled first, the call is taken back.
-    fn wait(&self, answers: &Receiver<Answer>, give_up: oneshot::Sender<String>, leash: &Leash) -> Result<Answer, ToolError> {
+    fn wait(
+        &self,
+        answers: &Receiver<Answer>,
+        give_up: oneshot::Sender<String>,
+        leash: &Leash,
+    ) -> Result<Answer, ToolError> {
         let (name, broken) = (&self.server.name, "the thread of the MCP servers has ended");
         loop {
             match answers.recv_timeout(LOOK) {

@@ -86,12 +86,14 @@ pub(super) fn transport_options(
     let mut headers = HashMap::new();
     for (name, value) in &options.headers {
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("'{name}' is no header"))?;
-        let mut value =
-            HeaderValue::from_str(value.reveal()).map_err(|_| format!("the value of '{name}' is no header's"))?;
+        let mut value = HeaderValue::from_str(value.reveal())
+            .map_err(|_| format!("the value of '{name}' is no header's"))?;
         value.set_sensitive(true);
         headers.insert(name, value);
     }
-    Ok(StreamableHttpClientTransportConfig::with_uri(url).custom_headers(headers).max_sse_event_size(ANSWER_BYTES))
+    Ok(StreamableHttpClientTransportConfig::with_uri(url)
+        .custom_headers(headers)
+        .max_sse_event_size(ANSWER_BYTES))
 }
 
 impl HttpClient {
@@ -189,7 +191,8 @@ impl StreamableHttpClient for HttpClient {
         _auth_header: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Outcome<StreamableHttpPostResponse> {
-        let (needs_answer, has_session) = (matches!(message, ClientJsonRpcMessage::Request(_)), session_id.is_some());
+        let (needs_answer, has_session) =
+            (matches!(message, ClientJsonRpcMessage::Request(_)), session_id.is_some());
         let body = serde_json::to_vec(&message)?.into();
         let asked = Asked { method: Method::POST, uri, headers, session: session_id, last_event: None, body };
         let response = self.ask(asked).await?;
@@ -209,7 +212,8 @@ impl StreamableHttpClient for HttpClient {
                 Ok(StreamableHttpPostResponse::Sse(events(response.into_body()), session))
             }
             kind if kind.starts_with(JSON) => {
-                let message: ServerJsonRpcMessage = serde_json::from_slice(&read(response, ANSWER_BYTES).await?)?;
+                let message: ServerJsonRpcMessage =
+                    serde_json::from_slice(&read(response, ANSWER_BYTES).await?)?;
                 Ok(StreamableHttpPostResponse::Json(message, session))
             }
             kind => Err(StreamableHttpError::UnexpectedContentType(Some(kind.chars().take(100).collect()))),
