@@ -1,7 +1,7 @@
 //! What servers may ask of us: nothing but a sign of life. Owns our answers; models, people and directories are refused.
 
 use rmcp::handler::client::ClientHandler;
-use rmcp::model::{ClientCapabilities, ClientConfig, Implementation};
+use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};
 use rmcp::service::{NotificationContext, RoleClient};
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -21,6 +21,9 @@ impl ClientHandler for Client {
 
     fn get_info(&self) -> ClientConfig {
         let us = Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), us)
+        let mut config = ClientConfig::new(ClientCapabilities::default(), us);
+        // The newest that begins with a handshake, as all servers of today can.
+        config.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
+        config
     }
 }

@@ -29,6 +29,7 @@ pub(super) fn data(result: &CallToolResult) -> Result<Value, ToolError> {
         match structured {
             None => return Ok(Value::String(text)),
             Some(value) if repeats(&text, &value) => return Ok(value),
+            Some(value) if wraps(&text, &value) => return Ok(Value::String(text)),
             Some(_) => {}
         }
     }
@@ -77,7 +78,18 @@ fn structured(result: &CallToolResult) -> Option<Value> {
 
 /// Servers repeat what is structured as text, for clients that do not know the former.
 fn repeats(text: &str, structured: &Value) -> bool {
-    text.is_empty() || serde_json::from_str::<Value>(text).is_ok_and(|value| value == *structured)
+    let is_same = |value: Value| value == *structured || only(structured) == Some(&value);
+    text.is_empty() || serde_json::from_str(text).is_ok_and(is_same)
+}
+
+/// Servers wrap a text into an object, because structured content has to be one.
+fn wraps(text: &str, structured: &Value) -> bool {
+    only(structured).and_then(Value::as_str) == Some(text)
+}
+
+/// What an object of one field holds.
+fn only(object: &Value) -> Option<&Value> {
+    object.as_object().filter(|fields| fields.len() == 1)?.values().next()
 }
 
 fn attachment(block: &ContentBlock) -> Option<Value> {
@@ -144,6 +156,10 @@ mod tests {
             of(json!({"content": [block("warm")], "structuredContent": answer})),
             Ok(json!({"text": "warm", "structured": answer}))
         );
+        let list = json!({"list": [1, 2]});
+        assert_eq!(of(json!({"content": [block("[1, 2]")], "structuredContent": list})), Ok(list));
+        let wrapped = json!({"content": [block("a b")], "structuredContent": {"content": "a b"}});
+        assert_eq!(of(wrapped), Ok(json!("a b")), "the text is not told twice");
     }
 
     #[test]

@@ -5,15 +5,17 @@ use super::options::McpServerOptions;
 use super::redact::quote;
 use super::server::Listed;
 use super::stdio::{self, Held, Tail};
-use super::wire::{HttpClient, transport_options};
+use super::wire::{HttpClient, WireError, transport_options};
 use super::{schema, servers::McpPorts};
 use rmcp::model::{ErrorCode, PaginatedRequestParams, Tool};
 use rmcp::service::{
     ClientInitializeError, Peer, QuitReason, RoleClient, RunningService, RunningServiceCancellationToken,
     ServiceError, serve_client,
 };
+use rmcp::transport::DynamicTransportError;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
 use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
@@ -106,9 +108,17 @@ async fn begin(
 fn refusal(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::JsonRpcError(error) => format!("it refused the session: {}", error.message),
-        ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
+        ClientInitializeError::TransportError { error, .. } => of_the_way(error),
         ClientInitializeError::ConnectionClosed(_) => "it closed the connection".to_owned(),
         other => format!("it does not speak MCP as it should: {other}"),
+    }
+}
+
+/// What a failed way to the server comes to.
+fn of_the_way(error: &DynamicTransportError) -> String {
+    match error.error.downcast_ref::<StreamableHttpError<WireError>>() {
+        Some(StreamableHttpError::Client(error)) => error.to_string(),
+        _ => error.error.to_string(),
     }
 }
 
@@ -116,7 +126,7 @@ fn refusal(error: &ClientInitializeError) -> String {
 pub(super) fn tell(error: &ServiceError) -> String {
     match error {
         ServiceError::McpError(error) => format!("it answered with an error: {}", error.message),
-        ServiceError::TransportSend(error) => error.error.to_string(),
+        ServiceError::TransportSend(error) => of_the_way(error),
         ServiceError::TransportClosed => "the connection was closed".to_owned(),
         ServiceError::UnexpectedResponse => "its answer is not what the protocol has for it".to_owned(),
         other => other.to_string(),
