@@ -25,9 +25,9 @@ fn fakes() -> String {
 }
 
 /// A line of `mcp_servers:` with the fake server in a mode.
-fn fake(name: &str, mode: &str, more: &str) -> String {
+fn fake(name: &str, fault: &str, more: &str) -> String {
     let dir = fakes();
-    format!("  {name}: {{command: python3, args: [{dir}/server.py, {mode}], readable: [{dir}]{more}}}\n")
+    format!("  {name}: {{command: python3, args: [{dir}/server.py, {fault}], readable: [{dir}]{more}}}\n")
 }
 
 /// A model that makes the calls that the user's text lists, and answers with their results.
@@ -38,7 +38,7 @@ fn obedient() -> Upstream {
             let of = |result: &Value| {
                 serde_json::from_str::<Value>(result["content"].as_str().expect("text")).expect("JSON")
             };
-            return Answer::text(&Value::from_iter(results.iter().map(of)).to_string());
+            return Answer::text(&results.iter().map(of).collect::<Value>().to_string());
         }
         let messages = request["messages"].as_array().expect("messages");
         let asked: Vec<(String, Value)> =

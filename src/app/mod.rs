@@ -342,12 +342,15 @@ fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, around: Surround
     }
 }
 
+/// What tools work with that is not theirs alone.
+type Lent<'a> = (&'a Arc<dyn Model>, &'a Arc<dyn Clock>, Option<&'a Arc<McpServers>>);
+
 fn executor(
     config: &Config,
     sandbox: &Arc<Sandbox>,
     bash: BashRules,
     store: &Arc<RedbStore>,
-    (model, clock, mcp): (&Arc<dyn Model>, &Arc<dyn Clock>, Option<&Arc<McpServers>>),
+    (model, clock, mcp): Lent<'_>,
 ) -> Result<Arc<Executor>, AppError> {
     let desk = JobDesk {
         errands: Arc::new(errands::StoredErrands {}),

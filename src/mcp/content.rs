@@ -63,8 +63,7 @@ fn cut(mut text: String) -> String {
     let missing = text.len() - TEXT_BYTES;
     let end = (0..=TEXT_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     text.truncate(end);
-    text.push_str(&format!("\n… [{missing} bytes cut: the server's answer was too long]"));
-    text
+    text + &format!("\n… [{missing} bytes cut: the server's answer was too long]")
 }
 
 fn structured(result: &CallToolResult) -> Option<Value> {

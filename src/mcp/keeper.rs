@@ -95,7 +95,7 @@ async fn stay(
             match timeout(patience, list(&peer)).await {
                 Ok(Ok(tools)) => publish(server, catalogue, tools),
                 Ok(Err(error)) => {
-                    tracing::warn!(server = server.name, "the tools have changed, but: {}", tell(&error))
+                    tracing::warn!(server = server.name, "the tools have changed, but: {}", tell(&error));
                 }
                 Err(_) => tracing::warn!(server = server.name, "the tools have changed, but are not told"),
             }

@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 /// Longest name that every provider takes, characters.
 const NAME_CHARS: usize = 64;
-/// Of a hash, bytes; shown as twice as many digits.
+/// Of a hash, bytes: eight digits.
 const HASH_BYTES: usize = 4;
 
 /// A name for each tool, given as server and raw name, in their order. A tool's name depends on others only where they
@@ -27,7 +27,8 @@ fn sanitise(server: &str, tool: &str) -> String {
 /// The name with a hash of what it stands for.
 fn told_apart(name: &str, server: &str, tool: &str) -> String {
     let digest = Sha256::digest(format!("{server}\0{tool}"));
-    let hash: String = digest.iter().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect();
+    let hash = digest.iter().take(HASH_BYTES).fold(0_u32, |hash, byte| (hash << 8) | u32::from(*byte));
+    let hash = format!("{hash:08x}");
     let head: String = name.chars().take(NAME_CHARS - 1 - hash.len()).collect();
     format!("{head}_{hash}")
 }

@@ -107,7 +107,7 @@ impl McpServerOptions {
         let program = self.command.as_deref();
         match (program, self.url.as_deref()) {
             (Some(_), Some(_)) => {
-                wrong(true, "url", "", "cannot stand beside command: a server has one of them")
+                wrong(true, "url", "", "cannot stand beside command: a server has one of them");
             }
             (None, None) => wrong(true, "command", "", "is needed, or url: a server has one of them"),
             _ => {}

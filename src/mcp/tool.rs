@@ -40,7 +40,7 @@ impl McpTool {
     fn wait(
         &self,
         answers: &Receiver<Answer>,
-        give_up: oneshot::Sender<String>,
+        recall: oneshot::Sender<String>,
         leash: &Leash,
     ) -> Result<Answer, ToolError> {
         let (name, broken) = (&self.server.name, "the thread of the MCP servers has ended");
@@ -61,7 +61,7 @@ impl McpTool {
             ),
         };
         // The task may have its answer just now; nobody waits for it any more.
-        drop(give_up.send(why.to_owned()));
+        drop(recall.send(why.to_owned()));
         Err(failed(message))
     }
 
@@ -107,20 +107,20 @@ impl Tool for McpTool {
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
         let peer = self.server.peer().map_err(failed)?;
-        let (give_up, given_up) = oneshot::channel();
+        let (recall, recalled) = oneshot::channel();
         let (answer, answers) = sync_channel(1);
         let (tool, arguments) = (self.raw.clone(), arguments.clone());
         self.runtime.spawn(async move {
-            let given_up = async {
-                match given_up.await {
+            let recalled = async {
+                match recalled.await {
                     Ok(why) => why,
                     Err(_) => std::future::pending().await,
                 }
             };
             // Whoever asked may have gone.
-            drop(answer.send(call(peer, tool, arguments, given_up).await));
+            drop(answer.send(call(peer, tool, arguments, recalled).await));
         });
-        let answer = self.wait(&answers, give_up, &context.leash.shortened(self.patience()))?;
+        let answer = self.wait(&answers, recall, &context.leash.shortened(self.patience()))?;
         self.tell(&answer)
     }
 }
