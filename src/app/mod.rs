@@ -5,6 +5,7 @@ mod audit;
 mod control;
 mod errands;
 mod files;
+mod mcp;
 mod probes;
 mod process;
 mod proof;
@@ -26,6 +27,7 @@ use crate::engine::{Backoff, DriveLimits, Ports};
 use crate::http::minted::{self, Kind};
 use crate::http::{AuthTerms, Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
+use crate::mcp::McpServers;
 use crate::ports::{Audit, Clock, Digest, Entropy, Model, Probe, Workplaces, Workspaces};
 use crate::store::RedbStore;
 use crate::store::options::StoreOptions;
@@ -33,6 +35,7 @@ use crate::tools::{BadBashOption, BadPattern, BashRules};
 use crate::workspace::HostFiles;
 use control::ControlFile;
 pub use control::{Control, control_in};
+pub use mcp::ports as mcp_ports;
 use nanoclaw_sandbox::Sandbox;
 use probes::StoreProbe;
 pub use proof::Announce;
@@ -143,6 +146,7 @@ pub struct App {
     serving: JoinHandle<()>,
     pool: Pool,
     couriers: courier::Pool,
+    mcp: Option<Arc<McpServers>>,
     timekeeping: Timekeeping,
     control: ControlFile,
     store: Arc<RedbStore>,
@@ -169,6 +173,7 @@ impl App {
         let files: Arc<dyn Workspaces> =
             Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(&clock)));
         let audit = audit::open(config)?;
+        let mcp = mcp::start(config, &sandbox, &clock)?;
         let parts = Parts {
             sandbox: &sandbox,
             bash,
@@ -178,6 +183,7 @@ impl App {
             entropy: &entropy,
             files: &files,
             audit: &audit,
+            mcp: mcp.as_ref(),
         };
         let tools = toolbox::executor(config, parts)?;
         let runtime = start_runtime()?;
@@ -224,6 +230,7 @@ impl App {
             serving,
             pool,
             couriers,
+            mcp,
             timekeeping,
             control,
             store,
@@ -249,6 +256,10 @@ impl App {
         self.couriers.stop();
         self.timekeeping.end();
         self.pool.drain(self.drain);
+        // Nobody calls a tool any more.
+        if let Some(mcp) = self.mcp {
+            mcp.stop();
+        }
         self.couriers.join(LEAVING_TIME);
         self.stages.advance(Stage::Closing);
         let closing = {

@@ -4,6 +4,7 @@
 use super::{AppError, audit, errands, files, system, workplaces};
 use crate::config::Config;
 use crate::llm::Router;
+use crate::mcp::McpServers;
 use crate::ports::{Audit, Clock, Entropy, Errands, Model, ToolSource, Toolbox, Workplaces, Workspaces};
 use crate::store::RedbStore;
 use crate::tools::{
@@ -45,6 +46,7 @@ pub fn workbench(
         entropy: &entropy,
         files: &files,
         audit: &audit::open(config)?,
+        mcp: None,
     };
     Ok(Workbench { toolbox: executor(config, parts)?, workplaces: workplaces(store, &files) })
 }
@@ -59,11 +61,13 @@ pub(super) struct Parts<'a> {
     pub(super) entropy: &'a Arc<dyn Entropy>,
     pub(super) files: &'a Arc<dyn Workspaces>,
     pub(super) audit: &'a Arc<dyn Audit>,
+    /// None without a server: they take their time to start.
+    pub(super) mcp: Option<&'a Arc<McpServers>>,
 }
 
 /// All tools, those of the operator included.
 pub(super) fn executor(config: &Config, parts: Parts<'_>) -> Result<Arc<Executor>, AppError> {
-    let Parts { sandbox, bash, store, model, clock, entropy, files, audit } = parts;
+    let Parts { sandbox, bash, store, model, clock, entropy, files, audit, mcp } = parts;
     let errands: Arc<dyn Errands> = Arc::new(errands::StoredErrands::new(config, store, clock, entropy));
     let desk =
         JobDesk { errands, model: Arc::clone(model), toolbox: Arc::default(), clock: Arc::clone(clock) };
@@ -88,7 +92,8 @@ pub(super) fn executor(config: &Config, parts: Parts<'_>) -> Result<Arc<Executor
     let bounds = Bounds::new(&config.limits, config.tool_max_workers);
     let terms = Terms { approval, audit: Some(Arc::clone(audit)), ..Terms::new(bounds) };
     // In the order in which models are told of their tools.
-    let sources = own_tools(config, &deps);
+    let mut sources = own_tools(config, &deps);
+    sources.extend(mcp.map(|servers| -> Arc<dyn ToolSource> { Arc::<McpServers>::clone(servers) }));
     let executor = Arc::new(Executor::new(registered(&deps), sources, terms)?);
     let known: Arc<dyn Toolbox> = Arc::<Executor>::clone(&executor);
     // Filled once, just here: there was nothing before.

@@ -15,6 +15,7 @@ mod exec;
 mod follow;
 mod jobs;
 mod logging;
+mod mcp;
 mod office;
 mod prompt;
 mod render;
@@ -111,6 +112,9 @@ enum Command {
     Exec(exec::ExecArgs),
     /// Say what works on this machine, what does not, and what to do about it
     Doctor(doctor::DoctorArgs),
+    /// Look at an MCP server: connect, list, call each tool
+    #[command(subcommand)]
+    Mcp(mcp::McpCommand),
     /// Show or check the configuration
     #[command(subcommand)]
     Config(configuration::ConfigCommand),
@@ -175,6 +179,7 @@ impl Command {
             }
             Self::Exec(args) => exec::exec(common.load(Vec::new())?.code_execution, args, terminal),
             Self::Doctor(args) => doctor::doctor(&common.load(Vec::new()), args, terminal),
+            Self::Mcp(command) => mcp::mcp(&common.load(Vec::new())?, command, terminal),
             Self::Config(command) => {
                 configuration::configuration(command, || common.load(Vec::new()), terminal).map(done)
             }

@@ -118,6 +118,8 @@ pub(crate) const LEVEL: &[Range] = &[
 /// Keys of `sub_agent:`.
 pub(crate) const SUB_AGENT: &[Range] =
     &[("max_iterations", 1, 100), ("max_concurrency", 1, 5), ("timeout_s", 1, 3_600)];
+/// Keys of each server of `mcp_servers:`.
+pub(crate) const MCP_SERVER: &[Range] = &[("timeout_s", 1, 3_600), ("start_timeout_s", 1, 3_600)];
 
 /// Keys of `webhooks:`.
 pub(crate) const WEBHOOKS: &[Range] = &[("timeout_s", 1, 300)];
@@ -155,6 +157,9 @@ impl Problems {
             ("shell", &levels.shell),
         ] {
             self.within(&format!("code_execution.levels.{name}."), level, LEVEL);
+        }
+        for (name, server) in &raw.mcp_servers {
+            self.within(&format!("mcp_servers.{name}."), server, MCP_SERVER);
         }
         self.pairs(&raw.limits);
     }

@@ -8,12 +8,14 @@ use crate::courier::options::WebhookOptions;
 use crate::domain::account::{AuthMode, Registration};
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
+use crate::mcp::McpServerOptions;
 use crate::store::options::{RetentionOptions, StoreOptions};
 use crate::tools::{
     BashOptions, Channels, CommandToolOptions, SubAgentOptions, WeatherOptions, WebSearchOptions,
 };
 use crate::web::WebOptions;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// All keys. A component's part is the component's own struct.
@@ -70,6 +72,8 @@ pub struct RawConfig {
     pub web_search: WebSearchOptions,
     /// Who tells the weather.
     pub weather: WeatherOptions,
+    /// Servers whose tools come in, by name.
+    pub mcp_servers: BTreeMap<String, McpServerOptions>,
     /// How ends are reported.
     pub webhooks: WebhookOptions,
     /// The bounds of P8.
@@ -110,6 +114,7 @@ impl Default for RawConfig {
             audit: AuditOptions::default(),
             web_search: WebSearchOptions::default(),
             weather: WeatherOptions::default(),
+            mcp_servers: BTreeMap::new(),
             webhooks: WebhookOptions::default(),
             limits: Limits::default(),
             store: StoreOptions::default(),

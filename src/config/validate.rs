@@ -14,6 +14,7 @@ use crate::domain::account::{AuthMode, Registration};
 use crate::domain::address::AddressPolicy;
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
+use crate::mcp::McpServerOptions;
 use crate::store::options::{RetentionOptions, StoreOptions};
 use crate::tools::{
     ApprovalRules, BashOptions, Channels, CommandToolOptions, SubAgentOptions, WeatherOptions,
@@ -22,6 +23,7 @@ use crate::tools::{
 use crate::web::WebOptions;
 use nanoclaw_sandbox::Level;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -66,6 +68,8 @@ pub struct Config {
     pub sub_agent: SubAgentOptions,
     /// Where models may send messages.
     pub channels: Channels,
+    /// Servers whose tools come in, by name.
+    pub mcp_servers: BTreeMap<String, McpServerOptions>,
     /// How ends are reported.
     pub webhooks: WebhookOptions,
     /// Where the operator's own JavaScript tools lie.
@@ -120,6 +124,7 @@ impl Config {
         problems.command_tools(&raw.tools);
         problems.webhooks(&raw.webhooks);
         problems.web(&raw);
+        problems.mcp_servers(&raw.mcp_servers);
         problems.numbers(&raw);
         match (listen, data_dir, default_model) {
             (Some(listen), Some(data_dir), Some(default_model)) if problems.0.is_empty() => Ok(Self {
@@ -142,6 +147,7 @@ impl Config {
                 audit: raw.audit,
                 sub_agent: raw.sub_agent,
                 channels: raw.channels,
+                mcp_servers: raw.mcp_servers,
                 webhooks: raw.webhooks,
                 tools_dir: raw.tools_dir.map(|dir| beside(file.as_deref(), dir)),
                 tools: raw.tools,
@@ -333,6 +339,15 @@ impl Problems {
         self.addresses("webhooks", &options.allow_private_addresses);
         if let Err((at, bad)) = Signer::new(&options.secrets) {
             self.add(format!("webhooks.secrets[{at}]"), "***", bad.to_string());
+        }
+    }
+
+    fn mcp_servers(&mut self, servers: &BTreeMap<String, McpServerOptions>) {
+        for (name, server) in servers {
+            for fault in server.faults(name) {
+                let dot = if fault.key.is_empty() { "" } else { "." };
+                self.add(format!("mcp_servers.{name}{dot}{}", fault.key), fault.value, fault.allowed);
+            }
         }
     }
 

@@ -1,0 +1,68 @@
+//! Brings MCP servers together with the sandbox: their programs are its sessions.
+
+use super::AppError;
+use crate::config::Config;
+use crate::mcp::{McpPorts, McpServers};
+use crate::ports::{Clock, GuestPipes, GuestProcess, ProcessOrder, Processes};
+use nanoclaw_sandbox::{Sandbox, Session, SessionEnd, SessionOrder};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Starts the configured servers in the background; none if none are.
+pub(super) fn start(
+    config: &Config,
+    sandbox: &Arc<Sandbox>,
+    clock: &Arc<dyn Clock>,
+) -> Result<Option<Arc<McpServers>>, AppError> {
+    let servers = McpServers::start(&config.mcp_servers, ports(sandbox, clock)).map_err(AppError::Runtime)?;
+    Ok(servers.map(Arc::new))
+}
+
+/// What servers need of the world: programs in this sandbox.
+pub fn ports(sandbox: &Arc<Sandbox>, clock: &Arc<dyn Clock>) -> McpPorts {
+    McpPorts { processes: Arc::new(SandboxProcesses(Arc::clone(sandbox))), clock: Arc::clone(clock) }
+}
+
+/// The sandbox as a starter of programs.
+struct SandboxProcesses(Arc<Sandbox>);
+
+impl Processes for SandboxProcesses {
+    fn start(&self, order: &ProcessOrder) -> Result<Box<dyn GuestProcess>, String> {
+        let order = order.clone();
+        let session = self.0.open_session(&SessionOrder {
+            arguments: order.arguments,
+            environment: order.environment,
+            workdir: order.workdir,
+            writable: order.writable,
+            readable: order.readable,
+            network: order.network,
+            ..SessionOrder::new(order.program, &[])
+        });
+        Ok(Box::new(SessionGuest(session.map_err(|error| error.to_string())?)))
+    }
+}
+
+/// A session of the sandbox.
+struct SessionGuest(Session);
+
+impl GuestProcess for SessionGuest {
+    fn take_pipes(&mut self) -> Option<GuestPipes> {
+        let stdin = self.0.take_stdin()?;
+        let stdout = self.0.take_stdout()?;
+        let stderr = self.0.take_stderr()?;
+        Some(GuestPipes { stdin, stdout, stderr })
+    }
+
+    fn ended(&self, patience: Duration) -> Option<String> {
+        self.0.wait_for(patience).map(|end| words(&end))
+    }
+}
+
+fn words(end: &SessionEnd) -> String {
+    match (&end.reason, end.exit_code, end.signal) {
+        (Some(reason), ..) => reason.clone(),
+        (None, Some(code), _) => format!("it ended with exit code {code}"),
+        (None, None, Some(signal)) => format!("it was ended by signal {signal}"),
+        (None, None, None) => "it ended".to_owned(),
+    }
+}

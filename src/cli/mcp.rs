@@ -1,0 +1,96 @@
+//! `nanoclaw mcp`: a look at an MCP server, without a server of ours. Owns the table; refuses to keep anything of it.
+
+use super::error::CliError;
+use super::terminal::Terminal;
+use crate::app::mcp_ports;
+use crate::app::system::SystemClock;
+use crate::config::Config;
+use crate::mcp::{Checked, McpServerOptions, Verdict, check};
+use crate::ports::Clock;
+use nanoclaw_sandbox::Sandbox;
+use serde_json::json;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// What a server that is named by its address is called.
+const UNNAMED: &str = "url";
+
+/// What `mcp` was asked.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum McpCommand {
+    /// Connect to a server, list its tools, and call each of them once with arguments that are made up; exit 0 if all
+    /// answered
+    Check {
+        /// A server of `mcp_servers`, or an address (http://… or https://…)
+        #[arg(value_name = "NAME|URL")]
+        server: String,
+        /// Print the findings as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Does it.
+pub(super) fn mcp(config: &Config, command: &McpCommand, terminal: &Terminal) -> Result<ExitCode, CliError> {
+    let McpCommand::Check { server, json } = command;
+    let (name, options) = find(config, server)?;
+    let sandbox = Sandbox::new(config.code_execution.clone()).map_err(|e| {
+        CliError::failed(format!("the sandbox cannot start: {e}"))
+            .hint("run 'nanoclaw doctor' to see what is missing")
+    })?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let checked = check(name, &options, &mcp_ports(&Arc::new(sandbox), &clock))
+        .map_err(|why| CliError::failed(format!("the MCP server '{name}' cannot be used: {why}")))?;
+    print(&checked, *json, terminal)?;
+    Ok(if checked.is_working() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn find<'a>(config: &'a Config, server: &'a str) -> Result<(&'a str, McpServerOptions), CliError> {
+    if server.contains("://") {
+        let options = McpServerOptions::at(server);
+        return match options.faults(UNNAMED).first() {
+            None => Ok((UNNAMED, options)),
+            Some(fault) => Err(CliError::usage(format!("the address {}", fault.allowed))),
+        };
+    }
+    if let Some(options) = config.mcp_servers.get(server) {
+        return Ok((server, options.clone()));
+    }
+    let names: Vec<&str> = config.mcp_servers.keys().map(String::as_str).collect();
+    let known = if names.is_empty() {
+        "there are none".to_owned()
+    } else {
+        format!("there are {}", names.join(", "))
+    };
+    Err(CliError::usage(format!("no MCP server '{server}' in mcp_servers: {known}"))
+        .hint("name one of them, or an address: nanoclaw mcp check http://127.0.0.1:3000/mcp"))
+}
+
+fn print(checked: &Checked, as_json: bool, terminal: &Terminal) -> Result<(), CliError> {
+    if as_json {
+        let found = json!({"ok": checked.is_working(), "server": checked.server, "protocol": checked.protocol,
+            "tools": checked.tools});
+        return Ok(terminal.line(&found.to_string())?);
+    }
+    terminal.line(&format!("{}, protocol {}", checked.server, checked.protocol))?;
+    let wide = checked.tools.iter().map(|tool| tool.name.len()).max().unwrap_or_default();
+    for tool in &checked.tools {
+        let word = match tool.result {
+            Verdict::Ok => "ok",
+            Verdict::AnsweredError => "ok (error)",
+            Verdict::Failed => "FAIL",
+            Verdict::Skipped => "skipped",
+        };
+        terminal.line(format!("{:<wide$}  {word:<10}  {}", tool.name, tool.detail).trim_end())?;
+    }
+    let count = |verdict: Verdict| checked.tools.iter().filter(|tool| tool.result == verdict).count();
+    terminal.say(&format!(
+        "{} tools: {} answered, {} answered with an error, {} failed, {} skipped",
+        checked.tools.len(),
+        count(Verdict::Ok),
+        count(Verdict::AnsweredError),
+        count(Verdict::Failed),
+        count(Verdict::Skipped)
+    ));
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! What a server answered as data for a model. Owns the bound and the joining; refuses to hand images and files on: they
+//! are named with their type and size.
+
+use crate::ports::ToolError;
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use serde_json::{Map, Value, json};
+
+/// Longest text of an answer, bytes.
+const TEXT_BYTES: usize = 1024 * 1024;
+/// Largest structured answer, bytes.
+const STRUCTURED_BYTES: usize = 1024 * 1024;
+/// Images and files that are named.
+const ATTACHMENTS: usize = 50;
+/// Of a name, characters.
+const NAME_CHARS: usize = 500;
+
+/// The answer: a text where there is nothing else, the structured content where the text only repeats it, else an object
+/// of `text`, `structured` and `attachments`.
+pub(super) fn data(result: &CallToolResult) -> Result<Value, ToolError> {
+    let text = text(&result.content);
+    if result.is_error == Some(true) {
+        let message = if text.is_empty() { "the tool failed and did not say why".to_owned() } else { text };
+        let data = structured(result).unwrap_or(Value::Null);
+        return Err(ToolError::Failed { message, data });
+    }
+    let attachments: Vec<Value> = result.content.iter().filter_map(attachment).take(ATTACHMENTS).collect();
+    let structured = structured(result);
+    if attachments.is_empty() {
+        match structured {
+            None => return Ok(Value::String(text)),
+            Some(value) if repeats(&text, &value) => return Ok(value),
+            Some(value) if wraps(&text, &value) => return Ok(Value::String(text)),
+            Some(_) => {}
+        }
+    }
+    let mut data = Map::new();
+    if !text.is_empty() {
+        data.insert("text".to_owned(), Value::String(text));
+    }
+    data.extend(structured.map(|value| ("structured".to_owned(), value)));
+    if !attachments.is_empty() {
+        data.insert("attachments".to_owned(), Value::Array(attachments));
+    }
+    Ok(Value::Object(data))
+}
+
+fn text(blocks: &[ContentBlock]) -> String {
+    let mut joined = String::new();
+    for block in blocks {
+        let ContentBlock::Text(block) = block else { continue };
+        if !joined.is_empty() {
+            joined.push('\n');
+        }
+        joined.push_str(&block.text);
+    }
+    cut(joined)
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() <= TEXT_BYTES {
+        return text;
+    }
+    let missing = text.len() - TEXT_BYTES;
+    let end = (0..=TEXT_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    text.truncate(end);
+    text + &format!("\n… [{missing} bytes cut: the server's answer was too long]")
+}
+
+fn structured(result: &CallToolResult) -> Option<Value> {
+    let value = result.structured_content.as_ref().filter(|value| !value.is_null())?;
+    let bytes = value.to_string().len();
+    if bytes > STRUCTURED_BYTES {
+        return Some(json!(format!("[{bytes} bytes of structured content cut: too long]")));
+    }
+    Some(value.clone())
+}
+
+/// Servers repeat what is structured as text, for clients that do not know the former.
+fn repeats(text: &str, structured: &Value) -> bool {
+    let is_same = |value: Value| value == *structured || only(structured) == Some(&value);
+    text.is_empty() || serde_json::from_str(text).is_ok_and(is_same)
+}
+
+/// Servers wrap a text into an object, because structured content has to be one.
+fn wraps(text: &str, structured: &Value) -> bool {
+    only(structured).and_then(Value::as_str) == Some(text)
+}
+
+/// What an object of one field holds.
+fn only(object: &Value) -> Option<&Value> {
+    object.as_object().filter(|fields| fields.len() == 1)?.values().next()
+}
+
+fn attachment(block: &ContentBlock) -> Option<Value> {
+    let named = |kind: &str, mime: Option<&str>, bytes: Option<u64>, name: Option<&str>| {
+        let short =
+            |text: &str| text.chars().filter(|c| !c.is_control()).take(NAME_CHARS).collect::<String>();
+        let mut map = Map::from_iter([("kind".to_owned(), json!(kind))]);
+        map.extend(name.map(|name| ("uri".to_owned(), json!(short(name)))));
+        map.extend(mime.map(|mime| ("type".to_owned(), json!(short(mime)))));
+        map.extend(bytes.map(|bytes| ("bytes".to_owned(), json!(bytes))));
+        Some(Value::Object(map))
+    };
+    match block {
+        ContentBlock::Image(image) => named("image", Some(&image.mime_type), unpacked(&image.data), None),
+        ContentBlock::Audio(audio) => named("audio", Some(&audio.mime_type), unpacked(&audio.data), None),
+        ContentBlock::ResourceLink(link) => {
+            named("resource", link.mime_type.as_deref(), link.size, Some(&link.uri))
+        }
+        ContentBlock::Resource(embedded) => match &embedded.resource {
+            ResourceContents::TextResourceContents { uri, mime_type, text, .. } => {
+                named("resource", mime_type.as_deref(), u64::try_from(text.len()).ok(), Some(uri))
+            }
+            ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
+                named("resource", mime_type.as_deref(), unpacked(blob), Some(uri))
+            }
+            _ => named("resource", None, None, None),
+        },
+        _ => None,
+    }
+}
+
+/// Bytes behind a base64 text.
+fn unpacked(text: &str) -> Option<u64> {
+    u64::try_from(text.trim_end_matches('=').len().saturating_mul(3) / 4).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(result: Value) -> Result<Value, ToolError> {
+        data(&serde_json::from_value(result).expect("a result"))
+    }
+
+    fn block(text: &str) -> Value {
+        json!({"type": "text", "text": text})
+    }
+
+    #[test]
+    fn texts_are_joined() {
+        assert_eq!(of(json!({"content": [block("a"), block("b")]})), Ok(json!("a\nb")));
+        assert_eq!(of(json!({"content": []})), Ok(json!("")));
+    }
+
+    #[test]
+    fn structured_content_stands_for_the_text_that_repeats_it() {
+        let answer = json!({"t": 1.5});
+        assert_eq!(
+            of(json!({"content": [block("{\"t\": 1.5}")], "structuredContent": answer})),
+            Ok(answer.clone())
+        );
+        assert_eq!(of(json!({"content": [], "structuredContent": answer})), Ok(answer.clone()));
+        assert_eq!(
+            of(json!({"content": [block("warm")], "structuredContent": answer})),
+            Ok(json!({"text": "warm", "structured": answer}))
+        );
+        let list = json!({"list": [1, 2]});
+        assert_eq!(of(json!({"content": [block("[1, 2]")], "structuredContent": list})), Ok(list));
+        let wrapped = json!({"content": [block("a b")], "structuredContent": {"content": "a b"}});
+        assert_eq!(of(wrapped), Ok(json!("a b")), "the text is not told twice");
+    }
+
+    #[test]
+    fn images_and_files_are_named_and_not_handed_on() {
+        let answer = of(json!({"content": [
+            block("here"), {"type": "image", "data": "AAAA".repeat(300), "mimeType": "image/png"},
+            {"type": "resource", "resource": {"uri": "demo://1", "mimeType": "text/plain", "text": "hello"}},
+            {"type": "resource", "resource": {"uri": "demo://2", "blob": "AAA="}},
+            {"type": "resource_link", "uri": "file:///x", "name": "x", "size": 9}]}));
+        assert_eq!(
+            answer,
+            Ok(json!({"text": "here", "attachments": [
+                {"kind": "image", "type": "image/png", "bytes": 900},
+                {"kind": "resource", "uri": "demo://1", "type": "text/plain", "bytes": 5},
+                {"kind": "resource", "uri": "demo://2", "bytes": 2},
+                {"kind": "resource", "uri": "file:///x", "bytes": 9}]}))
+        );
+    }
+
+    #[test]
+    fn an_error_of_the_tool_is_an_error() {
+        let error = of(json!({"content": [block("no such file")], "isError": true})).expect_err("an error");
+        assert_eq!(error, ToolError::Failed { message: "no such file".to_owned(), data: Value::Null });
+        assert!(of(json!({"content": [], "isError": true})).is_err());
+    }
+
+    #[test]
+    fn a_long_answer_is_cut() {
+        let Ok(Value::String(text)) = of(json!({"content": [block(&"é".repeat(TEXT_BYTES))]})) else {
+            panic!("a text")
+        };
+        assert!(text.len() < TEXT_BYTES + 100 && text.ends_with("too long]"), "{}", text.len());
+        let Ok(Value::String(cut)) =
+            of(json!({"content": [], "structuredContent": {"x": "y".repeat(STRUCTURED_BYTES)}}))
+        else {
+            panic!("a word on it")
+        };
+        assert!(cut.contains("bytes of structured content cut"), "{cut}");
+    }
+}

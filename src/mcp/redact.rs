@@ -1,0 +1,36 @@
+//! Words of others, fit to be repeated: short, on one line, without our secrets (P9).
+
+use super::options::McpServerOptions;
+
+/// Longest word of a server that is repeated in an error, characters.
+const CHARS: usize = 400;
+/// Shorter values are words like others, and no secrets.
+const SECRET_BYTES: usize = 6;
+
+/// What a server, or the way to it, said.
+pub(super) fn quote(said: &str, options: &McpServerOptions) -> String {
+    let mut said = said.to_owned();
+    for secret in options.secrets().map(crate::domain::secret::Secret::reveal) {
+        // "Bearer sk-…" is two words, and the second one is the secret.
+        for part in [secret, secret.rsplit(' ').next().unwrap_or_default()] {
+            if part.len() >= SECRET_BYTES {
+                said = said.replace(part, "***");
+            }
+        }
+    }
+    let line = said.chars().map(|c| if c.is_control() { ' ' } else { c });
+    line.take(CHARS).collect::<String>().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p9_no_secret_is_repeated() {
+        let yaml = "{command: a, env: {K: sk-12345, S: ab}, headers: {Authorization: Bearer tok-777}}";
+        let options: McpServerOptions = serde_norway::from_str(yaml).expect("YAML");
+        assert_eq!(quote("bad sk-12345\nand tok-777 of ab", &options), "bad *** and *** of ab");
+        assert_eq!(quote(&"x".repeat(9_000), &options).len(), CHARS);
+    }
+}

@@ -1,0 +1,250 @@
+//! Schemas of servers made fit for providers: an object at the root, references resolved, one way to say "or null".
+//! Owns the bounds; refuses what cannot be compiled.
+
+use jsonschema::Draft;
+use serde_json::{Map, Value, json};
+
+/// Longest schema of one tool, bytes.
+const SCHEMA_BYTES: usize = 128 * 1024;
+/// How deep schemas may nest; references count.
+const DEPTH: usize = 32;
+/// Most parts of a schema once its references are resolved.
+const PARTS: usize = 4_096;
+/// Keywords that say where a schema is from, and where parts of it lie.
+const LABELS: [&str; 6] = ["$schema", "$id", "$defs", "definitions", "$anchor", "$comment"];
+/// Keywords that providers refuse at the root.
+const CHOICES: [&str; 3] = ["anyOf", "oneOf", "allOf"];
+
+/// The schema as models see it, and as arguments are held against, or why there is none.
+pub(super) fn fit(schema: &Map<String, Value>) -> Result<Value, String> {
+    let whole = Value::Object(schema.clone());
+    let bytes = whole.to_string().len();
+    if bytes > SCHEMA_BYTES {
+        return Err(format!("its schema has {bytes} bytes, more than {SCHEMA_BYTES}"));
+    }
+    let mut walk = Walk { whole: &whole, parts: 0 };
+    let Value::Object(mut root) = walk.resolve(&whole, 0)? else {
+        return Err("its schema is no object".to_owned());
+    };
+    flatten(&mut root);
+    root.insert("type".to_owned(), json!("object"));
+    if !root.get("properties").is_some_and(Value::is_object) {
+        root.insert("properties".to_owned(), json!({}));
+    }
+    let fitted = Value::Object(root);
+    compile(&fitted)?;
+    Ok(fitted)
+}
+
+/// Whether a value fits.
+pub(super) fn accepts(schema: &Value, value: &Value) -> bool {
+    compile(schema).is_ok_and(|validator| validator.is_valid(value))
+}
+
+fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
+    let options = jsonschema::options().with_draft(Draft::Draft202012).should_validate_formats(false);
+    options.build(schema).map_err(|error| format!("its schema does not compile: {error}"))
+}
+
+struct Walk<'a> {
+    whole: &'a Value,
+    parts: usize,
+}
+
+impl Walk<'_> {
+    /// A schema, or a list or map of them, with all that it refers to in place.
+    fn resolve(&mut self, schema: &Value, depth: usize) -> Result<Value, String> {
+        self.parts += 1;
+        if depth > DEPTH || self.parts > PARTS {
+            return Err("its schema nests too deep or refers to itself".to_owned());
+        }
+        match schema {
+            Value::Object(map) => self.resolve_object(map, depth),
+            Value::Array(list) => list.iter().map(|part| self.resolve(part, depth + 1)).collect(),
+            other => Ok(other.clone()),
+        }
+    }
+
+    fn resolve_object(&mut self, map: &Map<String, Value>, depth: usize) -> Result<Value, String> {
+        if let Some(Value::String(reference)) = map.get("$ref") {
+            let target = reference.strip_prefix('#').and_then(|pointer| self.whole.pointer(pointer));
+            let target = target.ok_or_else(|| format!("its schema refers to '{}'", short(reference)))?;
+            let Value::Object(mut resolved) = self.resolve(target, depth + 1)? else { return Ok(json!({})) };
+            // What stands beside a reference (a description) is nearer to the case.
+            for (key, part) in map.iter().filter(|(key, _)| *key != "$ref") {
+                resolved.insert(key.clone(), part.clone());
+            }
+            return Ok(Value::Object(allow_null(resolved)));
+        }
+        let mut resolved = Map::new();
+        for (key, part) in map {
+            // Examples and defaults are values, no schemas; names of properties are no keywords.
+            let part = match key.as_str() {
+                label if LABELS.contains(&label) && !is_schema(part) => continue,
+                "$defs" | "definitions" => continue,
+                "default" | "enum" | "const" | "examples" | "example" | "required" => part.clone(),
+                "properties" | "patternProperties" | "dependentSchemas" => {
+                    self.resolve_each(part, depth + 1)?
+                }
+                _ => self.resolve(part, depth + 1)?,
+            };
+            resolved.insert(key.clone(), part);
+        }
+        Ok(Value::Object(allow_null(resolved)))
+    }
+
+    fn resolve_each(&mut self, parts: &Value, depth: usize) -> Result<Value, String> {
+        let Value::Object(parts) = parts else { return Ok(json!({})) };
+        let resolved = parts.iter().map(|(name, part)| Ok((name.clone(), self.resolve(part, depth)?)));
+        Ok(Value::Object(resolved.collect::<Result<_, String>>()?))
+    }
+}
+
+fn is_schema(part: &Value) -> bool {
+    part.get("type").is_some()
+}
+
+fn short(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(80).collect()
+}
+
+/// `nullable: true` and `anyOf: [X, {type: null}]` become a list of types, where X has one type only.
+fn allow_null(mut schema: Map<String, Value>) -> Map<String, Value> {
+    let mut or_null = schema.get("nullable").is_some_and(Value::is_boolean)
+        && schema.remove("nullable") == Some(Value::Bool(true));
+    for choice in ["anyOf", "oneOf"] {
+        let Some(Value::Array(branches)) = schema.get(choice) else { continue };
+        let others: Vec<&Value> =
+            branches.iter().filter(|branch| branch.get("type") != Some(&json!("null"))).collect();
+        let [Value::Object(only)] = others.as_slice() else { continue };
+        if branches.len() == 1 || only.get("type").is_some_and(Value::is_string) {
+            or_null = or_null || branches.len() > 1;
+            let only = only.clone();
+            schema.remove(choice);
+            for (key, part) in only {
+                schema.entry(key).or_insert(part);
+            }
+        }
+    }
+    if or_null && let Some(Value::String(kind)) = schema.get("type") {
+        let kinds = json!([kind, "null"]);
+        schema.insert("type".to_owned(), kinds);
+        if let Some(Value::Array(values)) = schema.get_mut("enum")
+            && !values.contains(&Value::Null)
+        {
+            values.push(Value::Null);
+        }
+    }
+    schema
+}
+
+/// Choices at the root become one object with the properties of all; what only some of them need is not required.
+fn flatten(root: &mut Map<String, Value>) {
+    for choice in CHOICES {
+        let Some(Value::Array(branches)) = root.remove(choice) else { continue };
+        let mut needed: Option<Vec<Value>> = None;
+        for branch in branches.iter().filter_map(Value::as_object) {
+            let properties = branch.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+            if let Value::Object(all) = root.entry("properties").or_insert_with(|| json!({})) {
+                for (name, part) in properties {
+                    all.entry(name).or_insert(part);
+                }
+            }
+            let own = branch.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+            needed = Some(match needed {
+                None => own,
+                Some(known) if choice == "allOf" => known.into_iter().chain(own).collect(),
+                Some(known) => known.into_iter().filter(|name| own.contains(name)).collect(),
+            });
+        }
+        if let Value::Array(required) = root.entry("required").or_insert_with(|| json!([])) {
+            for name in needed.unwrap_or_default() {
+                if !required.contains(&name) {
+                    required.push(name);
+                }
+            }
+        }
+    }
+    root.remove("not");
+    root.remove("enum");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fitted(schema: Value) -> Value {
+        let Value::Object(schema) = schema else { panic!("an object") };
+        fit(&schema).expect("fits")
+    }
+
+    #[test]
+    fn the_root_is_always_an_object() {
+        let empty = json!({"type": "object", "properties": {}});
+        assert_eq!(fitted(json!({})), empty);
+        assert_eq!(
+            fitted(json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"})),
+            empty
+        );
+        assert_eq!(fitted(json!({"type": ["object", "null"], "properties": null})), empty);
+    }
+
+    #[test]
+    fn references_are_put_in_place() {
+        let schema = fitted(
+            json!({"type": "object", "$defs": {"P": {"type": "string", "description": "far"}},
+            "definitions": {"Q": {"$ref": "#/$defs/P"}},
+            "properties": {"a": {"$ref": "#/$defs/P", "description": "near"}, "b": {"$ref": "#/definitions/Q"}}}),
+        );
+        assert_eq!(schema["properties"]["a"], json!({"type": "string", "description": "near"}));
+        assert_eq!(schema["properties"]["b"]["type"], "string");
+        assert!(!schema.to_string().contains('$'), "{schema}");
+    }
+
+    #[test]
+    fn null_is_said_in_one_way() {
+        let schema = fitted(json!({"properties": {
+            "a": {"anyOf": [{"type": "string", "minLength": 1}, {"type": "null"}], "default": null},
+            "b": {"type": "integer", "nullable": true},
+            "c": {"oneOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]},
+            "d": {"type": "string", "enum": ["x"], "nullable": true},
+            "nullable": {"type": "boolean"}}}));
+        let of = |name: &str| schema["properties"][name].clone();
+        assert_eq!(of("a"), json!({"type": ["string", "null"], "minLength": 1, "default": null}));
+        assert_eq!(of("b"), json!({"type": ["integer", "null"]}));
+        assert_eq!(of("c")["oneOf"].as_array().map(Vec::len), Some(3));
+        assert_eq!(of("d"), json!({"type": ["string", "null"], "enum": ["x", null]}));
+        assert_eq!(of("nullable"), json!({"type": "boolean"}), "a property may have any name");
+    }
+
+    #[test]
+    fn choices_at_the_root_become_one_object() {
+        let schema = fitted(json!({"anyOf": [
+            {"properties": {"id": {"type": "string"}, "n": {"type": "integer"}}, "required": ["id", "n"]},
+            {"properties": {"id": {"type": "string"}, "m": {"type": "integer"}}, "required": ["id", "m"]}]}));
+        assert_eq!(schema["required"], json!(["id"]));
+        assert_eq!(schema["properties"].as_object().map(Map::len), Some(3));
+        assert!(accepts(&schema, &json!({"id": "x", "m": 1})) && !accepts(&schema, &json!({"m": 1})));
+    }
+
+    #[test]
+    fn what_cannot_be_used_says_why() {
+        for (schema, why) in [
+            (json!({"properties": {"a": {"type": "strange"}}}), "does not compile"),
+            (
+                json!({"properties": {"a": {"$ref": "https://example.org/x"}}}),
+                "refers to 'https://example.org/x'",
+            ),
+            (json!({"properties": {"a": {"$ref": "#/nowhere"}}}), "refers to '#/nowhere'"),
+            (
+                json!({"$defs": {"T": {"properties": {"t": {"$ref": "#/$defs/T"}}}}, "properties": {"t": {"$ref": "#/$defs/T"}}}),
+                "refers to itself",
+            ),
+            (json!({"description": "x".repeat(SCHEMA_BYTES)}), "bytes"),
+        ] {
+            let Value::Object(map) = schema else { panic!("an object") };
+            let error = fit(&map).expect_err(why);
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! MCP servers through the real binary: programs in the sandbox and HTTP on loopback, good ones and every kind of bad one.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, and starts processes and waits for them"
+)]
+
+mod support;
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use support::upstream::{Answer, Upstream, tool_results};
+use support::{Server, command};
+
+/// Patience with a slow machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where the fake server lies.
+fn fakes() -> String {
+    format!("{}/tests/fake_mcp", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A line of `mcp_servers:` with the fake server in a mode.
+fn fake(name: &str, fault: &str, more: &str) -> String {
+    let dir = fakes();
+    format!("  {name}: {{command: python3, args: [{dir}/server.py, {fault}], readable: [{dir}]{more}}}\n")
+}
+
+/// A model that makes the calls that the user's text lists, and answers with their results.
+fn obedient() -> Upstream {
+    Upstream::start(|request, _| {
+        let results = tool_results(request);
+        if !results.is_empty() {
+            let of = |result: &Value| {
+                serde_json::from_str::<Value>(result["content"].as_str().expect("text")).expect("JSON")
+            };
+            return Answer::text(&results.iter().map(of).collect::<Value>().to_string());
+        }
+        let messages = request["messages"].as_array().expect("messages");
+        let asked: Vec<(String, Value)> =
+            serde_json::from_str(messages[messages.len() - 1]["content"].as_str().expect("text"))
+                .expect("calls");
+        Answer::calls(
+            &asked.iter().map(|(name, arguments)| (name.as_str(), arguments.clone())).collect::<Vec<_>>(),
+        )
+    })
+}
+
+fn start(upstream: &Upstream, servers: &str) -> Server {
+    Server::start_against(upstream, &format!("mcp_servers:\n{servers}"))
+}
+
+fn until(server: &Server, what: &str, condition: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < PATIENCE, "it never came to be: {what}\n{}", server.log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Waits until this server of the configuration has told its tools.
+fn told(server: &Server, name: &str) {
+    let is_told = |line: &str| line.contains("has told its tools") && line.contains(name);
+    until(server, name, || server.log().lines().any(is_told));
+}
+
+/// The results of these calls.
+fn call(server: &Server, calls: &[(&str, Value)]) -> Vec<Value> {
+    let id = server.submit(&json!({"input": json!(calls).to_string()}));
+    let ended = server.wait(&id);
+    assert_eq!(ended["status"], "succeeded", "{ended}");
+    serde_json::from_str(ended["output_text"].as_str().expect("text")).expect("results")
+}
+
+fn one(server: &Server, tool: &str, arguments: Value) -> Value {
+    call(server, &[(tool, arguments)]).remove(0)
+}
+
+#[test]
+fn tools_come_in_and_what_they_answer_goes_to_the_model() {
+    let upstream = obedient();
+    let servers = fake("fake", "normal", ", env: {NAME: Ann, KEY: sk-777777}") + &fake("noisy", "noisy", "");
+    let server = start(&upstream, &servers);
+    told(&server, "fake");
+    told(&server, "noisy");
+    let results = call(
+        &server,
+        &[
+            ("mcp_fake_echo", json!({"text": "héllo"})),
+            ("mcp_fake_get_sum", json!({"a": 2, "b": "3"})),
+            ("mcp_fake_fail", json!({})),
+            ("mcp_fake_refuse", json!({})),
+            ("mcp_fake_picture", json!({})),
+            ("mcp_fake_whoami", json!({})),
+            ("mcp_fake_long", json!({})),
+            ("mcp_fake_echo", json!({"txt": "x"})),
+            ("mcp_noisy_echo", json!({"text": "through the noise"})),
+            ("mcp_fake_ask", json!({})),
+        ],
+    );
+    assert_eq!(results[0]["data"], "héllo", "{}", results[0]);
+    assert_eq!(results[1]["data"], json!({"sum": 5}), "validated and coerced as every tool's arguments are");
+    assert_eq!((&results[2]["success"], &results[2]["error"]), (&json!(false), &json!("no such thing")));
+    assert!(results[3]["error"].as_str().expect("an error").contains("'fake' refused the call: not today"));
+    assert_eq!(
+        results[4]["data"],
+        json!({"attachments": [{"kind": "image", "type": "image/png", "bytes": 3000}]})
+    );
+    assert!(results[5]["data"].as_str().expect("text").starts_with("Ann in /"), "{}", results[5]);
+    assert!(results[6].to_string().len() < 40_000, "cut for the model");
+    assert!(results[7]["error"].as_str().expect("an error").contains("text"), "{}", results[7]);
+    assert_eq!(results[8]["data"], "through the noise");
+    let heard: Value = serde_json::from_str(results[9]["data"].as_str().expect("text")).expect("JSON");
+    assert_eq!(heard["sampling/createMessage"], -32601, "no model is lent: {heard}");
+    assert_eq!(
+        (&heard["elicitation/create"]["action"], &heard["roots/list"]["roots"]),
+        (&json!("decline"), &json!([]))
+    );
+    assert!(!server.log().contains("sk-777777"), "P9: {}", server.log());
+    let offered = upstream.requests()[0]["tools"].to_string();
+    assert!(offered.contains("mcp_fake_hang") && !offered.contains("mcp_fake_broken"), "{offered}");
+    assert!(server.log().contains("does not compile"), "{}", server.log());
+}
+
+#[test]
+fn a_bad_server_costs_only_itself() {
+    let upstream = obedient();
+    let servers = fake("mute", "mute", ", start_timeout_s: 2")
+        + "  missing: {command: no-such-program-at-all}\n  nowhere: {url: 'http://127.0.0.1:9/mcp'}\n"
+        + &fake("good", "normal", ", enabled_tools: [echo, mcp_good_fail]")
+        + &fake("none", "normal", ", enabled_tools: []")
+        + &fake("slow", "slow", "");
+    let server = start(&upstream, &servers);
+    told(&server, "good");
+    told(&server, "none");
+    assert_eq!(one(&server, "mcp_good_echo", json!({"text": "here"}))["data"], "here");
+    let tools = upstream.requests()[0]["tools"].clone();
+    let names: Vec<&str> =
+        tools.as_array().expect("tools").iter().filter_map(|t| t["function"]["name"].as_str()).collect();
+    let ours: Vec<&str> =
+        names.into_iter().filter(|n| n.starts_with("mcp_good") || n.starts_with("mcp_none")).collect();
+    assert_eq!(ours, ["mcp_good_echo", "mcp_good_fail"]);
+    for why in ["did not tell its tools within 2 s", "no-such-program-at-all", "onnection refused"] {
+        until(&server, why, || server.log().contains(why));
+    }
+    told(&server, "slow");
+    assert_eq!(one(&server, "mcp_slow_echo", json!({"text": "late"}))["data"], "late");
+}
+
+#[test]
+fn a_server_that_dies_is_started_again_and_calls_meanwhile_say_so() {
+    let upstream = obedient();
+    let server =
+        start(&upstream, &(fake("fake", "normal", "") + &fake("once", "normal", ", restart: false")));
+    told(&server, "fake");
+    told(&server, "once");
+    let error = |result: Value| result["error"].as_str().unwrap_or_default().to_owned();
+    for name in ["fake", "once"] {
+        let died = error(one(&server, &format!("mcp_{name}_die"), json!({})));
+        assert!(died.contains("whether it took effect is unknown"), "{died}");
+    }
+    let down = || error(one(&server, "mcp_once_echo", json!({"text": "?"})));
+    until(&server, "it is down", || down().contains("it ended with exit code 3; it is not started again"));
+    until(&server, "it is back", || one(&server, "mcp_fake_echo", json!({"text": "back"}))["data"] == "back");
+    // Dying at once again and again makes the pauses longer, so that a call meets one.
+    for _ in 0..3 {
+        until(&server, "it is back", || {
+            one(&server, "mcp_fake_echo", json!({"text": "back"}))["data"] == "back"
+        });
+        one(&server, "mcp_fake_die", json!({}));
+    }
+    until(&server, "a call meets a pause", || {
+        error(one(&server, "mcp_fake_echo", json!({"text": "?"}))).contains("it is started again in")
+    });
+}
+
+#[test]
+fn a_call_that_takes_too_long_or_is_cancelled_is_taken_back() {
+    let upstream = obedient();
+    let servers = fake("fake", "normal", "") + &fake("quick", "normal", ", timeout_s: 1");
+    let server = start(&upstream, &servers);
+    told(&server, "fake");
+    told(&server, "quick");
+    let late = one(&server, "mcp_quick_hang", json!({}));
+    assert_eq!(late["error"], "the MCP server 'quick' gave no answer within 1 s", "{late}");
+    let flooded = one(&server, "mcp_quick_flood", json!({}));
+    assert_eq!(flooded["success"], json!(false), "a message beyond the bound is dropped");
+    let reasons = |name: &str| {
+        let result = one(&server, &format!("mcp_{name}_cancelled"), json!({}));
+        serde_json::from_str::<Vec<String>>(result["data"].as_str().unwrap_or("[]")).unwrap_or_default()
+    };
+    until(&server, "the server is told", || reasons("quick").contains(&"it took too long".to_owned()));
+    let id = server.submit(&json!({"input": json!([["mcp_fake_hang", {}]]).to_string()}));
+    until(&server, "it hangs", || {
+        server.get(&format!("/v1/jobs/{id}")).body.contains("running")
+            && upstream.requests().iter().any(|r| r.to_string().contains("mcp_fake_hang"))
+    });
+    std::thread::sleep(Duration::from_millis(500));
+    server.post(&format!("/v1/jobs/{id}/cancel"), &json!({}));
+    assert_eq!(server.wait(&id)["status"], "cancelled");
+    until(&server, "the server is told", || reasons("fake").contains(&"the user cancelled it".to_owned()));
+}
+
+#[test]
+fn a_server_that_changes_its_tools_is_listed_again() {
+    let upstream = obedient();
+    let server = start(&upstream, &fake("fake", "normal", ""));
+    told(&server, "fake");
+    assert!(
+        one(&server, "mcp_fake_grown", json!({}))["error"].as_str().expect("an error").contains("not found")
+    );
+    assert_eq!(one(&server, "mcp_fake_grow", json!({}))["data"], "grown");
+    until(&server, "the new tool is there", || {
+        one(&server, "mcp_fake_grown", json!({}))["data"] == "called grown"
+    });
+}
+
+#[test]
+fn shutdown_ends_sessions() {
+    let upstream = obedient();
+    let mut server = start(&upstream, &(fake("fake", "normal", "") + &fake("mute", "mute", "")));
+    told(&server, "fake");
+    let begun = Instant::now();
+    assert!(server.terminate().success());
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    let log = server.log();
+    assert!(log.contains("stopped") && !log.contains("broke down"), "{log}");
+}
+
+/// The fake server over HTTP.
+struct HttpFake(Child, String);
+
+impl HttpFake {
+    fn start(kind: &str) -> Self {
+        let mut child = Command::new("python3")
+            .args([format!("{}/server.py", fakes()), "http".to_owned(), kind.to_owned()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("python3");
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().expect("stdout")).read_line(&mut url).expect("an address");
+        Self(child, url.trim().to_owned())
+    }
+}
+
+impl Drop for HttpFake {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[test]
+fn servers_are_reached_over_http_as_json_and_as_events() {
+    let upstream = obedient();
+    let (json_fake, sse_fake) = (HttpFake::start("json"), HttpFake::start("sse"));
+    let auth = "headers: {Authorization: Bearer sk-fake-123}, timeout_s: 2";
+    let moved = json_fake.1.replace("/mcp", "/moved");
+    let servers = format!(
+        "  json: {{url: '{}', {auth}}}\n  sse: {{url: '{}', {auth}}}\n  nobody: {{url: '{}'}}\n  moved: {{url: '{moved}'}}\n",
+        json_fake.1, sse_fake.1, json_fake.1
+    );
+    let server = start(&upstream, &servers);
+    for name in ["json", "sse"] {
+        told(&server, name);
+        let results = call(
+            &server,
+            &[
+                (&format!("mcp_{name}_echo"), json!({"text": "over HTTP"})),
+                (&format!("mcp_{name}_get_sum"), json!({"a": 1})),
+                (&format!("mcp_{name}_fail"), json!({})),
+            ],
+        );
+        assert_eq!((&results[0]["data"], &results[1]["data"]), (&json!("over HTTP"), &json!({"sum": 1})));
+        assert_eq!(results[2]["error"], "no such thing");
+        let lost = one(&server, &format!("mcp_{name}_die"), json!({}));
+        assert!(lost["error"].as_str().expect("an error").contains("HTTP 500"), "{lost}");
+        until(&server, "a session that the server has forgotten is opened again", || {
+            one(&server, &format!("mcp_{name}_echo"), json!({"text": "again"}))["data"] == "again"
+        });
+    }
+    let late = one(&server, "mcp_sse_hang", json!({}));
+    assert_eq!(late["error"], "the MCP server 'sse' gave no answer within 2 s", "{late}");
+    for why in ["HTTP 401; put what it wants", "HTTP 307; redirects are not followed"] {
+        until(&server, why, || server.log().contains(why));
+    }
+    assert!(!server.log().contains("sk-fake-123"), "P9");
+}
+
+/// `nanoclaw mcp check` with this configuration: exit code, stdout, stderr.
+fn check(config: &str, arguments: &[&str]) -> (i32, String, String) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("config.yml");
+    std::fs::write(&file, config).expect("writes");
+    let output =
+        command(&["mcp", "check"]).args(arguments).arg("--config").arg(&file).output().expect("runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn check_looks_at_a_server_and_calls_each_tool() {
+    let tools = "[echo, get.sum, fail, refuse, picture, pattern]";
+    let servers = fake("good", "normal", &format!(", enabled_tools: {tools}"))
+        + &fake("hangs", "normal", ", enabled_tools: [hang], timeout_s: 1")
+        + &fake("mute", "mute", ", start_timeout_s: 1, env: {KEY: sk-888888}")
+        + "  missing: {command: no-such-program-at-all}\n";
+    let config = format!("mcp_servers:\n{servers}");
+    let (code, out, err) = check(&config, &["good"]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.starts_with("fake 1, protocol 20"), "{out}");
+    for line in [
+        "mcp_good_echo             ok          test",
+        "mcp_good_get_sum          ok          {\"sum\":1}",
+        "mcp_good_fail             ok (error)  no such thing",
+        "mcp_good_refuse           ok (error)  not today",
+        "mcp_good_pattern          skipped     no arguments can be made up",
+        "broken                    skipped     left out: its schema does not compile",
+    ] {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let shown =
+            |l: &str| l.split_whitespace().collect::<Vec<_>>().join(" ").starts_with(&words.join(" "));
+        assert!(out.lines().any(shown), "{line}\n{out}");
+    }
+    let (code, out, _) = check(&config, &["good", "--json"]);
+    let found: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((code, &found["ok"], &found["tools"][0]["result"]), (0, &json!(true), &json!("ok")));
+    let (code, out, _) = check(&config, &["hangs"]);
+    assert!(code == 1 && out.contains("FAIL        no answer within 1 s"), "{code} {out}");
+    let (code, _, err) = check(&config, &["mute"]);
+    assert!(code == 1 && err.contains("within 1 s; it said: the fake server is up, key ***"), "{code} {err}");
+    let (code, _, err) = check(&config, &["missing"]);
+    assert!(code == 1 && err.contains("no-such-program-at-all"), "{code} {err}");
+    let (code, _, err) = check(&config, &["other"]);
+    assert!(code == 2 && err.contains("there are good, hangs, missing, mute"), "{code} {err}");
+    let http = HttpFake::start("sse");
+    let (code, _, err) = check("", &[http.1.as_str()]);
+    assert!(code == 1 && err.contains("HTTP 401"), "{code} {err}");
+}
