@@ -22,7 +22,7 @@ async fn a_json_job_is_stored_and_shown_as_the_contract_says() {
     assert_eq!(
         answer.json(),
         json!({"id":id.to_string(),"object":"job","status":"queued","attempt":0,"created_at":1_700_000_000,
-            "started_at":null,"finished_at":null,"model":"demo","conversation_id":"c","project_id":null,
+            "started_at":null,"finished_at":null,"model":"demo","conversation_id":"c","parent_id":null,"project_id":null,
             "output_text":null,"usage":usage,"error":null,"approval":null,"metadata":{"k":"v"},"last_event_id":1})
     );
 }

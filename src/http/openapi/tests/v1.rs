@@ -4,7 +4,7 @@ use super::Drawing;
 use super::bodies::body;
 use super::operation::{Operation, events, json_of, named};
 use crate::domain::batch_object::BatchObject;
-use crate::domain::id::UserId;
+use crate::domain::id::{JobId, UserId};
 use crate::domain::job_object::JobObject;
 use crate::http::ToolView;
 use crate::http::frame;
@@ -194,6 +194,7 @@ fn jobs(drawing: &mut Drawing, room: &Room) {
     let words = json!({"enum": ["queued", "running", "waiting", "succeeded", "failed", "cancelled"]});
     let list = Operation::new("GET", "/v1/jobs", "Your jobs, newest first")
         .query("status", words)
+        .query("parent", drawing.shape::<JobId>())
         .query("limit", limit(room))
         .query("cursor", json!({"type": "string", "pattern": "^[0-9]{1,19}$"}))
         .answers::<List<JobObject, String>>(drawing, 200, "A page");
