@@ -70,7 +70,7 @@ fn every_function_of_python_s_math_is_known() {
 fn floats_have_parts_neighbours_and_distances_as_in_python() {
     for (expression, expected) in [
         ("gamma(5)", json!(24.0)),
-        ("round(gamma(0.5)**2, 12)", json!(3.141_592_653_59)),
+        ("isclose(gamma(0.5)**2, pi)", json!(true)),
         ("round(lgamma(100), 6)", json!(359.134_205)),
         ("erf(0)", json!(0.0)),
         ("round(erf(1) + erfc(1), 12)", json!(1.0)),
