@@ -97,7 +97,10 @@ pub struct Executor {
 impl std::fmt::Debug for Executor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names: Vec<_> = self.tools.iter().map(|tool| tool.spec.name.as_ref()).collect();
-        f.debug_struct("Executor").field("tools", &names).field("bounds", &self.bounds).finish()
+        f.debug_struct("Executor")
+            .field("tools", &names)
+            .field("bounds", &self.bounds)
+            .finish_non_exhaustive()
     }
 }
 
@@ -122,6 +125,7 @@ impl Executor {
     }
 
     /// The same, but that calls of these tools wait for somebody's approval.
+    #[must_use]
     pub fn asking_about(self, approval: Vec<String>) -> Self {
         Self { approval, ..self }
     }
