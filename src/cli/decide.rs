@@ -56,14 +56,11 @@ fn decide(client: &Client, act: &str, job: &str, body: &Value, terminal: &Termin
 
 /// No call named: all of them.
 fn body(calls: &[String], reason: Option<&str>) -> Value {
-    let mut body = json!({});
-    if !calls.is_empty() {
-        body["calls"] = json!(calls);
+    let calls = (!calls.is_empty()).then_some(calls);
+    match reason {
+        Some(reason) => json!({"calls": calls, "reason": reason}),
+        None => json!({"calls": calls}),
     }
-    if let Some(reason) = reason {
-        body["reason"] = json!(reason);
-    }
-    body
 }
 
 #[cfg(test)]
@@ -72,7 +69,7 @@ mod tests {
 
     #[test]
     fn without_calls_all_are_meant() {
-        assert_eq!(body(&[], None), json!({}));
+        assert_eq!(body(&[], None), json!({"calls": null}));
         assert_eq!(body(&["a".to_owned()], Some("no")), json!({"calls": ["a"], "reason": "no"}));
     }
 }

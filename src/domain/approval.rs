@@ -70,7 +70,8 @@ fn cut(mut call: ToolCall) -> ToolCall {
         let end = (0..=SHOWN_BYTES).rev().find(|end| call.arguments.is_char_boundary(*end));
         call.arguments.truncate(end.unwrap_or_default());
         let left = whole.saturating_sub(call.arguments.len());
-        call.arguments.push_str(&format!("… [{left} more bytes: the job's tool_call event has them]"));
+        let told = format!("… [{left} more bytes: the job's tool_call event has them]");
+        call.arguments.push_str(&told);
     }
     call
 }

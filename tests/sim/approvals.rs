@@ -5,7 +5,7 @@ use crate::kit::{ANN, BOB};
 use crate::world::World;
 use nanoclaw::domain::approval::Decision;
 use nanoclaw::domain::id::JobId;
-use nanoclaw::domain::job::{Job, JobStatus};
+use nanoclaw::domain::job::{Job, JobStatus, PendingApproval};
 use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::ports::{JobQuery, Store};
 use std::collections::BTreeSet;
@@ -61,15 +61,13 @@ impl World {
     }
 
     fn decide(&self, job: &Job) {
-        let pending = job.approval.as_ref().map(|pending| pending.id_refs()).unwrap_or_default();
+        let pending = job.approval.as_ref().map(PendingApproval::id_refs).unwrap_or_default();
         if pending.is_empty() {
             return self.truth(|truth| truth.blame(format!("{} waits for nothing: {job:?}", job.id)));
         }
         let approve = !self.is_free() || self.chance(2);
-        let named: Vec<String> = match self.is_free() && self.chance(3) {
-            true => pending.iter().take(1).cloned().collect(),
-            false => pending.clone(),
-        };
+        let some = if self.is_free() && self.chance(3) { 1 } else { pending.len() };
+        let named: Vec<String> = pending.into_iter().take(some).collect();
         let decision = Decision { approve, id_refs: Some(named.clone()), reason: None };
         let (life, stranger) = (self.life(), if job.user == ANN { BOB } else { ANN });
         if let Ok(Some(row)) = life.sim_store.decide(stranger, job.id, decision.clone()).wait() {

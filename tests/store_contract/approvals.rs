@@ -6,7 +6,7 @@ use nanoclaw::domain::approval::Decision;
 use nanoclaw::domain::batch::BatchCounts;
 use nanoclaw::domain::event::{Event, FailureCode, Mark, Phase, Record};
 use nanoclaw::domain::id::{BatchId, JobId, UserId};
-use nanoclaw::domain::job::{Job, JobStatus};
+use nanoclaw::domain::job::{Job, JobStatus, PendingApproval};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::domain::usage::Usage;
@@ -49,7 +49,7 @@ fn shown(rig: &Rig) -> Job {
 }
 
 fn pending(job: &Job) -> Vec<String> {
-    job.approval.as_ref().map(|pending| pending.id_refs()).unwrap_or_default()
+    job.approval.as_ref().map(PendingApproval::id_refs).unwrap_or_default()
 }
 
 /// The end of the log, from the question on.

@@ -83,8 +83,7 @@ fn a_denied_call_never_runs_and_the_model_reads_why_beside_the_others_results() 
     assert_eq!(results(&rig), [said("a"), denied, said("c")]);
     assert!(!ran(&rig).contains(&"b".to_owned()));
     let asked = rig.model.asked();
-    let last =
-        asked.last().expect("asked again").1.messages.iter().map(|m| format!("{m:?}")).collect::<String>();
+    let last = format!("{:?}", asked.last().expect("asked again").1.messages);
     assert!(last.contains("denied: not on a"), "{last}");
 }
 
