@@ -278,7 +278,7 @@ fn a_message_goes_out_by_mail_and_the_password_stays_inside() {
                     (false, _) => "250 fine\r\n",
                 };
                 in_data = line != "." && (in_data || line == "DATA");
-                seen.lock().expect("no panic").push_str(&format!("{line}\n"));
+                seen.lock().expect("no panic").extend([line.as_str(), "\n"]);
                 drop(writer.write_all(reply.as_bytes()));
             }
         }

@@ -86,7 +86,7 @@ fn a_pure_read_is_answered_from_the_cache_and_0_switches_it_off() {
     let calls = || vec![("calculator", json!({"expression": "6 * 7"}))];
     let failing = || vec![("calculator", json!({"expression": "1/0"}))];
     let batches = || vec![calls(), calls(), failing(), failing()];
-    for (extra, is_cached) in [("", true), ("limits: {tool_cache_s: 0}\n", false)] {
+    for (extra, is_cached) in [("", true), ("tool_cache: {ttl_s: 0}\n", false)] {
         let upstream = caller(batches());
         let server = Server::start_against(&upstream, extra);
         let id = run(&server, &json!({"input": "go"}));

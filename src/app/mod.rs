@@ -174,7 +174,7 @@ impl App {
             Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(&clock)));
         let audit = audit::open(config)?;
         let mcp = mcp::start(config, &sandbox, &clock)?;
-        let parts = Parts {
+        let made_of = Parts {
             sandbox: &sandbox,
             bash,
             store: &store,
@@ -185,7 +185,7 @@ impl App {
             audit: &audit,
             mcp: mcp.as_ref(),
         };
-        let tools = toolbox::executor(config, parts)?;
+        let tools = toolbox::executor(config, made_of)?;
         let runtime = start_runtime()?;
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
         let listener = listen(&runtime, &config.listen)?;
@@ -195,17 +195,7 @@ impl App {
         let workplaces = workplaces(&store, &files);
         let ports =
             Ports { store: Arc::<RedbStore>::clone(&store), model, tools, workplaces, clock, entropy };
-        let limits = DriveLimits {
-            model_failures: config.limits.model_failures,
-            repeated_failures: config.limits.repeated_failures,
-            title_model: config.title_model.clone(),
-            history_messages: config.limits.history_messages,
-            approval_timeout_ms: config.limits.approval_timeout_s.saturating_mul(1_000),
-            backoff: Backoff {
-                first_s: config.limits.job_backoff_s,
-                longest_s: config.limits.job_backoff_max_s,
-            },
-        };
+        let limits = drive_limits(config);
         let proof = SandboxProof::begin(sandbox, announce).map_err(AppError::Runtime)?;
         let couriers = webhooks::start(config, &ports, &store, addresses.clone())?;
         let pool = Pool::start(config.workers, &ports, &limits)?;
@@ -288,6 +278,18 @@ pub fn open_store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<RedbSto
     let file = config.data_dir.join(STORE_FILE);
     let options = StoreOptions { retention: config.retention.clone(), ..config.store.clone() };
     Ok(RedbStore::open(&file, &options, &config.limits, Arc::clone(clock))?)
+}
+
+fn drive_limits(config: &Config) -> DriveLimits {
+    let limits = &config.limits;
+    DriveLimits {
+        model_failures: limits.model_failures,
+        repeated_failures: limits.repeated_failures,
+        title_model: config.title_model.clone(),
+        history_messages: limits.history_messages,
+        approval_timeout_ms: limits.approval_timeout_s.saturating_mul(1_000),
+        backoff: Backoff { first_s: limits.job_backoff_s, longest_s: limits.job_backoff_max_s },
+    }
 }
 
 fn keep_time(store: &Arc<RedbStore>, ports: &Ports) -> std::io::Result<Timekeeping> {

@@ -89,7 +89,7 @@ pub(super) fn executor(config: &Config, parts: Parts<'_>) -> Result<Arc<Executor
     };
     let toolbox = Arc::clone(&deps.desk.toolbox);
     let approval = ApprovalRules::new(&config.approval).map_err(|(_, bad)| AppError::BadApproval(bad))?;
-    let bounds = Bounds::new(&config.limits, config.tool_max_workers);
+    let bounds = Bounds::new(&config.limits, config.tool_max_workers, config.tool_cache);
     let terms = Terms { approval, audit: Some(Arc::clone(audit)), ..Terms::new(bounds) };
     // In the order in which models are told of their tools.
     let mut sources = own_tools(config, &deps);

@@ -58,9 +58,6 @@ pub(crate) const LIMITS: &[Range] = &[
     ("tool_result_chars", 256, 10_000_000),
     ("tool_result_bytes", 1_024, 268_435_456),
     ("tool_timeout_s", 1, 3_600),
-    ("tool_cache_s", 0, DAY_S),
-    ("tool_cache_entries", 0, 1_000_000),
-    ("tool_cache_bytes", 0, 4 * GIB),
     ("approval_timeout_s", 1, 30 * DAY_S),
     ("repeated_failures", 1, 1_000),
     ("model_failures", 1, 100),
@@ -124,6 +121,10 @@ pub(crate) const MCP_SERVER: &[Range] = &[("timeout_s", 1, 3_600), ("start_timeo
 /// Keys of `webhooks:`.
 pub(crate) const WEBHOOKS: &[Range] = &[("timeout_s", 1, 300)];
 
+/// Keys of `tool_cache:`.
+pub(crate) const TOOL_CACHE: &[Range] =
+    &[("ttl_s", 0, DAY_S), ("entries", 0, 1_000_000), ("bytes", 0, 4 * GIB)];
+
 /// Keys of `audit:`.
 pub(crate) const AUDIT: &[Range] = &[("max_bytes", 64 * KIB, 64 * GIB), ("files", 0, 1_000)];
 /// Keys of `web:`.
@@ -143,6 +144,7 @@ impl Problems {
         self.within("limits.", &raw.limits, LIMITS);
         self.within("store.", &raw.store, STORE);
         self.within("webhooks.", &raw.webhooks, WEBHOOKS);
+        self.within("tool_cache.", &raw.tool_cache, TOOL_CACHE);
         self.within("audit.", &raw.audit, AUDIT);
         self.within("sub_agent.", &raw.sub_agent, SUB_AGENT);
         self.within("web.", &raw.web, WEB);

@@ -11,7 +11,7 @@ use crate::llm::options::{ModelOptions, Provider};
 use crate::mcp::McpServerOptions;
 use crate::store::options::{RetentionOptions, StoreOptions};
 use crate::tools::{
-    BashOptions, Channels, CommandToolOptions, SubAgentOptions, WeatherOptions, WebSearchOptions,
+    BashOptions, CacheBounds, Channels, CommandToolOptions, SubAgentOptions, WeatherOptions, WebSearchOptions,
 };
 use crate::web::WebOptions;
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,8 @@ pub struct RawConfig {
     pub max_iterations: u32,
     /// Tool calls of one job running at once.
     pub tool_max_workers: usize,
+    /// What is kept of results that may stand for new ones.
+    pub tool_cache: CacheBounds,
     /// Patterns of the tools whose calls wait for somebody's approval.
     pub approval: Vec<String>,
     /// The sandbox's own options.
@@ -102,6 +104,7 @@ impl Default for RawConfig {
             workers: 16,
             max_iterations: 15,
             tool_max_workers: 4,
+            tool_cache: CacheBounds::default(),
             approval: Vec::new(),
             code_execution: nanoclaw_sandbox::Options::default(),
             bash: BashOptions::default(),

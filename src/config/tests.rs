@@ -1,6 +1,6 @@
 //! The configuration as operators meet it: files, variables, flags, and the words of the errors.
 
-use super::ranges::{ASKED, AUDIT, LEVEL, LIMITS, SANDBOX, STORE, SUB_AGENT, TOP, WEB, WEBHOOKS};
+use super::ranges::{ASKED, AUDIT, LEVEL, LIMITS, SANDBOX, STORE, SUB_AGENT, TOOL_CACHE, TOP, WEB, WEBHOOKS};
 use super::*;
 use crate::llm::Router;
 use serde_json::Value;
@@ -291,6 +291,7 @@ fn every_number_has_a_range() {
         ("/store", STORE),
         ("/webhooks", WEBHOOKS),
         ("/audit", AUDIT),
+        ("/tool_cache", TOOL_CACHE),
         ("/sub_agent", SUB_AGENT),
         ("/web", WEB),
         ("/web_search", ASKED),

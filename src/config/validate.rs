@@ -17,7 +17,7 @@ use crate::llm::options::{ModelOptions, Provider};
 use crate::mcp::McpServerOptions;
 use crate::store::options::{RetentionOptions, StoreOptions};
 use crate::tools::{
-    ApprovalRules, BashOptions, Channels, CommandToolOptions, SubAgentOptions, WeatherOptions,
+    ApprovalRules, BashOptions, CacheBounds, Channels, CommandToolOptions, SubAgentOptions, WeatherOptions,
     WebSearchOptions,
 };
 use crate::web::WebOptions;
@@ -56,6 +56,8 @@ pub struct Config {
     pub max_iterations: u32,
     /// Tool calls of one job running at once.
     pub tool_max_workers: usize,
+    /// What is kept of results that may stand for new ones.
+    pub tool_cache: CacheBounds,
     /// Patterns of the tools whose calls wait for somebody's approval.
     pub approval: Vec<String>,
     /// The sandbox's part.
@@ -141,6 +143,7 @@ impl Config {
                 workers: raw.workers,
                 max_iterations: raw.max_iterations,
                 tool_max_workers: raw.tool_max_workers,
+                tool_cache: raw.tool_cache,
                 approval: raw.approval,
                 code_execution: raw.code_execution,
                 bash: raw.bash,

@@ -80,12 +80,6 @@ pub struct Limits {
     pub tool_result_bytes: usize,
     /// Longest run of one tool call, seconds; the time that a command asks for comes on top.
     pub tool_timeout_s: u64,
-    /// How long the result of a pure read may stand for a new one, seconds; 0: never.
-    pub tool_cache_s: u64,
-    /// Results that are kept for that.
-    pub tool_cache_entries: usize,
-    /// The same, bytes.
-    pub tool_cache_bytes: usize,
     /// Failed calls to a model in a row before the job fails.
     pub model_failures: u32,
     /// How long calls wait for somebody's approval before they count as denied, seconds.
@@ -190,9 +184,6 @@ impl Default for Limits {
             tool_result_chars: 16_000,
             tool_result_bytes: 4 * 1024 * 1024,
             tool_timeout_s: 60,
-            tool_cache_s: 300,
-            tool_cache_entries: 1_000,
-            tool_cache_bytes: 8 * 1024 * 1024,
             approval_timeout_s: 86_400,
             model_failures: 4,
             repeated_failures: 3,

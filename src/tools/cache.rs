@@ -5,6 +5,7 @@ use super::catalogue::Registered;
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::tool::FileUse;
 use crate::ports::ToolContext;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,15 +18,28 @@ const LARGEST_PART: usize = 8;
 /// What an entry takes beside its texts, about, bytes.
 const ENTRY_BYTES: usize = 256;
 
-/// The bounds of all entries together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// `tool_cache:` in the configuration: the bounds of all entries together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct CacheBounds {
-    /// How long a result may stand for a new one, milliseconds; 0: never.
-    pub ttl_ms: u64,
+    /// How long a result may stand for a new one, seconds; 0: never.
+    pub ttl_s: u64,
     /// Results.
     pub entries: usize,
     /// The same, bytes.
     pub bytes: usize,
+}
+
+impl Default for CacheBounds {
+    fn default() -> Self {
+        Self { ttl_s: 300, entries: 1_000, bytes: 8 * 1024 * 1024 }
+    }
+}
+
+impl CacheBounds {
+    fn ttl_ms(&self) -> u64 {
+        self.ttl_s.saturating_mul(1_000)
+    }
 }
 
 /// Whose call of what.
@@ -123,7 +137,7 @@ impl Cache {
     /// Keeps what a read that began at `stamp` came to, unless something may have been written since.
     pub(super) fn put(&self, key: Key, (files, stamp): (FileUse, Stamp), data: &Value, now_ms: u64) {
         let bytes = key.bytes().saturating_add(data.to_string().len());
-        if self.bounds.ttl_ms == 0 || bytes > self.bounds.bytes / LARGEST_PART {
+        if self.bounds.ttl_ms() == 0 || bytes > self.bounds.bytes / LARGEST_PART {
             return;
         }
         let mut state = self.state();
@@ -133,7 +147,7 @@ impl Cache {
         state.remove(&key);
         let order = state.next;
         state.next = order.saturating_add(1);
-        let until_ms = now_ms.saturating_add(self.bounds.ttl_ms);
+        let until_ms = now_ms.saturating_add(self.bounds.ttl_ms());
         state.bytes = state.bytes.saturating_add(bytes);
         state.order.insert(order, key.clone());
         state.entries.insert(key, Entry { data: data.clone(), bytes, until_ms, order, stamp });

@@ -4,7 +4,7 @@
 use super::registry::{JobDesk, ToolDeps};
 use super::spawn::{asker, refused, without_handing_in};
 use crate::domain::id::ScheduleId;
-use crate::domain::job::JobOrigin;
+use crate::domain::job::{JobOrigin, JobStatus};
 use crate::domain::schedule::Schedule;
 use crate::domain::timing::{GivenTiming, Timing, read_time};
 use crate::domain::tool::{FileUse, ToolSpec, ToolTraits};
@@ -166,7 +166,7 @@ fn shown(standing: &Standing) -> Value {
         "timing": timing,
         "next_run": next_run_ms.map(time),
         "runs": runs,
-        "last_status": last_status.map(|status| status.as_str()),
+        "last_status": last_status.map(JobStatus::as_str),
     })
 }
 

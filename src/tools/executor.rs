@@ -48,14 +48,9 @@ pub struct Bounds {
 
 impl Bounds {
     /// From the limits and `tool_max_workers`.
-    pub fn new(limits: &Limits, workers: usize) -> Self {
+    pub fn new(limits: &Limits, workers: usize, cache: CacheBounds) -> Self {
         let timeout = Duration::from_secs(limits.tool_timeout_s);
         let (result_chars, result_bytes) = (limits.tool_result_chars, limits.tool_result_bytes);
-        let cache = CacheBounds {
-            ttl_ms: limits.tool_cache_s.saturating_mul(1_000),
-            entries: limits.tool_cache_entries,
-            bytes: limits.tool_cache_bytes,
-        };
         Self { workers: workers.max(1), timeout, result_chars, result_bytes, cache }
     }
 }

@@ -101,8 +101,8 @@ impl Names for Lying {
     }
 }
 
-fn web(names: &Arc<Lying>, options: WebOptions) -> GuardedWeb {
-    GuardedWeb::over(&options, &(Arc::clone(names) as Arc<dyn Names>)).expect("ranges")
+fn web(names: &Arc<Lying>, options: &WebOptions) -> GuardedWeb {
+    GuardedWeb::over(options, &(Arc::clone(names) as Arc<dyn Names>)).expect("ranges")
 }
 
 fn open(allowed: &[&str]) -> WebOptions {
@@ -111,7 +111,7 @@ fn open(allowed: &[&str]) -> WebOptions {
 }
 
 fn plain(allowed: &[&str]) -> GuardedWeb {
-    web(&Lying::saying(&[]), open(allowed))
+    web(&Lying::saying(&[]), &open(allowed))
 }
 
 fn leash() -> Leash {
@@ -145,7 +145,7 @@ fn p9_a_name_that_leads_elsewhere_when_asked_again_gains_nothing() {
         return; // somebody else has the port there
     };
     let names = Lying::saying(&[&["127.0.0.1"], &["127.0.0.2"]]);
-    let web = web(&names, open(&["127.0.0.1"]));
+    let web = web(&names, &open(&["127.0.0.1"]));
     let refused =
         get(&web, &format!("http://rebind.example:{}/start", site.address.port())).expect_err("refused");
     assert!(matches!(&refused, WebError::Forbidden(words) if words.contains("rebind.example")), "{refused}");
@@ -164,17 +164,18 @@ fn p9_one_private_address_among_others_is_enough_to_refuse() {
     for answers in [["127.0.0.1", "10.0.0.1"], ["::ffff:127.0.0.1", "127.0.0.1"], ["127.0.0.1", "fe80::1"]] {
         let names = Lying::saying(&[&answers]);
         let refused =
-            get(&web(&names, open(&["127.0.0.1"])), &format!("http://x.example:{}/", site.address.port()));
+            get(&web(&names, &open(&["127.0.0.1"])), &format!("http://x.example:{}/", site.address.port()));
         assert!(matches!(refused, Err(WebError::Forbidden(_))), "{refused:?}");
     }
     let names = Lying::saying(&[&["127.0.0.1"]]);
     let port = site.address.port();
     assert!(matches!(
-        get(&web(&names, open(&[])), &format!("http://x.example:{port}/")),
+        get(&web(&names, &open(&[])), &format!("http://x.example:{port}/")),
         Err(WebError::Forbidden(_))
     ));
     assert_eq!(site.seen(), Vec::<String>::new(), "nobody connected");
-    let fine = get(&web(&names, open(&["127.0.0.1"])), &format!("http://x.example:{port}/")).expect("a page");
+    let fine =
+        get(&web(&names, &open(&["127.0.0.1"])), &format!("http://x.example:{port}/")).expect("a page");
     assert_eq!((fine.status, fine.body.as_slice()), (200, b"page".as_slice()));
     assert!(site.seen().concat().contains(&format!("host: x.example:{port}")), "{:?}", site.seen());
     assert!(matches!(get(&plain(&[]), "http://nowhere.example/"), Err(WebError::Unreachable(_))));
@@ -206,7 +207,7 @@ fn redirects_are_checked_before_they_are_followed_and_counted() {
     assert_eq!((end.url, end.body.as_slice()), (site.url("/0"), b"the end".as_slice()));
     assert_eq!(end.content_type.as_deref(), Some("text/plain"));
     assert!(matches!(get(&web, &site.url("/6")), Err(WebError::Redirects(words)) if words.contains('5')));
-    assert!(!site.seen().concat().contains("#"), "fragments stay here");
+    assert!(!site.seen().concat().contains('#'), "fragments stay here");
 }
 
 #[test]
@@ -275,7 +276,7 @@ fn p8_bodies_are_unpacked_within_their_bound() {
         "/head" => [format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "x".repeat(200_000)).as_bytes()].concat(),
         _ => ok("", &vec![b'x'; 2 << 20]),
     });
-    let web = web(&Lying::saying(&[]), WebOptions { max_bytes: 1 << 20, ..open(&["127.0.0.1"]) });
+    let web = web(&Lying::saying(&[]), &WebOptions { max_bytes: 1 << 20, ..open(&["127.0.0.1"]) });
     for path in ["/bomb", "/large"] {
         assert_eq!(get(&web, &site.url(path)), Err(WebError::TooLarge { max_bytes: 1 << 20 }), "{path}");
     }
@@ -303,7 +304,7 @@ fn p8_silence_and_drips_end_with_the_time_and_with_the_leash() {
             });
         }
     });
-    let quick = web(&Lying::saying(&[]), WebOptions { timeout_s: 1, ..open(&["127.0.0.1"]) });
+    let quick = web(&Lying::saying(&[]), &WebOptions { timeout_s: 1, ..open(&["127.0.0.1"]) });
     assert_eq!(get(&quick, &url), Err(WebError::Timeout { timeout_s: 1 }));
     let (slow, leash) = (plain(&["127.0.0.1"]), leash());
     let stop = leash.stop.clone();

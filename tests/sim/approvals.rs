@@ -52,7 +52,13 @@ impl World {
 
     fn waiting(&self) -> Vec<Job> {
         let life = self.life();
-        let of = |user| JobQuery { user, status: Some(JobStatus::Waiting), before: None, limit: 1_000 };
+        let of = |user| JobQuery {
+            user,
+            status: Some(JobStatus::Waiting),
+            parent: None,
+            before: None,
+            limit: 1_000,
+        };
         [ANN, BOB]
             .into_iter()
             .filter_map(|user| life.store.jobs(&of(user)).ok())

@@ -75,13 +75,11 @@ fn place(error: &CronError) -> &'static str {
 /// A time, unix milliseconds: RFC 3339 with its offset, or without one a time on the wall of `zone`.
 pub fn read_time(text: &str, zone: Option<&str>) -> Option<u64> {
     let text = text.trim();
-    let instant = match text.parse::<jiff::Timestamp>() {
-        Ok(instant) => instant,
-        Err(_) => {
-            let zone = jiff::tz::TimeZoneDatabase::bundled().get(zone.unwrap_or(DEFAULT_ZONE)).ok()?;
-            text.parse::<jiff::civil::DateTime>().ok()?.to_zoned(zone).ok()?.timestamp()
-        }
+    let of_zone = || {
+        let zone = jiff::tz::TimeZoneDatabase::bundled().get(zone.unwrap_or(DEFAULT_ZONE)).ok()?;
+        Some(text.parse::<jiff::civil::DateTime>().ok()?.to_zoned(zone).ok()?.timestamp())
     };
+    let instant = text.parse::<jiff::Timestamp>().ok().or_else(of_zone)?;
     u64::try_from(instant.as_millisecond()).ok()
 }
 

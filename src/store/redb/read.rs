@@ -53,12 +53,15 @@ pub(super) fn jobs(reading: &ReadTransaction, query: &JobQuery) -> Result<JobPag
     Ok(JobPage { jobs, next })
 }
 
+/// Acceptance numbers and ids, and behind which of them more would follow.
+pub(super) type Listed = (Vec<(u64, JobBytes)>, Option<u64>);
+
 /// Their acceptance numbers and ids, at most `limit`, and behind which of them more would follow.
 pub(super) fn listing(
     reading: &ReadTransaction,
     query: &JobQuery,
     limit: usize,
-) -> Result<(Vec<(u64, JobBytes)>, Option<u64>), StoreError> {
+) -> Result<Listed, StoreError> {
     let before = query.before.unwrap_or(u64::MAX);
     let owned = reading.open_table(OWNED)?;
     let wanted = ALL_STATES.iter().filter(|status| query.status.is_none_or(|only| only == **status));

@@ -165,7 +165,7 @@ fn failures_are_never_kept_and_0_switches_it_off() {
     one(&kept, &ann, "fail", "{}");
     assert!(one(&kept, &ann, "fail", "{}").get("cached").is_none());
     assert_eq!(disk.reads.load(Ordering::SeqCst), 2);
-    let off = Bounds { cache: CacheBounds { ttl_ms: 0, ..bounds().cache }, ..bounds() };
+    let off = Bounds { cache: CacheBounds { ttl_s: 0, ..bounds().cache }, ..bounds() };
     let off = executor(&disk, off);
     one(&off, &ann, "pure", "{}");
     assert!(one(&off, &ann, "pure", "{}").get("cached").is_none());
@@ -219,16 +219,19 @@ fn p8_entries_end_and_the_oldest_make_room() {
         cache.put(key, (files, stamp), &json!(data), now_ms);
     };
     let has = |cache: &Cache, name: &str, now_ms| cache.get(&key(&ann, name), files, now_ms).is_some();
-    let cache = Cache::new(CacheBounds { ttl_ms: 10, entries: 2, bytes: 100_000 });
+    let cache = Cache::new(CacheBounds { ttl_s: 10, entries: 2, bytes: 100_000 });
     put(&cache, "a", "1", 0);
-    assert!(has(&cache, "a", 9) && !has(&cache, "a", 10) && !has(&cache, "a", 9), "it has ended for good");
+    assert!(
+        has(&cache, "a", 9_999) && !has(&cache, "a", 10_000) && !has(&cache, "a", 9_999),
+        "it has ended for good"
+    );
     for name in ["a", "b", "a", "c"] {
         put(&cache, name, "1", 0);
     }
     assert_eq!(["a", "b", "c"].map(|name| has(&cache, name, 0)), [true, false, true], "b was the oldest");
     put(&cache, "large", &"x".repeat(20_000), 0);
     assert!(!has(&cache, "large", 0), "one may not take too much of all");
-    let cache = Cache::new(CacheBounds { ttl_ms: 10, entries: 100, bytes: 10_000 });
+    let cache = Cache::new(CacheBounds { ttl_s: 10, entries: 100, bytes: 10_000 });
     for n in 0..100 {
         put(&cache, &n.to_string(), &"x".repeat(1_000 - n), 0);
     }

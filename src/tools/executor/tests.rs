@@ -249,7 +249,7 @@ pub(in crate::tools) fn bounds() -> Bounds {
         timeout: Duration::from_secs(60),
         result_chars: 16_000,
         result_bytes: 1 << 20,
-        cache: CacheBounds { ttl_ms: 1_000_000, entries: 100, bytes: 1 << 20 },
+        cache: CacheBounds { ttl_s: 1_000, entries: 100, bytes: 1 << 20 },
     }
 }
 
@@ -260,7 +260,7 @@ pub(super) fn real() -> Executor {
 /// The real tools, where the operator allows these levels.
 pub(super) fn real_at(levels: &'static [Level]) -> Executor {
     let deps = ToolDeps { code: Arc::new(FakeRunner(levels)), ..deps() };
-    Executor::new(registered(&deps), bounds()).expect("valid tools")
+    Executor::new(registered(&deps), Vec::new(), Terms::new(bounds())).expect("valid tools")
 }
 
 /// What tools are built from, with nothing behind it.

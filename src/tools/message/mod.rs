@@ -63,20 +63,20 @@ impl Tool for SendMessage {
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
         let text = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default();
-        let (name, content) = (text("channel"), text("content"));
+        let (name, words) = (text("channel"), text("content"));
         let channel = self.channels.0.get(name).ok_or_else(|| self.no_channel(name))?;
-        if content.trim().is_empty() {
+        if words.trim().is_empty() {
             return Err(ToolError::Invalid("'content' is empty: there is nothing to send".to_owned()));
         }
-        if content.chars().count() > self.chars {
+        if words.chars().count() > self.chars {
             let message = format!("'content' has more than {} characters (limits.message_chars)", self.chars);
             return Err(ToolError::Invalid(message));
         }
         if let ChannelOptions::Email(options) = channel {
-            let sent = email::send(options, content, &reference(context), &context.leash);
+            let sent = email::send(options, words, &reference(context), &context.leash);
             sent.map_err(|error| failed(format!("Channel '{name}': {error}")))?;
         } else {
-            self.post(channel, name, content, context)?;
+            self.post((name, channel), words, context)?;
         }
         Ok(json!({"sent": true, "channel": name, "type": channel.kind()}))
     }
@@ -97,12 +97,11 @@ impl SendMessage {
 
     fn post(
         &self,
-        channel: &ChannelOptions,
-        name: &str,
-        content: &str,
+        (name, channel): (&str, &ChannelOptions),
+        words: &str,
         context: &ToolContext,
     ) -> Result<(), ToolError> {
-        let posts = post::posts(channel, name, content, context.job);
+        let posts = post::posts(channel, name, words, context.job);
         for (sent, request) in posts.iter().enumerate() {
             let reason = match self.web.send(request, &context.leash) {
                 Ok(answer) if (200..300).contains(&answer.status) => continue,

@@ -106,7 +106,7 @@ fn here() -> ToolContext {
 
 impl Rig {
     fn run_in(&self, context: &ToolContext, tasks: Value) -> Result<Value, String> {
-        let Value::Object(arguments) = json!({"tasks": tasks}) else { panic!("an object") };
+        let arguments = Map::from_iter([("tasks".to_owned(), tasks)]);
         self.tool.call_telling(&arguments, context, &self.noted).map_err(|error| error.to_string())
     }
 

@@ -106,7 +106,7 @@ pub(super) fn bad_name(name: &str) -> Option<BadTool> {
     let rule = format!(
         "must be 1 to {NAME_CHARS} lower-case letters, digits and '_', beginning with a letter and not with 'mcp_'"
     );
-    (!fits).then(|| BadTool { key: "name", allowed: rule })
+    (!fits).then_some(BadTool { key: "name", allowed: rule })
 }
 
 /// What is wrong with a description.
@@ -114,7 +114,7 @@ pub(super) fn bad_description(text: &str) -> Option<BadTool> {
     let fits = !text.trim().is_empty() && text.chars().count() <= DESCRIPTION_CHARS;
     let rule =
         format!("must say in 1 to {DESCRIPTION_CHARS} characters what the tool does and when to use it");
-    (!fits).then(|| BadTool { key: "description", allowed: rule })
+    (!fits).then_some(BadTool { key: "description", allowed: rule })
 }
 
 /// What is wrong with a schema, as far as its outside says.
@@ -123,7 +123,7 @@ pub(super) fn bad_parameters(schema: &Value) -> Option<BadTool> {
     let fits = schema.to_string().len() <= PARAMETERS_BYTES;
     let rule =
         format!("must be a JSON Schema with \"type\": \"object\", of at most {PARAMETERS_BYTES} bytes");
-    (!is_object || !fits).then(|| BadTool { key: "parameters", allowed: rule })
+    (!is_object || !fits).then_some(BadTool { key: "parameters", allowed: rule })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What tests of several tools share: small jobs and schedules, a toolbox, and a model that follows a script.
 
-use super::executor::{Bounds, Executor};
+use super::executor::{Bounds, Executor, Terms};
 use super::registry::ToolDeps;
 use crate::domain::id::{JobId, ScheduleId, UserId};
 use crate::domain::job::{ApprovalMode, Job, JobOrigin, JobSpec, OnDisconnect, Priority};
@@ -9,6 +9,7 @@ use crate::domain::schedule::Schedule;
 use crate::domain::timing::Timing;
 use crate::domain::tool::ToolChoice;
 use crate::ports::Toolbox;
+use crate::tools::CacheBounds;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -59,9 +60,9 @@ pub(super) fn schedule(bits: u128, user: UserId, timing: Timing) -> Schedule {
 
 /// All tools of these parts, known to them as long as whoever called keeps it.
 pub(super) fn filled(deps: &ToolDeps) -> Arc<dyn Toolbox> {
-    let bounds = Bounds::new(&Limits::default(), 4);
+    let terms = Terms::new(Bounds::new(&Limits::default(), 4, CacheBounds::default()));
     let toolbox: Arc<dyn Toolbox> =
-        Arc::new(Executor::new(super::registered(deps), bounds).expect("valid tools"));
+        Arc::new(Executor::new(super::registered(deps), Vec::new(), terms).expect("valid tools"));
     deps.desk.toolbox.get_or_init(|| Arc::downgrade(&toolbox));
     toolbox
 }

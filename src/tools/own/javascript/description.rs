@@ -24,8 +24,8 @@ pub(super) struct Description {
     #[serde(default)]
     pub(super) name: String,
     /// For models.
-    #[serde(default)]
-    pub(super) description: String,
+    #[serde(default, rename = "description")]
+    pub(super) purpose: String,
     /// JSON Schema of its arguments.
     #[serde(default = "anything")]
     pub(super) parameters: Value,
@@ -93,7 +93,7 @@ impl Description {
             .then(|| BadTool { key: "timeout_s", allowed: format!("must be from 1 to {MOST_TIMEOUT_S}") });
         let faults = [
             bad_name(&self.name),
-            bad_description(&self.description),
+            bad_description(&self.purpose),
             bad_parameters(&self.parameters),
             timeout,
             self.permissions.fault(),

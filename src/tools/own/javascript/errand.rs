@@ -2,7 +2,7 @@
 //! paths out of it, as does whoever stands behind [`ProjectFiles`].
 
 use crate::domain::id::{ProjectId, UserId};
-use crate::ports::{FileError, Leash, ProjectFiles, ProjectFolder, Web};
+use crate::ports::{Leash, ProjectFiles, ProjectFolder, Web};
 use serde_json::{Value, json};
 use std::io::Read;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Errand {
 
     /// A text file's text.
     pub(super) fn read_file(&self, path: &str) -> Result<String, String> {
-        let (file, size) = self.folder()?.open(path).map_err(said)?;
+        let (file, size) = self.folder()?.open(path).map_err(|error| error.to_string())?;
         if size > TEXT_BYTES {
             return Err(format!("'{path}' has {size} bytes; a tool reads {TEXT_BYTES} at most"));
         }
@@ -48,7 +48,7 @@ impl Errand {
 
     /// What lies in a directory: `{files: [{name, path, size}], directories: [{name, path}], is_cut}`.
     pub(super) fn list_files(&self, path: &str) -> Result<Value, String> {
-        let found = self.folder()?.find(path, "*").map_err(said)?;
+        let found = self.folder()?.find(path, "*").map_err(|error| error.to_string())?;
         let file =
             |file: &crate::ports::FileEntry| json!({"name": file.name, "path": file.path, "size": file.size});
         let directory = |(name, path): &(String, String)| json!({"name": name, "path": path});
@@ -61,10 +61,9 @@ impl Errand {
 
     /// Writes a text file, whole. Its size, bytes.
     pub(super) fn write_file(&self, path: &str, text: &str) -> Result<u64, String> {
-        self.folder()?.replace(path, text.as_bytes()).map(|written| written.size).map_err(said)
+        self.folder()?
+            .replace(path, text.as_bytes())
+            .map(|written| written.size)
+            .map_err(|error| error.to_string())
     }
-}
-
-fn said(error: FileError) -> String {
-    error.to_string()
 }

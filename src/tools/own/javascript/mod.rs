@@ -178,7 +178,8 @@ fn stamps(dir: &Path) -> Result<BTreeMap<String, Stamp>, Error> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let Ok(name) = entry.file_name().into_string() else { continue };
-        let is_script = !name.starts_with('.') && name.ends_with(".js");
+        let is_script =
+            !name.starts_with('.') && Path::new(&name).extension().is_some_and(|kind| kind == "js");
         if !is_script || !entry.file_type()?.is_file() {
             continue;
         }

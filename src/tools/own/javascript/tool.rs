@@ -32,7 +32,7 @@ impl Tool for JavaScriptTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: self.description.name.clone().into(),
-            description: self.description.description.clone().into(),
+            description: self.description.purpose.clone().into(),
             parameters: self.description.parameters.clone(),
         }
     }
