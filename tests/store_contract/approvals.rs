@@ -104,7 +104,7 @@ fn a_job_waits_through_crashes_and_its_conversation_waits_behind_it() {
 #[test]
 fn it_is_listed_counted_and_neither_deleted_nor_retried() {
     let rig = waiting();
-    let of = |status| JobQuery { user: ANN, status, before: None, limit: 10 };
+    let of = |status| JobQuery { user: ANN, status, parent: None, before: None, limit: 10 };
     let ids = |status| rig.store.jobs(&of(status)).unwrap().jobs.iter().map(|job| job.id).collect::<Vec<_>>();
     assert_eq!((ids(Some(JobStatus::Waiting)), ids(Some(JobStatus::Running))), (vec![id(1)], vec![]));
     assert_eq!((ids(None), rig.store.unfinished_of(ANN, 10)), (vec![id(2), id(1)], Ok(2)));
