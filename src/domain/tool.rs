@@ -64,8 +64,8 @@ pub enum FileUse {
     Reads,
     /// It writes them: within a batch it waits for the reads and writes before it.
     Writes,
-    /// It runs what may write anything. It runs beside others, as whoever calls it knows best what depends on what;
-    /// what is cached does not outlive it.
+    /// It runs what may read and write anything in the project: in turn with what reads and writes files, beside others of
+    /// its kind. What is cached does not outlive it.
     #[default]
     Runs,
 }

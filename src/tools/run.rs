@@ -44,7 +44,9 @@ impl Run<'_> {
 
     /// Performs the tasks on as many threads as the bound allows; this thread is one of them.
     fn perform_all(&self, tasks: &[Task<'_>]) {
-        let waves = Waves::new(tasks.iter().map(|task| task.traits.files).collect());
+        let in_project = self.context.project_id.is_some();
+        let uses = |task: &Task<'_>| if in_project { task.traits.files } else { FileUse::None };
+        let waves = Waves::new(tasks.iter().map(uses).collect());
         let work = || {
             while let Some(turn) = waves.next() {
                 if let Some(task) = tasks.get(turn.at()) {

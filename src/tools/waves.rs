@@ -1,5 +1,5 @@
-//! Whose turn it is within a batch. Owns the order that files impose: what writes them waits for whatever read or wrote
-//! them before it in the batch, what reads them for whatever wrote them. Refuses to run anything.
+//! Whose turn it is within a batch. Owns the order that files impose: what writes them waits for whatever used them before it
+//! in the batch, what reads them for whatever may have written them; programs run beside each other. Refuses to run anything.
 
 use crate::domain::tool::FileUse;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -41,9 +41,11 @@ impl Waves {
 
     fn may_begin(&self, at: usize, stages: &[Stage]) -> bool {
         let waits_for = |earlier: FileUse| match self.uses.get(at) {
-            Some(FileUse::Writes) => matches!(earlier, FileUse::Reads | FileUse::Writes),
-            Some(FileUse::Reads) => earlier == FileUse::Writes,
-            _ => false,
+            Some(FileUse::Writes) => earlier != FileUse::None,
+            Some(FileUse::Reads) => matches!(earlier, FileUse::Writes | FileUse::Runs),
+            // Programs run beside each other: what depends on what among them is the model's to say.
+            Some(FileUse::Runs) => matches!(earlier, FileUse::Reads | FileUse::Writes),
+            Some(FileUse::None) | None => false,
         };
         let mut before = self.uses.iter().zip(stages).take(at);
         before.all(|(earlier, stage)| *stage == Stage::Done || !waits_for(*earlier))
@@ -102,12 +104,10 @@ mod tests {
         assert_eq!(at_once(&[Writes, Reads, Writes, Reads], 3), [3]);
         assert_eq!(at_once(&[Reads, Reads, Writes], 0), [0, 1]);
         assert_eq!(at_once(&[Reads, Writes, Writes], 1), [1]);
-        assert_eq!(
-            at_once(&[Writes, Free, Runs, Reads, Runs], 0),
-            [0, 1, 2, 4],
-            "what else there is runs freely"
-        );
-        assert_eq!(at_once(&[Runs, Free, Writes, Reads], 0), [0, 1, 2], "and nothing waits for it");
+        assert_eq!(at_once(&[Writes, Free, Runs, Reads, Runs], 0), [0, 1], "a program sees what was written before it");
+        assert_eq!(at_once(&[Writes, Free, Runs, Reads, Runs], 1), [1, 2]);
+        assert_eq!(at_once(&[Runs, Free, Runs, Writes, Reads], 0), [0, 1, 2], "programs run beside each other");
+        assert_eq!(at_once(&[Runs, Reads, Runs], 1), [1], "what a program left is read before the next one");
     }
 
     #[test]
