@@ -29,7 +29,7 @@ const SECRET_NAMES: [&str; 11] = [
 /// The same, where a name ends with them.
 const SECRET_ENDS: [&str; 3] = ["token", "pwd", "signature"];
 /// Texts that are secrets whatever they are called, and what stands for them.
-const SHAPES: [(&str, &str); 13] = [
+const SHAPES: [(&str, &str); 15] = [
     (r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)", MASKED),
     (
         r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie|x-api-key|x-auth-token)(\s*:\s*)[^\r\n'\x22]+",
@@ -45,7 +45,16 @@ const SHAPES: [(&str, &str); 13] = [
     (r"\b(?:nc[a-z]+_|whsec_)[A-Za-z0-9+/=_-]{8,}", MASKED),
     (r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b", MASKED),
     (r"(://)[^/\s:@'\x22]*:[^/\s@'\x22]+@", "$1***@"),
-    (r"(?i)\b([a-z0-9_-]*(?:password|passwd|pwd|secret|token|api_?-?key)=)[^\s&;'\x22]+", "$1***"),
+    (
+        r"(?i)\b([a-z0-9_-]*(?:password|passwd|pwd|secret|token|api_?-?key|signature|\bsig)=)[^\s&;'\x22]+",
+        "$1***",
+    ),
+    (r"(?i)\b((?:password|passwd|passphrase|pwd|secret|api[ _-]?key)\s*:\s+)[^\s,;'\x22]+", "$1***"),
+    // JSON inside of another text.
+    (
+        r"(?i)(\\?[\x22'][a-z0-9_-]*(?:password|passwd|secret|token|api_?-?key)\\?[\x22']\s*:\s*\\?[\x22'])[^\x22'\\]+",
+        "$1***",
+    ),
 ];
 
 /// Masks secrets.

@@ -8,6 +8,8 @@ use url::Url;
 
 /// The largest answer of a service, bytes.
 const ANSWER_BYTES: usize = 4 << 20;
+/// What is shorter than this is no key.
+const KEY_CHARS: usize = 6;
 /// What is told of a service's error, characters.
 const ERROR_CHARS: usize = 300;
 
@@ -65,6 +67,8 @@ impl Question {
 /// Asks; an answer that is an error, or leads elsewhere, is a failure.
 pub(super) fn ask(web: &dyn Web, question: Question, leash: &Leash) -> Result<WebAnswer, ToolError> {
     let Question { url, method, headers, service, timeout_s } = question;
+    let keys: Vec<String> = headers.iter().map(|(_, value)| bare_key(value).to_owned()).collect();
+    let said = |answer: &WebAnswer| said(answer, &keys);
     let request =
         WebRequest { method, url: url.into(), headers, trust: Trust::Operator, max_bytes: ANSWER_BYTES };
     let answer = web.send(&request, &leash.shortened(Duration::from_secs(timeout_s)));
@@ -94,9 +98,17 @@ pub(super) fn ask_json(web: &dyn Web, question: Question, leash: &Leash) -> Resu
     serde_json::from_slice(&answer.body).map_err(|_| failed(&format!("{service} does not answer in JSON")))
 }
 
-/// The first words of an answer.
-fn said(answer: &WebAnswer) -> String {
+/// What of a header would be a key.
+fn bare_key(value: &str) -> &str {
+    value.strip_prefix("Bearer ").unwrap_or(value)
+}
+
+/// The first words of an answer, without keys of ours that it repeats.
+fn said(answer: &WebAnswer, keys: &[String]) -> String {
     let text = String::from_utf8_lossy(&answer.body);
+    let is_key = |key: &&String| key.len() >= KEY_CHARS;
+    let text =
+        keys.iter().filter(is_key).fold(text.into_owned(), |text, key| text.replace(key.as_str(), "***"));
     super::page::squeezed(&text).chars().take(ERROR_CHARS).collect()
 }
 

@@ -1,6 +1,6 @@
 //! A tool's schema, compiled once. Owns the words in which a misfit is told to the model; refuses nothing itself.
 
-use super::coerce::coerce;
+use super::coerce::{coerce, wants};
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::paths::{Location, LocationSegment};
 use jsonschema::{Draft, JsonType, ValidationError, Validator};
@@ -50,13 +50,29 @@ impl Schema {
     pub(super) fn fit(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>, String> {
         let mut value = Value::Object(arguments);
         coerce(&mut value, &self.text);
-        let misfits: Vec<String> =
+        let mut misfits: Vec<String> =
             self.validator.iter_errors(&value).take(MISFITS).flat_map(|e| tell(&e)).collect();
+        misfits.extend(self.endless(&value));
         match value {
             Value::Object(map) if misfits.is_empty() => Ok(map),
             _ => Err(misfits.join("; ")),
         }
     }
+
+    /// Integers that no integer of 64 bits can hold.
+    fn endless(&self, value: &Value) -> Vec<String> {
+        let wanted = |name: &str| self.text.get("properties")?.get(name);
+        let is_endless = |(name, item): &(&String, &Value)| {
+            wanted(name).is_some_and(|schema| wants(schema, "integer")) && is_beyond_64_bits(item)
+        };
+        let items = value.as_object().into_iter().flatten().filter(is_endless);
+        items.map(|(name, _)| format!("{} must fit into 64 bits", short(name))).collect()
+    }
+}
+
+/// Whether a number can only be told as a float: as an integer it would be lost on the tool's way to read it.
+fn is_beyond_64_bits(value: &Value) -> bool {
+    value.as_f64().is_some_and(|number| value.is_f64() && number.fract() == 0.0)
 }
 
 fn tell(error: &ValidationError<'_>) -> Vec<String> {
@@ -130,7 +146,7 @@ mod tests {
             "type": "object",
             "properties": {
                 "name": {"type": "string", "minLength": 2, "maxLength": 4},
-                "count": {"type": "integer", "minimum": 1, "maximum": 9},
+                "count": {"type": "integer", "minimum": 1, "maximum": 9}, "large": {"type": "integer"},
                 "ratio": {"type": ["number", "null"]},
                 "mode": {"enum": ["fast", "slow"]},
                 "a": {"type": "object", "properties": {"b": {"type": "array", "items": item, "maxItems": 2}}},
@@ -157,6 +173,7 @@ mod tests {
             (json!({"name": "abc", "count": true}), "count should be integer"),
             (json!({"name": "abc", "count": "0"}), "count must be >= 1"),
             (json!({"name": "abc", "count": 10}), "count must be <= 9"),
+            (json!({"name": "abc", "large": 1e30}), "large must fit into 64 bits"),
             (json!({"name": "abc", "ratio": "NaN"}), "ratio must be finite"),
             (json!({"name": "abc", "ratio": "-Infinity"}), "ratio must be finite"),
             (json!({"name": "abc", "mode": "x"}), r#"mode must be one of ["fast","slow"]"#),

@@ -104,9 +104,17 @@ mod tests {
         assert_eq!(at_once(&[Writes, Reads, Writes, Reads], 3), [3]);
         assert_eq!(at_once(&[Reads, Reads, Writes], 0), [0, 1]);
         assert_eq!(at_once(&[Reads, Writes, Writes], 1), [1]);
-        assert_eq!(at_once(&[Writes, Free, Runs, Reads, Runs], 0), [0, 1], "a program sees what was written before it");
+        assert_eq!(
+            at_once(&[Writes, Free, Runs, Reads, Runs], 0),
+            [0, 1],
+            "a program sees what was written before it"
+        );
         assert_eq!(at_once(&[Writes, Free, Runs, Reads, Runs], 1), [1, 2]);
-        assert_eq!(at_once(&[Runs, Free, Runs, Writes, Reads], 0), [0, 1, 2], "programs run beside each other");
+        assert_eq!(
+            at_once(&[Runs, Free, Runs, Writes, Reads], 0),
+            [0, 1, 2],
+            "programs run beside each other"
+        );
         assert_eq!(at_once(&[Runs, Reads, Runs], 1), [1], "what a program left is read before the next one");
     }
 

@@ -14,7 +14,10 @@ pub(super) fn decoded(body: &[u8], content_type: Option<&str>, is_html: bool) ->
     let named = content_type.and_then(|line| label(line.as_bytes()));
     let declared = || label(body.get(..DECLARED_WITHIN).unwrap_or(body));
     let declared = if is_html { declared() } else { None };
-    let candidates = [named, declared, Some(UTF_8)];
+    // Old servers call everything Latin-1; what reads as UTF-8 beyond ASCII is hardly anything else.
+    let is_utf8 = !body.is_ascii() && std::str::from_utf8(body).is_ok();
+    let believed = |encoding: &&'static Encoding| !(is_utf8 && encoding.is_single_byte());
+    let candidates = [named.filter(believed), declared.filter(believed), Some(UTF_8)];
     let fits = |encoding: &'static Encoding| {
         let (text, is_broken) = encoding.decode_without_bom_handling(body);
         (!is_broken).then(|| text.into_owned())

@@ -25,7 +25,9 @@ const CALL: &str = r"
     listFiles: (path) => ask('listFiles', { path: path === undefined ? '.' : String(path) }),
   });
   const value = await globalThis.__tool.handler(JSON.parse(__host('arguments', '')), host);
-  const text = JSON.stringify(value) ?? 'null';
+  // A half of a pair of UTF-16 is no text anywhere else.
+  const whole = (key, item) => (typeof item === 'string' ? item.toWellFormed() : item);
+  const text = JSON.stringify(value, whole) ?? 'null';
   for (let at = 0; at < text.length; ) {
     let end = Math.min(at + 60000, text.length);
     const last = text.charCodeAt(end - 1);
