@@ -128,10 +128,9 @@ impl<'a> Driver<'a> {
 
     fn next(&self) -> Step {
         let (tools, spec) = (&self.ports.tools, &self.lease.spec);
-        let is_idempotent = |name: &str| tools.is_idempotent(name, spec.project_id.is_some());
         let needs_approval = |name: &str| tools.needs_approval(name) && !self.is_refused(name);
-        let (is_idempotent, needs_approval, approval) = (&is_idempotent, &needs_approval, spec.approval);
-        self.turn.next(&self.bounds(), &Rules { is_idempotent, needs_approval, approval })
+        let rules = Rules { needs_approval: &needs_approval, approval: spec.approval };
+        self.turn.next(&self.bounds(), &rules)
     }
 
     /// Whether a call will certainly be refused, so that nobody need be asked about it. An alias may stand for any tool.

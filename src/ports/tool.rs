@@ -169,7 +169,8 @@ pub struct WholeResult {
 
 /// Where the executor reports, from the threads that run the tools.
 pub trait Journal: Sync {
-    /// Called before a call that is not idempotent runs; it runs only after this returned `Continue`.
+    /// Called before a call that is not idempotent runs, and for no other: what is on record here is not run again. It
+    /// runs only after this returned `Continue`.
     fn started(&self, call: &ToolCall) -> ControlFlow<()>;
     /// Called as soon as a call has its outcome.
     fn finished(&self, call: &ToolCall, outcome: ToolOutcome);
@@ -186,8 +187,6 @@ pub trait Toolbox: Send + Sync {
     fn offered(&self, choice: &ToolChoice, has_results: bool) -> Vec<ToolSpec>;
     /// Whether there is a tool of this name, or one that has it as an alias.
     fn knows(&self, name: &str) -> bool;
-    /// Whether the call may be made again when nobody knows whether it ran; unknown tools may.
-    fn is_idempotent(&self, name: &str, has_project: bool) -> bool;
     /// Whether the call waits for somebody's approval.
     fn needs_approval(&self, _name: &str) -> bool {
         false

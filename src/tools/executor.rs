@@ -118,10 +118,6 @@ impl Toolbox for Executor {
         self.catalogues.now().find(name).is_some()
     }
 
-    fn is_idempotent(&self, name: &str, has_project: bool) -> bool {
-        self.catalogues.now().find(name).is_none_or(|tool| tool.traits_in(has_project).idempotent)
-    }
-
     fn needs_approval(&self, name: &str) -> bool {
         self.catalogues.now().find(name).is_some_and(|tool| self.terms.approval.covers(tool))
     }

@@ -179,9 +179,6 @@ impl Toolbox for FakeTools {
     fn knows(&self, name: &str) -> bool {
         self.offered(&ToolChoice::All(true), true).iter().any(|tool| tool.name == name)
     }
-    fn is_idempotent(&self, name: &str, _: bool) -> bool {
-        name != "effect"
-    }
     fn needs_approval(&self, name: &str) -> bool {
         lock(&self.guarded).iter().any(|guarded| guarded == name)
     }
@@ -191,7 +188,7 @@ impl Toolbox for FakeTools {
             hook();
         }
         for call in calls.iter().rev() {
-            let may_start = || self.is_idempotent(&call.name, false) || journal.started(call).is_continue();
+            let may_start = || call.name != "effect" || journal.started(call).is_continue();
             if context.leash.is_pulled() || !may_start() {
                 journal.finished(call, outcome("(cancelled)", true));
                 continue;

@@ -78,7 +78,7 @@ fn tools_of_sources_follow_the_server_s_own_in_their_own_order_and_come_and_go()
     assert_eq!(names(&executor), ["own_a", "own_b", "mcp_z", "mcp_a"]);
     first.named(&["js"]);
     assert_eq!(names(&executor), ["own_a", "own_b", "js", "mcp_z", "mcp_a"]);
-    assert!(executor.knows("js") && executor.is_idempotent("js", false));
+    assert!(executor.knows("js"));
     assert_eq!(one_result(&executor, "js", "{}")["data"]["of"], "js");
     second.named(&[]);
     first.named(&["other"]);

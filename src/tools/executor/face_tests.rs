@@ -90,7 +90,7 @@ fn bash_answers_to_exec_and_to_the_parameters_of_others() {
         let error = one("bash", arguments)["error"].clone();
         assert!(error.as_str().expect("refused").contains(told), "{error}");
     }
-    assert!(!real().is_idempotent("exec", false) && real().knows("exec"));
+    assert!(real().knows("exec"));
     assert_eq!(one("Exec", "{}")["error"], "Tool not found: Exec. Did you mean 'bash'?");
 }
 
