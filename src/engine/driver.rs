@@ -11,7 +11,7 @@ use crate::domain::tokens::Estimator;
 use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::domain::usage::{Price, Usage};
 use crate::ports::{
-    Lease, Leash, ModelRequest, ModelTerms, Stop, StopFlag, StoreError, ToolContext, Urgency,
+    Approved, Lease, Leash, ModelRequest, ModelTerms, Stop, StopFlag, StoreError, ToolContext, Urgency,
 };
 use std::sync::Arc;
 
@@ -317,7 +317,7 @@ impl<'a> Driver<'a> {
             terms: self.terms(),
             origin: spec.origin,
             id_ref: String::new(),
-            is_approved: true,
+            approved: Approved::Calls(self.turn.approved().into()),
             leash: self.leash.clone(),
         };
         let journal = LogJournal::new(self.ports, self.lease, &mut self.turn);

@@ -321,6 +321,11 @@ impl Turn {
         self.calls.has_started(id_ref)
     }
 
+    /// The calls of the newest answer that somebody has approved of.
+    pub fn approved(&self) -> Vec<String> {
+        self.calls.approved()
+    }
+
     /// The record of a piece that has just arrived from the model.
     pub fn piece(&self, kind: StepKind, text: &str) -> Record {
         let (index, offset) = match self.open.last() {

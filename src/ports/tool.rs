@@ -37,11 +37,33 @@ pub struct ToolContext {
     pub origin: JobOrigin,
     /// The call that is made, as its result will name it; the executor sets it.
     pub id_ref: String,
-    /// Somebody is there to be asked about a call that needs approval, and has been: the job's own calls. What a
-    /// sub-agent or a command line calls has nobody to ask.
-    pub is_approved: bool,
+    /// Which calls may be made although they need approval.
+    pub approved: Approved,
     /// When to stop.
     pub leash: Leash,
+}
+
+/// Calls that may be made although they need approval: decided before the tools of the moment are looked up, so that a
+/// tool which has come or changed in between is not run unasked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Approved {
+    /// All of them: the operator makes the call.
+    All,
+    /// Those that somebody has approved of, by `id_ref`.
+    Calls(Arc<[String]>),
+    /// None: nobody can be asked.
+    None,
+}
+
+impl Approved {
+    /// Whether this call may be made.
+    pub fn covers(&self, id_ref: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::None => false,
+            Self::Calls(id_refs) => id_refs.iter().any(|approved| approved == id_ref),
+        }
+    }
 }
 
 /// How a job asks its model.
@@ -187,7 +209,7 @@ pub trait Toolbox: Send + Sync {
     fn offered(&self, choice: &ToolChoice, has_results: bool) -> Vec<ToolSpec>;
     /// Whether there is a tool of this name, or one that has it as an alias.
     fn knows(&self, name: &str) -> bool;
-    /// Whether the call waits for somebody's approval.
+    /// Whether a call of this name waits for somebody's approval; an unknown tool may be there when the call is made.
     fn needs_approval(&self, _name: &str) -> bool {
         false
     }

@@ -7,7 +7,7 @@ use super::executor::Terms;
 use super::nearest::{NAME_CHARS, nearest};
 use crate::domain::canonical::canonical;
 use crate::domain::tool::{FileUse, ToolCall, ToolTraits};
-use crate::ports::ToolContext;
+use crate::ports::{Approved, ToolContext};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -96,12 +96,21 @@ impl<'a> Rules<'a> {
         let arguments = arguments::unwrap(parsed, |name| tool.schema.has(name));
         let arguments = arguments::renamed(arguments, tool.aliases.parameters);
         let arguments = tool.schema.fit(arguments).map_err(misfit)?;
-        if !self.context.is_approved && self.terms.approval.covers(tool) {
-            return Err(format!(
-                "The tool '{name}' needs approval, and nobody can be asked here: do without it, or leave it to the job"
-            ));
+        if self.terms.approval.covers(name, Some(tool)) && !self.context.approved.covers(&call.id_ref) {
+            return Err(self.unasked(name));
         }
         Ok((tool, arguments))
+    }
+
+    fn unasked(&self, name: &str) -> String {
+        match &self.context.approved {
+            Approved::None => format!(
+                "The tool '{name}' needs approval, and nobody can be asked here: do without it, or leave it to the job"
+            ),
+            Approved::All | Approved::Calls(_) => {
+                format!("The tool '{name}' needs approval, and nobody was asked: make the call again")
+            }
+        }
     }
 
     /// The tool of this name, if the job may use it.

@@ -119,7 +119,7 @@ impl Toolbox for Executor {
     }
 
     fn needs_approval(&self, name: &str) -> bool {
-        self.catalogues.now().find(name).is_some_and(|tool| self.terms.approval.covers(tool))
+        self.terms.approval.covers(name, self.catalogues.now().find(name))
     }
 
     fn infos(&self) -> Vec<ToolInfo> {
@@ -127,7 +127,7 @@ impl Toolbox for Executor {
             spec: tool.spec.clone(),
             traits: tool.tool.traits(),
             origin: tool.tool.origin(),
-            needs_approval: self.terms.approval.covers(tool),
+            needs_approval: self.terms.approval.covers(&tool.spec.name, Some(tool)),
         };
         self.catalogues.now().tools().iter().map(info).collect()
     }

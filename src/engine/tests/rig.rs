@@ -193,6 +193,10 @@ impl Toolbox for FakeTools {
                 journal.finished(call, outcome("(cancelled)", true));
                 continue;
             }
+            if self.needs_approval(&call.name) && !context.approved.covers(&call.id_ref) {
+                journal.finished(call, outcome("(unasked)", true));
+                continue;
+            }
             lock(&self.runs).push(call.clone());
             if let Some(hook) = lock(&self.on_call).clone() {
                 hook();

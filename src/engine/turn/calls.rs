@@ -119,6 +119,12 @@ impl Calls {
         undecided.map(|s| s.call.clone()).collect()
     }
 
+    /// The calls that somebody has approved of.
+    pub(super) fn approved(&self) -> Vec<String> {
+        let approved = self.states.iter().filter(|s| s.verdict == Some(Verdict::Approved));
+        approved.map(|s| s.call.id_ref.clone()).collect()
+    }
+
     /// The calls that have neither a result nor an outcome.
     pub(super) fn unsettled(&self) -> Vec<ToolCall> {
         self.left().map(|s| s.call.clone()).collect()

@@ -15,10 +15,7 @@ const LIMITS: TurnLimits<'_> = TurnLimits {
     models: &[],
 };
 
-const RULES: Rules<'_> = Rules {
-    needs_approval: &|name| name == "guarded",
-    approval: ApprovalMode::Wait,
-};
+const RULES: Rules<'_> = Rules { needs_approval: &|name| name == "guarded", approval: ApprovalMode::Wait };
 
 fn call(id: &str, name: &str) -> ToolCall {
     ToolCall { id_ref: id.into(), name: name.into(), arguments: "{}".into() }

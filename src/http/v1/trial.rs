@@ -4,7 +4,9 @@
 use crate::domain::id::{JobId, ProjectId, UserId};
 use crate::domain::job::JobOrigin;
 use crate::domain::tool::{ToolCall, ToolChoice};
-use crate::ports::{Clock, Journal, Leash, ModelTerms, StopFlag, ToolContext, ToolOutcome, Toolbox};
+use crate::ports::{
+    Approved, Clock, Journal, Leash, ModelTerms, StopFlag, ToolContext, ToolOutcome, Toolbox,
+};
 use serde_json::{Map, Value, json};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -72,7 +74,7 @@ impl Trial {
             terms: ModelTerms { model: self.model, ..ModelTerms::default() },
             origin: JobOrigin::Client,
             id_ref: String::new(),
-            is_approved: true,
+            approved: Approved::All,
             leash: Leash { stop: self.stop, deadline_ms, clock: self.clock },
         }
     }

@@ -79,7 +79,7 @@ fn context() -> ToolContext {
         terms: crate::ports::ModelTerms::default(),
         origin: crate::domain::job::JobOrigin::Client,
         id_ref: String::new(),
-        is_approved: true,
+        approved: crate::ports::Approved::All,
         leash: Leash { stop: StopFlag::default(), deadline_ms: 1 << 40, clock: Arc::new(Still) },
     }
 }

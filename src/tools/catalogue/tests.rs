@@ -1,7 +1,7 @@
 //! Tools that come and go, and who is left out.
 
 use crate::domain::tool::{Aliases, ToolCall, ToolChoice, ToolOrigin, ToolSpec, ToolTraits};
-use crate::ports::{Tool, ToolContext, ToolError, ToolSource, Toolbox};
+use crate::ports::{Approved, Tool, ToolContext, ToolError, ToolSource, Toolbox};
 use crate::tools::executor::tests::{bounds, context, one_result};
 use crate::tools::{ApprovalRules, Executor, Terms};
 use serde_json::{Map, Value, json};
@@ -161,17 +161,23 @@ fn what_needs_approval_is_refused_where_nobody_was_asked() {
     }
     let waiting: Vec<_> = executor.infos().iter().map(|info| info.needs_approval).collect();
     assert_eq!(waiting, [false, true, true]);
-    let told = |name: &str, is_approved| {
+    assert!(executor.needs_approval("js_not_there_yet"), "the name as called counts: the tool may come");
+    let told = |name: &str, approved: Approved| {
         let log = crate::tools::executor::tests::Log::default();
-        let context = ToolContext { is_approved, ..context(ToolChoice::All(true)) };
+        let context = ToolContext { approved, ..context(ToolChoice::All(true)) };
         let call = ToolCall { id_ref: "a".into(), name: name.into(), arguments: "{}".into() };
         executor.run(&[call], &context, &log);
         log.result("a")
     };
-    assert_eq!(told("act", true)["success"], true);
-    assert_eq!(told("own", false)["success"], true);
+    let calls = |id_ref: &str| Approved::Calls(Arc::from([id_ref.to_owned()]));
+    for approved in [Approved::All, calls("a")] {
+        assert_eq!(told("act", approved)["success"], true);
+    }
+    assert_eq!(told("own", Approved::None)["success"], true);
+    let other = told("act", calls("b"))["error"].clone();
+    assert_eq!(other, "The tool 'act' needs approval, and nobody was asked: make the call again");
     for name in ["act", "exec", "js_write"] {
-        let refused = told(name, false)["error"].as_str().expect("refused").to_owned();
+        let refused = told(name, Approved::None)["error"].as_str().expect("refused").to_owned();
         assert!(refused.contains("needs approval, and nobody can be asked here"), "{refused}");
     }
 }

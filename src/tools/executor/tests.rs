@@ -302,7 +302,7 @@ pub(in crate::tools) fn context(allowed: ToolChoice) -> ToolContext {
         terms: ModelTerms::default(),
         origin: JobOrigin::Client,
         id_ref: String::new(),
-        is_approved: true,
+        approved: crate::ports::Approved::All,
         leash: Leash { stop: StopFlag::default(), deadline_ms: 1 << 40, clock: Arc::new(Ticking::default()) },
     }
 }
