@@ -113,6 +113,10 @@ pub trait Tool: Send + Sync {
     fn aliases(&self) -> Aliases {
         Aliases::default()
     }
+    /// Names by which the operator may mean it when saying what needs approval, on top of its name and its aliases.
+    fn approval_names(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// Whether it reads what was cut of other tools' results: it then goes along with them, whether the job names it or
     /// not.
     fn reads_results(&self) -> bool {

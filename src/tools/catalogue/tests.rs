@@ -24,6 +24,9 @@ impl Tool for Named {
     fn aliases(&self) -> Aliases {
         self.2
     }
+    fn approval_names(&self) -> Vec<String> {
+        self.0.strip_suffix("_1234abcd").map(str::to_owned).into_iter().collect()
+    }
     fn call(&self, arguments: &Map<String, Value>, _: &ToolContext) -> Result<Value, ToolError> {
         Ok(json!({"of": self.0, "with": arguments}))
     }
@@ -142,6 +145,16 @@ fn a_schema_that_leaves_its_parameters_open_takes_any() {
     }
     let refused = one_result(&executor, "own_a", r#"{"a":1}"#)["error"].clone();
     assert_eq!(refused, "Invalid parameters for tool 'own_a': unexpected parameter a");
+}
+
+#[test]
+fn a_name_that_was_told_apart_is_still_the_one_that_the_operator_meant() {
+    let source = Arc::new(Shifting::default());
+    source.named(&["mcp_a_pay_1234abcd", "mcp_a_look_1234abcd"]);
+    let approval = ApprovalRules::new(&["mcp_a_pay".to_owned()]).expect("a good pattern");
+    let executor = Executor::new(Vec::new(), vec![source], Terms { approval, ..Terms::new(bounds()) });
+    let executor = executor.expect("valid tools");
+    assert!(executor.needs_approval("mcp_a_pay_1234abcd") && !executor.needs_approval("mcp_a_look_1234abcd"));
 }
 
 #[test]
