@@ -50,7 +50,7 @@ impl<'a> Batch<'a> {
     /// Prepares the calls.
     pub(super) fn prepare(calls: &'a [ToolCall], rules: &Rules<'a>) -> Self {
         let mut batch = Self::default();
-        // Twins by tool, arguments and, where files matter, the writes before them.
+        // Twins by tool, arguments and, where it matters, how many calls before them may have changed something.
         let mut seen: HashMap<(&str, String, usize), usize> = HashMap::new();
         let mut writes = 0;
         for call in calls {
@@ -64,7 +64,7 @@ impl<'a> Batch<'a> {
             let traits = tool.traits_in(rules.context.project_id.is_some());
             let canonical = canonical(&Value::Object(arguments.clone()));
             let key = |writes| {
-                let writes = if traits.files == FileUse::None { 0 } else { writes };
+                let writes = if is_unmoved(traits) { 0 } else { writes };
                 (tool.spec.name.as_ref(), canonical.clone(), writes)
             };
             let twin = seen.get(&key(writes)).filter(|_| traits.idempotent);
@@ -72,12 +72,24 @@ impl<'a> Batch<'a> {
                 task.twins.push(call);
                 continue;
             }
-            writes += usize::from(traits.files == FileUse::Writes);
+            writes += usize::from(may_change(traits));
             seen.insert(key(writes), batch.tasks.len());
             batch.tasks.push(Task { call, tool, traits, arguments, canonical, twins: Vec::new() });
         }
         batch
     }
+}
+
+/// Whether nothing that a batch does changes what the call comes to.
+fn is_unmoved(traits: ToolTraits) -> bool {
+    traits.cacheable && traits.files == FileUse::None
+}
+
+/// Whether a later call may see something else because of this one. That running it twice is the same as once does not
+/// mean that it changes nothing; only what says that it is a pure read, or reads files, is taken to.
+fn may_change(traits: ToolTraits) -> bool {
+    let only_reads = traits.cacheable || traits.files == FileUse::Reads;
+    !traits.idempotent || !only_reads || matches!(traits.files, FileUse::Writes | FileUse::Runs)
 }
 
 type Fitting<'a> = (&'a Registered, Map<String, Value>);
