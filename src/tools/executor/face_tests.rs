@@ -22,6 +22,15 @@ fn code_runs_at_the_level_asked_for() {
 }
 
 #[test]
+fn pages_of_which_none_could_be_read_are_a_failure_that_shows_each() {
+    let told = one("crawl_batch", r#"{"urls": ["https://a.example/", "https://b.example/"]}"#);
+    assert_eq!((&told["success"], &told["data"]["total"]), (&json!(false), &json!(2)), "{told}");
+    assert!(
+        told["data"]["results"][1]["error"].as_str().is_some_and(|text| text.contains("no web in tests"))
+    );
+}
+
+#[test]
 fn only_the_levels_that_the_operator_allows_are_offered() {
     let executor = real_at(&[Level::Strict, Level::Standard]);
     let choice = ToolChoice::Named(vec!["execute_python".into(), "execute_javascript".into()]);
