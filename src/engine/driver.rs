@@ -316,6 +316,7 @@ impl<'a> Driver<'a> {
             workdir,
             terms: self.terms(),
             origin: spec.origin,
+            is_trial: false,
             id_ref: String::new(),
             approved: Approved::Calls(self.turn.approved().into()),
             leash: self.leash.clone(),

@@ -14,13 +14,13 @@ pub struct AuditEntry {
     pub time_ms: u64,
     /// Whose.
     pub user: UserId,
-    /// Which job's; absent for a call from the command line.
+    /// Which job's; absent for a call that an operator made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobId>,
     /// Which project it worked in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<ProjectId>,
-    /// The call, as its result names it.
+    /// The call, as its result names it; a sub-agent's after its parent's: `call_1/agent0_call2`.
     pub id_ref: String,
     /// The tool, as the model named it.
     pub tool: String,

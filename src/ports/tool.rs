@@ -35,7 +35,10 @@ pub struct ToolContext {
     pub terms: ModelTerms,
     /// Where the job comes from.
     pub origin: JobOrigin,
-    /// The call that is made, as its result will name it; the executor sets it.
+    /// The operator makes the call: there is no such job.
+    pub is_trial: bool,
+    /// The call that is made, as its result will name it; the executor sets it. In what it is given, the call that these
+    /// calls are part of; empty for a job's own.
     pub id_ref: String,
     /// Which calls may be made although they need approval.
     pub approved: Approved,

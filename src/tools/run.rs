@@ -5,6 +5,7 @@ use super::batch::{Batch, Task};
 use super::cache::{Cache, Key};
 use super::catalogue::Catalogue;
 use super::cut::{Reader, Room};
+use super::entry::entry;
 use super::executor::Terms;
 use super::outcome::Outcome;
 use super::waves::Waves;
@@ -105,21 +106,16 @@ impl Run<'_> {
     /// Into the audit log.
     fn record(&self, call: &ToolCall, task: Option<&Task<'_>>, outcome: &Outcome) {
         let Some(audit) = &self.terms.audit else { return };
-        let said = || serde_json::from_str(&call.arguments).unwrap_or_else(|_| call.arguments.clone().into());
-        let context = self.context;
+        let bare = entry(call, self.context);
+        let said = task.map(|task| Value::Object(task.arguments.clone()));
         audit.record(&AuditEntry {
-            time_ms: context.leash.clock.now_ms(),
-            user: context.user,
-            job: Some(context.job),
-            project: context.project_id,
-            id_ref: call.id_ref.clone(),
-            tool: call.name.clone(),
-            arguments: task.map_or_else(said, |task| Value::Object(task.arguments.clone())),
+            arguments: said.unwrap_or_else(|| bare.arguments.clone()),
             success: outcome.result().is_ok(),
             result: outcome.clone().into_tool_outcome(&self.bare_room()).content,
             duration_ms: outcome.millis(),
             level: task.and_then(|task| level(task, outcome)),
             skipped: outcome.why_not_run().map(str::to_owned),
+            ..bare
         });
     }
 

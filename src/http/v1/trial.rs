@@ -17,7 +17,7 @@ use std::time::Duration;
 pub struct Trial {
     /// Whose.
     pub user: UserId,
-    /// Names the call in the audit log; there is no such job.
+    /// Names the call's run; there is no such job.
     pub job: JobId,
     /// The project, and its directory.
     pub project: Option<(ProjectId, PathBuf)>,
@@ -73,6 +73,7 @@ impl Trial {
             workdir,
             terms: ModelTerms { model: self.model, ..ModelTerms::default() },
             origin: JobOrigin::Client,
+            is_trial: true,
             id_ref: String::new(),
             approved: Approved::All,
             leash: Leash { stop: self.stop, deadline_ms, clock: self.clock },

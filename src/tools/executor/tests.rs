@@ -301,6 +301,7 @@ pub(in crate::tools) fn context(allowed: ToolChoice) -> ToolContext {
         workdir: None,
         terms: ModelTerms::default(),
         origin: JobOrigin::Client,
+        is_trial: false,
         id_ref: String::new(),
         approved: crate::ports::Approved::All,
         leash: Leash { stop: StopFlag::default(), deadline_ms: 1 << 40, clock: Arc::new(Ticking::default()) },
