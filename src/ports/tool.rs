@@ -168,7 +168,7 @@ pub trait ToolSource: Send + Sync {
 pub struct ToolInfo {
     /// What models are told.
     pub spec: ToolSpec,
-    /// What its runs may do.
+    /// What its runs may do, in a project: where that matters, it is the careful case.
     pub traits: ToolTraits,
     /// Where it comes from.
     pub origin: ToolOrigin,

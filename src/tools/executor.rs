@@ -125,7 +125,7 @@ impl Toolbox for Executor {
     fn infos(&self) -> Vec<ToolInfo> {
         let info = |tool: &Arc<Registered>| ToolInfo {
             spec: tool.spec.clone(),
-            traits: tool.tool.traits(),
+            traits: tool.traits_in(true),
             origin: tool.tool.origin(),
             needs_approval: self.terms.approval.covers(&tool.spec.name, Some(tool)),
         };

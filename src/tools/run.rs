@@ -11,7 +11,7 @@ use super::outcome::Outcome;
 use super::waves::Waves;
 use crate::domain::event::AgentStep;
 use crate::domain::handle::ResultHandle;
-use crate::domain::tool::{FileUse, ToolCall};
+use crate::domain::tool::{FileUse, ToolCall, ToolOrigin};
 use crate::domain::usage::Usage;
 use crate::ports::{AuditEntry, Journal, Report, ToolContext, ToolError, ToolOutcome};
 use serde_json::Value;
@@ -159,7 +159,9 @@ fn level(task: &Task<'_>, outcome: &Outcome) -> Option<String> {
         Ok(data) | Err(ToolError::Failed { data, .. }) => Some(data),
         Err(ToolError::Invalid(_)) => None,
     };
-    let told = data.and_then(|data| data.get("strictness")).and_then(Value::as_str);
+    // What a stranger's tool says of itself proves nothing.
+    let is_ours = task.tool.tool.origin() == ToolOrigin::BuiltIn;
+    let told = data.filter(|_| is_ours).and_then(|data| data.get("strictness")).and_then(Value::as_str);
     let fixed = task.tool.tool.level().filter(|_| outcome.why_not_run().is_none());
     fixed.or(told).map(str::to_owned)
 }

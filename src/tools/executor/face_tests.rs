@@ -31,6 +31,13 @@ fn pages_of_which_none_could_be_read_are_a_failure_that_shows_each() {
 }
 
 #[test]
+fn people_are_shown_the_careful_case() {
+    let infos = real().infos();
+    let of = |name: &str| infos.iter().find(|info| info.spec.name == name).expect("there").traits.idempotent;
+    assert!(!of("execute_python") && of("execute_javascript"), "in a project, Python may write");
+}
+
+#[test]
 fn only_the_levels_that_the_operator_allows_are_offered() {
     let executor = real_at(&[Level::Strict, Level::Standard]);
     let choice = ToolChoice::Named(vec!["execute_python".into(), "execute_javascript".into()]);
