@@ -35,7 +35,8 @@ pub struct AuditEntry {
     /// The sandbox's level, where one was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
-    /// Why it did not run: refused, duplicate, cached, cancelled; absent when it ran.
+    /// Why it did not run: refused, duplicate, cached, cancelled, denied, or interrupted by the end of the server
+    /// (whether it took effect is unknown); absent when it ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
 }

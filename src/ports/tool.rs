@@ -209,6 +209,25 @@ pub trait Journal: Sync {
     fn spent(&self, _call: &ToolCall, _model: &str, _usage: Usage) {}
 }
 
+/// Why a call has its outcome without having run, or without that anybody saw it end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// Somebody, or the job's terms, did not approve of it.
+    Denied,
+    /// It was under way when the server ended.
+    Interrupted,
+}
+
+impl Settled {
+    /// For the audit log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Denied => "denied",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
 /// All tools together, as the engine sees them.
 pub trait Toolbox: Send + Sync {
     /// What a job with this choice offers to its model, in stable order. What reads whole results is offered once there
@@ -227,4 +246,6 @@ pub trait Toolbox: Send + Sync {
     /// Makes the calls, several at once, and reports each. Returns when all are reported; a call that the leash
     /// cut off is reported as such.
     fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal);
+    /// Told of a call that has this outcome and will not be run: before that is on record, so that it may come twice.
+    fn settled(&self, _call: &ToolCall, _context: &ToolContext, _why: Settled, _told: &str) {}
 }

@@ -5,10 +5,11 @@ use super::approval::ApprovalRules;
 use super::batch::{Batch, Rules};
 use super::cache::{Cache, CacheBounds};
 use super::catalogue::{Catalogues, Registered};
+use super::entry::entry;
 use super::run::Run;
 use crate::domain::limits::Limits;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
-use crate::ports::{Audit, Journal, Tool, ToolContext, ToolInfo, ToolSource, Toolbox};
+use crate::ports::{Audit, AuditEntry, Journal, Settled, Tool, ToolContext, ToolInfo, ToolSource, Toolbox};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -137,6 +138,12 @@ impl Toolbox for Executor {
         let batch = Batch::prepare(calls, &Rules { catalogue: &catalogue, terms: &self.terms, context });
         let (terms, cache) = (&self.terms, &self.cache);
         Run { terms, catalogue: &catalogue, cache, context, journal }.perform(&batch);
+    }
+
+    fn settled(&self, call: &ToolCall, context: &ToolContext, why: Settled, told: &str) {
+        let Some(audit) = &self.terms.audit else { return };
+        let (result, skipped) = (told.to_owned(), Some(why.name().to_owned()));
+        audit.record(&AuditEntry { result, skipped, ..entry(call, context) });
     }
 }
 

@@ -11,8 +11,8 @@ use crate::engine::driver::Drive;
 use crate::engine::worker::{Held, Tick, Worker};
 use crate::engine::{Backoff, DriveLimits, Ports};
 use crate::ports::{
-    Chunk, Clock, Completion, Entropy, Journal, Leash, Model, ModelError, ModelInfo, ModelRequest, Sink,
-    StopFlag, Store, StoreError, ToolContext, ToolOutcome, Toolbox, Workplaces,
+    Chunk, Clock, Completion, Entropy, Journal, Leash, Model, ModelError, ModelInfo, ModelRequest, Settled,
+    Sink, StopFlag, Store, StoreError, ToolContext, ToolOutcome, Toolbox, Workplaces,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -138,12 +138,18 @@ pub(super) struct FakeTools {
     on_call: Mutex<Option<Hook>>,
     on_start: Mutex<Option<Hook>>,
     guarded: Mutex<Vec<String>>,
+    settled: Mutex<Vec<(String, Settled)>>,
 }
 
 impl FakeTools {
     /// Every run that there was, over all restarts.
     pub(super) fn runs(&self) -> Vec<ToolCall> {
         lock(&self.runs).clone()
+    }
+
+    /// The calls that had their outcome without a run, and why.
+    pub(super) fn settled(&self) -> Vec<(String, Settled)> {
+        lock(&self.settled).clone()
     }
 
     /// Calls of these tools need somebody's approval.
@@ -181,6 +187,10 @@ impl Toolbox for FakeTools {
     }
     fn needs_approval(&self, name: &str) -> bool {
         lock(&self.guarded).iter().any(|guarded| guarded == name)
+    }
+
+    fn settled(&self, call: &ToolCall, _: &ToolContext, why: Settled, _: &str) {
+        lock(&self.settled).push((call.id_ref.clone(), why));
     }
 
     fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal) {

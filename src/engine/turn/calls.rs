@@ -93,6 +93,11 @@ impl Calls {
         self.states.iter_mut().find(|s| s.call.id_ref == id_ref && s.outcome.is_none() && !s.published)
     }
 
+    /// The call of this name, if it has neither a result nor an outcome.
+    pub(super) fn find(&self, id_ref: &str) -> Option<&ToolCall> {
+        self.left().map(|s| &s.call).find(|call| call.id_ref == id_ref)
+    }
+
     pub(super) fn has_started(&self, id_ref: &str) -> bool {
         self.states.iter().any(|s| s.call.id_ref == id_ref && s.started)
     }

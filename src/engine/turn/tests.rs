@@ -3,7 +3,6 @@
 use super::*;
 use crate::domain::event::FailureCode;
 use crate::domain::job::ApprovalMode;
-use crate::domain::tool::ToolCall;
 use proptest::prelude::*;
 
 const LIMITS: TurnLimits<'_> = TurnLimits {

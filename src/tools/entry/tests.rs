@@ -2,7 +2,7 @@
 
 use crate::domain::id::{JobId, UserId};
 use crate::domain::tool::{ToolCall, ToolChoice, ToolOrigin, ToolSpec, ToolTraits};
-use crate::ports::{Audit, AuditEntry, StoreError, Tool, ToolContext, ToolError, Toolbox};
+use crate::ports::{Audit, AuditEntry, Settled, StoreError, Tool, ToolContext, ToolError, Toolbox};
 use crate::tools::executor::tests::{Log, bounds, context};
 use crate::tools::{Executor, Terms};
 use serde_json::{Map, Value, json};
@@ -69,6 +69,18 @@ fn an_entry_names_the_job_and_the_call_that_it_is_part_of() {
     let sub_agents = entry_of("ours", &ToolContext { id_ref: "call_1".into(), ..own.clone() });
     assert_eq!(sub_agents.id_ref, "call_1/c");
     assert_eq!(entry_of("ours", &ToolContext { is_trial: true, ..own }).job, None);
+}
+
+#[test]
+fn a_call_that_never_ran_has_an_entry_that_says_why() {
+    let (executor, kept) = audited();
+    let own = context(ToolChoice::All(true));
+    executor.settled(&call("gone"), &own, Settled::Denied, "denied: no");
+    executor.settled(&call("ours"), &own, Settled::Interrupted, "interrupted");
+    let entries = kept.0.lock().expect("unpoisoned").clone();
+    let told = |n: usize| (entries[n].tool.as_str(), entries[n].skipped.as_deref(), entries[n].success);
+    assert_eq!((told(0), told(1)), (("gone", Some("denied"), false), ("ours", Some("interrupted"), false)));
+    assert_eq!((&entries[0].result, &entries[0].arguments), (&"denied: no".to_owned(), &json!({"n": 1})));
 }
 
 #[test]
