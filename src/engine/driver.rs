@@ -4,15 +4,17 @@
 use super::context::Opening;
 use super::journal::LogJournal;
 use super::setup::{DriveLimits, Ports};
-use super::turn::{Rules, Step, Turn, TurnLimits};
+use super::turn::{INTERRUPTED, Rules, Step, Turn, TurnLimits};
 use crate::domain::event::{Event, FailureCode, FinishReason, Mark, Phase, Record};
 use crate::domain::job::Ending;
 use crate::domain::tokens::Estimator;
 use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::domain::usage::{Price, Usage};
 use crate::ports::{
-    Lease, Leash, ModelRequest, ModelTerms, Stop, StopFlag, StoreError, ToolContext, Urgency,
+    Approved, Lease, Leash, ModelRequest, ModelTerms, Settled, Stop, StopFlag, StoreError, ToolContext,
+    Urgency,
 };
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// How a drive ended when the store did as it was told.
@@ -103,7 +105,10 @@ impl<'a> Driver<'a> {
                 return Ok(drive);
             }
             match self.next() {
-                Step::Append(records) => self.append(records)?,
+                Step::Append(records) => {
+                    self.tell_settled(&records);
+                    self.append(records)?;
+                }
                 Step::Discard { indices, unpaid } => self.discard(&indices, unpaid.as_deref())?,
                 Step::AskModel { with_tools, goes_on, failures } => {
                     if let Some(drive) = self.ask_model(with_tools, goes_on, failures)? {
@@ -128,10 +133,9 @@ impl<'a> Driver<'a> {
 
     fn next(&self) -> Step {
         let (tools, spec) = (&self.ports.tools, &self.lease.spec);
-        let is_idempotent = |name: &str| tools.is_idempotent(name, spec.project_id.is_some());
         let needs_approval = |name: &str| tools.needs_approval(name) && !self.is_refused(name);
-        let (is_idempotent, needs_approval, approval) = (&is_idempotent, &needs_approval, spec.approval);
-        self.turn.next(&self.bounds(), &Rules { is_idempotent, needs_approval, approval })
+        let rules = Rules { needs_approval: &needs_approval, approval: spec.approval };
+        self.turn.next(&self.bounds(), &rules)
     }
 
     /// Whether a call will certainly be refused, so that nobody need be asked about it. An alias may stand for any tool.
@@ -307,7 +311,26 @@ impl<'a> Driver<'a> {
             Some(project) => self.ports.workplaces.workplace(self.lease.job.user, project)?,
             None => None,
         };
-        let context = ToolContext {
+        let context = self.tool_context(workdir);
+        let journal = LogJournal::new(self.ports, self.lease, &mut self.turn);
+        self.ports.tools.run(calls, &context, &journal);
+        journal.close()
+    }
+
+    /// The tools hear of the calls that get their outcome without them: records that follow from the log alone are of
+    /// calls that were denied or interrupted.
+    fn tell_settled(&self, records: &[Record]) {
+        for record in records {
+            let Record::Mark(Mark::ToolFinished { id_ref, content, .. }) = record else { continue };
+            let Some(call) = self.turn.unsettled_call(id_ref) else { continue };
+            let why = if content == INTERRUPTED { Settled::Interrupted } else { Settled::Denied };
+            self.ports.tools.settled(call, &self.tool_context(None), why, content);
+        }
+    }
+
+    fn tool_context(&self, workdir: Option<PathBuf>) -> ToolContext {
+        let spec = &self.lease.spec;
+        ToolContext {
             user: self.lease.job.user,
             job: self.lease.job.id,
             conversation_id: spec.conversation_id.clone(),
@@ -317,12 +340,10 @@ impl<'a> Driver<'a> {
             workdir,
             terms: self.terms(),
             origin: spec.origin,
+            is_trial: false,
             id_ref: String::new(),
-            is_approved: true,
+            approved: Approved::Calls(self.turn.approved().into()),
             leash: self.leash.clone(),
-        };
-        let journal = LogJournal::new(self.ports, self.lease, &mut self.turn);
-        self.ports.tools.run(calls, &context, &journal);
-        journal.close()
+        }
     }
 }

@@ -60,7 +60,6 @@ impl<'a> LogJournal<'a> {
     fn would_rerun(&self, call: &ToolCall) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         !state.turn.has_started(&call.id_ref)
-            || self.ports.tools.is_idempotent(&call.name, self.lease.spec.project_id.is_some())
     }
 }
 

@@ -12,6 +12,7 @@ pub use next::{Rules, Step, TurnLimits};
 
 use crate::domain::event::{Event, FinishReason, Mark, Phase, Record, StepKind};
 use crate::domain::message::{Echo, Message};
+use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
 use crate::ports::Completion;
 use calls::{Calls, Verdict, finished_mark, result_message};
@@ -319,6 +320,16 @@ impl Turn {
     /// Whether the log shows that this call of the newest answer had begun.
     pub fn has_started(&self, id_ref: &str) -> bool {
         self.calls.has_started(id_ref)
+    }
+
+    /// The call of the newest answer that is named like this and has no outcome yet.
+    pub fn unsettled_call(&self, id_ref: &str) -> Option<&ToolCall> {
+        self.calls.find(id_ref)
+    }
+
+    /// The calls of the newest answer that somebody has approved of.
+    pub fn approved(&self) -> Vec<String> {
+        self.calls.approved()
     }
 
     /// The record of a piece that has just arrived from the model.

@@ -18,6 +18,11 @@ pub(super) fn assign(tools: &[(&str, &str)]) -> Vec<String> {
     named.collect()
 }
 
+/// What a tool is called before it is cut or told apart from another: as it is, and with what providers refuse replaced.
+pub(super) fn meant(server: &str, tool: &str) -> [String; 2] {
+    [format!("mcp_{server}_{tool}"), sanitise(server, tool)]
+}
+
 /// The name before it is cut. ASCII.
 fn sanitise(server: &str, tool: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
@@ -59,6 +64,12 @@ mod tests {
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), 4, "{names:?}");
         assert!(names.iter().all(|name| name.len() == 64), "{names:?}");
         assert_eq!(names[2], format!("mcp_a_{}", "t".repeat(58)), "64 characters fit");
+    }
+
+    #[test]
+    fn what_is_meant_does_not_depend_on_who_else_is_there() {
+        assert_eq!(meant("a", "x.y"), ["mcp_a_x.y", "mcp_a_x_y"]);
+        assert_ne!(assign(&[("a", "x.y"), ("a", "x_y")])[1], meant("a", "x_y")[1], "its name does");
     }
 
     #[test]

@@ -139,10 +139,12 @@ impl Catalogue {
                     description: Cow::Owned(described),
                     parameters: tool.schema.clone(),
                 };
+                let meant = names::meant(&server.name, &tool.raw);
                 let (server, raw) = (Arc::clone(server), tool.raw.clone());
                 tools.push(Arc::new(McpTool {
                     server,
                     raw,
+                    meant,
                     spec,
                     is_idempotent,
                     runtime: self.runtime.clone(),

@@ -23,6 +23,8 @@ pub(super) struct McpTool {
     pub(super) server: Arc<Server>,
     /// As the server names it.
     pub(super) raw: String,
+    /// Its names before what providers refuse was replaced, and before a hash told it apart.
+    pub(super) meant: [String; 2],
     /// As models see it.
     pub(super) spec: ToolSpec,
     /// The operator says that it may be run again.
@@ -99,6 +101,11 @@ impl Tool for McpTool {
 
     fn origin(&self) -> ToolOrigin {
         ToolOrigin::Mcp { server: self.server.name.clone() }
+    }
+
+    /// A server that lists a second tool of the same name changes neither what the operator meant nor what waits.
+    fn approval_names(&self) -> Vec<String> {
+        self.meant.to_vec()
     }
 
     fn own_time(&self, _arguments: &Map<String, Value>) -> Duration {

@@ -14,13 +14,13 @@ pub struct AuditEntry {
     pub time_ms: u64,
     /// Whose.
     pub user: UserId,
-    /// Which job's; absent for a call from the command line.
+    /// Which job's; absent for a call that an operator made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobId>,
     /// Which project it worked in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<ProjectId>,
-    /// The call, as its result names it.
+    /// The call, as its result names it; a sub-agent's after its parent's: `call_1/agent0_call2`.
     pub id_ref: String,
     /// The tool, as the model named it.
     pub tool: String,
@@ -35,7 +35,8 @@ pub struct AuditEntry {
     /// The sandbox's level, where one was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
-    /// Why it did not run: refused, duplicate, cached, cancelled; absent when it ran.
+    /// Why it did not run: refused, duplicate, cached, cancelled, denied, or interrupted by the end of the server
+    /// (whether it took effect is unknown); absent when it ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
 }

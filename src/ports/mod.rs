@@ -47,8 +47,8 @@ pub use stop::{Leash, Stop, StopFlag};
 pub use store::{EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Once, Store, StoreError, Urgency};
 pub use ticket::Ticket;
 pub use tool::{
-    Journal, ModelTerms, Report, Tool, ToolContext, ToolError, ToolInfo, ToolOutcome, ToolSource, Toolbox,
-    WholeResult,
+    Approved, Journal, ModelTerms, Report, Settled, Tool, ToolContext, ToolError, ToolInfo, ToolOutcome,
+    ToolSource, Toolbox, WholeResult,
 };
 pub use users::{AccountChange, AccountPage, Admission, Digest, NewAccount, NewInvite, NewToken, Users};
 pub use web::{Trust, Web, WebAnswer, WebError, WebMethod, WebRequest};

@@ -35,13 +35,38 @@ pub struct ToolContext {
     pub terms: ModelTerms,
     /// Where the job comes from.
     pub origin: JobOrigin,
-    /// The call that is made, as its result will name it; the executor sets it.
+    /// The operator makes the call: there is no such job.
+    pub is_trial: bool,
+    /// The call that is made, as its result will name it; the executor sets it. In what it is given, the call that these
+    /// calls are part of; empty for a job's own.
     pub id_ref: String,
-    /// Somebody is there to be asked about a call that needs approval, and has been: the job's own calls. What a
-    /// sub-agent or a command line calls has nobody to ask.
-    pub is_approved: bool,
+    /// Which calls may be made although they need approval.
+    pub approved: Approved,
     /// When to stop.
     pub leash: Leash,
+}
+
+/// Calls that may be made although they need approval: decided before the tools of the moment are looked up, so that a
+/// tool which has come or changed in between is not run unasked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Approved {
+    /// All of them: the operator makes the call.
+    All,
+    /// Those that somebody has approved of, by `id_ref`.
+    Calls(Arc<[String]>),
+    /// None: nobody can be asked.
+    None,
+}
+
+impl Approved {
+    /// Whether this call may be made.
+    pub fn covers(&self, id_ref: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::None => false,
+            Self::Calls(id_refs) => id_refs.iter().any(|approved| approved == id_ref),
+        }
+    }
 }
 
 /// How a job asks its model.
@@ -91,6 +116,10 @@ pub trait Tool: Send + Sync {
     fn aliases(&self) -> Aliases {
         Aliases::default()
     }
+    /// Names by which the operator may mean it when saying what needs approval, on top of its name and its aliases.
+    fn approval_names(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// Whether it reads what was cut of other tools' results: it then goes along with them, whether the job names it or
     /// not.
     fn reads_results(&self) -> bool {
@@ -139,7 +168,7 @@ pub trait ToolSource: Send + Sync {
 pub struct ToolInfo {
     /// What models are told.
     pub spec: ToolSpec,
-    /// What its runs may do.
+    /// What its runs may do, in a project: where that matters, it is the careful case.
     pub traits: ToolTraits,
     /// Where it comes from.
     pub origin: ToolOrigin,
@@ -169,7 +198,8 @@ pub struct WholeResult {
 
 /// Where the executor reports, from the threads that run the tools.
 pub trait Journal: Sync {
-    /// Called before a call that is not idempotent runs; it runs only after this returned `Continue`.
+    /// Called before a call that is not idempotent runs, and for no other: what is on record here is not run again. It
+    /// runs only after this returned `Continue`.
     fn started(&self, call: &ToolCall) -> ControlFlow<()>;
     /// Called as soon as a call has its outcome.
     fn finished(&self, call: &ToolCall, outcome: ToolOutcome);
@@ -179,6 +209,25 @@ pub trait Journal: Sync {
     fn spent(&self, _call: &ToolCall, _model: &str, _usage: Usage) {}
 }
 
+/// Why a call has its outcome without having run, or without that anybody saw it end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// Somebody, or the job's terms, did not approve of it.
+    Denied,
+    /// It was under way when the server ended.
+    Interrupted,
+}
+
+impl Settled {
+    /// For the audit log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Denied => "denied",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
 /// All tools together, as the engine sees them.
 pub trait Toolbox: Send + Sync {
     /// What a job with this choice offers to its model, in stable order. What reads whole results is offered once there
@@ -186,9 +235,7 @@ pub trait Toolbox: Send + Sync {
     fn offered(&self, choice: &ToolChoice, has_results: bool) -> Vec<ToolSpec>;
     /// Whether there is a tool of this name, or one that has it as an alias.
     fn knows(&self, name: &str) -> bool;
-    /// Whether the call may be made again when nobody knows whether it ran; unknown tools may.
-    fn is_idempotent(&self, name: &str, has_project: bool) -> bool;
-    /// Whether the call waits for somebody's approval.
+    /// Whether a call of this name waits for somebody's approval; an unknown tool may be there when the call is made.
     fn needs_approval(&self, _name: &str) -> bool {
         false
     }
@@ -199,4 +246,6 @@ pub trait Toolbox: Send + Sync {
     /// Makes the calls, several at once, and reports each. Returns when all are reported; a call that the leash
     /// cut off is reported as such.
     fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal);
+    /// Told of a call that has this outcome and will not be run: before that is on record, so that it may come twice.
+    fn settled(&self, _call: &ToolCall, _context: &ToolContext, _why: Settled, _told: &str) {}
 }

@@ -42,9 +42,10 @@ impl ApprovalRules {
         Ok(Self { patterns })
     }
 
-    /// Whether calls of this tool wait, by whichever of its names.
-    pub(super) fn covers(&self, tool: &Registered) -> bool {
-        tool.names().any(|name| self.cover(name))
+    /// Whether calls of this name wait: by the name itself, as the tool may be gone or not there yet, or by whichever of
+    /// the tool's names, those before a hash told them apart included.
+    pub(super) fn covers(&self, called: &str, tool: Option<&Registered>) -> bool {
+        self.cover(called) || tool.is_some_and(|tool| tool.approval_names().any(|name| self.cover(name)))
     }
 
     fn cover(&self, name: &str) -> bool {

@@ -7,7 +7,7 @@ use super::executor::Terms;
 use super::nearest::{NAME_CHARS, nearest};
 use crate::domain::canonical::canonical;
 use crate::domain::tool::{FileUse, ToolCall, ToolTraits};
-use crate::ports::ToolContext;
+use crate::ports::{Approved, ToolContext};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -50,7 +50,7 @@ impl<'a> Batch<'a> {
     /// Prepares the calls.
     pub(super) fn prepare(calls: &'a [ToolCall], rules: &Rules<'a>) -> Self {
         let mut batch = Self::default();
-        // Twins by tool, arguments and, where files matter, the writes before them.
+        // Twins by tool, arguments and, where it matters, how many calls before them may have changed something.
         let mut seen: HashMap<(&str, String, usize), usize> = HashMap::new();
         let mut writes = 0;
         for call in calls {
@@ -64,7 +64,7 @@ impl<'a> Batch<'a> {
             let traits = tool.traits_in(rules.context.project_id.is_some());
             let canonical = canonical(&Value::Object(arguments.clone()));
             let key = |writes| {
-                let writes = if traits.files == FileUse::None { 0 } else { writes };
+                let writes = if is_unmoved(traits) { 0 } else { writes };
                 (tool.spec.name.as_ref(), canonical.clone(), writes)
             };
             let twin = seen.get(&key(writes)).filter(|_| traits.idempotent);
@@ -72,12 +72,24 @@ impl<'a> Batch<'a> {
                 task.twins.push(call);
                 continue;
             }
-            writes += usize::from(traits.files == FileUse::Writes);
+            writes += usize::from(may_change(traits));
             seen.insert(key(writes), batch.tasks.len());
             batch.tasks.push(Task { call, tool, traits, arguments, canonical, twins: Vec::new() });
         }
         batch
     }
+}
+
+/// Whether nothing that a batch does changes what the call comes to.
+fn is_unmoved(traits: ToolTraits) -> bool {
+    traits.cacheable && traits.files == FileUse::None
+}
+
+/// Whether a later call may see something else because of this one. That running it twice is the same as once does not
+/// mean that it changes nothing; only what says that it is a pure read, or reads files, is taken to.
+fn may_change(traits: ToolTraits) -> bool {
+    let only_reads = traits.cacheable || traits.files == FileUse::Reads;
+    !traits.idempotent || !only_reads || matches!(traits.files, FileUse::Writes | FileUse::Runs)
 }
 
 type Fitting<'a> = (&'a Registered, Map<String, Value>);
@@ -96,12 +108,21 @@ impl<'a> Rules<'a> {
         let arguments = arguments::unwrap(parsed, |name| tool.schema.has(name));
         let arguments = arguments::renamed(arguments, tool.aliases.parameters);
         let arguments = tool.schema.fit(arguments).map_err(misfit)?;
-        if !self.context.is_approved && self.terms.approval.covers(tool) {
-            return Err(format!(
-                "The tool '{name}' needs approval, and nobody can be asked here: do without it, or leave it to the job"
-            ));
+        if self.terms.approval.covers(name, Some(tool)) && !self.context.approved.covers(&call.id_ref) {
+            return Err(self.unasked(name));
         }
         Ok((tool, arguments))
+    }
+
+    fn unasked(&self, name: &str) -> String {
+        match &self.context.approved {
+            Approved::None => format!(
+                "The tool '{name}' needs approval, and nobody can be asked here: do without it, or leave it to the job"
+            ),
+            Approved::All | Approved::Calls(_) => {
+                format!("The tool '{name}' needs approval, and nobody was asked: make the call again")
+            }
+        }
     }
 
     /// The tool of this name, if the job may use it.

@@ -19,6 +19,8 @@ pub(super) struct Registered {
     pub(super) spec: ToolSpec,
     /// Its other names.
     pub(super) aliases: Aliases,
+    /// Further names that patterns of approval may mean.
+    approval_names: Vec<String>,
     /// It reads what was cut of other tools' results.
     pub(super) reads_results: bool,
     /// What its arguments must look like.
@@ -33,12 +35,18 @@ impl Registered {
         let bad = |reason| Error::BadSchema { tool: spec.name.to_string(), reason };
         let schema = Schema::compile(&spec.parameters).map_err(bad)?;
         let (aliases, reads_results) = (tool.aliases(), tool.reads_results());
-        Ok(Self { tool, spec, aliases, reads_results, schema, version })
+        let approval_names = tool.approval_names();
+        Ok(Self { tool, spec, aliases, approval_names, reads_results, schema, version })
     }
 
     /// Its name and its aliases.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.spec.name.as_ref()).chain(self.aliases.names.iter().copied())
+    }
+
+    /// Every name that a pattern of approval may mean.
+    pub(super) fn approval_names(&self) -> impl Iterator<Item = &str> {
+        self.names().chain(self.approval_names.iter().map(String::as_str))
     }
 
     /// What its runs may do, in a project or in none.

@@ -55,8 +55,9 @@ impl Tool for CrawlBatch {
         }
     }
 
+    /// Not cacheable: a page that failed may be there the next time, beside others that did not.
     fn traits(&self) -> ToolTraits {
-        ToolTraits { cacheable: true, ..ToolTraits::READ }
+        ToolTraits::READ
     }
 
     fn own_time(&self, arguments: &Map<String, Value>) -> Duration {
@@ -83,7 +84,13 @@ impl Tool for CrawlBatch {
             }
         });
         let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(json!({"total": results.len(), "untrusted": true, "results": results}))
+        let is_any_read = results.iter().any(|result| result.get("success") == Some(&Value::Bool(true)));
+        let data = json!({"total": results.len(), "untrusted": true, "results": results});
+        if is_any_read {
+            return Ok(data);
+        }
+        let message = "No page could be read: each result says why".to_owned();
+        Err(ToolError::Failed { message, data })
     }
 }
 

@@ -5,10 +5,11 @@ use super::approval::ApprovalRules;
 use super::batch::{Batch, Rules};
 use super::cache::{Cache, CacheBounds};
 use super::catalogue::{Catalogues, Registered};
+use super::entry::entry;
 use super::run::Run;
 use crate::domain::limits::Limits;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
-use crate::ports::{Audit, Journal, Tool, ToolContext, ToolInfo, ToolSource, Toolbox};
+use crate::ports::{Audit, AuditEntry, Journal, Settled, Tool, ToolContext, ToolInfo, ToolSource, Toolbox};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -118,20 +119,16 @@ impl Toolbox for Executor {
         self.catalogues.now().find(name).is_some()
     }
 
-    fn is_idempotent(&self, name: &str, has_project: bool) -> bool {
-        self.catalogues.now().find(name).is_none_or(|tool| tool.traits_in(has_project).idempotent)
-    }
-
     fn needs_approval(&self, name: &str) -> bool {
-        self.catalogues.now().find(name).is_some_and(|tool| self.terms.approval.covers(tool))
+        self.terms.approval.covers(name, self.catalogues.now().find(name))
     }
 
     fn infos(&self) -> Vec<ToolInfo> {
         let info = |tool: &Arc<Registered>| ToolInfo {
             spec: tool.spec.clone(),
-            traits: tool.tool.traits(),
+            traits: tool.traits_in(true),
             origin: tool.tool.origin(),
-            needs_approval: self.terms.approval.covers(tool),
+            needs_approval: self.terms.approval.covers(&tool.spec.name, Some(tool)),
         };
         self.catalogues.now().tools().iter().map(info).collect()
     }
@@ -141,6 +138,12 @@ impl Toolbox for Executor {
         let batch = Batch::prepare(calls, &Rules { catalogue: &catalogue, terms: &self.terms, context });
         let (terms, cache) = (&self.terms, &self.cache);
         Run { terms, catalogue: &catalogue, cache, context, journal }.perform(&batch);
+    }
+
+    fn settled(&self, call: &ToolCall, context: &ToolContext, why: Settled, told: &str) {
+        let Some(audit) = &self.terms.audit else { return };
+        let (result, skipped) = (told.to_owned(), Some(why.name().to_owned()));
+        audit.record(&AuditEntry { result, skipped, ..entry(call, context) });
     }
 }
 

@@ -14,6 +14,7 @@ mod code;
 mod coerce;
 mod cut;
 mod endpoint;
+mod entry;
 mod executor;
 mod nearest;
 mod outcome;

@@ -5,12 +5,13 @@ use super::batch::{Batch, Task};
 use super::cache::{Cache, Key};
 use super::catalogue::Catalogue;
 use super::cut::{Reader, Room};
+use super::entry::entry;
 use super::executor::Terms;
 use super::outcome::Outcome;
 use super::waves::Waves;
 use crate::domain::event::AgentStep;
 use crate::domain::handle::ResultHandle;
-use crate::domain::tool::{FileUse, ToolCall};
+use crate::domain::tool::{FileUse, ToolCall, ToolOrigin};
 use crate::domain::usage::Usage;
 use crate::ports::{AuditEntry, Journal, Report, ToolContext, ToolError, ToolOutcome};
 use serde_json::Value;
@@ -107,21 +108,16 @@ impl Run<'_> {
     /// Into the audit log.
     fn record(&self, call: &ToolCall, task: Option<&Task<'_>>, outcome: &Outcome) {
         let Some(audit) = &self.terms.audit else { return };
-        let said = || serde_json::from_str(&call.arguments).unwrap_or_else(|_| call.arguments.clone().into());
-        let context = self.context;
+        let bare = entry(call, self.context);
+        let said = task.map(|task| Value::Object(task.arguments.clone()));
         audit.record(&AuditEntry {
-            time_ms: context.leash.clock.now_ms(),
-            user: context.user,
-            job: Some(context.job),
-            project: context.project_id,
-            id_ref: call.id_ref.clone(),
-            tool: call.name.clone(),
-            arguments: task.map_or_else(said, |task| Value::Object(task.arguments.clone())),
+            arguments: said.unwrap_or_else(|| bare.arguments.clone()),
             success: outcome.result().is_ok(),
             result: outcome.clone().into_tool_outcome(&self.bare_room()).content,
             duration_ms: outcome.millis(),
             level: task.and_then(|task| level(task, outcome)),
             skipped: outcome.why_not_run().map(str::to_owned),
+            ..bare
         });
     }
 
@@ -165,7 +161,9 @@ fn level(task: &Task<'_>, outcome: &Outcome) -> Option<String> {
         Ok(data) | Err(ToolError::Failed { data, .. }) => Some(data),
         Err(ToolError::Invalid(_)) => None,
     };
-    let told = data.and_then(|data| data.get("strictness")).and_then(Value::as_str);
+    // What a stranger's tool says of itself proves nothing.
+    let is_ours = task.tool.tool.origin() == ToolOrigin::BuiltIn;
+    let told = data.filter(|_| is_ours).and_then(|data| data.get("strictness")).and_then(Value::as_str);
     let fixed = task.tool.tool.level().filter(|_| outcome.why_not_run().is_none());
     fixed.or(told).map(str::to_owned)
 }

@@ -33,9 +33,13 @@ impl SimTools {
         Self { world: Arc::clone(world), doom: Arc::clone(doom) }
     }
 
+    fn claims_idempotent(&self, name: &str) -> bool {
+        self.world.flaw == Flaw::AllIdempotent || may_repeat(name)
+    }
+
     fn call(&self, call: &ToolCall, context: &ToolContext, journal: &dyn Journal) {
         self.world.point();
-        let may_start = || self.is_idempotent(&call.name, false) || journal.started(call).is_continue();
+        let may_start = || self.claims_idempotent(&call.name) || journal.started(call).is_continue();
         // A dead process reports, too: that its store is gone is what ends the drive.
         if context.leash.is_pulled() || self.doom.is_dead() || !may_start() || self.doom.is_dead() {
             return journal.finished(call, outcome("(cancelled)".to_owned(), true));
@@ -77,10 +81,6 @@ impl Toolbox for SimTools {
 
     fn knows(&self, name: &str) -> bool {
         TOOLS.contains(&name)
-    }
-
-    fn is_idempotent(&self, name: &str, _: bool) -> bool {
-        self.world.flaw == Flaw::AllIdempotent || may_repeat(name)
     }
 
     fn needs_approval(&self, name: &str) -> bool {

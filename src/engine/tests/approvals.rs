@@ -10,7 +10,7 @@ use crate::domain::job::{ApprovalMode, JobStatus};
 use crate::domain::tool::ToolChoice;
 use crate::engine::driver::Drive;
 use crate::engine::turn::{INTERRUPTED, Turn};
-use crate::ports::{Store, StoreError};
+use crate::ports::{Settled, Store, StoreError};
 use std::sync::Arc;
 
 /// The usual plan, where calls of `effect` need approval.
@@ -82,6 +82,7 @@ fn a_denied_call_never_runs_and_the_model_reads_why_beside_the_others_results() 
     let denied = ("b".to_owned(), denied_result("not on a \"Sunday\""), true);
     assert_eq!(results(&rig), [said("a"), denied, said("c")]);
     assert!(!ran(&rig).contains(&"b".to_owned()));
+    assert_eq!(rig.tools.settled(), [("b".to_owned(), Settled::Denied)], "the audit log hears of it");
     let asked = rig.model.asked();
     let last = format!("{:?}", asked.last().expect("asked again").1.messages);
     assert!(last.contains("denied: not on a"), "{last}");
@@ -186,7 +187,14 @@ fn p3_p4_a_crash_between_any_two_writes_forgets_no_decision_and_repeats_no_effec
         );
         assert!(all[1].1 == "ran b" || all[1].1 == INTERRUPTED, "{at}: {}", all[1].1);
         assert_eq!(all[3].1, denied_result("no"), "{at}");
-        interrupted += usize::from(all[1].1 == INTERRUPTED);
+        let is_interrupted = all[1].1 == INTERRUPTED;
+        assert_eq!(
+            rig.tools.settled().contains(&("b".to_owned(), Settled::Interrupted)),
+            is_interrupted,
+            "{at}"
+        );
+        assert!(rig.tools.settled().contains(&("d".to_owned(), Settled::Denied)), "{at}");
+        interrupted += usize::from(is_interrupted);
         if !died {
             break;
         }

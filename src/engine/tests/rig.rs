@@ -11,8 +11,8 @@ use crate::engine::driver::Drive;
 use crate::engine::worker::{Held, Tick, Worker};
 use crate::engine::{Backoff, DriveLimits, Ports};
 use crate::ports::{
-    Chunk, Clock, Completion, Entropy, Journal, Leash, Model, ModelError, ModelInfo, ModelRequest, Sink,
-    StopFlag, Store, StoreError, ToolContext, ToolOutcome, Toolbox, Workplaces,
+    Chunk, Clock, Completion, Entropy, Journal, Leash, Model, ModelError, ModelInfo, ModelRequest, Settled,
+    Sink, StopFlag, Store, StoreError, ToolContext, ToolOutcome, Toolbox, Workplaces,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -138,12 +138,18 @@ pub(super) struct FakeTools {
     on_call: Mutex<Option<Hook>>,
     on_start: Mutex<Option<Hook>>,
     guarded: Mutex<Vec<String>>,
+    settled: Mutex<Vec<(String, Settled)>>,
 }
 
 impl FakeTools {
     /// Every run that there was, over all restarts.
     pub(super) fn runs(&self) -> Vec<ToolCall> {
         lock(&self.runs).clone()
+    }
+
+    /// The calls that had their outcome without a run, and why.
+    pub(super) fn settled(&self) -> Vec<(String, Settled)> {
+        lock(&self.settled).clone()
     }
 
     /// Calls of these tools need somebody's approval.
@@ -179,11 +185,12 @@ impl Toolbox for FakeTools {
     fn knows(&self, name: &str) -> bool {
         self.offered(&ToolChoice::All(true), true).iter().any(|tool| tool.name == name)
     }
-    fn is_idempotent(&self, name: &str, _: bool) -> bool {
-        name != "effect"
-    }
     fn needs_approval(&self, name: &str) -> bool {
         lock(&self.guarded).iter().any(|guarded| guarded == name)
+    }
+
+    fn settled(&self, call: &ToolCall, _: &ToolContext, why: Settled, _: &str) {
+        lock(&self.settled).push((call.id_ref.clone(), why));
     }
 
     fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal) {
@@ -191,9 +198,13 @@ impl Toolbox for FakeTools {
             hook();
         }
         for call in calls.iter().rev() {
-            let may_start = || self.is_idempotent(&call.name, false) || journal.started(call).is_continue();
+            let may_start = || call.name != "effect" || journal.started(call).is_continue();
             if context.leash.is_pulled() || !may_start() {
                 journal.finished(call, outcome("(cancelled)", true));
+                continue;
+            }
+            if self.needs_approval(&call.name) && !context.approved.covers(&call.id_ref) {
+                journal.finished(call, outcome("(unasked)", true));
                 continue;
             }
             lock(&self.runs).push(call.clone());

@@ -93,13 +93,19 @@ impl Calls {
         self.states.iter_mut().find(|s| s.call.id_ref == id_ref && s.outcome.is_none() && !s.published)
     }
 
+    /// The call of this name, if it has neither a result nor an outcome.
+    pub(super) fn find(&self, id_ref: &str) -> Option<&ToolCall> {
+        self.left().map(|s| &s.call).find(|call| call.id_ref == id_ref)
+    }
+
     pub(super) fn has_started(&self, id_ref: &str) -> bool {
         self.states.iter().any(|s| s.call.id_ref == id_ref && s.started)
     }
 
-    /// Marks for the calls of which nobody knows whether they happened.
-    pub(super) fn interrupted(&self, is_idempotent: &dyn Fn(&str) -> bool) -> Vec<Record> {
-        let lost = self.left().filter(|s| s.started).filter(|s| !is_idempotent(&s.call.name));
+    /// Marks for the calls of which nobody knows whether they happened. Only what may not run twice has its start on
+    /// record, so the log alone tells: today's tools may be others.
+    pub(super) fn interrupted(&self) -> Vec<Record> {
+        let lost = self.left().filter(|s| s.started);
         lost.map(|s| finished_mark(&s.call.id_ref, INTERRUPTED, true)).collect()
     }
 
@@ -116,6 +122,12 @@ impl Calls {
     pub(super) fn undecided(&self, needs_approval: &dyn Fn(&str) -> bool) -> Vec<ToolCall> {
         let undecided = self.left().filter(|s| s.verdict.is_none() && needs_approval(&s.call.name));
         undecided.map(|s| s.call.clone()).collect()
+    }
+
+    /// The calls that somebody has approved of.
+    pub(super) fn approved(&self) -> Vec<String> {
+        let approved = self.states.iter().filter(|s| s.verdict == Some(Verdict::Approved));
+        approved.map(|s| s.call.id_ref.clone()).collect()
     }
 
     /// The calls that have neither a result nor an outcome.

@@ -32,8 +32,6 @@ pub struct TurnLimits<'a> {
 /// What the loop has to know of tools and of who may be asked about them.
 #[derive(Clone, Copy)]
 pub struct Rules<'a> {
-    /// Whether a tool's call may be made again when nobody knows whether it ran.
-    pub is_idempotent: &'a dyn Fn(&str) -> bool,
     /// Whether a tool's call is made only when somebody has approved of it.
     pub needs_approval: &'a dyn Fn(&str) -> bool,
     /// Whether somebody is asked.
@@ -148,7 +146,7 @@ impl Turn {
 
     /// What the batch still needs: a word on interrupted and denied calls, results in order, somebody's approval, or runs.
     fn next_in_batch(&self, rules: &Rules<'_>) -> Option<Step> {
-        let interrupted = self.calls.interrupted(rules.is_idempotent);
+        let interrupted = self.calls.interrupted();
         if !interrupted.is_empty() {
             return Some(Step::Append(interrupted));
         }

@@ -3,7 +3,6 @@
 use super::*;
 use crate::domain::event::FailureCode;
 use crate::domain::job::ApprovalMode;
-use crate::domain::tool::ToolCall;
 use proptest::prelude::*;
 
 const LIMITS: TurnLimits<'_> = TurnLimits {
@@ -15,11 +14,7 @@ const LIMITS: TurnLimits<'_> = TurnLimits {
     models: &[],
 };
 
-const RULES: Rules<'_> = Rules {
-    is_idempotent: &|name| name == "pure",
-    needs_approval: &|name| name == "guarded",
-    approval: ApprovalMode::Wait,
-};
+const RULES: Rules<'_> = Rules { needs_approval: &|name| name == "guarded", approval: ApprovalMode::Wait };
 
 fn call(id: &str, name: &str) -> ToolCall {
     ToolCall { id_ref: id.into(), name: name.into(), arguments: "{}".into() }
@@ -85,10 +80,20 @@ fn p3_an_interrupted_call_with_effects_is_reported_and_not_run() {
 }
 
 #[test]
-fn p3_an_interrupted_pure_call_is_run_again() {
-    let (mut log, mut turn) = after_batch(vec![call("a", "pure")]);
-    extend(&mut log, &mut turn, vec![Mark::ToolStarted { id_ref: "a".into() }.into()]);
+fn p3_a_call_without_a_recorded_start_is_run_again() {
+    let (log, _) = after_batch(vec![call("a", "pure")]);
     assert_eq!(next(&Turn::fold(&log)), Step::RunTools(vec![call("a", "pure")]));
+}
+
+#[test]
+fn p3_a_recorded_start_counts_whatever_tools_there_are_now() {
+    let (mut log, mut turn) = after_batch(vec![call("a", "mcp_gone_pay"), call("b", "pure")]);
+    extend(&mut log, &mut turn, vec![Mark::ToolStarted { id_ref: "a".into() }.into()]);
+    let Step::Append(records) = next(&Turn::fold(&log)) else { panic!("wants a word on the call") };
+    extend(&mut log, &mut turn, records);
+    let Step::Append(results) = next(&turn) else { panic!("wants the result published") };
+    extend(&mut log, &mut turn, results);
+    assert_eq!(next(&Turn::fold(&log)), Step::RunTools(vec![call("b", "pure")]));
 }
 
 #[test]

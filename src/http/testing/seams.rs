@@ -144,9 +144,6 @@ impl Toolbox for Rest {
     fn knows(&self, name: &str) -> bool {
         ["calculator", "execute_python", "py"].contains(&name)
     }
-    fn is_idempotent(&self, _: &str, _: bool) -> bool {
-        true
-    }
     fn run(&self, _: &[ToolCall], _: &ToolContext, _: &dyn Journal) {
         unreachable!("HTTP runs no tool")
     }

@@ -4,7 +4,9 @@
 use crate::domain::id::{JobId, ProjectId, UserId};
 use crate::domain::job::JobOrigin;
 use crate::domain::tool::{ToolCall, ToolChoice};
-use crate::ports::{Clock, Journal, Leash, ModelTerms, StopFlag, ToolContext, ToolOutcome, Toolbox};
+use crate::ports::{
+    Approved, Clock, Journal, Leash, ModelTerms, StopFlag, ToolContext, ToolOutcome, Toolbox,
+};
 use serde_json::{Map, Value, json};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -15,7 +17,7 @@ use std::time::Duration;
 pub struct Trial {
     /// Whose.
     pub user: UserId,
-    /// Names the call in the audit log; there is no such job.
+    /// Names the call's run; there is no such job.
     pub job: JobId,
     /// The project, and its directory.
     pub project: Option<(ProjectId, PathBuf)>,
@@ -71,8 +73,9 @@ impl Trial {
             workdir,
             terms: ModelTerms { model: self.model, ..ModelTerms::default() },
             origin: JobOrigin::Client,
+            is_trial: true,
             id_ref: String::new(),
-            is_approved: true,
+            approved: Approved::All,
             leash: Leash { stop: self.stop, deadline_ms, clock: self.clock },
         }
     }

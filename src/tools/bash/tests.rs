@@ -78,8 +78,9 @@ fn context() -> ToolContext {
         workdir: Some(PathBuf::from("/srv/p")),
         terms: crate::ports::ModelTerms::default(),
         origin: crate::domain::job::JobOrigin::Client,
+        is_trial: false,
         id_ref: String::new(),
-        is_approved: true,
+        approved: crate::ports::Approved::All,
         leash: Leash { stop: StopFlag::default(), deadline_ms: 1 << 40, clock: Arc::new(Still) },
     }
 }

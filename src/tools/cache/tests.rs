@@ -51,7 +51,7 @@ struct Disk {
     reads: AtomicUsize,
 }
 
-/// `read`, `write` and `run` over one file, `pure`, which counts its runs as reads, and `fail`, which does so too.
+/// `read`, `write` and `run` over one file, `act`, which may be run again, `pure`, which counts its runs as reads, and `fail`, which does so too.
 fn executor(disk: &Arc<Disk>, bounds: Bounds) -> Executor {
     let of = || Arc::clone(disk);
     let (read, write, run, pure, fail) = (of(), of(), of(), of(), of());
@@ -67,6 +67,7 @@ fn executor(disk: &Arc<Disk>, bounds: Bounds) -> Executor {
         }),
         tool("write", WRITE, move |arguments| set(&write, arguments)),
         tool("run", RUN, move |arguments| set(&run, arguments)),
+        tool("act", ToolTraits::READ, |_| Ok(Value::Null)),
         tool("pure", ToolTraits::PURE, move |_| Ok(json!(pure.reads.fetch_add(1, Ordering::SeqCst)))),
         tool("fail", ToolTraits::PURE, move |_| {
             fail.reads.fetch_add(1, Ordering::SeqCst);
@@ -110,6 +111,35 @@ fn write_read_write_read_always_shows_the_last_write() {
         }
         assert_eq!(disk.reads.load(Ordering::SeqCst), 3, "{writer}");
     }
+}
+
+#[test]
+fn within_a_batch_twins_have_nothing_between_them_that_may_write() {
+    let disk = Arc::<Disk>::default();
+    let (executor, ann) = (executor(&disk, bounds()), whose(1, 1, 1));
+    let duplicates = |between: &[&str]| {
+        let mut calls = vec![call("a", "read", "{}")];
+        calls.extend(between.iter().map(|name| call(name, name, r#"{"v": "x"}"#)));
+        calls.push(call("z", "read", "{}"));
+        let log = Log::default();
+        executor.run(&calls, &ann, &log);
+        log.result("z")["duplicate"] == true
+    };
+    for between in [&["write"][..], &["run"], &["act"], &["pure", "run"]] {
+        assert!(!duplicates(between), "{between:?}");
+    }
+    for between in [&[][..], &["pure"], &["pure", "fail"]] {
+        assert!(duplicates(between), "{between:?}");
+    }
+    let log = Log::default();
+    let calls =
+        [call("a", "act", "{}"), call("b", "act", "{}"), call("c", "pure", "{}"), call("d", "act", "{}")];
+    executor.run(&calls, &ann, &log);
+    let duplicate = |id: &str| log.result(id)["duplicate"] == true;
+    assert!(duplicate("b") && duplicate("d"), "the same act at once is one");
+    let log = Log::default();
+    executor.run(&[call("a", "pure", "{}"), call("b", "run", "{}"), call("c", "pure", "{}")], &ann, &log);
+    assert_eq!(log.result("c")["duplicate"], true, "nothing moves what is pure");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Tools that come and go, and who is left out.
 
 use crate::domain::tool::{Aliases, ToolCall, ToolChoice, ToolOrigin, ToolSpec, ToolTraits};
-use crate::ports::{Tool, ToolContext, ToolError, ToolSource, Toolbox};
+use crate::ports::{Approved, Tool, ToolContext, ToolError, ToolSource, Toolbox};
 use crate::tools::executor::tests::{bounds, context, one_result};
 use crate::tools::{ApprovalRules, Executor, Terms};
 use serde_json::{Map, Value, json};
@@ -23,6 +23,9 @@ impl Tool for Named {
     }
     fn aliases(&self) -> Aliases {
         self.2
+    }
+    fn approval_names(&self) -> Vec<String> {
+        self.0.strip_suffix("_1234abcd").map(str::to_owned).into_iter().collect()
     }
     fn call(&self, arguments: &Map<String, Value>, _: &ToolContext) -> Result<Value, ToolError> {
         Ok(json!({"of": self.0, "with": arguments}))
@@ -78,7 +81,7 @@ fn tools_of_sources_follow_the_server_s_own_in_their_own_order_and_come_and_go()
     assert_eq!(names(&executor), ["own_a", "own_b", "mcp_z", "mcp_a"]);
     first.named(&["js"]);
     assert_eq!(names(&executor), ["own_a", "own_b", "js", "mcp_z", "mcp_a"]);
-    assert!(executor.knows("js") && executor.is_idempotent("js", false));
+    assert!(executor.knows("js"));
     assert_eq!(one_result(&executor, "js", "{}")["data"]["of"], "js");
     second.named(&[]);
     first.named(&["other"]);
@@ -145,6 +148,16 @@ fn a_schema_that_leaves_its_parameters_open_takes_any() {
 }
 
 #[test]
+fn a_name_that_was_told_apart_is_still_the_one_that_the_operator_meant() {
+    let source = Arc::new(Shifting::default());
+    source.named(&["mcp_a_pay_1234abcd", "mcp_a_look_1234abcd"]);
+    let approval = ApprovalRules::new(&["mcp_a_pay".to_owned()]).expect("a good pattern");
+    let executor = Executor::new(Vec::new(), vec![source], Terms { approval, ..Terms::new(bounds()) });
+    let executor = executor.expect("valid tools");
+    assert!(executor.needs_approval("mcp_a_pay_1234abcd") && !executor.needs_approval("mcp_a_look_1234abcd"));
+}
+
+#[test]
 fn what_needs_approval_is_refused_where_nobody_was_asked() {
     let source = Arc::new(Shifting::default());
     source.set(vec![
@@ -161,17 +174,23 @@ fn what_needs_approval_is_refused_where_nobody_was_asked() {
     }
     let waiting: Vec<_> = executor.infos().iter().map(|info| info.needs_approval).collect();
     assert_eq!(waiting, [false, true, true]);
-    let told = |name: &str, is_approved| {
+    assert!(executor.needs_approval("js_not_there_yet"), "the name as called counts: the tool may come");
+    let told = |name: &str, approved: Approved| {
         let log = crate::tools::executor::tests::Log::default();
-        let context = ToolContext { is_approved, ..context(ToolChoice::All(true)) };
+        let context = ToolContext { approved, ..context(ToolChoice::All(true)) };
         let call = ToolCall { id_ref: "a".into(), name: name.into(), arguments: "{}".into() };
         executor.run(&[call], &context, &log);
         log.result("a")
     };
-    assert_eq!(told("act", true)["success"], true);
-    assert_eq!(told("own", false)["success"], true);
+    let calls = |id_ref: &str| Approved::Calls(Arc::from([id_ref.to_owned()]));
+    for approved in [Approved::All, calls("a")] {
+        assert_eq!(told("act", approved)["success"], true);
+    }
+    assert_eq!(told("own", Approved::None)["success"], true);
+    let other = told("act", calls("b"))["error"].clone();
+    assert_eq!(other, "The tool 'act' needs approval, and nobody was asked: make the call again");
     for name in ["act", "exec", "js_write"] {
-        let refused = told(name, false)["error"].as_str().expect("refused").to_owned();
+        let refused = told(name, Approved::None)["error"].as_str().expect("refused").to_owned();
         assert!(refused.contains("needs approval, and nobody can be asked here"), "{refused}");
     }
 }

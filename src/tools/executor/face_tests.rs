@@ -22,6 +22,22 @@ fn code_runs_at_the_level_asked_for() {
 }
 
 #[test]
+fn pages_of_which_none_could_be_read_are_a_failure_that_shows_each() {
+    let told = one("crawl_batch", r#"{"urls": ["https://a.example/", "https://b.example/"]}"#);
+    assert_eq!((&told["success"], &told["data"]["total"]), (&json!(false), &json!(2)), "{told}");
+    assert!(
+        told["data"]["results"][1]["error"].as_str().is_some_and(|text| text.contains("no web in tests"))
+    );
+}
+
+#[test]
+fn people_are_shown_the_careful_case() {
+    let infos = real().infos();
+    let of = |name: &str| infos.iter().find(|info| info.spec.name == name).expect("there").traits.idempotent;
+    assert!(!of("execute_python") && of("execute_javascript"), "in a project, Python may write");
+}
+
+#[test]
 fn only_the_levels_that_the_operator_allows_are_offered() {
     let executor = real_at(&[Level::Strict, Level::Standard]);
     let choice = ToolChoice::Named(vec!["execute_python".into(), "execute_javascript".into()]);
@@ -90,7 +106,7 @@ fn bash_answers_to_exec_and_to_the_parameters_of_others() {
         let error = one("bash", arguments)["error"].clone();
         assert!(error.as_str().expect("refused").contains(told), "{error}");
     }
-    assert!(!real().is_idempotent("exec", false) && real().knows("exec"));
+    assert!(real().knows("exec"));
     assert_eq!(one("Exec", "{}")["error"], "Tool not found: Exec. Did you mean 'bash'?");
 }
 

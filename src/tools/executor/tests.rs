@@ -301,8 +301,9 @@ pub(in crate::tools) fn context(allowed: ToolChoice) -> ToolContext {
         workdir: None,
         terms: ModelTerms::default(),
         origin: JobOrigin::Client,
+        is_trial: false,
         id_ref: String::new(),
-        is_approved: true,
+        approved: crate::ports::Approved::All,
         leash: Leash { stop: StopFlag::default(), deadline_ms: 1 << 40, clock: Arc::new(Ticking::default()) },
     }
 }
@@ -407,7 +408,6 @@ fn unknown_tools_are_never_executed_and_the_nearest_name_is_told() {
         one("nope", "{bad")["error"].as_str().expect("refused").split(':').next(),
         Some("Invalid JSON arguments")
     );
-    assert!(real().is_idempotent("nope", false) && real().is_idempotent("calculator", false));
 }
 
 #[test]
@@ -519,7 +519,6 @@ fn p3_what_is_not_idempotent_starts_only_when_the_journal_lets_it() {
     let counted = Arc::clone(&runs);
     let tool = any("write", false, move |_| Ok(json!(counted.fetch_add(1, Ordering::SeqCst))));
     let executor = Executor::new(vec![tool], Vec::new(), Terms::new(bounds())).expect("valid tools");
-    assert!(!executor.is_idempotent("write", false));
     let log = run(&executor, &[call("a", "write", "{}")]);
     assert_eq!(*log.started.lock().expect("unpoisoned"), ["a"]);
     let refusing = Log { refuses: true, ..Log::default() };
@@ -564,7 +563,11 @@ fn a_tool_answers_to_its_aliases_but_is_offered_by_its_name_alone() {
     )
     .expect("valid tools");
     assert!(executor.knows("act") && executor.knows("perform") && !executor.knows("nope"));
-    assert!(!executor.is_idempotent("perform", false), "P3 holds by any name");
+    assert_eq!(
+        *run(&executor, &[call("a", "perform", "{}")]).started.lock().expect("unpoisoned"),
+        ["a"],
+        "P3 holds by any name"
+    );
     let named = |name: &str| ToolChoice::Named(vec![name.to_owned()]);
     let offered: Vec<_> =
         executor.offered(&named("do_it"), false).into_iter().map(|spec| spec.name).collect();

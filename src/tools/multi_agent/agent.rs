@@ -8,7 +8,9 @@ use crate::domain::message::Message;
 use crate::domain::tokens::Estimator;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
 use crate::domain::usage::Usage;
-use crate::ports::{Chunk, Completion, Leash, Model, ModelError, ModelRequest, Report, ToolContext, Toolbox};
+use crate::ports::{
+    Approved, Chunk, Completion, Leash, Model, ModelError, ModelRequest, Report, ToolContext, Toolbox,
+};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -179,7 +181,7 @@ impl<'a> Agent<'a> {
         let names = self.tools.iter().map(|tool| tool.name.to_string()).collect();
         let context = ToolContext {
             allowed: ToolChoice::Named(names),
-            is_approved: false,
+            approved: Approved::None,
             leash: self.leash.clone(),
             ..bench.context.clone()
         };

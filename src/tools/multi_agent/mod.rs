@@ -139,10 +139,17 @@ impl Tool for MultiAgent {
         let work = |at: usize| {
             let (name, task, tools) = (names.get(at)?, tasks.get(at)?, tools.get(at)?);
             let answer = Agent::new(&bench, (at, name), tools.clone()).run(&task.instruction);
-            Some(shown(name, answer))
+            Some((answer.result.is_ok(), shown(name, answer)))
         };
         let results = in_parallel(tasks.len(), self.options.max_concurrency, work);
-        Ok(json!({"results": results, "total": tasks.len()}))
+        let has_answer = results.iter().flatten().any(|(is_ok, _)| *is_ok);
+        let shown: Vec<_> = results.into_iter().map(|result| result.map(|(_, shown)| shown)).collect();
+        let data = json!({"results": shown, "total": tasks.len()});
+        if has_answer {
+            return Ok(data);
+        }
+        let message = "No agent has answered: each result says why".to_owned();
+        Err(ToolError::Failed { message, data })
     }
 }
 
@@ -201,11 +208,11 @@ fn shown(name: &str, answer: Answer) -> Value {
 }
 
 /// Works on all of them, on as many threads as may be; this thread is one of them.
-fn in_parallel(
+fn in_parallel<T: Clone + Send>(
     count: usize,
     threads: usize,
-    work: impl Fn(usize) -> Option<Value> + Sync,
-) -> Vec<Option<Value>> {
+    work: impl Fn(usize) -> Option<T> + Sync,
+) -> Vec<Option<T>> {
     let next = AtomicUsize::new(0);
     let results = Mutex::new(vec![None; count]);
     let share = || {

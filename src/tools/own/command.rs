@@ -61,6 +61,10 @@ impl Tool for CommandTool {
         ToolOrigin::Command
     }
 
+    fn level(&self) -> Option<&'static str> {
+        Some(Level::Shell.name())
+    }
+
     fn own_time(&self, _: &Map<String, Value>) -> Duration {
         Duration::from_secs(self.options.timeout_s)
     }

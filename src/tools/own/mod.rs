@@ -9,4 +9,4 @@ pub use command::CommandTools;
 pub use javascript::JavaScriptTools;
 pub use options::{BadTool, CommandToolOptions};
 
-use options::{MOST_TIMEOUT_S, bad_description, bad_name, bad_parameters};
+use options::{MOST_TIMEOUT_S, NOT_CACHEABLE, bad_description, bad_name, bad_parameters};

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 const DESCRIPTION_CHARS: usize = 4_000;
 /// Bytes of a schema, for the same reason.
 const PARAMETERS_BYTES: usize = 32 * 1024;
+/// Of `cacheable`, where a project's files are used.
+pub(super) const NOT_CACHEABLE: &str = "cannot be, of what works in a project: its files change";
 /// The longest that a tool may ask for, seconds; `code_execution.max_timeout_ms` bounds it further.
 pub(super) const MOST_TIMEOUT_S: u64 = 600;
 /// Providers take no longer names.
@@ -76,8 +78,7 @@ impl CommandToolOptions {
         };
         let env = self.env.keys().find(|name| !named(name));
         let env = env.map(|name| bad("env", &format!("'{name}' cannot be the name of a variable")));
-        let cached = (self.cacheable && self.in_project)
-            .then(|| bad("cacheable", "cannot be, of what works in a project: its files change"));
+        let cached = (self.cacheable && self.in_project).then(|| bad("cacheable", NOT_CACHEABLE));
         [
             bad_name(&self.name),
             bad_description(&self.description),

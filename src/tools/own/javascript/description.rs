@@ -2,10 +2,10 @@
 //! is wrong with it.
 
 use super::Error;
-use super::permission::Permissions;
+use super::permission::{FilePermission, Permissions};
 use super::program::Source;
 use crate::tools::code::CodeRunner;
-use crate::tools::own::{BadTool, MOST_TIMEOUT_S, bad_description, bad_name, bad_parameters};
+use crate::tools::own::{BadTool, MOST_TIMEOUT_S, NOT_CACHEABLE, bad_description, bad_name, bad_parameters};
 use nanoclaw_sandbox::{HostCalls, Language, Level, Program, Status};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -91,13 +91,31 @@ impl Description {
         let is_timed = (1..=MOST_TIMEOUT_S).contains(&self.timeout_s);
         let timeout = (!is_timed)
             .then(|| BadTool { key: "timeout_s", allowed: format!("must be from 1 to {MOST_TIMEOUT_S}") });
+        let is_stale = self.cacheable && self.permissions.files != FilePermission::None;
         let faults = [
             bad_name(&self.name),
             bad_description(&self.purpose),
             bad_parameters(&self.parameters),
             timeout,
             self.permissions.fault(),
+            is_stale.then(|| BadTool { key: "cacheable", allowed: NOT_CACHEABLE.to_owned() }),
         ];
         faults.into_iter().flatten().next().map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_uses_files_is_not_cacheable() {
+        for (files, fault) in [("none", None), ("read", Some("cacheable")), ("write", Some("cacheable"))] {
+            let said = json!({
+                "name": "notes", "description": "Reads notes.", "cacheable": true, "permissions": {"files": files},
+            });
+            let description: Description = serde_json::from_value(said).expect("the form");
+            assert_eq!(description.check().err().map(|bad| bad.key), fault, "{files}");
+        }
     }
 }

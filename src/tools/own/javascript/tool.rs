@@ -53,6 +53,10 @@ impl Tool for JavaScriptTool {
         ToolOrigin::JavaScript { file: self.file.clone() }
     }
 
+    fn level(&self) -> Option<&'static str> {
+        Some(Level::Standard.name())
+    }
+
     fn own_time(&self, _: &Map<String, Value>) -> Duration {
         Duration::from_secs(self.description.timeout_s)
     }
