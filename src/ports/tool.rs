@@ -177,6 +177,10 @@ pub trait Journal: Sync {
     fn stepped(&self, _call: &ToolCall, _step: AgentStep) {}
     /// Called while a call runs, when it has spent tokens.
     fn spent(&self, _call: &ToolCall, _model: &str, _usage: Usage) {}
+    /// Whether it keeps what was cut of a result. If not, nobody is told how to read it.
+    fn keeps_whole(&self) -> bool {
+        true
+    }
 }
 
 /// All tools together, as the engine sees them.

@@ -40,6 +40,10 @@ impl Journal for Caught {
     fn finished(&self, _: &ToolCall, outcome: ToolOutcome) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome.content);
     }
+    /// There is no job that could keep it.
+    fn keeps_whole(&self) -> bool {
+        false
+    }
 }
 
 impl Trial {

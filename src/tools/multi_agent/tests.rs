@@ -299,6 +299,19 @@ fn a_failing_model_is_that_agents_error_and_a_busy_one_is_asked_once_more() {
 }
 
 #[test]
+fn an_agent_is_told_of_no_way_to_what_nobody_keeps() {
+    let rig = rig(|_, number| match number {
+        0 => Say::Call("text_process", json!({"operation": "upper", "text": "ab ".repeat(20_000)})),
+        _ => Say::Text("fine"),
+    });
+    rig.run(json!([task("a", "x")]));
+    let last = rig.requests().pop().unwrap().messages.pop();
+    let Some(Message::Tool { content, .. }) = last else { panic!("a result: {last:?}") };
+    assert!(content.contains("characters cut]") && content.contains("AB "), "{content:.400}");
+    assert!(!content.contains("read_result"), "{content}");
+}
+
+#[test]
 fn p8_agents_stop_where_the_jobs_tokens_are_used_up() {
     let rig = rig_with(SubAgentOptions { max_concurrency: 1, ..SubAgentOptions::default() }, |_, _| {
         Say::Text("fine")

@@ -95,6 +95,11 @@ impl Journal for Gathered<'_> {
         results.insert(call.id_ref.clone(), outcome.content);
     }
 
+    /// What an agent's tools answer is the agent's alone.
+    fn keeps_whole(&self) -> bool {
+        false
+    }
+
     fn spent(&self, _: &ToolCall, model: &str, usage: Usage) {
         self.budget.spend(usage);
         self.report.spent(model, usage);
