@@ -94,7 +94,8 @@ impl StoredErrands {
     }
 }
 
-/// What a child takes over: everything but who waits for it and when it runs.
+/// What a child takes over: everything but who waits for it and when it runs. It has the whole of its parent's
+/// `max_total_tokens`, whatever the parent has spent: `limits.spawned_jobs` and the account's quota bound all of them.
 fn inherited(parent: JobSpec, said: String) -> JobSpec {
     JobSpec {
         input: vec![Message::user(said)],

@@ -1,6 +1,7 @@
 //! What a tool is, and how all of them together look to the engine. Owns both traits and the journal that runs are
 //! reported to; refuses to know any tool by name (P6).
 
+use super::budget::TokenBudget;
 use super::stop::Leash;
 use crate::domain::event::AgentStep;
 use crate::domain::handle::ResultHandle;
@@ -45,7 +46,7 @@ pub struct ToolContext {
 }
 
 /// How a job asks its model.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct ModelTerms {
     /// The configured model that answers the job now.
     pub model: String,
@@ -53,8 +54,8 @@ pub struct ModelTerms {
     pub temperature: Option<f64>,
     /// Bound of one answer.
     pub max_tokens: Option<u32>,
-    /// Of `max_total_tokens`, what is left.
-    pub tokens_left: Option<u64>,
+    /// Of `max_total_tokens`, what is left for the calls that run at the same time.
+    pub budget: TokenBudget,
 }
 
 /// Why a tool has no result. The text is for the model.

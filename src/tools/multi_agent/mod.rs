@@ -2,7 +2,6 @@
 //! tools they may have; refuses agents that start agents, whether offered or not.
 
 mod agent;
-mod budget;
 mod options;
 mod told;
 
@@ -15,7 +14,6 @@ use crate::domain::tool::{ToolChoice, ToolSpec, ToolTraits};
 use crate::domain::usage::Usage;
 use crate::ports::{Report, Tool, ToolContext, ToolError, Toolbox};
 use agent::{Agent, Answer, Bench};
-use budget::Budget;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -133,9 +131,8 @@ impl Tool for MultiAgent {
         let names = unique(&tasks);
         let tools = tasks.iter().enumerate().map(|(at, task)| tools_of(at, task, toolbox.as_ref(), context));
         let tools = tools.collect::<Result<Vec<_>, _>>()?;
-        let budget = Budget::new(context.terms.tokens_left);
         let (model, options) = (self.desk.model.as_ref(), self.options);
-        let bench = Bench { model, toolbox: toolbox.as_ref(), options, context, budget: &budget, report };
+        let bench = Bench { model, toolbox: toolbox.as_ref(), options, context, report };
         let work = |at: usize| {
             let (name, task, tools) = (names.get(at)?, tasks.get(at)?, tools.get(at)?);
             let answer = Agent::new(&bench, (at, name), tools.clone()).run(&task.instruction);
