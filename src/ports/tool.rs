@@ -7,7 +7,9 @@ use crate::domain::event::AgentStep;
 use crate::domain::handle::ResultHandle;
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
 use crate::domain::job::JobOrigin;
-use crate::domain::tool::{Aliases, Strictness, ToolCall, ToolChoice, ToolOrigin, ToolSpec, ToolTraits};
+use crate::domain::tool::{
+    Aliases, Reach, Strictness, ToolCall, ToolChoice, ToolOrigin, ToolSpec, ToolTraits,
+};
 use crate::domain::usage::Usage;
 use serde_json::{Map, Value};
 use std::ops::ControlFlow;
@@ -96,6 +98,10 @@ pub trait Tool: Send + Sync {
     /// not.
     fn reads_results(&self) -> bool {
         false
+    }
+    /// What its runs set going beyond their own job.
+    fn reach(&self) -> Reach {
+        Reach::Here
     }
     /// How the sandbox confines it, where that is the same for every call; else its results tell it as `strictness`.
     fn level(&self) -> Option<&'static str> {
@@ -196,6 +202,10 @@ pub trait Toolbox: Send + Sync {
     /// Whether the call waits for somebody's approval.
     fn needs_approval(&self, _name: &str) -> bool {
         false
+    }
+    /// What the call sets going beyond its own job; an unknown tool nothing.
+    fn reach(&self, _name: &str) -> Reach {
+        Reach::Here
     }
     /// All tools, for people, in stable order.
     fn infos(&self) -> Vec<ToolInfo> {

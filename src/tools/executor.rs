@@ -7,7 +7,7 @@ use super::cache::{Cache, CacheBounds};
 use super::catalogue::{Catalogues, Registered};
 use super::run::Run;
 use crate::domain::limits::Limits;
-use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
+use crate::domain::tool::{Reach, ToolCall, ToolChoice, ToolSpec};
 use crate::ports::{Audit, Journal, Tool, ToolContext, ToolInfo, ToolSource, Toolbox};
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,6 +124,10 @@ impl Toolbox for Executor {
 
     fn needs_approval(&self, name: &str) -> bool {
         self.catalogues.now().find(name).is_some_and(|tool| self.terms.approval.covers(tool))
+    }
+
+    fn reach(&self, name: &str) -> Reach {
+        self.catalogues.now().find(name).map_or(Reach::Here, |tool| tool.tool.reach())
     }
 
     fn infos(&self) -> Vec<ToolInfo> {

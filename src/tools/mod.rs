@@ -14,6 +14,7 @@ mod code;
 mod coerce;
 mod cut;
 mod endpoint;
+mod errand;
 mod executor;
 mod nearest;
 mod outcome;

@@ -10,7 +10,7 @@ pub use options::SubAgentOptions;
 use super::registry::{JobDesk, ToolDeps};
 use crate::domain::event::AgentStep;
 use crate::domain::nearest::hint;
-use crate::domain::tool::{ToolChoice, ToolSpec, ToolTraits};
+use crate::domain::tool::{Reach, ToolChoice, ToolSpec, ToolTraits};
 use crate::domain::usage::Usage;
 use crate::ports::{Report, Tool, ToolContext, ToolError, Toolbox};
 use agent::{Agent, Answer, Bench};
@@ -23,8 +23,6 @@ use std::time::Duration;
 
 /// Agents of one call.
 const MOST: usize = 5;
-/// What agents never may: start others, hand in work, speak to people.
-const NEVER: [&str; 4] = ["multi_agent", "spawn", "cron", "message"];
 
 struct MultiAgent {
     desk: JobDesk,
@@ -99,6 +97,10 @@ impl Tool for MultiAgent {
         ToolTraits::default()
     }
 
+    fn reach(&self) -> Reach {
+        Reach::Agents
+    }
+
     /// As many waves as it takes.
     fn own_time(&self, arguments: &Map<String, Value>) -> Duration {
         let tasks = arguments.get("tasks").and_then(Value::as_array).map_or(0, Vec::len);
@@ -166,7 +168,8 @@ fn tools_of(
     context: &ToolContext,
 ) -> Result<Vec<ToolSpec>, ToolError> {
     let mut tools = toolbox.offered(&context.allowed, false);
-    tools.retain(|tool| !NEVER.contains(&tool.name.as_ref()) && !toolbox.needs_approval(&tool.name));
+    // They neither start others, nor hand in work, nor speak to people.
+    tools.retain(|tool| toolbox.reach(&tool.name) == Reach::Here && !toolbox.needs_approval(&tool.name));
     let Some(wanted) = &task.tools else { return Ok(tools) };
     if let Some(unknown) = wanted.iter().find(|name| !toolbox.knows(name)) {
         let known: Vec<&str> = tools.iter().map(|tool| tool.name.as_ref()).collect();
