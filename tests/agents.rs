@@ -239,6 +239,7 @@ fn a_model_makes_a_schedule_and_what_it_fires_makes_none() {
     let path = format!("/v1/schedules/{id}");
     let shown = server.get(&path).json();
     assert_eq!((&shown["name"], &shown["job"]["input"]), (&json!("often"), &json!("tick")));
+    assert_eq!(shown["job"]["approval"], "auto-deny", "nobody is there to be asked");
     assert_eq!(server.request(("DELETE", &path), &[], "").status, 200);
     let fired = server.wait(shown["last_run"]["job_id"].as_str().expect("a job"));
     assert_eq!(
