@@ -27,7 +27,7 @@ mod web;
 mod workspaces;
 
 pub use accounts::{ACCOUNT_DAY_MS, ACCOUNT_HOUR_MS, Accounts, DayUsage, HourUsage};
-pub use audit::{Audit, AuditEntry};
+pub use audit::{Audit, AuditEntry, AuditPage};
 pub use backup::Backup;
 pub use batch::{BatchPage, Batches, LineOutcome, LineResult, NewBatch, NewLine, ResultPage};
 pub use budget::TokenBudget;
