@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::domain::account::AuthMode;
 use crate::domain::id::{IdMint, JobId, ScheduleId, UserId};
 use crate::domain::idempotency::OnceKey;
-use crate::domain::job::{Job, JobOrigin, JobSpec, OnDisconnect, Priority};
+use crate::domain::job::{ApprovalMode, Job, JobOrigin, JobSpec, OnDisconnect, Priority};
 use crate::domain::message::Message;
 use crate::domain::schedule::{Order, Schedule};
 use crate::ports::{
@@ -94,7 +94,8 @@ impl StoredErrands {
     }
 }
 
-/// What a child takes over: everything but who waits for it and when it runs.
+/// What a child takes over: everything but who waits for it and when it runs. It has the whole of its parent's
+/// `max_total_tokens`, whatever the parent has spent: `limits.spawned_jobs` and the account's quota bound all of them.
 fn inherited(parent: JobSpec, said: String) -> JobSpec {
     JobSpec {
         input: vec![Message::user(said)],
@@ -121,6 +122,7 @@ fn as_given(spec: &JobSpec, message: &str) -> Map<String, Value> {
     let mut given = Map::new();
     given.insert("input".to_owned(), Value::from(message));
     given.insert("model".to_owned(), Value::from(spec.model.as_str()));
+    given.insert("approval".to_owned(), serde_json::to_value(spec.approval).unwrap_or_default());
     if let Some(id) = &spec.conversation_id {
         given.insert("conversation_id".to_owned(), Value::from(id.as_str()));
     }
@@ -180,9 +182,15 @@ impl Errands for StoredErrands {
         let Plan { name, timing, message, tools } = plan;
         let now_ms = self.clock.now_ms();
         let id = ScheduleId::from_bits(self.fresh_bits(now_ms));
-        let given = as_given(&parent, &message);
         let labels = self.labels([("schedule_id", id.to_string()), ("scheduled_by", asker.job.to_string())]);
-        let spec = JobSpec { tools, metadata: labels, ..inherited(parent, message) };
+        let spec = JobSpec {
+            tools,
+            metadata: labels,
+            // Nobody is there when it runs.
+            approval: ApprovalMode::AutoDeny,
+            ..inherited(parent, message.clone())
+        };
+        let given = as_given(&spec, &message);
         let next_run_ms = timing.first(now_ms);
         let schedule = Schedule {
             id,

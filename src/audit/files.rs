@@ -54,11 +54,11 @@ impl Files {
     }
 
     /// All files that are there. What is rotated meanwhile stays readable: they are open.
-    pub(super) fn oldest_first(&self) -> io::Result<Vec<File>> {
+    pub(super) fn newest_first(&self) -> io::Result<Vec<File>> {
         let _nothing_rotates = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let numbered = (1..=self.numbers).rev().map(|number| self.numbered(number));
+        let numbered = (1..=self.numbers).map(|number| self.numbered(number));
         let mut files = Vec::new();
-        for path in numbered.chain([current_in(&self.dir)]) {
+        for path in std::iter::once(current_in(&self.dir)).chain(numbered) {
             match File::open(path) {
                 Ok(file) => files.push(file),
                 Err(error) if error.kind() == ErrorKind::NotFound => {}

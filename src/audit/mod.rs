@@ -7,12 +7,15 @@ mod options;
 
 use crate::domain::id::{JobId, UserId};
 use crate::domain::secret::Secret;
-use crate::ports::{Audit, AuditEntry, StoreError};
+use crate::ports::{Audit, AuditEntry, AuditPage, StoreError};
 use files::Files;
 use mask::Mask;
 pub use options::AuditOptions;
 use serde_json::Value;
-use std::io::{self, BufRead, BufReader, Read};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 /// A result and each text of the arguments, characters.
@@ -21,6 +24,8 @@ const TEXT_CHARS: usize = 1_000;
 const ARGUMENTS_CHARS: usize = 8_000;
 /// The longest line that is read back, bytes: longer than any that is written.
 const LINE_BYTES: u64 = 1 << 20;
+/// What is read for one answer, the newest lines first, bytes.
+const READ_BYTES: u64 = 64 << 20;
 
 /// The audit log of a data directory.
 pub struct AuditLog {
@@ -57,22 +62,72 @@ impl Audit for AuditLog {
         }
     }
 
-    fn of_job(&self, user: UserId, job: JobId, max: usize) -> Result<Vec<AuditEntry>, StoreError> {
+    fn of_job(&self, user: UserId, job: JobId, since_ms: u64, max: usize) -> Result<AuditPage, StoreError> {
         let failed = |error: io::Error| StoreError::Io(format!("cannot read the audit log: {error}"));
-        let (name, mut found) = (job.to_string(), Vec::new());
-        for file in self.files.oldest_first().map_err(failed)? {
-            let mut lines = BufReader::new(file);
-            while found.len() < max {
-                let Some(line) = next_line(&mut lines).map_err(failed)? else { break };
-                // Most lines are other jobs': they need not be understood.
-                if !line.contains(&name) {
-                    continue;
-                }
-                let entry = serde_json::from_str::<AuditEntry>(&line).ok();
-                found.extend(entry.filter(|entry| entry.user == user && entry.job == Some(job)));
+        let mut search = Search { user, job, since_ms, max, found: VecDeque::new(), has_more: false };
+        let mut bytes = READ_BYTES;
+        for file in self.files.newest_first().map_err(failed)? {
+            if search.file(file, &mut bytes).map_err(failed)?.is_break() {
+                break;
             }
         }
-        Ok(found)
+        Ok(AuditPage { entries: search.found.into(), has_more: search.has_more })
+    }
+}
+
+/// A job's entries on their way out of the files, the newest file first.
+struct Search {
+    user: UserId,
+    job: JobId,
+    since_ms: u64,
+    max: usize,
+    /// Oldest first.
+    found: VecDeque<AuditEntry>,
+    has_more: bool,
+}
+
+impl Search {
+    /// Reads as much of the file's end as there are bytes left for. `Break` where no older file need be read.
+    fn file(&mut self, mut file: File, bytes: &mut u64) -> io::Result<ControlFlow<()>> {
+        let length = file.metadata()?.len();
+        let is_whole = length <= *bytes;
+        let begin = length.saturating_sub(*bytes);
+        *bytes = bytes.saturating_sub(length);
+        file.seek(SeekFrom::Start(begin))?;
+        // What is written meanwhile is not read.
+        let mut lines = BufReader::new(file.take(length.saturating_sub(begin)));
+        let first = next_line(&mut lines)?;
+        let is_older = |line: &String| {
+            let entry = serde_json::from_str::<AuditEntry>(line).ok();
+            entry.is_some_and(|entry| entry.time_ms < self.since_ms)
+        };
+        // Without its beginning the first line is none.
+        let first = first.filter(|_| is_whole);
+        let reaches_back = first.as_ref().is_some_and(is_older);
+        let mut here = VecDeque::new();
+        let mut line = match first {
+            Some(first) => Some(first),
+            None => next_line(&mut lines)?,
+        };
+        while let Some(text) = line {
+            here.extend(self.wanted(&text));
+            if here.len() > self.max.saturating_sub(self.found.len()) {
+                here.pop_front();
+                self.has_more = true;
+            }
+            line = next_line(&mut lines)?;
+        }
+        here.append(&mut self.found);
+        self.found = here;
+        self.has_more |= !is_whole;
+        let is_done = reaches_back || !is_whole || self.has_more;
+        Ok(if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+
+    /// Most lines are other jobs': they need not be understood.
+    fn wanted(&self, line: &str) -> Option<AuditEntry> {
+        let found = line.contains(&self.job.to_string()).then(|| serde_json::from_str::<AuditEntry>(line));
+        found?.ok().filter(|entry| entry.user == self.user && entry.job == Some(self.job))
     }
 }
 

@@ -30,8 +30,8 @@ fn log(dir: &Path, max_bytes: u64, files: u32) -> AuditLog {
 }
 
 fn times(log: &AuditLog, user: u32, job: u128, max: usize) -> Vec<u64> {
-    let found = log.of_job(UserId(user), JobId::from_bits(job), max).expect("readable");
-    found.iter().map(|entry| entry.time_ms).collect()
+    let found = log.of_job(UserId(user), JobId::from_bits(job), 0, max).expect("readable");
+    found.entries.iter().map(|entry| entry.time_ms).collect()
 }
 
 #[test]
@@ -43,9 +43,9 @@ fn what_is_recorded_is_read_back_for_its_owner_alone() {
     }
     log.record(&AuditEntry { job: None, ..entry(0, 9) });
     assert_eq!(times(&log, 1, 0, 100), [0, 2, 4]);
-    assert_eq!(times(&log, 1, 0, 2), [0, 2]);
+    assert_eq!(times(&log, 1, 0, 2), [2, 4], "the newest");
     assert!(times(&log, 2, 0, 100).is_empty(), "P7: another user's");
-    assert_eq!(log.of_job(UserId(1), JobId::from_bits(1), 1).expect("readable"), [entry(1, 1)]);
+    assert_eq!(log.of_job(UserId(1), JobId::from_bits(1), 0, 1).expect("readable").entries, [entry(1, 5)]);
     let path = dir.path().join("audit/audit.jsonl");
     assert_eq!(fs::metadata(&path).expect("a file").permissions().mode() & 0o777, 0o600);
     assert_eq!(fs::read_to_string(path).expect("text").lines().count(), 7);
@@ -74,6 +74,38 @@ fn p8_files_are_rotated_by_size_and_the_oldest_given_up() {
 }
 
 #[test]
+fn p8_a_page_tells_that_older_ones_are_left_out_and_older_files_are_not_read() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = log(dir.path(), 1_000, 9);
+    for n in 0..12 {
+        log.record(&entry(1, n));
+    }
+    let page = |since_ms, max| {
+        let page = log.of_job(UserId(1), JobId::from_bits(1), since_ms, max).expect("readable");
+        (page.entries.iter().map(|entry| entry.time_ms).collect::<Vec<_>>(), page.has_more)
+    };
+    assert_eq!(page(0, 100), ((0..12).collect(), false));
+    assert_eq!(page(0, 5), ((7..12).collect(), true));
+    // A file that begins before the job ends the search.
+    let (since_last, has_more) = page(11, 100);
+    assert!(since_last.len() < 8 && since_last.last() == Some(&11) && !has_more, "{since_last:?}");
+    let path = dir.path().join("audit/audit.jsonl");
+    let mut search = Search {
+        user: UserId(1),
+        job: JobId::from_bits(1),
+        since_ms: 0,
+        max: 100,
+        found: VecDeque::new(),
+        has_more: false,
+    };
+    let mut bytes = fs::metadata(&path).expect("a file").len() - 1;
+    assert!(search.file(File::open(&path).expect("a file"), &mut bytes).expect("readable").is_break());
+    let lines = fs::read_to_string(&path).expect("text").lines().count();
+    assert!(search.has_more && bytes == 0, "the rest is told of");
+    assert_eq!(search.found.len(), lines - 1, "a line without its beginning is none");
+}
+
+#[test]
 fn a_line_that_a_crash_cut_off_costs_no_other() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("audit/audit.jsonl");
@@ -94,7 +126,7 @@ fn p8_long_texts_are_cut() {
     let many: Vec<String> = (0..1_000).map(|n| format!("text {n}")).collect();
     log.record(&AuditEntry { result: umlauts.clone(), arguments: json!({"code": umlauts}), ..entry(1, 1) });
     log.record(&AuditEntry { arguments: json!({"many": many}), ..entry(1, 2) });
-    let found = log.of_job(UserId(1), JobId::from_bits(1), 10).expect("readable");
+    let found = log.of_job(UserId(1), JobId::from_bits(1), 0, 10).expect("readable").entries;
     let whole = found.first().expect("the first");
     assert_eq!(whole.result.chars().count(), TEXT_CHARS);
     assert_eq!(whole.arguments["code"].as_str().expect("a text").chars().count(), TEXT_CHARS);

@@ -55,6 +55,20 @@ impl ToolTraits {
     pub const READ: Self = Self { idempotent: true, cacheable: false, files: FileUse::None };
 }
 
+/// What a tool's runs set going beyond their own job.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// Nothing.
+    #[default]
+    Here,
+    /// Agents that work for the call: they need a job that tells and pays what they do, and start no others.
+    Agents,
+    /// Jobs of their own, now or later: they take over from a job, and hand in no others.
+    HandsIn,
+    /// Words to people: an agent that works for a job leaves them to the job.
+    Speaks,
+}
+
 /// What a tool does with the files of the job's project.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FileUse {

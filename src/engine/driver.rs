@@ -11,8 +11,8 @@ use crate::domain::tokens::Estimator;
 use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::domain::usage::{Price, Usage};
 use crate::ports::{
-    Approved, Lease, Leash, ModelRequest, ModelTerms, Settled, Stop, StopFlag, StoreError, ToolContext,
-    Urgency,
+    Approved, Lease, Leash, ModelRequest, ModelTerms, Settled, Stop, StopFlag, StoreError, TokenBudget,
+    ToolContext, Urgency,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -285,13 +285,13 @@ impl<'a> Driver<'a> {
     /// How the job asks its model.
     fn terms(&self) -> ModelTerms {
         let spec = &self.lease.spec;
+        let spent = self.turn.usage().total_tokens;
+        let left = spec.max_total_tokens.map(|most| most.saturating_sub(spent));
         ModelTerms {
             model: self.request.model.clone(),
             temperature: spec.temperature,
             max_tokens: spec.max_tokens,
-            tokens_left: spec
-                .max_total_tokens
-                .map(|most| most.saturating_sub(self.turn.usage().total_tokens)),
+            budget: TokenBudget::new(left),
         }
     }
 

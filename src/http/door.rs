@@ -12,6 +12,9 @@ use bytes::Bytes;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::Semaphore;
 
+/// Calls of tools by operators that run at the same time: each has a thread, for as long as a job has.
+pub(crate) const TRIALS: usize = 2;
+
 /// What every request of one listener shares.
 pub(crate) struct Door {
     pub(crate) room: Arc<Room>,
@@ -25,6 +28,8 @@ pub(crate) struct Door {
     pub(crate) bodies: Arc<Semaphore>,
     /// One turn: who has it makes a backup.
     pub(crate) backups: Arc<Semaphore>,
+    /// Calls of tools that may run for operators at the same time.
+    pub(crate) trials: Arc<Semaphore>,
     /// What `/openapi.json` says, once somebody has asked.
     pub(crate) openapi: OnceLock<Bytes>,
 }
@@ -33,9 +38,10 @@ impl Door {
     pub(crate) fn new(room: Arc<Room>, guard: Guard, shutdown: Shutdown) -> Self {
         let bodies = Arc::new(Semaphore::new(room.limits.bodies_bytes.min(Semaphore::MAX_PERMITS)));
         let backups = Arc::new(Semaphore::new(1));
+        let trials = Arc::new(Semaphore::new(TRIALS));
         let auth = Auth::new(&room);
         let readiness = Arc::new(Readiness::default());
-        Self { room, guard, auth, shutdown, readiness, bodies, backups, openapi: OnceLock::new() }
+        Self { room, guard, auth, shutdown, readiness, bodies, backups, trials, openapi: OnceLock::new() }
     }
 
     /// Reads from the store on a thread that may block: for whatever is longer than one row.

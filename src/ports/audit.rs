@@ -41,10 +41,20 @@ pub struct AuditEntry {
     pub skipped: Option<String>,
 }
 
+/// Entries of a job.
+#[derive(Debug, Default)]
+pub struct AuditPage {
+    /// Oldest first.
+    pub entries: Vec<AuditEntry>,
+    /// There are older ones, or may be: looking for them ended at a bound.
+    pub has_more: bool,
+}
+
 /// The audit log.
 pub trait Audit: Send + Sync {
     /// Writes an entry. What cannot be written is logged, and never in the way of a job.
     fn record(&self, entry: &AuditEntry);
-    /// The entries of a job of this user that are still kept, oldest first, at most `max`.
-    fn of_job(&self, user: UserId, job: JobId, max: usize) -> Result<Vec<AuditEntry>, StoreError>;
+    /// The newest entries of a job of this user that are still kept, at most `max`. Nothing from before `since_ms` is
+    /// looked for.
+    fn of_job(&self, user: UserId, job: JobId, since_ms: u64, max: usize) -> Result<AuditPage, StoreError>;
 }

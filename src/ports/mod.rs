@@ -6,6 +6,7 @@ mod accounts;
 mod audit;
 mod backup;
 mod batch;
+mod budget;
 mod clock;
 mod conversations;
 mod errands;
@@ -26,9 +27,10 @@ mod web;
 mod workspaces;
 
 pub use accounts::{ACCOUNT_DAY_MS, ACCOUNT_HOUR_MS, Accounts, DayUsage, HourUsage};
-pub use audit::{Audit, AuditEntry};
+pub use audit::{Audit, AuditEntry, AuditPage};
 pub use backup::Backup;
 pub use batch::{BatchPage, Batches, LineOutcome, LineResult, NewBatch, NewLine, ResultPage};
+pub use budget::TokenBudget;
 pub use clock::{Clock, Entropy};
 pub use conversations::{
     Again, ChatMessage, ConversationPage, ConversationPlace, ConversationQuery, Conversations, MessagePage,

@@ -1,12 +1,15 @@
 //! What a tool is, and how all of them together look to the engine. Owns both traits and the journal that runs are
 //! reported to; refuses to know any tool by name (P6).
 
+use super::budget::TokenBudget;
 use super::stop::Leash;
 use crate::domain::event::AgentStep;
 use crate::domain::handle::ResultHandle;
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
 use crate::domain::job::JobOrigin;
-use crate::domain::tool::{Aliases, Strictness, ToolCall, ToolChoice, ToolOrigin, ToolSpec, ToolTraits};
+use crate::domain::tool::{
+    Aliases, Reach, Strictness, ToolCall, ToolChoice, ToolOrigin, ToolSpec, ToolTraits,
+};
 use crate::domain::usage::Usage;
 use serde_json::{Map, Value};
 use std::ops::ControlFlow;
@@ -70,7 +73,7 @@ impl Approved {
 }
 
 /// How a job asks its model.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct ModelTerms {
     /// The configured model that answers the job now.
     pub model: String,
@@ -78,8 +81,8 @@ pub struct ModelTerms {
     pub temperature: Option<f64>,
     /// Bound of one answer.
     pub max_tokens: Option<u32>,
-    /// Of `max_total_tokens`, what is left.
-    pub tokens_left: Option<u64>,
+    /// Of `max_total_tokens`, what is left for the calls that run at the same time.
+    pub budget: TokenBudget,
 }
 
 /// Why a tool has no result. The text is for the model.
@@ -124,6 +127,10 @@ pub trait Tool: Send + Sync {
     /// not.
     fn reads_results(&self) -> bool {
         false
+    }
+    /// What its runs set going beyond their own job.
+    fn reach(&self) -> Reach {
+        Reach::Here
     }
     /// How the sandbox confines it, where that is the same for every call; else its results tell it as `strictness`.
     fn level(&self) -> Option<&'static str> {
@@ -207,6 +214,10 @@ pub trait Journal: Sync {
     fn stepped(&self, _call: &ToolCall, _step: AgentStep) {}
     /// Called while a call runs, when it has spent tokens.
     fn spent(&self, _call: &ToolCall, _model: &str, _usage: Usage) {}
+    /// Whether it keeps what was cut of a result. If not, nobody is told how to read it.
+    fn keeps_whole(&self) -> bool {
+        true
+    }
 }
 
 /// Why a call has its outcome without having run, or without that anybody saw it end.
@@ -238,6 +249,10 @@ pub trait Toolbox: Send + Sync {
     /// Whether a call of this name waits for somebody's approval; an unknown tool may be there when the call is made.
     fn needs_approval(&self, _name: &str) -> bool {
         false
+    }
+    /// What the call sets going beyond its own job; an unknown tool nothing.
+    fn reach(&self, _name: &str) -> Reach {
+        Reach::Here
     }
     /// All tools, for people, in stable order.
     fn infos(&self) -> Vec<ToolInfo> {

@@ -1,13 +1,13 @@
 //! `cron`: schedules of the job's user. Owns what a schedule must say before it is stored; refuses schedules made by the jobs
 //! of schedules, which would never end.
 
+use super::errand::{asker, refused, without_handing_in};
 use super::registry::{JobDesk, ToolDeps};
-use super::spawn::{asker, refused, without_handing_in};
 use crate::domain::id::ScheduleId;
 use crate::domain::job::{JobOrigin, JobStatus};
 use crate::domain::schedule::Schedule;
 use crate::domain::timing::{GivenTiming, Timing, read_time};
-use crate::domain::tool::{FileUse, ToolSpec, ToolTraits};
+use crate::domain::tool::{FileUse, Reach, ToolSpec, ToolTraits};
 use crate::ports::{Plan, Standing, Tool, ToolContext, ToolError};
 use serde_json::{Map, Value, json};
 
@@ -32,7 +32,8 @@ impl Tool for CronTool {
         ToolSpec {
             name: "cron".into(),
             description: "Schedules: a message to yourself, in this conversation, once or again and again. 'add' takes a message \
-                          and exactly one of at, every_s and cron; 'list' shows the user's schedules; 'remove' takes an id."
+                          and exactly one of at, every_s and cron; 'list' shows the user's schedules; 'remove' takes an id. \
+                          What a schedule runs gets no approvals: calls that need one are denied."
                 .into(),
             parameters: json!({
                 "type": "object",
@@ -55,6 +56,10 @@ impl Tool for CronTool {
     /// Adding twice makes two.
     fn traits(&self) -> ToolTraits {
         ToolTraits { idempotent: false, cacheable: false, files: FileUse::None }
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::HandsIn
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {

@@ -6,7 +6,8 @@ use crate::domain::id::{ScheduleId, UserId};
 use crate::domain::job::{JobOrigin, JobStatus};
 use crate::domain::schedule::Schedule;
 use crate::domain::timing::Timing;
-use crate::ports::{Errands, Plan, Standing, StoreError};
+use crate::domain::tool::ToolChoice;
+use crate::ports::{Asker, ErrandError, Errands, Plan, Standing, StoreError, Toolbox};
 use crate::tools::executor::tests::{context, deps};
 use crate::tools::testing as kit;
 use std::sync::{Arc, Mutex};
@@ -76,6 +77,7 @@ fn a_background_job_gets_its_task_and_what_the_job_may_call_but_no_way_to_hand_i
     assert_eq!((asker.id_ref.as_str(), errand.task.as_str()), ("call_5", "count\nthe words"));
     let ToolChoice::Named(names) = errand.tools else { panic!("names") };
     assert!(names.contains(&"bash".to_owned()) && names.contains(&"message".to_owned()), "{names:?}");
+    assert!(names.contains(&"multi_agent".to_owned()), "agents within a job are no jobs: {names:?}");
     assert!(!names.iter().any(|name| name == "spawn" || name == "cron"), "{names:?}");
     let few = ToolContext { allowed: ToolChoice::Named(vec!["spawn".into()]), ..from(JobOrigin::Client) };
     make(spawn.as_ref(), json!({"task": "x", "label": "y"}), &few).unwrap();

@@ -8,7 +8,7 @@ use super::catalogue::{Catalogues, Registered};
 use super::entry::entry;
 use super::run::Run;
 use crate::domain::limits::Limits;
-use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
+use crate::domain::tool::{Reach, ToolCall, ToolChoice, ToolSpec};
 use crate::ports::{Audit, AuditEntry, Journal, Settled, Tool, ToolContext, ToolInfo, ToolSource, Toolbox};
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,6 +121,10 @@ impl Toolbox for Executor {
 
     fn needs_approval(&self, name: &str) -> bool {
         self.terms.approval.covers(name, self.catalogues.now().find(name))
+    }
+
+    fn reach(&self, name: &str) -> Reach {
+        self.catalogues.now().find(name).map_or(Reach::Here, |tool| tool.tool.reach())
     }
 
     fn infos(&self) -> Vec<ToolInfo> {

@@ -15,6 +15,7 @@ mod coerce;
 mod cut;
 mod endpoint;
 mod entry;
+mod errand;
 mod executor;
 mod nearest;
 mod outcome;

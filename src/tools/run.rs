@@ -121,10 +121,11 @@ impl Run<'_> {
         });
     }
 
-    /// The room of a call's result. What reads results has none of its own to be read.
+    /// The room of a call's result. What reads results has none of its own to be read, and what nobody keeps cannot be.
     fn room(&self, task: &Task<'_>) -> Room {
         let mut readers = self.catalogue.tools().iter().filter(|tool| tool.reads_results);
-        let reader = readers.find(|_| !task.tool.reads_results && self.context.allowed.offers_any());
+        let is_kept = self.journal.keeps_whole() && !task.tool.reads_results;
+        let reader = readers.find(|_| is_kept && self.context.allowed.offers_any());
         let handle = || ResultHandle::of(self.context.job, &task.call.id_ref);
         Room {
             reader: reader.map(|tool| Reader { tool: tool.spec.name.to_string(), handle: handle() }),

@@ -1,16 +1,12 @@
-//! `spawn`: a background job in the same conversation. Owns what may be asked for and what a child may not call; refuses
-//! children of children.
+//! `spawn`: a background job in the same conversation. Owns what may be asked for; refuses children of children.
 
+use super::errand::{asker, refused, without_handing_in};
 use super::registry::{JobDesk, ToolDeps};
 use crate::domain::id::JobId;
 use crate::domain::job::Job;
-use crate::domain::tool::{FileUse, ToolChoice, ToolSpec, ToolTraits};
-use crate::ports::{Asker, Errand, ErrandError, Tool, ToolContext, ToolError, Toolbox};
+use crate::domain::tool::{FileUse, Reach, ToolSpec, ToolTraits};
+use crate::ports::{Errand, Tool, ToolContext, ToolError};
 use serde_json::{Map, Value, json};
-use std::sync::Weak;
-
-/// What background jobs and the jobs of schedules may not call: they hand in no work of their own.
-pub(super) const HAND_IN: [&str; 2] = ["cron", "spawn"];
 
 /// The longest label, characters.
 const LABEL_CHARS: usize = 64;
@@ -32,7 +28,7 @@ impl Tool for Spawn {
             name: "spawn".into(),
             description: "Begin a background job for a task that takes long or that nobody has to wait for. It works on its own, \
                           beside this conversation, and knows nothing but the task; its answer comes into the conversation \
-                          when it is there. Do not wait for it. action 'list' shows the unfinished ones, 'cancel' ends one."
+                          when it is there. Do not wait for it. Calls that need approval ask as they do here. action 'list' shows the unfinished ones, 'cancel' ends one."
                 .into(),
             parameters: json!({
                 "type": "object",
@@ -51,6 +47,10 @@ impl Tool for Spawn {
     /// The same call is one job, however often it is made.
     fn traits(&self) -> ToolTraits {
         ToolTraits { idempotent: true, cacheable: false, files: FileUse::None }
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::HandsIn
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
@@ -111,29 +111,6 @@ impl Spawn {
         })?;
         Ok(shown(&job))
     }
-}
-
-/// Whose call it is.
-pub(super) fn asker(context: &ToolContext) -> Asker {
-    Asker { user: context.user, job: context.job, id_ref: context.id_ref.clone() }
-}
-
-/// What the model is told of an errand that was not taken.
-pub(super) fn refused(error: &ErrandError) -> ToolError {
-    failed(&format!("It was not taken: {error}"))
-}
-
-/// What the job may call, less what hands in work.
-pub(super) fn without_handing_in(desk: &JobDesk, context: &ToolContext) -> Result<ToolChoice, ToolError> {
-    let toolbox = desk.toolbox.get().and_then(Weak::upgrade);
-    let toolbox = toolbox.ok_or_else(|| failed("The server is shutting down"))?;
-    let names = offered(toolbox.as_ref(), &context.allowed);
-    Ok(if names.is_empty() { ToolChoice::All(false) } else { ToolChoice::Named(names) })
-}
-
-fn offered(toolbox: &dyn Toolbox, allowed: &ToolChoice) -> Vec<String> {
-    let names = toolbox.offered(allowed, false).into_iter().map(|tool| tool.name.to_string());
-    names.filter(|name| !HAND_IN.contains(&name.as_str())).collect()
 }
 
 fn shown(job: &Job) -> Value {

@@ -13,9 +13,9 @@ use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
 use crate::domain::usage::{Ledger, Usage};
 use crate::http::room::{AuthTerms, Room};
 use crate::ports::{
-    Accounts, Audit, AuditEntry, Backup, BatchPage, Batches, Clock, Completion, DayUsage, Entropy, HourUsage,
-    Journal, Leash, Model, ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, News, Once, Probe,
-    ResultPage, Sink, StopFlag, Store, StoreError, Ticket, ToolContext, Toolbox, Workplaces,
+    Accounts, Audit, AuditEntry, AuditPage, Backup, BatchPage, Batches, Clock, Completion, DayUsage, Entropy,
+    HourUsage, Journal, Leash, Model, ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, News, Once,
+    Probe, ResultPage, Sink, StopFlag, Store, StoreError, Ticket, ToolContext, Toolbox, Workplaces,
 };
 use crate::store::RedbStore;
 use crate::workspace::HostFiles;
@@ -127,8 +127,8 @@ impl Workplaces for Rest {
 
 impl Audit for Rest {
     fn record(&self, _: &AuditEntry) {}
-    fn of_job(&self, _: UserId, _: JobId, _: usize) -> Result<Vec<AuditEntry>, StoreError> {
-        Ok(Vec::new())
+    fn of_job(&self, _: UserId, _: JobId, _: u64, _: usize) -> Result<AuditPage, StoreError> {
+        Ok(AuditPage::default())
     }
 }
 

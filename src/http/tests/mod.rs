@@ -10,6 +10,7 @@ mod jobs;
 mod quota;
 mod submit;
 mod tokens;
+mod trials;
 mod usage;
 mod users;
 mod webhooks;

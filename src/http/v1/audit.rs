@@ -8,7 +8,7 @@ use crate::http::query::Query;
 use crate::http::reply::{self, Reply};
 use crate::http::router::Call;
 use crate::http::v1::page::List;
-use crate::ports::AuditEntry;
+use crate::ports::{AuditEntry, AuditPage};
 use hyper::StatusCode;
 use serde::Serialize;
 use std::sync::Arc;
@@ -25,16 +25,16 @@ pub(crate) struct View {
     entry: AuditEntry,
 }
 
-/// The calls, oldest first.
+/// The newest calls, oldest first; `has_more` where older ones are left out.
 pub(crate) async fn audit(door: &Arc<Door>, call: &Call, id: &str) -> Result<Reply, Error> {
     let id = job_view::parse_id(id)?;
     Query::parse(call.query.as_deref(), &[])?;
     let (audit, user) = (Arc::clone(&door.room.audit), call.user);
     let found = door.read(move |store| match store.job(user, id)? {
-        Some(_) => audit.of_job(user, id, ENTRIES_MAX).map(Some),
+        Some(job) => audit.of_job(user, id, job.created_at_ms, ENTRIES_MAX).map(Some),
         None => Ok(None),
     });
-    let entries = found.await?.ok_or(Error::NotFound("job"))?;
+    let AuditPage { entries, has_more } = found.await?.ok_or(Error::NotFound("job"))?;
     let data = entries.into_iter().map(|entry| View { object: "audit_entry", entry }).collect();
-    Ok(reply::json(StatusCode::OK, &List::<View, String>::new(data, None)))
+    Ok(reply::json(StatusCode::OK, &List::<View, String>::cut(data, has_more)))
 }

@@ -22,6 +22,11 @@ impl<T, C> List<T, C> {
     pub(crate) fn new(data: Vec<T>, next_cursor: Option<C>) -> Self {
         Self { object: "list", data, has_more: next_cursor.is_some(), next_cursor }
     }
+
+    /// All that there is to have, and whether something is left out that no cursor leads to.
+    pub(crate) fn cut(data: Vec<T>, has_more: bool) -> Self {
+        Self { object: "list", data, has_more, next_cursor: None }
+    }
 }
 
 /// How much a page holds at most.

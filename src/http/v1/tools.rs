@@ -3,12 +3,14 @@
 use crate::domain::id::{JobId, ProjectId, UserId};
 use crate::domain::tool::ToolOrigin;
 use crate::http::arriving::Arriving;
+use crate::http::blocking::blocking;
 use crate::http::body as request_body;
-use crate::http::door::Door;
+use crate::http::door::{Door, TRIALS};
 use crate::http::error::Error;
 use crate::http::query::Query;
 use crate::http::reply::{self, Reply};
 use crate::http::router::Call;
+use crate::http::shutdown::Stage;
 use crate::http::v1::page::List;
 use crate::http::v1::trial::Trial;
 use crate::http::{json, project};
@@ -20,6 +22,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// When to come back where too many calls are under way, seconds.
+const RETRY_AFTER_S: u64 = 1;
 /// The project that a call works in.
 const PROJECT: &str = "project_id";
 
@@ -77,13 +81,30 @@ pub(crate) async fn call(door: &Arc<Door>, call: Call, body: Arriving) -> Result
     let arguments = json::object(&whole.bytes, json::most_values(&door.room.limits))?;
     let (user, name) = (call.user, call.segment("name").to_owned());
     let work = Work { user, name, arguments, project: place(door, user, asked).await? };
+    let turn = Arc::clone(&door.trials).try_acquire_owned().map_err(|_| Error::TooMany {
+        message: format!("{TRIALS} calls of tools are under way, as many as may be; try again in a moment"),
+        retry_after_s: RETRY_AFTER_S,
+    })?;
     let stop = StopFlag::default();
     let _when_nobody_waits = StopOnDrop(stop.clone());
-    let result = tokio::task::spawn_blocking({
-        let door = Arc::clone(door);
-        move || work.perform(&door, stop)
+    let working = blocking({
+        let (door, stop) = (Arc::clone(door), stop.clone());
+        move || {
+            let _turn = turn; // held until the tool has ended, even when nobody waits any more
+            work.perform(&door, stop)
+        }
     });
-    Ok(reply::json(StatusCode::OK, &result.await.map_err(|_| Error::Internal)?))
+    let mut shutdown = door.shutdown.clone();
+    tokio::pin!(working);
+    let result = tokio::select! {
+        result = &mut working => result,
+        // Nobody waits for a tool as for a job: it is told to stop, and what it then says is the answer.
+        () = shutdown.reached(Stage::Draining) => {
+            stop.raise(Stop::Shutdown);
+            working.await
+        }
+    };
+    Ok(reply::json(StatusCode::OK, &result?))
 }
 
 /// The caller's project and where it lies.

@@ -3,7 +3,7 @@
 
 use crate::domain::id::{JobId, ProjectId, UserId};
 use crate::domain::job::JobOrigin;
-use crate::domain::tool::{ToolCall, ToolChoice};
+use crate::domain::tool::{Reach, ToolCall, ToolChoice};
 use crate::ports::{
     Approved, Clock, Journal, Leash, ModelTerms, StopFlag, ToolContext, ToolOutcome, Toolbox,
 };
@@ -42,11 +42,18 @@ impl Journal for Caught {
     fn finished(&self, _: &ToolCall, outcome: ToolOutcome) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome.content);
     }
+    /// There is no job that could keep it.
+    fn keeps_whole(&self) -> bool {
+        false
+    }
 }
 
 impl Trial {
     /// Makes the call: the result as a model would get it. Blocks for as long as it takes.
     pub fn call(self, toolbox: &dyn Toolbox, name: &str, arguments: Map<String, Value>) -> Value {
+        if matches!(toolbox.reach(name), Reach::Agents | Reach::HandsIn) {
+            return unanswered("this tool needs a job: submit one, and let its model call the tool");
+        }
         let call = ToolCall {
             id_ref: "call_0".to_owned(),
             name: name.to_owned(),
@@ -55,8 +62,7 @@ impl Trial {
         let caught = Caught::default();
         toolbox.run(&[call], &self.into_context(), &caught);
         let told = caught.0.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or_default();
-        serde_json::from_str(&told)
-            .unwrap_or_else(|_| json!({"success": false, "data": null, "error": "the tool told nothing"}))
+        serde_json::from_str(&told).unwrap_or_else(|_| unanswered("the tool told nothing"))
     }
 
     fn into_context(self) -> ToolContext {
@@ -77,6 +83,64 @@ impl Trial {
             id_ref: String::new(),
             approved: Approved::All,
             leash: Leash { stop: self.stop, deadline_ms, clock: self.clock },
+        }
+    }
+}
+
+fn unanswered(why: &str) -> Value {
+    json!({"success": false, "data": null, "error": why, "execution_time": 0.0})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::tool::ToolSpec;
+    use crate::http::testing::HandClock;
+
+    /// Has one tool of this reach, and says of a run whether more than the model is told would be kept.
+    struct One(Reach);
+
+    impl Toolbox for One {
+        fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolSpec> {
+            Vec::new()
+        }
+        fn knows(&self, _: &str) -> bool {
+            true
+        }
+        fn is_idempotent(&self, _: &str, _: bool) -> bool {
+            true
+        }
+        fn reach(&self, _: &str) -> Reach {
+            self.0
+        }
+        fn run(&self, calls: &[ToolCall], _: &ToolContext, journal: &dyn Journal) {
+            let content = json!({"success": true, "data": journal.keeps_whole()}).to_string();
+            journal.finished(&calls[0], ToolOutcome { content, skipped: false, whole: None });
+        }
+    }
+
+    fn told_of(reach: Reach) -> Value {
+        let trial = Trial {
+            user: UserId::SINGLE,
+            job: JobId::from_bits(1),
+            project: None,
+            model: "m".into(),
+            time: Duration::from_secs(1),
+            stop: StopFlag::default(),
+            clock: Arc::new(HandClock::default()),
+        };
+        trial.call(&One(reach), "one", Map::new())
+    }
+
+    #[test]
+    fn what_needs_a_job_is_refused_before_anything_runs() {
+        for reach in [Reach::Agents, Reach::HandsIn] {
+            let told = told_of(reach);
+            assert_eq!(told["success"], false);
+            assert!(told["error"].as_str().is_some_and(|error| error.contains("needs a job")), "{told}");
+        }
+        for reach in [Reach::Here, Reach::Speaks] {
+            assert_eq!(told_of(reach), json!({"success": true, "data": false}), "nothing is kept");
         }
     }
 }

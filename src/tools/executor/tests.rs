@@ -172,6 +172,7 @@ pub(in crate::tools) struct Log {
     finished: Mutex<Vec<(String, Value, bool)>>,
     wholes: Mutex<Vec<crate::ports::WholeResult>>,
     refuses: bool,
+    forgets: bool,
 }
 
 impl Journal for Log {
@@ -183,6 +184,9 @@ impl Journal for Log {
         self.wholes.lock().expect("unpoisoned").extend(outcome.whole);
         let content = serde_json::from_str(&outcome.content).expect("valid JSON");
         self.finished.lock().expect("unpoisoned").push((call.id_ref.clone(), content, outcome.skipped));
+    }
+    fn keeps_whole(&self) -> bool {
+        !self.forgets
     }
 }
 
@@ -485,6 +489,10 @@ fn what_is_cut_is_kept_once_where_the_job_can_read_it() {
         &calls[..1],
     );
     assert!(alone.wholes.lock().expect("unpoisoned").is_empty(), "nobody could read it");
+    let forgetful = Log { forgets: true, ..Log::default() };
+    executor.run(&calls, &context(ToolChoice::All(true)), &forgetful);
+    assert!(forgetful.result("a")["data"].to_string().contains("characters cut]"), "nobody keeps it");
+    assert!(forgetful.wholes.lock().expect("unpoisoned").is_empty());
 }
 
 #[test]

@@ -9,7 +9,7 @@ pub use options::{BadChannel, ChannelOptions, Channels};
 
 use super::registry::ToolDeps;
 use crate::domain::nearest::hint;
-use crate::domain::tool::{FileUse, ToolSpec, ToolTraits};
+use crate::domain::tool::{FileUse, Reach, ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError, Web, WebError};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -59,6 +59,10 @@ impl Tool for SendMessage {
     /// Sending twice is two messages.
     fn traits(&self) -> ToolTraits {
         ToolTraits { idempotent: false, cacheable: false, files: FileUse::None }
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Speaks
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {

@@ -1,7 +1,6 @@
 //! One agent at work: it asks the model, runs the tools that it asks for, and asks again. Owns its messages and how it may
 //! end; refuses to start other agents, and to know which tools there are.
 
-use super::budget::Budget;
 use super::options::SubAgentOptions;
 use super::told::{Gathered, Told};
 use crate::domain::message::Message;
@@ -27,7 +26,6 @@ pub(super) struct Bench<'a> {
     pub(super) toolbox: &'a dyn Toolbox,
     pub(super) options: SubAgentOptions,
     pub(super) context: &'a ToolContext,
-    pub(super) budget: &'a Budget,
     pub(super) report: &'a dyn Report,
 }
 
@@ -83,7 +81,7 @@ impl<'a> Agent<'a> {
             if self.leash.is_pulled() {
                 return Err(self.stopped());
             }
-            if self.bench.budget.is_used_up() {
+            if self.bench.context.terms.budget.is_used_up() {
                 return Err("The job's max_total_tokens are used up".to_owned());
             }
             let may_call = self.iterations.saturating_add(1) < most && !self.tools.is_empty();
@@ -162,7 +160,7 @@ impl<'a> Agent<'a> {
         };
         let Some(usage) = heard.spent.or_else(|| has_come.then(estimated)) else { return };
         self.usage += usage;
-        self.bench.budget.spend(usage);
+        self.bench.context.terms.budget.spend(usage);
         self.bench.report.spent(&request.model, usage);
     }
 
@@ -186,7 +184,7 @@ impl<'a> Agent<'a> {
             ..bench.context.clone()
         };
         self.told.called(calls);
-        let gathered = Gathered::new(bench.report, bench.budget);
+        let gathered = Gathered::new(bench.report, &bench.context.terms.budget);
         bench.toolbox.run(calls, &context, &gathered);
         for (call, content) in gathered.in_order(calls) {
             self.told.answered(&call.name, &content);

@@ -2,7 +2,6 @@
 //! tools they may have; refuses agents that start agents, whether offered or not.
 
 mod agent;
-mod budget;
 mod options;
 mod told;
 
@@ -11,11 +10,10 @@ pub use options::SubAgentOptions;
 use super::registry::{JobDesk, ToolDeps};
 use crate::domain::event::AgentStep;
 use crate::domain::nearest::hint;
-use crate::domain::tool::{ToolChoice, ToolSpec, ToolTraits};
+use crate::domain::tool::{Reach, ToolChoice, ToolSpec, ToolTraits};
 use crate::domain::usage::Usage;
 use crate::ports::{Report, Tool, ToolContext, ToolError, Toolbox};
 use agent::{Agent, Answer, Bench};
-use budget::Budget;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,8 +23,6 @@ use std::time::Duration;
 
 /// Agents of one call.
 const MOST: usize = 5;
-/// What agents never may: start others, hand in work, speak to people.
-const NEVER: [&str; 4] = ["multi_agent", "spawn", "cron", "message"];
 
 struct MultiAgent {
     desk: JobDesk,
@@ -101,6 +97,10 @@ impl Tool for MultiAgent {
         ToolTraits::default()
     }
 
+    fn reach(&self) -> Reach {
+        Reach::Agents
+    }
+
     /// As many waves as it takes.
     fn own_time(&self, arguments: &Map<String, Value>) -> Duration {
         let tasks = arguments.get("tasks").and_then(Value::as_array).map_or(0, Vec::len);
@@ -133,9 +133,8 @@ impl Tool for MultiAgent {
         let names = unique(&tasks);
         let tools = tasks.iter().enumerate().map(|(at, task)| tools_of(at, task, toolbox.as_ref(), context));
         let tools = tools.collect::<Result<Vec<_>, _>>()?;
-        let budget = Budget::new(context.terms.tokens_left);
         let (model, options) = (self.desk.model.as_ref(), self.options);
-        let bench = Bench { model, toolbox: toolbox.as_ref(), options, context, budget: &budget, report };
+        let bench = Bench { model, toolbox: toolbox.as_ref(), options, context, report };
         let work = |at: usize| {
             let (name, task, tools) = (names.get(at)?, tasks.get(at)?, tools.get(at)?);
             let answer = Agent::new(&bench, (at, name), tools.clone()).run(&task.instruction);
@@ -176,7 +175,8 @@ fn tools_of(
     context: &ToolContext,
 ) -> Result<Vec<ToolSpec>, ToolError> {
     let mut tools = toolbox.offered(&context.allowed, false);
-    tools.retain(|tool| !NEVER.contains(&tool.name.as_ref()) && !toolbox.needs_approval(&tool.name));
+    // They neither start others, nor hand in work, nor speak to people.
+    tools.retain(|tool| toolbox.reach(&tool.name) == Reach::Here && !toolbox.needs_approval(&tool.name));
     let Some(wanted) = &task.tools else { return Ok(tools) };
     if let Some(unknown) = wanted.iter().find(|name| !toolbox.knows(name)) {
         let known: Vec<&str> = tools.iter().map(|tool| tool.name.as_ref()).collect();

@@ -5,7 +5,7 @@ use crate::domain::event::{AgentAct, FinishReason};
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::ports::{
-    Chunk, Completion, Leash, Model, ModelError, ModelInfo, ModelRequest, ModelTerms, Sink, Stop,
+    Chunk, Completion, Leash, Model, ModelError, ModelInfo, ModelRequest, ModelTerms, Sink, Stop, TokenBudget,
 };
 use crate::tools::ToolOptions;
 use crate::tools::executor::tests::{context, deps};
@@ -99,8 +99,8 @@ fn rig_with(
 }
 
 fn here() -> ToolContext {
-    let terms =
-        ModelTerms { model: "m".into(), temperature: Some(0.5), max_tokens: Some(99), tokens_left: None };
+    let budget = TokenBudget::default();
+    let terms = ModelTerms { model: "m".into(), temperature: Some(0.5), max_tokens: Some(99), budget };
     ToolContext { terms, id_ref: "call_1".into(), ..context(ToolChoice::All(true)) }
 }
 
@@ -227,7 +227,7 @@ fn p8_what_a_step_tells_is_cut() {
 
 #[test]
 fn no_agent_starts_agents_or_hands_in_work_whatever_it_is_told() {
-    for name in NEVER {
+    for name in ["multi_agent", "spawn", "cron", "message"] {
         let rig = rig(move |request, _| match results_of(request).last() {
             None => Say::Call(name, json!({"tasks": [task("z", "y")], "task": "x", "action": "list"})),
             Some(result) => {
@@ -308,19 +308,34 @@ fn a_failing_model_is_that_agents_error_and_a_busy_one_is_asked_once_more() {
 }
 
 #[test]
+fn an_agent_is_told_of_no_way_to_what_nobody_keeps() {
+    let rig = rig(|_, number| match number {
+        0 => Say::Call("text_process", json!({"operation": "upper", "text": "ab ".repeat(20_000)})),
+        _ => Say::Text("fine"),
+    });
+    rig.run(json!([task("a", "x")]));
+    let last = rig.requests().pop().unwrap().messages.pop();
+    let Some(Message::Tool { content, .. }) = last else { panic!("a result: {last:?}") };
+    assert!(content.contains("characters cut]") && content.contains("AB "), "{content:.400}");
+    assert!(!content.contains("read_result"), "{content}");
+}
+
+#[test]
 fn p8_agents_stop_where_the_jobs_tokens_are_used_up() {
     let rig = rig_with(SubAgentOptions { max_concurrency: 1, ..SubAgentOptions::default() }, |_, _| {
         Say::Text("fine")
     });
-    let terms = ModelTerms { tokens_left: Some(20), ..here().terms };
-    let told =
-        rig.run_in(&ToolContext { terms, ..here() }, json!([task("a", "x"), task("b", "x"), task("c", "x")]));
-    let told = told.unwrap();
+    let terms = ModelTerms { budget: TokenBudget::new(Some(20)), ..here().terms };
+    let context = ToolContext { terms, ..here() };
+    let told = rig.run_in(&context, json!([task("a", "x"), task("b", "x"), task("c", "x")])).unwrap();
     assert_eq!(
         (&told["results"][0]["success"], &told["results"][1]["success"]),
         (&json!(true), &json!(true))
     );
     assert!(told["results"][2]["error"].as_str().unwrap().contains("max_total_tokens"));
+    // The calls of a batch have one budget, not each its own.
+    let beside = rig.run_in(&context.clone(), json!([task("d", "x")])).unwrap();
+    assert!(beside["results"][0]["error"].as_str().unwrap().contains("max_total_tokens"), "{beside}");
     assert_eq!(rig.requests().len(), 2);
 }
 

@@ -1,11 +1,10 @@
 //! What an agent tells: its steps to the log of the job, its tools' results to itself. Owns their order and how much of a
 //! step is told; refuses to run anything.
 
-use super::budget::Budget;
 use crate::domain::event::{AgentAct, AgentStep};
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
-use crate::ports::{Journal, Report, ToolOutcome};
+use crate::ports::{Journal, Report, TokenBudget, ToolOutcome};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
@@ -67,13 +66,13 @@ fn cut(text: &str) -> String {
 /// What the tools of an agent answered.
 pub(super) struct Gathered<'a> {
     report: &'a dyn Report,
-    budget: &'a Budget,
+    budget: &'a TokenBudget,
     results: Mutex<BTreeMap<String, String>>,
 }
 
 impl<'a> Gathered<'a> {
     /// Nothing yet.
-    pub(super) fn new(report: &'a dyn Report, budget: &'a Budget) -> Self {
+    pub(super) fn new(report: &'a dyn Report, budget: &'a TokenBudget) -> Self {
         Self { report, budget, results: Mutex::default() }
     }
 
@@ -93,6 +92,11 @@ impl Journal for Gathered<'_> {
     fn finished(&self, call: &ToolCall, outcome: ToolOutcome) {
         let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
         results.insert(call.id_ref.clone(), outcome.content);
+    }
+
+    /// What an agent's tools answer is the agent's alone.
+    fn keeps_whole(&self) -> bool {
+        false
     }
 
     fn spent(&self, _: &ToolCall, model: &str, usage: Usage) {

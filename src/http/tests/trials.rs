@@ -1,0 +1,55 @@
+//! Calls of tools that operators make: how many run at once, and how the shutdown ends them.
+
+use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
+use crate::http::Stage;
+use crate::http::testing::{Server, read_all, request};
+use crate::ports::{Journal, ToolContext, ToolOutcome, Toolbox};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+
+/// Each call waits until it is told to stop, and then says why it was.
+#[derive(Default)]
+struct Waiting(AtomicUsize);
+
+impl Toolbox for Waiting {
+    fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolSpec> {
+        Vec::new()
+    }
+    fn knows(&self, _: &str) -> bool {
+        true
+    }
+    fn is_idempotent(&self, _: &str, _: bool) -> bool {
+        true
+    }
+    fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let stop = context.leash.stop.wait(Duration::from_secs(60));
+        let content = serde_json::json!({"error": format!("{stop:?}")}).to_string();
+        journal.finished(&calls[0], ToolOutcome { content, skipped: false, whole: None });
+    }
+}
+
+#[tokio::test]
+async fn p8_so_many_trials_at_once_and_the_shutdown_stops_them() {
+    let toolbox = Arc::new(Waiting::default());
+    let server = Server::with(|room| room.toolbox = Arc::<Waiting>::clone(&toolbox));
+    let mut running = Vec::new();
+    for _ in 0..2 {
+        let mut client = server.connect();
+        client.write_all(&request("POST /v1/tools/x/call", &[], "{}")).await.expect("sends");
+        running.push(client);
+    }
+    while toolbox.0.load(Ordering::SeqCst) < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let third = server.ask("POST /v1/tools/x/call", &[], "{}").await;
+    assert_eq!((third.status, third.code().as_str()), (429, "rate_limited"), "{}", third.body);
+    assert!(third.header("retry-after").is_some());
+    server.advance(Stage::Draining);
+    for client in running {
+        let answer = read_all(client).await;
+        assert!(answer.status == 200 && answer.body.contains("Shutdown"), "{}", answer.body);
+    }
+}
