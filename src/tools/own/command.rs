@@ -66,7 +66,7 @@ impl Tool for CommandTool {
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
-        let environment = self.options.env.iter().map(|(name, value)| (name.clone(), value.clone()));
+        let environment = self.options.env.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned()));
         let program = Program {
             timeout_ms: Some(self.options.timeout_s.saturating_mul(1_000)),
             workdir: context.workdir.clone().filter(|_| self.options.in_project),
