@@ -13,6 +13,14 @@ impl Secret {
     pub fn reveal(&self) -> &str {
         &self.0
     }
+
+    /// The texts that give it away: itself, and of "Bearer sk-…" the second word, too.
+    pub fn parts(&self) -> impl Iterator<Item = Self> {
+        let mut words = self.0.split_whitespace().skip(1);
+        let credential = words.next().filter(|_| words.next().is_none());
+        let credential = credential.map(|word| Self(word.to_owned()));
+        std::iter::once(self.clone()).chain(credential)
+    }
 }
 
 impl From<String> for Secret {
@@ -36,6 +44,16 @@ impl Serialize for Secret {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn p9_the_second_word_of_a_header_gives_it_away_too() {
+        let parts = |text: &str| -> Vec<String> {
+            Secret::from(text.to_owned()).parts().map(|part| part.0).collect()
+        };
+        assert_eq!(parts("Bearer sk-12345"), ["Bearer sk-12345", "sk-12345"]);
+        assert_eq!(parts("sk-12345"), ["sk-12345"]);
+        assert_eq!(parts("three plain words"), ["three plain words"]);
+    }
 
     #[test]
     fn p9_neither_debug_nor_json_shows_it() {
