@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 /// The audit log of this configuration's data directory.
 pub(super) fn open(config: &Config) -> Result<Arc<dyn Audit>, AppError> {
-    let log = AuditLog::open(&config.data_dir, &config.audit, &secrets(config, variable)).map_err(AppError::Audit)?;
+    let log = AuditLog::open(&config.data_dir, &config.audit, &secrets(config, variable))
+        .map_err(AppError::Audit)?;
     Ok(Arc::new(log))
 }
 
@@ -62,8 +63,12 @@ bash: {allowed_env: [LENT, UNSET]}
         let path = dir.path().join("c.yml");
         std::fs::write(&path, EVERY_SECRET).expect("written");
         let home = [("HOME".to_owned(), "/home/u".to_owned())];
-        let sources =
-            Sources { file: Some(path), searched: Vec::new(), env: home.into_iter().collect(), flags: Vec::new() };
+        let sources = Sources {
+            file: Some(path),
+            searched: Vec::new(),
+            env: home.into_iter().collect(),
+            flags: Vec::new(),
+        };
         let config = Config::load(&sources).expect("a configuration");
         let found = secrets(&config, |name| (name == "LENT").then(|| "secret-lent".to_owned()));
         let found: BTreeSet<&str> = found.iter().map(Secret::reveal).collect();

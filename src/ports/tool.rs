@@ -6,6 +6,7 @@ use crate::domain::event::AgentStep;
 use crate::domain::handle::ResultHandle;
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
 use crate::domain::job::JobOrigin;
+use crate::domain::secret::Veil;
 use crate::domain::tool::{Aliases, Strictness, ToolCall, ToolChoice, ToolOrigin, ToolSpec, ToolTraits};
 use crate::domain::usage::Usage;
 use serde_json::{Map, Value};
@@ -71,6 +72,18 @@ pub enum ToolError {
         /// What there is to show, `Null` when nothing.
         data: Value,
     },
+}
+
+impl ToolError {
+    /// The same without these secrets.
+    pub fn veiled(self, veil: &Veil) -> Self {
+        match self {
+            Self::Invalid(message) => Self::Invalid(veil.text(&message)),
+            Self::Failed { message, data } => {
+                Self::Failed { message: veil.text(&message), data: veil.value(data) }
+            }
+        }
+    }
 }
 
 /// One tool: one file, one line in the registry (P6).
