@@ -100,6 +100,7 @@ fn tools_come_in_and_what_they_answer_goes_to_the_model() {
             ("mcp_fake_echo", json!({"txt": "x"})),
             ("mcp_noisy_echo", json!({"text": "through the noise"})),
             ("mcp_fake_ask", json!({})),
+            ("mcp_fake_echo", json!({"text": "the key sk-777777"})),
         ],
     );
     assert_eq!(results[0]["data"], "héllo", "{}", results[0]);
@@ -120,6 +121,7 @@ fn tools_come_in_and_what_they_answer_goes_to_the_model() {
         (&heard["elicitation/create"]["action"], &heard["roots/list"]["roots"]),
         (&json!("decline"), &json!([]))
     );
+    assert_eq!(results[10]["data"], "the key ***", "P9: what the server was given is not told");
     assert!(!server.log().contains("sk-777777"), "P9: {}", server.log());
     let offered = upstream.requests()[0]["tools"].to_string();
     assert!(offered.contains("mcp_fake_hang") && !offered.contains("mcp_fake_broken"), "{offered}");

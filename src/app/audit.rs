@@ -1,20 +1,80 @@
 //! Opens the audit log. Owns the list of secrets that must stand in none of its lines.
 
 use super::AppError;
+use super::system::variable;
 use crate::audit::AuditLog;
 use crate::config::Config;
 use crate::domain::secret::Secret;
+use crate::llm::options::ModelOptions;
+use crate::mcp::McpServerOptions;
 use crate::ports::Audit;
+use crate::tools::CommandToolOptions;
 use std::sync::Arc;
 
 /// The audit log of this configuration's data directory.
 pub(super) fn open(config: &Config) -> Result<Arc<dyn Audit>, AppError> {
-    let log = AuditLog::open(&config.data_dir, &config.audit, &secrets(config)).map_err(AppError::Audit)?;
+    let log = AuditLog::open(&config.data_dir, &config.audit, &secrets(config, variable))
+        .map_err(AppError::Audit)?;
     Ok(Arc::new(log))
 }
 
 /// Every secret of the configuration. Those that the server makes for itself are known by what they look like.
-fn secrets(config: &Config) -> Vec<Secret> {
-    let keys = config.models.iter().filter_map(|model| model.api_key.clone());
-    keys.chain(config.webhooks.secrets.iter().cloned()).collect()
+fn secrets(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Vec<Secret> {
+    let models = config.models.iter().flat_map(ModelOptions::secrets);
+    let servers = config.mcp_servers.values().flat_map(McpServerOptions::secrets);
+    let commands = config.tools.iter().flat_map(CommandToolOptions::secrets);
+    let written = models
+        .chain(&config.webhooks.secrets)
+        .chain(config.channels.secrets())
+        .chain(config.web_search.secrets())
+        .chain(servers)
+        .chain(commands)
+        .cloned();
+    let lent = config.bash.allowed_env.iter().filter_map(|name| variable(name)).map(Secret::from);
+    written.chain(lent).flat_map(|secret| secret.parts().collect::<Vec<_>>()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Sources;
+    use std::collections::BTreeSet;
+
+    const EVERY_SECRET: &str = "
+models: [{id: m, api_url: 'https://x/v1', api_key: secret-model, extra_headers: {A: Bearer secret-model-header}}]
+channels:
+  a: {type: webhook, url: 'https://x/secret-hook', headers: {Authorization: Bearer secret-hook-header}}
+  b: {type: telegram, bot_token: '1:secret-bot', chat_id: 1}
+  c: {type: slack, webhook_url: 'https://x/secret-slack'}
+  d: {type: discord, webhook_url: 'https://x/secret-discord'}
+  e: {type: ntfy, url: 'https://x/secret-topic', token: secret-ntfy}
+  f: {type: email, host: x, username: u, password: secret-mail, from: a@x.org, to: [b@x.org]}
+web_search: {provider: brave, api_key: secret-search}
+mcp_servers:
+  one: {command: c, env: {KEY: secret-program}}
+  two: {url: 'https://x/mcp', headers: {Authorization: Bearer secret-address}}
+tools: [{name: t, description: d, command: c, env: {KEY: secret-tool}}]
+bash: {allowed_env: [LENT, UNSET]}
+";
+
+    #[test]
+    fn p9_every_secret_of_the_configuration_is_known() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("c.yml");
+        std::fs::write(&path, EVERY_SECRET).expect("written");
+        let home = [("HOME".to_owned(), "/home/u".to_owned())];
+        let sources = Sources {
+            file: Some(path),
+            searched: Vec::new(),
+            env: home.into_iter().collect(),
+            flags: Vec::new(),
+        };
+        let config = Config::load(&sources).expect("a configuration");
+        let found = secrets(&config, |name| (name == "LENT").then(|| "secret-lent".to_owned()));
+        let found: BTreeSet<&str> = found.iter().map(Secret::reveal).collect();
+        let wanted = EVERY_SECRET.split(|c: char| c.is_whitespace() || "'\",{}[]".contains(c));
+        let wanted = wanted.filter(|word| word.contains("secret-")).chain(["secret-lent"]);
+        let missing: Vec<&str> = wanted.filter(|word| !found.contains(word)).collect();
+        assert_eq!(missing, Vec::<&str>::new());
+    }
 }

@@ -92,7 +92,7 @@ pub(super) fn executor(config: &Config, parts: Parts<'_>) -> Result<Arc<Executor
     let bounds = Bounds::new(&config.limits, config.tool_max_workers, config.tool_cache);
     let terms = Terms { approval, audit: Some(Arc::clone(audit)), ..Terms::new(bounds) };
     // In the order in which models are told of their tools.
-    let mut sources = own_tools(config, &deps);
+    let mut sources = own_tools(config, &deps)?;
     sources.extend(mcp.map(|servers| -> Arc<dyn ToolSource> { Arc::<McpServers>::clone(servers) }));
     let executor = Arc::new(Executor::new(registered(&deps), sources, terms)?);
     let known: Arc<dyn Toolbox> = Arc::<Executor>::clone(&executor);
@@ -102,13 +102,14 @@ pub(super) fn executor(config: &Config, parts: Parts<'_>) -> Result<Arc<Executor
 }
 
 /// The operator's own: commands, then what lies in `tools_dir`.
-fn own_tools(config: &Config, deps: &ToolDeps) -> Vec<Arc<dyn ToolSource>> {
+fn own_tools(config: &Config, deps: &ToolDeps) -> Result<Vec<Arc<dyn ToolSource>>, AppError> {
     let commands = CommandTools::new(&config.tools, &deps.code);
     let mut sources: Vec<Arc<dyn ToolSource>> = vec![Arc::new(commands)];
     if let Some(dir) = config.tools_dir.clone() {
         let reach = (Arc::clone(&deps.web), Arc::clone(&deps.files));
         let clock = Arc::clone(&deps.desk.clock);
-        sources.push(Arc::new(JavaScriptTools::new(dir, Arc::clone(&deps.code), reach, clock)));
+        let files = JavaScriptTools::start(dir, Arc::clone(&deps.code), reach, clock);
+        sources.push(Arc::new(files.map_err(AppError::Runtime)?));
     }
-    sources
+    Ok(sources)
 }

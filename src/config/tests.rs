@@ -272,6 +272,17 @@ fn p9_secrets_are_never_shown() {
 }
 
 #[test]
+fn p9_what_the_environment_of_a_command_tool_holds_is_never_shown() {
+    let text = "tools: [{name: t, description: d, command: c, env: {KEY: '${K}'}}]";
+    let config = load("c.yml", text, &[("K", "sk-secret")]).expect("loads");
+    let shown = config.to_yaml();
+    assert!(shown.contains("KEY: '***'") && !shown.contains("sk-secret"), "{shown}");
+    assert!(!format!("{config:?}").contains("sk-secret"));
+    let held = config.tools.iter().flat_map(|tool| tool.secrets());
+    assert_eq!(held.map(|secret| secret.reveal()).collect::<Vec<_>>(), ["sk-secret"]);
+}
+
+#[test]
 fn what_config_show_prints_is_a_configuration() {
     let config = Config::load(&sources(&[], &[])).expect("defaults hold");
     let again = load("config.yml", &config.to_yaml(), &[]).expect("loads what it printed");

@@ -1,7 +1,13 @@
 //! Texts that must never be shown (P9). Owns their masking; refuses `Display`, and prints `***` for `Debug` and JSON.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::fmt;
+
+/// What stands for a secret.
+const MASKED: &str = "***";
+/// A shorter one stands in too many harmless texts, bytes.
+const SECRET_BYTES: usize = 6;
 
 /// A key or a token. Only [`Secret::reveal`] gives it out.
 #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
@@ -12,6 +18,14 @@ impl Secret {
     /// The text itself, for the wire and nothing else.
     pub fn reveal(&self) -> &str {
         &self.0
+    }
+
+    /// The texts that give it away: itself, and of "Bearer sk-…" the second word, too.
+    pub fn parts(&self) -> impl Iterator<Item = Self> {
+        let mut words = self.0.split_whitespace().skip(1);
+        let credential = words.next().filter(|_| words.next().is_none());
+        let credential = credential.map(|word| Self(word.to_owned()));
+        std::iter::once(self.clone()).chain(credential)
     }
 }
 
@@ -33,9 +47,72 @@ impl Serialize for Secret {
     }
 }
 
+/// What hides known secrets in what somebody else said.
+#[derive(Debug, Clone, Default)]
+pub struct Veil(Vec<Secret>);
+
+impl Veil {
+    /// Over these secrets and their parts; those of less than six bytes are words like others.
+    pub fn over<'a>(secrets: impl Iterator<Item = &'a Secret>) -> Self {
+        let parts = secrets.flat_map(Secret::parts).filter(|secret| secret.0.len() >= SECRET_BYTES);
+        let mut parts: Vec<Secret> = parts.collect();
+        // One may be part of another.
+        parts.sort_by_key(|secret| std::cmp::Reverse(secret.0.len()));
+        Self(parts)
+    }
+
+    /// The text without them.
+    pub fn text(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, secret| {
+            if text.contains(&secret.0) { text.replace(&secret.0, MASKED) } else { text }
+        })
+    }
+
+    /// The value without them, in keys and numbers, too.
+    pub fn value(&self, value: Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.text(&text)),
+            Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
+            Value::Object(fields) => {
+                fields.into_iter().map(|(name, item)| (self.text(&name), self.value(item))).collect()
+            }
+            Value::Number(number) => {
+                let written = number.to_string();
+                let shown = self.text(&written);
+                if shown == written { Value::Number(number) } else { Value::String(shown) }
+            }
+            other => other,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn p9_a_veil_hides_what_it_knows_and_nothing_else() {
+        let secrets =
+            ["Bearer sk-12345", "sk-12345-long", "1", "7777777"].map(|text| Secret::from(text.to_owned()));
+        let veil = Veil::over(secrets.iter());
+        let said =
+            json!({"sk-12345": [1, true, "a sk-12345-long b", 17_777_777], "n": {"x": "Bearer sk-12345"}});
+        let shown = json!({"***": [1, true, "a *** b", "1***"], "n": {"x": "***"}});
+        assert_eq!(veil.value(said), shown);
+        let harmless = json!({"n": [1, 2.5, "Bearer of news", null]});
+        assert_eq!(veil.value(harmless.clone()), harmless);
+    }
+
+    #[test]
+    fn p9_the_second_word_of_a_header_gives_it_away_too() {
+        let parts = |text: &str| -> Vec<String> {
+            Secret::from(text.to_owned()).parts().map(|part| part.0).collect()
+        };
+        assert_eq!(parts("Bearer sk-12345"), ["Bearer sk-12345", "sk-12345"]);
+        assert_eq!(parts("sk-12345"), ["sk-12345"]);
+        assert_eq!(parts("three plain words"), ["three plain words"]);
+    }
 
     #[test]
     fn p9_neither_debug_nor_json_shows_it() {

@@ -59,6 +59,13 @@ pub struct ModelOptions {
     pub extra_headers: BTreeMap<String, Secret>,
 }
 
+impl ModelOptions {
+    /// The texts that must not be repeated.
+    pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        self.api_key.iter().chain(&self.key_from_file).chain(self.extra_headers.values())
+    }
+}
+
 /// What a million tokens cost, in any one currency.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -152,7 +152,7 @@ impl McpServerOptions {
     }
 
     /// The texts that must not be repeated.
-    pub(super) fn secrets(&self) -> impl Iterator<Item = &Secret> {
+    pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
         self.env.values().chain(self.headers.values())
     }
 }

@@ -1,23 +1,14 @@
 //! Words of others, fit to be repeated: short, on one line, without our secrets (P9).
 
 use super::options::McpServerOptions;
+use crate::domain::secret::Veil;
 
 /// Longest word of a server that is repeated in an error, characters.
 const CHARS: usize = 400;
-/// Shorter values are words like others, and no secrets.
-const SECRET_BYTES: usize = 6;
 
 /// What a server, or the way to it, said.
 pub(super) fn quote(said: &str, options: &McpServerOptions) -> String {
-    let mut said = said.to_owned();
-    for secret in options.secrets().map(crate::domain::secret::Secret::reveal) {
-        // "Bearer sk-…" is two words, and the second one is the secret.
-        for part in [secret, secret.rsplit(' ').next().unwrap_or_default()] {
-            if part.len() >= SECRET_BYTES {
-                said = said.replace(part, "***");
-            }
-        }
-    }
+    let said = Veil::over(options.secrets()).text(said);
     let line = said.chars().map(|c| if c.is_control() { ' ' } else { c });
     line.take(CHARS).collect::<String>().trim().to_owned()
 }

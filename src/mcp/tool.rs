@@ -5,6 +5,7 @@ use super::call::{Answer, call, failed};
 use super::content;
 use super::redact::quote;
 use super::server::Server;
+use crate::domain::secret::Veil;
 use crate::domain::tool::{FileUse, ToolOrigin, ToolSpec, ToolTraits};
 use crate::ports::{Leash, Stop, Tool, ToolContext, ToolError};
 use serde_json::{Map, Value};
@@ -70,7 +71,7 @@ impl McpTool {
     fn tell(&self, answer: &Answer) -> Result<Value, ToolError> {
         let name = &self.server.name;
         match answer {
-            Answer::Result(result) => content::data(result),
+            Answer::Result(result) => self.veiled(content::data(result)),
             Answer::Refused { for_arguments: true, why } => Err(ToolError::Invalid(self.quote(why))),
             Answer::Refused { why, .. } => {
                 Err(failed(format!("the MCP server '{name}' refused the call: {}", self.quote(why))))
@@ -81,6 +82,12 @@ impl McpTool {
             ))),
             Answer::TakenBack => Err(failed("the call was stopped".to_owned())),
         }
+    }
+
+    /// A server that repeats what it was given tells no model of it.
+    fn veiled(&self, told: Result<Value, ToolError>) -> Result<Value, ToolError> {
+        let veil = Veil::over(self.server.options.secrets());
+        told.map(|data| veil.value(data)).map_err(|error| error.veiled(&veil))
     }
 
     fn quote(&self, said: &str) -> String {

@@ -7,6 +7,7 @@ use crate::domain::event::AgentStep;
 use crate::domain::handle::ResultHandle;
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
 use crate::domain::job::JobOrigin;
+use crate::domain::secret::Veil;
 use crate::domain::tool::{
     Aliases, Reach, Strictness, ToolCall, ToolChoice, ToolOrigin, ToolSpec, ToolTraits,
 };
@@ -99,6 +100,18 @@ pub enum ToolError {
         /// What there is to show, `Null` when nothing.
         data: Value,
     },
+}
+
+impl ToolError {
+    /// The same without these secrets.
+    pub fn veiled(self, veil: &Veil) -> Self {
+        match self {
+            Self::Invalid(message) => Self::Invalid(veil.text(&message)),
+            Self::Failed { message, data } => {
+                Self::Failed { message: veil.text(&message), data: veil.value(data) }
+            }
+        }
+    }
 }
 
 /// One tool: one file, one line in the registry (P6).

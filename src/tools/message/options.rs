@@ -120,6 +120,16 @@ impl MailTls {
 }
 
 impl ChannelOptions {
+    fn secrets(&self) -> Vec<&Secret> {
+        match self {
+            Self::Webhook { url, headers } => std::iter::once(url).chain(headers.values()).collect(),
+            Self::Telegram { bot_token, .. } => vec![bot_token],
+            Self::Slack { webhook_url } | Self::Discord { webhook_url } => vec![webhook_url],
+            Self::Ntfy { url, token } => std::iter::once(url).chain(token).collect(),
+            Self::Email(mail) => mail.password.iter().collect(),
+        }
+    }
+
     /// What it is called in the configuration.
     pub(super) fn kind(&self) -> &'static str {
         match self {
@@ -193,6 +203,11 @@ fn is_address(url: &str) -> bool {
 }
 
 impl Channels {
+    /// The texts that must not be repeated: tokens, passwords, and addresses that are as good as such.
+    pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        self.0.values().flat_map(ChannelOptions::secrets)
+    }
+
     /// Everything that cannot be.
     pub fn faults(&self) -> Vec<BadChannel> {
         let mut faults = Vec::new();

@@ -2,6 +2,7 @@
 //! sandbox. Refuses the deny patterns of `bash`: the operator wrote the command, no model did.
 
 use super::CommandToolOptions;
+use crate::domain::secret::Veil;
 use crate::domain::tool::{FileUse, ToolOrigin, ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError, ToolSource};
 use crate::tools::code::{self, CodeRunner};
@@ -70,7 +71,9 @@ impl Tool for CommandTool {
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
-        let environment = self.options.env.iter().map(|(name, value)| (name.clone(), value.clone()));
+        let veil = Veil::over(self.options.secrets());
+        let environment =
+            self.options.env.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned()));
         let program = Program {
             timeout_ms: Some(self.options.timeout_s.saturating_mul(1_000)),
             workdir: context.workdir.clone().filter(|_| self.options.in_project),
@@ -80,8 +83,9 @@ impl Tool for CommandTool {
         };
         let record = self.runner.run(&program, &|| context.leash.is_pulled());
         match record.status {
-            Status::Ok => Ok(said(&record)),
-            _ => Err(failure(&record, context)),
+            // A command that repeats what it was given tells no model of it.
+            Status::Ok => Ok(veil.value(said(&record))),
+            _ => Err(failure(&record, context).veiled(&veil)),
         }
     }
 }
@@ -105,4 +109,31 @@ fn failure(record: &Record, context: &ToolContext) -> ToolError {
     };
     let data = json!({"output": record.stdout, "exit_code": record.exit_code});
     ToolError::Failed { message, data }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::secret::Secret;
+    use crate::domain::tool::ToolChoice;
+    use crate::tools::executor::tests::{context, deps};
+
+    /// Of a command whose fake run prints it; it fails if it says `raise`.
+    fn called(command: &str) -> Result<Value, ToolError> {
+        let key = Secret::from("sk-12345".to_owned());
+        let options = CommandToolOptions {
+            command: command.to_owned(),
+            env: [("KEY".to_owned(), key)].into(),
+            ..CommandToolOptions::default()
+        };
+        let tool = CommandTool { options, runner: deps().code };
+        tool.call(&Map::new(), &context(ToolChoice::All(true)))
+    }
+
+    #[test]
+    fn p9_what_a_command_was_given_is_in_no_result() {
+        assert_eq!(called("echo sk-12345"), Ok(json!({"output": "bash echo ***"})));
+        let Err(ToolError::Failed { data, .. }) = called("raise sk-12345") else { panic!("it fails") };
+        assert_eq!(data, json!({"output": "bash raise ***\n", "exit_code": 1}));
+    }
 }

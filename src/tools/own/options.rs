@@ -1,6 +1,7 @@
 //! `tools:` of the configuration, and what every tool of an operator has to keep to. Owns the keys and what is wrong with
 //! them.
 
+use crate::domain::secret::Secret;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -36,8 +37,8 @@ pub struct CommandToolOptions {
     pub idempotent: bool,
     /// It is a pure read: an earlier result may stand for a new one.
     pub cacheable: bool,
-    /// Variables that it finds in its environment.
-    pub env: BTreeMap<String, String>,
+    /// Variables that it finds in its environment; the values are secrets.
+    pub env: BTreeMap<String, Secret>,
 }
 
 impl Default for CommandToolOptions {
@@ -67,6 +68,11 @@ pub struct BadTool {
 }
 
 impl CommandToolOptions {
+    /// The texts that must not be repeated.
+    pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        self.env.values()
+    }
+
     /// Everything that cannot be.
     pub fn faults(&self) -> Vec<BadTool> {
         let command = self.command.trim().is_empty().then(|| bad("command", "is needed: a command line"));
@@ -151,7 +157,7 @@ mod tests {
             ("parameters", CommandToolOptions { parameters: json!({"type": "string"}), ..good() }),
             ("command", CommandToolOptions { command: " ".into(), ..good() }),
             ("timeout_s", CommandToolOptions { timeout_s: 0, ..good() }),
-            ("env", CommandToolOptions { env: [("A=B".into(), String::new())].into(), ..good() }),
+            ("env", CommandToolOptions { env: [("A=B".into(), Secret::default())].into(), ..good() }),
             ("cacheable", CommandToolOptions { cacheable: true, in_project: true, ..good() }),
         ];
         for (key, options) in cases {

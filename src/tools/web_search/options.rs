@@ -48,6 +48,11 @@ pub enum SearchProvider {
 }
 
 impl WebSearchOptions {
+    /// The texts that must not be repeated.
+    pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        self.api_key.iter()
+    }
+
     /// Everything that cannot be.
     pub fn faults(&self) -> Vec<BadOption> {
         let bad = |key: &str, allowed: &str| BadOption {

@@ -67,17 +67,27 @@ impl HostCalls for Ear {
 
 impl Description {
     /// Asks the file.
-    pub(super) fn of(source: &Source, code: &dyn CodeRunner) -> Result<Self, Error> {
+    pub(super) fn of(
+        source: &Source,
+        code: &dyn CodeRunner,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Self, Error> {
         let ear = Arc::new(Ear::default());
         let program = Program {
             timeout_ms: Some(DESCRIBE_MS),
             ..Program::new(Language::JavaScript, Level::Strict, source.describing())
         };
         let host: Arc<dyn HostCalls> = Arc::<Ear>::clone(&ear);
-        let record = code.run_with_host(&program, host, &|| false);
+        let record = code.run_with_host(&program, host, is_stopped);
         if record.status != Status::Ok {
             let words = record.error.unwrap_or_else(|| record.status.to_string());
-            return Err(Error::Undescribed(words));
+            let is_cancelled = record.limit.as_deref() == Some("cancelled");
+            return Err(match record.status {
+                Status::SandboxError => Error::Unasked(words),
+                Status::Timeout if is_cancelled => Error::Unasked(words),
+                Status::Timeout => Error::Late(words),
+                _ => Error::Undescribed(words),
+            });
         }
         let said = ear.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let said = said.ok_or_else(|| Error::Undescribed("it said nothing".to_owned()))?;
