@@ -278,8 +278,18 @@ fn p9_what_the_environment_of_a_command_tool_holds_is_never_shown() {
     let shown = config.to_yaml();
     assert!(shown.contains("KEY: '***'") && !shown.contains("sk-secret"), "{shown}");
     assert!(!format!("{config:?}").contains("sk-secret"));
-    let held = config.tools.iter().flat_map(|tool| tool.secrets());
-    assert_eq!(held.map(|secret| secret.reveal()).collect::<Vec<_>>(), ["sk-secret"]);
+    let held = config.tools.iter().flat_map(crate::tools::CommandToolOptions::secrets);
+    assert_eq!(held.map(crate::domain::secret::Secret::reveal).collect::<Vec<_>>(), ["sk-secret"]);
+}
+
+#[test]
+fn p7_a_server_of_all_accounts_has_to_be_meant() {
+    let multi = "auth_mode: multi\nmcp_servers: {one: {command: c}, two: {command: c, shared: true}}";
+    let error = complaint(multi);
+    assert!(error.contains("mcp_servers.one.shared") && error.contains("say shared: true"), "{error}");
+    assert!(!error.contains("mcp_servers.two"), "{error}");
+    load("c.yml", &multi.replace("c}, two", "c, shared: true}, two"), &[]).expect("it is meant");
+    load("c.yml", &multi.replace("multi", "single"), &[]).expect("one account shares with nobody");
 }
 
 #[test]

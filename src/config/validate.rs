@@ -126,7 +126,7 @@ impl Config {
         problems.command_tools(&raw.tools);
         problems.webhooks(&raw.webhooks);
         problems.web(&raw);
-        problems.mcp_servers(&raw.mcp_servers);
+        problems.mcp_servers(&raw.mcp_servers, raw.auth_mode);
         problems.numbers(&raw);
         match (listen, data_dir, default_model) {
             (Some(listen), Some(data_dir), Some(default_model)) if problems.0.is_empty() => Ok(Self {
@@ -176,6 +176,10 @@ fn beside(file: Option<&Path>, path: PathBuf) -> PathBuf {
         _ => path,
     }
 }
+
+/// Why a server of `mcp_servers` cannot serve accounts.
+const UNSHARED: &str = "must be true with auth_mode: multi: all accounts use one process with one state, and one could read \
+                        what another has left there; say shared: true if that is meant";
 
 /// What has been found wrong so far.
 pub(crate) struct Problems(pub(crate) Vec<Problem>);
@@ -345,8 +349,12 @@ impl Problems {
         }
     }
 
-    fn mcp_servers(&mut self, servers: &BTreeMap<String, McpServerOptions>) {
+    fn mcp_servers(&mut self, servers: &BTreeMap<String, McpServerOptions>, mode: AuthMode) {
         for (name, server) in servers {
+            let is_shared = server.shared == Some(true);
+            if mode == AuthMode::Multi && !is_shared {
+                self.add(format!("mcp_servers.{name}.shared"), is_shared, UNSHARED);
+            }
             for fault in server.faults(name) {
                 let dot = if fault.key.is_empty() { "" } else { "." };
                 self.add(format!("mcp_servers.{name}{dot}{}", fault.key), fault.value, fault.allowed);

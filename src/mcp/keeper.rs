@@ -15,6 +15,9 @@ const LONGEST_PAUSE_S: u64 = 60;
 /// A session that lasted so long was a good one: the next pause is the first again.
 const GOOD_MS: u64 = 60_000;
 
+/// Between two listings that a server asks for.
+const LISTING_PAUSE: Duration = Duration::from_secs(1);
+
 /// How a session ended.
 enum End {
     Stopped,
@@ -93,12 +96,14 @@ async fn stay(
         loop {
             changed.notified().await;
             match timeout(patience, list(&peer)).await {
-                Ok(Ok(tools)) => publish(server, catalogue, tools),
+                Ok(Ok(tools)) => refresh(server, catalogue, tools),
                 Ok(Err(error)) => {
                     tracing::warn!(server = server.name, "the tools have changed, but: {}", tell(&error));
                 }
                 Err(_) => tracing::warn!(server = server.name, "the tools have changed, but are not told"),
             }
+            // What is said meanwhile is heard once, afterwards.
+            sleep(LISTING_PAUSE).await;
         }
     };
     let end = tokio::select! {
@@ -110,6 +115,13 @@ async fn stay(
     server.enter(Phase::Stopped);
     session.close().await;
     end
+}
+
+/// Only what differs is a change: a server that says so all the time moves nothing.
+pub(super) fn refresh(server: &Arc<Server>, catalogue: &Catalogue, tools: Vec<rmcp::model::Tool>) {
+    if server.listed() != sort_out(tools.clone()).0 {
+        publish(server, catalogue, tools);
+    }
 }
 
 fn publish(server: &Arc<Server>, catalogue: &Catalogue, tools: Vec<rmcp::model::Tool>) {

@@ -53,6 +53,8 @@ pub struct McpServerOptions {
     pub idempotent_tools: Vec<String>,
     /// Whether it is started again when it has ended.
     pub restart: bool,
+    /// Whether all accounts may use its one process; has to be said where there are accounts.
+    pub shared: Option<bool>,
 }
 
 impl Default for McpServerOptions {
@@ -72,6 +74,7 @@ impl Default for McpServerOptions {
             enabled_tools: vec!["*".to_owned()],
             idempotent_tools: Vec::new(),
             restart: true,
+            shared: None,
         }
     }
 }

@@ -21,6 +21,8 @@ use tokio::task::JoinSet;
 
 /// Threads for starts, ends and names of hosts, which block.
 const BLOCKING_THREADS: usize = 16;
+/// Tools of one server that come in; one that has more hides none of the others'.
+const SERVER_TOOLS: usize = 128;
 /// How long such a thread is kept when there is nothing to do.
 const IDLE: Duration = Duration::from_secs(1);
 /// How long blocking work may go on when everything else has ended.
@@ -124,9 +126,14 @@ impl Catalogue {
         let mut names = names::assign(&pairs).into_iter();
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
         for (server, list) in &listed {
+            let (before, mut left_out) = (tools.len(), 0_usize);
             for (tool, name) in list.iter().zip(names.by_ref()) {
                 let options = &server.options;
                 if !McpServerOptions::names(&options.enabled_tools, &tool.raw, &name) {
+                    continue;
+                }
+                if tools.len() - before == SERVER_TOOLS {
+                    left_out += 1;
                     continue;
                 }
                 let described = match tool.description.as_str() {
@@ -150,6 +157,9 @@ impl Catalogue {
                     runtime: self.runtime.clone(),
                 }));
             }
+            if left_out > 0 {
+                tracing::warn!(server = server.name, most = SERVER_TOOLS, left_out, "it has too many tools");
+            }
         }
         *self.tools.lock().unwrap_or_else(PoisonError::into_inner) = tools;
         self.version.fetch_add(1, Ordering::Release);
@@ -163,5 +173,75 @@ impl ToolSource for McpServers {
 
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
         self.catalogue.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keeper::refresh;
+    use super::super::server::Listed;
+    use super::*;
+    use crate::ports::StopFlag;
+    use serde_json::json;
+
+    struct Still;
+
+    impl Clock for Still {
+        fn now_ms(&self) -> u64 {
+            0
+        }
+        fn monotonic_ms(&self) -> u64 {
+            0
+        }
+        fn pause(&self, _: &StopFlag, _: Duration) {}
+    }
+
+    fn of(names: &[&str], runtime: &Runtime) -> Catalogue {
+        let server = |name: &&str| {
+            Arc::new(Server::new((*name).to_owned(), McpServerOptions::default(), Arc::new(Still)))
+        };
+        Catalogue {
+            servers: names.iter().map(server).collect(),
+            version: AtomicU64::new(1),
+            tools: Mutex::default(),
+            runtime: runtime.handle().clone(),
+        }
+    }
+
+    #[test]
+    fn p8_a_server_with_too_many_tools_hides_none_of_the_others() {
+        let runtime = runtime().expect("a runtime");
+        let catalogue = of(&["flood", "other"], &runtime);
+        let listed = |count: usize| -> Vec<Listed> {
+            let one = |n| Listed {
+                raw: format!("t{n}"),
+                description: String::new(),
+                schema: json!({"type": "object"}),
+            };
+            (0..count).map(one).collect()
+        };
+        for (server, count) in catalogue.servers.iter().zip([SERVER_TOOLS + 5, 2]) {
+            server.told(listed(count));
+        }
+        catalogue.rebuild();
+        let tools = catalogue.tools.lock().expect("unpoisoned").clone();
+        let names: Vec<String> = tools.iter().map(|tool| tool.spec().name.into_owned()).collect();
+        assert_eq!(names.len(), SERVER_TOOLS + 2);
+        assert_eq!(names[SERVER_TOOLS..], ["mcp_other_t0", "mcp_other_t1"]);
+    }
+
+    #[test]
+    fn a_list_that_is_told_again_is_no_change() {
+        let runtime = runtime().expect("a runtime");
+        let catalogue = of(&["one"], &runtime);
+        let told = |name: &str| -> Vec<rmcp::model::Tool> {
+            let tool = json!({"name": name, "inputSchema": {"type": "object"}});
+            vec![serde_json::from_value(tool).expect("a tool")]
+        };
+        let versions = ["a", "a", "b", "b"].map(|name| {
+            refresh(&catalogue.servers[0], &catalogue, told(name));
+            catalogue.version.load(Ordering::Acquire)
+        });
+        assert_eq!(versions, [2, 2, 3, 3]);
     }
 }

@@ -3,6 +3,7 @@
 
 use super::options::McpServerOptions;
 use super::redact::quote;
+use crate::domain::secret::Veil;
 use crate::ports::{GuestProcess, ProcessOrder, Processes};
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,6 +15,9 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 const PIECE_BYTES: usize = 4 * 1024;
 /// Of standard error, what is kept for whoever looks into a failure, bytes.
 const TAIL_BYTES: usize = 2 * 1024;
+
+/// Longest line of standard error, bytes; of a longer one, this much is shown.
+const LINE_BYTES: usize = 16 * 1024;
 
 /// The last words of standard error.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +35,39 @@ impl Tail {
     pub(super) fn text(&self) -> String {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&kept).trim().to_owned()
+    }
+}
+
+/// Whole lines, so that no secret is cut in two and shown by halves.
+#[derive(Default)]
+struct Lines {
+    held: Vec<u8>,
+    is_full: bool,
+}
+
+impl Lines {
+    /// The lines that end in this piece.
+    fn push(&mut self, piece: &[u8]) -> Vec<String> {
+        let mut ended = Vec::new();
+        for part in piece.split_inclusive(|byte| *byte == b'\n') {
+            let room = LINE_BYTES.saturating_sub(self.held.len());
+            self.is_full |= part.len() > room;
+            self.held.extend_from_slice(part.get(..room).unwrap_or(part));
+            if part.ends_with(b"\n") {
+                ended.push(self.take());
+            }
+        }
+        ended
+    }
+
+    /// What has begun. The last word of a line that was cut may be the half of a secret.
+    fn take(&mut self) -> String {
+        let text = String::from_utf8_lossy(&std::mem::take(&mut self.held)).trim_end().to_owned();
+        if !std::mem::take(&mut self.is_full) {
+            return text;
+        }
+        let head = text.rsplit_once(char::is_whitespace).map_or("", |(head, _)| head);
+        format!("{head} …")
     }
 }
 
@@ -105,11 +142,31 @@ fn order(options: &McpServerOptions) -> ProcessOrder {
 
 /// Reads standard error to its end, so that the program never waits for us.
 async fn listen(name: String, options: McpServerOptions, mut stderr: Receiver, tail: Tail) {
-    let mut piece = vec![0; PIECE_BYTES];
+    let (mut piece, mut lines, veil) =
+        (vec![0; PIECE_BYTES], Lines::default(), Veil::over(options.secrets()));
+    let tell = |line: String| {
+        // Before it is cut to the last words.
+        tail.push(format!("{}\n", veil.text(&line)).as_bytes());
+        tracing::debug!(server = name, "{}", quote(&line, &options));
+    };
     while let Ok(count @ 1..) = stderr.read(&mut piece).await {
         let piece = piece.get(..count).unwrap_or_default();
-        tail.push(piece);
-        let said = String::from_utf8_lossy(piece);
-        tracing::debug!(server = name, "{}", quote(&said, &options));
+        lines.push(piece).into_iter().for_each(&tell);
+    }
+    Some(lines.take()).filter(|line| !line.is_empty()).into_iter().for_each(tell);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p9_lines_are_told_whole() {
+        let mut lines = Lines::default();
+        assert_eq!(lines.push(b"key sk-12"), Vec::<String>::new());
+        assert_eq!(lines.push(b"345\nnext\nrest"), ["key sk-12345", "next"]);
+        assert_eq!((lines.take(), lines.take()), ("rest".to_owned(), String::new()));
+        let long = [b"a ".as_slice(), &[b'x'; LINE_BYTES], b"\nb\n"].concat();
+        assert_eq!(lines.push(&long), ["a …", "b"], "a word that was cut is not shown");
     }
 }

@@ -44,8 +44,9 @@ impl McpTool {
         &self,
         answers: &Receiver<Answer>,
         recall: oneshot::Sender<String>,
-        leash: &Leash,
+        given: &Leash,
     ) -> Result<Answer, ToolError> {
+        let leash = given.shortened(self.patience());
         let (name, broken) = (&self.server.name, "the thread of the MCP servers has ended");
         loop {
             match answers.recv_timeout(LOOK) {
@@ -58,6 +59,10 @@ impl McpTool {
         let (why, message) = match leash.stop.raised() {
             Some(Stop::Cancelled) => ("the user cancelled it", "the call was cancelled".to_owned()),
             Some(_) => ("this client is being stopped", "the call was stopped".to_owned()),
+            None if leash.deadline_ms == given.deadline_ms => (
+                "it took too long",
+                format!("the job's own time was over before the MCP server '{name}' had answered"),
+            ),
             None => (
                 "it took too long",
                 format!("the MCP server '{name}' gave no answer within {} s", self.server.options.timeout_s),
@@ -134,7 +139,7 @@ impl Tool for McpTool {
             // Whoever asked may have gone.
             drop(answer.send(call(peer, tool, arguments, recalled).await));
         });
-        let answer = self.wait(&answers, recall, &context.leash.shortened(self.patience()))?;
+        let answer = self.wait(&answers, recall, &context.leash)?;
         self.tell(&answer)
     }
 }

@@ -104,6 +104,7 @@ pub enum ToolError {
 
 impl ToolError {
     /// The same without these secrets.
+    #[must_use]
     pub fn veiled(self, veil: &Veil) -> Self {
         match self {
             Self::Invalid(message) => Self::Invalid(veil.text(&message)),

@@ -7,8 +7,8 @@ use crate::ports::{Tool, ToolSource};
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Tools of one source; more are left out.
-const SOURCE_TOOLS: usize = 256;
+/// Tools of one source; more are left out. A source of many parts bounds each of them itself, below this.
+const SOURCE_TOOLS: usize = 2_048;
 /// Longest name of a source's tool, characters: models' providers take no longer ones.
 const NAME_CHARS: usize = 64;
 

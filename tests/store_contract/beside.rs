@@ -173,6 +173,26 @@ fn a_summary_that_overtook_it_does_not_swallow_its_answer() {
 }
 
 #[test]
+fn a_summary_that_overtook_it_does_not_swallow_what_a_cancelled_one_was_asked() {
+    let rig = Rig::new();
+    rig.submit([turn(1, ANN, "chat")]);
+    let parent = rig.claim();
+    spawn(&rig, child(2, ANN, 1, "chat"), 8).unwrap();
+    let slow = rig.claim();
+    rig.store.finish(parent.fence(), vec![], plain(1)).wait().unwrap();
+    rig.submit([turn(3, ANN, "chat")]);
+    let summary = ConversationSummary { content: "one".to_owned(), through: 2 };
+    end(&rig, 3, Ending { summary: Some(summary), ..plain(3) });
+    // In the queue again when it is cancelled: its place there has the old number.
+    rig.store.release(slow.fence()).wait().unwrap();
+    let cancelled = rig.store.cancel(ANN, id(2)).wait().unwrap().unwrap();
+    assert_eq!(cancelled.status, JobStatus::Cancelled);
+    rig.submit([turn(4, ANN, "chat")]);
+    assert_eq!(history(&rig, 4), ["question 3", "answer 3", "question 2"]);
+    assert!(rig.store.delete(ANN, id(2)).wait().unwrap(), "nothing of it is left behind");
+}
+
+#[test]
 fn a_conversation_that_goes_stops_what_runs_beside_it() {
     let rig = Rig::new();
     rig.submit([turn(1, ANN, "chat"), turn(9, ANN, "other")]);

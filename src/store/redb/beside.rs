@@ -115,7 +115,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// A running job beside its conversation is about to end. Where a summary stands for its place by now, no model would
+    /// A job beside its conversation that has run, and stands in no queue, is about to end. Where a summary stands for its place by now, no model would
     /// ever be told its answer: it takes a place at the end.
     pub(super) fn step_past_summary(&mut self, row: &mut Row) -> Result<(), StoreError> {
         if row.job.origin.parent().is_none() || self.conversation_of(row)?.is_none() {

@@ -109,6 +109,9 @@ impl Transaction<'_> {
         let event = Event::Error { content: content.to_owned(), code };
         let ending = Ending { event, output_text, messages, summary: None };
         if row.job.started_at_ms.is_some() {
+            // Its place in a queue has the number that it may lose.
+            self.displace(row)?;
+            self.step_past_summary(row)?;
             match self.spec(row.id()) {
                 Ok(spec) => self.write_turn(row, &spec, &ending)?,
                 Err(StoreError::Corrupt(reason)) => {

@@ -154,17 +154,21 @@ impl Transaction<'_> {
             else {
                 break;
             };
-            match self.delayed_job(job) {
-                Ok((mut row, Some(tail))) => self.expire(&mut row, tail)?,
-                Ok((mut row, None)) => {
-                    self.make_ready(&mut row)?;
-                    self.put_row(&row)?;
-                }
+            match self.admit(job) {
                 Err(StoreError::Corrupt(reason)) => self.quarantine(job, &reason)?,
-                Err(error) => return Err(error),
+                outcome => outcome?,
             }
         }
         Ok(())
+    }
+
+    fn admit(&mut self, job: JobId) -> Result<(), StoreError> {
+        let (mut row, tail) = self.delayed_job(job)?;
+        if let Some(tail) = tail {
+            return self.expire(&mut row, tail);
+        }
+        self.make_ready(&mut row)?;
+        self.put_row(&row)
     }
 
     /// A delayed job, and where its log ends if something has to be written there; nothing is written yet.

@@ -126,7 +126,7 @@ fn a_bad_tool_of_a_source_costs_only_itself() {
 #[test]
 fn p8_a_source_has_so_many_tools_and_no_more() {
     let source = Arc::new(Shifting::default());
-    source.set((0..300).map(|n| named(&format!("t{n}"))).collect());
+    source.set((0..super::SOURCE_TOOLS + 44).map(|n| named(&format!("t{n}"))).collect());
     assert_eq!(names(&served(vec![source])).len(), 2 + super::SOURCE_TOOLS);
 }
 
