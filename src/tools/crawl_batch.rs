@@ -5,8 +5,10 @@ use super::visit::{Extract, visit};
 use crate::domain::tool::{ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError, Web};
 use serde_json::{Map, Value, json};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 /// Pages of a call.
@@ -71,17 +73,22 @@ impl Tool for CrawlBatch {
         let next = AtomicUsize::new(0);
         let work = || {
             while let Some((at, url)) = taken(&next, &urls) {
-                let result = one(visit(self.web.as_ref(), url, extract, &context.leash), url);
+                let visited = || visit(self.web.as_ref(), url, extract, &context.leash);
+                let result = one(caught(visited), url);
                 let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(slot) = results.get_mut(at) {
                     *slot = result;
                 }
             }
         };
-        std::thread::scope(|scope| {
-            for _ in 0..urls.len().min(AT_ONCE) {
-                scope.spawn(work);
+        thread::scope(|scope| {
+            for _ in 1..urls.len().min(AT_ONCE) {
+                // A thread that cannot be had costs only parallelism.
+                if thread::Builder::new().name("crawl".to_owned()).spawn_scoped(scope, work).is_err() {
+                    break;
+                }
             }
+            work();
         });
         let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
         let is_any_read = results.iter().any(|result| result.get("success") == Some(&Value::Bool(true)));
@@ -99,6 +106,17 @@ fn taken<'a>(next: &AtomicUsize, urls: &[&'a str]) -> Option<(usize, &'a str)> {
     urls.get(at).map(|url| (at, *url))
 }
 
+/// A panic is that page's error.
+fn caught(
+    visited: impl FnOnce() -> Result<Map<String, Value>, ToolError>,
+) -> Result<Map<String, Value>, ToolError> {
+    catch_unwind(AssertUnwindSafe(visited)).unwrap_or_else(|_| {
+        tracing::error!("reading a page panicked");
+        let message = "reading this page crashed: a fault of this server, not of the address".to_owned();
+        Err(ToolError::Failed { message, data: Value::Null })
+    })
+}
+
 fn one(result: Result<Map<String, Value>, ToolError>, url: &str) -> Value {
     match result {
         Ok(page) => json!({"url": url, "success": true, "data": page}),
@@ -106,5 +124,34 @@ fn one(result: Result<Map<String, Value>, ToolError>, url: &str) -> Value {
         Err(ToolError::Failed { message, data }) => {
             json!({"url": url, "success": false, "error": message, "data": data})
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::tool::ToolChoice;
+    use crate::ports::{Leash, WebAnswer, WebError, WebRequest};
+    use crate::tools::executor::tests::context;
+
+    /// Falls over at some addresses, and finds none of the others.
+    struct Shaky;
+
+    impl Web for Shaky {
+        fn send(&self, request: &WebRequest, _: &Leash) -> Result<WebAnswer, WebError> {
+            assert!(!request.url.contains("bad"), "secret detail");
+            Err(WebError::Unreachable("nobody is there".into()))
+        }
+    }
+
+    #[test]
+    fn a_panic_is_that_page_s_error_alone() {
+        let tool = CrawlBatch { web: Arc::new(Shaky), timeout_s: 1 };
+        let urls = ["http://a.example/bad", "http://b.example/", "http://c.example/bad"];
+        let arguments = Map::from_iter([("urls".to_owned(), json!(urls))]);
+        let told = tool.call(&arguments, &context(ToolChoice::All(true))).expect("results");
+        let error = |at: usize| told["results"][at]["error"].as_str().expect("an error").to_owned();
+        assert!(error(0).contains("crashed") && error(2).contains("crashed"), "{told}");
+        assert!(!error(1).contains("crashed") && !told.to_string().contains("secret"), "{told}");
     }
 }

@@ -26,8 +26,8 @@ impl Toolbox for Waiting {
     fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal) {
         self.0.fetch_add(1, Ordering::SeqCst);
         let stop = context.leash.stop.wait(Duration::from_secs(60));
-        let content = serde_json::json!({"error": format!("{stop:?}")}).to_string();
-        journal.finished(&calls[0], ToolOutcome { content, skipped: false, whole: None });
+        let told = serde_json::json!({"error": format!("{stop:?}")}).to_string();
+        journal.finished(&calls[0], ToolOutcome { content: told, skipped: false, whole: None });
     }
 }
 

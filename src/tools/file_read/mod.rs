@@ -103,6 +103,8 @@ struct Scan {
     total: Option<u64>,
     /// What is on the page could not all be decoded.
     is_malformed: bool,
+    /// The time was up before the page was full.
+    is_cut_off: bool,
 }
 
 impl Page {
@@ -116,9 +118,15 @@ impl Page {
         }
         let mut scan = self.scan(&mut file, plan, leash).map_err(fault)?;
         let mut notes = Vec::new();
+        if scan.is_cut_off {
+            return Err(self.too_late());
+        }
         if scan.is_malformed && plan.is_guess {
             plan = Plan::FALLBACK;
             scan = self.scan(&mut file, plan, leash).map_err(fault)?;
+            if scan.is_cut_off {
+                return Err(self.too_late());
+            }
             notes.push(
                 "This is not valid utf-8 and is shown as latin-1: if letters look wrong, name the encoding (gbk, big5, \
                  shift_jis, windows-1251 …)"
@@ -144,10 +152,19 @@ impl Page {
     fn scan(&self, file: &mut File, plan: Plan, leash: &Leash) -> std::io::Result<Scan> {
         file.seek(SeekFrom::Start(plan.mark_bytes))?;
         let mut decoder = plan.encoding.new_decoder_without_bom_handling();
-        let mut scan =
-            Scan { pager: Pager::new(self.first, self.lines, self.room), total: None, is_malformed: false };
+        let mut scan = Scan {
+            pager: Pager::new(self.first, self.lines, self.room),
+            total: None,
+            is_malformed: false,
+            is_cut_off: false,
+        };
         let (mut piece, mut words, mut seen) = (vec![0; PIECE_BYTES], String::new(), 0_u64);
-        while seen < SCAN_BYTES && !leash.is_pulled() {
+        while seen < SCAN_BYTES {
+            if leash.is_pulled() {
+                // A page that is full is one, whether the lines behind it are counted or not.
+                scan.is_cut_off = !scan.pager.is_full();
+                break;
+            }
             let read = match file.read(&mut piece) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 other => other?,
@@ -218,6 +235,13 @@ impl Page {
                 "line {first} of '{path}' is too far away to be reached like this: use bash (tail, or sed -n '{first},+100p')"
             ),
         })
+    }
+
+    fn too_late(&self) -> ToolError {
+        failed(format!(
+            "the time was up before line {} of '{}' was reached: use a smaller offset, or bash (tail, sed -n)",
+            self.first, self.path
+        ))
     }
 
     fn binary(&self) -> ToolError {

@@ -185,6 +185,21 @@ fn p8_a_file_larger_than_memory_is_read_by_pages() {
     assert!(data["note"].as_str().expect("a note").contains("not all counted"), "{data}");
 }
 
+#[test]
+fn a_page_that_the_time_does_not_suffice_for_is_an_error_and_no_shorter_page() {
+    let file = file(b"first\n");
+    file.set_len(1 << 40).expect("a long file");
+    let mut head = vec![b'x'; 8 * 1024];
+    head[5] = b'\n';
+    let mut writer = &file;
+    writer.rewind().expect("rewound");
+    writer.write_all(&head).expect("written");
+    writer.rewind().expect("rewound");
+    let late = page(5, 1).read(file, None, &Leash { clock: Arc::new(Ticking::default()), ..leash(2) });
+    let error = late.expect_err("no page").to_string();
+    assert!(error.contains("the time was up"), "{error}");
+}
+
 /// Moves on with every look.
 #[derive(Default)]
 struct Ticking(std::sync::atomic::AtomicU64);
