@@ -20,9 +20,6 @@ impl Toolbox for Waiting {
     fn knows(&self, _: &str) -> bool {
         true
     }
-    fn is_idempotent(&self, _: &str, _: bool) -> bool {
-        true
-    }
     fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal) {
         self.0.fetch_add(1, Ordering::SeqCst);
         let stop = context.leash.stop.wait(Duration::from_secs(60));

@@ -107,9 +107,6 @@ mod tests {
         fn knows(&self, _: &str) -> bool {
             true
         }
-        fn is_idempotent(&self, _: &str, _: bool) -> bool {
-            true
-        }
         fn reach(&self, _: &str) -> Reach {
             self.0
         }

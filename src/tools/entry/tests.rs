@@ -2,7 +2,9 @@
 
 use crate::domain::id::{JobId, UserId};
 use crate::domain::tool::{ToolCall, ToolChoice, ToolOrigin, ToolSpec, ToolTraits};
-use crate::ports::{Audit, AuditEntry, Settled, StoreError, Tool, ToolContext, ToolError, Toolbox};
+use crate::ports::{
+    Audit, AuditEntry, AuditPage, Settled, StoreError, Tool, ToolContext, ToolError, Toolbox,
+};
 use crate::tools::executor::tests::{Log, bounds, context};
 use crate::tools::{Executor, Terms};
 use serde_json::{Map, Value, json};
@@ -16,8 +18,8 @@ impl Audit for Kept {
     fn record(&self, entry: &AuditEntry) {
         self.0.lock().expect("unpoisoned").push(entry.clone());
     }
-    fn of_job(&self, _: UserId, _: JobId, _: usize) -> Result<Vec<AuditEntry>, StoreError> {
-        Ok(Vec::new())
+    fn of_job(&self, _: UserId, _: JobId, _: u64, _: usize) -> Result<AuditPage, StoreError> {
+        Ok(AuditPage { entries: Vec::new(), has_more: false })
     }
 }
 
