@@ -7,7 +7,7 @@ use crate::schedules::{every, order, schedule};
 use crate::users::{newcomer, token};
 use nanoclaw::domain::id::BatchId;
 use nanoclaw::domain::idempotency::OnceKey;
-use nanoclaw::domain::job::{ConversationSummary, Ending, Priority};
+use nanoclaw::domain::job::{ConversationSummary, Ending, JobOrigin, Priority};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::domain::webhook::{Attempt, Next, WebhookUrl};
@@ -67,7 +67,10 @@ fn fill_the_other_tables(rig: &Rig) {
         rig.submit([reported]);
         rig.store.cancel(ANN, id(number)).wait().unwrap();
     }
-    rig.submit([turn(9, ANN, "gone")]);
+    let mut aside = turn(10, ANN, "chat");
+    aside.spec.origin = JobOrigin::Agent { parent: id(2) };
+    aside.spec.run_at_ms = Some(9_000_000);
+    rig.submit([aside, turn(9, ANN, "gone")]);
     rig.store.remove_conversation(ANN, name("gone")).wait().unwrap();
     let delivery = rig.store.due(2_000_000, 1, &BTreeSet::new()).unwrap().pop().expect("a delivery");
     rig.store
