@@ -150,7 +150,9 @@ mod tests {
         let urls = ["http://a.example/bad", "http://b.example/", "http://c.example/bad"];
         let arguments = Map::from_iter([("urls".to_owned(), json!(urls))]);
         let called = tool.call(&arguments, &context(ToolChoice::All(true)));
-        let Err(ToolError::Failed { data: told, .. }) = called else { panic!("nothing was read: {called:?}") };
+        let Err(ToolError::Failed { data: told, .. }) = called else {
+            panic!("nothing was read: {called:?}")
+        };
         let error = |at: usize| told["results"][at]["error"].as_str().expect("an error").to_owned();
         assert!(error(0).contains("crashed") && error(2).contains("crashed"), "{told}");
         assert!(!error(1).contains("crashed") && !told.to_string().contains("secret"), "{told}");
