@@ -103,6 +103,11 @@ pub enum ToolError {
 }
 
 impl ToolError {
+    /// It did not work, and there is nothing to show.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::Failed { message: message.into(), data: Value::Null }
+    }
+
     /// The same without these secrets.
     #[must_use]
     pub fn veiled(self, veil: &Veil) -> Self {

@@ -78,12 +78,12 @@ impl CronTool {
         match context.origin {
             JobOrigin::Client => {}
             JobOrigin::Schedule => {
-                return Err(failed(
+                return Err(ToolError::failed(
                     "A run of a schedule cannot make schedules; tell the user what you would have planned",
                 ));
             }
             JobOrigin::Agent { .. } => {
-                return Err(failed(
+                return Err(ToolError::failed(
                     "A background job cannot make schedules; tell the user what you would have planned",
                 ));
             }
@@ -153,7 +153,9 @@ impl CronTool {
         if is_removed {
             return Ok(json!({"removed": quoted}));
         }
-        Err(failed(&format!("There is no schedule '{quoted}'; action 'list' tells those that there are")))
+        Err(ToolError::failed(format!(
+            "There is no schedule '{quoted}'; action 'list' tells those that there are"
+        )))
     }
 }
 
@@ -183,8 +185,4 @@ fn time(ms: u64) -> String {
 
 fn invalid(message: &str) -> ToolError {
     ToolError::Invalid(message.to_owned())
-}
-
-fn failed(message: &str) -> ToolError {
-    ToolError::Failed { message: message.to_owned(), data: Value::Null }
 }

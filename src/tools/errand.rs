@@ -4,7 +4,6 @@
 use super::registry::JobDesk;
 use crate::domain::tool::{Reach, ToolChoice};
 use crate::ports::{Asker, ErrandError, ToolContext, ToolError};
-use serde_json::Value;
 use std::sync::Weak;
 
 /// Whose call it is.
@@ -14,18 +13,14 @@ pub(super) fn asker(context: &ToolContext) -> Asker {
 
 /// What the model is told of an errand that was not taken.
 pub(super) fn refused(error: &ErrandError) -> ToolError {
-    failed(format!("It was not taken: {error}"))
+    ToolError::failed(format!("It was not taken: {error}"))
 }
 
 /// What the job may call, less what hands in work: as names, so that no later tool is added to them.
 pub(super) fn without_handing_in(desk: &JobDesk, context: &ToolContext) -> Result<ToolChoice, ToolError> {
     let toolbox = desk.toolbox.get().and_then(Weak::upgrade);
-    let toolbox = toolbox.ok_or_else(|| failed("The server is shutting down".to_owned()))?;
+    let toolbox = toolbox.ok_or_else(|| ToolError::failed("The server is shutting down".to_owned()))?;
     let names = toolbox.offered(&context.allowed, false).into_iter().map(|tool| tool.name.to_string());
     let names: Vec<String> = names.filter(|name| toolbox.reach(name) != Reach::HandsIn).collect();
     Ok(if names.is_empty() { ToolChoice::All(false) } else { ToolChoice::Named(names) })
-}
-
-fn failed(message: String) -> ToolError {
-    ToolError::Failed { message, data: Value::Null }
 }

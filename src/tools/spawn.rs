@@ -68,7 +68,7 @@ impl Spawn {
     fn start(&self, task: &str, label: &str, context: &ToolContext) -> Result<Value, ToolError> {
         if !context.origin.is_client() {
             let message = "Background jobs and jobs of schedules cannot begin others; do the task yourself";
-            return Err(failed(message));
+            return Err(ToolError::failed(message));
         }
         if task.is_empty() {
             return Err(ToolError::Invalid(
@@ -105,7 +105,7 @@ impl Spawn {
         };
         let quoted: String = id.chars().take(64).collect();
         let job = found.ok_or_else(|| {
-            failed(&format!(
+            ToolError::failed(format!(
                 "There is no background job '{quoted}'; action 'list' tells those that are unfinished"
             ))
         })?;
@@ -126,10 +126,6 @@ fn label_of(label: &str, task: &str) -> String {
     let from = if label.is_empty() { task } else { label };
     let line: String = from.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().filter(|c| !c.is_control()).take(LABEL_CHARS).collect()
-}
-
-fn failed(message: &str) -> ToolError {
-    ToolError::Failed { message: message.to_owned(), data: Value::Null }
 }
 
 #[cfg(test)]

@@ -78,7 +78,7 @@ impl Tool for SendMessage {
         }
         if let ChannelOptions::Email(options) = channel {
             let sent = email::send(options, words, &reference(context), &context.leash);
-            sent.map_err(|error| failed(format!("Channel '{name}': {error}")))?;
+            sent.map_err(|error| ToolError::failed(format!("Channel '{name}': {error}")))?;
         } else {
             self.post((name, channel), words, context)?;
         }
@@ -92,7 +92,7 @@ impl SendMessage {
         if names.is_empty() {
             let message =
                 "No channel is configured: tell the user that the operator has to add one under channels:";
-            return failed(message.to_owned());
+            return ToolError::failed(message.to_owned());
         }
         let shown: String = name.chars().take(64).collect();
         let meant = hint(name, names.iter().copied());
@@ -116,7 +116,7 @@ impl SendMessage {
                 0 => String::new(),
                 _ => format!("; the first {sent} of {} parts were sent", posts.len()),
             };
-            return Err(failed(format!("Channel '{name}': {reason}{before}")));
+            return Err(ToolError::failed(format!("Channel '{name}': {reason}{before}")));
         }
         Ok(())
     }
@@ -141,9 +141,6 @@ fn reference(context: &ToolContext) -> String {
     format!("{}.{call}", context.job)
 }
 
-fn failed(message: String) -> ToolError {
-    ToolError::Failed { message, data: Value::Null }
-}
 
 #[cfg(test)]
 mod tests;

@@ -120,7 +120,7 @@ impl Tool for MultiAgent {
     ) -> Result<Value, ToolError> {
         let toolbox = self.desk.toolbox.get().and_then(Weak::upgrade);
         let toolbox =
-            toolbox.ok_or_else(|| failed("The server is shutting down: there are no tools any more"))?;
+            toolbox.ok_or_else(|| ToolError::failed("The server is shutting down: there are no tools any more"))?;
         let tasks = arguments.get("tasks").cloned().unwrap_or_default();
         let tasks: Vec<Task> = serde_json::from_value(tasks)
             .map_err(|error| ToolError::Invalid(format!("'tasks' cannot be read: {error}")))?;
@@ -152,9 +152,6 @@ impl Tool for MultiAgent {
     }
 }
 
-fn failed(message: &str) -> ToolError {
-    ToolError::Failed { message: message.to_owned(), data: Value::Null }
-}
 
 /// A name that comes again is numbered.
 fn unique(tasks: &[Task]) -> Vec<String> {
