@@ -118,7 +118,7 @@ mod suite {
         let sandbox = warm(scratch.path());
         let (record, took) = run_on_a_stopped_zygote(&sandbox, |_| {});
         assert_failed(&record, "does not answer");
-        assert!((5..9).contains(&took.as_secs()), "{took:?}");
+        assert!((4..30).contains(&took.as_secs()), "{took:?}");
         assert_works(&sandbox);
         let (record, took) = run_on_a_stopped_zygote(&sandbox, |zygote| zygote.signal(Signal::KILL));
         assert_failed(&record, "died");
