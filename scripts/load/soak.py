@@ -216,8 +216,8 @@ def report(record):
     table |= {
         "jobs a second": f"{record['counts'].get('jobs ended', 0) / record['seconds']:.1f}",
         "resident, most, MiB": f"{most('rss_kb') / 1024:.1f}",
-        "anonymous, growth, KiB": f"{bounds.growth(rows, 'anon_kb'):.0f} (limit {bounds.LIMITS['growth_kb']})",
-        "broker anonymous, growth, KiB": f"{bounds.growth(rows, 'broker_anon_kb'):.0f} (limit {bounds.LIMITS['growth_kb']})",
+        "anonymous, growth, KiB": f"{bounds.growth(rows, 'anon_kb'):.0f} (limit {bounds.growth_limit(record)})",
+        "broker anonymous, growth, KiB": f"{bounds.growth(rows, 'broker_anon_kb'):.0f} (limit {bounds.growth_limit(record)})",
         "descriptors": ends("fds"), "broker's descriptors": ends("broker_fds"), "threads": ends("threads"),
         "processes": ends("processes"), "store, most, MiB": f"{most('store_bytes') / 2**20:.1f}",
         "probe p50, p99, ms": f"{bounds.quantile(answers, 0.5):.0f}, {bounds.quantile(answers, 0.99):.0f}",
