@@ -334,6 +334,36 @@ fn every_promise_is_cited_by_a_test() {
     }
 }
 
+/// What a manifest asks for by name, for building and testing too.
+fn direct_dependencies(manifest: &str) -> Vec<String> {
+    let text = fs::read_to_string(root().join(manifest)).expect("a manifest");
+    let mut is_list = false;
+    let mut found = Vec::new();
+    for line in text.lines() {
+        if line.starts_with('[') {
+            is_list = line.ends_with("dependencies]");
+        } else if let Some((name, _)) = line.split_once('=').filter(|_| is_list && !line.starts_with('#')) {
+            found.push(name.trim().to_owned());
+        }
+    }
+    assert!(found.len() > 5, "{manifest} has few dependencies: is it read rightly?");
+    found
+}
+
+#[test]
+fn every_crate_has_its_reason() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let (_, rest) = map.split_once("\n## Crates, and why each is there\n").expect("the section");
+    let section = rest.split("\n## ").next().expect("its text");
+    let named: Vec<&str> = section.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-').collect();
+    for manifest in ["Cargo.toml", "sandbox/Cargo.toml"] {
+        for krate in direct_dependencies(manifest) {
+            let is_known = krate == "nanoclaw-sandbox" || named.contains(&krate.as_str());
+            assert!(is_known, "{manifest} asks for {krate}: ARCHITECTURE.md does not say why");
+        }
+    }
+}
+
 #[test]
 fn no_registry_host_is_named() {
     let hosts = [
@@ -342,9 +372,16 @@ fn no_registry_host_is_named() {
         concat!("registry.npmjs", ".org"),
         concat!("deb.debian", ".org"),
     ];
-    for file in
-        ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "Cargo.toml", "scripts/test", "scripts/bench"]
-    {
+    for file in [
+        "README.md",
+        "CONTRIBUTING.md",
+        "ARCHITECTURE.md",
+        "Cargo.toml",
+        "deny.toml",
+        "scripts/test",
+        "scripts/bench",
+        "scripts/deny",
+    ] {
         let text = fs::read_to_string(root().join(file)).unwrap_or_default();
         assert!(!hosts.iter().any(|h| text.contains(h)), "{file} names a registry host");
     }

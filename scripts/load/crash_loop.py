@@ -6,11 +6,10 @@ has one result; a key that was posted again and again, also across kills, made o
 for each line, the same ones in the order of their ends; an occurrence of a schedule made one job. Exit status 1 with the
 details when anything is wrong. `--control NAME` breaks one of these in the view of this program, and has to be caught.
 """
-import argparse, http.client, json, os, random, signal, socket, subprocess, sys, tempfile, threading, time
+import argparse, http.client, json, os, random, sys, tempfile, threading, time
 
-TERMINAL = ("done", "error")
-ENDED = ("succeeded", "failed", "cancelled")
-BROKEN = (OSError, http.client.HTTPException, ValueError)
+from frames import faults, join
+from server import BROKEN, ENDED, TERMINAL, Server
 
 
 class World:
@@ -48,84 +47,9 @@ class World:
     def saw(self, job, frames, after):
         """Frames that a stream gave after a cursor: joined with what was seen before."""
         with self.lock:
-            known = self.jobs[job]["events"]
-            for number, frame in enumerate(frames, after + 1):
-                if frame[0] != number:
-                    self.violations.append(f"{job}: after {number - 1} comes event {frame[0]}")
-                    return
-                if number <= len(known):
-                    if known[number - 1] != frame:
-                        self.violations.append(f"{job}: event {number} was {known[number - 1]}, is {frame}")
-                        return
-                elif number == len(known) + 1:
-                    known.append(frame)
-
-
-class Server:
-    """The process, on one port and one directory over all its lives."""
-
-    def __init__(self, binary, directory):
-        self.binary, self.directory, self.process, self.starts = binary, directory, None, []
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-
-    def start(self):
-        began = time.monotonic()
-        log = open(os.path.join(self.directory, "log"), "ab")
-        command = [self.binary, "serve", "--listen", f"127.0.0.1:{self.port}"]
-        command += ["--data-dir", os.path.join(self.directory, "data")]
-        environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment, cwd=self.directory)
-        log.close()
-        if not self.process.stdout.readline().startswith(b"http://"):
-            sys.exit(f"the server does not start; see {self.directory}/log")
-        self.starts.append(time.monotonic() - began)
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        self.process.stdout.close()
-
-    def ask(self, method, path, body=None, kind="application/json", timeout=60, key=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
-        headers = ({"Content-Type": kind} if body else {}) | ({"Idempotency-Key": key} if key else {})
-        try:
-            connection.request(method, path, body, headers)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-        finally:
-            connection.close()
-
-    def frames(self, job, after, limit=None, timeout=60):
-        """Frames (id, name, data) of a job's delta stream, at most `limit`; cut off when the server dies."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
-        found, frame = [], {}
-        try:
-            headers = {"Last-Event-ID": str(after)} if after else {}
-            connection.request("GET", f"/v1/jobs/{job}/events?format=delta", headers=headers)
-            answer = connection.getresponse()
-            if answer.status == 204:
-                return found
-            if answer.status != 200:
-                raise ValueError(f"status {answer.status}")
-            while limit is None or len(found) < limit:
-                line = answer.readline()
-                if not line.endswith(b"\n"):
-                    break
-                line = line.decode().rstrip("\r\n")
-                if line:
-                    name, _, value = line.partition(": ")
-                    frame[name] = value
-                    continue
-                if "id" in frame and "data" in frame:
-                    found.append((int(frame["id"]), frame.get("event", ""), json.loads(frame["data"])))
-                frame = {}
-        except BROKEN:
-            pass
-        finally:
-            connection.close()
-        return found
+            wrong = join(self.jobs[job]["events"], frames, after)
+            if wrong:
+                self.violations.append(f"{job}: {wrong}")
 
 
 def wish(dice):
@@ -431,7 +355,8 @@ def check_job(server, world, job, deadline):
     world.count("jobs that went on after a retry", bool(again))
     if (frames[-1][1] == "done") != (row.get("status") == "succeeded"):
         world.blame(f"{job} is {row.get('status')} and ends with {frames[-1]}")
-    check_frames(world, job, frames)
+    for wrong in faults(frames):
+        world.blame(f"{job}: {wrong}")
     code = (row.get("error") or {}).get("code")
     world.count("jobs " + row.get("status", "lost") + (f": {code}" if row.get("status") == "failed" else ""))
     world.count("jobs resumed", row.get("attempt", 0) > 1)
@@ -446,21 +371,6 @@ def check_keys(server, world):
             world.blame(f"{key} made more than one job: {known['answers']}")
         elif status in (200, 202):
             world.accept(*known["answers"])
-
-
-def check_frames(world, job, frames):
-    """Deltas join without a hole; a call has one result."""
-    lengths, results = {}, []
-    for number, name, data in frames:
-        if "delta" in data:
-            expected = lengths.get(data["id"], 0)
-            if data.get("offset", expected) != expected:
-                world.blame(f"{job}: event {number} begins at {data['offset']}, not at {expected}")
-            lengths[data["id"]] = expected + len(data["delta"].encode())
-        if data.get("type") == "tool_result":
-            results.append(data.get("id_ref") or data.get("call_id"))
-    if len(results) != len(set(results)):
-        world.blame(f"{job}: a call has two results: {results}")
 
 
 # --------------------------------------------------------------------------------------------------------------- controls

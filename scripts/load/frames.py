@@ -1,0 +1,31 @@
+"""What a job's frames (id, name, data) have to be, whoever reads them and however often a reader was cut off. Owns the
+words for what is wrong with them; asks no server."""
+
+
+def join(known, frames, after):
+    """Joins what a stream gave after a cursor to what was seen before; says what does not fit, or `None`."""
+    for number, frame in enumerate(frames, after + 1):
+        if frame[0] != number:
+            return f"after {number - 1} comes event {frame[0]}"
+        if number <= len(known):
+            if known[number - 1] != frame:
+                return f"event {number} was {known[number - 1]}, is {frame}"
+        elif number == len(known) + 1:
+            known.append(frame)
+    return None
+
+
+def faults(frames):
+    """What is wrong inside of a whole log: deltas join without a hole, and a call has one result."""
+    lengths, results, found = {}, [], []
+    for number, name, data in frames:
+        if "delta" in data:
+            expected = lengths.get(data["id"], 0)
+            if data.get("offset", expected) != expected:
+                found.append(f"event {number} begins at {data['offset']}, not at {expected}")
+            lengths[data["id"]] = expected + len(data["delta"].encode())
+        if data.get("type") == "tool_result":
+            results.append(data.get("id_ref") or data.get("call_id"))
+    if len(results) != len(set(results)):
+        found.append(f"a call has two results: {results}")
+    return found

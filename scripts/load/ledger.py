@@ -1,0 +1,49 @@
+"""What the outside knows of a soak: counts, what was accepted and not yet seen to end, and what was wrong. Owns the lock
+around it; forgets what ended well, because it has to stay small for an hour itself."""
+import sys, threading, time
+
+
+class Ledger:
+    """Shared by all clients."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.counts = {}
+        self.open = {}      # id -> what it is and when it was accepted
+        self.ended = []     # (moment, id) of some jobs, for what retention has to take
+        self.violations = []
+        self.hooks = {}     # job -> how often its webhook came
+        self.control = None # what is broken on purpose
+
+    def count(self, what, by=1):
+        with self.lock:
+            self.counts[what] = self.counts.get(what, 0) + by
+
+    def blame(self, what):
+        with self.lock:
+            self.violations.append(what)
+        print("VIOLATION:", what[:1000], file=sys.stderr, flush=True)
+
+    def accept(self, job, kind):
+        with self.lock:
+            if job in self.open:
+                return
+            self.open[job] = (kind, time.monotonic())
+            self.counts["jobs accepted"] = self.counts.get("jobs accepted", 0) + 1
+
+    def end(self, job):
+        """Seen to end, once, and with all that it owed."""
+        with self.lock:
+            if self.open.pop(job, None) is None:
+                self.violations.append(f"{job} has ended before")
+            self.counts["jobs ended"] = self.counts.get("jobs ended", 0) + 1
+            if self.counts["jobs ended"] % 20 == 1:
+                self.ended.append((time.monotonic(), job))
+
+    def is_broken(self, control):
+        """Once, when the control of this name is asked for: the caller then breaks what it sees."""
+        with self.lock:
+            if self.control != control:
+                return False
+            self.control = None
+            return True

@@ -1,0 +1,143 @@
+"""What can be seen of the server from outside, once a second: memory, threads, descriptors, files, processes, and the
+latency of a probe job. Owns the reading of /proc; judges nothing (`bounds.py` does)."""
+import ctypes, json, os, threading, time
+
+from server import BROKEN
+
+PR_SET_CHILD_SUBREAPER = 36
+COLUMNS = ["t", "life", "rss_kb", "anon_kb", "threads", "fds", "broker_rss_kb", "broker_anon_kb", "broker_fds", "processes",
+           "store_bytes", "data_bytes", "queued", "ended", "cut_off", "violations"]
+
+
+def adopt_orphans():
+    """What loses its parent becomes a child of this program, so nothing that is left over can hide."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def processes():
+    """pid -> (parent, state, name) of everything there is."""
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat") as stat:
+                    text = stat.read()
+            except OSError:
+                continue
+            state, parent = text[text.rindex(")") + 2:].split()[:2]
+            found[int(name)] = (int(parent), state, text[text.index("(") + 1:text.rindex(")")])
+    return found
+
+
+def descendants(root, table=None):
+    """pid -> name of all below a process, zombies left out."""
+    table = table or processes()
+    found, level = {}, {root}
+    while level:
+        level = {pid for pid, (parent, _, _) in table.items() if parent in level and pid not in found}
+        found.update({pid: table[pid][2] for pid in level if table[pid][1] != "Z"})
+    return found
+
+
+def orphans(live):
+    """Our own children but the server, and all below them; the dead ones are buried."""
+    table, own = processes(), os.getpid()
+    for pid, (parent, state, _) in table.items():
+        if parent == own and state == "Z" and pid != live:
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                pass
+    tops = [pid for pid, (parent, state, _) in table.items() if parent == own and state != "Z" and pid != live]
+    found = {pid: table[pid][2] for pid in tops}
+    for pid in tops:
+        found.update(descendants(pid, table))
+    return found
+
+
+def memory(pid):
+    """Resident and anonymous memory, KiB, and threads."""
+    with open(f"/proc/{pid}/status") as status:
+        fields = dict(line.split(":", 1) for line in status if ":" in line)
+    return [int(fields[name].split()[0]) for name in ("VmRSS", "RssAnon", "Threads")]
+
+
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def tree_bytes(path):
+    total = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            try:
+                total += os.stat(os.path.join(folder, name)).st_blocks * 512
+            except OSError:
+                pass
+    return total
+
+
+class Sampler:
+    """The samples and the probe's answers so far; `life` counts the server's starts."""
+
+    def __init__(self, server, ledger):
+        self.server, self.ledger = server, ledger
+        self.began = time.monotonic()
+        self.samples, self.probes, self.marks = [], [], []
+        self.life, self.queued, self.stop = 1, 0, threading.Event()
+        self.brokers = set()
+
+    def now(self):
+        return time.monotonic() - self.began
+
+    def mark(self, kind):
+        self.marks.append((self.now(), kind))
+
+    def begin(self):
+        for work in (self.watch, self.probe):
+            threading.Thread(target=work, daemon=True).start()
+
+    def watch(self):
+        while not self.stop.is_set():
+            began, life = time.monotonic(), self.life
+            try:
+                sample = self.look()
+            except (OSError, KeyError, ValueError):
+                sample = None  # it is being restarted
+            if sample and life == self.life:
+                self.samples.append(sample)
+            time.sleep(max(0.05, 1 - (time.monotonic() - began)))
+
+    def look(self):
+        pid, data = self.server.process.pid, os.path.join(self.server.directory, "data")
+        below = descendants(pid)
+        broker = next((pid for pid, name in below.items() if name == "nanoclaw-broker"), None)
+        sample = {"t": round(self.now(), 1), "life": self.life, "fds": descriptors(pid), "processes": len(below)}
+        sample["rss_kb"], sample["anon_kb"], sample["threads"] = memory(pid)
+        if broker:
+            self.brokers.add(broker)
+            sample["broker_rss_kb"], sample["broker_anon_kb"], _ = memory(broker)
+            sample["broker_fds"] = descriptors(broker)
+        sample["store_bytes"] = os.path.getsize(os.path.join(data, "nanoclaw.redb"))
+        sample["data_bytes"] = tree_bytes(data)
+        counts = self.ledger.counts
+        sample |= {"queued": self.queued, "ended": counts.get("jobs ended", 0), "cut_off": counts.get("calls cut off", 0)}
+        return sample | {"violations": len(self.ledger.violations)}
+
+    def probe(self):
+        """Once a second a small job, from its submission to its answer; an answer that is none is `None`."""
+        body, rounds = json.dumps({"input": "probe", "priority": 0, "tools": False}), 0
+        while not self.stop.is_set():
+            began, life = self.now(), self.life
+            try:
+                status, answer = self.server.ask("POST", "/v1/jobs?wait=30", body)
+                good = status in (200, 202) and json.loads(answer)["status"] == "succeeded"
+                if rounds % 5 == 0:
+                    status, page = self.server.ask("GET", "/v1/jobs?status=queued&limit=100")
+                    self.queued = len(json.loads(page)["data"]) if status == 200 else self.queued
+            except BROKEN:
+                good = False
+            took_ms = (self.now() - began) * 1000
+            self.probes.append({"t": began, "life": life, "ms": took_ms if good else None})
+            rounds += 1
+            time.sleep(max(0.05, 1 - took_ms / 1000))

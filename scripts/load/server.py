@@ -1,0 +1,88 @@
+"""The real server as a process that is started, killed, stopped and asked. Owns its port and its directory over all its
+lives; judges nothing of what it answers."""
+import http.client, json, os, signal, socket, subprocess, sys, time
+
+TERMINAL = ("done", "error")
+ENDED = ("succeeded", "failed", "cancelled")
+# A call that a crash or a cut took away: it proves nothing.
+BROKEN = (OSError, http.client.HTTPException, ValueError)
+
+
+class Server:
+    """The process, on one port and one directory over all its lives."""
+
+    def __init__(self, binary, directory, config=None):
+        self.binary, self.directory, self.config = binary, directory, config
+        self.process, self.starts = None, []
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+
+    def start(self):
+        began = time.monotonic()
+        log = open(os.path.join(self.directory, "log"), "ab")
+        command = [self.binary, "serve", "--listen", f"127.0.0.1:{self.port}"]
+        command += ["--data-dir", os.path.join(self.directory, "data")]
+        command += ["--config", self.config] if self.config else []
+        environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment, cwd=self.directory)
+        log.close()
+        if not self.process.stdout.readline().startswith(b"http://"):
+            sys.exit(f"the server does not start; see {self.directory}/log")
+        self.starts.append(time.monotonic() - began)
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+
+    def stop(self, timeout):
+        """SIGTERM, as a service manager sends it. Its exit status; `None` when it did not end in time and was killed."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            status = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return None
+        self.process.stdout.close()
+        return status
+
+    def ask(self, method, path, body=None, kind="application/json", timeout=60, key=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        headers = ({"Content-Type": kind} if body else {}) | ({"Idempotency-Key": key} if key else {})
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def frames(self, job, after, limit=None, timeout=60):
+        """Frames (id, name, data) of a job's delta stream, at most `limit`; cut off when the server dies."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        found, frame = [], {}
+        try:
+            headers = {"Last-Event-ID": str(after)} if after else {}
+            connection.request("GET", f"/v1/jobs/{job}/events?format=delta", headers=headers)
+            answer = connection.getresponse()
+            if answer.status == 204:
+                return found
+            if answer.status != 200:
+                raise ValueError(f"status {answer.status}")
+            while limit is None or len(found) < limit:
+                line = answer.readline()
+                if not line.endswith(b"\n"):
+                    break
+                line = line.decode().rstrip("\r\n")
+                if line:
+                    name, _, value = line.partition(": ")
+                    frame[name] = value
+                    continue
+                if "id" in frame and "data" in frame:
+                    found.append((int(frame["id"]), frame.get("event", ""), json.loads(frame["data"])))
+                frame = {}
+        except BROKEN:
+            pass
+        finally:
+            connection.close()
+        return found

@@ -1,0 +1,234 @@
+"""The clients of a soak: each does one thing from its beginning to its checked end, then the next. Owns what is asked for
+and what has to come of it; knows neither processes nor memory.
+
+A submission carries a key and is made again until it has an answer, so a restart in between must not make two jobs of it.
+A stream is cut off again and again and read on behind the last id; what was read is then held against the whole log.
+"""
+import json, random, time
+
+from frames import faults, join
+from server import BROKEN, ENDED, TERMINAL
+
+PATIENCE_S = 180  # until an accepted job has ended; far beyond what any of them takes
+CONVERSATIONS = 12
+
+# Programs that end well or badly, and what their job ends as: a failed program is an answer for the model, no failed job.
+PROGRAMS = [
+    "```python\nprint(sum(range(1000)))\n```",
+    "```python\nimport json, math\nprint(json.dumps({'pi': math.pi}))\n```",
+    "```javascript\nconsole.log([1, 2, 3].map(n => n * n).join())\n```",
+    "```bash\necho $((6 * 7)) > answer; cat answer\n```",
+    "```bash\nfor n in 1 2 3; do echo $n; sleep 0.1; done\n```",
+]
+MISBEHAVIOUR = [
+    "```python\nwhile True: pass\n```",
+    "```python\nx = 'a' * 10**10\n```",
+    "```python\nimport os\n```",
+    "```python\nraise SystemExit(3)\n```",
+    "```python\nprint('x' * 10**7)\n```",
+    "```javascript\nwhile (true) {}\n```",
+    "```javascript\nconst all = []; while (true) all.push(new Array(1e6).fill(1))\n```",
+    "```javascript\nthrow new Error('on purpose')\n```",
+    "```bash\nfor n in $(seq 20); do sleep 300 & done; setsid sleep 300 & echo begun\n```",
+    "```bash\nyes | head -c 5000000\n```",
+    "```bash\nmkdir -p a/b/c; dd if=/dev/zero of=a/b/c/full bs=64k count=64 2>/dev/null; kill -9 $$\n```",
+    'tool: bash {"command": "trap \'\' TERM; sleep 300", "timeout": 1}',
+    'tool: execute_python {"code": "import os, signal\\nos.kill(os.getppid(), signal.SIGKILL)", "strictness": "lenient"}',
+    'tool: execute_python {"code": "import threading, time\\nfor n in range(8): threading.Thread(target=time.sleep, '
+    'args=(300,), daemon=True).start()\\nopen(\'left\', \'w\').write(\'x\' * 10**6)\\nprint(1)", "strictness": "lenient"}',
+    'tool: execute_javascript {"code": "while (true) {}", "strictness": "strict"}',
+    'tool: no_such_tool {"x": 1}',
+]
+CALLS = [
+    'tool: calculator {"expression": "2**64 + 17*23"}',
+    'tool: calculator {"expression": "1/7"}\ntool: text_process {"operation": "upper", "text": "x"}',
+    'tool: json_process {"json_string": "{\\"a\\": [1, 2]}", "operation": "format"}\ntool: get_weather {"city": "Berlin"}',
+]
+
+
+class Client:
+    """One of them, with its own dice."""
+
+    def __init__(self, server, ledger, stop, hook, seed):
+        self.server, self.ledger, self.stop, self.hook = server, ledger, stop, hook
+        self.dice = random.Random(seed)
+
+    def run(self):
+        acts = [(30, self.call), (20, self.stream), (12, self.program), (8, self.misbehave), (8, self.converse),
+                (6, self.cancel), (5, self.fail), (5, self.wait), (3, self.report), (2, self.batch), (1, self.schedule)]
+        names, weights = [act for _, act in acts], [weight for weight, _ in acts]
+        while not self.stop.is_set():
+            act = self.dice.choices(names, weights)[0]
+            try:
+                act()
+                self.ledger.count(f"acts: {act.__name__}")
+            except Given as given:
+                self.ledger.blame(f"{act.__name__}: {given}")
+            except Exception as error:  # of this program: it must not end one client and look like silence
+                self.ledger.blame(f"{act.__name__}: {type(error).__name__}: {error}")
+            time.sleep(self.dice.random() * 0.2)
+
+    # ------------------------------------------------------------------------------------------------------------ what is done
+
+    def call(self):
+        self.follow(self.submit("call", self.dice.choice(CALLS)))
+
+    def stream(self):
+        words, every = self.dice.randrange(20, 150), self.dice.randrange(1, 40)
+        self.follow(self.submit("stream", f"stream: {words} words, {every} ms", thinking=self.dice.random() < 0.3))
+
+    def program(self):
+        self.follow(self.submit("program", self.dice.choice(PROGRAMS)))
+
+    def misbehave(self):
+        self.follow(self.submit("misbehaviour", self.dice.choice(MISBEHAVIOUR)))
+
+    def converse(self):
+        talk = f"soak-{self.dice.randrange(CONVERSATIONS)}"
+        jobs = [self.submit("turn", f"turn {turn}", conversation_id=talk) for turn in range(3)]
+        for job in jobs:
+            self.follow(job)
+
+    def cancel(self):
+        text = self.dice.choice(["stream: 2000 words, 50 ms", "```bash\nsleep 300\n```", "```python\nwhile True: pass\n```"])
+        job = self.submit("cancelled", text)
+        self.server.frames(job, 0, self.dice.randrange(1, 4), timeout=5)
+        self.insist("POST", f"/v1/jobs/{job}/cancel")
+        # A program that was over before may have let it succeed.
+        self.follow(job, ("cancelled", "succeeded"))
+
+    def fail(self):
+        self.follow(self.submit("timeout", "stream: 500 words, 40 ms", timeout_s=1), ("failed",))
+
+    def wait(self):
+        """A client that keeps its request open until the job has ended."""
+        status, body = self.insist("POST", "/v1/jobs?wait=30", json.dumps({"input": "hello"}), key=self.key())
+        job = json.loads(body)["id"]
+        self.ledger.accept(job, "wait")
+        self.follow(job)
+
+    def report(self):
+        job = self.submit("webhook", "report this", webhook_url=self.hook)
+        self.follow(job)
+        until = time.monotonic() + 60
+        while job not in self.ledger.hooks and time.monotonic() < until:
+            time.sleep(0.2)
+        if job not in self.ledger.hooks:
+            raise Given(f"the webhook of {job} did not come in 60 s")
+        self.ledger.count("webhooks")
+
+    def batch(self):
+        names = [f"line-{number}" for number in range(self.dice.randrange(5, 30))]
+        wishes = CALLS + PROGRAMS + ["hello"]
+        lines = [json.dumps({"custom_id": name, "body": {"input": self.dice.choice(wishes)}}) for name in names]
+        path = f"/v1/batches?concurrency={self.dice.randrange(1, 6)}"
+        status, body = self.insist("POST", path, "\n".join(lines) + "\n", "application/jsonl", key=self.key())
+        batch, until = json.loads(body)["id"], time.monotonic() + PATIENCE_S
+        while True:
+            row = json.loads(self.insist("GET", f"/v1/batches/{batch}?wait=5")[1])
+            if row["status"] == "completed":
+                break
+            if time.monotonic() > until:
+                raise Given(f"{batch} does not end: {row}")
+        results = [json.loads(line) for line in self.insist("GET", f"/v1/batches/{batch}/results")[1].splitlines()]
+        found = [result["custom_id"] for result in results]
+        good = sum((result["response"] or {}).get("status_code") == 200 for result in results)
+        if found != names or row["request_counts"] != {"total": len(names), "completed": len(names), "failed": 0} or good != len(names):
+            raise Given(f"{batch} owes {len(names)} good lines, has {found}, {good} good, counts {row['request_counts']}")
+        self.ledger.count("batch lines", len(names))
+
+    def schedule(self):
+        body = json.dumps({"every_s": 1, "job": {"input": "an occurrence"}})
+        schedule = json.loads(self.insist("POST", "/v1/schedules", body)[1])["id"]
+        until = time.monotonic() + 60
+        while json.loads(self.insist("GET", f"/v1/schedules/{schedule}")[1]).get("runs", 0) < 2:
+            if time.monotonic() > until:
+                raise Given(f"{schedule} has not fired twice in 60 s")
+            time.sleep(0.5)
+        self.insist("DELETE", f"/v1/schedules/{schedule}")
+
+    # ---------------------------------------------------------------------------------------------------------------- the steps
+
+    def key(self):
+        return f"soak-{self.dice.randrange(10**15)}"
+
+    def insist(self, method, path, body=None, kind="application/json", key=None):
+        """Asks until there is an answer; what is refused for a while, or cut off by a restart, is asked again."""
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                status, answer = self.server.ask(method, path, body, kind, key=key)
+                if status in (200, 201, 202, 204):
+                    return status, answer
+                if status not in (429, 503) and not (method == "DELETE" and status == 404):
+                    raise Given(f"{method} {path} is answered with {status}: {answer[:300]!r}")
+                if method == "DELETE":
+                    return status, answer  # a restart took the first answer away
+                self.ledger.count(f"refused for a while: {status}")
+            except BROKEN:
+                self.ledger.count("calls cut off")
+            if time.monotonic() > until:
+                raise Given(f"{method} {path} has no answer in {PATIENCE_S} s")
+            time.sleep(0.1)
+
+    def submit(self, kind, text, **more):
+        body = json.dumps({"input": text} | more)
+        _, answer = self.insist("POST", "/v1/jobs", body, key=self.key())
+        job = json.loads(answer)["id"]
+        self.ledger.accept(job, kind)
+        return job
+
+    def follow(self, job, may_end=("succeeded",)):
+        """Reads the stream with cuts until it ends, and holds it against the whole log and the job itself."""
+        seen, until = [], time.monotonic() + PATIENCE_S
+        while not seen or seen[-1][1] not in TERMINAL:
+            after = len(seen)
+            frames = self.spoil(self.server.frames(job, after, self.dice.choice([1, 2, 5, 20, None, None])), after)
+            wrong = join(seen, frames, after)
+            if wrong:
+                raise Given(f"{job}: {wrong}")
+            self.ledger.count("events read", len(frames))
+            self.ledger.count("streams resumed", after > 0)
+            if time.monotonic() > until:
+                raise Given(f"{job} does not end: {seen[-1:]}")
+            if not frames:
+                time.sleep(0.1)
+        self.compare(job, seen, until)
+        row = json.loads(self.insist("GET", f"/v1/jobs/{job}")[1])
+        if row["status"] not in ENDED or row["status"] not in may_end or (row["status"] == "succeeded") != (seen[-1][1] == "done"):
+            raise Given(f"{job} is {row['status']}, may be {may_end}, ends with {seen[-1]}, error {row.get('error')}")
+        self.ledger.count(f"jobs {row['status']}")
+        self.ledger.count("jobs of more than one attempt", row.get("attempt", 1) > 1)
+        self.ledger.end(job)
+
+    def compare(self, job, seen, until):
+        """The log once more, from its first event: the same, with one end, and whole."""
+        while True:
+            again = self.server.frames(job, 0)
+            if again and again[-1][1] in TERMINAL:
+                break
+            if time.monotonic() > until:
+                raise Given(f"{job} is not there a second time")
+            time.sleep(0.1)
+        if again != seen:
+            raise Given(f"{job} was {len(seen)} events, is {len(again)}: {seen[-2:]} {again[-2:]}")
+        if sum(name in TERMINAL for _, name, _ in seen) != 1:
+            raise Given(f"{job} has not ended once")
+        for wrong in faults(seen):
+            raise Given(f"{job}: {wrong}")
+
+    def spoil(self, frames, after):
+        """For the controls: what this client sees is not what the server sent."""
+        if len(frames) < 3 or not self.ledger.control:
+            return frames
+        if self.ledger.is_broken("lost"):
+            return frames[:1] + frames[2:]
+        if self.ledger.is_broken("repeated"):
+            return frames[:2] + frames[1:]
+        if self.ledger.is_broken("reordered"):
+            return frames[:1] + [(frames[1][0], *frames[2][1:]), (frames[2][0], *frames[1][1:])] + frames[3:]
+        return frames
+
+
+class Given(Exception):
+    """What the server owed and did not keep."""
