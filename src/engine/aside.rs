@@ -180,6 +180,7 @@ impl Driver<'_> {
     ) -> Result<Result<String, ModelError>, StoreError> {
         let (mut words, mut heard, mut spent) = (String::new(), 0_usize, None);
         let leash = self.leash.shortened(time);
+        self.progress.ask(&request.model);
         let outcome = self.ports.model.ask(request, &leash, &mut |chunk| {
             match chunk {
                 Chunk::Text(text) => {
@@ -191,6 +192,7 @@ impl Driver<'_> {
             }
             if words.len() > bytes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
+        self.progress.think();
         if let Err(error) = &outcome {
             tracing::info!(job = %self.lease.job.id, %error, "a summary or a title could not be had");
         }

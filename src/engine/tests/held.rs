@@ -12,10 +12,10 @@ fn claim(store: &FakeStore) -> Lease {
 fn a_fenced_worker_leaves_its_successors_lease_alone() {
     let (store, held) = (FakeStore::new(), Held::default());
     let old = claim(&store);
-    held.insert(&old);
+    held.insert(&old, &clock);
     store.raise(Stop::Fenced);
     let new = claim(&store);
-    held.insert(&new);
+    held.insert(&new, &clock);
     held.remove(&old);
     assert_eq!(held.count(), 1, "the successor's lease is still held");
     held.raise_all(Stop::Shutdown);

@@ -69,6 +69,7 @@ mod schedule;
 mod schedule_keys;
 mod schedule_read;
 mod schema;
+mod slow;
 mod spawn;
 mod submit;
 mod summary;
