@@ -121,8 +121,9 @@ impl Timekeeping {
     pub fn start(ports: TimePorts, mut vigil: Vigil) -> std::io::Result<Self> {
         let stop = StopFlag::default();
         let flag = stop.clone();
-        let thread =
-            std::thread::Builder::new().name("timekeeper".to_owned()).spawn(move || run(&ports, &mut vigil, &flag))?;
+        let thread = std::thread::Builder::new()
+            .name("timekeeper".to_owned())
+            .spawn(move || run(&ports, &mut vigil, &flag))?;
         Ok(Self { stop, thread })
     }
 

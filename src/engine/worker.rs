@@ -63,7 +63,11 @@ impl Worker {
         let job = lease.job.id;
         // Whatever is logged on the way is about this job.
         let _about = tracing::error_span!("job", %job, attempt = lease.job.attempt).entered();
-        tracing::info!(model = lease.spec.model, conversation = lease.spec.conversation_id.as_ref().map(tracing::field::display), "job started");
+        tracing::info!(
+            model = lease.spec.model,
+            conversation = lease.spec.conversation_id.as_ref().map(tracing::field::display),
+            "job started"
+        );
         let progress = self.held.insert(&lease, &self.ports.clock);
         let outcome = self.work(&lease, &progress);
         self.held.remove(&lease);

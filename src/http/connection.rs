@@ -1,10 +1,10 @@
 //! One connection. Owns how HTTP/1 is spoken on it: buffers, header limits, keep-alive, and a close that lets the client
 //! read the last answer; refuses to know resources.
 
+use super::access::Metered;
 use super::door::Door;
 use super::peer::Peer;
 use super::refusal::{Progress, Watched, Worded};
-use super::access::Metered;
 use super::request_id::RequestId;
 use super::router;
 use super::shutdown::Stage;

@@ -160,8 +160,10 @@ fn word(head: &[u8], has_line: bool, request: &RequestId) -> Option<Vec<u8>> {
         .filter(|line| !line.to_ascii_lowercase().starts_with("content-length:"))
         .flat_map(|line| [line, "\r\n"])
         .collect();
-    let said =
-        format!("content-type: application/json\r\ncache-control: no-store\r\nx-request-id: {request}\r\n{}", super::armour::lines());
+    let said = format!(
+        "content-type: application/json\r\ncache-control: no-store\r\nx-request-id: {request}\r\n{}",
+        super::armour::lines()
+    );
     Some(format!("{status}\r\n{kept}{said}content-length: {}\r\n\r\n{body}", body.len()).into_bytes())
 }
 

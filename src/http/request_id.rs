@@ -69,7 +69,8 @@ mod tests {
         for good in ["a", "A.b_c-9", "0198-7f", longest.as_str()] {
             assert_eq!(of(good.as_bytes()), good);
         }
-        for bad in [&b""[..], b"a b", b"a=b", b"a\"b", b"\xFF", b"a/b", "x".repeat(NAME_BYTES + 1).as_bytes()] {
+        for bad in [&b""[..], b"a b", b"a=b", b"a\"b", b"\xFF", b"a/b", "x".repeat(NAME_BYTES + 1).as_bytes()]
+        {
             assert_eq!(of(bad), "req_00000000000000ab", "{bad:?}");
         }
         assert_eq!(RequestId::of(&HeaderMap::new(), &Always(u128::MAX)).to_string(), "req_ffffffffffffffff");

@@ -97,7 +97,8 @@ fn push_plain(line: &mut String, text: &str) {
 }
 
 fn is_bare(text: &str) -> bool {
-    !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '='))
+    !text.is_empty()
+        && !text.contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '='))
 }
 
 fn timestamp(now_ms: u64) -> String {

@@ -134,7 +134,10 @@ mod tests {
         });
         let told = told.lock().expect("no panic");
         let lines: Vec<&str> = told.lines().collect();
-        assert_eq!(lines[0], r#"<4>first request=r1 job=j1 attempt=2 ok=true share=0.5 below=-1 error="\"x\"""#);
+        assert_eq!(
+            lines[0],
+            r#"<4>first request=r1 job=j1 attempt=2 ok=true share=0.5 below=-1 error="\"x\"""#
+        );
         assert_eq!(lines[1], "<6>second request=r1 job=j2 attempt=2");
         assert_eq!(lines[2], "<3>third request=r1 job=j3");
         assert!(lines[3].starts_with("<7>event ") && lines[3].ends_with(" only=1"), "{}", lines[3]);

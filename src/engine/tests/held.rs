@@ -1,8 +1,10 @@
 //! Which leases shutdown can pull.
 
+use super::rig::FakeClock;
 use super::store::FakeStore;
 use crate::engine::worker::Held;
-use crate::ports::{Lease, Stop, Store};
+use crate::ports::{Clock, Lease, Stop, Store};
+use std::sync::Arc;
 
 fn claim(store: &FakeStore) -> Lease {
     store.claim(1).wait().expect("a claim").pop().expect("a job")
@@ -11,6 +13,7 @@ fn claim(store: &FakeStore) -> Lease {
 #[test]
 fn a_fenced_worker_leaves_its_successors_lease_alone() {
     let (store, held) = (FakeStore::new(), Held::default());
+    let clock: Arc<dyn Clock> = Arc::new(FakeClock::default());
     let old = claim(&store);
     held.insert(&old, &clock);
     store.raise(Stop::Fenced);

@@ -41,6 +41,7 @@ mod group;
 mod history;
 mod hours;
 mod keys;
+mod layout;
 mod lease;
 mod log;
 mod mail;
@@ -88,6 +89,7 @@ mod writer;
 
 pub use self::backup::backup_closed;
 pub use self::error::OpenError;
+pub use self::layout::{LAYOUT, layout};
 pub use self::restore::restore;
 
 use self::act::{Act, pend};

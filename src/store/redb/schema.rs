@@ -194,7 +194,7 @@ pub(super) enum Layout {
 }
 
 /// Looks at the file without changing it.
-pub(super) fn inspect(database: &Database) -> Result<Layout, StoreError> {
+pub(super) fn inspect(database: &impl ReadableDatabase) -> Result<Layout, StoreError> {
     let reading = database.begin_read()?;
     let meta = match reading.open_table(META) {
         Ok(meta) => meta,
