@@ -59,6 +59,7 @@ fn p9_json_lines_tell_of_requests_and_jobs_and_no_secret() {
     let stream = server.get_with(&events, &[("x-request-id", "the-stream")]);
     assert_eq!(stream.header("x-request-id"), Some("the-stream"));
     wait_for(|| server.log(), |line| line.contains("the-stream"));
+    wait_for(|| server.log(), |line| line.contains("job ended"));
     let log = server.log();
     for secret in ["key-secret", "prompt-secret", "answer-secret", "ticket-secret", "bearer-secret"] {
         assert!(!log.contains(secret), "{secret}:\n{log}");

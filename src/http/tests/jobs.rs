@@ -212,12 +212,12 @@ async fn every_answer_carries_the_name_of_its_request() {
         format!("HEAD /v1/jobs/{id}/events"),
         "OPTIONS /v1/jobs".to_owned(),
     ] {
-        let named = server.ask(&target, &[("x-request-id", "from-the-proxy.1")], "").await;
+        let named = server.ask(&target, &["x-request-id: from-the-proxy.1"], "").await;
         assert_eq!(named.header("x-request-id"), Some("from-the-proxy.1"), "{target}");
         let minted = server.ask(&target, &[], "").await;
         assert!(minted.header("x-request-id").is_some_and(|id| id.starts_with("req_")), "{target}");
     }
-    let forged = server.ask("GET /healthz", &[("x-request-id", "a b\"c")], "").await;
+    let forged = server.ask("GET /healthz", &["x-request-id: a b\"c"], "").await;
     assert!(forged.header("x-request-id").is_some_and(|id| id.starts_with("req_")));
 }
 

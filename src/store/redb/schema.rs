@@ -11,9 +11,7 @@ use super::schedule_keys::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
 use super::user_keys::{AccountBytes, FoundBytes, TokenBytes};
 use super::value;
 use crate::ports::StoreError;
-use redb::{
-    Database, Key, ReadTransaction, ReadableDatabase, TableDefinition, TableError, Value, WriteTransaction,
-};
+use redb::{Key, ReadTransaction, ReadableDatabase, TableDefinition, TableError, Value, WriteTransaction};
 use serde::{Deserialize, Serialize};
 
 /// The layout that this build reads and writes. A change of layout raises it and adds a migration
