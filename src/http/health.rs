@@ -61,7 +61,7 @@ impl Readiness {
 pub(crate) struct Check {
     name: &'static str,
     ok: bool,
-    /// What does not work and what to do about it; beside `ok: true`, what the server is of use without.
+    // What does not work and what to do about it; beside `ok: true`, what the server is of use without.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }
