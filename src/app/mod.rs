@@ -23,6 +23,7 @@ use crate::domain::address::{AddressPolicy, BadRange};
 use crate::domain::id::IdMint;
 use crate::engine::pool::{Pool, PoolError};
 use crate::engine::timekeeper::{TimePorts, Timekeeping};
+use crate::engine::vigil::Vigil;
 use crate::engine::{Backoff, DriveLimits, Ports};
 use crate::http::minted::{self, Kind};
 use crate::http::{AuthTerms, Bound, Listener, Room, Stage, Stages, serve};
@@ -37,7 +38,7 @@ use control::ControlFile;
 pub use control::{Control, control_in};
 pub use mcp::ports as mcp_ports;
 use nanoclaw_sandbox::Sandbox;
-use probes::StoreProbe;
+use probes::{DiskProbe, StoreProbe};
 pub use proof::Announce;
 use proof::SandboxProof;
 use signals::StopSignals;
@@ -199,12 +200,14 @@ impl App {
         let proof = SandboxProof::begin(sandbox, announce).map_err(AppError::Runtime)?;
         let couriers = webhooks::start(config, &ports, &store, addresses.clone())?;
         let pool = Pool::start(config.workers, &ports, &limits)?;
-        let timekeeping = keep_time(&store, &ports).map_err(AppError::Runtime)?;
-        let probes: Vec<Box<dyn Probe>> = vec![
+        let vigil = pool.vigil(config.limits.stuck_job_s);
+        let timekeeping = keep_time(&store, &ports, vigil).map_err(AppError::Runtime)?;
+        let mut probes: Vec<Box<dyn Probe>> = vec![
             Box::new(StoreProbe(Arc::<RedbStore>::clone(&store))),
+            Box::new(DiskProbe(Arc::clone(&store))),
             Box::new(pool.probe()),
-            Box::new(proof.probe()),
         ];
+        probes.extend(proof.probes());
         let (stages, shutdown) = Stages::new();
         let key = minted::mint(Kind::Control, ports.entropy.as_ref());
         let control = ControlFile::write(&config.data_dir, &bound, &key.secret).map_err(AppError::Control)?;
@@ -292,9 +295,9 @@ fn drive_limits(config: &Config) -> DriveLimits {
     }
 }
 
-fn keep_time(store: &Arc<RedbStore>, ports: &Ports) -> std::io::Result<Timekeeping> {
+fn keep_time(store: &Arc<RedbStore>, ports: &Ports, vigil: Vigil) -> std::io::Result<Timekeeping> {
     let (clock, entropy) = (Arc::clone(&ports.clock), Arc::clone(&ports.entropy));
-    Timekeeping::start(TimePorts { schedules: Arc::<RedbStore>::clone(store), clock, entropy })
+    Timekeeping::start(TimePorts { schedules: Arc::<RedbStore>::clone(store), clock, entropy }, vigil)
 }
 
 fn start_runtime() -> Result<Runtime, AppError> {

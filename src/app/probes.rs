@@ -1,6 +1,7 @@
-//! What `/readyz` asks of the store.
+//! What `/readyz` asks of the store and of its disk.
 
 use crate::ports::{Probe, Store, StoreError};
+use crate::store::RedbStore;
 use std::sync::Arc;
 
 /// The store is well when an empty commit comes back from the disk.
@@ -15,7 +16,28 @@ impl Probe for StoreProbe {
         match self.0.probe().wait() {
             // A full channel is load, and submissions say so themselves; it is no reason to send every client away.
             Ok(()) | Err(StoreError::Busy) => Ok(()),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(format!("{error}; see the server's log, and run 'nanoclaw doctor'")),
         }
+    }
+}
+
+/// A disk that is nearly full keeps no client away: new jobs are a 507 each, everything else goes on.
+pub(super) struct DiskProbe(pub(super) Arc<RedbStore>);
+
+impl Probe for DiskProbe {
+    fn name(&self) -> &'static str {
+        "disk"
+    }
+
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn shortfall(&self) -> Option<String> {
+        let low = self.0.low_disk()?;
+        Some(format!(
+            "{low}; new jobs are refused (507), running ones go on: free some space, set retention, or lower \
+             limits.disk_free_bytes and limits.disk_free_percent"
+        ))
     }
 }

@@ -32,26 +32,66 @@ impl SandboxProof {
         Ok(Self { outcome, level })
     }
 
-    /// For `/readyz`.
-    pub(super) fn probe(&self) -> impl Probe + use<> {
-        SandboxProbe { outcome: Arc::clone(&self.outcome), level: self.level }
+    /// For `/readyz`: one for each level, and one for Python.
+    pub(super) fn probes(&self) -> Vec<Box<dyn Probe>> {
+        let of_level = |level: Level| -> Box<dyn Probe> {
+            let is_needed = level == self.level;
+            Box::new(LevelProbe { outcome: Arc::clone(&self.outcome), level, is_needed })
+        };
+        let python: Box<dyn Probe> = Box::new(PythonProbe(Arc::clone(&self.outcome)));
+        Level::ALL.into_iter().map(of_level).chain([python]).collect()
     }
 }
 
-/// Well when the level of a call that names none holds; under test counts as well, because nothing runs before. A level
-/// that this kernel is too old for is refused by name when it is asked for, which is no reason to send clients away.
-struct SandboxProbe {
+/// Well when this level holds; under test counts as well, because nothing runs before. The server is not ready without the
+/// level of a call that names none. Any other is refused by name when it is asked for, which is no reason to send clients
+/// away: its kernel may be too old for it.
+struct LevelProbe {
     outcome: Arc<OnceLock<Report>>,
     level: Level,
+    is_needed: bool,
 }
 
-impl Probe for SandboxProbe {
+impl LevelProbe {
+    fn judge(&self) -> Result<(), String> {
+        self.outcome.get().map_or(Ok(()), |report| judge(report, |level| level == self.level))
+    }
+}
+
+impl Probe for LevelProbe {
     fn name(&self) -> &'static str {
-        "sandbox"
+        match self.level {
+            Level::Strict => "sandbox_strict",
+            Level::Standard => "sandbox_standard",
+            Level::Lenient => "sandbox_lenient",
+            Level::Shell => "sandbox_shell",
+        }
     }
 
     fn check(&self) -> Result<(), String> {
-        self.outcome.get().map_or(Ok(()), |report| judge(report, |level| level == self.level))
+        if self.is_needed { self.judge() } else { Ok(()) }
+    }
+
+    fn shortfall(&self) -> Option<String> {
+        self.judge().err()
+    }
+}
+
+/// Without Python the other tools work, and JavaScript does.
+struct PythonProbe(Arc<OnceLock<Report>>);
+
+impl Probe for PythonProbe {
+    fn name(&self) -> &'static str {
+        "python"
+    }
+
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn shortfall(&self) -> Option<String> {
+        let reason = self.0.get()?.python.reason.as_ref()?;
+        Some(format!("{reason}; install Python 3.9 or later, or name it in code_execution.python"))
     }
 }
 
@@ -62,4 +102,40 @@ fn judge(report: &Report, is_wanted: impl Fn(Level) -> bool) -> Result<(), Strin
         .map(|level| format!("{}: {}", level.level, level.reason.as_deref().unwrap_or("cannot be enforced")))
         .collect();
     if reasons.is_empty() { Ok(()) } else { Err(format!("{}; run 'nanoclaw doctor'", reasons.join("; "))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nanoclaw_sandbox::LevelReport;
+
+    fn proof(unable: &[Level], python: Option<&str>) -> SandboxProof {
+        let sandbox = Sandbox::new(nanoclaw_sandbox::Options::default()).expect("good options");
+        let mut report = sandbox.report();
+        let reason = |level| unable.contains(&level).then(|| "no landlock".to_owned());
+        let level = |level| LevelReport { level, able: !unable.contains(&level), reason: reason(level) };
+        report.levels = Level::ALL.map(level).to_vec();
+        report.python.reason = python.map(str::to_owned);
+        SandboxProof { outcome: Arc::new(report.into()), level: Level::Standard }
+    }
+
+    fn told(proof: &SandboxProof) -> Vec<(&'static str, bool, Option<String>)> {
+        let told = |probe: Box<dyn Probe>| (probe.name(), probe.check().is_ok(), probe.shortfall());
+        proof.probes().into_iter().map(told).filter(|(_, ok, short)| !ok || short.is_some()).collect()
+    }
+
+    #[test]
+    fn p5_without_its_level_the_server_is_not_ready_and_other_levels_are_told_of() {
+        assert_eq!(told(&proof(&[], None)), []);
+        let [(name, false, Some(reason))] = &told(&proof(&[Level::Standard], None))[..] else {
+            panic!("the level of a call that names none")
+        };
+        assert!(*name == "sandbox_standard" && reason.contains("no landlock") && reason.contains("doctor"));
+        let of_others = told(&proof(&[Level::Strict, Level::Lenient], Some("python3 is not in PATH")));
+        let names: Vec<_> = of_others.iter().map(|(name, ok, _)| (*name, *ok)).collect();
+        assert_eq!(names, [("sandbox_strict", true), ("sandbox_lenient", true), ("python", true)]);
+        assert!(of_others[2].2.as_ref().is_some_and(|reason| reason.contains("install Python")));
+        let untested = SandboxProof { outcome: Arc::default(), level: Level::Standard };
+        assert_eq!(told(&untested), [], "nothing runs before the test has passed");
+    }
 }

@@ -4,7 +4,7 @@ use super::error::CliError;
 use super::logging;
 use super::terminal::Terminal;
 use crate::app::{App, AppError};
-use crate::config::Config;
+use crate::config::{Config, LogFormat};
 use nanoclaw_sandbox::Report;
 
 /// What `serve` was asked.
@@ -25,10 +25,23 @@ impl ServeArgs {
 /// Serves until SIGTERM. The one line on stdout is the address.
 pub(super) fn serve(config: &Config, terminal: &Terminal) -> Result<(), CliError> {
     logging::start(&config.log);
+    // Who reads JSON lines wants nothing else on the same stream.
+    let is_json = config.log.format == LogFormat::Json;
     let voice = terminal.twin();
-    let app = App::start(config, Box::new(move |report| announce(report, &voice)))
-        .map_err(|error| explain(&error))?;
+    let told = move |report: &Report| if is_json { log_report(report) } else { announce(report, &voice) };
+    let app = App::start(config, Box::new(told)).map_err(|error| explain(&error))?;
     terminal.line(&app.bound().to_string())?;
+    if is_json {
+        let (version, data) = (env!("CARGO_PKG_VERSION"), config.data_dir.display());
+        tracing::info!(version, listening = %app.bound(), %data, workers = config.workers, "serving");
+    } else {
+        greet(config, &app, terminal);
+    }
+    app.run();
+    Ok(())
+}
+
+fn greet(config: &Config, app: &App, terminal: &Terminal) {
     terminal.say(&format!(
         "nanoclaw {}\n  listening  {}\n  data       {}\n  workers    {}\n  model      {}",
         env!("CARGO_PKG_VERSION"),
@@ -37,8 +50,12 @@ pub(super) fn serve(config: &Config, terminal: &Terminal) -> Result<(), CliError
         config.workers,
         config.default_model,
     ));
-    app.run();
-    Ok(())
+}
+
+/// The same as a line of the log.
+fn log_report(report: &Report) {
+    let levels: Vec<&str> = report.levels.iter().filter(|l| l.able).map(|l| l.level.name()).collect();
+    tracing::info!(levels = levels.join(", "), python = report.python.version, "the sandbox was tested");
 }
 
 /// The banner's last line, when the self-test is over.

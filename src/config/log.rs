@@ -33,8 +33,10 @@ pub enum LogLevel {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For people.
+    /// For people; where standard error is systemd's journal, in the journal's way: a priority, and no time.
     #[default]
+    Auto,
+    /// For people, wherever it goes.
     Text,
     /// One JSON object per line.
     Json,

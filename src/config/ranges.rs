@@ -69,6 +69,7 @@ pub(crate) const LIMITS: &[Range] = &[
     ("history_messages", 0, 100_000),
     ("history_bytes", KIB, GIB),
     ("crashes", 1, 100),
+    ("stuck_job_s", 0, DAY_S),
     ("drain_s", 0, 3_600),
     ("session_s", 60, 365 * DAY_S),
     ("login_failures", 1, 1_000_000),
@@ -96,6 +97,7 @@ pub(crate) const STORE: &[Range] = &[
     ("linger_ms", 0, 1_000),
     ("channel_writes", 16, 1_000_000),
     ("settle_ms", 1, 60_000),
+    ("slow_commit_ms", 0, 600_000),
 ];
 
 /// Keys of each level of `code_execution.levels:`; what a level forbids is a zero.

@@ -104,6 +104,8 @@ pub struct Limits {
     pub history_bytes: usize,
     /// Crashes in a row that make a job poison.
     pub crashes: u32,
+    /// A running job whose log has not grown for so long is named in the server's log, seconds; 0: none is.
+    pub stuck_job_s: u64,
     /// Time that running jobs get to reach a step boundary at shutdown, seconds.
     pub drain_s: u64,
     /// How long a session lasts, seconds.
@@ -195,6 +197,7 @@ impl Default for Limits {
             history_messages: 200,
             history_bytes: 1024 * 1024,
             crashes: 3,
+            stuck_job_s: 300,
             drain_s: 25,
             session_s: 604_800,
             login_failures: 10,

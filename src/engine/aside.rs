@@ -180,6 +180,7 @@ impl Driver<'_> {
     ) -> Result<Result<String, ModelError>, StoreError> {
         let (mut words, mut heard, mut spent) = (String::new(), 0_usize, None);
         let leash = self.leash.shortened(time);
+        self.progress.ask(&request.model);
         let outcome = self.ports.model.ask(request, &leash, &mut |chunk| {
             match chunk {
                 Chunk::Text(text) => {
@@ -191,8 +192,9 @@ impl Driver<'_> {
             }
             if words.len() > bytes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
+        self.progress.think();
         if let Err(error) = &outcome {
-            tracing::info!(job = %self.lease.job.id, %error, "a summary or a title could not be had");
+            tracing::info!(job = %self.lease.job.id, why = kind(error), "a summary or a title could not be had");
         }
         if spent.is_some() || heard > 0 || outcome.is_ok() {
             let usage = spent.unwrap_or_else(|| self.estimate_aside(request, &words));
@@ -213,5 +215,19 @@ impl Driver<'_> {
         let estimator = Estimator::of_model(&request.model);
         Usage::new(estimator.messages(&request.messages), estimator.text(words))
             .priced(self.price_of(&request.model))
+    }
+}
+
+/// In a word: a provider's own ones may quote a prompt, which the server's log never does (P9).
+fn kind(error: &ModelError) -> &'static str {
+    match error {
+        ModelError::NotFound(_) => "the model is not known",
+        ModelError::TooLarge(_) => "the answer is too large",
+        ModelError::Denied(_) => "the provider denies it",
+        ModelError::ContextTooLong(_) => "the prompt is too long",
+        ModelError::Refused(_) => "the provider refuses it",
+        ModelError::Stopped => "it was stopped",
+        ModelError::Busy { .. } => "its provider is busy",
+        ModelError::Unavailable { .. } => "its provider is not available",
     }
 }

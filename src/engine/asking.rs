@@ -115,7 +115,8 @@ impl Driver<'_> {
         let mut under_way: VecDeque<Ticket<()>> = VecDeque::new();
         let mut broken: Option<StoreError> = None;
         let mut urgency = Urgency::Now;
-        let turn = &mut self.turn;
+        let (turn, progress) = (&mut self.turn, &self.progress);
+        progress.ask(&self.request.model);
         let outcome = self.ports.model.ask(&self.request, &self.leash, &mut |chunk| {
             // A model that goes on after `Break` must not write behind a piece that is lost.
             if broken.is_some() {
@@ -132,11 +133,13 @@ impl Driver<'_> {
             heard.text.push_str(text);
             let record = turn.piece(kind, text);
             turn.apply(&record);
+            progress.grow();
             let urgency = std::mem::replace(&mut urgency, Urgency::Soon);
             under_way.push_back(store.append(fence, vec![record], urgency));
             broken = reap(&mut under_way).err();
             if broken.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
+        progress.think();
         if let Some(error) = broken {
             return Err(error);
         }

@@ -3,10 +3,11 @@
 
 use super::context::Opening;
 use super::journal::LogJournal;
+use super::progress::Progress;
 use super::setup::{DriveLimits, Ports};
 use super::turn::{INTERRUPTED, Rules, Step, Turn, TurnLimits};
 use crate::domain::event::{Event, FailureCode, FinishReason, Mark, Phase, Record};
-use crate::domain::job::Ending;
+use crate::domain::job::{Ending, JobStatus};
 use crate::domain::tokens::Estimator;
 use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::domain::usage::{Price, Usage};
@@ -51,6 +52,9 @@ pub struct Driver<'a> {
     pub(super) models: Vec<String>,
     /// What a provider asked to wait.
     pub(super) retry_after_ms: Option<u64>,
+    /// Told to whoever looks on.
+    pub(super) progress: Arc<Progress>,
+    began_ms: u64,
 }
 
 impl<'a> Driver<'a> {
@@ -63,7 +67,8 @@ impl<'a> Driver<'a> {
     ) -> Result<Self, StoreError> {
         // The claim has just been made: what reading takes counts, too.
         let budget_ms = lease.spec.timeout_s.saturating_mul(1000);
-        let deadline_ms = ports.clock.monotonic_ms().saturating_add(budget_ms);
+        let began_ms = ports.clock.monotonic_ms();
+        let deadline_ms = began_ms.saturating_add(budget_ms);
         let turn = Turn::fold(&ports.store.log(lease.job.id)?);
         let history = ports.store.history(&lease.job, limits.history_messages)?;
         let (stop, clock) = (lease.stop.clone(), Arc::clone(&ports.clock));
@@ -93,7 +98,15 @@ impl<'a> Driver<'a> {
             turn,
             models,
             retry_after_ms: None,
+            progress: Arc::new(Progress::begin(&ports.clock)),
+            began_ms,
         })
+    }
+
+    /// The same, and what it does is told there.
+    #[must_use]
+    pub(super) fn watched(self, progress: &Arc<Progress>) -> Self {
+        Self { progress: Arc::clone(progress), ..self }
     }
 
     /// Takes steps until the job ends, is released, or is lost. A log that has its end already is left alone: giving the
@@ -193,6 +206,7 @@ impl<'a> Driver<'a> {
         for record in &records {
             self.turn.apply(record);
         }
+        self.progress.grow();
         self.ports.store.append(self.lease.fence(), records, Urgency::Now).wait()
     }
 
@@ -224,8 +238,22 @@ impl<'a> Driver<'a> {
             messages: self.turn.closing_messages(),
             summary: self.opening.summary_of(self.turn.shortened()),
         };
+        let (status, code) = (ending.status(), ending.error().map(|error| error.code));
         self.ports.store.finish(self.lease.fence(), Vec::new(), ending).wait()?;
+        self.tell_end(status, code);
         Ok(Drive::Finished)
+    }
+
+    /// The job's last line in the server's log. What went wrong stands in the job: a provider's words may quote a prompt.
+    fn tell_end(&self, status: JobStatus, code: Option<FailureCode>) {
+        tracing::info!(
+            status = status.as_str(),
+            code = code.map(FailureCode::as_str),
+            steps = self.turn.steps(),
+            tokens = self.turn.usage().total_tokens,
+            duration_ms = self.ports.clock.monotonic_ms().saturating_sub(self.began_ms),
+            "job ended"
+        );
     }
 
     /// Another attempt while there is one left: later, and from the last recorded step. Else the end.
@@ -241,6 +269,7 @@ impl<'a> Driver<'a> {
             delay_ms.div_ceil(1_000)
         );
         self.ports.store.postpone(self.lease.fence(), reason, delay_ms).wait()?;
+        tracing::info!(code = code.as_str(), delay_ms, "a run of the job failed; another follows");
         Ok(Drive::Postponed)
     }
 
@@ -312,8 +341,10 @@ impl<'a> Driver<'a> {
             None => None,
         };
         let context = self.tool_context(workdir);
-        let journal = LogJournal::new(self.ports, self.lease, &mut self.turn);
+        self.progress.run(calls);
+        let journal = LogJournal::new(self.ports, self.lease, &mut self.turn, &self.progress);
         self.ports.tools.run(calls, &context, &journal);
+        self.progress.think();
         journal.close()
     }
 

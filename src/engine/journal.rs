@@ -1,6 +1,7 @@
 //! Where running tools report. Owns the order of their records: log and state change together, under one lock. Refuses to
 //! run anything.
 
+use super::progress::Progress;
 use super::setup::Ports;
 use super::turn::Turn;
 use crate::domain::event::{AgentStep, Event, Mark, Record};
@@ -15,6 +16,7 @@ pub(super) struct LogJournal<'a> {
     ports: &'a Ports,
     lease: &'a Lease,
     state: Mutex<State<'a>>,
+    progress: &'a Progress,
 }
 
 struct State<'a> {
@@ -25,8 +27,13 @@ struct State<'a> {
 
 impl<'a> LogJournal<'a> {
     /// Keeps `turn` up to date with what it writes under `lease`.
-    pub(super) fn new(ports: &'a Ports, lease: &'a Lease, turn: &'a mut Turn) -> Self {
-        Self { ports, lease, state: Mutex::new(State { turn, broken: None }) }
+    pub(super) fn new(
+        ports: &'a Ports,
+        lease: &'a Lease,
+        turn: &'a mut Turn,
+        progress: &'a Progress,
+    ) -> Self {
+        Self { ports, lease, state: Mutex::new(State { turn, broken: None }), progress }
     }
 
     /// Whether everything that was reported stands in the log.
@@ -45,6 +52,7 @@ impl<'a> LogJournal<'a> {
             for record in &records {
                 state.turn.apply(record);
             }
+            self.progress.grow();
             self.ports.store.append(self.lease.fence(), records, Urgency::Now)
         };
         match ticket.wait() {
@@ -72,6 +80,7 @@ impl Journal for LogJournal<'_> {
     }
 
     fn finished(&self, call: &ToolCall, outcome: ToolOutcome) {
+        self.progress.finish(call);
         // What shutdown cut off or never let begin is left without an outcome, and so is simply made after the restart.
         if self.lease.stop.raised() == Some(Stop::Shutdown) && self.would_rerun(call) {
             return;

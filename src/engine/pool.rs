@@ -1,6 +1,7 @@
 //! The worker threads: start, drain, join. Owns the threads and the order of stopping; refuses to know what a job is.
 
 use super::setup::{DriveLimits, Ports};
+use super::vigil::Vigil;
 use super::worker::{Held, Tick, Worker};
 use crate::ports::{Probe, Stop, StopFlag};
 use std::sync::Arc;
@@ -60,6 +61,11 @@ impl Pool {
     /// Whether all workers live.
     pub fn probe(&self) -> impl Probe + use<> {
         WorkersProbe { alive: Arc::clone(&self.alive), wanted: self.threads.len() }
+    }
+
+    /// Who looks after its running jobs; a log that has not grown for `stuck_after_s` is a standstill.
+    pub fn vigil(&self, stuck_after_s: u64) -> Vigil {
+        Vigil::new(self.held.clone(), Arc::clone(&self.ports.clock), stuck_after_s)
     }
 
     /// Stops claiming, lets running jobs reach a step boundary for up to `patience`, then pulls their leases.

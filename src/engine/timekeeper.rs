@@ -1,6 +1,7 @@
 //! Keeping the time for schedules: [`Timekeeper::tick`] looks at the clock and makes jobs of what is due. Owns the one
 //! thread that does so and the suspicion that the clock went back; refuses to compute any occurrence (the schedules do).
 
+use super::vigil::Vigil;
 use crate::domain::id::{IdMint, JobId};
 use crate::domain::schedule::CLOCK_SLACK_MS;
 use crate::ports::{Clock, Entropy, Schedules, Stop, StopFlag, StoreError};
@@ -116,12 +117,13 @@ pub struct Timekeeping {
 }
 
 impl Timekeeping {
-    /// Starts it.
-    pub fn start(ports: TimePorts) -> std::io::Result<Self> {
+    /// Starts it; on its way it keeps the vigil.
+    pub fn start(ports: TimePorts, mut vigil: Vigil) -> std::io::Result<Self> {
         let stop = StopFlag::default();
         let flag = stop.clone();
-        let thread =
-            std::thread::Builder::new().name("timekeeper".to_owned()).spawn(move || run(&ports, &flag))?;
+        let thread = std::thread::Builder::new()
+            .name("timekeeper".to_owned())
+            .spawn(move || run(&ports, &mut vigil, &flag))?;
         Ok(Self { stop, thread })
     }
 
@@ -134,9 +136,10 @@ impl Timekeeping {
     }
 }
 
-fn run(ports: &TimePorts, stop: &StopFlag) {
+fn run(ports: &TimePorts, vigil: &mut Vigil, stop: &StopFlag) {
     let mut keeper = Timekeeper::new(ports.clone());
     while stop.raised().is_none() {
+        vigil.watch();
         let rest = match catch_unwind(AssertUnwindSafe(|| keeper.tick())) {
             Ok(Ok(ticked)) => ticked.rest,
             Ok(Err(StoreError::Closed)) => return,

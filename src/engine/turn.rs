@@ -134,6 +134,11 @@ impl Turn {
         self.usage
     }
 
+    /// Answers so far, the one under way included.
+    pub fn steps(&self) -> u32 {
+        self.rounds.saturating_add(1)
+    }
+
     /// The answer's text, or as much of it as there is.
     pub fn answer(&self) -> String {
         match self.open_text(StepKind::Text) {

@@ -3,16 +3,18 @@
 //! leased until the next start, which counts a crash: three make the job poison (P4).
 
 use super::driver::{Drive, Driver};
+use super::progress::Progress;
 use super::setup::{DriveLimits, Ports};
 use super::turn::Turn;
 use crate::domain::event::{Event, FailureCode};
 use crate::domain::id::JobId;
 use crate::domain::job::Ending;
-use crate::ports::{Lease, Stop, StopFlag, StoreError, Ticket};
-use std::collections::HashMap;
+use crate::ports::{Lease, StopFlag, StoreError, Ticket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+pub use super::held::Held;
 
 /// Pause after the store failed, before it is asked again.
 const STORE_PAUSE: Duration = Duration::from_millis(500);
@@ -22,33 +24,6 @@ const READ_TRIES: u32 = 5;
 
 /// What clients read when the server itself is at fault.
 const FAULT: &str = "an internal fault ended the job; the server's log has details";
-
-/// The leases held right now, so that shutdown can pull them all. A job may be held twice: by the worker that lost its
-/// lease and has not noticed yet, and by its successor.
-#[derive(Debug, Clone, Default)]
-pub struct Held(Arc<Mutex<HashMap<(JobId, u64), StopFlag>>>);
-
-impl Held {
-    /// Raises `stop` on every lease.
-    pub fn raise_all(&self, stop: Stop) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|flag| flag.raise(stop));
-    }
-
-    /// Leases being worked on.
-    pub fn count(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
-
-    pub(super) fn insert(&self, lease: &Lease) {
-        let key = (lease.job.id, lease.job.epoch);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, lease.stop.clone());
-    }
-
-    pub(super) fn remove(&self, lease: &Lease) {
-        let key = (lease.job.id, lease.job.epoch);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
-    }
-}
 
 /// What one tick did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,8 +61,15 @@ impl Worker {
             Err(error) => return Tick::Stumbled(error),
         };
         let job = lease.job.id;
-        self.held.insert(&lease);
-        let outcome = self.work(&lease);
+        // Whatever is logged on the way is about this job.
+        let _about = tracing::error_span!("job", %job, attempt = lease.job.attempt).entered();
+        tracing::info!(
+            model = lease.spec.model,
+            conversation = lease.spec.conversation_id.as_ref().map(tracing::field::display),
+            "job started"
+        );
+        let progress = self.held.insert(&lease, &self.ports.clock);
+        let outcome = self.work(&lease, &progress);
         self.held.remove(&lease);
         match outcome {
             Ok(drive) => Tick::Drove(job, drive),
@@ -95,9 +77,9 @@ impl Worker {
         }
     }
 
-    fn work(&self, lease: &Lease) -> Result<Drive, StoreError> {
+    fn work(&self, lease: &Lease, progress: &Arc<Progress>) -> Result<Drive, StoreError> {
         let job = lease.job.id;
-        match catch_unwind(AssertUnwindSafe(|| self.open(lease)?.run())) {
+        match catch_unwind(AssertUnwindSafe(|| self.open(lease)?.watched(progress).run())) {
             Ok(Ok(drive)) => Ok(drive),
             Ok(Err(StoreError::Fenced { .. })) => Ok(Drive::Abandoned),
             Ok(Err(StoreError::Closed)) => Err(StoreError::Closed),

@@ -15,7 +15,9 @@ where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
-    let act: Box<dyn FnOnce() -> Made + Send> = Box::new(move || Box::new(act()));
+    // What is logged there is about the same request.
+    let span = tracing::Span::current();
+    let act: Box<dyn FnOnce() -> Made + Send> = Box::new(move || Box::new(span.in_scope(act)));
     made(tokio::task::spawn_blocking(act))
 }
 

@@ -1,10 +1,11 @@
 //! One connection. Owns how HTTP/1 is spoken on it: buffers, header limits, keep-alive, and a close that lets the client
 //! read the last answer; refuses to know resources.
 
+use super::access::Metered;
 use super::door::Door;
 use super::peer::Peer;
 use super::refusal::{Progress, Watched, Worded};
-use super::reply::ReplyBody;
+use super::request_id::RequestId;
 use super::router;
 use super::shutdown::Stage;
 use super::stall::Stall;
@@ -30,7 +31,7 @@ const LINGER: Duration = Duration::from_secs(1);
 /// The same, altogether; in bytes it is the largest body that there is.
 const LINGER_WHOLE: Duration = Duration::from_secs(30);
 
-type Answering = Pin<Box<dyn Future<Output = Result<Response<Watched<ReplyBody>>, Infallible>> + Send>>;
+type Answering = Pin<Box<dyn Future<Output = Result<Response<Watched<Metered>>, Infallible>> + Send>>;
 
 /// Speaks HTTP with the peer on `io` until the client leaves, a limit is passed, or the shutdown demands the end.
 pub(crate) async fn run<IO>(io: IO, peer: Peer, door: Arc<Door>)
@@ -41,7 +42,8 @@ where
     let mut abort = door.shutdown.clone();
     let progress = Progress::default();
     let io = Stall::new(io, Duration::from_secs(door.room.limits.write_stall_s));
-    let io = TokioIo::new(Worded::new(io, progress.clone(), door.room.limits.header_bytes));
+    let id = RequestId::mint(door.room.entropy.as_ref());
+    let io = TokioIo::new(Worded::new(io, progress.clone(), door.room.limits.header_bytes, id.clone()));
     let (http, most_bytes) = (speaker(&door), most_bytes(&door));
     // Boxed: the state of a request is freed with its answer, an idle stream keeps none of it.
     let service = service_fn(move |mut request: hyper::Request<Incoming>| -> Answering {
@@ -65,7 +67,9 @@ where
     };
     match ended {
         Ok(()) => {}
-        Err(error) if error.is_parse() || error.is_timeout() => tracing::debug!(%error, "bad request"),
+        Err(error) if error.is_parse() || error.is_timeout() => {
+            tracing::debug!(request = %id, %error, "bad request");
+        }
         Err(error) => return tracing::debug!(%error, "connection broke off"),
     }
     linger(speaking.into_parts().io.into_inner(), most_bytes).await;

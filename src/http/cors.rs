@@ -5,10 +5,10 @@ use hyper::HeaderMap;
 use hyper::header::{self, HeaderValue};
 
 /// What such a page may send beyond what every page may.
-const MAY_SEND: &str = "authorization, content-type, idempotency-key, last-event-id, x-filename";
+const MAY_SEND: &str =
+    "authorization, content-type, idempotency-key, last-event-id, x-filename, x-request-id";
 /// What it may read beyond what every page may.
-const MAY_READ: &str =
-    "x-job-id, idempotency-replayed, location, retry-after, ratelimit, ratelimit-policy, content-disposition";
+const MAY_READ: &str = "x-job-id, x-request-id, idempotency-replayed, location, retry-after, ratelimit, ratelimit-policy, content-disposition";
 /// How long a browser keeps the answer to a preflight, seconds.
 const KEPT_S: &str = "600";
 

@@ -1,5 +1,6 @@
 //! One listener's surroundings: the room, who may knock, and the shutdown. Owns the few things that requests share.
 
+use super::access::Rush;
 use super::auth::Auth;
 use super::error::Error;
 use super::guard::Guard;
@@ -30,6 +31,8 @@ pub(crate) struct Door {
     pub(crate) backups: Arc<Semaphore>,
     /// Calls of tools that may run for operators at the same time.
     pub(crate) trials: Arc<Semaphore>,
+    /// How many lines the log has lately got about requests.
+    pub(crate) rush: Arc<Rush>,
     /// What `/openapi.json` says, once somebody has asked.
     pub(crate) openapi: OnceLock<Bytes>,
 }
@@ -41,7 +44,8 @@ impl Door {
         let trials = Arc::new(Semaphore::new(TRIALS));
         let auth = Auth::new(&room);
         let readiness = Arc::new(Readiness::default());
-        Self { room, guard, auth, shutdown, readiness, bodies, backups, trials, openapi: OnceLock::new() }
+        let (rush, openapi) = (Arc::new(Rush::default()), OnceLock::new());
+        Self { room, guard, auth, shutdown, readiness, bodies, backups, trials, rush, openapi }
     }
 
     /// Reads from the store on a thread that may block: for whatever is longer than one row.

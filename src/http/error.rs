@@ -216,12 +216,14 @@ impl Error {
         }
     }
 
+    /// What went wrong with this server, in its own words: for the log alone.
+    pub(crate) fn fault(&self) -> Option<String> {
+        self.class().0.is_server_error().then(|| self.to_string())
+    }
+
     /// The answer that says it.
     pub(crate) fn into_reply(self, dialect: Dialect) -> Reply {
         let (status, code) = self.class();
-        if status.is_server_error() {
-            tracing::warn!(%status, error = %self, "request failed");
-        }
         let kind = match status {
             StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
             status if status.is_server_error() => "server_error",

@@ -5,6 +5,7 @@ use super::error::Error;
 use super::reply::{self, Reply};
 use super::shutdown::Stage;
 use crate::http::blocking::blocking;
+use crate::ports::Probe;
 use hyper::StatusCode;
 use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,6 +61,7 @@ impl Readiness {
 pub(crate) struct Check {
     name: &'static str,
     ok: bool,
+    // What does not work and what to do about it; beside `ok: true`, what the server is of use without.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }
@@ -69,6 +71,17 @@ pub(crate) fn alive() -> Reply {
     reply::json(StatusCode::OK, &Health { status: "ok" })
 }
 
+/// What all checks together mean: whoever sends clients here looks at the code alone.
+fn verdict(checks: &[Check]) -> (StatusCode, &'static str) {
+    if checks.iter().any(|check| !check.ok) {
+        (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
+    } else if checks.iter().any(|check| check.reason.is_some()) {
+        (StatusCode::OK, "degraded")
+    } else {
+        (StatusCode::OK, "ok")
+    }
+}
+
 /// Ready, or not and why.
 pub(crate) async fn ready(door: &Arc<Door>) -> Result<Reply, Error> {
     let mut checks = probe(door).await;
@@ -76,12 +89,10 @@ pub(crate) async fn ready(door: &Arc<Door>) -> Result<Reply, Error> {
         checks.push(Check {
             name: "shutdown",
             ok: false,
-            reason: Some("the server is shutting down".into()),
+            reason: Some("the server is shutting down; ask again when it has started anew".into()),
         });
     }
-    let ok = checks.iter().all(|check| check.ok);
-    let (code, status) =
-        if ok { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "unavailable") };
+    let (code, status) = verdict(&checks);
     Ok(reply::json(code, &Verdict { status, checks }))
 }
 
@@ -94,7 +105,7 @@ async fn probe(door: &Arc<Door>) -> Vec<Check> {
         let (room, readiness) = (Arc::clone(&door.room), Arc::clone(&door.readiness));
         let asking = blocking(move || {
             let _turn = turn; // held until the probes have answered, even when nobody waits any more
-            let checks: Vec<_> = room.probes.iter().map(|probe| check(probe.name(), probe.check())).collect();
+            let checks: Vec<_> = room.probes.iter().map(|probe| asked_of(probe.as_ref())).collect();
             readiness.keep(room.clock.monotonic_ms(), &checks);
             checks
         });
@@ -105,6 +116,11 @@ async fn probe(door: &Arc<Door>) -> Vec<Check> {
         vec![check("probes", Err(reason))]
     };
     tokio::time::timeout(PROBE_TIMEOUT, asked).await.unwrap_or_else(late)
+}
+
+fn asked_of(probe: &dyn Probe) -> Check {
+    let check = check(probe.name(), probe.check());
+    if check.ok { Check { reason: probe.shortfall(), ..check } } else { check }
 }
 
 fn check(name: &'static str, found: Result<(), String>) -> Check {

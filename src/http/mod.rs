@@ -6,6 +6,7 @@
 //! long to be held), the socket asks for the next one.
 
 mod accept;
+mod access;
 mod api;
 mod armour;
 mod arriving;
@@ -33,6 +34,7 @@ mod quota;
 mod quoted;
 mod refusal;
 mod reply;
+mod request_id;
 mod room;
 mod router;
 mod routes;

@@ -4,6 +4,7 @@
 //! hyper offers no hook for them, so the socket looks: between two requests (none is being answered, and everything that
 //! was answered has been flushed) the only thing that hyper ever writes is such a refusal.
 
+use super::request_id::RequestId;
 use hyper::body::{Body, Frame, SizeHint};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -94,11 +95,13 @@ pub(crate) struct Worded<IO> {
     line_bytes: Option<usize>,
     /// What hyper takes for a head.
     head_bytes: usize,
+    /// The name of a request that cannot be read: it is its connection's last.
+    request: RequestId,
 }
 
 impl<IO> Worded<IO> {
-    pub(crate) fn new(io: IO, progress: Progress, head_bytes: usize) -> Self {
-        Self { io, progress, pending: Vec::new(), line_bytes: Some(0), head_bytes }
+    pub(crate) fn new(io: IO, progress: Progress, head_bytes: usize, request: RequestId) -> Self {
+        Self { io, progress, pending: Vec::new(), line_bytes: Some(0), head_bytes, request }
     }
 
     fn has_line(&self) -> bool {
@@ -128,7 +131,7 @@ impl<IO: AsyncWrite + Unpin> Worded<IO> {
 
     /// Whether this is a refusal of hyper's; then its worded form is on its way.
     fn takes(&mut self, head: &[u8]) -> bool {
-        let worded = if self.progress.is_idle() { word(head, self.has_line()) } else { None };
+        let worded = if self.progress.is_idle() { word(head, self.has_line(), &self.request) } else { None };
         let found = worded.is_some();
         self.pending.extend(worded.unwrap_or_default());
         found
@@ -136,7 +139,7 @@ impl<IO: AsyncWrite + Unpin> Worded<IO> {
 }
 
 /// The head with a body that says what is wrong; `None` if it is no wordless refusal.
-fn word(head: &[u8], has_line: bool) -> Option<Vec<u8>> {
+fn word(head: &[u8], has_line: bool, request: &RequestId) -> Option<Vec<u8>> {
     let head = std::str::from_utf8(head).ok()?.strip_suffix("\r\n\r\n")?;
     let (status, headers) = head.split_once("\r\n")?;
     let code = status.strip_prefix("HTTP/1.1 ").or_else(|| status.strip_prefix("HTTP/1.0 "))?.get(..3)?;
@@ -157,8 +160,10 @@ fn word(head: &[u8], has_line: bool) -> Option<Vec<u8>> {
         .filter(|line| !line.to_ascii_lowercase().starts_with("content-length:"))
         .flat_map(|line| [line, "\r\n"])
         .collect();
-    let said =
-        format!("content-type: application/json\r\ncache-control: no-store\r\n{}", super::armour::lines());
+    let said = format!(
+        "content-type: application/json\r\ncache-control: no-store\r\nx-request-id: {request}\r\n{}",
+        super::armour::lines()
+    );
     Some(format!("{status}\r\n{kept}{said}content-length: {}\r\n\r\n{body}", body.len()).into_bytes())
 }
 
@@ -221,10 +226,23 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Worded<IO> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ports::Entropy;
+
+    struct Seven;
+
+    impl Entropy for Seven {
+        fn random(&self) -> u128 {
+            7
+        }
+    }
+
+    fn id() -> RequestId {
+        RequestId::mint(&Seven)
+    }
 
     #[test]
     fn only_wordless_refusals_get_words() {
-        let worded = word(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\ndate: x\r\n\r\n", true)
+        let worded = word(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\ndate: x\r\n\r\n", true, &id())
             .expect("a refusal");
         let text = String::from_utf8(worded).expect("text");
         let (head, body) = text.split_once("\r\n\r\n").expect("head and body");
@@ -232,19 +250,20 @@ mod tests {
             head.contains(&format!("content-length: {}", body.len())) && head.contains("date: x"),
             "{head}"
         );
+        assert!(head.contains("\r\nx-request-id: req_0000000000000007\r\n"), "{head}");
         assert_eq!(head.matches("content-length").count(), 1);
         assert!(body.contains("malformed_request"));
         for other in
             [&b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"[..], b"data: x\n\n", b"HTTP/1.1 400 Bad"]
         {
-            assert!(word(other, true).is_none());
+            assert!(word(other, true, &id()).is_none());
         }
     }
 
     #[test]
     fn an_answer_under_way_is_never_taken_for_a_refusal() {
         let progress = Progress::default();
-        let mut socket = Worded::new(tokio::io::sink(), progress.clone(), 100);
+        let mut socket = Worded::new(tokio::io::sink(), progress.clone(), 100, id());
         let forged = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
         progress.begin();
         assert!(!socket.takes(forged), "a job's own text may look like anything");

@@ -1,22 +1,25 @@
 //! From a request to the route that answers it. Owns how a path is matched, who may pass, and what every answer carries; refuses
 //! to know what there is (`routes` does).
 
+use super::access::{About, Line, Metered};
 use super::arriving::Arriving;
 use super::auth::{Caller, Standing};
 use super::door::Door;
 use super::error::{Dialect, Error};
 use super::peer::{Address, Peer};
 use super::reply::{self, Reply};
+use super::request_id::{RequestId, X_REQUEST_ID};
 use super::routes::{Access, ROUTES, Route};
 use super::{armour, auth, cors, path};
 use crate::domain::account::AuthMode;
-use crate::domain::id::UserId;
+use crate::domain::id::{JobId, UserId};
 use crate::domain::limits::Limits;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{HeaderMap, Method, Request, StatusCode};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use std::sync::Arc;
+use tracing::Instrument;
 
 /// The longest path and query together, bytes.
 const TARGET_BYTES: usize = 4 * 1024;
@@ -113,18 +116,29 @@ struct Told {
     standing: Option<Standing>,
     /// The allowed page that asks.
     page: Option<HeaderValue>,
+    /// What the log tells.
+    about: About,
 }
 
-/// Answers a request, whatever it is.
-pub(crate) async fn answer(door: &Arc<Door>, request: Request<Incoming>) -> Reply {
+/// Answers a request, whatever it is. What is logged on the way carries the request's id.
+pub(crate) async fn answer(door: &Arc<Door>, request: Request<Incoming>) -> Response<Metered> {
     let dialect = Dialect::of(request.uri().path());
+    let id = RequestId::of(request.headers(), door.room.entropy.as_ref());
+    let (method, began_ms) = (request.method().clone(), door.room.clock.monotonic_ms());
+    let span = tracing::error_span!("request", request = %id);
     let mut told = Told::default();
-    let mut reply = match take(door, request, &mut told).await {
+    let mut reply = match take(door, request, &mut told).instrument(span).await {
         Ok(reply) => reply,
-        Err(error) => error.into_reply(dialect),
+        Err(error) => {
+            told.about.error = error.fault();
+            error.into_reply(dialect)
+        }
     };
     let headers = reply.headers_mut();
     armour::put_on(headers);
+    if let Some(id) = id.header() {
+        headers.insert(X_REQUEST_ID, id);
+    }
     if let Some(standing) = told.standing {
         standing.write(headers);
     }
@@ -134,7 +148,16 @@ pub(crate) async fn answer(door: &Arc<Door>, request: Request<Incoming>) -> Repl
     if let Some(page) = told.page {
         cors::open(headers, page);
     }
-    reply
+    let mut about = told.about;
+    about.job = about.job.or_else(|| new_job(headers));
+    let (rush, clock) = (Arc::clone(&door.rush), Arc::clone(&door.room.clock));
+    Line { rush, clock, id, method, began_ms, about }.follow(reply)
+}
+
+/// The job that an answer is about without its route saying so.
+fn new_job(headers: &HeaderMap) -> Option<String> {
+    let id = headers.get(reply::X_JOB_ID)?.to_str().ok()?;
+    Some(id.to_owned())
 }
 
 /// hyper looks at the last coding alone and would hand on a body that is still coded.
@@ -170,10 +193,18 @@ async fn take(door: &Arc<Door>, request: Request<Incoming>, told: &mut Told) -> 
     let Some(route) = place.route(request.method()) else {
         return Err(Error::Method { method: request.method().clone(), allow: place.allow() });
     };
+    told.about.route = Some(route.path);
+    told.about.job = job_of(route, &place.segments);
     let (head, body) = request.into_parts();
     let call = call(door, head, (route, place.segments), told)?;
     let body = Arriving::new(body, call.caller);
     (route.act)(Arc::clone(door), call, body).await
+}
+
+/// The job that a path names, if it is a job's name.
+fn job_of(route: &Route, segments: &Segments) -> Option<String> {
+    let (_, text) = segments.first().filter(|_| route.path.starts_with("/v1/jobs/"))?;
+    text.parse::<JobId>().ok().map(|job| job.to_string())
 }
 
 /// Finds out who asks, and whether they may, so often.
@@ -198,6 +229,7 @@ fn call(
     } else {
         let caller = auth::admit(door, &head, ticket.as_deref())?;
         told.standing = if has_accounts { door.auth.rates.user(caller.user, now_ms) } else { None };
+        told.about.user = has_accounts.then_some(caller.user.0);
         caller
     };
     told.standing.as_ref().map_or(Ok(()), Standing::check)?;

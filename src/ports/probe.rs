@@ -2,8 +2,12 @@
 
 /// One thing that must work before the server is ready.
 pub trait Probe: Send + Sync {
-    /// `store`, `workers`, `sandbox`.
+    /// `store`, `disk`, `workers`, `sandbox_standard`, `python`.
     fn name(&self) -> &'static str;
-    /// What is wrong, and what to do about it.
+    /// What is wrong, and what to do about it: the server is not ready.
     fn check(&self) -> Result<(), String>;
+    /// What does not work, and what to do about it, while the server is of use all the same; asked when all is well.
+    fn shortfall(&self) -> Option<String> {
+        None
+    }
 }

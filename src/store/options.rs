@@ -15,6 +15,8 @@ pub struct StoreOptions {
     pub channel_writes: usize,
     /// Silence after which one commit makes the next start quick, milliseconds.
     pub settle_ms: u64,
+    /// A commit that takes so long is named in the server's log, milliseconds; 0: none is.
+    pub slow_commit_ms: u64,
     /// `retention:`, a key of its own; whoever opens the store puts it here.
     #[serde(skip)]
     pub retention: RetentionOptions,
@@ -45,6 +47,7 @@ impl Default for StoreOptions {
             linger_ms: 25,
             channel_writes: 4_096,
             settle_ms: 50,
+            slow_commit_ms: 1_000,
             retention: RetentionOptions::default(),
         }
     }

@@ -48,7 +48,9 @@ impl Run<'_> {
         let in_project = self.context.project_id.is_some();
         let uses = |task: &Task<'_>| if in_project { task.traits.files } else { FileUse::None };
         let waves = Waves::new(tasks.iter().map(uses).collect());
+        let about = tracing::Span::current();
         let work = || {
+            let _about = about.enter(); // what a tool's thread logs is about the same job
             while let Some(turn) = waves.next() {
                 if let Some(task) = tasks.get(turn.at()) {
                     self.perform_one(task);

@@ -1,8 +1,10 @@
 //! Which leases shutdown can pull.
 
+use super::rig::FakeClock;
 use super::store::FakeStore;
 use crate::engine::worker::Held;
-use crate::ports::{Lease, Stop, Store};
+use crate::ports::{Clock, Lease, Stop, Store};
+use std::sync::Arc;
 
 fn claim(store: &FakeStore) -> Lease {
     store.claim(1).wait().expect("a claim").pop().expect("a job")
@@ -11,11 +13,12 @@ fn claim(store: &FakeStore) -> Lease {
 #[test]
 fn a_fenced_worker_leaves_its_successors_lease_alone() {
     let (store, held) = (FakeStore::new(), Held::default());
+    let clock: Arc<dyn Clock> = Arc::new(FakeClock::default());
     let old = claim(&store);
-    held.insert(&old);
+    held.insert(&old, &clock);
     store.raise(Stop::Fenced);
     let new = claim(&store);
-    held.insert(&new);
+    held.insert(&new, &clock);
     held.remove(&old);
     assert_eq!(held.count(), 1, "the successor's lease is still held");
     held.raise_all(Stop::Shutdown);

@@ -11,5 +11,6 @@ mod pool;
 mod rig;
 mod stops;
 mod store;
+mod vigil;
 
 pub(in crate::engine) use store::spec;

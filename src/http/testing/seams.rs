@@ -161,6 +161,21 @@ impl Probe for Told {
     }
 }
 
+/// A probe of a part that the server is of use without.
+pub(crate) struct Short;
+
+impl Probe for Short {
+    fn name(&self) -> &'static str {
+        "short"
+    }
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+    fn shortfall(&self) -> Option<String> {
+        Some("no room".to_owned())
+    }
+}
+
 /// Stands still until it is moved.
 #[derive(Clone, Default)]
 pub(crate) struct HandClock(Arc<AtomicU64>);

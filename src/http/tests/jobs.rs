@@ -2,7 +2,7 @@
 
 use crate::domain::event::{Event, FailureCode};
 use crate::domain::job::Ending;
-use crate::http::testing::{Counted, HandClock, Server, Told};
+use crate::http::testing::{Counted, HandClock, Server, Short, Told};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -188,6 +188,37 @@ async fn readiness_names_what_is_wrong() {
     let check = json!({"name":"told","ok":false,"reason":"no python3"});
     assert_eq!((answer.status, answer.json()), (503, json!({"status":"unavailable","checks":[check]})));
     assert_eq!(server.get("/healthz").await.json(), json!({"status":"ok"}));
+}
+
+#[tokio::test]
+async fn what_the_server_is_of_use_without_is_told_and_keeps_nobody_away() {
+    let server = Server::with(|room| room.probes = vec![Box::new(Told(Ok(()))), Box::new(Short)]);
+    let answer = server.get("/readyz").await;
+    let checks = json!([{"name":"told","ok":true},{"name":"short","ok":true,"reason":"no room"}]);
+    assert_eq!((answer.status, answer.json()), (200, json!({"status":"degraded","checks":checks})));
+    let server = Server::with(|room| room.probes = vec![Box::new(Told(Err("gone".into()))), Box::new(Short)]);
+    let answer = server.get("/readyz").await;
+    assert_eq!((answer.status, &answer.json()["status"]), (503, &json!("unavailable")));
+}
+
+#[tokio::test]
+async fn every_answer_carries_the_name_of_its_request() {
+    let server = Server::new();
+    let id = server.job().await;
+    for target in [
+        "GET /healthz".to_owned(),
+        "GET /nowhere".to_owned(),
+        "DELETE /v1/jobs".to_owned(),
+        format!("HEAD /v1/jobs/{id}/events"),
+        "OPTIONS /v1/jobs".to_owned(),
+    ] {
+        let named = server.ask(&target, &["x-request-id: from-the-proxy.1"], "").await;
+        assert_eq!(named.header("x-request-id"), Some("from-the-proxy.1"), "{target}");
+        let minted = server.ask(&target, &[], "").await;
+        assert!(minted.header("x-request-id").is_some_and(|id| id.starts_with("req_")), "{target}");
+    }
+    let forged = server.ask("GET /healthz", &["x-request-id: a b\"c"], "").await;
+    assert!(forged.header("x-request-id").is_some_and(|id| id.starts_with("req_")));
 }
 
 #[tokio::test]

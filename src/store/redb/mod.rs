@@ -41,6 +41,7 @@ mod group;
 mod history;
 mod hours;
 mod keys;
+mod layout;
 mod lease;
 mod log;
 mod mail;
@@ -69,6 +70,7 @@ mod schedule;
 mod schedule_keys;
 mod schedule_read;
 mod schema;
+mod slow;
 mod spawn;
 mod submit;
 mod summary;
@@ -87,6 +89,7 @@ mod writer;
 
 pub use self::backup::backup_closed;
 pub use self::error::OpenError;
+pub use self::layout::{LAYOUT, layout};
 pub use self::restore::restore;
 
 use self::act::{Act, pend};

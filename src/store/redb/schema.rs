@@ -11,9 +11,7 @@ use super::schedule_keys::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
 use super::user_keys::{AccountBytes, FoundBytes, TokenBytes};
 use super::value;
 use crate::ports::StoreError;
-use redb::{
-    Database, Key, ReadTransaction, ReadableDatabase, TableDefinition, TableError, Value, WriteTransaction,
-};
+use redb::{Key, ReadTransaction, ReadableDatabase, TableDefinition, TableError, Value, WriteTransaction};
 use serde::{Deserialize, Serialize};
 
 /// The layout that this build reads and writes. A change of layout raises it and adds a migration
@@ -194,7 +192,7 @@ pub(super) enum Layout {
 }
 
 /// Looks at the file without changing it.
-pub(super) fn inspect(database: &Database) -> Result<Layout, StoreError> {
+pub(super) fn inspect(database: &impl ReadableDatabase) -> Result<Layout, StoreError> {
     let reading = database.begin_read()?;
     let meta = match reading.open_table(META) {
         Ok(meta) => meta,

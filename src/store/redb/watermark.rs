@@ -1,6 +1,7 @@
 //! How much of the disk stays free. Owns the threshold and the look at the disk; below it new work is refused, and everything
 //! else goes on, so that running jobs end. It heals by itself: each look is a new one.
 
+use super::RedbStore;
 use super::medium::Medium;
 use super::transaction::Transaction;
 use crate::domain::limits::Limits;
@@ -70,6 +71,13 @@ impl Watermark {
             self.low = low;
         }
         self.low.clone()
+    }
+}
+
+impl RedbStore {
+    /// Why new work is refused for want of disk, if it is; a look of its own, without the writer.
+    pub fn low_disk(&self) -> Option<StoreError> {
+        self.shared.mark.check(self.shared.medium.space()?, 0).err()
     }
 }
 

@@ -9,6 +9,7 @@ use super::medium::{Handle, Medium};
 use super::probe::Probe;
 use super::recover::{Cause, Recover};
 use super::schema::Tables;
+use super::slow::{SlowCommits, Timed};
 use super::sweeper::{Moment, Sweeper};
 use super::transaction::{Bounds, Landing, Transaction};
 use super::watches::Watches;
@@ -60,6 +61,7 @@ pub(super) struct Writer {
     unsure_batches: Vec<BatchId>,
     watermark: Watermark,
     sweeper: Sweeper,
+    slow: SlowCommits,
 }
 
 impl Writer {
@@ -68,6 +70,7 @@ impl Writer {
         let watermark = Watermark::new(shared.mark);
         let seen_ms = shared.handle.read(super::schema::counters)?.seen_ms;
         let sweeper = Sweeper::new(shared.options.retention.clone(), moment(&*shared.clock), seen_ms);
+        let slow = SlowCommits::new(shared.options.slow_commit_ms);
         let mut writer = Self {
             shared,
             leases: Leases::new(),
@@ -77,6 +80,7 @@ impl Writer {
             unsure_batches: Vec::new(),
             watermark,
             sweeper,
+            slow,
         };
         writer.recover(Cause::Crash)?;
         Ok(writer)
@@ -139,7 +143,11 @@ impl Writer {
             settle_all(writes, &Err(error));
             return;
         }
-        match self.commit(&mut writes, quick) {
+        let began_ms = self.shared.clock.monotonic_ms();
+        let verdict = self.commit(&mut writes, quick);
+        let ended_ms = self.shared.clock.monotonic_ms();
+        self.slow.watch(Timed { began_ms, ended_ms, writes: writes.len() }, || self.shared.medium.bytes());
+        match verdict {
             Err(StoreError::Corrupt(_)) if writes.len() > 1 => {
                 for write in writes {
                     self.write(vec![write], quick);

@@ -1,0 +1,146 @@
+//! What the doctor finds of a server's home: its configuration, its data directory, the store in it, and the server that
+//! runs over it. Refuses to disturb that server, and to open the store for writing.
+
+use super::finding::Finding;
+use crate::app::{STORE_FILE, control_in};
+use crate::cli::client::{Client, Trouble};
+use crate::config::Config;
+use crate::llm::Router;
+use crate::store::{Glance, LAYOUT, glance, layout};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::Duration;
+
+const MIB: u64 = 1024 * 1024;
+
+/// Everything about it.
+pub(super) fn check_home(config: &Config) -> Vec<Finding> {
+    let file = config.file.as_ref().map(|file| file.display().to_string());
+    let shown = file.clone().unwrap_or_else(|| "built-in defaults".to_owned());
+    vec![
+        Finding::good("config", shown).with(json!({"file": file})),
+        check_models(config),
+        check_data_dir(&config.data_dir),
+        check_disk(config),
+        check_store(&config.data_dir),
+        check_server(&config.data_dir),
+    ]
+}
+
+fn check_models(config: &Config) -> Finding {
+    let ids: Vec<&str> = config.models.iter().map(|model| model.id.as_str()).collect();
+    let found = match Router::new(config.models.clone(), &config.limits) {
+        Ok(_) => Finding::good("models", ids.join(", ")),
+        Err(error) => Finding::bad("models", error.to_string(), "mend models in the configuration"),
+    };
+    found.with(json!({"ids": ids, "default": config.default_model}))
+}
+
+/// The nearest directory that is there.
+fn existing(dir: &Path) -> &Path {
+    dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("/"))
+}
+
+fn check_data_dir(dir: &Path) -> Finding {
+    let (shown, existing) = (dir.display().to_string(), existing(dir));
+    let found = match rustix::fs::access(existing, rustix::fs::Access::WRITE_OK) {
+        Ok(()) => Finding::good("data_directory", shown.clone()),
+        Err(error) => Finding::bad(
+            "data_directory",
+            format!("{shown}: {error}"),
+            format!("let this user write to '{}', or choose another with --data-dir", existing.display()),
+        ),
+    };
+    found.with(json!({"path": shown}))
+}
+
+fn check_disk(config: &Config) -> Finding {
+    let stat = match rustix::fs::statvfs(existing(&config.data_dir)) {
+        Ok(stat) => stat,
+        Err(error) => return Finding::bad("disk", error.to_string(), "is the disk mounted?"),
+    };
+    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    let total = stat.f_blocks.saturating_mul(stat.f_frsize);
+    let least = config.limits.disk_free_bytes;
+    let found = Finding::good("disk", format!("{} MiB of {} MiB are free", free / MIB, total / MIB));
+    let advice = (free < least).then(|| {
+        format!(
+            "below limits.disk_free_bytes = {least} new jobs are refused (507): free some space, or lower it"
+        )
+    });
+    found.advised(advice).with(json!({"free_bytes": free, "total_bytes": total}))
+}
+
+fn check_store(dir: &Path) -> Finding {
+    let file = dir.join(STORE_FILE);
+    let shown = file.display().to_string();
+    let bytes = std::fs::metadata(&file).map(|found| found.len()).ok();
+    // Of a store that a server holds it is not known; that server would not run with another.
+    let layout = layout(&file);
+    let found = match glance(&file) {
+        Ok(Glance::Store) if layout.is_some_and(|found| found > LAYOUT) => Finding::bad(
+            "store",
+            format!("{shown} is of a newer version"),
+            "use the version that has written it, or restore a backup from before",
+        ),
+        Ok(Glance::Store) => {
+            let size = bytes.unwrap_or(0) / 1024;
+            let version = layout.map_or_else(|| "in use".to_owned(), |layout| format!("layout {layout}"));
+            Finding::good("store", format!("{shown}: {size} KiB, {version}"))
+        }
+        Ok(Glance::Absent) => {
+            Finding::good("store", format!("{shown}: not there yet, the first start makes it"))
+        }
+        Ok(Glance::Foreign) => Finding::bad(
+            "store",
+            format!("{shown} is not a store, or its beginning is damaged"),
+            "restore it from a backup, or move it away and start anew",
+        ),
+        Err(error) => Finding::bad("store", format!("{shown}: {error}"), "let this user read and write it"),
+    };
+    found.with(json!({"path": shown, "bytes": bytes, "layout": layout, "layout_of_this_version": LAYOUT}))
+}
+
+/// The server that has left its address in the data directory. A killed one leaves it behind, which is no fault.
+fn check_server(dir: &Path) -> Finding {
+    let control = match control_in(dir) {
+        Ok(Some(control)) => control,
+        Ok(None) => {
+            let facts = json!({"address": null, "reachable": false, "readiness": null});
+            return Finding::good("server", "none runs over this data directory").with(facts);
+        }
+        Err(error) => {
+            let advice = "look at control.json in the data directory; a start of the server writes it anew";
+            return Finding::bad("server", error.to_string(), advice);
+        }
+    };
+    let address = control.address;
+    if !address.starts_with("http://") {
+        let found = format!("listens on {address}, which is not asked here");
+        return Finding::good("server", found)
+            .with(json!({"address": address, "reachable": null, "readiness": null}));
+    }
+    let told = |reachable: bool, readiness: Option<&Value>| {
+        let (address, readiness) = (address.as_str(), readiness.cloned());
+        json!({"address": address, "reachable": reachable, "readiness": readiness})
+    };
+    // Without the key: readiness is for everybody.
+    let Ok(client) = Client::new(&address, None) else {
+        return Finding::bad("server", format!("no address: {address}"), "start the server anew");
+    };
+    if client.knock().is_err() {
+        let found = format!("nobody answers at {address}; one that was killed leaves its address behind");
+        let advice = "if it should run: start it, and see its log";
+        return Finding::good("server", found).advised(Some(advice.to_owned())).with(told(false, None));
+    }
+    match client.look("/readyz", Duration::ZERO) {
+        Ok(readiness) => {
+            let status = readiness.get("status").and_then(Value::as_str).unwrap_or("unknown").to_owned();
+            Finding::good("server", format!("{address} is up: {status}")).with(told(true, Some(&readiness)))
+        }
+        Err(Trouble::Away(why) | Trouble::Refused { message: why, .. }) => {
+            let found = format!("{address} is up, but not ready: {why}");
+            Finding::bad("server", found, format!("see {address}/readyz")).with(told(true, None))
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! What the server logs: lines that programs read, each with the job and the request that it is about; warnings of what is
+//! slow or stuck; and never a secret (P9).
+
+mod support;
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use support::Server;
+use support::upstream::{Act, Answer, Upstream, content};
+
+/// How long a line may take to come on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Every line as JSON.
+fn lines(log: &str) -> Vec<Value> {
+    log.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+}
+
+/// Waits for a line that fits; one that is half written is read again.
+fn wait_for(log: impl Fn() -> String, fits: impl Fn(&str) -> bool) -> String {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let log = log();
+        let whole = log.rfind('\n').map_or("", |end| &log[..end]);
+        if let Some(line) = whole.lines().find(|line| fits(line)) {
+            return line.to_owned();
+        }
+        assert!(Instant::now() < deadline, "no such line:\n{log}");
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn p9_json_lines_tell_of_requests_and_jobs_and_no_secret() {
+    let upstream = Upstream::start(|_, _| Answer::text("an answer-secret"));
+    let models = format!(
+        "models: [{{id: scripted, api_url: \"{}/v1\", api_key: key-secret}}]\ndefault_model: scripted",
+        upstream.url
+    );
+    let server = Server::start_with(&format!("{models}\nlog: {{format: json, level: debug}}"));
+    let name = [("x-request-id", "from-the-proxy.1"), ("content-type", "application/json")];
+    let body = json!({"input": "a prompt-secret"}).to_string();
+    let reply = server.request(("POST", "/v1/jobs"), &name, &body);
+    assert_eq!(
+        (reply.status, reply.header("x-request-id")),
+        (202, Some("from-the-proxy.1")),
+        "{}",
+        reply.body
+    );
+    let job = reply.json()["id"].as_str().expect("an id").to_owned();
+    server.wait(&job);
+    let refused =
+        server.get_with("/v1/jobs?ticket=ticket-secret", &[("authorization", "Bearer bearer-secret")]);
+    assert!(refused.header("x-request-id").is_some_and(|id| id.starts_with("req_")));
+    let events = format!("/v1/jobs/{job}/events?ticket=ticket-secret");
+    let stream = server.get_with(&events, &[("x-request-id", "the-stream")]);
+    assert_eq!(stream.header("x-request-id"), Some("the-stream"));
+    wait_for(|| server.log(), |line| line.contains("the-stream"));
+    wait_for(|| server.log(), |line| line.contains("job ended"));
+    let log = server.log();
+    for secret in ["key-secret", "prompt-secret", "answer-secret", "ticket-secret", "bearer-secret"] {
+        assert!(!log.contains(secret), "{secret}:\n{log}");
+    }
+
+    let told = lines(&log[..=log.rfind('\n').expect("a line")]);
+    assert!(told.iter().all(|line| line["timestamp"].is_string() && line["level"].is_string()), "{log}");
+    let of = |message: &str, field: &str, value: &Value| {
+        let found: Vec<&Value> =
+            told.iter().filter(|line| line["message"] == message && line[field] == *value).collect();
+        assert_eq!(found.len(), 1, "{message} {field} {value}:\n{log}");
+        found[0].clone()
+    };
+    let accepted = of("request", "request", &json!("from-the-proxy.1"));
+    assert_eq!((&accepted["status"], &accepted["route"]), (&json!(202), &json!("/v1/jobs")));
+    assert_eq!((&accepted["method"], &accepted["job"]), (&json!("POST"), &json!(job)));
+    assert!(accepted["bytes"].as_u64() > Some(0) && accepted["duration_ms"].is_u64(), "{accepted}");
+    let streamed = of("request", "request", &json!("the-stream"));
+    assert_eq!((&streamed["route"], &streamed["job"]), (&json!("/v1/jobs/{id}/events"), &json!(job)));
+    let started = of("job started", "job", &json!(job));
+    assert_eq!((&started["attempt"], &started["level"]), (&json!(1), &json!("INFO")));
+    let ended = of("job ended", "job", &json!(job));
+    assert_eq!(
+        (&ended["attempt"], &ended["status"], &ended["steps"]),
+        (&json!(1), &json!("succeeded"), &json!(1))
+    );
+    assert!(ended["tokens"].is_u64() && ended["duration_ms"].is_u64(), "{ended}");
+}
+
+#[test]
+fn of_requests_info_tells_who_was_refused_and_what_failed() {
+    let server = Server::start_with("auth_mode: multi\nlimits: {disk_free_bytes: 1152921504606846976}");
+    assert_eq!(server.get("/healthz").status, 200);
+    assert_eq!(server.get("/nowhere").status, 404);
+    assert_eq!(server.get("/v1/jobs").status, 401);
+    let line = wait_for(|| server.log(), |line| line.contains("status=401"));
+    assert!(line.contains(" INFO request request=req_") && line.contains("route=/v1/jobs"), "{line}");
+    let log = server.log();
+    assert!(!log.contains("/healthz") && !log.contains("nowhere"), "{log}");
+}
+
+#[test]
+fn a_disk_that_is_nearly_full_is_told_by_readyz_and_keeps_no_reader_away() {
+    let server = Server::start_with("limits: {disk_free_bytes: 1152921504606846976}");
+    let ready = server.get("/readyz");
+    let told = ready.json();
+    assert_eq!((ready.status, &told["status"]), (200, &json!("degraded")), "{told}");
+    let checks = told["checks"].as_array().expect("checks");
+    let disk = checks.iter().find(|check| check["name"] == "disk").expect("the disk's");
+    let reason = disk["reason"].as_str().expect("a reason");
+    assert!(disk["ok"] == true && reason.contains("507") && reason.contains("disk_free_bytes"), "{disk}");
+    for name in ["store", "workers", "sandbox_strict", "sandbox_standard", "sandbox_lenient", "python"] {
+        assert!(checks.iter().any(|check| check["name"] == name), "{name}: {told}");
+    }
+    let refused = server.post("/v1/jobs", &json!({"input": "x"}));
+    assert_eq!(refused.status, 507);
+    let id = refused.header("x-request-id").expect("a name").to_owned();
+    let line = wait_for(|| server.log(), |line| line.contains(&id));
+    assert!(
+        line.contains(" WARN request ") && line.contains("status=507") && line.contains("error="),
+        "{line}"
+    );
+    assert_eq!(server.get("/v1/jobs").status, 200);
+}
+
+#[test]
+fn a_slow_commit_is_told_with_its_group_and_the_files_size() {
+    let server = Server::start_with("store: {slow_commit_ms: 1}");
+    let input = "x".repeat(3 * 1024 * 1024);
+    let deadline = Instant::now() + PATIENCE;
+    // Megabytes in a millisecond are beyond any disk; should one commit do it, the next ones will not.
+    while !server.log().contains("a commit was slow") {
+        assert!(Instant::now() < deadline, "{}", server.log());
+        server.submit(&json!({"input": input}));
+    }
+    let line = wait_for(|| server.log(), |line| line.contains("a commit was slow"));
+    for field in [" WARN ", "duration_ms=", "writes=", "file_bytes=", "untold=0"] {
+        assert!(line.contains(field), "{field}: {line}");
+    }
+}
+
+#[test]
+fn a_job_that_does_not_get_on_is_told_once_and_once_more_when_it_moves() {
+    let upstream = Upstream::start(|_, _| Answer::stream(vec![Act::Data(content("half")), Act::Hang]));
+    let server = Server::start_against(&upstream, "limits: {stuck_job_s: 1}");
+    let job = server.submit(&json!({"input": "x"}));
+    let stuck = wait_for(|| server.log(), |line| line.contains("does not get on"));
+    for part in [&format!("job={job}"), "attempt=1", "asking the model 'scripted'", " WARN "] {
+        assert!(stuck.contains(part), "{part}: {stuck}");
+    }
+    assert_eq!(server.post(&format!("/v1/jobs/{job}/cancel"), &json!({})).status, 200);
+    let moved = wait_for(|| server.log(), |line| line.contains("has moved"));
+    assert!(moved.contains(&format!("job={job}")), "{moved}");
+    assert_eq!(server.log().matches("does not get on").count(), 1, "{}", server.log());
+}
+
+#[test]
+fn in_the_journal_a_line_has_its_priority_and_no_time() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (path, config) = (dir.path().join("log"), dir.path().join("config.yml"));
+    std::fs::write(&config, "log: {level: debug}").expect("written");
+    let log = std::fs::File::create(&path).expect("a log");
+    let file = log.metadata().expect("it is there");
+    let mut child = support::command(&["serve", "--listen", "127.0.0.1:0", "--config"])
+        .arg(&config)
+        .arg("--data-dir")
+        .arg(dir.path().join("data"))
+        .env("JOURNAL_STREAM", format!("{}:{}", file.dev(), file.ino()))
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .expect("it runs");
+    let mut url = String::new();
+    BufReader::new(child.stdout.take().expect("its stdout")).read_line(&mut url).expect("its address");
+    let answer = ureq::get(format!("{}/healthz", url.trim())).call().expect("an answer");
+    let id = answer.headers().get("x-request-id").expect("a name").to_str().expect("ASCII").to_owned();
+    let read = || std::fs::read_to_string(&path).expect("readable");
+    let line = wait_for(read, |line| line.contains(&id));
+    child.kill().expect("killed");
+    child.wait().expect("reaped");
+    assert!(
+        line.starts_with(&format!("<7>request request={id} method=GET route=/healthz status=200")),
+        "{line}"
+    );
+}
