@@ -42,6 +42,7 @@ mod history;
 mod hours;
 mod keys;
 mod lease;
+mod load;
 mod log;
 mod mail;
 mod medium;
