@@ -26,13 +26,17 @@ pub enum HandedError {
     #[error("cannot take over the socket that the service manager holds: {0}")]
     Unreadable(io::Error),
     /// Each would need a server of its own.
-    #[error("the service manager hands over {count} sockets, and one is served: leave one ListenStream= in the unit")]
+    #[error(
+        "the service manager hands over {count} sockets, and one is served: leave one ListenStream= in the unit"
+    )]
     TooMany {
         /// How many.
         count: usize,
     },
     /// A datagram socket, a connection, or no socket at all.
-    #[error("what the service manager hands over is no listening stream socket: use ListenStream= with Accept=no")]
+    #[error(
+        "what the service manager hands over is no listening stream socket: use ListenStream= with Accept=no"
+    )]
     NoListener,
     /// An address that strangers reach.
     #[error("the service manager listens on {address}, where this server must not: {reason}")]
@@ -43,7 +47,9 @@ pub enum HandedError {
         reason: &'static str,
     },
     /// A name instead of a file: it has no owner and no mode.
-    #[error("the service manager listens on a unix socket without a path, which everybody may open: give it a path")]
+    #[error(
+        "the service manager listens on a unix socket without a path, which everybody may open: give it a path"
+    )]
     Nameless,
 }
 

@@ -45,8 +45,10 @@ impl Listen {
         if address.ip().is_loopback() || mode == AuthMode::Multi {
             return Ok(());
         }
-        Err("with auth_mode: single whoever reaches the server runs code on it, so only loopback addresses are \
-             allowed; set auth_mode: multi (accounts and API tokens), or listen on 127.0.0.1 or unix:/path")
+        Err(
+            "with auth_mode: single whoever reaches the server runs code on it, so only loopback addresses are \
+             allowed; set auth_mode: multi (accounts and API tokens), or listen on 127.0.0.1 or unix:/path",
+        )
     }
 }
 
