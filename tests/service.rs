@@ -162,7 +162,8 @@ fn the_manager_hears_of_the_start_of_life_and_of_the_end() {
     let mut start = serve(command(&[]), dir.path());
     start.env("NOTIFY_SOCKET", &manager.path).env("WATCHDOG_USEC", "300000");
     let mut server = Running::start(&mut start, dir.path());
-    assert_eq!(manager.hear(), format!("READY=1\nSTATUS=serving {}\n", server.url), "first of all");
+    let ready = manager.hear_until("READY=1");
+    assert_eq!(ready, format!("READY=1\nSTATUS=serving {}\n", server.url));
     assert_eq!(
         manager.hear(),
         format!("WATCHDOG=1\nSTATUS=serving {}; 0 running, 0 queued\n", server.url),
@@ -188,7 +189,9 @@ fn a_watchdog_of_another_process_or_none_is_not_fed() {
         // A commit and its answer take longer than a millisecond, after which a sign would have come.
         server.post(&json!({"input": "hello"}));
         assert!(server.terminate().success());
-        let heard = manager.rest();
+        // A machine that takes ten seconds to open an empty store is told of, too.
+        let heard: Vec<String> =
+            manager.rest().into_iter().filter(|words| !words.starts_with("EXTEND")).collect();
         assert!(heard[0].starts_with("READY=1") && heard[1].starts_with("STOPPING=1"), "{heard:?}");
         assert_eq!(heard.len(), 2, "{heard:?}");
     }
