@@ -336,3 +336,35 @@ fn p9_no_child_has_the_socket_or_hears_of_the_manager() {
     let is_root = rustix::process::geteuid().is_root();
     assert!(seen > 0 || !is_root, "root sees its children");
 }
+
+#[test]
+fn p9_a_backup_by_the_servers_own_user_needs_no_key_and_no_address() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (data, config, keys) =
+        (dir.path().join("data"), dir.path().join("config.yml"), dir.path().join("keys"));
+    std::fs::create_dir(&keys).expect("made");
+    std::fs::write(keys.join("m_key"), "k").expect("written");
+    // With accounts, a backup is an administrator's; and the model's key is there for the service alone.
+    let text = format!(
+        "auth_mode: multi\ndata_dir: {}\nmodels: [{{id: m, api_url: \"http://127.0.0.1:1/v1\", api_key_file: m_key}}]\n",
+        data.display()
+    );
+    std::fs::write(&config, text).expect("written");
+    let mut start = serve(command(&[]), dir.path());
+    start.arg("--config").arg(&config).env("CREDENTIALS_DIRECTORY", &keys);
+    let mut server = Running::start(&mut start, dir.path());
+    let backup = |name: &str, flag: &str, value: &Path| {
+        let file = dir.path().join(name);
+        let made = command(&["backup", flag]).arg(value).arg(&file).output().expect("runs");
+        let said = String::from_utf8_lossy(&made.stderr).into_owned();
+        assert!(made.status.success() && file.exists(), "{said}");
+        said
+    };
+    assert!(backup("one", "--data-dir", &data).contains(&server.url), "from the server that holds the store");
+    assert!(backup("two", "--config", &config).contains(&server.url), "found by the configuration as well");
+    assert!(server.terminate().success());
+    assert!(
+        backup("three", "--data-dir", &data).contains("nanoclaw.redb"),
+        "from the file where nobody serves"
+    );
+}
