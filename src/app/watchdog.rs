@@ -50,6 +50,14 @@ impl Watchdog {
     }
 }
 
+/// What came of one look at the writer.
+enum Life {
+    /// It answered, and may have complained.
+    Sign { trouble: Option<StoreError> },
+    /// It never will, or nobody wants to know any more.
+    Over,
+}
+
 /// What the thread works with.
 struct Watch {
     probe: Box<dyn Fn() -> Ticket<()> + Send>,
@@ -67,7 +75,7 @@ impl Watch {
     }
 
     fn keep(&self, voice: &Mutex<Option<Tell>>, ended: &Receiver<()>) {
-        while let Some(trouble) = self.sign_of_life(ended) {
+        while let Life::Sign { trouble } = self.look(ended) {
             let mut status = (self.status)();
             if let Some(error) = trouble {
                 status = format!("{status}; {error}");
@@ -82,18 +90,18 @@ impl Watch {
         }
     }
 
-    /// Waits for the writer to answer, however long that takes, with what it complains of; `None` when it never will.
-    fn sign_of_life(&self, ended: &Receiver<()>) -> Option<Option<StoreError>> {
+    /// Waits for the writer to answer, however long that takes.
+    fn look(&self, ended: &Receiver<()>) -> Life {
         loop {
             match (self.probe)().wait() {
-                Ok(()) => return Some(None),
-                Err(StoreError::Busy) if is_over(ended, BUSY_PAUSE.min(self.every)) => return None,
+                Ok(()) => return Life::Sign { trouble: None },
+                Err(StoreError::Busy) if is_over(ended, BUSY_PAUSE.min(self.every)) => return Life::Over,
                 Err(StoreError::Busy) => {}
                 Err(StoreError::Closed) => {
                     tracing::error!("the store's writer has ended: no sign of life for the service manager");
-                    return None;
+                    return Life::Over;
                 }
-                Err(error) => return Some(Some(error)),
+                Err(error) => return Life::Sign { trouble: Some(error) },
             }
         }
     }
