@@ -87,6 +87,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("sse_stream", &["mcp"]),
     ("tokio_rustls", &["mcp"]),
     ("webpki_roots", &["mcp"]),
+    ("listenfd", &["app"]),
+    ("sd_notify", &["app"]),
     ("base64", &["courier", "http"]),
     ("argon2", &["http"]),
     ("multer", &["http"]),

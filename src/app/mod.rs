@@ -5,7 +5,9 @@ mod audit;
 mod control;
 mod errands;
 mod files;
+mod handed;
 mod mcp;
+mod patience;
 mod probes;
 mod process;
 mod proof;
@@ -14,6 +16,7 @@ mod signals;
 mod sweep_projects;
 pub mod system;
 mod toolbox;
+mod watchdog;
 mod webhooks;
 mod workplaces;
 
@@ -36,6 +39,8 @@ use crate::tools::{BadBashOption, BadPattern, BashRules};
 use crate::workspace::HostFiles;
 use control::ControlFile;
 pub use control::{Control, control_in};
+use handed::Handed;
+pub use handed::HandedError;
 pub use mcp::ports as mcp_ports;
 use nanoclaw_sandbox::Sandbox;
 use probes::{DiskProbe, StoreProbe};
@@ -51,6 +56,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use toolbox::Parts;
 pub use toolbox::{Workbench, workbench};
+use watchdog::Watchdog;
 
 /// The store's file inside the data directory.
 pub const STORE_FILE: &str = "nanoclaw.redb";
@@ -131,6 +137,9 @@ pub enum AppError {
         /// Why.
         source: std::io::Error,
     },
+    /// The socket of a service manager.
+    #[error(transparent)]
+    Handed(#[from] HandedError),
     /// The file with the way in for the command line.
     #[error("cannot write the file with the way in for the command line: {0}")]
     Control(std::io::Error),
@@ -162,13 +171,15 @@ impl App {
     pub fn start(config: &Config, announce: Announce) -> Result<Self, AppError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
+        // First of all: no child that is started below shall get the socket.
+        let handed = handed::take(config.auth_mode)?;
         process::settle();
         // What can be refused by its words alone is refused before anything is made.
         let model: Arc<dyn Model> = Arc::new(Router::new(config.models.clone(), &config.limits)?);
         let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
         let bash = BashRules::new(&config.bash, system::variable)?;
         let addresses = webhooks::policy(config)?;
-        let store = open_store(config, &clock)?;
+        let store = patience::during(|| open_store(config, &clock)).map_err(AppError::Runtime)??;
         let session_key =
             session_key::key_in(&config.data_dir, entropy.as_ref()).map_err(AppError::SessionKey)?;
         let files: Arc<dyn Workspaces> =
@@ -189,7 +200,7 @@ impl App {
         let tools = toolbox::executor(config, made_of)?;
         let runtime = start_runtime()?;
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
-        let listener = listen(&runtime, &config.listen)?;
+        let listener = listen(&runtime, &config.listen, handed)?;
         let bound = listener.bound().clone();
         sweep_projects::begin(Arc::<RedbStore>::clone(&store), Arc::clone(&files))
             .map_err(AppError::Runtime)?;
@@ -241,9 +252,16 @@ impl App {
     /// A second signal ends the process at once; the store is safe either way.
     pub fn run(mut self) {
         process::notify_ready(&format!("serving {}", self.bound));
+        let watchdog = Watchdog::start(&self.store, self.bound.to_string()).unwrap_or_else(|error| {
+            tracing::error!(%error, "no watchdog: the service manager will hold the server for hung");
+            None
+        });
         self.signals.wait(&self.runtime);
         tracing::info!(patience = ?self.drain, "stopping: running jobs may reach a step boundary");
-        process::notify_stopping();
+        if let Some(watchdog) = watchdog {
+            watchdog.end();
+        }
+        process::notify_stopping(self.drain);
         self.signals.exit_on_next(&self.runtime);
         self.stages.advance(Stage::Draining);
         self.couriers.stop();
@@ -310,11 +328,16 @@ fn start_runtime() -> Result<Runtime, AppError> {
         .map_err(AppError::Runtime)
 }
 
-fn listen(runtime: &Runtime, wanted: &Listen) -> Result<Listener, AppError> {
+fn listen(runtime: &Runtime, wanted: &Listen, handed: Option<Handed>) -> Result<Listener, AppError> {
     let _context = runtime.enter();
-    let bound = match wanted {
-        Listen::Tcp(address) => Listener::tcp(*address),
-        Listen::Unix(path) => Listener::unix(path),
+    if handed.is_some() {
+        tracing::info!(listen = %wanted, "the service manager holds the socket: the configuration's is set aside");
+    }
+    let bound = match (handed, wanted) {
+        (Some(Handed::Tcp(tcp)), _) => Listener::handed_tcp(tcp),
+        (Some(Handed::Unix(unix, path)), _) => Listener::handed_unix(unix, path),
+        (None, Listen::Tcp(address)) => Listener::tcp(*address),
+        (None, Listen::Unix(path)) => Listener::unix(path),
     };
     bound.map_err(|source| AppError::Listen { listen: wanted.to_string(), source })
 }

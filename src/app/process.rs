@@ -7,9 +7,13 @@ use sd_notify::NotifyState;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 /// Only the owner may enter the data directory.
 const PRIVATE_DIR: u32 = 0o700;
+
+/// What a stop takes beyond the drain: streams, connections, webhooks, the last commit.
+const AFTER_DRAIN: Duration = Duration::from_secs(15);
 
 /// Heaps of the C library, for all threads together. With one for each of some forty threads, whatever stalled readers
 /// ever held stays resident many times over: 64 of them at a byte a second cost 52 MiB, with two heaps 4 MiB.
@@ -39,17 +43,25 @@ pub(super) fn make_private(dir: &Path) -> io::Result<()> {
     std::fs::set_permissions(dir, std::fs::Permissions::from_mode(PRIVATE_DIR))
 }
 
-/// Tells systemd that clients are welcome. Without systemd nobody listens, which is no failure.
+/// Tells systemd that clients are welcome.
 pub(super) fn notify_ready(status: &str) {
     notify(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// Tells systemd that the end has begun.
-pub(super) fn notify_stopping() {
-    notify(&[NotifyState::Stopping]);
+/// Tells systemd that the end has begun, and how long it may take: `drain` for the jobs, and what comes after them.
+pub(super) fn notify_stopping(drain: Duration) {
+    let status = format!("stopping: running jobs have {} s to reach a step boundary", drain.as_secs());
+    let usec = u32::try_from(drain.saturating_add(AFTER_DRAIN).as_micros()).unwrap_or(u32::MAX);
+    notify(&[
+        NotifyState::Stopping,
+        NotifyState::Status(&status),
+        // Whatever limits.drain_s says: TimeoutStopSec= of the unit need not know.
+        NotifyState::ExtendTimeoutUsec(usec),
+    ]);
 }
 
-fn notify(states: &[NotifyState<'_>]) {
+/// Tells systemd. Without it nobody listens, which is no failure.
+pub(super) fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::warn!(%error, "the service manager cannot be told");
     }

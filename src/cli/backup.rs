@@ -35,7 +35,7 @@ pub(super) struct RestoreArgs {
 /// Copies the store while its server runs, or while none does. The copy has its name once it is whole.
 pub(super) fn backup(
     client: &Client,
-    config: impl FnOnce() -> Result<Config, CliError>,
+    data_dir: impl FnOnce() -> Result<PathBuf, CliError>,
     args: &BackupArgs,
     terminal: &Terminal,
 ) -> Result<(), CliError> {
@@ -49,7 +49,7 @@ pub(super) fn backup(
     let (bytes, source) = if let Some((bytes, body)) = client.download("/v1/backup")? {
         (receive(body, bytes, &draft, terminal)?, client.base().to_owned())
     } else {
-        let store = config()?.data_dir.join(STORE_FILE);
+        let store = data_dir()?.join(STORE_FILE);
         (copy_closed(&store, client, &draft)?, store.display().to_string())
     };
     match glance(draft.path()) {

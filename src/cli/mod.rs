@@ -166,7 +166,8 @@ impl Command {
             Self::Deny(args) => decide::deny(&client()?, args, terminal).map(done),
             Self::Retry(args) => ask::retry(&client()?, &clock, args, terminal).map(done),
             Self::Backup(args) => {
-                backup::backup(&client()?, || common.load(Vec::new()), args, terminal).map(done)
+                let data_dir = || common.data_dir();
+                backup::backup(&common.keeper()?, data_dir, args, terminal).map(done)
             }
             Self::Restore(args) => {
                 backup::restore(&common.load(Vec::new())?, &clock, args, terminal).map(done)
@@ -197,10 +198,36 @@ impl Everywhere {
         Config::load(&self.sources(flags)).map_err(|error| refuse(&error))
     }
 
+    /// The same for commands that ask no model: they need no key.
+    fn load_keyless(&self) -> Result<Config, CliError> {
+        let flag = self.data_dir.iter().map(|dir| ("data_dir".to_owned(), dir.display().to_string()));
+        Config::load_keyless(&self.sources(flag.collect())).map_err(|error| refuse(&error))
+    }
+
+    /// Where the store lies; a directory that is named needs no configuration.
+    fn data_dir(&self) -> Result<PathBuf, CliError> {
+        self.data_dir.clone().map_or_else(|| self.load_keyless().map(|config| config.data_dir), Ok)
+    }
+
+    /// The server that is asked for the store: the one that is named, else the one that holds the data directory's, else
+    /// the one at the usual address.
+    fn keeper(&self) -> Result<Client, CliError> {
+        let is_named = self.token.is_some() || self.server != client::DEFAULT_SERVER;
+        match self.data_dir() {
+            Ok(dir) if !is_named => {
+                if let Some(client) = office::holder(&dir)? {
+                    return Ok(client);
+                }
+            }
+            Ok(_) | Err(_) => {}
+        }
+        Client::new(&self.server, self.token.as_ref())
+    }
+
     /// Where this data directory's accounts are looked after.
     fn office(&self) -> Result<Box<dyn Office>, CliError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        office::open(&self.load(Vec::new())?, &clock)
+        office::open(&self.load_keyless()?, &clock)
     }
 
     fn sources(&self, flags: Vec<(String, String)>) -> Sources {

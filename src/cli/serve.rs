@@ -71,6 +71,7 @@ fn explain(error: &AppError) -> CliError {
     let hint = match error {
         AppError::DataDir { .. } => "name a directory that you may write to: --data-dir DIR",
         AppError::Listen { .. } => "another program may listen there; choose another: --listen 127.0.0.1:0",
+        AppError::Handed(_) => "see: systemctl cat nanoclaw.socket",
         AppError::Store(_) => "is another server running over this directory? else see: nanoclaw doctor",
         _ => "see: nanoclaw doctor",
     };

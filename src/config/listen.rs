@@ -33,13 +33,22 @@ impl Listen {
             None => text.parse().ok(),
         };
         match address {
-            Some(address) if address.ip().is_loopback() || mode == AuthMode::Multi => Ok(Self::Tcp(address)),
-            Some(_) => Err(
-                "with auth_mode: single whoever reaches the server runs code on it, so only loopback addresses are \
-                allowed; set auth_mode: multi (accounts and API tokens), or listen on 127.0.0.1 or unix:/path",
-            ),
+            Some(address) => Self::admit(address, mode).map(|()| Self::Tcp(address)),
             None => Err("must be ADDRESS:PORT as in 127.0.0.1:8787 or [::1]:8787, or unix:/absolute/path"),
         }
+    }
+}
+
+impl Listen {
+    /// Whether the address may be listened on, whoever has bound it; else why not and what would be right (P9).
+    pub fn admit(address: SocketAddr, mode: AuthMode) -> Result<(), &'static str> {
+        if address.ip().is_loopback() || mode == AuthMode::Multi {
+            return Ok(());
+        }
+        Err(
+            "with auth_mode: single whoever reaches the server runs code on it, so only loopback addresses are \
+             allowed; set auth_mode: multi (accounts and API tokens), or listen on 127.0.0.1 or unix:/path",
+        )
     }
 }
 

@@ -60,4 +60,15 @@ impl Config {
         let raw = layer::merge(file.as_deref(), &sources.env, &sources.flags)?;
         Self::check(raw, file, &sources.env)
     }
+
+    /// The same without the models' key files: for commands that ask no model, and may not be allowed to read them. What a
+    /// service gets as a credential is there for the service alone.
+    pub fn load_keyless(sources: &Sources) -> Result<Self, ConfigError> {
+        let file = sources.found();
+        let mut raw = layer::merge(file.as_deref(), &sources.env, &sources.flags)?;
+        for model in &mut raw.models {
+            model.api_key_file = None;
+        }
+        Self::check(raw, file, &sources.env)
+    }
 }

@@ -67,6 +67,18 @@ impl Listener {
         Ok(Self { socket: Socket::Unix(listener), bound: Bound::Unix(path.to_owned()), _file: Some(file) })
     }
 
+    /// Takes over a TCP port that somebody else has bound and keeps, non-blocking. To be called within a runtime.
+    pub fn handed_tcp(socket: std::net::TcpListener) -> io::Result<Self> {
+        let bound = Bound::Tcp(socket.local_addr()?);
+        Ok(Self { socket: Socket::Tcp(TcpListener::from_std(socket)?), bound, _file: None })
+    }
+
+    /// Likewise a unix socket, whose file is not ours to remove.
+    pub fn handed_unix(socket: std::os::unix::net::UnixListener, path: PathBuf) -> io::Result<Self> {
+        let socket = Socket::Unix(UnixListener::from_std(socket)?);
+        Ok(Self { socket, bound: Bound::Unix(path), _file: None })
+    }
+
     /// The address as bound.
     pub fn bound(&self) -> &Bound {
         &self.bound

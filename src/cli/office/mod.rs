@@ -70,6 +70,14 @@ fn is_held(store: &Path) -> bool {
     File::open(store).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
+/// The server that holds the store of this directory and tells the way in; none where nobody holds it, or nobody tells.
+pub(super) fn holder(data_dir: &Path) -> Result<Option<Client>, CliError> {
+    if !is_held(&data_dir.join(STORE_FILE)) {
+        return Ok(None);
+    }
+    app::control_in(data_dir).ok().flatten().map(|control| there::way_in(&control)).transpose()
+}
+
 fn there(config: &Config) -> Result<Place, CliError> {
     let dir = config.data_dir.display();
     let control = app::control_in(&config.data_dir).map_err(|error| {

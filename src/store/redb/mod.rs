@@ -43,6 +43,7 @@ mod hours;
 mod keys;
 mod layout;
 mod lease;
+mod load;
 mod log;
 mod mail;
 mod medium;

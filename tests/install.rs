@@ -1,0 +1,185 @@
+//! `scripts/install` into a directory: what it puts where, that a second run changes nothing, and what is left after it is
+//! taken away. The units themselves are `scripts/verify-unit`'s.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, and starts processes"
+)]
+
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_nanoclaw");
+const FILES: [&str; 6] = [
+    "etc/nanoclaw/config.yml",
+    "etc/systemd/system/nanoclaw-backup.service",
+    "etc/systemd/system/nanoclaw-backup.timer",
+    "etc/systemd/system/nanoclaw.service",
+    "etc/systemd/system/nanoclaw.socket",
+    "usr/local/bin/nanoclaw",
+];
+
+fn install(root: &Path, arguments: &[&str]) -> Output {
+    script(root, arguments).stdin(Stdio::null()).output().expect("runs")
+}
+
+fn script(root: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(repository().join("scripts/install"));
+    command.arg("--root").arg(root).args(arguments);
+    command
+}
+
+fn repository() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn good(output: &Output) -> String {
+    assert!(output.status.success(), "{}", said(output));
+    said(output)
+}
+
+/// All files below, sorted.
+fn files(root: &Path) -> Vec<String> {
+    let (mut found, mut folders) = (Vec::new(), vec![root.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("readable").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.push(path.strip_prefix(root).expect("below").display().to_string());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Which file it is, and when it was written.
+fn identity(path: &Path) -> (u64, i64, i64) {
+    let meta = std::fs::metadata(path).expect("there");
+    (meta.ino(), meta.mtime(), meta.mtime_nsec())
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).expect("there").permissions().mode() & 0o777
+}
+
+#[test]
+fn a_second_run_changes_nothing_and_says_so() {
+    let root = tempfile::tempdir().expect("a directory");
+    let first = good(&install(root.path(), &[BINARY]));
+    assert!(first.contains("installed /usr/local/bin/nanoclaw"), "{first}");
+    assert!(first.contains("nothing was started"), "without systemd, in clear words: {first}");
+    assert_eq!(files(root.path()), FILES);
+    let config = root.path().join(FILES[0]);
+    assert_eq!((mode(&config), mode(config.parent().expect("one"))), (0o640, 0o750), "keys may stand in it");
+    assert_eq!(mode(&root.path().join(FILES[5])), 0o755);
+
+    let before: Vec<_> = FILES.iter().map(|file| identity(&root.path().join(file))).collect();
+    let second = good(&install(root.path(), &[BINARY]));
+    assert!(second.contains("everything is in place: nothing to do"), "{second}");
+    let after: Vec<_> = FILES.iter().map(|file| identity(&root.path().join(file))).collect();
+    assert_eq!(before, after, "no file was touched");
+}
+
+#[test]
+fn an_upgrade_replaces_the_binary_as_a_whole_and_no_configuration() {
+    let root = tempfile::tempdir().expect("a directory");
+    let config = root.path().join(FILES[0]);
+    std::fs::create_dir_all(config.parent().expect("one")).expect("made");
+    std::fs::write(&config, "workers: 3\n").expect("written");
+    let old = root.path().join("old");
+    std::fs::write(&old, "#!/bin/sh\necho nanoclaw 0.0.1\n").expect("written");
+    std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o755)).expect("executable");
+    good(&install(root.path(), &[old.to_str().expect("UTF-8")]));
+    let bin = root.path().join(FILES[5]);
+    // Whoever runs the old one goes on with it: another file has the name.
+    let running = std::fs::File::open(&bin).expect("there");
+    let said = good(&install(root.path(), &[BINARY]));
+    assert!(said.contains("replaced  /usr/local/bin/nanoclaw"), "{said}");
+    assert!(
+        !said.contains("nanoclaw.service") && !said.contains("config.yml"),
+        "nothing else changed: {said}"
+    );
+    assert_ne!(running.metadata().expect("there").ino(), identity(&bin).0);
+    assert_eq!(std::fs::read(&bin).expect("there"), std::fs::read(BINARY).expect("there"));
+    assert_eq!(std::fs::read_to_string(&config).expect("there"), "workers: 3\n");
+}
+
+#[test]
+fn uninstalling_leaves_data_and_configuration_until_a_purge_that_was_meant() {
+    let root = tempfile::tempdir().expect("a directory");
+    good(&install(root.path(), &[BINARY, "--static-user"]));
+    let dropin = "etc/systemd/system/nanoclaw.service.d/static-user.conf";
+    assert!(files(root.path()).iter().any(|file| file == dropin));
+    let data = root.path().join("var/lib/nanoclaw");
+    std::fs::create_dir_all(&data).expect("made");
+    std::fs::write(data.join("nanoclaw.redb"), "jobs").expect("written");
+
+    let said_away = good(&install(root.path(), &["--uninstall"]));
+    assert!(
+        said_away.contains("data and configuration stay: /etc/nanoclaw /var/lib/nanoclaw"),
+        "{said_away}"
+    );
+    let left = ["etc/nanoclaw/config.yml", "var/lib/nanoclaw/nanoclaw.redb"];
+    assert_eq!(files(root.path()), left);
+    assert!(good(&install(root.path(), &["--uninstall"])).contains("nothing to do"));
+
+    let mut asked = script(root.path(), &["--uninstall", "--purge"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("runs");
+    asked.stdin.take().expect("its stdin").write_all(b"no\n").expect("answered");
+    let answered = asked.wait_with_output().expect("ends");
+    assert!(
+        !answered.status.success() && said(&answered).contains("nothing was removed"),
+        "{}",
+        said(&answered)
+    );
+    assert!(!install(root.path(), &["--uninstall", "--purge"]).status.success(), "silence is no yes");
+    assert_eq!(files(root.path()), left);
+    good(&install(root.path(), &["--uninstall", "--purge", "--yes"]));
+    assert_eq!(files(root.path()), Vec::<String>::new());
+}
+
+#[test]
+fn what_cannot_be_installed_is_refused_before_anything_is_changed() {
+    let root = tempfile::tempdir().expect("a directory");
+    for (arguments, why) in [
+        (vec!["/nonexistent"], "there is no binary at '/nonexistent'"),
+        (vec!["/bin/false"], "does not run here"),
+        (vec!["--strat"], "there is no option --strat"),
+        (vec!["--purge"], "--purge goes with --uninstall"),
+    ] {
+        let refused = install(root.path(), &arguments);
+        assert!(
+            !refused.status.success() && said(&refused).contains(why),
+            "{arguments:?}: {}",
+            said(&refused)
+        );
+    }
+    assert_eq!(files(root.path()), Vec::<String>::new());
+}
+
+#[test]
+fn the_configuration_that_is_installed_holds() {
+    let file = repository().join("systemd/config.yml");
+    let checked = Command::new(BINARY)
+        .env_clear()
+        .args(["config", "check", "--config"])
+        .arg(file)
+        .output()
+        .expect("runs");
+    good(&checked);
+}
