@@ -313,7 +313,7 @@ pub(crate) static FIGURES: &[Figure] = &[
         "bubblewrap + python3 -I -S",
         "40 runs of the same: --unshare-all, /usr read-only",
     ),
-    peer("sandbox.python.bare", "sandbox.python", "python3 -I -S, no sandbox", "40 runs of the same"),
+    peer("sandbox.python.plain", "sandbox.python", "python3 -I -S, no sandbox", "40 runs of the same"),
     ours(
         "sandbox.javascript",
         "sandboxed JavaScript, p50",

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Time that a peer has to answer after its start.
-const READY: Duration = Duration::from_secs(120);
+const READY: Duration = Duration::from_secs(180);
 /// Between two questions whether it is ready.
 const ASK: Duration = Duration::from_millis(5);
 /// Starts of which the median counts.

@@ -49,7 +49,7 @@ fn peers(sheet: &mut Sheet, sandbox: &Sandbox) {
     let found = sandbox.report().python.path.expect("an interpreter");
     let python = found.to_str().expect("a path in UTF-8");
     let small = [python, "-I", "-S", "-c", "print(1)"];
-    beside(sheet, "sandbox.python.bare", &small);
+    beside(sheet, "sandbox.python.plain", &small);
     let node = crate::machine::said("sh", &["-c", "command -v node"]);
     let log = [node.as_str(), "-e", "console.log(1)"];
     beside(sheet, "sandbox.javascript.node", &log);
