@@ -54,10 +54,10 @@ impl Peer {
         while !answers(&peer.address, kind.health) {
             let ended = peer.child.try_wait().map_err(|error| error.to_string())?;
             if let Some(status) = ended {
-                return Err(format!("it ended at start ({status}); see {}", log(kind.name).display()));
+                return Err(format!("it ended at start ({status}); see target/peers/{}.log", kind.name));
             }
             if began.elapsed() > READY {
-                return Err(format!("it was not ready in {READY:?}; see {}", log(kind.name).display()));
+                return Err(format!("it was not ready in {READY:?}; see target/peers/{}.log", kind.name));
             }
             std::thread::sleep(ASK);
         }

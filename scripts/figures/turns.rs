@@ -2,7 +2,7 @@
 //! one.
 
 use crate::server::Server;
-use crate::upstream::{Act, Answer, Upstream, tool_results};
+use crate::upstream::{Answer, Upstream, tool_results};
 use crate::wire::Connection;
 use crate::{Run, SPAN, median, peers};
 use serde_json::{Value, json};
@@ -42,17 +42,14 @@ pub(crate) fn measure(run: &mut Run) {
     }
 }
 
-/// The same of nanobot, which asks the model without a stream and has no calculator.
+/// The same of nanobot, which has no calculator.
 fn nanobot(run: &mut Run) {
     let upstream = Upstream::start(|request, _| {
-        let message = if tool_results(request).is_empty() {
-            let function = json!({"name": "list_dir", "arguments": "{\"path\": \".\"}"});
-            json!({"role": "assistant", "content": null,
-                   "tool_calls": [{"id": "call_0", "type": "function", "function": function}]})
+        if tool_results(request).is_empty() {
+            Answer::calls(&[("list_dir", json!({"path": "."}))])
         } else {
-            json!({"role": "assistant", "content": "It has nothing in it: 391."})
-        };
-        whole(message)
+            Answer::text("391")
+        }
     });
     let peer = match peers::Peer::start(&mut run.sheet, &peers::NANOBOT, &upstream.url) {
         Ok(peer) => peer,
@@ -95,21 +92,6 @@ fn rate(
         }
     });
     done.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64()
-}
-
-/// An answer in one piece, for those who do not stream.
-fn whole(message: Value) -> Answer {
-    let reason = if message["content"].is_null() { "tool_calls" } else { "stop" };
-    let body = json!({
-        "id": "1", "object": "chat.completion", "created": 0, "model": "m",
-        "choices": [{"index": 0, "message": message, "finish_reason": reason}],
-        "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
-    });
-    Answer {
-        status: 200,
-        headers: vec![("content-type".into(), "application/json".into())],
-        acts: vec![Act::Raw(body.to_string())],
-    }
 }
 
 /// A run of the sandbox through the whole server.
