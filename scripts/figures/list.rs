@@ -65,7 +65,7 @@ impl Figure {
 
     /// Whether it belongs to something that `--peers` installs or finds; the bare program is always there.
     pub(crate) fn is_foreign(&self) -> bool {
-        self.beside.is_some() && !self.key.ends_with(".bare")
+        self.beside.is_some() && self.key.rsplit('.').next() != Some("bare")
     }
 }
 

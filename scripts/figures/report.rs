@@ -2,7 +2,6 @@
 
 use crate::list::{FIGURES, find};
 use crate::sheet::{COLUMNS, Sheet};
-use std::fmt::Write;
 
 /// What the run was taken on.
 pub(crate) type Facts = Vec<(&'static str, String)>;
@@ -18,8 +17,8 @@ pub(crate) fn terminal(sheet: &Sheet) -> String {
     let mut text = String::new();
     for row in [&heads].into_iter().chain(&rows) {
         let [name, measured, goal, met, ratio] = row;
-        let [a, b, c, d, e] = widths;
-        let line = format!("{name:<a$}  {measured:>b$}  {goal:<c$}  {met:<d$}  {ratio:>e$}");
+        let [wide, value, aim, word, times] = widths;
+        let line = format!("{name:<wide$}  {measured:>value$}  {goal:<aim$}  {met:<word$}  {ratio:>times$}");
         text.push_str(line.trim_end());
         text.push('\n');
     }
@@ -37,7 +36,7 @@ pub(crate) fn markdown(sheet: &Sheet, facts: &Facts) -> String {
     table(&mut text, &COLUMNS.map(str::to_owned), &sheet.rows());
     let missed = sheet.missed();
     if !missed.is_empty() {
-        let _ = writeln!(text, "\nGoals missed in this run: {}.", missed.join("; "));
+        text.extend(["\nGoals missed in this run: ", &missed.join("; "), ".\n"]);
     }
     text.push_str("\n## Machine\n\n");
     let pair = |name: &str, value: &str| [name.to_owned(), value.to_owned()];
@@ -73,7 +72,7 @@ fn skipped(text: &mut String, sheet: &Sheet) {
         text.push_str("- all peers but the bare program: not asked for (`--peers`)\n");
     }
     for (name, why) in skipped {
-        let _ = writeln!(text, "- {name}: {why}");
+        text.extend(["- ", &name, ": ", why, "\n"]);
     }
 }
 
@@ -83,7 +82,7 @@ fn table<const N: usize>(text: &mut String, heads: &[String; N], rows: &[[String
         format!("| {} |\n", cells.join(" | "))
     };
     text.push_str(&line(heads));
-    text.push_str(&format!("|{}\n", " --- |".repeat(N)));
+    text.extend(["|", &" --- |".repeat(N), "\n"]);
     for row in rows {
         text.push_str(&line(row));
     }
