@@ -1,18 +1,20 @@
 //! The least program that keeps the same promise: hyper takes a job, redb holds job, queue key and event in one durable
 //! transaction of a group-committing thread, then the client hears 202. It validates nothing, runs nothing, and is what
-//! the durable figures are held against. It runs in a process of its own: this binary again.
+//! the durable figures are held against. A GET is a stream that says hello and waits. It runs in a process of its own: this binary again.
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming};
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use redb::{Database, ReadableTable, TableDefinition};
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::pin::Pin;
 use std::process::{Child, Command, Stdio};
+use std::task::{Context, Poll};
 use tokio::sync::{mpsc, oneshot};
 
 /// The argument that makes this binary the bare program.
@@ -25,6 +27,28 @@ const EVENTS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("eve
 const GROUP: usize = 1_024;
 /// As many threads as the server speaks HTTP with.
 const THREADS: usize = 2;
+
+/// What it sends: some bytes, and then the end, or nothing more for ever.
+struct Said {
+    bytes: Option<Bytes>,
+    stays: bool,
+}
+
+impl Body for Said {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.bytes.take() {
+            Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+            None if self.stays => Poll::Pending,
+            None => Poll::Ready(None),
+        }
+    }
+}
 
 type Write = (Bytes, oneshot::Sender<u64>);
 
@@ -49,6 +73,11 @@ impl Bare {
             .read_line(&mut address)
             .expect("its address");
         Self { address: address.trim().to_owned(), child, _dir: dir }
+    }
+
+    /// Its resident memory, KiB.
+    pub(crate) fn resident_kb(&self) -> f64 {
+        crate::processes::status_kb(self.child.id(), "VmRSS:")
     }
 }
 
@@ -84,13 +113,20 @@ pub(crate) fn serve(file: &Path) {
 async fn answer(
     request: Request<Incoming>,
     writes: mpsc::Sender<Write>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+) -> Result<Response<Said>, Infallible> {
+    if request.method() == Method::GET {
+        let mut reply = Response::new(Said { bytes: Some(Bytes::from_static(b": here\n\n")), stays: true });
+        reply
+            .headers_mut()
+            .insert("content-type", hyper::header::HeaderValue::from_static("text/event-stream"));
+        return Ok(reply);
+    }
     let body =
         request.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let (done, written) = oneshot::channel();
     writes.send((body, done)).await.expect("a writer");
     let id = written.await.expect("a commit");
-    let mut reply = Response::new(Full::from(format!("{{\"id\":{id}}}")));
+    let mut reply = Response::new(Said { bytes: Some(format!("{{\"id\":{id}}}").into()), stays: false });
     *reply.status_mut() = StatusCode::ACCEPTED;
     Ok(reply)
 }

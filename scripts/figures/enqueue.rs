@@ -2,8 +2,8 @@
 
 use crate::bare::Bare;
 use crate::server::Server;
-use crate::show;
 use crate::wire::Connection;
+use crate::{Run, peers};
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -14,7 +14,7 @@ const ROUND: Duration = Duration::from_secs(2);
 const ROUNDS: usize = 3;
 
 /// Every figure of enqueueing.
-pub(crate) fn measure() {
+pub(crate) fn measure(run: &mut Run) {
     for clients in [1, 64, 512] {
         let (mut ours, mut bare) = (0.0_f64, 0.0_f64);
         for _ in 0..ROUNDS {
@@ -23,10 +23,11 @@ pub(crate) fn measure() {
             drop(server);
             bare = bare.max(rate(&Bare::start().address, clients, ROUND));
         }
-        let goal = if clients == 64 { "≥ 0.5 × bare" } else { "–" };
-        show(&format!("durable enqueue, {clients} clients"), &format!("{ours:.0}/s"), goal);
-        let ratio = format!("{bare:.0}/s, ours {:.2} ×", ours / bare);
-        show("  beside it: bare hyper + redb", &ratio, "–");
+        run.sheet.put(&format!("enqueue.{clients}"), ours);
+        run.sheet.put(&format!("enqueue.{clients}.bare"), bare);
+    }
+    if run.with_peers {
+        peers::number(&mut run.sheet, "bullmq", "enqueue.64.bullmq");
     }
 }
 
@@ -56,11 +57,6 @@ pub(crate) fn rate(address: &str, clients: usize, span: Duration) -> f64 {
 }
 
 /// In a day, seconds since 1970.
-pub(crate) fn tomorrow() -> u64 {
-    in_seconds(86_400)
-}
-
-/// So many seconds from now, seconds since 1970.
-pub(crate) fn in_seconds(seconds: u64) -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs() + seconds
+fn tomorrow() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs() + 86_400
 }

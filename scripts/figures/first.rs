@@ -2,25 +2,62 @@
 //! that asks the same provider directly.
 
 use crate::server::Server;
+use crate::sheet::Sheet;
 use crate::upstream::{Answer, Upstream};
 use crate::wire::Connection;
-use crate::{fsync, median, show};
+use crate::{Run, median, peers};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
 /// Calls that are measured each way.
 const ROUNDS: usize = 100;
+/// Calls before them, which nobody measures.
+const WARM: usize = 10;
 /// Between two calls: the server is idle when it is asked.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Every figure of first things.
-pub(crate) fn measure() {
-    let fsync_ms = fsync();
-    first_event(fsync_ms);
-    first_token(fsync_ms);
+/// What stands between the client and the provider.
+struct Between<'a> {
+    address: &'a str,
+    path: &'a str,
+    body: &'a str,
+    /// What its first token's line begins with.
+    token: &'a str,
 }
 
-fn first_event(fsync_ms: f64) {
+/// Every figure of first things.
+pub(crate) fn measure(run: &mut Run) {
+    first_event(&mut run.sheet);
+    let upstream = Upstream::start(|_, _| Answer::text("one two three"));
+    let question =
+        json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": "hi"}]}).to_string();
+    let server =
+        Server::start(&format!("default_model: m\nmodels: [{{id: m, api_url: \"{}/v1\"}}]\n", upstream.url));
+    let ours = Between {
+        address: &server.address,
+        path: "/v1/jobs?stream=true",
+        body: "hi",
+        token: "event: process_step",
+    };
+    let (direct, through) = first_token(&upstream, &question, &ours);
+    run.sheet.put("first.direct", direct);
+    run.sheet.put("first.added", through - direct);
+    drop(server);
+    if !run.with_peers {
+        return;
+    }
+    match peers::Peer::start(&mut run.sheet, &peers::LITELLM, &upstream.url) {
+        Ok(proxy) => {
+            let address = &proxy.address;
+            let proxied = Between { address, path: "/v1/chat/completions", body: &question, token: "data: " };
+            let (direct, through) = first_token(&upstream, &question, &proxied);
+            run.sheet.put("first.added.litellm", through - direct);
+        }
+        Err(why) => run.sheet.skip("first.added.litellm", &why),
+    }
+}
+
+fn first_event(sheet: &mut Sheet) {
     let server = Server::start("");
     let mut times: Vec<f64> = (0..50)
         .map(|_| {
@@ -33,40 +70,32 @@ fn first_event(fsync_ms: f64) {
             taken
         })
         .collect();
-    let goal = format!("≤ 5 ms + {fsync_ms:.1}");
-    show("submit → first event of an idle server, p50", &format!("{:.1} ms", median(&mut times)), &goal);
+    sheet.put("first.event", median(&mut times));
 }
 
-/// Directly and through the server in turn, so that both see the same machine.
-fn first_token(fsync_ms: f64) {
-    let upstream = Upstream::start(|_, _| Answer::text("one two three"));
-    let provider = upstream.url.trim_start_matches("http://").to_owned();
-    let server =
-        Server::start(&format!("default_model: m\nmodels: [{{id: m, api_url: \"{}/v1\"}}]\n", upstream.url));
-    let question =
-        json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": "hi"}]}).to_string();
-    // The provider's connection is kept, as the server keeps its own.
-    let mut kept = Connection::open(&provider);
+/// Medians of asking directly and through what is between, in turn, so that both see the same machine, milliseconds.
+fn first_token(upstream: &Upstream, question: &str, between: &Between) -> (f64, f64) {
+    let provider = upstream.url.trim_start_matches("http://");
+    // The provider's connection is kept, as whoever is between keeps its own.
+    let mut kept = Connection::open(provider);
     let (mut direct, mut through) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
+    for round in 0..WARM + ROUNDS {
         let began = Instant::now();
-        kept.send("POST", "/v1/chat/completions", &question);
+        kept.send("POST", "/v1/chat/completions", question);
         kept.read_until("data: ");
-        direct.push(began.elapsed().as_secs_f64() * 1e3);
+        let direct_ms = began.elapsed().as_secs_f64() * 1e3;
         kept.read_until("0\r\n");
         std::thread::sleep(PAUSE);
-        let mut client = Connection::open(&server.address);
+        let mut client = Connection::open(between.address);
         let began = Instant::now();
-        client.send("POST", "/v1/jobs?stream=true", "hi");
-        client.read_until("event: process_step");
-        through.push(began.elapsed().as_secs_f64() * 1e3);
+        client.send("POST", between.path, between.body);
+        client.read_until(between.token);
+        let through_ms = began.elapsed().as_secs_f64() * 1e3;
+        if round >= WARM {
+            direct.push(direct_ms);
+            through.push(through_ms);
+        }
         std::thread::sleep(PAUSE);
     }
-    let (direct, through) = (median(&mut direct), median(&mut through));
-    show("first token: asking the provider directly, p50", &format!("{direct:.2} ms"), "–");
-    show(
-        "  added by the durable job in between, p50",
-        &format!("{:.2} ms", through - direct),
-        &format!("≤ 5 ms + {fsync_ms:.1}"),
-    );
+    (median(&mut direct), median(&mut through))
 }

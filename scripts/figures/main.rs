@@ -1,12 +1,13 @@
-//! The figures of DESIGN §10 that one binary can show of itself: size, start, memory, enqueue (beside a bare program and,
-//! with `--peers`, `BullMQ`), turns, first event, streams, sandbox (beside python3, bubblewrap and node), and with `--long` the
-//! restart of a large store. Ratios are taken within this one run; nothing here is a test.
+//! The figures of DESIGN §10 in one run: size, start, memory, enqueue, turns, first things, streams, sandbox and the restart
+//! of a large store, beside a bare program and, with `--peers`, what people run instead. Ratios are taken within this one
+//! run; nothing here is a test.
 #![allow(
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
     clippy::print_stdout,
+    clippy::print_stderr,
     clippy::cast_precision_loss,
     reason = "a benchmark that cannot measure stops, prints what it found, and rounds"
 )]
@@ -18,154 +19,152 @@ mod upstream;
 mod bare;
 mod enqueue;
 mod first;
+mod list;
+mod machine;
 mod peers;
+mod processes;
+mod report;
 mod restart;
 mod sandbox;
 mod server;
+mod sheet;
+mod start;
 mod streams;
+mod turns;
 mod wire;
 
 use serde_json::json;
-use server::Server;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use sheet::Sheet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use upstream::{Answer, Upstream, tool_results};
-use wire::Connection;
 
 /// Time that each throughput figure runs.
 const SPAN: Duration = Duration::from_secs(4);
 
-/// Every group of figures by the name that chooses it.
-const GROUPS: [(&str, fn()); 9] = [
-    ("size", size),
-    ("start", start_and_memory),
+/// What is found, and what was asked for.
+pub(crate) struct Run {
+    pub(crate) sheet: Sheet,
+    pub(crate) with_peers: bool,
+    pub(crate) is_long: bool,
+}
+
+type Measure = fn(&mut Run);
+
+/// Every group of figures by the name that chooses it. The disk comes first: goals need it.
+const GROUPS: [(&str, Measure); 10] = [
+    ("disk", start::disk),
+    ("size", start::size),
+    ("start", start::measure),
     ("enqueue", enqueue::measure),
-    ("turns", turns),
+    ("turns", turns::measure),
     ("first", first::measure),
     ("streams", streams::measure),
     ("sandbox", sandbox::measure),
-    ("tools", tool_calls),
+    ("tools", turns::tool_calls),
     ("restart", restart::measure),
 ];
 
-/// `figures [--long] [--peers] [GROUP…]`: the groups that are named, else all but the long one.
-fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
-    if let [flag, file] = &arguments[..]
+const USAGE: &str = "\
+scripts/bench [--peers] [--long] [--strict] [--json FILE] [--out FILE] [GROUP…]
+  --peers      beside BullMQ, nanobot, LiteLLM, bubblewrap and node, installed under target/peers
+  --long       the bare program over a store of 1 GB, too
+  --strict     exit with 1 when a goal is missed
+  --json FILE  raw results
+  --out FILE   the page; without GROUP it is BENCHMARKS.md
+  GROUP        of disk size start enqueue turns first streams sandbox tools restart; without any, all";
+
+/// The command line.
+#[derive(Default)]
+struct Asked {
+    flags: Vec<String>,
+    groups: Vec<String>,
+    json: Option<String>,
+    out: Option<String>,
+}
+
+impl Asked {
+    fn read() -> Result<Self, String> {
+        let mut asked = Self::default();
+        let mut words = std::env::args().skip(1);
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--json" => asked.json = Some(words.next().ok_or("--json wants a file")?),
+                "--out" => asked.out = Some(words.next().ok_or("--out wants a file")?),
+                "--peers" | "--long" | "--strict" => asked.flags.push(word),
+                name if GROUPS.iter().any(|(group, _)| *group == name) => asked.groups.push(word),
+                _ => return Err(format!("'{word}' is neither an option nor a group")),
+            }
+        }
+        Ok(asked)
+    }
+
+    fn has(&self, flag: &str) -> bool {
+        self.flags.iter().any(|given| given == flag)
+    }
+
+    fn wants(&self, group: &str) -> bool {
+        self.groups.is_empty() || group == "disk" || self.groups.iter().any(|name| name == group)
+    }
+
+    /// Where the page goes: only a whole run replaces the one in the sources.
+    fn page(&self) -> Option<String> {
+        let whole = self.groups.is_empty().then(|| format!("{}/BENCHMARKS.md", server::ROOT));
+        self.out.clone().or(whole)
+    }
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().collect();
+    if let [_, flag, file] = &words[..]
         && flag == bare::FLAG
     {
-        return bare::serve(file.as_ref());
+        bare::serve(file.as_ref());
+        return ExitCode::SUCCESS;
     }
-    let has = |word: &str| arguments.iter().any(|given| given == word);
-    let names: Vec<&String> = arguments.iter().filter(|word| !word.starts_with("--")).collect();
-    let known = |name: &str| GROUPS.iter().any(|(group, _)| *group == name);
-    if let Some(name) = names.iter().find(|name| !known(name)) {
-        panic!("no figures called '{name}'; there are {:?}", GROUPS.map(|(group, _)| group));
-    }
-    println!("{:<58} {:>20} {:>18}", "figure", "measured", "goal");
-    for (group, measure) in GROUPS {
-        let wanted = if names.is_empty() { group != "restart" || has("--long") } else { has(group) };
-        if wanted {
-            measure();
-        }
-        if wanted && group == "enqueue" && has("--peers") {
-            peers::measure();
+    match Asked::read() {
+        Ok(asked) => measure(&asked),
+        Err(wrong) => {
+            eprintln!("{wrong}\n{USAGE}");
+            ExitCode::from(2)
         }
     }
 }
 
-fn show(figure: &str, measured: &str, goal: &str) {
-    println!("{figure:<58} {measured:>20} {goal:>18}");
-}
-
-fn size() {
-    let bytes = std::fs::metadata(server::BINARY).expect("the release binary").len();
-    show("release binary, static, everything in", &mib(bytes), "≤ 16 MB");
-}
-
-fn start_and_memory() {
-    let mut times: Vec<f64> = (0..9).map(|_| Server::start("").ready_ms).collect();
-    show("ready after start, p50 of 9 (empty store)", &format!("{:.1} ms", median(&mut times)), "≤ 40 ms");
-    let server = Server::start("");
-    std::thread::sleep(Duration::from_secs(2));
-    show("idle resident memory after 2 s", &mib(server.resident_kb() * 1024), "≤ 12 MB");
-}
-
-/// What the disk itself takes: the floor under every durable figure.
-pub(crate) fn fsync() -> f64 {
-    use std::io::Write;
-    let mut file = tempfile::NamedTempFile::new_in(server::scratch()).expect("a file");
-    let mut times: Vec<f64> = (0..200)
-        .map(|_| {
-            let began = Instant::now();
-            file.write_all(&[0; 4096]).and_then(|()| file.as_file().sync_data()).expect("fdatasync");
-            began.elapsed().as_secs_f64() * 1e3
-        })
-        .collect();
-    let p50 = median(&mut times);
-    show("fdatasync of 4 KiB on this disk, p50", &format!("{p50:.2} ms"), "–");
-    p50
-}
-
-fn turns() {
-    let upstream = Upstream::start(|request, _| {
-        if tool_results(request).is_empty() {
-            Answer::calls(&[("calculator", json!({"expression": "17*23"}))])
-        } else {
-            Answer::text("391")
-        }
-    });
-    let config =
-        format!("default_model: m\nworkers: 64\nmodels: [{{id: m, api_url: \"{}/v1\"}}]\n", upstream.url);
-    let server = Server::start(&config);
-    let done = AtomicUsize::new(0);
+fn measure(asked: &Asked) -> ExitCode {
+    let machine = machine::describe();
+    let mut run =
+        Run { sheet: Sheet::default(), with_peers: asked.has("--peers"), is_long: asked.has("--long") };
     let began = Instant::now();
-    std::thread::scope(|scope| {
-        for _ in 0..64 {
-            scope.spawn(|| {
-                let mut connection = Connection::open(&server.address);
-                while began.elapsed() < SPAN {
-                    let reply = connection.post("/v1/jobs?wait=30", r#"{"input":"What is 17*23?"}"#);
-                    done.fetch_add(usize::from(reply.body.contains("\"succeeded\"")), Ordering::Relaxed);
-                }
-            });
-        }
-    });
-    let rate = done.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64();
-    show("durable agent jobs, one tool call each, 64 at once", &format!("{rate:.0}/s"), "≥ 1,000/s");
+    let mut is_whole = true;
+    for (group, measure) in GROUPS.iter().filter(|(group, _)| asked.wants(group)) {
+        eprintln!("{group} ({:.0} s)", began.elapsed().as_secs_f64());
+        // What cannot be measured is told by its panic; the other groups are worth having.
+        let outcome = catch_unwind(AssertUnwindSafe(|| measure(&mut run)));
+        is_whole &= !run.sheet.close(group, run.with_peers) && outcome.is_ok();
+    }
+    eprintln!("done ({:.0} s)\n", began.elapsed().as_secs_f64());
+    print!("{}", report::terminal(&run.sheet));
+    if let Some(file) = asked.page() {
+        std::fs::write(&file, report::markdown(&run.sheet, &machine)).expect("write the page");
+    }
+    if let Some(file) = &asked.json {
+        let raw = json!({
+            "machine": machine::json(&machine),
+            "peers": run.sheet.versions().iter().map(|(name, version)| json!({"name": name, "version": version})).collect::<Vec<_>>(),
+            "figures": run.sheet.json(),
+        });
+        std::fs::write(file, format!("{raw:#}\n")).expect("write the results");
+    }
+    let missed = run.sheet.missed();
+    if !missed.is_empty() {
+        println!("\nmissed: {}", missed.join("; "));
+    }
+    ExitCode::from(u8::from(!is_whole || asked.has("--strict") && !missed.is_empty()))
 }
 
-/// The same through the whole server: what a job waits for.
-fn tool_calls() {
-    let server = Server::start("");
-    let run = |tool: &str, code: &str| {
-        let mut connection = Connection::open(&server.address);
-        let prompt = format!("tool: {tool} {}", json!({"code": code}));
-        let body = json!({"input": prompt}).to_string();
-        let mut times: Vec<f64> = (0..60)
-            .filter_map(|_| {
-                let reply = connection.post("/v1/jobs?wait=30", &body);
-                let text: serde_json::Value = serde_json::from_str(&reply.body).ok()?;
-                let id = text["id"].as_str()?.to_owned();
-                let events =
-                    Connection::open(&server.address).get(&format!("/v1/jobs/{id}/events?follow=false")).body;
-                let after = events.split("execution_time\\\":").nth(1)?;
-                after.split(['}', ',']).next()?.parse::<f64>().ok().map(|s| s * 1e3)
-            })
-            .collect();
-        median(&mut times)
-    };
-    let javascript = run("execute_javascript", "1+1");
-    show("the same as a tool call in a job: JavaScript, p50", &format!("{javascript:.1} ms"), "–");
-    let python = run("execute_python", "print(1)");
-    show("the same as a tool call in a job: Python, p50", &format!("{python:.1} ms"), "–");
-}
-
+/// The middle value.
 pub(crate) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-fn mib(bytes: u64) -> String {
-    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }

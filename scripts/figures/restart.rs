@@ -1,10 +1,12 @@
-//! Ready again after `kill -9`, in the middle of writes, over a store of 1 GB with 100,000 jobs in its queue (`--long`).
+//! Ready again over a store of 1 GB with 100,000 jobs in its queue: after a clean stop, and after `kill -9` in the middle of
+//! writes.
 
 use crate::bare::Bare;
 use crate::enqueue::rate;
+use crate::list::Unit;
 use crate::server::Server;
 use crate::wire::Connection;
-use crate::{median, mib, show};
+use crate::{Run, median};
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,31 +17,29 @@ const JOBS: usize = 100_000;
 const INPUT_BYTES: usize = 7 * 1024;
 /// Clients that fill the store, and that write when it is killed.
 const CLIENTS: usize = 64;
-/// Crashes.
-const CRASHES: usize = 5;
-/// One worker, which a first job keeps busy: all others stay queued.
-const CONFIG: &str = "workers: 1\n";
+/// Time that enqueueing into it is measured.
+const LOAD: Duration = Duration::from_secs(4);
+/// Restarts of either kind.
+const RESTARTS: usize = 5;
+/// One worker, which a first job keeps busy: all others stay queued. Nothing waits for it at the end.
+const CONFIG: &str = "workers: 1\nlimits: {drain_s: 0}\n";
 
-/// Fills a store and kills its server, again and again.
-pub(crate) fn measure() {
+/// Fills a store, stops its server and kills it, again and again.
+pub(crate) fn measure(run: &mut Run) {
     let mut server = Server::start(CONFIG);
     let busy = json!({"input": "stream: 100000 words, 60000 ms", "timeout_s": 3600}).to_string();
     assert_eq!(Connection::open(&server.address).post("/v1/jobs", &busy).status, 202);
     fill(&server.address);
-    show("a store with 100,000 queued jobs", &mib(server.store_bytes()), "1 GB");
-    let under_load = rate(&server.address, CLIENTS, Duration::from_secs(4));
-    show("  durable enqueue into it, 64 clients", &format!("{under_load:.0}/s"), "≥ 0.5 × bare");
-    let bare = Bare::start();
-    fill(&bare.address);
-    let peer = rate(&bare.address, CLIENTS, Duration::from_secs(4));
-    drop(bare);
-    show(
-        "  beside it: bare hyper + redb, as full",
-        &format!("{peer:.0}/s, ours {:.2} ×", under_load / peer),
-        "–",
-    );
+    run.sheet.put("restart.store", server.store_bytes() as f64 / f64::from(1 << 20));
+    run.sheet.put("restart.enqueue", rate(&server.address, CLIENTS, LOAD));
     let mut times = Vec::new();
-    for _ in 0..CRASHES {
+    for _ in 0..RESTARTS {
+        server = server.stop_and_restart();
+        times.push(server.ready_ms);
+    }
+    put_times(run, "restart.clean", &mut times);
+    times.clear();
+    for _ in 0..RESTARTS {
         let address = server.address.clone();
         // Ends when its server is killed in the middle of its requests.
         let writing = std::thread::spawn(move || rate(&address, CLIENTS, Duration::from_secs(60)));
@@ -48,9 +48,19 @@ pub(crate) fn measure() {
         writing.join().expect("clients");
         times.push(server.ready_ms);
     }
+    put_times(run, "restart.killed", &mut times);
+    if run.is_long {
+        let bare = Bare::start();
+        fill(&bare.address);
+        run.sheet.put("restart.enqueue.bare", rate(&bare.address, CLIENTS, LOAD));
+    } else {
+        run.sheet.skip("restart.enqueue.bare", "it has to be filled as well: `--long`");
+    }
+}
+
+fn put_times(run: &mut Run, key: &str, times: &mut [f64]) {
     let worst = times.iter().copied().fold(0.0, f64::max);
-    let figure = format!("{:.1} / {worst:.1} ms", median(&mut times));
-    show("  ready after kill -9 under load, p50 / worst of 5", &figure, "≤ 40 ms");
+    run.sheet.put_noted(key, median(times), &format!("worst {}", Unit::Ms.show(worst)));
 }
 
 fn fill(address: &str) {

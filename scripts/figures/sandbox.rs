@@ -1,7 +1,9 @@
 //! The sandbox alone, on the release binary's broker: latency, throughput, memory; and what people run instead.
 
-use crate::server::BINARY;
-use crate::{SPAN, median, show};
+use crate::list::Unit;
+use crate::server::binary;
+use crate::sheet::Sheet;
+use crate::{Run, SPAN, median, processes};
 use nanoclaw_sandbox::{Language, Level, Options, Program, Sandbox};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,64 +14,84 @@ use std::time::{Duration, Instant};
 const RUNS: usize = 400;
 
 /// Every figure of the sandbox.
-pub(crate) fn measure() {
-    let sandbox =
-        Sandbox::new(Options { child_exe: BINARY.into(), ..Options::default() }).expect("a sandbox");
+pub(crate) fn measure(run: &mut Run) {
+    let sandbox = Sandbox::new(Options { child_exe: binary(), ..Options::default() }).expect("a sandbox");
     assert!(sandbox.report().able(), "this kernel cannot sandbox: {:#?}", sandbox.report());
     let javascript = Program::new(Language::JavaScript, Level::Standard, "1 + 1");
     let python = Program::new(Language::Python, Level::Standard, "print(1)");
-    latency(&sandbox, "sandboxed JavaScript", &javascript, "≤ 1 ms");
-    latency(&sandbox, "sandboxed Python", &python, "≤ 3.5 ms");
     let lenient = Program::new(Language::Python, Level::Lenient, "print(1)");
-    latency(&sandbox, "sandboxed Python, lenient", &lenient, "–");
-    latency(&sandbox, "sandboxed shell command", &Program::new(Language::Bash, Level::Shell, "echo 1"), "–");
-    peers(&sandbox);
-    throughput(&sandbox, "sandboxed JavaScript, 4 at once", &javascript, "≥ 600/s");
-    throughput(&sandbox, "sandboxed Python, 4 at once", &python, "≥ 250/s");
-    let waits = "setTimeout(() => {}, 1500)";
-    memory(&sandbox, "JavaScript", &Program::new(Language::JavaScript, Level::Standard, waits));
-    let sleeps = "import time\ntime.sleep(1.5)";
-    memory(&sandbox, "Python", &Program::new(Language::Python, Level::Standard, sleeps));
+    let sheet = &mut run.sheet;
+    latency(sheet, &sandbox, "sandbox.python", &python);
+    latency(sheet, &sandbox, "sandbox.javascript", &javascript);
+    if run.with_peers {
+        peers(sheet, &sandbox);
+    }
+    latency(sheet, &sandbox, "sandbox.lenient", &lenient);
+    latency(sheet, &sandbox, "sandbox.shell", &Program::new(Language::Bash, Level::Shell, "echo 1"));
+    throughput(sheet, &sandbox, "sandbox.javascript_rate", &javascript);
+    throughput(sheet, &sandbox, "sandbox.python_rate", &python);
+    let waits = Program::new(Language::JavaScript, Level::Standard, "setTimeout(() => {}, 1500)");
+    memory(sheet, &sandbox, "sandbox.javascript_memory", &waits);
+    let sleeps = Program::new(Language::Python, Level::Standard, "import time\ntime.sleep(1.5)");
+    memory(sheet, &sandbox, "sandbox.python_memory", &sleeps);
 }
 
-fn latency(sandbox: &Sandbox, name: &str, program: &Program, goal: &str) {
+fn latency(sheet: &mut Sheet, sandbox: &Sandbox, key: &str, program: &Program) {
     for _ in 0..20 {
         assert_eq!(sandbox.run(program, &|| false).error, None);
     }
     let mut times: Vec<f64> = (0..RUNS).map(|_| timed(|| drop(sandbox.run(program, &|| false)))).collect();
-    show(&format!("{name}, p50 / p99"), &spread(&mut times), goal);
+    put_spread(sheet, key, &mut times);
 }
 
 /// The same small program without a sandbox, in the one that people know, and in the other engine that they know.
-fn peers(sandbox: &Sandbox) {
+fn peers(sheet: &mut Sheet, sandbox: &Sandbox) {
     let found = sandbox.report().python.path.expect("an interpreter");
     let python = found.to_str().expect("a path in UTF-8");
-    let small = ["-I", "-S", "-c", "print(1)"];
-    beside("python3 -I -S -c", python, &small);
-    // An interpreter outside the system's directories needs its own prefix shown, too.
-    let prefix = found.parent().and_then(Path::parent).and_then(Path::to_str).expect("a prefix");
-    let mut wrapped =
-        vec!["--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", "/usr", "/usr"];
-    wrapped.extend(["--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--proc", "/proc"]);
-    wrapped.extend(["--dev", "/dev", "--ro-bind", prefix, prefix, python]);
-    wrapped.extend(small);
-    beside("bubblewrap + python3 -I -S -c", "bwrap", &wrapped);
-    beside("node -e", "node", &["-e", "console.log(1)"]);
+    let small = [python, "-I", "-S", "-c", "print(1)"];
+    beside(sheet, "sandbox.python.plain", &small);
+    let node = crate::machine::said("sh", &["-c", "command -v node"]);
+    let log = [node.as_str(), "-e", "console.log(1)"];
+    beside(sheet, "sandbox.javascript.node", &log);
+    match crate::peers::path(sheet, "bubblewrap") {
+        Ok(bwrap) => {
+            beside(sheet, "sandbox.python.bwrap", &wrapped(&bwrap, &small));
+            beside(sheet, "sandbox.javascript.bwrap", &wrapped(&bwrap, &log));
+        }
+        Err(why) => {
+            sheet.skip("sandbox.python.bwrap", &why);
+            sheet.skip("sandbox.javascript.bwrap", &why);
+        }
+    }
+    crate::peers::number(sheet, "node", "sandbox.javascript.vm");
 }
 
-fn beside(name: &str, program: &str, arguments: &[&str]) {
-    let run = || Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+/// The command in bubblewrap. A program outside the system's directories needs its own prefix shown, too.
+fn wrapped<'a>(bwrap: &'a str, command: &[&'a str]) -> Vec<&'a str> {
+    let prefix =
+        Path::new(command[0]).parent().and_then(Path::parent).and_then(Path::to_str).unwrap_or("/usr");
+    let mut line =
+        vec![bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", "/usr", "/usr"];
+    line.extend(["--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--proc", "/proc"]);
+    line.extend(["--dev", "/dev", "--ro-bind", prefix, prefix]);
+    line.extend(command);
+    line
+}
+
+fn beside(sheet: &mut Sheet, key: &str, command: &[&str]) {
+    let run =
+        || Command::new(command[0]).args(&command[1..]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     match run() {
         Ok(status) if status.success() => {
             let mut times: Vec<f64> = (0..40).map(|_| timed(|| drop(run()))).collect();
-            show(&format!("  beside it: {name}, p50 / p99"), &spread(&mut times), "–");
+            put_spread(sheet, key, &mut times);
         }
-        Ok(_) => show(&format!("  beside it: {name}"), "fails here", "–"),
-        Err(_) => show(&format!("  beside it: {name}"), "not installed", "–"),
+        Ok(status) => sheet.skip(key, &format!("it fails here: {status}")),
+        Err(_) => sheet.skip(key, &format!("'{}' is not installed", command[0])),
     }
 }
 
-fn throughput(sandbox: &Sandbox, name: &str, program: &Program, goal: &str) {
+fn throughput(sheet: &mut Sheet, sandbox: &Sandbox, key: &str, program: &Program) {
     let done = AtomicUsize::new(0);
     let began = Instant::now();
     std::thread::scope(|scope| {
@@ -83,32 +105,27 @@ fn throughput(sandbox: &Sandbox, name: &str, program: &Program, goal: &str) {
             });
         }
     });
-    let rate = done.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64();
-    show(name, &format!("{rate:.0}/s"), goal);
+    sheet.put(key, done.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64());
 }
 
 /// What a waiting child has for itself alone: neither the broker's nor a zygote's pages.
-fn memory(sandbox: &Sandbox, name: &str, program: &Program) {
-    std::thread::scope(|scope| {
+fn memory(sheet: &mut Sheet, sandbox: &Sandbox, key: &str, program: &Program) {
+    let private_kb = std::thread::scope(|scope| {
         let run = scope.spawn(|| sandbox.run(program, &|| false));
         std::thread::sleep(Duration::from_millis(700));
-        let private_kb: Option<u64> = guest().and_then(|pid| {
-            let map = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-            let lines = map.lines().filter(|line| line.starts_with("Private_"));
-            lines.map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).sum()
-        });
-        let shown =
-            private_kb.map_or("cannot be read".to_owned(), |kb| format!("{:.1} MiB", kb as f64 / 1024.0));
-        show(&format!("private memory of a {name} child"), &shown, "≤ 2 MB");
+        let private_kb = guest().and_then(|pid| processes::rollup_kb(pid, "Private_"));
         assert_eq!(run.join().expect("a run").error, None);
+        private_kb
     });
+    match private_kb {
+        Some(kb) => sheet.put(key, kb / 1024.0),
+        None => sheet.skip(key, "this kernel does not show the child's memory"),
+    }
 }
 
 /// The process of the one running program.
 fn guest() -> Option<u32> {
-    let processes = std::fs::read_dir("/proc").ok()?.flatten();
-    let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.find(|pid| {
+    processes::family(std::process::id()).into_iter().find(|pid| {
         std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "nanoclaw-guest")
     })
 }
@@ -119,8 +136,8 @@ fn timed(work: impl FnOnce()) -> f64 {
     began.elapsed().as_secs_f64() * 1e3
 }
 
-fn spread(times: &mut [f64]) -> String {
+fn put_spread(sheet: &mut Sheet, key: &str, times: &mut [f64]) {
     let p50 = median(times);
     let p99 = times.get(times.len() * 99 / 100).copied().unwrap_or(f64::NAN);
-    format!("{p50:.2} / {p99:.2} ms")
+    sheet.put_noted(key, p50, &format!("p99 {}", Unit::Ms.show(p99)));
 }

@@ -1,17 +1,23 @@
 //! The release binary under measurement, over a directory of its own.
 
-use super::wire::Connection;
+use crate::processes;
+use crate::wire::Connection;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// What is measured.
-pub(crate) const BINARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/dist/nanoclaw");
+/// The sources' root.
+pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// What is measured: `BENCH_BINARY`, else the static build.
+pub(crate) fn binary() -> PathBuf {
+    std::env::var_os("BENCH_BINARY").map_or_else(|| Path::new(ROOT).join("dist/nanoclaw"), PathBuf::from)
+}
 
 /// A folder on the same disk as the sources: temporary folders may be memory, whose fsync costs nothing.
 pub(crate) fn scratch() -> PathBuf {
-    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/target/bench"));
+    let folder = Path::new(ROOT).join("target/bench");
     std::fs::create_dir_all(&folder).expect("a folder");
     folder
 }
@@ -41,7 +47,7 @@ impl Server {
 
     fn start_in(dir: tempfile::TempDir) -> Self {
         let began = Instant::now();
-        let mut child = Command::new(BINARY)
+        let mut child = Command::new(binary())
             .args(["serve", "--listen", "127.0.0.1:0", "--config"])
             .arg(dir.path().join("config.yml"))
             .arg("--data-dir")
@@ -53,8 +59,22 @@ impl Server {
         let mut url = String::new();
         BufReader::new(child.stdout.take().expect("its stdout")).read_line(&mut url).expect("its address");
         let address = url.trim().trim_start_matches("http://").to_owned();
-        assert_eq!(Connection::open(&address).get("/readyz").status, 200, "not ready");
+        while Connection::open(&address).get("/readyz").status != 200 {
+            assert!(began.elapsed() < Duration::from_secs(60), "not ready in a minute");
+            std::thread::sleep(Duration::from_millis(1));
+        }
         Self { address, ready_ms: began.elapsed().as_secs_f64() * 1e3, child, dir: Some(dir) }
+    }
+
+    /// SIGTERM, then another server over the same directory.
+    pub(crate) fn stop_and_restart(mut self) -> Self {
+        processes::terminate(self.child.id());
+        self.child.wait().expect("reap");
+        Self::start_in(self.dir.take().expect("its directory"))
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Bytes of the store's files.
@@ -66,28 +86,17 @@ impl Server {
 
     /// Processor time that the server itself has used, seconds.
     pub(crate) fn cpu_s(&self) -> f64 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("its stat");
-        // The name may hold anything; what is counted comes after it, in ticks of 10 ms.
-        let (_, fields) = stat.rsplit_once(')').expect("a name");
-        let ticks = fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u32>().ok());
-        f64::from(ticks.sum::<u32>()) / 100.0
+        processes::cpu_s(self.pid())
     }
 
-    /// The most memory that the server itself has held at once, KiB.
-    pub(crate) fn peak_kb(&self) -> u64 {
-        self.status_kb("VmHWM:")
+    /// The most memory that the server itself has held at once, MiB.
+    pub(crate) fn peak_mib(&self) -> f64 {
+        processes::status_kb(self.pid(), "VmHWM:") / 1024.0
     }
 
     /// Resident memory of the server itself, KiB.
-    pub(crate) fn resident_kb(&self) -> u64 {
-        self.status_kb("VmRSS:")
-    }
-
-    fn status_kb(&self, name: &str) -> u64 {
-        let status =
-            std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("its status");
-        let line = status.lines().find(|line| line.starts_with(name)).expect("the line");
-        line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("a number")
+    pub(crate) fn resident_kb(&self) -> f64 {
+        processes::status_kb(self.pid(), "VmRSS:")
     }
 }
 

@@ -1,11 +1,13 @@
 //! Events: how many are committed a second, what 200 streaming jobs cost, what an idle reader costs, and how many
 //! frames a second reach 10,000 readers of one job. Clients live in this process, on the same cores.
 
-use crate::enqueue::in_seconds;
+use crate::Run;
+use crate::bare::Bare;
 use crate::server::Server;
+use crate::sheet::Sheet;
 use crate::upstream::{Answer, Upstream};
 use crate::wire::Connection;
-use crate::{mib, show};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -15,30 +17,31 @@ use tokio::net::TcpStream;
 const READERS: usize = 10_000;
 /// Jobs that stream at once.
 const JOBS: usize = 200;
-/// Time that all connections have to be made, seconds.
-const CONNECT_S: u64 = 30;
+/// Open files beside the readers' connections.
+const SPARE_FILES: u64 = 200;
 
 /// Every figure of streams.
-pub(crate) fn measure() {
-    committed();
-    paced();
-    fan_out();
+pub(crate) fn measure(run: &mut Run) {
+    committed(&mut run.sheet);
+    paced(&mut run.sheet);
+    let readers = readers();
+    fan_out(&mut run.sheet, readers);
+    idle_bare(&mut run.sheet, readers);
 }
 
 /// 64 jobs that stream as fast as the store takes it.
-fn committed() {
+fn committed(sheet: &mut Sheet) {
     let server = Server::start("workers: 64\n");
     let began = Instant::now();
     let ids = submit(&server, 64, "stream: 20000 words, 1 ms");
     std::thread::sleep(Duration::from_secs(8));
     let mut connection = Connection::open(&server.address);
     let seen: f64 = ids.iter().map(|id| events(&mut connection, id)).sum();
-    let rate = seen / began.elapsed().as_secs_f64();
-    show("events committed, 64 jobs of 1,000 tokens/s", &format!("{rate:.0}/s"), "–");
+    sheet.put("streams.committed", seen / began.elapsed().as_secs_f64());
 }
 
 /// The goal's load: 200 jobs, 50 tokens a second each from a provider on the wire, a reader each.
-fn paced() {
+fn paced(sheet: &mut Sheet) {
     let words = "word ".repeat(700);
     let upstream = Upstream::start(move |_, _| Answer::paced_text(&words, Duration::from_millis(20)));
     let server = Server::start(&format!(
@@ -55,53 +58,82 @@ fn paced() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let (began, cpu) = (Instant::now(), server.cpu_s());
         tokio::time::sleep(Duration::from_secs(8)).await;
-        let cores = (server.cpu_s() - cpu) / began.elapsed().as_secs_f64();
-        show("200 jobs × 50 tokens/s, a reader each: processor", &format!("{cores:.2} cores"), "≤ 1 core");
+        sheet.put("streams.cpu", (server.cpu_s() - cpu) / began.elapsed().as_secs_f64());
         let mut frames = 0;
         for reader in readers {
             frames += reader.await.expect("a reader");
         }
-        show("  resident memory, the most", &mib(server.peak_kb() * 1024), "≤ 64 MB");
-        show("  frames delivered in all", &frames.to_string(), "–");
+        sheet.put("streams.memory", server.peak_mib());
+        sheet.put("streams.frames", frames as f64);
     });
 }
 
-/// 10,000 readers wait for one job; then it streams.
-fn fan_out() {
-    let server = Server::start("");
+/// As many readers as this process and the server may have open files; each has both ends of a connection.
+fn readers() -> usize {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let wanted = READERS as u64 + SPARE_FILES;
+    let current = maximum.map_or(wanted, |hard| hard.min(wanted));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum }).expect("a limit of open files");
+    let readers = usize::try_from(current.saturating_sub(SPARE_FILES)).expect("small");
+    if readers < READERS {
+        eprintln!(
+            "  only {readers} readers instead of {READERS}: the hard limit of open files (ulimit -Hn) is {current}"
+        );
+    }
+    readers
+}
+
+/// All readers wait for one job, which waits for the only worker; then it streams.
+fn fan_out(sheet: &mut Sheet, count: usize) {
+    let server = Server::start("workers: 1\n");
+    let mut connection = Connection::open(&server.address);
+    let busy = accepted(&mut connection, &json!({"input": "stream: 100000 words, 60000 ms"}));
+    let id = accepted(&mut connection, &json!({"input": "stream: 1000 words, 2 ms"}));
     let before_kb = server.resident_kb();
-    let due = Instant::now() + Duration::from_secs(CONNECT_S);
-    let body = json!({"input": "stream: 1000 words, 2 ms", "run_at": in_seconds(CONNECT_S)});
-    let id = accepted(&mut Connection::open(&server.address), &body);
     runtime().block_on(async {
         let path = format!("/v1/jobs/{id}/events?format=delta");
-        let mut sockets = Vec::with_capacity(READERS);
-        for _ in 0..READERS {
-            sockets.push(open(&server.address, &path).await);
-        }
-        for socket in &mut sockets {
-            let mut seen = [0; 512];
-            assert!(socket.read(&mut seen).await.expect("its head") > 0);
-        }
-        let spare = due.saturating_duration_since(Instant::now());
-        assert!(spare > Duration::from_secs(1), "this machine is too slow for {READERS} connections");
-        tokio::time::sleep(spare.saturating_sub(Duration::from_millis(800))).await;
-        let each = (server.resident_kb() - before_kb) as f64 / READERS as f64;
-        show("idle SSE connection, of 10,000, resident", &format!("{each:.1} KiB"), "≤ 16 KiB");
+        let sockets = waiting(&server.address, &path, count).await;
+        let each = (server.resident_kb() - before_kb) / count as f64;
+        let note = if count < READERS { format!("of {count}") } else { String::new() };
+        sheet.put_noted("streams.idle", each, &note);
         let cpu = server.cpu_s();
         let readers: Vec<_> = sockets.into_iter().map(|socket| tokio::spawn(drain(socket))).collect();
-        let began = due.max(Instant::now());
+        let began = Instant::now();
+        let reply = Connection::open(&server.address).post(&format!("/v1/jobs/{busy}/cancel"), "{}");
+        assert!(reply.status < 300, "{}", reply.body);
         let mut frames = 0;
         for reader in readers {
             frames += reader.await.expect("a reader");
         }
-        let taken = began.elapsed().as_secs_f64();
-        let rate = frames as f64 / taken;
-        show("fan-out of one job to 10,000 readers", &format!("{rate:.0} frames/s"), "≥ 100,000/s");
-        let per_core = frames as f64 / (server.cpu_s() - cpu);
-        show("  frames a second of the server's own processor time", &format!("{per_core:.0}"), "–");
-        show("  resident memory, the most", &mib(server.peak_kb() * 1024), "–");
+        sheet.put_noted("streams.fan_out", frames as f64 / began.elapsed().as_secs_f64(), &note);
+        sheet.put("streams.fan_out_core", frames as f64 / (server.cpu_s() - cpu));
+        sheet.put("streams.fan_out_memory", server.peak_mib());
     });
+}
+
+/// What as many readers cost the bare program.
+fn idle_bare(sheet: &mut Sheet, count: usize) {
+    let bare = Bare::start();
+    let before_kb = bare.resident_kb();
+    runtime().block_on(async {
+        let sockets = waiting(&bare.address, "/", count).await;
+        sheet.put("streams.idle.bare", (bare.resident_kb() - before_kb) / count as f64);
+        drop(sockets);
+    });
+}
+
+/// Connections whose answers have begun, and that have rested for two seconds.
+async fn waiting(address: &str, path: &str, count: usize) -> Vec<TcpStream> {
+    let mut sockets = Vec::with_capacity(count);
+    for _ in 0..count {
+        sockets.push(open(address, path).await);
+    }
+    for socket in &mut sockets {
+        let mut seen = [0; 512];
+        assert!(socket.read(&mut seen).await.expect("its head") > 0);
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    sockets
 }
 
 /// Opens a stream without chunks (HTTP/1.0), so that a frame is four lines.

@@ -33,8 +33,9 @@ impl Connection {
     }
 
     pub(crate) fn send(&mut self, method: &str, path: &str, body: &str) {
+        let kind = if body.starts_with('{') { "content-type: application/json\r\n" } else { "" };
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}",
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\n{kind}content-length: {}\r\n\r\n{body}",
             body.len()
         );
         // A server that has gone shows when its answer is read.

@@ -1,0 +1,34 @@
+# Sourced by the peers' scripts. Each installs what it needs under target/peers, from the registries that this machine has set
+# up, and tells on stdout, a line each: `version NAME VERSION`, then `value NUMBER`, `path PROGRAM` or `serving` just before it becomes the
+# peer itself (exec), or `skipped WHY`, which ends it with 3. Everything else goes to stderr.
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+peers="$PWD/target/peers"
+mkdir -p "$peers"
+
+skip() { echo "skipped $*"; exit 3; }
+
+version() { echo "version $*"; }
+
+# venv NAME PACKAGE: a virtual environment with the newest PACKAGE in it; made once.
+venv() {
+  [ -e "$peers/$1/installed" ] && return
+  command -v python3 >/dev/null || skip "python3 is not installed"
+  echo "installing $2 into target/peers/$1" >&2
+  rm -rf "${peers:?}/$1"
+  python3 -m venv "$peers/$1" >&2 || skip "python3 -m venv does not work here (apt-get install python3-venv)"
+  timeout 900 "$peers/$1/bin/pip" install --quiet "$2" >&2 || skip "pip cannot install $2"
+  touch "$peers/$1/installed"
+}
+
+# unpacked PROGRAM PACKAGE…: packages of the distribution, unpacked beside the sources: nothing of the system changes.
+unpacked() {
+  local program=$1 root="$peers/unpacked" all
+  shift
+  [ -x "$root/$program" ] && return
+  echo "fetching $* into target/peers" >&2
+  mkdir -p "$root"
+  (cd "$root" && timeout 300 apt-get download "$@" >&2) || return 1
+  for all in "$root"/*.deb; do dpkg-deb -x "$all" "$root" >&2 || return 1; done
+  rm -f "$root"/*.deb
+  [ -x "$root/$program" ]
+}
