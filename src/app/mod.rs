@@ -6,6 +6,7 @@ mod control;
 mod errands;
 mod files;
 mod mcp;
+mod metrics;
 mod probes;
 mod process;
 mod proof;
@@ -28,7 +29,7 @@ use crate::http::minted::{self, Kind};
 use crate::http::{AuthTerms, Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
 use crate::mcp::McpServers;
-use crate::ports::{Audit, Clock, Digest, Entropy, Model, Probe, Workplaces, Workspaces};
+use crate::ports::{Audit, Clock, Digest, Entropy, Exposition, Model, Probe, Workplaces, Workspaces};
 use crate::store::RedbStore;
 use crate::store::options::StoreOptions;
 use crate::tools::{BadBashOption, BadPattern, BashRules};
@@ -163,11 +164,14 @@ impl App {
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
         process::settle();
         // What can be refused by its words alone is refused before anything is made.
-        let model: Arc<dyn Model> = Arc::new(Router::new(config.models.clone(), &config.limits)?);
+        let (metrics, meter) = metrics::begin(config, &*clock);
+        let router = Router::new(config.models.clone(), &config.limits)?;
+        let model: Arc<dyn Model> = Arc::new(router.telling(&meter));
         let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
         let bash = BashRules::new(&config.bash, system::variable)?;
         let addresses = webhooks::policy(config)?;
         let store = open_store(config, &clock)?;
+        store.tell(Arc::clone(&meter));
         let session_key =
             session_key::key_in(&config.data_dir, entropy.as_ref()).map_err(AppError::SessionKey)?;
         let files: Arc<dyn Workspaces> =
@@ -184,6 +188,7 @@ impl App {
             files: &files,
             audit: &audit,
             mcp: mcp.as_ref(),
+            meter: &meter,
         };
         let tools = toolbox::executor(config, made_of)?;
         let runtime = start_runtime()?;
@@ -194,22 +199,26 @@ impl App {
             .map_err(AppError::Runtime)?;
         let workplaces = workplaces(&store, &files);
         let ports =
-            Ports { store: Arc::<RedbStore>::clone(&store), model, tools, workplaces, clock, entropy };
+            Ports { store: Arc::<RedbStore>::clone(&store), model, tools, workplaces, clock, entropy, meter };
         let limits = drive_limits(config);
         let proof = SandboxProof::begin(sandbox, announce).map_err(AppError::Runtime)?;
         let couriers = webhooks::start(config, &ports, &store, addresses.clone())?;
         let pool = Pool::start(config.workers, &ports, &limits)?;
         let timekeeping = keep_time(&store, &ports).map_err(AppError::Runtime)?;
-        let probes: Vec<Box<dyn Probe>> = vec![
-            Box::new(StoreProbe(Arc::<RedbStore>::clone(&store))),
-            Box::new(pool.probe()),
-            Box::new(proof.probe()),
-        ];
+        let probes = probes(&store, &pool, &proof);
         let (stages, shutdown) = Stages::new();
         let key = minted::mint(Kind::Control, ports.entropy.as_ref());
         let control = ControlFile::write(&config.data_dir, &bound, &key.secret).map_err(AppError::Control)?;
-        let around =
-            Surroundings { probes, addresses, files, audit, session_key, control_key_digest: key.digest };
+        let exposition = metrics::exposition(metrics, &store);
+        let around = Surroundings {
+            probes,
+            addresses,
+            files,
+            audit,
+            session_key,
+            control_key_digest: key.digest,
+            exposition,
+        };
         let room = Arc::new(room(config, &ports, &store, around));
         let serving = runtime.spawn(serve(listener, room, shutdown));
         let drain = Duration::from_secs(config.limits.drain_s);
@@ -324,6 +333,12 @@ struct Surroundings {
     audit: Arc<dyn Audit>,
     session_key: Vec<u8>,
     control_key_digest: Digest,
+    exposition: Arc<dyn Exposition>,
+}
+
+fn probes(store: &Arc<RedbStore>, pool: &Pool, proof: &SandboxProof) -> Vec<Box<dyn Probe>> {
+    let store = StoreProbe(Arc::<RedbStore>::clone(store));
+    vec![Box::new(store), Box::new(pool.probe()), Box::new(proof.probe())]
 }
 
 fn workplaces(store: &Arc<RedbStore>, files: &Arc<dyn Workspaces>) -> Arc<dyn Workplaces> {
@@ -332,7 +347,8 @@ fn workplaces(store: &Arc<RedbStore>, files: &Arc<dyn Workspaces>) -> Arc<dyn Wo
 }
 
 fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, around: Surroundings) -> Room {
-    let Surroundings { probes, addresses, files, audit, session_key, control_key_digest } = around;
+    let Surroundings { probes, addresses, files, audit, session_key, control_key_digest, exposition } =
+        around;
     Room {
         users: Arc::<RedbStore>::clone(store),
         conversations: Arc::<RedbStore>::clone(store),
@@ -345,6 +361,7 @@ fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, around: Surround
             registration: config.registration,
             session_key,
             control_key_digest: Some(control_key_digest),
+            metrics_are_public: config.metrics.public,
         },
         outbox: Arc::<RedbStore>::clone(store),
         addresses,
@@ -358,6 +375,8 @@ fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, around: Surround
         mint: IdMint::default(),
         toolbox: Arc::clone(&ports.tools),
         model: Arc::clone(&ports.model),
+        meter: Arc::clone(&ports.meter),
+        exposition,
         probes,
         limits: config.limits.clone(),
         default_model: config.default_model.clone(),

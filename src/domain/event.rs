@@ -149,6 +149,23 @@ pub enum FailureCode {
     Internal,
 }
 
+impl FailureCode {
+    /// The word that clients read.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cancelled => "cancelled",
+            Self::Timeout => "timeout",
+            Self::ProviderError => "provider_error",
+            Self::ModelNotFound => "model_not_found",
+            Self::ContextTooLong => "context_too_long",
+            Self::MaxTotalTokens => "max_total_tokens",
+            Self::OutputTooLarge => "output_too_large",
+            Self::Poison => "poison",
+            Self::Internal => "internal",
+        }
+    }
+}
+
 /// What clients see.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]

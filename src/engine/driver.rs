@@ -193,6 +193,7 @@ impl<'a> Driver<'a> {
         for record in &records {
             self.turn.apply(record);
         }
+        self.ports.tell_spent(&records, &self.lease.spec.model);
         self.ports.store.append(self.lease.fence(), records, Urgency::Now).wait()
     }
 

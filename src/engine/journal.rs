@@ -45,6 +45,7 @@ impl<'a> LogJournal<'a> {
             for record in &records {
                 state.turn.apply(record);
             }
+            self.ports.tell_spent(&records, &self.lease.spec.model);
             self.ports.store.append(self.lease.fence(), records, Urgency::Now)
         };
         match ticket.wait() {

@@ -8,7 +8,7 @@ use super::turn::Turn;
 use crate::domain::event::{Event, FailureCode};
 use crate::domain::id::JobId;
 use crate::domain::job::Ending;
-use crate::ports::{Lease, Stop, StopFlag, StoreError, Ticket};
+use crate::ports::{Lease, Sample, Stop, StopFlag, StoreError, Ticket};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -87,7 +87,9 @@ impl Worker {
         };
         let job = lease.job.id;
         self.held.insert(&lease);
+        self.ports.meter.note(Sample::WorkerBusy);
         let outcome = self.work(&lease);
+        self.ports.meter.note(Sample::WorkerFree);
         self.held.remove(&lease);
         match outcome {
             Ok(drive) => Tick::Drove(job, drive),

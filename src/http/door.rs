@@ -28,6 +28,8 @@ pub(crate) struct Door {
     pub(crate) bodies: Arc<Semaphore>,
     /// One turn: who has it makes a backup.
     pub(crate) backups: Arc<Semaphore>,
+    /// One turn: who has it reads what `/metrics` says.
+    pub(crate) scrapes: Arc<Semaphore>,
     /// Calls of tools that may run for operators at the same time.
     pub(crate) trials: Arc<Semaphore>,
     /// What `/openapi.json` says, once somebody has asked.
@@ -41,7 +43,8 @@ impl Door {
         let trials = Arc::new(Semaphore::new(TRIALS));
         let auth = Auth::new(&room);
         let readiness = Arc::new(Readiness::default());
-        Self { room, guard, auth, shutdown, readiness, bodies, backups, trials, openapi: OnceLock::new() }
+        let (scrapes, openapi) = (Arc::new(Semaphore::new(1)), OnceLock::new());
+        Self { room, guard, auth, shutdown, readiness, bodies, backups, scrapes, trials, openapi }
     }
 
     /// Reads from the store on a thread that may block: for whatever is longer than one row.

@@ -8,10 +8,11 @@ use super::error::{Dialect, Error};
 use super::peer::{Address, Peer};
 use super::reply::{self, Reply};
 use super::routes::{Access, ROUTES, Route};
-use super::{armour, auth, cors, path};
+use super::{armour, auth, cors, measured, path};
 use crate::domain::account::AuthMode;
 use crate::domain::id::UserId;
 use crate::domain::limits::Limits;
+use crate::ports::Sample;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
@@ -113,11 +114,14 @@ struct Told {
     standing: Option<Standing>,
     /// The allowed page that asks.
     page: Option<HeaderValue>,
+    /// The pattern of the route that it leads to.
+    route: Option<&'static str>,
 }
 
 /// Answers a request, whatever it is.
 pub(crate) async fn answer(door: &Arc<Door>, request: Request<Incoming>) -> Reply {
-    let dialect = Dialect::of(request.uri().path());
+    let (dialect, method) = (Dialect::of(request.uri().path()), measured::word(request.method()));
+    let begun_us = door.room.clock.monotonic_us();
     let mut told = Told::default();
     let mut reply = match take(door, request, &mut told).await {
         Ok(reply) => reply,
@@ -134,6 +138,9 @@ pub(crate) async fn answer(door: &Arc<Door>, request: Request<Incoming>) -> Repl
     if let Some(page) = told.page {
         cors::open(headers, page);
     }
+    let took_us = door.room.clock.monotonic_us().saturating_sub(begun_us);
+    let status = reply.status().as_u16();
+    door.room.meter.note(Sample::Answered { method, route: told.route, status, took_us });
     reply
 }
 
@@ -164,6 +171,7 @@ async fn take(door: &Arc<Door>, request: Request<Incoming>, told: &mut Told) -> 
         return Err(Error::TargetTooLong(TARGET_BYTES));
     }
     let place = Place::find(target.path()).ok_or(Error::NotFound("resource"))?;
+    told.route = place.routes.first().map(|route| route.path);
     if request.method() == Method::OPTIONS {
         return Ok(options(&place, told.page.is_some()));
     }
@@ -191,7 +199,11 @@ fn call(
     };
     let has_accounts = door.room.auth.mode == AuthMode::Multi;
     let now_ms = door.room.clock.monotonic_ms();
-    let caller = if route.access == Access::Public {
+    let access = match route.access {
+        Access::Scrape if door.room.auth.metrics_are_public => Access::Public,
+        access => access,
+    };
+    let caller = if access == Access::Public {
         let is_counted = has_accounts && route.path.starts_with("/api/auth/");
         told.standing = if is_counted { door.auth.rates.address(address, now_ms) } else { None };
         Caller::NOBODY
@@ -201,8 +213,8 @@ fn call(
         caller
     };
     told.standing.as_ref().map_or(Ok(()), Standing::check)?;
-    if route.access != Access::Public {
-        caller.may(&head.method, route.access)?;
+    if access != Access::Public {
+        caller.may(&head.method, access)?;
     }
     let headers = head.headers;
     Ok(Call { user: caller.user, caller, address, headers, query, segments })

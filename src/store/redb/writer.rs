@@ -15,10 +15,10 @@ use super::watches::Watches;
 use super::watermark::{Mark, Watermark};
 use super::work::Work;
 use crate::domain::id::{BatchId, JobId};
-use crate::ports::{Clock, Stop, StoreError};
+use crate::ports::{Clock, Meter, Sample, Silent, Stop, StoreError};
 use crate::store::options::StoreOptions;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Below this size a full repair is as quick as a start has to be, so that hot commits are spared the second fsync.
@@ -45,6 +45,13 @@ pub(super) struct Shared {
     pub(super) batch_watches: Watches<BatchId>,
     pub(super) work: Work,
     pub(super) bell: Bell,
+    pub(super) meter: OnceLock<Arc<dyn Meter>>,
+}
+
+impl Shared {
+    fn meter(&self) -> &dyn Meter {
+        self.meter.get().map_or(&Silent, |meter| &**meter)
+    }
 }
 
 /// The thread's own state.
@@ -148,6 +155,7 @@ impl Writer {
             verdict => {
                 if let Err(error @ (StoreError::Io(_) | StoreError::Full)) = &verdict {
                     tracing::error!(%error, "a commit failed; the store reopens before the next one");
+                    self.shared.meter().note(Sample::CommitFailed);
                     self.break_off(&writes);
                 }
                 settle_all(writes, &verdict);
@@ -174,7 +182,10 @@ impl Writer {
         if landing.is_dirty {
             self.unsure.extend(landing.changed.keys());
             self.unsure_batches.extend(landing.effects.batch_news.keys());
+            let begun_us = clock.monotonic_us();
             writing.commit()?;
+            let took_us = clock.monotonic_us().saturating_sub(begun_us);
+            self.shared.meter().note(Sample::Committed { writes: writes.len(), took_us });
             self.unsure.clear();
             self.unsure_batches.clear();
             self.is_settled = quick;
@@ -192,6 +203,7 @@ impl Writer {
             };
         }
         let effects = landing.effects;
+        effects.tally.tell(self.shared.meter());
         self.shared.work.publish(landing.ready, effects.readied, landing.due_ms);
         for (job, seq) in effects.news {
             self.shared.watches.bump(job, seq);
