@@ -175,6 +175,7 @@ impl Writer {
         let mut transaction = Transaction::new(tables, &self.leases, self.shared.bounds, now_ms)?;
         let clock = &self.shared.clock;
         transaction.low_disk = self.watermark.look(self.shared.medium.as_ref(), clock.monotonic_ms());
+        let group = writes.len();
         for write in writes {
             write.apply(&mut transaction)?;
         }
@@ -185,7 +186,7 @@ impl Writer {
             let begun_us = clock.monotonic_us();
             writing.commit()?;
             let took_us = clock.monotonic_us().saturating_sub(begun_us);
-            self.shared.meter().note(Sample::Committed { writes: writes.len(), took_us });
+            self.shared.meter().note(Sample::Committed { writes: group, took_us });
             self.unsure.clear();
             self.unsure_batches.clear();
             self.is_settled = quick;
