@@ -7,7 +7,7 @@
     reason = "a test fails loudly, and starts processes and waits for them"
 )]
 
-#[path = "../src/metrics/testing.rs"]
+#[path = "../src/metrics/testing/mod.rs"]
 mod exposition;
 mod support;
 

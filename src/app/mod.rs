@@ -209,16 +209,8 @@ impl App {
         let (stages, shutdown) = Stages::new();
         let key = minted::mint(Kind::Control, ports.entropy.as_ref());
         let control = ControlFile::write(&config.data_dir, &bound, &key.secret).map_err(AppError::Control)?;
-        let exposition = metrics::exposition(metrics, &store);
-        let around = Surroundings {
-            probes,
-            addresses,
-            files,
-            audit,
-            session_key,
-            control_key_digest: key.digest,
-            exposition,
-        };
+        let (exposition, control_key) = (metrics::exposition(metrics, &store), key.digest);
+        let around = Surroundings { probes, addresses, files, audit, session_key, control_key, exposition };
         let room = Arc::new(room(config, &ports, &store, around));
         let serving = runtime.spawn(serve(listener, room, shutdown));
         let drain = Duration::from_secs(config.limits.drain_s);
@@ -332,7 +324,7 @@ struct Surroundings {
     files: Arc<dyn Workspaces>,
     audit: Arc<dyn Audit>,
     session_key: Vec<u8>,
-    control_key_digest: Digest,
+    control_key: Digest,
     exposition: Arc<dyn Exposition>,
 }
 
@@ -347,8 +339,7 @@ fn workplaces(store: &Arc<RedbStore>, files: &Arc<dyn Workspaces>) -> Arc<dyn Wo
 }
 
 fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, around: Surroundings) -> Room {
-    let Surroundings { probes, addresses, files, audit, session_key, control_key_digest, exposition } =
-        around;
+    let Surroundings { probes, addresses, files, audit, session_key, control_key, exposition } = around;
     Room {
         users: Arc::<RedbStore>::clone(store),
         conversations: Arc::<RedbStore>::clone(store),
@@ -360,7 +351,7 @@ fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, around: Surround
             mode: config.auth_mode,
             registration: config.registration,
             session_key,
-            control_key_digest: Some(control_key_digest),
+            control_key_digest: Some(control_key),
             metrics_are_public: config.metrics.public,
         },
         outbox: Arc::<RedbStore>::clone(store),

@@ -12,7 +12,7 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use std::sync::Arc;
 
 /// The format, in the words that scrapers look for.
-const FORMAT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// All of it as it stands.
 pub(crate) async fn metrics(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
@@ -24,6 +24,6 @@ pub(crate) async fn metrics(door: &Arc<Door>, call: &Call) -> Result<Reply, Erro
         exposition.render()
     });
     let mut reply = reply::text(StatusCode::OK, rendering.await?);
-    reply.headers_mut().insert(CONTENT_TYPE, FORMAT);
+    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(FORMAT));
     Ok(reply)
 }

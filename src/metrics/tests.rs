@@ -140,6 +140,18 @@ fn p8_models_that_nobody_configured_are_one_and_tools_are_bounded() {
 }
 
 #[test]
+fn codes_are_told_as_clients_read_them() {
+    use FailureCode::{
+        Cancelled, ContextTooLong, Internal, MaxTotalTokens, ModelNotFound, OutputTooLarge, Poison,
+        ProviderError, Timeout,
+    };
+    let provider = [ProviderError, ModelNotFound, ContextTooLong, OutputTooLarge];
+    for code in provider.into_iter().chain([Cancelled, Timeout, MaxTotalTokens, Poison, Internal]) {
+        assert_eq!(serde_json::json!(code), code.as_str());
+    }
+}
+
+#[test]
 fn the_reader_of_the_tests_forgives_nothing() {
     let head = "# HELP a what\n# TYPE a histogram\n";
     for (text, is_good) in [
