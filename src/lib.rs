@@ -1,6 +1,6 @@
 //! The map of the crate. Each module says what it owns and what it refuses; ARCHITECTURE.md shows how they meet.
 //!
-//! Direction of knowledge: `domain` ← `ports` ← { `store`, `engine`, `llm`, `tools`, `http`, `courier`, `workspace`, `web`, `audit`, `mcp` } ← `config` ← `app` ← `cli`.
+//! Direction of knowledge: `domain` ← `ports` ← { `store`, `engine`, `llm`, `tools`, `http`, `courier`, `workspace`, `web`, `audit`, `mcp`, `metrics` } ← `config` ← `app` ← `cli`.
 //! Siblings never import each other; a style test in `tests/` holds this.
 
 pub mod app;
@@ -13,6 +13,7 @@ pub mod engine;
 pub mod http;
 pub mod llm;
 pub mod mcp;
+pub mod metrics;
 pub mod ports;
 pub mod store;
 pub mod tools;

@@ -34,6 +34,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &["domain", "ports", "store", "llm", "tools", "http", "engine", "courier", "web", "audit", "mcp"],
     ),
     ("mcp", &["domain", "ports"]),
+    ("metrics", &["domain", "ports"]),
     (
         "app",
         &[
@@ -49,6 +50,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "web",
             "audit",
             "mcp",
+            "metrics",
             "config",
         ],
     ),
@@ -67,6 +69,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "web",
             "audit",
             "mcp",
+            "metrics",
             "config",
             "app",
         ],

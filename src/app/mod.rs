@@ -7,6 +7,7 @@ mod errands;
 mod files;
 mod handed;
 mod mcp;
+mod metrics;
 mod patience;
 mod probes;
 mod process;
@@ -32,7 +33,7 @@ use crate::http::minted::{self, Kind};
 use crate::http::{AuthTerms, Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
 use crate::mcp::McpServers;
-use crate::ports::{Audit, Clock, Digest, Entropy, Model, Probe, Workplaces, Workspaces};
+use crate::ports::{Audit, Clock, Digest, Entropy, Exposition, Model, Probe, Workplaces, Workspaces};
 use crate::store::RedbStore;
 use crate::store::options::StoreOptions;
 use crate::tools::{BadBashOption, BadPattern, BashRules};
@@ -175,11 +176,14 @@ impl App {
         let handed = handed::take(config.auth_mode)?;
         process::settle();
         // What can be refused by its words alone is refused before anything is made.
-        let model: Arc<dyn Model> = Arc::new(Router::new(config.models.clone(), &config.limits)?);
+        let (metrics, meter) = metrics::begin(config, &*clock);
+        let router = Router::new(config.models.clone(), &config.limits)?;
+        let model: Arc<dyn Model> = Arc::new(router.telling(&meter));
         let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
         let bash = BashRules::new(&config.bash, system::variable)?;
         let addresses = webhooks::policy(config)?;
         let store = patience::during(|| open_store(config, &clock)).map_err(AppError::Runtime)??;
+        store.tell(Arc::clone(&meter));
         let session_key =
             session_key::key_in(&config.data_dir, entropy.as_ref()).map_err(AppError::SessionKey)?;
         let files: Arc<dyn Workspaces> =
@@ -196,6 +200,7 @@ impl App {
             files: &files,
             audit: &audit,
             mcp: mcp.as_ref(),
+            meter: &meter,
         };
         let tools = toolbox::executor(config, made_of)?;
         let runtime = start_runtime()?;
@@ -206,24 +211,19 @@ impl App {
             .map_err(AppError::Runtime)?;
         let workplaces = workplaces(&store, &files);
         let ports =
-            Ports { store: Arc::<RedbStore>::clone(&store), model, tools, workplaces, clock, entropy };
+            Ports { store: Arc::<RedbStore>::clone(&store), model, tools, workplaces, clock, entropy, meter };
         let limits = drive_limits(config);
         let proof = SandboxProof::begin(sandbox, announce).map_err(AppError::Runtime)?;
         let couriers = webhooks::start(config, &ports, &store, addresses.clone())?;
         let pool = Pool::start(config.workers, &ports, &limits)?;
         let vigil = pool.vigil(config.limits.stuck_job_s);
         let timekeeping = keep_time(&store, &ports, vigil).map_err(AppError::Runtime)?;
-        let mut probes: Vec<Box<dyn Probe>> = vec![
-            Box::new(StoreProbe(Arc::<RedbStore>::clone(&store))),
-            Box::new(DiskProbe(Arc::clone(&store))),
-            Box::new(pool.probe()),
-        ];
-        probes.extend(proof.probes());
+        let probes = probes(&store, &pool, &proof);
         let (stages, shutdown) = Stages::new();
         let key = minted::mint(Kind::Control, ports.entropy.as_ref());
         let control = ControlFile::write(&config.data_dir, &bound, &key.secret).map_err(AppError::Control)?;
-        let around =
-            Surroundings { probes, addresses, files, audit, session_key, control_key_digest: key.digest };
+        let (exposition, control_key) = (metrics::exposition(metrics, &store), key.digest);
+        let around = Surroundings { probes, addresses, files, audit, session_key, control_key, exposition };
         let room = Arc::new(room(config, &ports, &store, around));
         let serving = runtime.spawn(serve(listener, room, shutdown));
         let drain = Duration::from_secs(config.limits.drain_s);
@@ -349,7 +349,16 @@ struct Surroundings {
     files: Arc<dyn Workspaces>,
     audit: Arc<dyn Audit>,
     session_key: Vec<u8>,
-    control_key_digest: Digest,
+    control_key: Digest,
+    exposition: Arc<dyn Exposition>,
+}
+
+fn probes(store: &Arc<RedbStore>, pool: &Pool, proof: &SandboxProof) -> Vec<Box<dyn Probe>> {
+    let disk = DiskProbe(Arc::clone(store));
+    let store = StoreProbe(Arc::<RedbStore>::clone(store));
+    let mut probes: Vec<Box<dyn Probe>> = vec![Box::new(store), Box::new(disk), Box::new(pool.probe())];
+    probes.extend(proof.probes());
+    probes
 }
 
 fn workplaces(store: &Arc<RedbStore>, files: &Arc<dyn Workspaces>) -> Arc<dyn Workplaces> {
@@ -358,7 +367,7 @@ fn workplaces(store: &Arc<RedbStore>, files: &Arc<dyn Workspaces>) -> Arc<dyn Wo
 }
 
 fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, around: Surroundings) -> Room {
-    let Surroundings { probes, addresses, files, audit, session_key, control_key_digest } = around;
+    let Surroundings { probes, addresses, files, audit, session_key, control_key, exposition } = around;
     Room {
         users: Arc::<RedbStore>::clone(store),
         conversations: Arc::<RedbStore>::clone(store),
@@ -370,7 +379,8 @@ fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, around: Surround
             mode: config.auth_mode,
             registration: config.registration,
             session_key,
-            control_key_digest: Some(control_key_digest),
+            control_key_digest: Some(control_key),
+            metrics_are_public: config.metrics.public,
         },
         outbox: Arc::<RedbStore>::clone(store),
         addresses,
@@ -384,6 +394,8 @@ fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, around: Surround
         mint: IdMint::default(),
         toolbox: Arc::clone(&ports.tools),
         model: Arc::clone(&ports.model),
+        meter: Arc::clone(&ports.meter),
+        exposition,
         probes,
         limits: config.limits.clone(),
         default_model: config.default_model.clone(),

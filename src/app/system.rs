@@ -35,6 +35,10 @@ impl Clock for SystemClock {
         millis(self.start.elapsed())
     }
 
+    fn monotonic_us(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
     fn pause(&self, stop: &StopFlag, timeout: Duration) {
         stop.wait(timeout);
     }

@@ -5,11 +5,13 @@ use super::{AppError, audit, errands, files, system, workplaces};
 use crate::config::Config;
 use crate::llm::Router;
 use crate::mcp::McpServers;
-use crate::ports::{Audit, Clock, Entropy, Errands, Model, ToolSource, Toolbox, Workplaces, Workspaces};
+use crate::ports::{
+    Audit, Clock, Entropy, Errands, Meter, Model, Silent, ToolSource, Toolbox, Workplaces, Workspaces,
+};
 use crate::store::RedbStore;
 use crate::tools::{
-    ApprovalRules, BashRules, Bounds, CommandTools, Executor, JavaScriptTools, JobDesk, Terms, ToolDeps,
-    ToolOptions, registered,
+    ApprovalRules, BashRules, Bounds, CommandTools, Executor, JavaScriptTools, JobDesk, MeasuredCode, Terms,
+    ToolDeps, ToolOptions, registered,
 };
 use crate::web::GuardedWeb;
 use crate::workspace::HostFiles;
@@ -37,6 +39,7 @@ pub fn workbench(
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
     let files: Arc<dyn Workspaces> =
         Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(clock)));
+    let meter: Arc<dyn Meter> = Arc::new(Silent);
     let parts = Parts {
         sandbox: &sandbox,
         bash,
@@ -47,6 +50,7 @@ pub fn workbench(
         files: &files,
         audit: &audit::open(config)?,
         mcp: None,
+        meter: &meter,
     };
     Ok(Workbench { toolbox: executor(config, parts)?, workplaces: workplaces(store, &files) })
 }
@@ -63,16 +67,17 @@ pub(super) struct Parts<'a> {
     pub(super) audit: &'a Arc<dyn Audit>,
     /// None without a server: they take their time to start.
     pub(super) mcp: Option<&'a Arc<McpServers>>,
+    pub(super) meter: &'a Arc<dyn Meter>,
 }
 
 /// All tools, those of the operator included.
 pub(super) fn executor(config: &Config, parts: Parts<'_>) -> Result<Arc<Executor>, AppError> {
-    let Parts { sandbox, bash, store, model, clock, entropy, files, audit, mcp } = parts;
+    let Parts { sandbox, bash, store, model, clock, entropy, files, audit, mcp, meter } = parts;
     let errands: Arc<dyn Errands> = Arc::new(errands::StoredErrands::new(config, store, clock, entropy));
     let desk =
         JobDesk { errands, model: Arc::clone(model), toolbox: Arc::default(), clock: Arc::clone(clock) };
     let deps = ToolDeps {
-        code: Arc::<Sandbox>::clone(sandbox),
+        code: Arc::new(MeasuredCode::new(Arc::<Sandbox>::clone(sandbox), Arc::clone(meter))),
         results: Arc::<RedbStore>::clone(store),
         files: Arc::new(files::StoredFiles::new(config, store, files)),
         web: Arc::new(GuardedWeb::new(&config.web).map_err(|(_, bad)| AppError::BadWebRange(bad))?),
@@ -90,7 +95,8 @@ pub(super) fn executor(config: &Config, parts: Parts<'_>) -> Result<Arc<Executor
     let toolbox = Arc::clone(&deps.desk.toolbox);
     let approval = ApprovalRules::new(&config.approval).map_err(|(_, bad)| AppError::BadApproval(bad))?;
     let bounds = Bounds::new(&config.limits, config.tool_max_workers, config.tool_cache);
-    let terms = Terms { approval, audit: Some(Arc::clone(audit)), ..Terms::new(bounds) };
+    let terms =
+        Terms { approval, audit: Some(Arc::clone(audit)), meter: Arc::clone(meter), ..Terms::new(bounds) };
     // In the order in which models are told of their tools.
     let mut sources = own_tools(config, &deps)?;
     sources.extend(mcp.map(|servers| -> Arc<dyn ToolSource> { Arc::<McpServers>::clone(servers) }));

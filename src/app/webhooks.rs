@@ -32,6 +32,7 @@ pub(super) fn start(
         signer: signer(config, ports)?,
         clock: Arc::clone(&ports.clock),
         entropy: Arc::clone(&ports.entropy),
+        meter: Arc::clone(&ports.meter),
     });
     Ok(Pool::start(courier, Arc::clone(&ports.clock))?)
 }

@@ -3,6 +3,7 @@
 
 use super::files::FileOptions;
 use super::log::LogOptions;
+use super::metrics::MetricsOptions;
 use crate::audit::AuditOptions;
 use crate::courier::options::WebhookOptions;
 use crate::domain::account::{AuthMode, Registration};
@@ -84,6 +85,8 @@ pub struct RawConfig {
     pub store: StoreOptions,
     /// What becomes of jobs that have ended.
     pub retention: RetentionOptions,
+    /// Who may fetch what was counted.
+    pub metrics: MetricsOptions,
     /// What is logged.
     pub log: LogOptions,
 }
@@ -122,6 +125,7 @@ impl Default for RawConfig {
             limits: Limits::default(),
             store: StoreOptions::default(),
             retention: RetentionOptions::default(),
+            metrics: MetricsOptions::default(),
             log: LogOptions::default(),
         }
     }

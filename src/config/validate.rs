@@ -5,6 +5,7 @@ use super::expand::Variables;
 use super::files::FileOptions;
 use super::listen::Listen;
 use super::log::LogOptions;
+use super::metrics::MetricsOptions;
 use super::raw::{DEMO, RawConfig};
 use super::sources::state_home;
 use crate::audit::AuditOptions;
@@ -92,6 +93,8 @@ pub struct Config {
     pub store: StoreOptions,
     /// What becomes of jobs that have ended.
     pub retention: RetentionOptions,
+    /// Who may fetch what was counted.
+    pub metrics: MetricsOptions,
     /// The log's part.
     pub log: LogOptions,
     /// The file that was read, if any.
@@ -161,6 +164,7 @@ impl Config {
                 limits: raw.limits,
                 store: raw.store,
                 retention: raw.retention,
+                metrics: raw.metrics,
                 log: raw.log,
                 file,
             }),

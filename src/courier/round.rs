@@ -6,7 +6,7 @@ use super::retry::{self, Moment};
 use super::signature::Signer;
 use crate::domain::id::DeliveryId;
 use crate::domain::webhook::{Attempt, Delivery, Next};
-use crate::ports::{Clock, Entropy, Outbox, Payload, Payloads, StopFlag, StoreError};
+use crate::ports::{Clock, Entropy, Meter, Outbox, Payload, Payloads, Sample, StopFlag, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,6 +36,8 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// For the jitter.
     pub entropy: Arc<dyn Entropy>,
+    /// Who counts tries.
+    pub meter: Arc<dyn Meter>,
 }
 
 /// What a tick came to.
@@ -78,6 +80,7 @@ impl Courier {
         let id = errand.delivery.id;
         let attempt = self.attempt(&errand.delivery)?;
         report(&errand.delivery, &attempt);
+        self.parts.meter.note(Sample::WebhookTried(word(attempt.next)));
         let settled = self.parts.outbox.settle(id, attempt.clone()).wait();
         match settled {
             // Its row cannot be read any more: there is nowhere to write to, now or later.
@@ -172,6 +175,14 @@ struct Errand<'a> {
 impl Drop for Errand<'_> {
     fn drop(&mut self) {
         self.courier.lock().busy.remove(&self.host);
+    }
+}
+
+fn word(next: Next) -> &'static str {
+    match next {
+        Next::Delivered => "delivered",
+        Next::Retry { .. } => "retried",
+        Next::Dead => "dead",
     }
 }
 

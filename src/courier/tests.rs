@@ -139,6 +139,7 @@ fn rig_saying(
         signer: Signer::new(&[super::signature::secret_of(&[7; 32])]).expect("a secret"),
         clock: Arc::<HandClock>::clone(&clock),
         entropy: Arc::new(NoChance),
+        meter: Arc::new(crate::ports::Silent),
     });
     Rig { outbox, post, clock, courier: Arc::new(courier) }
 }

@@ -207,6 +207,7 @@ impl<'a> Driver<'a> {
             self.turn.apply(record);
         }
         self.progress.grow();
+        self.ports.tell_spent(&records, &self.lease.spec.model);
         self.ports.store.append(self.lease.fence(), records, Urgency::Now).wait()
     }
 

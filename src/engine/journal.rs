@@ -53,6 +53,7 @@ impl<'a> LogJournal<'a> {
                 state.turn.apply(record);
             }
             self.progress.grow();
+            self.ports.tell_spent(&records, &self.lease.spec.model);
             self.ports.store.append(self.lease.fence(), records, Urgency::Now)
         };
         match ticket.wait() {

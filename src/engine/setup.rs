@@ -1,7 +1,9 @@
 //! What an engine is built from. Owns the list of ports that it needs and its own bounds; refuses to choose either.
 
 use super::backoff::Backoff;
-use crate::ports::{Clock, Entropy, Model, Store, Toolbox, Workplaces};
+use crate::domain::event::Record;
+use crate::domain::usage::Ledger;
+use crate::ports::{Clock, Entropy, Meter, Model, Sample, Store, Toolbox, Workplaces};
 use std::sync::Arc;
 
 /// Everything that running a job needs from outside.
@@ -19,6 +21,21 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     /// Jitter.
     pub entropy: Arc<dyn Entropy>,
+    /// Who counts what happens.
+    pub meter: Arc<dyn Meter>,
+}
+
+impl Ports {
+    /// Tells what these records say was spent; of those that name no model, on `asked`.
+    pub(super) fn tell_spent(&self, records: &[Record], asked: &str) {
+        let mut spent = Ledger::default();
+        for record in records {
+            spent.enter(record, asked);
+        }
+        for (model, usage) in spent.entries() {
+            self.meter.note(Sample::Spent { model, usage });
+        }
+    }
 }
 
 /// The engine's own bounds.

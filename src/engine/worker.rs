@@ -9,7 +9,7 @@ use super::turn::Turn;
 use crate::domain::event::{Event, FailureCode};
 use crate::domain::id::JobId;
 use crate::domain::job::Ending;
-use crate::ports::{Lease, StopFlag, StoreError, Ticket};
+use crate::ports::{Lease, Sample, StopFlag, StoreError, Ticket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +69,9 @@ impl Worker {
             "job started"
         );
         let progress = self.held.insert(&lease, &self.ports.clock);
+        self.ports.meter.note(Sample::WorkerBusy);
         let outcome = self.work(&lease, &progress);
+        self.ports.meter.note(Sample::WorkerFree);
         self.held.remove(&lease);
         match outcome {
             Ok(drive) => Tick::Drove(job, drive),

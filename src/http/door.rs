@@ -29,6 +29,8 @@ pub(crate) struct Door {
     pub(crate) bodies: Arc<Semaphore>,
     /// One turn: who has it makes a backup.
     pub(crate) backups: Arc<Semaphore>,
+    /// One turn: who has it reads what `/metrics` says.
+    pub(crate) scrapes: Arc<Semaphore>,
     /// Calls of tools that may run for operators at the same time.
     pub(crate) trials: Arc<Semaphore>,
     /// How many lines the log has lately got about requests.
@@ -44,8 +46,9 @@ impl Door {
         let trials = Arc::new(Semaphore::new(TRIALS));
         let auth = Auth::new(&room);
         let readiness = Arc::new(Readiness::default());
-        let (rush, openapi) = (Arc::new(Rush::default()), OnceLock::new());
-        Self { room, guard, auth, shutdown, readiness, bodies, backups, trials, rush, openapi }
+        let (rush, scrapes, openapi) =
+            (Arc::new(Rush::default()), Arc::new(Semaphore::new(1)), OnceLock::new());
+        Self { room, guard, auth, shutdown, readiness, bodies, backups, scrapes, trials, rush, openapi }
     }
 
     /// Reads from the store on a thread that may block: for whatever is longer than one row.

@@ -25,6 +25,8 @@ mod health;
 mod json;
 mod listener;
 mod long_frame;
+mod measured;
+mod metrics;
 mod openapi;
 mod path;
 mod peer;

@@ -5,8 +5,8 @@ use crate::domain::address::AddressPolicy;
 use crate::domain::id::{ConversationId, IdMint, JobId};
 use crate::domain::limits::Limits;
 use crate::ports::{
-    Accounts, Audit, Backup, Batches, Clock, Conversations, Digest, Entropy, Model, Outbox, Probe, Projects,
-    Schedules, Store, Toolbox, Users, Workplaces, Workspaces,
+    Accounts, Audit, Backup, Batches, Clock, Conversations, Digest, Entropy, Exposition, Meter, Model,
+    Outbox, Probe, Projects, Schedules, Store, Toolbox, Users, Workplaces, Workspaces,
 };
 use std::sync::Arc;
 
@@ -50,6 +50,10 @@ pub struct Room {
     pub toolbox: Arc<dyn Toolbox>,
     /// Knows the names that `model` may be.
     pub model: Arc<dyn Model>,
+    /// Who counts what happens at the door.
+    pub meter: Arc<dyn Meter>,
+    /// What `/metrics` says.
+    pub exposition: Arc<dyn Exposition>,
     /// What `/readyz` asks.
     pub probes: Vec<Box<dyn Probe>>,
     /// The bounds of P8.
@@ -75,6 +79,8 @@ pub struct AuthTerms {
     pub session_key: Vec<u8>,
     /// What the key of the command line on this machine is known by; `None`: it has no way in.
     pub control_key_digest: Option<Digest>,
+    /// Whether everybody may fetch `/metrics`.
+    pub metrics_are_public: bool,
 }
 
 impl Room {

@@ -10,10 +10,11 @@ use super::peer::{Address, Peer};
 use super::reply::{self, Reply};
 use super::request_id::{RequestId, X_REQUEST_ID};
 use super::routes::{Access, ROUTES, Route};
-use super::{armour, auth, cors, path};
+use super::{armour, auth, cors, measured, path};
 use crate::domain::account::AuthMode;
 use crate::domain::id::{JobId, UserId};
 use crate::domain::limits::Limits;
+use crate::ports::Sample;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
@@ -125,6 +126,7 @@ pub(crate) async fn answer(door: &Arc<Door>, request: Request<Incoming>) -> Resp
     let dialect = Dialect::of(request.uri().path());
     let id = RequestId::of(request.headers(), door.room.entropy.as_ref());
     let (method, began_ms) = (request.method().clone(), door.room.clock.monotonic_ms());
+    let begun_us = door.room.clock.monotonic_us();
     let span = tracing::error_span!("request", request = %id);
     let mut told = Told::default();
     let mut reply = match take(door, request, &mut told).instrument(span).await {
@@ -134,6 +136,7 @@ pub(crate) async fn answer(door: &Arc<Door>, request: Request<Incoming>) -> Resp
             error.into_reply(dialect)
         }
     };
+    let status = reply.status().as_u16();
     let headers = reply.headers_mut();
     armour::put_on(headers);
     if let Some(id) = id.header() {
@@ -148,6 +151,13 @@ pub(crate) async fn answer(door: &Arc<Door>, request: Request<Incoming>) -> Resp
     if let Some(page) = told.page {
         cors::open(headers, page);
     }
+    let took_us = door.room.clock.monotonic_us().saturating_sub(begun_us);
+    door.room.meter.note(Sample::Answered {
+        method: measured::word(&method),
+        route: told.about.route,
+        status,
+        took_us,
+    });
     let mut about = told.about;
     about.job = about.job.or_else(|| new_job(headers));
     let (rush, clock) = (Arc::clone(&door.rush), Arc::clone(&door.room.clock));
@@ -187,13 +197,13 @@ async fn take(door: &Arc<Door>, request: Request<Incoming>, told: &mut Told) -> 
         return Err(Error::TargetTooLong(TARGET_BYTES));
     }
     let place = Place::find(target.path()).ok_or(Error::NotFound("resource"))?;
+    told.about.route = place.routes.first().map(|route| route.path);
     if request.method() == Method::OPTIONS {
         return Ok(options(&place, told.page.is_some()));
     }
     let Some(route) = place.route(request.method()) else {
         return Err(Error::Method { method: request.method().clone(), allow: place.allow() });
     };
-    told.about.route = Some(route.path);
     told.about.job = job_of(route, &place.segments);
     let (head, body) = request.into_parts();
     let call = call(door, head, (route, place.segments), told)?;
@@ -222,7 +232,11 @@ fn call(
     };
     let has_accounts = door.room.auth.mode == AuthMode::Multi;
     let now_ms = door.room.clock.monotonic_ms();
-    let caller = if route.access == Access::Public {
+    let access = match route.access {
+        Access::Scrape if door.room.auth.metrics_are_public => Access::Public,
+        access => access,
+    };
+    let caller = if access == Access::Public {
         let is_counted = has_accounts && route.path.starts_with("/api/auth/");
         told.standing = if is_counted { door.auth.rates.address(address, now_ms) } else { None };
         Caller::NOBODY
@@ -233,8 +247,8 @@ fn call(
         caller
     };
     told.standing.as_ref().map_or(Ok(()), Standing::check)?;
-    if route.access != Access::Public {
-        caller.may(&head.method, route.access)?;
+    if access != Access::Public {
+        caller.may(&head.method, access)?;
     }
     let headers = head.headers;
     Ok(Call { user: caller.user, caller, address, headers, query, segments })

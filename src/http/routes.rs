@@ -6,7 +6,7 @@ use super::door::Door;
 use super::error::Error;
 use super::reply::Reply;
 use super::router::Call;
-use super::{api, health, openapi, v1};
+use super::{api, health, metrics, openapi, v1};
 use hyper::Method;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub(crate) enum Access {
     Stream,
     /// Administrators.
     Admin,
+    /// Administrators, and an API key of theirs that only reads does; everybody where the operator says so.
+    Scrape,
 }
 
 /// An answer in the making.
@@ -54,6 +56,8 @@ macro_rules! routes {
 routes! {
     GET "/healthz" Public => |_door, _call, _body| Ok(health::alive());
     GET "/readyz" Public => |door, _call, _body| health::ready(&door).await;
+
+    GET "/metrics" Scrape => |door, call, _body| metrics::metrics(&door, &call).await;
 
     GET "/openapi.json" Public => |door, call, _body| openapi::openapi(&door, &call);
 

@@ -6,6 +6,7 @@ use super::connection;
 use super::door::Door;
 use super::guard::Guard;
 use super::listener::Listener;
+use super::measured::Lasting;
 use super::peer::Peer;
 use super::room::Room;
 use super::shutdown::{Shutdown, Stage};
@@ -38,16 +39,17 @@ pub async fn serve(listener: Listener, room: Arc<Room>, mut shutdown: Shutdown) 
 
 fn start(incoming: Arriving, place: Option<OwnedSemaphorePermit>, door: &Arc<Door>) {
     let door = Arc::clone(door);
+    let lasting = Lasting::connection(&door.room.meter);
     match incoming {
         Arriving::Tcp(tcp) => drop(tokio::spawn(async move {
             // Of a connection that has broken off already nobody is the peer; no request will come of it.
             let peer = Peer(tcp.peer_addr().ok().map(|address| address.ip()));
             connection::run(tcp, peer, door).await;
-            drop(place);
+            drop((place, lasting));
         })),
         Arriving::Unix(unix) => drop(tokio::spawn(async move {
             connection::run(unix, Peer(None), door).await;
-            drop(place);
+            drop((place, lasting));
         })),
     }
 }

@@ -9,6 +9,7 @@ use super::door::Door;
 use super::error::Error;
 use super::frame::{self, Part, Renderer, Text, Wire};
 use super::long_frame::LongFrame;
+use super::measured::Lasting;
 use super::shutdown::{Shutdown, Stage};
 use crate::domain::id::JobId;
 use crate::http::blocking::blocking;
@@ -114,6 +115,7 @@ pub(crate) async fn open(door: &Arc<Door>, asked: Asked) -> Result<Opened, Error
         look: true,
         ended: false,
         farewell: None,
+        _lasting: (asked.wire == Wire::Sse).then(|| Lasting::stream(&door.room.meter)),
         asked,
     });
     reader.page(false).await.map_err(|cut| match cut {
@@ -149,6 +151,8 @@ struct Reader {
     look: bool,
     ended: bool,
     farewell: Option<Box<dyn Farewell>>,
+    /// It is counted while it lasts.
+    _lasting: Option<Lasting>,
 }
 
 /// Why a page could not be had.

@@ -17,6 +17,7 @@ mod router;
 pub mod sse;
 mod terms;
 mod text_calls;
+mod watch;
 mod wire;
 
 pub use router::{Error, Router};

@@ -4,6 +4,7 @@
 use super::gate::{Gate, Gates};
 use super::options::{ModelOptions, Provider};
 use super::terms::{Bounds, Terms};
+use super::watch::{self, Watch};
 use super::wire;
 use super::wire::endpoint::{CHAT, Endpoint, MESSAGES, Place};
 use super::wire::plea;
@@ -12,7 +13,9 @@ use super::{anthropic, catalogue, demo, openai};
 use crate::domain::limits::Limits;
 use crate::domain::secret::Secret;
 use crate::domain::usage::Price;
-use crate::ports::{Chunk, Completion, Leash, Model, ModelError, ModelInfo, ModelRequest, Sink};
+use crate::ports::{
+    Chunk, Completion, Leash, Meter, Model, ModelError, ModelInfo, ModelRequest, Silent, Sink,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use ureq::Agent;
@@ -95,6 +98,7 @@ const OWN_HEADERS: [&str; 5] = ["content-type", "content-length", "host", "trans
 #[derive(Debug)]
 pub struct Router {
     routes: Vec<Route>,
+    meter: Arc<dyn Meter>,
 }
 
 #[derive(Debug)]
@@ -103,6 +107,7 @@ struct Route {
     way: Way,
     /// What stands before the provider; the demo model has none.
     gate: Option<Arc<Gate>>,
+    meter: Arc<dyn Meter>,
 }
 
 #[derive(Debug)]
@@ -131,7 +136,19 @@ impl Router {
             }
             routes.push(route);
         }
-        Ok(Self { routes })
+        Ok(Self { routes, meter: Arc::new(Silent) })
+    }
+
+    /// Tells `meter` of every call, and of every provider as it stands now.
+    #[must_use]
+    pub fn telling(mut self, meter: &Arc<dyn Meter>) -> Self {
+        for route in &mut self.routes {
+            route.meter = Arc::clone(meter);
+            if let Some(gate) = &route.gate {
+                gate.tell(&**meter);
+            }
+        }
+        Self { meter: Arc::clone(meter), ..self }
     }
 
     fn route(&self, id: &str) -> Option<&Route> {
@@ -155,25 +172,47 @@ impl Route {
                 Way::Openai(Box::new(openai::Dialect::new(agent.clone(), endpoint, provider, terms)))
             }
         };
-        Ok(Self { info, way, gate: None })
+        Ok(Self { info, way, gate: None, meter: Arc::new(Silent) })
     }
 
     /// Through the gate, if there is one. What is spent goes on with its price.
     fn ask(&self, request: &ModelRequest, leash: &Leash, sink: Sink<'_>) -> Result<Completion, ModelError> {
-        let price = self.info.price;
         let Some(gate) = &self.gate else {
-            return self.way.ask(request, leash, &mut |chunk| sink(priced(chunk, price)));
+            return self.watched(request, leash, sink);
         };
-        let mut permit = gate.enter(request, leash)?;
+        let entered = gate.enter(request, leash).inspect_err(|error| {
+            watch::not_made(&*self.meter, Some(&self.info.id), error);
+        });
+        gate.tell(&*self.meter);
+        let mut permit = entered?;
         plea::forget();
-        let result = self.way.ask(request, leash, &mut |chunk| {
+        let result = self.watched(request, leash, &mut |chunk| {
             match chunk {
                 Chunk::Spent(usage) => permit.spend(usage),
                 Chunk::Thinking(_) | Chunk::Text(_) => permit.hear(),
             }
-            sink(priced(chunk, price))
+            sink(chunk)
         });
         permit.tell(&result, plea::is_noted());
+        drop(permit);
+        gate.tell(&*self.meter);
+        result
+    }
+
+    /// The call itself, measured.
+    fn watched(
+        &self,
+        request: &ModelRequest,
+        leash: &Leash,
+        sink: Sink<'_>,
+    ) -> Result<Completion, ModelError> {
+        let price = self.info.price;
+        let mut watch = Watch::begin(&*self.meter, &*leash.clock, &self.info.id);
+        let result = self.way.ask(request, leash, &mut |chunk| {
+            watch.hear(&chunk);
+            sink(priced(chunk, price))
+        });
+        watch.end(&result);
         result
     }
 }
@@ -280,7 +319,11 @@ impl Model for Router {
             return Err(ModelError::Stopped);
         }
         match self.route(&request.model) {
-            None => Err(ModelError::NotFound(request.model.clone())),
+            None => {
+                let error = ModelError::NotFound(request.model.clone());
+                watch::not_made(&*self.meter, None, &error);
+                Err(error)
+            }
             Some(route) => route.ask(request, leash, sink),
         }
     }

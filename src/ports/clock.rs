@@ -9,6 +9,10 @@ pub trait Clock: Send + Sync {
     fn now_ms(&self) -> u64;
     /// Milliseconds since some fixed point. It never goes back.
     fn monotonic_ms(&self) -> u64;
+    /// The same in microseconds, for what is measured and not waited for.
+    fn monotonic_us(&self) -> u64 {
+        self.monotonic_ms().saturating_mul(1_000)
+    }
     /// Waits for `timeout` or until `stop` is raised, whichever comes first.
     fn pause(&self, stop: &StopFlag, timeout: Duration);
 }

@@ -11,6 +11,7 @@ mod clock;
 mod conversations;
 mod errands;
 mod files;
+mod meter;
 mod model;
 mod outbox;
 mod probe;
@@ -38,6 +39,7 @@ pub use conversations::{
 };
 pub use errands::{Asker, Background, Errand, ErrandError, Errands, Plan};
 pub use files::{ProjectFiles, ProjectFolder};
+pub use meter::{Census, CircuitState, Exposition, Meter, Sample, Silent, TakesCensus};
 pub use model::{Chunk, Completion, Model, ModelError, ModelInfo, ModelRequest, Sink};
 pub use outbox::{DeliveryPage, DeliveryQuery, Outbox, Payload, Payloads};
 pub use probe::Probe;

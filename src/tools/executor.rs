@@ -9,7 +9,10 @@ use super::entry::entry;
 use super::run::Run;
 use crate::domain::limits::Limits;
 use crate::domain::tool::{Reach, ToolCall, ToolChoice, ToolSpec};
-use crate::ports::{Audit, AuditEntry, Journal, Settled, Tool, ToolContext, ToolInfo, ToolSource, Toolbox};
+use crate::ports::{
+    Audit, AuditEntry, Journal, Meter, Sample, Settled, Silent, Tool, ToolContext, ToolInfo, ToolSource,
+    Toolbox,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,12 +68,14 @@ pub struct Terms {
     pub approval: ApprovalRules,
     /// Where every call is recorded, if anywhere.
     pub audit: Option<Arc<dyn Audit>>,
+    /// Who counts them.
+    pub meter: Arc<dyn Meter>,
 }
 
 impl Terms {
-    /// These bounds; nothing waits for anybody, and nothing is recorded.
+    /// These bounds; nothing waits for anybody, and nothing is recorded or counted.
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, approval: ApprovalRules::default(), audit: None }
+        Self { bounds, approval: ApprovalRules::default(), audit: None, meter: Arc::new(Silent) }
     }
 }
 
@@ -145,6 +150,9 @@ impl Toolbox for Executor {
     }
 
     fn settled(&self, call: &ToolCall, context: &ToolContext, why: Settled, told: &str) {
+        let catalogue = self.catalogues.now();
+        let tool = catalogue.find(&call.name).map(|tool| tool.spec.name.as_ref());
+        self.terms.meter.note(Sample::ToolCalled { tool, outcome: why.name(), took_us: None });
         let Some(audit) = &self.terms.audit else { return };
         let (result, skipped) = (told.to_owned(), Some(why.name().to_owned()));
         audit.record(&AuditEntry { result, skipped, ..entry(call, context) });

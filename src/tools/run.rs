@@ -13,7 +13,7 @@ use crate::domain::event::AgentStep;
 use crate::domain::handle::ResultHandle;
 use crate::domain::tool::{FileUse, ToolCall, ToolOrigin};
 use crate::domain::usage::Usage;
-use crate::ports::{AuditEntry, Journal, Report, ToolContext, ToolError, ToolOutcome};
+use crate::ports::{AuditEntry, Journal, Report, Sample, ToolContext, ToolError, ToolOutcome};
 use serde_json::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -107,8 +107,9 @@ impl Run<'_> {
         if may_start { self.call(task) } else { Outcome::cancelled() }
     }
 
-    /// Into the audit log.
+    /// Counted, and into the audit log.
     fn record(&self, call: &ToolCall, task: Option<&Task<'_>>, outcome: &Outcome) {
+        self.terms.meter.note(sample(task, outcome));
         let Some(audit) = &self.terms.audit else { return };
         let bare = entry(call, self.context);
         let said = task.map(|task| Value::Object(task.arguments.clone()));
@@ -156,6 +157,14 @@ impl Run<'_> {
         });
         Outcome::ran(result, clock.monotonic_ms().saturating_sub(begun_ms))
     }
+}
+
+/// What is counted of a call.
+fn sample<'a>(task: Option<&'a Task<'_>>, outcome: &Outcome) -> Sample<'a> {
+    let tool = task.map(|task| task.tool.spec.name.as_ref());
+    let ran = if outcome.result().is_ok() { "succeeded" } else { "failed" };
+    let took_us = outcome.why_not_run().is_none().then(|| outcome.millis().saturating_mul(1_000));
+    Sample::ToolCalled { tool, outcome: outcome.why_not_run().unwrap_or(ran), took_us }
 }
 
 /// The sandbox's level of a call that ran in one.

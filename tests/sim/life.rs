@@ -130,6 +130,7 @@ impl Life {
             workplaces: Arc::new(NoProjects),
             clock: Arc::clone(&world.clock) as Arc<dyn Clock>,
             entropy: Arc::new(NoJitter),
+            meter: Arc::new(nanoclaw::ports::Silent),
         };
         let keeper = Timekeeper::new(TimePorts {
             schedules: Arc::new(SimSchedules::new(world, &sim_store)) as Arc<dyn Schedules>,

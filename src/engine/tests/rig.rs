@@ -265,6 +265,7 @@ impl Rig {
             workplaces: Arc::new(NoProjects),
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             entropy: Arc::new(NoJitter),
+            meter: Arc::new(crate::ports::Silent),
         }
     }
 

@@ -105,7 +105,7 @@ impl Caller {
     /// Whether the role and the credential suffice.
     pub(crate) fn may(self, method: &Method, access: Access) -> Result<(), Error> {
         let reads = access == Access::Read || matches!(*method, Method::GET | Method::HEAD);
-        if access == Access::Admin && self.role != Role::Admin {
+        if matches!(access, Access::Admin | Access::Scrape) && self.role != Role::Admin {
             return Err(Error::Forbidden("only administrators may do this"));
         }
         if access == Access::Admin && !self.scopes.admin {

@@ -14,8 +14,9 @@ use crate::domain::usage::{Ledger, Usage};
 use crate::http::room::{AuthTerms, Room};
 use crate::ports::{
     Accounts, Audit, AuditEntry, AuditPage, Backup, BatchPage, Batches, Clock, Completion, DayUsage, Entropy,
-    HourUsage, Journal, Leash, Model, ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, News, Once,
-    Probe, ResultPage, Sink, StopFlag, Store, StoreError, Ticket, ToolContext, Toolbox, Workplaces,
+    Exposition, HourUsage, Journal, Leash, Model, ModelError, ModelInfo, ModelRequest, NewBatch, NewLine,
+    News, Once, Probe, ResultPage, Silent, Sink, StopFlag, Store, StoreError, Ticket, ToolContext, Toolbox,
+    Workplaces,
 };
 use crate::store::RedbStore;
 use crate::workspace::HostFiles;
@@ -98,6 +99,12 @@ impl Backup for Rest {
         let mut file = tempfile::tempfile()?;
         std::io::Write::write_all(&mut file, &vec![7; 600_000])?;
         Ok(file)
+    }
+}
+
+impl Exposition for Rest {
+    fn render(&self) -> String {
+        "# nothing was counted\n".to_owned()
     }
 }
 
@@ -241,6 +248,7 @@ pub(crate) fn room(store: &Arc<MemoryStore>) -> Room {
             registration: Registration::Open,
             session_key: vec![7; 32],
             control_key_digest: None,
+            metrics_are_public: false,
         },
         accounts: Arc::new(Rest),
         backup: Arc::new(Rest),
@@ -249,6 +257,8 @@ pub(crate) fn room(store: &Arc<MemoryStore>) -> Room {
         mint: IdMint::default(),
         toolbox: Arc::new(Rest),
         model: Arc::new(Rest),
+        meter: Arc::new(Silent),
+        exposition: Arc::new(Rest),
         probes: Vec::new(),
         limits: Limits::default(),
         default_model: "demo".into(),

@@ -1,6 +1,8 @@
 //! Whether a provider that keeps failing is asked at all. Owns the count of failures in a row and the times between two
 //! tries; refuses to judge what a failure is.
 
+use crate::ports::CircuitState;
+
 /// How long nobody is asked at first, milliseconds.
 pub(super) const FIRST_MS: u64 = 5_000;
 
@@ -58,6 +60,15 @@ impl Breaker {
                 Way::Shut { failures: self.failures, left_ms: until_ms.saturating_sub(now_ms) }
             }
             Circuit::Open { .. } => Way::Probe,
+        }
+    }
+
+    /// Where it stands; open until somebody tries.
+    pub(super) fn state(&self) -> CircuitState {
+        match self.circuit {
+            Circuit::Closed => CircuitState::Closed,
+            Circuit::Probing => CircuitState::HalfOpen,
+            Circuit::Open { .. } => CircuitState::Open,
         }
     }
 

@@ -38,14 +38,31 @@ impl<'a> Gates<'a> {
 
     /// The gate of this address and key; the strictest of all bounds that are given for it holds.
     pub(in crate::llm) fn gate(&mut self, url: &str, key: &Secret, rate: &RateOptions) -> Arc<Gate> {
-        let gate =
-            self.gates.entry(Account::of(url, key)).or_insert_with(|| Arc::new(Gate::new(self.limits)));
+        let account = Account::of(url, key);
+        let name = self.name(&account);
+        let gate = self.gates.entry(account).or_insert_with(|| Arc::new(Gate::new(name, self.limits)));
         gate.lock().tighten(rate);
         Arc::clone(gate)
+    }
+
+    /// Host, and port where it is an unusual one; of other keys there, `#2`, `#3` …
+    fn name(&self, account: &Account) -> String {
+        let place = account.place();
+        match self.gates.keys().filter(|known| known.place() == place).count() {
+            0 => place,
+            before => format!("{place}#{}", before.saturating_add(1)),
+        }
     }
 }
 
 impl Account {
+    fn place(&self) -> String {
+        match (self.scheme.as_str(), self.port) {
+            ("https", 443) | ("http", 80) => self.host.clone(),
+            (_, port) => format!("{}:{port}", self.host),
+        }
+    }
+
     fn of(url: &str, key: &Secret) -> Self {
         // What is no URL is refused elsewhere.
         let uri: Uri = url.trim().parse().unwrap_or_default();
@@ -80,6 +97,22 @@ mod tests {
             ("https://x.test/v1", "k", false),
         ] {
             assert_eq!(Arc::ptr_eq(&first, &gate(url, key)), same, "{url} {key}");
+        }
+    }
+
+    #[test]
+    fn providers_have_names_without_keys() {
+        let limits = Limits::default();
+        let mut gates = Gates::new(&limits);
+        for (url, key, name) in [
+            ("https://API.x.test/v1", "k", "api.x.test"),
+            ("https://api.x.test/v1", "other", "api.x.test#2"),
+            ("https://api.x.test/v2", "k", "api.x.test"),
+            ("https://me:topsecret@api.x.test/v1", "third", "api.x.test#3"),
+            ("http://127.0.0.1:8080/v1", "", "127.0.0.1:8080"),
+        ] {
+            let gate = gates.gate(url, &Secret::from(key.to_owned()), &RateOptions::default());
+            assert_eq!(gate.name, name, "{url}");
         }
     }
 

@@ -17,7 +17,7 @@ mod turnstile;
 mod visit;
 
 use crate::domain::limits::Limits;
-use crate::ports::{Leash, ModelError, ModelRequest};
+use crate::ports::{Leash, Meter, ModelError, ModelRequest, Sample};
 pub(super) use gates::Gates;
 use permit::Permit;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,15 +28,17 @@ use visit::Visit;
 /// The way to one provider.
 #[derive(Debug)]
 pub(super) struct Gate {
+    /// What the provider is called where it is counted: no key, no path.
+    name: String,
     wait: Duration,
     state: Mutex<Turnstile>,
 }
 
 impl Gate {
     /// Of `limits` the wait and the circuit breaker's.
-    fn new(limits: &Limits) -> Self {
+    fn new(name: String, limits: &Limits) -> Self {
         let wait = Duration::from_secs(limits.model_wait_s);
-        Self { wait, state: Mutex::new(Turnstile::new(limits)) }
+        Self { name, wait, state: Mutex::new(Turnstile::new(limits)) }
     }
 
     /// Waits for a call's turn, as long as that is soon. Else `Busy` with the time to come again, `Unavailable` while the
@@ -48,6 +50,12 @@ impl Gate {
     ) -> Result<Permit<'a>, ModelError> {
         let admission = Visit::new(self, request, leash).wait()?;
         Ok(Permit::new(self, leash, admission))
+    }
+
+    /// Tells where the circuit breaker stands.
+    pub(super) fn tell(&self, meter: &dyn Meter) {
+        let state = self.lock().circuit();
+        meter.note(Sample::Circuit { provider: &self.name, state });
     }
 
     fn lock(&self) -> MutexGuard<'_, Turnstile> {

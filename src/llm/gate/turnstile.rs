@@ -8,6 +8,7 @@ use super::tokens::{Reserved, TokenWindow};
 use crate::domain::limits::Limits;
 use crate::domain::usage::Usage;
 use crate::llm::options::RateOptions;
+use crate::ports::CircuitState;
 use std::collections::VecDeque;
 
 /// The longest that a provider may ask everybody to stay away, milliseconds.
@@ -117,6 +118,11 @@ impl Turnstile {
             apart_ms: APART_MS,
             left_at_ms: 0,
         }
+    }
+
+    /// Where the circuit breaker stands.
+    pub(super) fn circuit(&self) -> CircuitState {
+        self.breaker.state()
     }
 
     /// Takes the stricter of the bounds so far and these.

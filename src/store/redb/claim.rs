@@ -1,6 +1,7 @@
 //! Leasing ready jobs: the attempt is counted, durably, before any work. Refuses to hand out a job that is not queued.
 
 use super::act::Act;
+use super::keys::Waiting;
 use super::lease::{Held, Tail};
 use super::row::Row;
 use super::transaction::Transaction;
@@ -20,9 +21,12 @@ impl Act for Claim {
         transaction.admit_due()?;
         let mut leases = Vec::new();
         while leases.len() < self.0 {
-            let Some(job) = transaction.take_ready()? else { break };
+            let Some(Waiting { job, since_ms }) = transaction.take_ready()? else { break };
             match transaction.prepare(job) {
-                Ok(ready) => leases.push(transaction.lease_out(ready)?),
+                Ok(ready) => {
+                    transaction.effects.tally.claim(transaction.now_ms.saturating_sub(since_ms));
+                    leases.push(transaction.lease_out(ready)?);
+                }
                 Err(StoreError::Corrupt(reason)) => transaction.quarantine(job, &reason)?,
                 Err(error) => return Err(error),
             }

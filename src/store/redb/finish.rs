@@ -72,6 +72,7 @@ impl Transaction<'_> {
         row.job.approval = None;
         row.asked = None;
         self.move_row(row, ending.status())?;
+        self.effects.tally.end(row, &ending.event);
         let ended = EndedKey { stage: WHOLE, finished_at_ms: self.now_ms, job: row.id() };
         self.tables.ended.insert(&ended.encode(), ())?;
         if !ending.output_text.is_empty() {

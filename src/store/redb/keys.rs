@@ -198,6 +198,11 @@ impl OwnerKey {
         join(&[&self.user.0.to_be_bytes(), &[status_byte(self.status)], &self.accept.to_be_bytes()])
     }
 
+    /// The user inside an encoded key.
+    pub(super) fn user(bytes: &OwnerBytes) -> UserId {
+        UserId(Cut(bytes).u32())
+    }
+
     /// The acceptance number inside an encoded key.
     pub(super) fn accept(bytes: &OwnerBytes) -> u64 {
         let mut cut = Cut(bytes);

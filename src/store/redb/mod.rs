@@ -19,6 +19,7 @@ mod batches;
 mod bell;
 mod beside;
 mod cancel;
+mod census;
 mod children;
 mod claim;
 mod compact;
@@ -76,6 +77,7 @@ mod spawn;
 mod submit;
 mod summary;
 mod sweeper;
+mod tally;
 mod token_write;
 mod transaction;
 mod unfinished;
@@ -109,13 +111,13 @@ use crate::domain::job::{Ending, History, Job};
 use crate::domain::limits::Limits;
 use crate::domain::tool::ToolCall;
 use crate::ports::{
-    Clock, EventPage, Fence, JobPage, JobQuery, Lease, NewJob, Once, StopFlag, Store, StoreError, Ticket,
-    Urgency,
+    Clock, EventPage, Fence, JobPage, JobQuery, Lease, Meter, NewJob, Once, StopFlag, Store, StoreError,
+    Ticket, Urgency,
 };
 use redb::{Database, DatabaseError, StorageBackend};
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -150,6 +152,11 @@ impl RedbStore {
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, OpenError> {
         Self::open_medium(Box::new(Made(make)), Path::new("(made)"), (options, limits), clock)
+    }
+
+    /// Whoever shall hear what happens from now on; the first one stays.
+    pub fn tell(&self, meter: Arc<dyn Meter>) {
+        self.shared.meter.get_or_init(|| meter);
     }
 
     /// A store that is gone with its last owner, for tests of other rooms.
@@ -197,6 +204,7 @@ impl RedbStore {
             batch_watches: watches::Watches::default(),
             work: work::Work::default(),
             bell: bell::Bell::default(),
+            meter: OnceLock::new(),
         });
         let writer = Writer::start(Arc::clone(&shared)).map_err(unusable)?;
         let thread =

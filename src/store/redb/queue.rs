@@ -107,14 +107,14 @@ impl Transaction<'_> {
         Ok(fair)
     }
 
-    /// Takes the job out of the ready queue whose turn it is.
-    pub(super) fn take_ready(&mut self) -> Result<Option<JobId>, StoreError> {
+    /// Takes the job out of the ready queue whose turn it is; since when it stood there goes along.
+    pub(super) fn take_ready(&mut self) -> Result<Option<Waiting>, StoreError> {
         let Some(key) = self.first_in_rank()? else { return Ok(None) };
         let taken = self.tables.ready.remove(&key.encode())?.map(|waiting| Waiting::decode(waiting.value()));
         if let Some(served) = self.counters.served.get_mut(usize::from(key.priority)) {
             *served = key.fair.max(*served);
         }
-        Ok(taken.map(|waiting| waiting.job))
+        Ok(taken)
     }
 
     /// Of the first job of each priority, the one that ranks first.

@@ -68,6 +68,7 @@ impl Transaction<'_> {
         self.tables.outputs.remove(&row.id().to_bytes())?;
         self.counters.accept = self.counters.accept.saturating_add(1);
         self.counters.unfinished = self.counters.unfinished.saturating_add(1);
+        self.effects.tally.accept();
         let old = OwnerKey { user: row.job.user, status: row.job.status, accept: row.accept };
         self.tables.owned.remove(&old.encode())?;
         let job = Job {

@@ -70,6 +70,7 @@ impl Transaction<'_> {
         }
         self.counters.accept = self.counters.accept.saturating_add(1);
         self.counters.unfinished = self.counters.unfinished.saturating_add(1);
+        self.effects.tally.accept();
         let accept = self.counters.accept;
         let mut row = Row::new(job, accept);
         self.enqueue(&mut row)?;

@@ -5,6 +5,7 @@ use super::keys::{FairKey, OwnerKey};
 use super::lease::{Held, Leases};
 use super::row::{Place, Row};
 use super::schema::{Counters, Tables};
+use super::tally::Tally;
 use super::value;
 use crate::domain::id::{BatchId, JobId};
 use crate::domain::job::{JobSpec, JobStatus};
@@ -61,6 +62,8 @@ pub(super) struct Effects {
     pub(super) readied: u64,
     /// A delivery became due.
     pub(super) has_mail: bool,
+    /// What is counted.
+    pub(super) tally: Tally,
 }
 
 /// What a group of writes came to, before its commit.

@@ -16,10 +16,10 @@ use super::watches::Watches;
 use super::watermark::{Mark, Watermark};
 use super::work::Work;
 use crate::domain::id::{BatchId, JobId};
-use crate::ports::{Clock, Stop, StoreError};
+use crate::ports::{Clock, Meter, Sample, Silent, Stop, StoreError};
 use crate::store::options::StoreOptions;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Below this size a full repair is as quick as a start has to be, so that hot commits are spared the second fsync.
@@ -46,6 +46,13 @@ pub(super) struct Shared {
     pub(super) batch_watches: Watches<BatchId>,
     pub(super) work: Work,
     pub(super) bell: Bell,
+    pub(super) meter: OnceLock<Arc<dyn Meter>>,
+}
+
+impl Shared {
+    fn meter(&self) -> &dyn Meter {
+        self.meter.get().map_or(&Silent, |meter| &**meter)
+    }
 }
 
 /// The thread's own state.
@@ -156,6 +163,7 @@ impl Writer {
             verdict => {
                 if let Err(error @ (StoreError::Io(_) | StoreError::Full)) = &verdict {
                     tracing::error!(%error, "a commit failed; the store reopens before the next one");
+                    self.shared.meter().note(Sample::CommitFailed);
                     self.break_off(&writes);
                 }
                 settle_all(writes, &verdict);
@@ -175,6 +183,7 @@ impl Writer {
         let mut transaction = Transaction::new(tables, &self.leases, self.shared.bounds, now_ms)?;
         let clock = &self.shared.clock;
         transaction.low_disk = self.watermark.look(self.shared.medium.as_ref(), clock.monotonic_ms());
+        let group = writes.len();
         for write in writes {
             write.apply(&mut transaction)?;
         }
@@ -182,7 +191,10 @@ impl Writer {
         if landing.is_dirty {
             self.unsure.extend(landing.changed.keys());
             self.unsure_batches.extend(landing.effects.batch_news.keys());
+            let begun_us = clock.monotonic_us();
             writing.commit()?;
+            let took_us = clock.monotonic_us().saturating_sub(begun_us);
+            self.shared.meter().note(Sample::Committed { writes: group, took_us });
             self.unsure.clear();
             self.unsure_batches.clear();
             self.is_settled = quick;
@@ -200,6 +212,7 @@ impl Writer {
             };
         }
         let effects = landing.effects;
+        effects.tally.tell(self.shared.meter());
         self.shared.work.publish(landing.ready, effects.readied, landing.due_ms);
         for (job, seq) in effects.news {
             self.shared.watches.bump(job, seq);

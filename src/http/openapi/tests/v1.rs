@@ -143,6 +143,9 @@ fn health(drawing: &mut Drawing) {
     let ready =
         ready.answers::<Verdict>(drawing, 200, "They are").answers::<Verdict>(drawing, 503, "Not all are");
     drawing.add(ready);
+    let figures = json!({"text/plain; version=0.0.4; charset=utf-8": {"schema": {"type": "string"}}});
+    let metrics = Operation::new("GET", "/metrics", "What was counted, for Prometheus (administrators)");
+    drawing.add(metrics.says(200, "The text format 0.0.4", figures));
     let document = Operation::new("GET", "/openapi.json", "This document").public();
     drawing.add(document.says(200, "OpenAPI 3.1", json_of(json!({"type": "object"}))));
 }

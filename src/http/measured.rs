@@ -1,0 +1,48 @@
+//! What the door tells the meter. Owns the words of methods, and the guards that see both ends of what lasts.
+
+use crate::ports::{Meter, Sample};
+use hyper::Method;
+use std::sync::Arc;
+
+/// Something that has begun; its end is told when this is dropped, however that comes about.
+pub(crate) struct Lasting {
+    meter: Arc<dyn Meter>,
+    end: Sample<'static>,
+}
+
+impl Lasting {
+    /// A connection.
+    pub(crate) fn connection(meter: &Arc<dyn Meter>) -> Self {
+        Self::begin(meter, Sample::ConnectionOpened, Sample::ConnectionClosed)
+    }
+
+    /// An event stream.
+    pub(crate) fn stream(meter: &Arc<dyn Meter>) -> Self {
+        Self::begin(meter, Sample::StreamOpened, Sample::StreamClosed)
+    }
+
+    fn begin(meter: &Arc<dyn Meter>, begin: Sample<'static>, end: Sample<'static>) -> Self {
+        meter.note(begin);
+        Self { meter: Arc::clone(meter), end }
+    }
+}
+
+impl Drop for Lasting {
+    fn drop(&mut self) {
+        self.meter.note(self.end);
+    }
+}
+
+/// A method that some route has, by its name; clients make up others.
+pub(crate) fn word(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    }
+}

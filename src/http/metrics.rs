@@ -1,0 +1,29 @@
+//! `GET /metrics`: what was counted, for Prometheus. One fetch at a time; it reads from the store, so it runs on a thread that
+//! may block.
+
+use super::blocking::blocking;
+use super::door::Door;
+use super::error::Error;
+use super::query::Query;
+use super::reply::{self, Reply};
+use super::router::Call;
+use hyper::StatusCode;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use std::sync::Arc;
+
+/// The format, in the words that scrapers look for.
+const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// All of it as it stands.
+pub(crate) async fn metrics(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
+    Query::parse(call.query.as_deref(), &[])?;
+    let turn = Arc::clone(&door.scrapes).acquire_owned().await.ok();
+    let exposition = Arc::clone(&door.room.exposition);
+    let rendering = blocking(move || {
+        let _turn = turn; // held until it is done, even when nobody waits any more
+        exposition.render()
+    });
+    let mut reply = reply::text(StatusCode::OK, rendering.await?);
+    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(FORMAT));
+    Ok(reply)
+}

@@ -1,0 +1,171 @@
+//! The whole text, as scrapers read it.
+
+use super::family::SERIES;
+use super::testing::read;
+use super::{Facts, Metrics, Scrape};
+use crate::domain::event::FailureCode;
+use crate::domain::job::JobStatus;
+use crate::domain::usage::Usage;
+use crate::ports::{Census, CircuitState, Exposition, Meter, Sample, StoreError, TakesCensus};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+struct Told(Result<Census, StoreError>);
+
+impl TakesCensus for Told {
+    fn census(&self) -> Result<Census, StoreError> {
+        self.0.clone()
+    }
+}
+
+fn metrics() -> Arc<Metrics> {
+    let models = ["demo".to_owned()].into();
+    Arc::new(Metrics::new(Facts { version: "9.9.9", started_at_ms: 5_000, workers: 3, models }))
+}
+
+fn scrape(metrics: &Arc<Metrics>, census: Result<Census, StoreError>) -> BTreeMap<String, f64> {
+    let text = Scrape { metrics: Arc::clone(metrics), store: Arc::new(Told(census)) }.render();
+    let samples = read(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
+    let shown = |labels: BTreeMap<String, String>| {
+        labels.into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
+    };
+    samples.into_iter().map(|((name, labels), value)| (format!("{name} {}", shown(labels)), value)).collect()
+}
+
+#[track_caller]
+fn assert_value(samples: &BTreeMap<String, f64>, series: &str, value: f64) {
+    let found = samples.get(series).copied();
+    assert!(found.is_some_and(|found| (found - value).abs() < 1e-9), "{series}: {found:?}, not {value}");
+}
+
+/// One of everything that can happen.
+fn everything() -> Vec<Sample<'static>> {
+    vec![
+        Sample::Accepted(2),
+        Sample::Claimed { waited_us: 20_000 },
+        Sample::Ended { status: JobStatus::Succeeded, code: None, ran_us: Some(2_000_000) },
+        Sample::Ended { status: JobStatus::Cancelled, code: Some(FailureCode::Cancelled), ran_us: None },
+        Sample::WorkerBusy,
+        Sample::WorkerBusy,
+        Sample::WorkerFree,
+        Sample::ModelCalled { model: Some("demo"), outcome: "ok", took_us: Some(300), first_us: Some(100) },
+        Sample::ModelCalled { model: Some("demo"), outcome: "busy", took_us: None, first_us: None },
+        Sample::ModelCalled { model: Some("demo"), outcome: "unavailable", took_us: Some(1), first_us: None },
+        Sample::ModelCalled { model: None, outcome: "not_found", took_us: None, first_us: None },
+        Sample::Spent { model: "demo", usage: Usage::new(10, 4) },
+        Sample::Circuit { provider: "x.test", state: CircuitState::Open },
+        Sample::ToolCalled { tool: Some("calculator"), outcome: "succeeded", took_us: Some(400) },
+        Sample::ToolCalled { tool: None, outcome: "refused", took_us: None },
+        Sample::SandboxRan { language: "python", level: "strict", status: "ok", took_us: 50_000 },
+        Sample::Committed { writes: 3, took_us: 700 },
+        Sample::CommitFailed,
+        Sample::ConnectionOpened,
+        Sample::StreamOpened,
+        Sample::StreamClosed,
+        Sample::Answered { method: "GET", route: Some("/v1/jobs/{id}"), status: 404, took_us: 1_200 },
+        Sample::Answered { method: "other", route: None, status: 405, took_us: 9 },
+        Sample::WebhookTried("retried"),
+    ]
+}
+
+#[test]
+fn every_sample_is_counted_and_the_text_keeps_to_the_format() {
+    let metrics = metrics();
+    everything().into_iter().for_each(|sample| metrics.note(sample));
+    let census = Census { queued: 7, oldest_ready_ms: 1_500, disk_free_bytes: Some(99), ..Census::default() };
+    let samples = scrape(&metrics, Ok(census));
+    for (series, value) in [
+        ("nanoclaw_build_info version=9.9.9", 1.0),
+        ("nanoclaw_workers ", 3.0),
+        ("nanoclaw_workers_busy ", 1.0),
+        ("nanoclaw_jobs_accepted_total ", 2.0),
+        ("nanoclaw_jobs_ended_total code=none,outcome=succeeded", 1.0),
+        ("nanoclaw_jobs_ended_total code=cancelled,outcome=cancelled", 1.0),
+        ("nanoclaw_job_duration_seconds_sum outcome=succeeded", 2.0),
+        ("nanoclaw_job_duration_seconds_count outcome=cancelled", 0.0),
+        ("nanoclaw_job_queue_wait_seconds_bucket le=0.01", 0.0),
+        ("nanoclaw_job_queue_wait_seconds_bucket le=0.1", 1.0),
+        ("nanoclaw_model_call_duration_seconds_count model=demo,outcome=ok", 1.0),
+        ("nanoclaw_first_token_seconds_count model=demo", 1.0),
+        ("nanoclaw_provider_errors_total code=unavailable,model=demo", 1.0),
+        ("nanoclaw_provider_errors_total code=not_found,model=other", 1.0),
+        ("nanoclaw_provider_waits_total model=demo", 1.0),
+        ("nanoclaw_provider_circuit_state provider=x.test", 2.0),
+        ("nanoclaw_tokens_total kind=prompt,model=demo", 10.0),
+        ("nanoclaw_tokens_total kind=completion,model=demo", 4.0),
+        ("nanoclaw_tool_call_duration_seconds_count outcome=succeeded,tool=calculator", 1.0),
+        ("nanoclaw_tool_calls_skipped_total reason=refused,tool=other", 1.0),
+        ("nanoclaw_sandbox_runs_total language=python,level=strict,status=ok", 1.0),
+        ("nanoclaw_sandbox_run_seconds_count language=python,level=strict", 1.0),
+        ("nanoclaw_store_commit_seconds_count ", 1.0),
+        ("nanoclaw_store_commit_writes_sum ", 3.0),
+        ("nanoclaw_store_failures_total ", 1.0),
+        ("nanoclaw_http_connections ", 1.0),
+        ("nanoclaw_sse_connections ", 0.0),
+        ("nanoclaw_http_requests_total method=GET,route=/v1/jobs/{id},status=404", 1.0),
+        ("nanoclaw_http_requests_total method=other,route=none,status=405", 1.0),
+        ("nanoclaw_http_request_duration_seconds_count route=/v1/jobs/{id}", 1.0),
+        ("nanoclaw_webhook_deliveries_total outcome=retried", 1.0),
+        ("nanoclaw_jobs_queued ", 7.0),
+        ("nanoclaw_queue_oldest_seconds ", 1.5),
+        ("nanoclaw_store_disk_free_bytes ", 99.0),
+        ("nanoclaw_store_up ", 1.0),
+        ("process_start_time_seconds ", 5.0),
+    ] {
+        assert_value(&samples, series, value);
+    }
+}
+
+#[test]
+fn a_store_that_cannot_be_read_costs_its_own_figures_alone() {
+    let samples = scrape(&metrics(), Err(StoreError::Closed));
+    assert_value(&samples, "nanoclaw_store_up ", 0.0);
+    assert_value(&samples, "nanoclaw_jobs_accepted_total ", 0.0);
+    assert!(samples.keys().all(|series| !series.starts_with("nanoclaw_jobs_queued")));
+}
+
+#[test]
+fn p8_models_that_nobody_configured_are_one_and_tools_are_bounded() {
+    let metrics = metrics();
+    for number in 0..SERIES * 2 {
+        let name = format!("made-up-{number}");
+        metrics.note(Sample::Spent { model: &name, usage: Usage::new(1, 0) });
+        metrics.note(Sample::ToolCalled { tool: Some(&name), outcome: "succeeded", took_us: Some(1) });
+    }
+    let samples = scrape(&metrics, Ok(Census::default()));
+    assert_value(&samples, "nanoclaw_tokens_total kind=prompt,model=other", 2_000.0);
+    let tools = samples.keys().filter(|s| s.starts_with("nanoclaw_tool_call_duration_seconds_count"));
+    assert_eq!(tools.count(), SERIES + 1);
+    assert_value(&samples, "nanoclaw_tool_call_duration_seconds_count outcome=other,tool=other", 1_000.0);
+}
+
+#[test]
+fn codes_are_told_as_clients_read_them() {
+    use FailureCode::{
+        Cancelled, ContextTooLong, Internal, MaxTotalTokens, ModelNotFound, OutputTooLarge, Poison,
+        ProviderError, Timeout,
+    };
+    let provider = [ProviderError, ModelNotFound, ContextTooLong, OutputTooLarge];
+    for code in provider.into_iter().chain([Cancelled, Timeout, MaxTotalTokens, Poison, Internal]) {
+        assert_eq!(serde_json::json!(code), code.as_str());
+    }
+}
+
+#[test]
+fn the_reader_of_the_tests_forgives_nothing() {
+    let head = "# HELP a what\n# TYPE a histogram\n";
+    for (text, is_good) in [
+        (format!("{head}a_bucket{{le=\"1\"}} 1\na_bucket{{le=\"+Inf\"}} 2\na_sum 3\na_count 2\n"), true),
+        (format!("{head}a_bucket{{le=\"1\"}} 3\na_bucket{{le=\"+Inf\"}} 2\na_sum 3\na_count 2\n"), false),
+        (format!("{head}a_bucket{{le=\"+Inf\"}} 2\na_sum 3\na_count 3\n"), false),
+        (format!("{head}a_bucket{{le=\"1\"}} 2\na_sum 3\na_count 2\n"), false),
+        ("# HELP b what\n# TYPE b gauge\nb{x=\"\\\"\\\\\\n\"} 1\n".to_owned(), true),
+        ("# HELP b what\n# TYPE b gauge\nb{x=\"\\q\"} 1\n".to_owned(), false),
+        ("# HELP b what\n# TYPE b gauge\nb 1\nb 2\n".to_owned(), false),
+        ("# HELP b what\n# TYPE b counter\nb 1\n".to_owned(), false),
+        ("# TYPE b gauge\nb 1\n".to_owned(), false),
+        ("# HELP b what\n# TYPE b gauge\nb 1".to_owned(), false),
+    ] {
+        assert_eq!(read(&text).is_ok(), is_good, "{text}");
+    }
+}

@@ -1,0 +1,114 @@
+//! What stands in the store, counted for the operator. Owns the reads, whose number does not grow with the number of jobs:
+//! lengths of tables, and a look from user to user and from batch to batch.
+
+use super::RedbStore;
+use super::keys::{LineBytes, LineKey, OwnerBytes, OwnerKey, ReadyBytes, ReadyKey, Waiting};
+use super::schema::{BATCH_ACTIVE, DELAYED, DELIVERIES_DUE, OWNED, READY, RUNNING, counters};
+use crate::domain::id::UserId;
+use crate::domain::job::JobStatus;
+use crate::ports::{Census, StoreError, TakesCensus};
+use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata};
+
+/// Users and batches that are looked at; what comes behind them is not counted.
+const LOOKS: usize = 10_000;
+/// Jobs waiting for approval of one user that are counted.
+const APPROVALS: usize = 10_000;
+/// Ready jobs of each priority among which the oldest is looked for. They stand in the order in which users take turns, so
+/// the oldest job of every user is among them while no more users than this have one.
+const OLDEST: usize = 256;
+
+impl TakesCensus for RedbStore {
+    fn census(&self) -> Result<Census, StoreError> {
+        let now_ms = self.shared.clock.now_ms();
+        let counted = self.shared.handle.read(|reading| census(reading, now_ms))?;
+        let disk_free_bytes = self.shared.medium.space().map(|space| space.free_bytes);
+        Ok(Census { file_bytes: self.shared.medium.bytes(), disk_free_bytes, ..counted })
+    }
+}
+
+fn census(reading: &ReadTransaction, now_ms: u64) -> Result<Census, StoreError> {
+    let unfinished = counters(reading)?.unfinished;
+    let running = reading.open_table(RUNNING)?.len()?;
+    let waiting = waiting(reading)?;
+    let ready = reading.open_table(READY)?.len()?;
+    let since_ms = oldest_ready(reading)?;
+    Ok(Census {
+        queued: unfinished.saturating_sub(running).saturating_sub(waiting),
+        running,
+        waiting,
+        ready,
+        // Whoever waits for approval stands among the delayed, with the time at which that ends.
+        delayed: reading.open_table(DELAYED)?.len()?.saturating_sub(waiting),
+        oldest_ready_ms: since_ms.map_or(0, |since| now_ms.saturating_sub(since)),
+        batches: batches(reading)?,
+        deliveries: reading.open_table(DELIVERIES_DUE)?.len()?,
+        ..Census::default()
+    })
+}
+
+/// Jobs that wait for approval: of each user in turn, those in that state.
+fn waiting(reading: &ReadTransaction) -> Result<u64, StoreError> {
+    let owned = reading.open_table(OWNED)?;
+    let mut count = 0_u64;
+    let mut user = UserId(0);
+    for _ in 0..LOOKS {
+        let from = OwnerKey { user, status: JobStatus::Queued, accept: 0 }.encode();
+        // The next user who has jobs; the state that sorts first does not matter, their number does.
+        let Some((key, _)) = owned.range::<&OwnerBytes>(&lowest(from)..)?.next().transpose()? else { break };
+        user = OwnerKey::user(key.value());
+        let own = |accept| OwnerKey { user, status: JobStatus::Waiting, accept }.encode();
+        for entry in owned.range::<&OwnerBytes>(&own(0)..=&own(u64::MAX))?.take(APPROVALS) {
+            entry?;
+            count = count.saturating_add(1);
+        }
+        let Some(next) = user.0.checked_add(1) else { break };
+        user = UserId(next);
+    }
+    Ok(count)
+}
+
+/// The least key of the same user.
+fn lowest(key: OwnerBytes) -> OwnerBytes {
+    let mut least = OwnerBytes::default();
+    for (slot, byte) in least.iter_mut().zip(key).take(size_of::<UserId>()) {
+        *slot = byte;
+    }
+    least
+}
+
+/// Since when the oldest ready job has been waiting.
+fn oldest_ready(reading: &ReadTransaction) -> Result<Option<u64>, StoreError> {
+    let ready = reading.open_table(READY)?;
+    let mut oldest = None;
+    let mut from = ReadyKey { priority: 0, fair: 0, accept: 0 };
+    loop {
+        let mut priority = None;
+        for entry in ready.range::<&ReadyBytes>(&from.encode()..)?.take(OLDEST) {
+            let (key, waiting) = entry?;
+            let here = ReadyKey::decode(key.value()).priority;
+            if *priority.get_or_insert(here) != here {
+                break;
+            }
+            let since_ms = Waiting::decode(waiting.value()).since_ms;
+            oldest = Some(oldest.map_or(since_ms, |oldest: u64| oldest.min(since_ms)));
+        }
+        let Some(next) = priority.and_then(|here: u8| here.checked_add(1)) else { return Ok(oldest) };
+        from.priority = next;
+    }
+}
+
+/// Batches that have not ended: each has a line that has not.
+fn batches(reading: &ReadTransaction) -> Result<u64, StoreError> {
+    let active = reading.open_table(BATCH_ACTIVE)?;
+    let mut count = 0_u64;
+    let mut next = active.first()?.map(|(key, _)| LineKey::decode(key.value()).batch);
+    while let Some(batch) = next.filter(|_| count < LOOKS as u64) {
+        count = count.saturating_add(1);
+        let (_, last) = LineKey::all_of(batch);
+        let behind = active.range::<&LineBytes>(&last..)?.find(|entry| {
+            entry.as_ref().map_or(true, |(key, _)| LineKey::decode(key.value()).batch != batch)
+        });
+        next = behind.transpose()?.map(|(key, _)| LineKey::decode(key.value()).batch);
+    }
+    Ok(count)
+}

@@ -1,0 +1,59 @@
+//! What a group of writes has to tell the meter once it is on disk. Owns the counting inside a transaction; refuses to count
+//! what was never committed.
+
+use super::row::Row;
+use crate::domain::event::{Event, FailureCode};
+use crate::domain::job::JobStatus;
+use crate::ports::{Meter, Sample};
+
+/// Accepted, claimed and ended jobs of a group.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    accepted: u64,
+    waited_ms: Vec<u64>,
+    ended: Vec<Ended>,
+}
+
+#[derive(Debug)]
+struct Ended {
+    status: JobStatus,
+    code: Option<FailureCode>,
+    ran_ms: Option<u64>,
+}
+
+impl Tally {
+    /// A job was accepted.
+    pub(super) fn accept(&mut self) {
+        self.accepted = self.accepted.saturating_add(1);
+    }
+
+    /// A job was claimed that had been ready for so long.
+    pub(super) fn claim(&mut self, waited_ms: u64) {
+        self.waited_ms.push(waited_ms);
+    }
+
+    /// A job has ended with this event, its row says when and how.
+    pub(super) fn end(&mut self, row: &Row, event: &Event) {
+        let code = match event {
+            Event::Error { code, .. } => Some(*code),
+            _ => None,
+        };
+        let (started, finished) = (row.job.started_at_ms, row.job.finished_at_ms);
+        let ran_ms = started.zip(finished).map(|(started, finished)| finished.saturating_sub(started));
+        self.ended.push(Ended { status: row.job.status, code, ran_ms });
+    }
+
+    /// It is on disk.
+    pub(super) fn tell(self, meter: &dyn Meter) {
+        let us = |ms: u64| ms.saturating_mul(1_000);
+        if self.accepted > 0 {
+            meter.note(Sample::Accepted(self.accepted));
+        }
+        for waited_ms in self.waited_ms {
+            meter.note(Sample::Claimed { waited_us: us(waited_ms) });
+        }
+        for Ended { status, code, ran_ms } in self.ended {
+            meter.note(Sample::Ended { status, code, ran_us: ran_ms.map(us) });
+        }
+    }
+}
