@@ -148,7 +148,9 @@ impl Client {
             Ok(response) if response.status().is_success() => {
                 Ok(Box::new(response.into_body().into_reader()))
             }
-            answer => Err(judge(answer, PASSING).err().unwrap_or_else(|| Trouble::Away("no results".to_owned()))),
+            answer => {
+                Err(judge(answer, PASSING).err().unwrap_or_else(|| Trouble::Away("no results".to_owned())))
+            }
         }
     }
 
@@ -196,9 +198,9 @@ impl Client {
             200 => Ok(Some(Box::new(response.into_body().into_reader()))),
             204 => Ok(None),
             503 => Err(StreamError::Unreachable("the server is busy".to_owned())),
-            _ => Err(StreamError::Refused(self.read_json(response).err().unwrap_or_else(|| {
-                foreign("no event stream")
-            }))),
+            _ => Err(StreamError::Refused(
+                self.read_json(response).err().unwrap_or_else(|| foreign("no event stream")),
+            )),
         }
     }
 
@@ -235,15 +237,12 @@ impl Client {
 
     fn read_json(&self, response: ureq::http::Response<ureq::Body>) -> Result<Value, CliError> {
         let status = response.status();
-        let text = response
-            .into_body()
-            .into_with_config()
-            .limit(MAX_ANSWER_BYTES)
-            .read_to_string()
-            .map_err(|e| {
+        let text = response.into_body().into_with_config().limit(MAX_ANSWER_BYTES).read_to_string().map_err(
+            |e| {
                 CliError::failed(format!("the answer of {} broke off: {e}", self.base))
                     .hint("try again; if it happens again, the server's log says why")
-            })?;
+            },
+        )?;
         let value: Value = serde_json::from_str(&text).map_err(|_| {
             CliError::failed(format!(
                 "{} answered {status} without JSON; is it a NanoClaw server?",
@@ -265,7 +264,9 @@ pub(super) fn refusal(status: u16, message: String) -> CliError {
         401 => "set $NANOCLAW_TOKEN (nanoclaw token new)",
         403 => "this token may not do that; another may: nanoclaw token new --scopes read,write,admin",
         404 if message.contains("such job") => "the jobs that there are: nanoclaw jobs",
-        400 if message.contains("is not configured") => "name one of them, or add it under models: (nanoclaw config show)",
+        400 if message.contains("is not configured") => {
+            "name one of them, or add it under models: (nanoclaw config show)"
+        }
         413 => "send less, or raise the limit that is named under limits: (nanoclaw config show --default)",
         429 => "wait a moment, or raise the limit (nanoclaw config show --default)",
         507 => "make room on the server's disk, or shorten retention (nanoclaw config show --default)",
@@ -299,7 +300,7 @@ fn judge(
     let message = value.as_ref().and_then(reason);
     match (status.as_u16(), value.as_ref()) {
         (200..=299, Some(_)) => Ok(value.unwrap_or_default()),
-        (status, _) if passing.contains(&status) => {
+        (code, _) if passing.contains(&code) => {
             Err(Trouble::Away(message.map_or_else(|| format!("it answers {status}"), str::to_owned)))
         }
         (status, _) => {

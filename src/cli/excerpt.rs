@@ -62,8 +62,11 @@ fn text(head: &str, said: &str, columns: usize) -> Vec<String> {
 
 /// An object's members behind a head if they fit there, else each on lines of its own.
 fn object(head: &str, map: &Map<String, Value>, (most, columns): (usize, usize)) -> Vec<String> {
-    let members: Vec<(&str, String)> =
-        map.iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key.as_str(), word(value))).collect();
+    let members: Vec<(&str, String)> = map
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(key, value)| (key.as_str(), word(value)))
+        .collect();
     if members.is_empty() {
         return vec![head.to_owned()];
     }

@@ -101,7 +101,8 @@ impl<'a> Follow<'a> {
             let now_ms = self.clock.monotonic_ms();
             if lost_since_ms.is_none() {
                 let after = self.after;
-                self.terminal.say(&format!("connection lost after event {after} ({lost}); waiting for the server"));
+                self.terminal
+                    .say(&format!("connection lost after event {after} ({lost}); waiting for the server"));
             }
             if now_ms.saturating_sub(*lost_since_ms.get_or_insert(now_ms)) > PATIENCE_MS {
                 return Err(CliError::failed("the server did not come back").hint(format!(

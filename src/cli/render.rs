@@ -77,10 +77,13 @@ impl<'a> Render<'a> {
             ("process_step", "tool_result") => self.result(&event.data),
             ("agent_step", kind) => self.agent(kind, &event.data),
             ("step_discarded", _) => self.discard(text("id")),
-            ("summary", _) => self
-                .talk("(the oldest messages no longer fit into the model's context; a summary stands for them)"),
+            ("summary", _) => self.talk(
+                "(the oldest messages no longer fit into the model's context; a summary stands for them)",
+            ),
             ("status", _) if text("status") == "retrying" => self.talk(text("reason")),
-            ("status", _) if text("status") == "waiting_approval" => self.talk(&waits(text("reason"), self.job)),
+            ("status", _) if text("status") == "waiting_approval" => {
+                self.talk(&waits(text("reason"), self.job))
+            }
             ("error", _) => {
                 self.finish()?;
                 self.terminal.complain(&format!("error: {} ({})", text("content"), text("code")));

@@ -5,7 +5,7 @@ use super::visible::visible;
 use anstyle::{AnsiColor, Style};
 use rustix::termios::tcgetwinsize;
 use std::borrow::Cow;
-use std::io::{self, IsTerminal, Stderr, Stdout, Write};
+use std::io::{self, IsTerminal, Write};
 #[cfg(test)]
 use std::sync::{Arc, Mutex};
 
@@ -124,8 +124,7 @@ impl Terminal {
             None => (&*shown, ""),
         };
         let is_plain = !self.err.has_colour || body.is_empty() || style == Style::new();
-        let told =
-            if is_plain { format!("{body}{end}") } else { format!("{style}{body}{style:#}{end}") };
+        let told = if is_plain { format!("{body}{end}") } else { format!("{style}{body}{style:#}{end}") };
         drop(self.err.write(told.as_bytes()));
     }
 }

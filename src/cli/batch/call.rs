@@ -190,6 +190,7 @@ fn copy(
 fn read(batch: &Value) -> Result<Standing, CliError> {
     serde_json::from_value(batch.clone()).map_err(|error| {
         CliError::failed(format!("the server answered with something that is no batch: {error}"))
+            .hint("is it a NanoClaw server of this version? name another with --server")
     })
 }
 

@@ -129,7 +129,9 @@ fn await_end(told: &Receiver<Outcome>, stop: &StopFlag) -> Option<Outcome> {
             Ok(Err(error)) => return Some(Err(error)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                return Some(Err(CliError::failed("the batch's thread died").hint("the same command goes on")));
+                return Some(Err(
+                    CliError::failed("the batch's thread died").hint("the same command goes on")
+                ));
             }
         }
     }
