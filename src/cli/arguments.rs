@@ -2,7 +2,9 @@
 //! translation; refuses to parse.
 
 use super::error::CliError;
+use super::help;
 use clap::error::ErrorKind;
+use std::ffi::OsString;
 
 /// Whether this is no refusal: somebody asked for help or for the version, or named no command.
 pub(super) fn is_help(refused: &clap::Error) -> bool {
@@ -14,8 +16,8 @@ pub(super) fn is_help(refused: &clap::Error) -> bool {
     )
 }
 
-/// The parser's words as an error of ours.
-pub(super) fn refusal(refused: &clap::Error) -> CliError {
+/// The parser's words on these arguments as an error of ours.
+pub(super) fn refusal(refused: &clap::Error, arguments: &[OsString]) -> CliError {
     let text = refused.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let (what, rest) = text.split_once("\n\n").unwrap_or((text, ""));
@@ -27,25 +29,31 @@ pub(super) fn refusal(refused: &clap::Error) -> CliError {
         }
     }
     hints.extend(rest.lines().filter_map(|line| line.trim().strip_prefix("tip: ")));
-    let see = format!("see: {} --help", asked(rest));
+    let see = format!("see: {} --help", asked(arguments));
     hints.push(&see);
     CliError::usage(said.join(" ").trim()).hint(hints.join("; "))
 }
 
-/// The command that was meant, from the line that shows how it is used.
-fn asked(text: &str) -> String {
-    let usage = text.lines().find_map(|line| line.trim().strip_prefix("Usage: ")).unwrap_or("nanoclaw");
-    let is_name = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase());
-    usage.split_whitespace().take_while(is_name).collect::<Vec<_>>().join(" ")
+/// The command that was meant, as far as its name was right.
+fn asked(arguments: &[OsString]) -> String {
+    let mut names = vec!["nanoclaw".to_owned()];
+    let mut at = help::command();
+    for word in arguments {
+        if let Some(below) = at.find_subcommand(word).cloned() {
+            names.push(below.get_name().to_owned());
+            at = below;
+        }
+    }
+    names.join(" ")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::help::command;
     use super::*;
 
     fn told(words: &[&str]) -> String {
-        refusal(&command().try_get_matches_from(words).expect_err("refused")).to_string()
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        refusal(&help::command().try_get_matches_from(&words).expect_err("refused"), &words).to_string()
     }
 
     #[test]
@@ -54,7 +62,7 @@ mod tests {
             (
                 &["nanoclaw", "ask", "x", "--strictness", "none"][..],
                 "nanoclaw: invalid value 'none' for '--strictness <LEVEL>'\nhint: possible values: lenient, standard, \
-                strict; see: nanoclaw --help",
+                strict; see: nanoclaw ask --help",
             ),
             (
                 &["nanoclaw", "user", "add"],

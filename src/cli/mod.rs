@@ -156,7 +156,7 @@ enum Command {
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let wants_json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
-    let parsed = help::command().try_get_matches_from(arguments);
+    let parsed = help::command().try_get_matches_from(&arguments);
     match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => {
             let terminal = Terminal::new(cli.common.colour());
@@ -169,7 +169,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             drop(shown.print());
             ExitCode::from(u8::try_from(shown.exit_code()).unwrap_or(error::Exit::Usage as u8))
         }
-        Err(refused) => tell(&arguments::refusal(&refused), wants_json, &Terminal::new(Colour::Never)),
+        Err(refused) => {
+            tell(&arguments::refusal(&refused, &arguments), wants_json, &Terminal::new(Colour::Never))
+        }
     }
 }
 
