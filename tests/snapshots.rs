@@ -114,7 +114,7 @@ fn errors_come_with_a_hint() {
     let off = |words: &[&str]| told(words, &[("NANOCLAW_SERVER", "http://127.0.0.1:9")]);
     let unknown = "job_01ARZ3NDEKTSV4RRFFQ69G5FAV";
     let all = [
-        off(&["aks"]),
+        off(&["batchs"]),
         off(&["ask"]),
         off(&["ask", "x", "--strict", "lenient"]),
         off(&["ask", "x", "--strictness", "none"]),

@@ -69,8 +69,8 @@ mod tests {
                 "nanoclaw: the following required arguments were not provided: <NAME>\nhint: see: nanoclaw user add --help",
             ),
             (
-                &["nanoclaw", "aks"],
-                "nanoclaw: unrecognized subcommand 'aks'\nhint: a similar subcommand exists: 'ask'; see: nanoclaw --help",
+                &["nanoclaw", "batchs"],
+                "nanoclaw: unrecognized subcommand 'batchs'\nhint: a similar subcommand exists: 'batch'; see: nanoclaw --help",
             ),
         ] {
             assert_eq!(told(words), text);

@@ -108,22 +108,20 @@ fn dressed() -> Command {
 fn front() -> String {
     let styles = Styles::styled();
     let (head, word) = (styles.get_header(), styles.get_literal());
-    let mut screen = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+    let mut screen = vec!["{about-with-newline}\n{usage-heading} {usage}\n".to_owned()];
     for (group, commands) in GROUPS {
-        screen.push_str(&format!("\n{head}{group}:{head:#}\n"));
-        for (names, does) in *commands {
-            screen.push_str(&format!("  {word}{names:<18}{word:#}{does}\n"));
-        }
+        screen.push(format!("\n{head}{group}:{head:#}\n"));
+        screen.extend(commands.iter().map(|(names, does)| format!("  {word}{names:<18}{word:#}{does}\n")));
     }
-    screen.push_str(&format!("\n{head}Options:{head:#}\n{{options}}{{after-help}}"));
-    screen
+    screen.push(format!("\n{head}Options:{head:#}\n{{options}}{{after-help}}"));
+    screen.concat()
 }
 
 fn examples(command: &str) -> String {
     let found = EXAMPLES.iter().find(|(name, _)| *name == command);
-    let lines: String =
+    let lines: Vec<String> =
         found.iter().flat_map(|(_, lines)| *lines).map(|line| format!("\n  {line}")).collect();
-    if lines.is_empty() { lines } else { format!("Examples:{lines}") }
+    if lines.is_empty() { String::new() } else { format!("Examples:{}", lines.concat()) }
 }
 
 #[cfg(test)]

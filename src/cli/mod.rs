@@ -50,8 +50,7 @@ use std::sync::Arc;
 use terminal::{Colour, Terminal};
 
 /// Where the file is looked for.
-const CONFIG_HELP: &str =
-    "Configuration file [env: NANOCLAW_CONFIG] [default: ./config.yml, /etc/nanoclaw/config.yml]";
+const CONFIG_HELP: &str = "Configuration file [env: NANOCLAW_CONFIG]";
 
 /// A durable AI-agent server in one file.
 #[derive(Debug, Parser)]
@@ -75,27 +74,29 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 struct Everywhere {
     /// Configuration file [env: `NANOCLAW_CONFIG`] [default: ./config.yml, /etc/nanoclaw/config.yml]
-    #[arg(long, global = true, value_name = "FILE", help = CONFIG_HELP)]
+    #[arg(long, global = true, display_order = 900, value_name = "FILE", help = CONFIG_HELP)]
     config: Option<PathBuf>,
-    /// Where the store lies; `data_dir` of the configuration
+    /// Directory of the store, instead of the configured one
+    #[arg(long, global = true, display_order = 900, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Server to talk to, or unix:/path
+    #[arg(long, global = true, display_order = 900, value_name = "URL", env = "NANOCLAW_SERVER", hide_env_values = true, default_value = client::DEFAULT_SERVER)]
+    server: String,
+    /// Key to show to the server
     #[arg(
         long,
         global = true,
-        value_name = "DIR",
-        help = "Directory of the store [default: data_dir of the configuration]"
+        display_order = 900,
+        value_name = "KEY",
+        env = "NANOCLAW_TOKEN",
+        hide_env_values = true
     )]
-    data_dir: Option<PathBuf>,
-    /// Server to talk to, or unix:/path
-    #[arg(long, global = true, value_name = "URL", env = "NANOCLAW_SERVER", hide_env_values = true, default_value = client::DEFAULT_SERVER)]
-    server: String,
-    /// Key to show to the server
-    #[arg(long, global = true, value_name = "KEY", env = "NANOCLAW_TOKEN", hide_env_values = true)]
     token: Option<Secret>,
     /// Plain text without colours
-    #[arg(long, global = true, env = "NO_COLOR", hide_env_values = true, value_parser = FalseyValueParser::new())]
+    #[arg(long, global = true, display_order = 900, env = "NO_COLOR", hide_env_values = true, value_parser = FalseyValueParser::new())]
     no_color: bool,
     /// Colours even where there is no terminal
-    #[arg(long, global = true, hide = true, env = "CLICOLOR_FORCE", value_parser = FalseyValueParser::new())]
+    #[arg(long, global = true, display_order = 900, hide = true, env = "CLICOLOR_FORCE", value_parser = FalseyValueParser::new())]
     force_color: bool,
 }
 

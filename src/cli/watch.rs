@@ -124,13 +124,11 @@ pub(super) fn watch(
         .name("watch".to_owned())
         .spawn(working)
         .map_err(|error| CliError::failed(format!("cannot start a thread: {error}")))?;
-    match await_end(&told, &stop) {
-        Some(result) => result.map(|()| ExitCode::SUCCESS),
-        None => {
-            let seen = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            Ok(leave(client, &seen, manner, terminal))
-        }
+    if let Some(result) = await_end(&told, &stop) {
+        return result.map(|()| ExitCode::SUCCESS);
     }
+    let seen = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    Ok(leave(client, &seen, manner, terminal))
 }
 
 /// The outcome, or nothing when the user has had enough first.
