@@ -86,11 +86,12 @@ fn p2_a_killed_server_costs_an_answer_nothing() {
     let first = serve(&listen, dir.path());
     let ask = spawned(command(&["ask", "--server", &url, "go"]));
     until("the model is asked", || !upstream.requests().is_empty());
-    let events = || {
-        let page = ureq::get(format!("{url}/v1/jobs")).call().expect("jobs").body_mut().read_to_string();
-        let page: Value = serde_json::from_str(&page.expect("text")).expect("JSON");
-        page["data"][0]["last_event_id"].as_u64().unwrap_or_default()
+    let read = |path: &str| -> Value {
+        let text = ureq::get(format!("{url}{path}")).call().expect("an answer").body_mut().read_to_string();
+        serde_json::from_str(&text.expect("text")).expect("JSON")
     };
+    let id = read("/v1/jobs")["data"][0]["id"].as_str().expect("a job").to_owned();
+    let events = || read(&format!("/v1/jobs/{id}"))["last_event_id"].as_u64().unwrap_or_default();
     until("the answer has begun", || events() > 5);
     end(first);
     std::thread::sleep(Duration::from_millis(300));

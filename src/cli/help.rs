@@ -12,7 +12,7 @@ const GROUPS: &[(&str, &[(&str, &str)])] = &[
         &[
             ("serve", "Run the server"),
             ("demo", "Watch a job being run, streamed, killed and resumed"),
-            ("doctor", "Say what works on this machine, what does not, and what to do"),
+            ("doctor", "Say what works on this machine, and what does not"),
             ("config", "Show or check the configuration"),
             ("backup, restore", "Copy the whole store into a file, and back"),
         ],

@@ -80,7 +80,8 @@ pub(super) fn describe(job: &Value) -> String {
     let said = job.pointer("/error/message").and_then(Value::as_str).unwrap_or_else(|| text("output_text"));
     let preview: String =
         said.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(PREVIEW_CHARS).collect();
-    format!("{}  {:<9}  {:<16}  {preview}", text("id"), text("status"), text("model"))
+    let line = format!("{}  {:<9}  {:<16}  {preview}", text("id"), text("status"), text("model"));
+    line.trim_end().to_owned()
 }
 
 #[cfg(test)]

@@ -80,7 +80,7 @@ struct Everywhere {
     #[arg(long, global = true, display_order = 900, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Server to talk to, or unix:/path
-    #[arg(long, global = true, display_order = 900, value_name = "URL", env = "NANOCLAW_SERVER", hide_env_values = true, default_value = client::DEFAULT_SERVER)]
+    #[arg(long, global = true, display_order = 900, value_name = "URL", env = "NANOCLAW_SERVER", hide_env_values = true, hide_default_value = true, default_value = client::DEFAULT_SERVER)]
     server: String,
     /// Key to show to the server
     #[arg(
