@@ -52,6 +52,9 @@ use terminal::{Colour, Terminal};
 /// Where the file is looked for.
 const CONFIG_HELP: &str = "Configuration file [env: NANOCLAW_CONFIG]";
 
+/// What stands for a server.
+const SERVER_HELP: &str = "Server to talk to, or unix:/path";
+
 /// A durable AI-agent server in one file.
 #[derive(Debug, Parser)]
 #[command(
@@ -79,8 +82,8 @@ struct Everywhere {
     /// Directory of the store, instead of the configured one
     #[arg(long, global = true, display_order = 900, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Server to talk to, or unix:/path
-    #[arg(long, global = true, display_order = 900, value_name = "URL", env = "NANOCLAW_SERVER", hide_env_values = true, hide_default_value = true, default_value = client::DEFAULT_SERVER)]
+    /// Server to talk to, by its URL or its socket
+    #[arg(long, global = true, display_order = 900, value_name = "URL", help = SERVER_HELP, env = "NANOCLAW_SERVER", hide_env_values = true, hide_default_value = true, default_value = client::DEFAULT_SERVER)]
     server: String,
     /// Key to show to the server
     #[arg(

@@ -135,9 +135,8 @@ pub(super) fn watch(
 fn await_end(told: &Receiver<Result<(), CliError>>, stop: &StopFlag) -> Option<Result<(), CliError>> {
     loop {
         match told.recv_timeout(LOOK) {
-            Ok(Err(_)) if stop.raised().is_some() => return None,
+            Ok(Err(_)) | Err(_) if stop.raised().is_some() => return None,
             Ok(result) => return Some(result),
-            Err(_) if stop.raised().is_some() => return None,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 return Some(Err(CliError::failed("the watching thread died").hint("see: nanoclaw jobs")));
