@@ -72,7 +72,7 @@ fn end(mut server: Child) {
 
 #[test]
 fn p2_a_killed_server_costs_an_answer_nothing() {
-    let text: String = (1..=60).map(|n| format!("word-{n} ")).collect();
+    let text = (1..=60).map(|n| format!("word-{n}")).collect::<Vec<_>>().join(" ");
     let said = text.clone();
     let upstream = Upstream::start(move |_, count| match count {
         0 => Answer::paced_text(&said, Duration::from_millis(100)),
