@@ -103,6 +103,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("jsonwebtoken", &["http"]),
     ("clap", &["cli"]),
     ("indicatif", &["cli"]),
+    ("clap_mangen", &["cli"]),
+    ("unicode_width", &["cli"]),
     ("figment", &["config"]),
     ("libm", &["tools"]),
     ("html5gum", &["tools"]),

@@ -3,11 +3,13 @@
 
 use super::client::Client;
 use super::error::CliError;
+use super::gauge::Gauge;
 use super::terminal::Terminal;
 use crate::app::{STORE_FILE, provide_data_dir};
 use crate::config::Config;
 use crate::ports::Clock;
 use crate::store::{Draft, Glance, OpenError, backup_closed, glance, restore as put_back};
+use serde_json::json;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -23,6 +25,9 @@ pub(super) struct BackupArgs {
     /// Replace the file if it is there
     #[arg(long)]
     force: bool,
+    /// Print file, size and source as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// What `restore` was asked.
@@ -30,6 +35,9 @@ pub(super) struct BackupArgs {
 pub(super) struct RestoreArgs {
     /// A file that `backup` wrote
     file: PathBuf,
+    /// Print the store, and what was there before, as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Copies the store while its server runs, or while none does. The copy has its name once it is whole.
@@ -44,17 +52,30 @@ pub(super) fn backup(
         return Err(CliError::failed(format!("'{shown}' is there already"))
             .hint("choose another name, or replace it with --force"));
     }
-    let unwritable = |error| CliError::failed(format!("cannot write '{shown}': {error}"));
+    let unwritable = |error| {
+        CliError::failed(format!("cannot write '{shown}': {error}"))
+            .hint("name a file in a directory that you may write to")
+    };
     let draft = Draft::begin(&args.file).map_err(unwritable)?;
     let (bytes, source) = if let Some((bytes, body)) = client.download("/v1/backup")? {
         (receive(body, bytes, &draft, terminal)?, client.base().to_owned())
     } else {
         let store = data_dir()?.join(STORE_FILE);
-        (copy_closed(&store, client, &draft)?, store.display().to_string())
+        let gauge = Gauge::time("copying the store", terminal);
+        let copied = copy_closed(&store, client, &draft)?;
+        gauge.end();
+        (copied, store.display().to_string())
     };
     match glance(draft.path()) {
         Ok(Glance::Store) => draft.finish().map_err(unwritable)?,
-        _ => return Err(CliError::failed(format!("{source} gave something that is no store"))),
+        _ => {
+            return Err(CliError::failed(format!("{source} gave something that is no store"))
+                .hint("is it a NanoClaw server? name another with --server"));
+        }
+    }
+    if args.json {
+        let told = json!({"file": args.file, "bytes": bytes, "source": source});
+        return Ok(terminal.line(&told.to_string())?);
     }
     terminal.say(&format!("{} MiB from {source}", bytes.div_ceil(MIB)));
     Ok(terminal.line(&shown.to_string())?)
@@ -67,11 +88,18 @@ pub(super) fn restore(
     args: &RestoreArgs,
     terminal: &Terminal,
 ) -> Result<(), CliError> {
-    provide_data_dir(&config.data_dir).map_err(|error| CliError::failed(error.to_string()))?;
+    provide_data_dir(&config.data_dir).map_err(|error| {
+        CliError::failed(error.to_string()).hint("name a directory that you may write to: --data-dir DIR")
+    })?;
     let store = config.data_dir.join(STORE_FILE);
     // A damaged backup may make the store's library panic; that is caught, and said in plain words.
     std::panic::set_hook(Box::new(|_| {}));
+    let gauge = Gauge::time("putting the backup in place", terminal);
     let kept = put_back(&store, &args.file, clock.now_ms() / 1_000).map_err(|error| explain(&error))?;
+    gauge.end();
+    if args.json {
+        return Ok(terminal.line(&json!({"store": store, "kept": kept}).to_string())?);
+    }
     if let Some(kept) = kept {
         terminal.say(&format!("what was there before is kept as {}", kept.display()));
     }
@@ -87,27 +115,23 @@ fn receive(
     terminal: &Terminal,
 ) -> Result<u64, CliError> {
     let mut piece = vec![0; PIECE_BYTES];
-    let (mut done, mut told) = (0_u64, 0);
+    let (mut done, gauge) = (0_u64, Gauge::bytes(expected, terminal));
+    let torn = |what: String| CliError::failed(what).hint("nothing of it was kept: try again");
     loop {
-        let count = body
-            .read(&mut piece)
-            .map_err(|error| CliError::failed(format!("the backup broke off: {error}")))?;
+        let count = body.read(&mut piece).map_err(|error| torn(format!("the backup broke off: {error}")))?;
         let Some(read) = piece.get(..count).filter(|read| !read.is_empty()) else { break };
         let written = draft.file().write_all(read);
         written.map_err(|error| {
             CliError::failed(format!("cannot write '{}': {error}", draft.path().display()))
+                .hint("is the disk full? choose another place")
         })?;
         done = done.saturating_add(count as u64);
-        if done / MIB > told {
-            told = done / MIB;
-            let all = expected.map(|bytes| format!(" of {}", bytes.div_ceil(MIB))).unwrap_or_default();
-            terminal.progress(&format!("{told}{all} MiB"));
-        }
+        gauge.show(done);
     }
-    terminal.progress("");
+    gauge.end();
     match expected {
         Some(expected) if expected != done => {
-            Err(CliError::failed(format!("the backup broke off after {done} of {expected} bytes")))
+            Err(torn(format!("the backup broke off after {done} of {expected} bytes")))
         }
         _ => Ok(done),
     }

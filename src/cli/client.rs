@@ -2,6 +2,7 @@
 
 use super::bearer::Bearer;
 use super::error::CliError;
+use super::unix::UnixConnector;
 use super::wire::Hearing;
 use crate::domain::secret::Secret;
 use serde_json::Value;
@@ -13,6 +14,9 @@ use ureq::unversioned::transport::{Connector, DefaultConnector};
 /// Where the server listens when nobody says otherwise.
 pub(super) const DEFAULT_SERVER: &str = "http://127.0.0.1:8787";
 
+/// Stands for the host in requests over a unix socket.
+const LOCAL: &str = "http://127.0.0.1";
+
 /// Longest JSON answer that is read, bytes.
 const MAX_ANSWER_BYTES: u64 = 64 * 1024 * 1024;
 
@@ -22,7 +26,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a server may think about a request whose answer is waited for again, beyond what it was asked to wait.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a stream of results may be silent.
+/// Answers that another try may change.
+const PASSING: &[u16] = &[408, 429, 502, 503, 504];
+
+/// How long a stream may be silent; one of events has a heartbeat every 15 seconds.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A file's size and its content.
@@ -31,7 +38,10 @@ pub(super) type Download = (Option<u64>, Box<dyn Read>);
 /// A server, as the commands see it.
 #[derive(Debug, Clone)]
 pub(super) struct Client {
+    /// As its user named it.
     base: String,
+    /// What the path of a request stands behind.
+    origin: String,
     agent: ureq::Agent,
 }
 
@@ -60,9 +70,11 @@ pub(super) enum Trouble {
 impl Client {
     /// A client of the server at `base`, such as [`DEFAULT_SERVER`], that shows this key.
     pub(super) fn new(base: &str, key: Option<&Secret>) -> Result<Self, CliError> {
-        if !base.starts_with("http://") && !base.starts_with("https://") {
+        let base = base.trim_end_matches('/');
+        let socket = base.strip_prefix("unix:").filter(|path| !path.is_empty());
+        if socket.is_none() && !base.starts_with("http://") && !base.starts_with("https://") {
             return Err(CliError::usage(format!("'{base}' is not a server URL"))
-                .hint("give one like http://127.0.0.1:8787"));
+                .hint("give one like http://127.0.0.1:8787, or unix:/run/nanoclaw.sock"));
         }
         let bearer = key.map(Bearer::new).transpose()?;
         let config = ureq::Agent::config_builder()
@@ -71,14 +83,20 @@ impl Client {
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .user_agent(concat!("nanoclaw/", env!("CARGO_PKG_VERSION")))
             .build();
-        let connector = DefaultConnector::new().chain(Hearing);
-        let agent = ureq::Agent::with_parts(config, connector, DefaultResolver::default());
-        Ok(Self { base: base.trim_end_matches('/').to_owned(), agent })
+        let resolver = DefaultResolver::default();
+        let (origin, agent) = match socket {
+            Some(path) => {
+                let connector = UnixConnector(path.into()).chain(Hearing);
+                (LOCAL, ureq::Agent::with_parts(config, connector, resolver))
+            }
+            None => (base, ureq::Agent::with_parts(config, DefaultConnector::new().chain(Hearing), resolver)),
+        };
+        Ok(Self { base: base.to_owned(), origin: origin.to_owned(), agent })
     }
 
     /// Whether anybody answers there, whatever the answer.
     pub(super) fn knock(&self) -> Result<(), CliError> {
-        self.agent.get(self.url("/healthz")).call().map(drop).map_err(|e| self.unreachable(&e))
+        self.agent.get(self.url("/healthz")).call().map(drop).map_err(|e| self.away(&e))
     }
 
     /// Reads a JSON resource that the server may hold back for so long.
@@ -86,7 +104,16 @@ impl Client {
         let timeout = held.saturating_add(ANSWER_TIMEOUT);
         let request =
             self.agent.get(self.url(path)).config().timeout_recv_response(Some(timeout)).build().call();
-        judge(request)
+        judge(request, PASSING)
+    }
+
+    /// Posts a JSON object under an idempotency key, so that the same call may be made again.
+    pub(super) fn submit(&self, path: &str, key: &str, body: &Value) -> Result<Value, Trouble> {
+        let request = self.agent.post(self.url(path)).header("idempotency-key", key);
+        let request = request.content_type("application/json").config();
+        let request = request.timeout_recv_response(Some(ANSWER_TIMEOUT)).build();
+        // A quota that is used up is an answer, not an absence.
+        judge(request.send(body.to_string()), &[408, 502, 503, 504])
     }
 
     /// Sends `bytes` bytes of a body under an idempotency key, without holding them.
@@ -107,7 +134,7 @@ impl Client {
             .timeout_per_write(Some(SILENCE_TIMEOUT))
             .timeout_recv_response(Some(ANSWER_TIMEOUT))
             .build();
-        judge(request.send(ureq::SendBody::from_reader(body)))
+        judge(request.send(ureq::SendBody::from_reader(body)), PASSING)
     }
 
     /// Opens a resource of JSON lines.
@@ -121,13 +148,15 @@ impl Client {
             Ok(response) if response.status().is_success() => {
                 Ok(Box::new(response.into_body().into_reader()))
             }
-            answer => Err(judge(answer).err().unwrap_or_else(|| Trouble::Away("no results".to_owned()))),
+            answer => {
+                Err(judge(answer, PASSING).err().unwrap_or_else(|| Trouble::Away("no results".to_owned())))
+            }
         }
     }
 
     /// Reads a JSON resource.
     pub(super) fn get(&self, path: &str) -> Result<Value, CliError> {
-        let response = self.agent.get(self.url(path)).call().map_err(|e| self.unreachable(&e))?;
+        let response = self.agent.get(self.url(path)).call().map_err(|e| self.away(&e))?;
         self.read_json(response)
     }
 
@@ -138,18 +167,18 @@ impl Client {
             Some(body) => request.content_type("application/json").send(body.to_string()),
             None => request.send_empty(),
         };
-        self.read_json(sent.map_err(|e| self.unreachable(&e))?)
+        self.read_json(sent.map_err(|e| self.away(&e))?)
     }
 
     /// Changes a resource by a JSON object.
     pub(super) fn patch(&self, path: &str, body: &Value) -> Result<Value, CliError> {
         let request = self.agent.patch(self.url(path)).content_type("application/json");
-        self.read_json(request.send(body.to_string()).map_err(|e| self.unreachable(&e))?)
+        self.read_json(request.send(body.to_string()).map_err(|e| self.away(&e))?)
     }
 
     /// Deletes a resource.
     pub(super) fn delete(&self, path: &str) -> Result<Value, CliError> {
-        self.read_json(self.agent.delete(self.url(path)).call().map_err(|e| self.unreachable(&e))?)
+        self.read_json(self.agent.delete(self.url(path)).call().map_err(|e| self.away(&e))?)
     }
 
     /// Opens a job's events after a cursor, in delta form. `None` when there is nothing more (204).
@@ -159,15 +188,19 @@ impl Client {
             .agent
             .get(url)
             .header("accept", "text/event-stream")
-            .header("last-event-id", after.to_string());
+            .header("last-event-id", after.to_string())
+            .config()
+            .timeout_recv_response(Some(ANSWER_TIMEOUT))
+            .timeout_per_read(Some(SILENCE_TIMEOUT))
+            .build();
         let response = request.call().map_err(|e| StreamError::Unreachable(describe(&e)))?;
         match response.status().as_u16() {
             200 => Ok(Some(Box::new(response.into_body().into_reader()))),
             204 => Ok(None),
             503 => Err(StreamError::Unreachable("the server is busy".to_owned())),
-            _ => Err(StreamError::Refused(self.read_json(response).err().unwrap_or_else(|| {
-                CliError::failed("the server answered with something that is no event stream")
-            }))),
+            _ => Err(StreamError::Refused(
+                self.read_json(response).err().unwrap_or_else(|| foreign("no event stream")),
+            )),
         }
     }
 
@@ -181,7 +214,7 @@ impl Client {
         let Ok(response) = self.agent.get(self.url(path)).call() else { return Ok(None) };
         if response.status().as_u16() != 200 {
             let refused = self.read_json(response).err();
-            return Err(refused.unwrap_or_else(|| CliError::failed("the server answered with no file")));
+            return Err(refused.unwrap_or_else(|| foreign("no file")));
         }
         let body = response.into_body();
         let bytes = body.content_length();
@@ -189,27 +222,33 @@ impl Client {
     }
 
     fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.base)
+        format!("{}{path}", self.origin)
     }
 
-    fn unreachable(&self, error: &ureq::Error) -> CliError {
-        CliError::failed(format!("cannot reach the server at {}: {}", self.base, describe(error)))
+    fn away(&self, error: &ureq::Error) -> CliError {
+        self.unreachable(&describe(error))
+    }
+
+    /// Nobody is there, and how there could be somebody.
+    pub(super) fn unreachable(&self, reason: &str) -> CliError {
+        CliError::failed(format!("cannot reach the server at {}: {reason}", self.base))
             .hint("start one with 'nanoclaw serve', or name another with --server")
     }
 
     fn read_json(&self, response: ureq::http::Response<ureq::Body>) -> Result<Value, CliError> {
         let status = response.status();
-        let text = response
-            .into_body()
-            .into_with_config()
-            .limit(MAX_ANSWER_BYTES)
-            .read_to_string()
-            .map_err(|e| CliError::failed(format!("the answer of {} broke off: {e}", self.base)))?;
+        let text = response.into_body().into_with_config().limit(MAX_ANSWER_BYTES).read_to_string().map_err(
+            |e| {
+                CliError::failed(format!("the answer of {} broke off: {e}", self.base))
+                    .hint("try again; if it happens again, the server's log says why")
+            },
+        )?;
         let value: Value = serde_json::from_str(&text).map_err(|_| {
             CliError::failed(format!(
                 "{} answered {status} without JSON; is it a NanoClaw server?",
                 self.base
             ))
+            .hint("name the server itself with --server, as in http://127.0.0.1:8787")
         })?;
         if status.is_success() {
             return Ok(value);
@@ -219,10 +258,29 @@ impl Client {
     }
 }
 
-/// What a refused command tells: whoever was not let in hears how to come in.
+/// What a refused command tells: what happened, and what may be done about it.
 pub(super) fn refusal(status: u16, message: String) -> CliError {
-    let failed = CliError::failed(message);
-    if status == 401 { failed.hint("set $NANOCLAW_TOKEN (nanoclaw token new)") } else { failed }
+    let hint = match status {
+        401 => "set $NANOCLAW_TOKEN (nanoclaw token new)",
+        403 => "this token may not do that; another may: nanoclaw token new --scopes read,write,admin",
+        404 if message.contains("such project") => "GET /api/projects lists those that there are",
+        404 if message.contains("such job") => "the jobs that there are: nanoclaw jobs",
+        400 if message.contains("is not configured") => {
+            "name one of them, or add it under models: (nanoclaw config show)"
+        }
+        413 => "send less, or raise the limit that is named under limits: (nanoclaw config show --default)",
+        429 => "wait a moment, or raise the limit (nanoclaw config show --default)",
+        507 => "make room on the server's disk, or shorten retention (nanoclaw config show --default)",
+        500..=599 => "the server's log says more; what works there: nanoclaw doctor",
+        _ => return CliError::failed(message),
+    };
+    CliError::failed(message).hint(hint)
+}
+
+/// Somebody answered, but with something else.
+fn foreign(what: &str) -> CliError {
+    CliError::failed(format!("the server answered with something that is {what}"))
+        .hint("is it a NanoClaw server of this version? name another with --server")
 }
 
 /// Why, in the server's words; `/v1` and `/api` say it in different places.
@@ -231,7 +289,10 @@ fn reason(answer: &Value) -> Option<&str> {
 }
 
 /// The JSON of an answer, or what to do about there being none.
-fn judge(answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<Value, Trouble> {
+fn judge(
+    answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+    passing: &[u16],
+) -> Result<Value, Trouble> {
     let response = answer.map_err(|e| Trouble::Away(describe(&e)))?;
     let status = response.status();
     let body = response.into_body().into_with_config().limit(MAX_ANSWER_BYTES);
@@ -240,7 +301,7 @@ fn judge(answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Resul
     let message = value.as_ref().and_then(reason);
     match (status.as_u16(), value.as_ref()) {
         (200..=299, Some(_)) => Ok(value.unwrap_or_default()),
-        (408 | 429 | 502..=504, _) => {
+        (code, _) if passing.contains(&code) => {
             Err(Trouble::Away(message.map_or_else(|| format!("it answers {status}"), str::to_owned)))
         }
         (status, _) => {

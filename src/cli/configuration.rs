@@ -4,6 +4,7 @@ use super::error::CliError;
 use super::terminal::Terminal;
 use crate::config::{Config, DEFAULT_YML};
 use crate::llm::Router;
+use serde_json::json;
 
 /// What `config` was asked.
 #[derive(Debug, clap::Subcommand)]
@@ -11,11 +12,18 @@ pub(super) enum ConfigCommand {
     /// Print the configuration as it holds, all layers merged, secrets masked
     Show {
         /// Print every key with its default and its meaning instead
-        #[arg(long)]
+        #[arg(long, conflicts_with = "json")]
         default: bool,
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Say whether the configuration is valid, and what is wrong with it
-    Check,
+    Check {
+        /// Print the verdict as JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// Prints or checks.
@@ -25,16 +33,22 @@ pub(super) fn configuration(
     terminal: &Terminal,
 ) -> Result<(), CliError> {
     match command {
-        ConfigCommand::Show { default: true } => terminal.data(DEFAULT_YML)?,
-        ConfigCommand::Show { default: false } => terminal.data(&load()?.to_yaml())?,
-        ConfigCommand::Check => {
+        ConfigCommand::Show { default: true, .. } => terminal.data(DEFAULT_YML)?,
+        ConfigCommand::Show { json: false, .. } => terminal.data(&load()?.to_yaml())?,
+        ConfigCommand::Show { json: true, .. } => {
+            let shown = serde_json::to_string(&load()?);
+            terminal.line(&shown.map_err(|error| CliError::failed(error.to_string()))?)?;
+        }
+        ConfigCommand::Check { json } => {
             let config = load()?;
             // What the models' own room refuses is a fault of the configuration, too.
+            let file = config.file.clone();
             Router::new(config.models, &config.limits).map_err(|error| {
                 CliError::config(error.to_string())
                     .hint("each key of a model is explained by: nanoclaw config show --default")
             })?;
-            terminal.line("the configuration is valid")?;
+            let valid = "the configuration is valid".to_owned();
+            terminal.line(&if *json { json!({"valid": true, "file": file}).to_string() } else { valid })?;
         }
     }
     Ok(())

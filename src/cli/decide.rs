@@ -2,7 +2,7 @@
 
 use super::client::Client;
 use super::error::CliError;
-use super::jobs::{describe, path_segment};
+use super::jobs::{path_segment, show};
 use super::terminal::Terminal;
 use serde_json::{Value, json};
 
@@ -14,6 +14,9 @@ pub(super) struct ApproveArgs {
     /// Only this call, by its id; may be given several times
     #[arg(long = "call", value_name = "ID")]
     calls: Vec<String>,
+    /// Print the job as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// What `deny` was asked.
@@ -27,21 +30,32 @@ pub(super) struct DenyArgs {
     /// Why, for the model
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+    /// Print the job as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Lets the calls be made, and prints how the job then stands.
 pub(super) fn approve(client: &Client, args: &ApproveArgs, terminal: &Terminal) -> Result<(), CliError> {
-    decide(client, "approve", &args.job, &body(&args.calls, None), terminal)
+    let job = decide(client, "approve", &args.job, &body(&args.calls, None))?;
+    tell(&job, args.json, terminal)
 }
 
 /// Refuses the calls, and prints how the job then stands.
 pub(super) fn deny(client: &Client, args: &DenyArgs, terminal: &Terminal) -> Result<(), CliError> {
-    decide(client, "deny", &args.job, &body(&args.calls, args.reason.as_deref()), terminal)
+    let job = decide(client, "deny", &args.job, &body(&args.calls, args.reason.as_deref()))?;
+    tell(&job, args.json, terminal)
 }
 
-fn decide(client: &Client, act: &str, job: &str, body: &Value, terminal: &Terminal) -> Result<(), CliError> {
-    let job = client.post(&format!("/v1/jobs/{}/{act}", path_segment(job)?), Some(body))?;
-    terminal.line(&describe(&job))?;
+fn decide(client: &Client, act: &str, job: &str, body: &Value) -> Result<Value, CliError> {
+    client.post(&format!("/v1/jobs/{}/{act}", path_segment(job)?), Some(body))
+}
+
+fn tell(job: &Value, json: bool, terminal: &Terminal) -> Result<(), CliError> {
+    show(job, json, terminal)?;
+    if json {
+        return Ok(());
+    }
     for call in job.pointer("/approval/calls").and_then(Value::as_array).into_iter().flatten() {
         let text = |key: &str| call.get(key).and_then(Value::as_str).unwrap_or_default();
         terminal.line(&format!(

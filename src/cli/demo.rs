@@ -73,7 +73,7 @@ impl Stage<'_> {
         let id = job
             .get("id")
             .and_then(Value::as_str)
-            .ok_or_else(|| CliError::failed("the server named no job id"))?;
+            .ok_or_else(|| CliError::failed("the server named no job id").hint("see: nanoclaw doctor"))?;
         self.terminal.say(&format!("   {id}"));
         Ok(id.to_owned())
     }
@@ -86,7 +86,7 @@ impl Stage<'_> {
             shown.push(event.clone());
             Ok(if shown.len() as u64 >= count { Go::Stop } else { Go::On })
         })?;
-        render.end_line()?;
+        render.finish()?;
         Ok(shown)
     }
 
@@ -138,7 +138,8 @@ impl DemoServer {
             return Ok(server);
         }
         let log = std::fs::read_to_string(dir.join("log")).unwrap_or_default();
-        Err(CliError::failed(format!("the server did not start: {}", log.trim())))
+        Err(CliError::failed(format!("the server did not start: {}", log.trim()))
+            .hint("run 'nanoclaw doctor' to see what this machine lacks"))
     }
 
     /// `kill -9`, and the wait for its end.
@@ -164,7 +165,10 @@ impl TempDir {
         let path = std::env::temp_dir().join(name);
         let made =
             std::fs::create_dir(&path).and_then(|()| std::fs::write(path.join("config.yml"), CONFIGURATION));
-        made.map_err(|e| CliError::failed(format!("cannot make '{}': {e}", path.display())))?;
+        made.map_err(|e| {
+            CliError::failed(format!("cannot make '{}': {e}", path.display()))
+                .hint("name another place for it: TMPDIR=/var/tmp nanoclaw demo")
+        })?;
         Ok(Self(path))
     }
 }

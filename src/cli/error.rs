@@ -1,5 +1,6 @@
 //! What a command tells its user when it fails: one line of what, one line of what to do, an exit code.
 
+use serde_json::{Value, json};
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
@@ -48,6 +49,11 @@ impl CliError {
         self
     }
 
+    /// For programs: `{"error": {"message", "hint"}}`.
+    pub(super) fn to_json(&self) -> Value {
+        json!({"error": {"message": self.message, "hint": self.hint}})
+    }
+
     /// Whether there is anything to tell.
     pub(super) fn is_silent(&self) -> bool {
         self.exit == Exit::Enough
@@ -75,7 +81,7 @@ impl From<io::Error> for CliError {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self { message: String::new(), hint: None, exit: Exit::Enough };
         }
-        Self::failed(format!("cannot write the output: {error}"))
+        Self::failed(format!("cannot write the output: {error}")).hint("is the disk full?")
     }
 }
 
@@ -88,5 +94,7 @@ mod tests {
         let error = CliError::config("unknown key 'lisen'").hint("did you mean 'listen'?");
         assert_eq!(error.to_string(), "nanoclaw: unknown key 'lisen'\nhint: did you mean 'listen'?");
         assert_eq!(error.exit as u8, 78);
+        let told = r#"{"error":{"message":"unknown key 'lisen'","hint":"did you mean 'listen'?"}}"#;
+        assert_eq!(error.to_json().to_string(), told);
     }
 }

@@ -4,7 +4,7 @@
 use super::error::CliError;
 use super::terminal::Terminal;
 use nanoclaw_sandbox::{Language, Level, Options, Program, Record, Sandbox, Status};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -21,15 +21,16 @@ const MAX_CODE_BYTES: u64 = 16 * 1024 * 1024;
 #[derive(Debug, clap::Args)]
 pub(super) struct ExecArgs {
     /// The program; '-' reads it from stdin
+    #[arg(value_name = "FILE|-")]
     pub(super) file: PathBuf,
     /// python, javascript or bash; by the file's ending when absent
-    #[arg(long, value_parser = parse_language)]
+    #[arg(long, value_name = "LANGUAGE", value_parser = parse_language)]
     pub(super) lang: Option<Language>,
-    /// lenient, standard or strict; `code_execution.default_strictness` when absent. Not for bash
-    #[arg(long, value_parser = parse_level)]
+    /// lenient, standard or strict; the configuration's when absent. Not for bash
+    #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
     pub(super) strictness: Option<Level>,
     /// Wall clock, seconds; the level's own when absent
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) timeout_s: Option<u64>,
     /// Print the result record as JSON
     #[arg(long)]
@@ -74,7 +75,7 @@ pub(super) fn exec(options: Options, args: &ExecArgs, terminal: &Terminal) -> Re
         terminal.line(&text)?;
     } else {
         terminal.data(&record.stdout)?;
-        std::io::stderr().lock().write_all(record.stderr.as_bytes())?;
+        terminal.echo(&record.stderr)?;
         explain(&record, terminal);
     }
     Ok(exit_code(&record))
@@ -83,8 +84,8 @@ pub(super) fn exec(options: Options, args: &ExecArgs, terminal: &Terminal) -> Re
 /// Commands have a level of their own; a level that the operator rules out is refused before anything is read.
 fn level(language: Language, asked: Option<Level>, options: &Options) -> Result<Level, CliError> {
     if language == Language::Bash {
-        let refusal =
-            CliError::usage("--strictness is for python and javascript: bash has one level only".to_owned());
+        let refusal = CliError::usage("--strictness is for python and javascript: bash has one level only")
+            .hint("leave it out");
         return if asked.is_some() { Err(refusal) } else { Ok(Level::Shell) };
     }
     let level = asked.unwrap_or(options.default_strictness);
@@ -129,7 +130,10 @@ fn guess_language(file: &Path) -> Result<Language, CliError> {
 }
 
 fn read_code(file: &Path) -> Result<String, CliError> {
-    let cannot = |why: String| CliError::failed(format!("cannot read '{}': {why}", file.display()));
+    let cannot = |why: String| {
+        CliError::failed(format!("cannot read '{}': {why}", file.display()))
+            .hint("a program is a file of UTF-8 text, or '-' for stdin")
+    };
     let mut bytes = Vec::new();
     if file == Path::new("-") {
         std::io::stdin().take(MAX_CODE_BYTES).read_to_end(&mut bytes).map_err(|e| cannot(e.to_string()))?;

@@ -3,21 +3,15 @@
 
 use super::client::{Client, StreamError};
 use super::error::CliError;
+use super::patience::{FIRST_PAUSE, PATIENCE_MS, longer};
 use super::terminal::Terminal;
 use crate::llm::sse;
 use crate::ports::{Clock, StopFlag};
 use serde_json::Value;
 use std::io::Read;
-use std::time::Duration;
-
-/// How long a vanished server is waited for.
-const PATIENCE_MS: u64 = 120_000;
 
 /// Longest event that is read, bytes.
 const MAX_EVENT_BYTES: usize = 64 * 1024 * 1024;
-
-/// Pause between two tries.
-const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 /// An event as a client knows it.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,6 +47,8 @@ pub(super) struct Follow<'a> {
     terminal: &'a Terminal,
     job: &'a str,
     after: u64,
+    /// Whether the server has answered before: if it is away now, it is waited for.
+    is_known: bool,
 }
 
 impl<'a> Follow<'a> {
@@ -64,7 +60,12 @@ impl<'a> Follow<'a> {
         job: &'a str,
         after: u64,
     ) -> Self {
-        Self { client, clock, terminal, job, after }
+        Self { client, clock, terminal, job, after, is_known: after > 0 }
+    }
+
+    /// The server has answered before.
+    pub(super) fn known(self) -> Self {
+        Self { is_known: true, ..self }
     }
 
     /// Shows each event once, in order, until the terminal one or until `show` has enough.
@@ -72,36 +73,45 @@ impl<'a> Follow<'a> {
         mut self,
         show: &mut dyn FnMut(&ClientEvent) -> Result<Go, CliError>,
     ) -> Result<(), CliError> {
-        let mut lost_since_ms = None;
-        let mut has_connected = self.after > 0;
+        let (mut lost_since_ms, mut pause) = (None, FIRST_PAUSE);
         loop {
-            match self.client.events(self.job, self.after) {
+            let seen = self.after;
+            let lost = match self.client.events(self.job, self.after) {
                 Ok(None) => return Ok(()),
                 Ok(Some(mut body)) => {
-                    has_connected = true;
-                    lost_since_ms = None;
+                    if lost_since_ms.is_some() {
+                        self.terminal.say(&format!("resumed after event {}", self.after));
+                    }
+                    self.is_known = true;
                     if self.read(&mut body, show)? == Go::Stop {
                         return Ok(());
                     }
-                    self.terminal
-                        .say(&format!("connection lost after event {}; waiting for the server", self.after));
+                    "the stream broke off".to_owned()
                 }
                 Err(StreamError::Refused(error)) => return Err(error),
                 // Nobody has ever answered: a wrong address more likely than a restart.
-                Err(StreamError::Unreachable(reason)) if !has_connected => {
-                    return Err(CliError::failed(format!("cannot reach the server: {reason}"))
-                        .hint("start one with 'nanoclaw serve', or name another with --server"));
+                Err(StreamError::Unreachable(reason)) if !self.is_known => {
+                    return Err(self.client.unreachable(&reason));
                 }
-                Err(StreamError::Unreachable(_)) => {}
+                Err(StreamError::Unreachable(reason)) => reason,
+            };
+            if self.after > seen {
+                (lost_since_ms, pause) = (None, FIRST_PAUSE);
             }
             let now_ms = self.clock.monotonic_ms();
+            if lost_since_ms.is_none() {
+                let after = self.after;
+                self.terminal
+                    .say(&format!("connection lost after event {after} ({lost}); waiting for the server"));
+            }
             if now_ms.saturating_sub(*lost_since_ms.get_or_insert(now_ms)) > PATIENCE_MS {
                 return Err(CliError::failed("the server did not come back").hint(format!(
                     "the job goes on there; see it with: nanoclaw tail {} --after {}",
                     self.job, self.after
                 )));
             }
-            self.clock.pause(&StopFlag::default(), RETRY_PAUSE);
+            self.clock.pause(&StopFlag::default(), pause);
+            pause = longer(pause);
         }
     }
 
@@ -121,7 +131,10 @@ impl<'a> Follow<'a> {
                 Ok(count) => count,
             };
             let mut bytes = buffer.get(..count).unwrap_or_default();
-            let malformed = |e| CliError::failed(format!("the event stream is malformed: {e}"));
+            let malformed = |e| {
+                CliError::failed(format!("the event stream is malformed: {e}"))
+                    .hint("is there a proxy in between that changes what passes? look: nanoclaw doctor")
+            };
             while let Some(event) = parser.next_event(&mut bytes).map_err(malformed)? {
                 let Some(event) = read_event(&event) else { continue };
                 self.after = event.seq;

@@ -3,19 +3,23 @@
 use super::client::Client;
 use super::error::CliError;
 use super::terminal::Terminal;
+use super::watch::cancel as end;
 use serde_json::Value;
 
 /// Characters of the answer or the error that a line shows.
 const PREVIEW_CHARS: usize = 60;
 
+/// What a job can be.
+const STATES: [&str; 6] = ["queued", "running", "waiting", "succeeded", "failed", "cancelled"];
+
 /// What `jobs` was asked.
 #[derive(Debug, clap::Args)]
 pub(super) struct JobsArgs {
-    /// Only jobs in this state: queued, running, waiting, succeeded, failed, cancelled
-    #[arg(long)]
+    /// Only jobs in this state
+    #[arg(long, value_name = "STATE", value_parser = STATES)]
     pub(super) status: Option<String>,
     /// How many, newest first
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20)]
     pub(super) limit: usize,
     /// Print the server's JSON instead of a table
     #[arg(long)]
@@ -27,6 +31,9 @@ pub(super) struct JobsArgs {
 pub(super) struct CancelArgs {
     /// The job's id, job_…
     pub(super) job: String,
+    /// Print the job as JSON
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 /// Prints a line for each job.
@@ -34,7 +41,7 @@ pub(super) fn list(client: &Client, args: &JobsArgs, terminal: &Terminal) -> Res
     let mut path = format!("/v1/jobs?limit={}", args.limit);
     if let Some(status) = &args.status {
         path.push_str("&status=");
-        path.push_str(&status.replace(|c: char| !c.is_ascii_alphanumeric(), ""));
+        path.push_str(status);
     }
     let page = client.get(&path)?;
     if args.json {
@@ -48,8 +55,12 @@ pub(super) fn list(client: &Client, args: &JobsArgs, terminal: &Terminal) -> Res
 
 /// Asks the server to end a job and prints what became of it.
 pub(super) fn cancel(client: &Client, args: &CancelArgs, terminal: &Terminal) -> Result<(), CliError> {
-    let job = client.post(&format!("/v1/jobs/{}/cancel", path_segment(&args.job)?), None)?;
-    Ok(terminal.line(&describe(&job))?)
+    show(&end(client, &args.job)?, args.json, terminal)
+}
+
+/// Prints a job: a line, or all of it.
+pub(super) fn show(job: &Value, json: bool, terminal: &Terminal) -> Result<(), CliError> {
+    Ok(terminal.line(&if json { job.to_string() } else { describe(job) })?)
 }
 
 /// The id, if it can stand in a path as it is.
@@ -69,7 +80,8 @@ pub(super) fn describe(job: &Value) -> String {
     let said = job.pointer("/error/message").and_then(Value::as_str).unwrap_or_else(|| text("output_text"));
     let preview: String =
         said.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(PREVIEW_CHARS).collect();
-    format!("{}  {:<9}  {:<16}  {preview}", text("id"), text("status"), text("model"))
+    let line = format!("{}  {:<9}  {:<16}  {preview}", text("id"), text("status"), text("model"));
+    line.trim_end().to_owned()
 }
 
 #[cfg(test)]

@@ -18,8 +18,7 @@ const UNNAMED: &str = "url";
 /// What `mcp` was asked.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum McpCommand {
-    /// Connect to a server, list its tools, and call each of them once with arguments that are made up; exit 0 if all
-    /// answered
+    /// Connect, list the tools, call each once with made-up arguments; exit 0 if all answered
     Check {
         /// A server of `mcp_servers`, or an address (http://… or https://…)
         #[arg(value_name = "NAME|URL")]
@@ -39,8 +38,11 @@ pub(super) fn mcp(config: &Config, command: &McpCommand, terminal: &Terminal) ->
             .hint("run 'nanoclaw doctor' to see what is missing")
     })?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let checked = check(name, &options, &mcp_ports(&Arc::new(sandbox), &clock))
-        .map_err(|why| CliError::failed(format!("the MCP server '{name}' cannot be used: {why}")))?;
+    let checked = check(name, &options, &mcp_ports(&Arc::new(sandbox), &clock)).map_err(|why| {
+        CliError::failed(format!("the MCP server '{name}' cannot be used: {why}")).hint(
+            "does it run, and is its address or command right? see mcp_servers in: nanoclaw config show",
+        )
+    })?;
     print(&checked, *json, terminal)?;
     Ok(if checked.is_working() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -50,7 +52,8 @@ fn find<'a>(config: &'a Config, server: &'a str) -> Result<(&'a str, McpServerOp
         let options = McpServerOptions::at(server);
         return match options.faults(UNNAMED).first() {
             None => Ok((UNNAMED, options)),
-            Some(fault) => Err(CliError::usage(format!("the address {}", fault.allowed))),
+            Some(fault) => Err(CliError::usage(format!("the address {}", fault.allowed))
+                .hint("as in: nanoclaw mcp check http://127.0.0.1:3000/mcp")),
         };
     }
     if let Some(options) = config.mcp_servers.get(server) {

@@ -1,36 +1,45 @@
 //! The command line: one file a command. Owns the arguments and the exit codes; refuses to do what a room does.
 
+mod arguments;
 mod ask;
 mod backup;
 mod batch;
 mod bearer;
 mod client;
-mod completions;
 mod configuration;
 mod decide;
 mod demo;
 mod doctor;
 mod error;
+mod excerpt;
 mod exec;
 mod follow;
+mod gauge;
+mod help;
 mod jobs;
 mod logging;
+mod manual;
 mod mcp;
 mod office;
+mod patience;
 mod prompt;
 mod render;
 mod serve;
 mod terminal;
 mod token;
 mod tools;
+mod unix;
 mod user;
+mod visible;
+mod watch;
 mod wire;
 
 use crate::app::system::SystemClock;
 use crate::config::{Config, ConfigError, Sources};
 use crate::domain::secret::Secret;
 use crate::ports::Clock;
-use clap::{Args, Parser, Subcommand};
+use clap::builder::FalseyValueParser;
+use clap::{Args, FromArgMatches, Parser, Subcommand};
 use client::Client;
 use error::CliError;
 use office::Office;
@@ -38,15 +47,25 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use terminal::Terminal;
+use terminal::{Colour, Terminal};
 
 /// Where the file is looked for.
-const CONFIG_HELP: &str =
-    "Configuration file [default: $NANOCLAW_CONFIG, ./config.yml, /etc/nanoclaw/config.yml]";
+const CONFIG_HELP: &str = "Configuration file [env: NANOCLAW_CONFIG]";
+
+/// What stands for a server.
+const SERVER_HELP: &str = "Server to talk to, or unix:/path";
 
 /// A durable AI-agent server in one file.
 #[derive(Debug, Parser)]
-#[command(name = "nanoclaw", version, about, max_term_width = 100, disable_help_subcommand = true)]
+#[command(
+    name = "nanoclaw",
+    version,
+    about,
+    max_term_width = 100,
+    disable_help_subcommand = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
 pub(crate) struct Cli {
     #[command(flatten)]
     common: Everywhere,
@@ -57,21 +76,31 @@ pub(crate) struct Cli {
 /// What every command takes.
 #[derive(Debug, Args)]
 struct Everywhere {
-    /// Configuration file
-    #[arg(long, global = true, value_name = "FILE", help = CONFIG_HELP)]
+    /// Configuration file [env: `NANOCLAW_CONFIG`] [default: ./config.yml, /etc/nanoclaw/config.yml]
+    #[arg(long, global = true, display_order = 900, value_name = "FILE", help = CONFIG_HELP)]
     config: Option<PathBuf>,
-    /// Where the store lies; `data_dir` of the configuration
-    #[arg(long, global = true, value_name = "DIR")]
+    /// Directory of the store, instead of the configured one
+    #[arg(long, global = true, display_order = 900, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// The server that client commands talk to
-    #[arg(long, global = true, value_name = "URL", env = "NANOCLAW_SERVER", default_value = client::DEFAULT_SERVER)]
+    /// Server to talk to, by its URL or its socket
+    #[arg(long, global = true, display_order = 900, value_name = "URL", help = SERVER_HELP, env = "NANOCLAW_SERVER", hide_env_values = true, hide_default_value = true, default_value = client::DEFAULT_SERVER)]
     server: String,
-    /// The key that client commands show to the server, as 'nanoclaw token new' prints it
-    #[arg(long, global = true, value_name = "KEY", env = "NANOCLAW_TOKEN", hide_env_values = true)]
+    /// Key to show to the server
+    #[arg(
+        long,
+        global = true,
+        display_order = 900,
+        value_name = "KEY",
+        env = "NANOCLAW_TOKEN",
+        hide_env_values = true
+    )]
     token: Option<Secret>,
     /// Plain text without colours
-    #[arg(long, global = true, env = "NO_COLOR", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, global = true, display_order = 900, env = "NO_COLOR", hide_env_values = true, value_parser = FalseyValueParser::new())]
     no_color: bool,
+    /// Colours even where there is no terminal
+    #[arg(long, global = true, display_order = 900, hide = true, env = "CLICOLOR_FORCE", value_parser = FalseyValueParser::new())]
+    force_color: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -84,7 +113,7 @@ enum Command {
     Ask(ask::AskArgs),
     /// Stream a job's events, from the start or after an event
     Tail(ask::TailArgs),
-    /// Run a file of jobs and fetch the results; an interrupted call is picked up by the same command
+    /// Run a file of jobs and fetch the results; the same command picks an interrupted call up
     Batch(batch::BatchArgs),
     /// List jobs, newest first
     Jobs(jobs::JobsArgs),
@@ -100,19 +129,19 @@ enum Command {
     Backup(backup::BackupArgs),
     /// Make a backup the store again; the server has to be stopped
     Restore(backup::RestoreArgs),
-    /// Make, list and change accounts, whether the server runs or not
+    /// Make, list and change accounts
     #[command(subcommand)]
     User(user::UserCommand),
-    /// Make, list and revoke API tokens, whether the server runs or not
+    /// Make, list and revoke API tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
-    /// List the tools that models may call, or call one, whether the server runs or not
+    /// List the tools that models may call, or call one
     Tools(tools::ToolsArgs),
     /// Run a program in the sandbox, without a server
     Exec(exec::ExecArgs),
     /// Say what works on this machine, what does not, and what to do about it
     Doctor(doctor::DoctorArgs),
-    /// Look at an MCP server: connect, list, call each tool
+    /// Look at an MCP server
     #[command(subcommand)]
     Mcp(mcp::McpCommand),
     /// Show or check the configuration
@@ -120,31 +149,44 @@ enum Command {
     Config(configuration::ConfigCommand),
     /// Print a completion script for a shell
     Completions {
-        /// bash, zsh, fish, elvish or powershell
+        /// Your shell
         shell: clap_complete::Shell,
     },
+    /// Print the manual page, or write the pages of all commands
+    Man(manual::ManArgs),
 }
 
 /// Runs the command that the arguments name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
-        Ok(cli) => cli,
-        Err(refused) => {
-            // Help and version are no errors; clap knows which stream and which code they take.
-            drop(refused.print());
-            return ExitCode::from(u8::try_from(refused.exit_code()).unwrap_or(error::Exit::Usage as u8));
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let wants_json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
+    let parsed = help::command().try_get_matches_from(&arguments);
+    match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => {
+            let terminal = Terminal::new(cli.common.colour());
+            cli.command
+                .run(&cli.common, &terminal)
+                .unwrap_or_else(|error| tell(&error, wants_json, &terminal))
         }
-    };
-    let terminal = Terminal::new(cli.common.no_color);
-    match cli.command.run(&cli.common, &terminal) {
-        Ok(code) => code,
-        Err(error) => {
-            if !error.is_silent() {
-                terminal.complain(&error.to_string());
-            }
-            error.exit_code()
+        Err(shown) if arguments::is_help(&shown) => {
+            // clap knows which stream and which code they take.
+            drop(shown.print());
+            ExitCode::from(u8::try_from(shown.exit_code()).unwrap_or(error::Exit::Usage as u8))
+        }
+        Err(refused) => {
+            tell(&arguments::refusal(&refused, &arguments), wants_json, &Terminal::new(Colour::Never))
         }
     }
+}
+
+/// The last word of a command that failed, and its code.
+fn tell(error: &CliError, wants_json: bool, terminal: &Terminal) -> ExitCode {
+    if wants_json && !error.is_silent() {
+        terminal.complain(&error.to_json().to_string());
+    } else if !error.is_silent() {
+        terminal.complain(&error.to_string());
+    }
+    error.exit_code()
 }
 
 impl Command {
@@ -155,8 +197,8 @@ impl Command {
         match self {
             Self::Serve(args) => serve::serve(&common.load(args.flags())?, terminal).map(done),
             Self::Demo => demo::demo(&clock, terminal).map(done),
-            Self::Ask(args) => ask::ask(&client()?, &clock, args, terminal).map(done),
-            Self::Tail(args) => ask::tail(&client()?, &clock, args, terminal).map(done),
+            Self::Ask(args) => ask::ask(&client()?, args, terminal),
+            Self::Tail(args) => ask::tail(&client()?, args, terminal),
             Self::Batch(args) => {
                 batch::batch(&client()?, common.sources(Vec::new()).state_home(), args, terminal)
             }
@@ -164,7 +206,7 @@ impl Command {
             Self::Cancel(args) => jobs::cancel(&client()?, args, terminal).map(done),
             Self::Approve(args) => decide::approve(&client()?, args, terminal).map(done),
             Self::Deny(args) => decide::deny(&client()?, args, terminal).map(done),
-            Self::Retry(args) => ask::retry(&client()?, &clock, args, terminal).map(done),
+            Self::Retry(args) => ask::retry(&client()?, args, terminal),
             Self::Backup(args) => {
                 let data_dir = || common.data_dir();
                 backup::backup(&common.keeper()?, data_dir, args, terminal).map(done)
@@ -184,12 +226,21 @@ impl Command {
             Self::Config(command) => {
                 configuration::configuration(command, || common.load(Vec::new()), terminal).map(done)
             }
-            Self::Completions { shell } => completions::completions(*shell, terminal).map(done),
+            Self::Completions { shell } => manual::completions(*shell, terminal).map(done),
+            Self::Man(args) => manual::man(args, terminal).map(done),
         }
     }
 }
 
 impl Everywhere {
+    fn colour(&self) -> Colour {
+        match (self.no_color, self.force_color) {
+            (true, _) => Colour::Never,
+            (false, true) => Colour::Always,
+            (false, false) => Colour::Auto,
+        }
+    }
+
     /// The configuration with this command's flags on top.
     fn load(&self, mut flags: Vec<(String, String)>) -> Result<Config, CliError> {
         if let Some(dir) = &self.data_dir {
@@ -237,15 +288,4 @@ impl Everywhere {
 
 fn refuse(error: &ConfigError) -> CliError {
     CliError::config(error.to_string()).hint("every key is explained by: nanoclaw config show --default")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_commands_are_well_formed() {
-        Cli::command().debug_assert();
-    }
 }

@@ -26,7 +26,7 @@ pub(super) fn password(from_stdin: bool, terminal: &Terminal) -> Result<Secret, 
     if first == second {
         Ok(first.into())
     } else {
-        Err(CliError::failed("the two passwords are not the same"))
+        Err(CliError::failed("the two passwords are not the same").hint("type it again"))
     }
 }
 
@@ -38,7 +38,8 @@ fn line(stdin: &Stdin) -> Result<String, CliError> {
     let line = text.strip_suffix('\n').unwrap_or(&text);
     let line = line.strip_suffix('\r').unwrap_or(line);
     if line.is_empty() {
-        return Err(CliError::failed("no password was given"));
+        return Err(CliError::failed("no password was given")
+            .hint("type one, or send a line: … | nanoclaw user add NAME --password-stdin"));
     }
     Ok(line.to_owned())
 }

@@ -1,13 +1,12 @@
-//! Shows a job's events in a terminal: thinking dimmed, text as it comes, tools in a line each. Owns what a line looks
-//! like; refuses to fetch anything.
+//! Shows a job's events: the answer on stdout as data; thinking, calls, results and the end on stderr as talk. Owns what a
+//! line looks like; refuses to fetch anything.
 
 use super::error::CliError;
+use super::excerpt::{self, cut, one_line};
 use super::follow::ClientEvent;
-use super::terminal::{THINKING, TOOL, Terminal};
+use super::terminal::{ERROR, THINKING, TOOL, Terminal};
+use anstyle::Style;
 use serde_json::Value;
-
-/// Characters of a tool's arguments or result that a line shows.
-const PREVIEW_CHARS: usize = 200;
 
 /// The state of the screen between two events.
 pub(super) struct Render<'a> {
@@ -16,89 +15,189 @@ pub(super) struct Render<'a> {
     job: &'a str,
     json: bool,
     /// The step whose text ends the current line.
-    open: Option<String>,
-    failed: bool,
+    open: Option<Open>,
+    /// Text that may still be discarded: where data is kept, it is written once and not again.
+    held: Vec<(String, String)>,
+    /// How it ended.
+    end: Option<End>,
+}
+
+/// A step that has begun to be shown.
+struct Open {
+    step: String,
+    is_thinking: bool,
+    /// Whether its last character ended a line.
+    at_line_start: bool,
+}
+
+enum End {
+    Done(String),
+    Failed,
 }
 
 impl<'a> Render<'a> {
     /// A renderer; `json` prints one event a line instead.
     pub(super) fn new(terminal: &'a Terminal, job: &'a str, json: bool) -> Self {
-        Self { terminal, job, json, open: None, failed: false }
+        Self { terminal, job, json, open: None, held: Vec::new(), end: None }
     }
 
     /// Whether the last event was an end without an answer.
     pub(super) fn has_failed(&self) -> bool {
-        self.failed
+        matches!(self.end, Some(End::Failed))
+    }
+
+    /// How a job with an answer ended: what it took.
+    pub(super) fn summary(&self) -> Option<&str> {
+        match &self.end {
+            Some(End::Done(summary)) => Some(summary),
+            _ => None,
+        }
     }
 
     /// Shows one event.
     pub(super) fn show(&mut self, event: &ClientEvent) -> Result<(), CliError> {
-        self.failed = event.name == "error"; // a retried job goes on behind its failure
+        self.end = match event.name.as_str() {
+            "error" => Some(End::Failed), // a retried job goes on behind its failure
+            "done" => Some(End::Done(summary(&event.data))),
+            _ => None,
+        };
         if self.json {
             let line = serde_json::json!({"id": event.seq, "event": event.name, "data": event.data});
             return Ok(self.terminal.line(&line.to_string())?);
         }
         let text = |key: &str| event.data.get(key).and_then(Value::as_str).unwrap_or_default();
         match (event.name.as_str(), text("type")) {
-            ("process_step", "thinking") => self.piece(text("id"), text("delta"), true),
-            ("process_step", "text") => self.piece(text("id"), text("delta"), false),
+            ("process_step", "thinking") => self.thinking(text("id"), text("delta")),
+            ("process_step", "text") => self.answer(text("id"), text("delta")),
             ("process_step", "tool_call") => {
-                self.tool(&format!("→ {} {}", text("name"), preview(text("arguments"))))
-            }
-            ("process_step", "tool_result") => {
-                self.tool(&format!("← {} {}", text("name"), preview(text("content"))))
-            }
-            ("step_discarded", _) => {
-                self.end_line()?;
-                self.terminal.say("(the step above was cut off and is made again)");
+                self.finish()?;
+                self.lines(&excerpt::call(text("name"), text("arguments"), self.terminal.columns()), TOOL);
                 Ok(())
             }
-            ("summary", _) => {
-                self.end_line()?;
-                self.terminal.say(
-                    "(the oldest messages no longer fit into the model's context; a summary stands for them)",
-                );
-                Ok(())
-            }
-            ("status", _) if text("status") == "retrying" => {
-                self.end_line()?;
-                self.terminal.say(text("reason"));
-                Ok(())
-            }
+            ("process_step", "tool_result") => self.result(&event.data),
+            ("agent_step", kind) => self.agent(kind, &event.data),
+            ("step_discarded", _) => self.discard(text("id")),
+            ("summary", _) => self.talk(
+                "(the oldest messages no longer fit into the model's context; a summary stands for them)",
+            ),
+            ("status", _) if text("status") == "retrying" => self.talk(text("reason")),
             ("status", _) if text("status") == "waiting_approval" => {
-                self.end_line()?;
-                self.terminal.say(&waits(text("reason"), self.job));
-                Ok(())
+                self.talk(&waits(text("reason"), self.job))
             }
             ("error", _) => {
-                self.end_line()?;
+                self.finish()?;
                 self.terminal.complain(&format!("error: {} ({})", text("content"), text("code")));
                 Ok(())
             }
-            ("done", _) => self.end_line(),
+            ("done", _) => self.finish(),
             _ => Ok(()),
         }
     }
 
-    /// Ends a line that a step has left open.
-    pub(super) fn end_line(&mut self) -> Result<(), CliError> {
-        if self.open.take().is_some() {
-            self.terminal.data("\n")?;
+    /// Writes what is held back, and ends a line that a step has left open.
+    pub(super) fn finish(&mut self) -> Result<(), CliError> {
+        self.end_line()?;
+        for (_, text) in std::mem::take(&mut self.held) {
+            self.terminal.data(&text)?;
+            if !text.ends_with('\n') {
+                self.terminal.data("\n")?;
+            }
         }
         Ok(())
     }
 
-    fn piece(&mut self, step: &str, delta: &str, thinking: bool) -> Result<(), CliError> {
-        if self.open.as_deref() != Some(step) {
-            self.end_line()?;
-            self.open = Some(step.to_owned());
+    fn end_line(&mut self) -> Result<(), CliError> {
+        match self.open.take() {
+            Some(Open { at_line_start: true, .. }) | None => {}
+            Some(Open { is_thinking: true, .. }) => self.terminal.tell(Style::new(), "\n"),
+            Some(_) => self.terminal.data("\n")?,
         }
-        Ok(if thinking { self.terminal.styled(THINKING, delta) } else { self.terminal.data(delta) }?)
+        Ok(())
     }
 
-    fn tool(&mut self, line: &str) -> Result<(), CliError> {
+    fn thinking(&mut self, step: &str, delta: &str) -> Result<(), CliError> {
+        self.begin(step, delta, true)?;
+        self.terminal.tell(THINKING, delta);
+        Ok(())
+    }
+
+    fn answer(&mut self, step: &str, delta: &str) -> Result<(), CliError> {
+        if self.terminal.shows_data() {
+            self.begin(step, delta, false)?;
+            return Ok(self.terminal.data(delta)?);
+        }
         self.end_line()?;
-        Ok(self.terminal.styled(TOOL, &format!("{line}\n"))?)
+        match self.held.last_mut() {
+            Some((held, text)) if held == step => text.push_str(delta),
+            _ => self.held.push((step.to_owned(), delta.to_owned())),
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, step: &str, delta: &str, is_thinking: bool) -> Result<(), CliError> {
+        if self.open.as_ref().is_none_or(|open| open.step != step) {
+            self.end_line()?;
+        }
+        let at_line_start = delta.ends_with('\n');
+        self.open = Some(Open { step: step.to_owned(), is_thinking, at_line_start });
+        Ok(())
+    }
+
+    fn result(&mut self, data: &Value) -> Result<(), CliError> {
+        self.finish()?;
+        let text = |key: &str| data.get(key).and_then(Value::as_str).unwrap_or_default();
+        let (is_good, lines) = excerpt::result(text("name"), text("content"), self.terminal.columns());
+        self.lines(&lines, if is_good { TOOL } else { ERROR });
+        Ok(())
+    }
+
+    /// What an agent of a tool call does, on a line each.
+    fn agent(&mut self, kind: &str, data: &Value) -> Result<(), CliError> {
+        let text = |key: &str| data.get(key).and_then(Value::as_str).unwrap_or_default();
+        let did = match kind {
+            "tool_call" => format!("→ {} {}", text("name"), text("arguments")),
+            "tool_result" => format!("← {} {}", text("name"), text("content")),
+            _ => text("content").to_owned(),
+        };
+        let line = format!("  [{}] {}", text("agent"), one_line(&did));
+        self.talk(&cut(&line, self.terminal.columns()))
+    }
+
+    fn discard(&mut self, step: &str) -> Result<(), CliError> {
+        let held = self.held.len();
+        self.held.retain(|(kept, _)| kept != step);
+        if self.held.len() == held {
+            self.talk("(the step above was cut off and is made again)")?;
+        }
+        Ok(())
+    }
+
+    fn talk(&mut self, text: &str) -> Result<(), CliError> {
+        self.end_line()?;
+        self.terminal.say(text);
+        Ok(())
+    }
+
+    /// The first line in the style, what is below it dimmed.
+    fn lines(&self, lines: &[String], style: Style) {
+        for (at, line) in lines.iter().enumerate() {
+            let style = if at == 0 { style } else { THINKING };
+            self.terminal.tell(style, &format!("{line}\n"));
+        }
+    }
+}
+
+/// What a job took, from its last event.
+fn summary(done: &Value) -> String {
+    let tokens = |key: &str| done.pointer(&format!("/usage/{key}")).and_then(Value::as_u64);
+    let used = match (tokens("total_tokens"), tokens("prompt_tokens"), tokens("completion_tokens")) {
+        (Some(all), Some(read), Some(written)) => format!("{all} tokens ({read} in, {written} out)"),
+        _ => "done".to_owned(),
+    };
+    match done.get("finish_reason").and_then(Value::as_str) {
+        None | Some("stop") => used,
+        Some("length") => format!("{used}, cut off at max_tokens"),
+        Some(reason) => format!("{used}, ended by {}", reason.replace('_', " ")),
     }
 }
 
@@ -108,23 +207,5 @@ fn waits(reason: &str, job: &str) -> String {
     format!("{calls}; decide with: nanoclaw approve {job}, or: nanoclaw deny {job} --reason TEXT")
 }
 
-fn preview(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= PREVIEW_CHARS {
-        return line;
-    }
-    line.chars().take(PREVIEW_CHARS).chain(['…']).collect()
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_waits_is_told_with_the_commands_that_decide() {
-        let told =
-            waits("bash (a) waits for approval: POST /v1/jobs/job_1/approve or /v1/jobs/job_1/deny", "job_1");
-        let hint = "decide with: nanoclaw approve job_1, or: nanoclaw deny job_1 --reason TEXT";
-        assert_eq!(told, format!("bash (a) waits for approval; {hint}"));
-    }
-}
+mod tests;

@@ -28,6 +28,9 @@ pub(super) enum TokenCommand {
     Revoke {
         /// The token's id, tok_…
         id: String,
+        /// Print its id as JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -46,6 +49,9 @@ pub(super) struct NewArgs {
     /// How long it holds, as in 12h or 30d; for ever when absent
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     expires_in: Option<u64>,
+    /// Print the token and its key as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Does it.
@@ -57,7 +63,7 @@ pub(super) fn token(
     match command {
         TokenCommand::New(args) => mint(office, args, terminal),
         TokenCommand::List { user, json } => list(office, user.as_deref(), *json, terminal),
-        TokenCommand::Revoke { id } => revoke(office, id, terminal),
+        TokenCommand::Revoke { id, json } => revoke(office, id, *json, terminal),
     }
 }
 
@@ -65,6 +71,9 @@ fn mint(office: &dyn Office, args: &NewArgs, terminal: &Terminal) -> Result<(), 
     let owner = named(office, &args.user)?;
     let asked = json!({"name": args.name, "scopes": args.scopes, "expires_in_s": args.expires_in});
     let made = office.mint(number(&owner)?, object(asked))?;
+    if args.json {
+        return Ok(terminal.line(&made.to_string())?);
+    }
     terminal.say(&describe(&made, &args.user));
     Ok(terminal.line(text(&made, "key"))?)
 }
@@ -93,12 +102,16 @@ fn list(office: &dyn Office, user: Option<&str>, json: bool, terminal: &Terminal
 }
 
 /// An id does not say whose it is.
-fn revoke(office: &dyn Office, id: &str, terminal: &Terminal) -> Result<(), CliError> {
+fn revoke(office: &dyn Office, id: &str, json: bool, terminal: &Terminal) -> Result<(), CliError> {
     for owner in office.users()? {
         let owner_number = number(&owner)?;
         if office.tokens(owner_number)?.iter().any(|token| text(token, "id") == id) {
             office.revoke(owner_number, id)?;
-            terminal.say(&format!("{id} of {} is worthless now", text(&owner, "username")));
+            let user = text(&owner, "username");
+            if json {
+                return Ok(terminal.line(&json!({"id": id, "user": user, "revoked": true}).to_string())?);
+            }
+            terminal.say(&format!("{id} of {user} is worthless now"));
             return Ok(());
         }
     }

@@ -18,6 +18,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Where to look.
+const PROJECTS: &str = "a project's id looks like proj_…; GET /api/projects lists them";
+
 /// What `tools` was asked.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -44,6 +47,9 @@ struct CallArgs {
     /// The project that it works in
     #[arg(long, value_name = "ID")]
     project: Option<String>,
+    /// Taken for consistency: the result is JSON in any case
+    #[arg(long, hide = true)]
+    json: bool,
 }
 
 /// Does it.
@@ -125,7 +131,7 @@ fn trial(
     let user = UserId::SINGLE;
     let at = |id: ProjectId| -> Result<(ProjectId, PathBuf), CliError> {
         let found = bench.workplaces.workplace(user, id).map_err(said)?;
-        Ok((id, found.ok_or_else(|| CliError::failed("there is no such project"))?))
+        Ok((id, found.ok_or_else(|| CliError::failed("there is no such project").hint(PROJECTS))?))
     };
     Ok(Trial {
         user,
@@ -139,10 +145,7 @@ fn trial(
 }
 
 fn project(text: &str) -> Result<ProjectId, CliError> {
-    text.parse().map_err(|_| {
-        CliError::usage(format!("'{text}' is no project's id"))
-            .hint("an id looks like proj_… : GET /api/projects")
-    })
+    text.parse().map_err(|_| CliError::usage(format!("'{text}' is no project's id")).hint(PROJECTS))
 }
 
 fn arguments(args: &CallArgs, most_bytes: usize) -> Result<Map<String, Value>, CliError> {
@@ -159,11 +162,14 @@ fn stdin(most_bytes: usize) -> Result<String, CliError> {
     let most = u64::try_from(most_bytes).unwrap_or(u64::MAX);
     let mut text = String::new();
     let read = std::io::stdin().lock().take(most.saturating_add(1)).read_to_string(&mut text);
-    read.map_err(|error| CliError::failed(format!("cannot read the arguments: {error}")))?;
+    read.map_err(|error| {
+        CliError::failed(format!("cannot read the arguments: {error}"))
+            .hint("they are UTF-8 text, a JSON object")
+    })?;
     if text.len() > most_bytes {
         let message =
             format!("the arguments are longer than {most_bytes} bytes (limits.tool_arguments_bytes)");
-        return Err(CliError::usage(message));
+        return Err(CliError::usage(message).hint("put the bulk into a file of the project and name it"));
     }
     Ok(text)
 }

@@ -24,16 +24,25 @@ pub(super) enum UserCommand {
         /// Read the password from stdin, one line
         #[arg(long)]
         password_stdin: bool,
+        /// Print the account as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Let nobody in as this account any more; what it has stays
     Disable {
         /// The account's name
         name: String,
+        /// Print the account as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Let a disabled account in again
     Enable {
         /// The account's name
         name: String,
+        /// Print the account as JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -51,6 +60,9 @@ pub(super) struct AddArgs {
     /// Read the password from stdin, one line
     #[arg(long)]
     password_stdin: bool,
+    /// Print the account as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Does it, and prints the accounts that it was about.
@@ -62,13 +74,17 @@ pub(super) fn user(
     match command {
         UserCommand::Add(args) => add(office, args, terminal),
         UserCommand::List { json } => list(&*office()?, *json, terminal),
-        UserCommand::Passwd { name, password_stdin } => {
+        UserCommand::Passwd { name, password_stdin, json } => {
             // Asked for first: a store is not held open while somebody types.
             let password = password(*password_stdin, terminal)?;
-            change(&*office()?, name, json!({"password": password.reveal()}), terminal)
+            show(&change(&*office()?, name, json!({"password": password.reveal()}))?, *json, terminal)
         }
-        UserCommand::Disable { name } => change(&*office()?, name, json!({"is_active": false}), terminal),
-        UserCommand::Enable { name } => change(&*office()?, name, json!({"is_active": true}), terminal),
+        UserCommand::Disable { name, json } => {
+            show(&change(&*office()?, name, json!({"is_active": false}))?, *json, terminal)
+        }
+        UserCommand::Enable { name, json } => {
+            show(&change(&*office()?, name, json!({"is_active": true}))?, *json, terminal)
+        }
     }
 }
 
@@ -89,8 +105,7 @@ fn add(
     let asked = json!({
         "username": args.name, "email": args.email, "role": role, "password": password.reveal(),
     });
-    let made = office()?.register(object(asked))?;
-    Ok(terminal.line(&describe(&made))?)
+    show(&office()?.register(object(asked))?, args.json, terminal)
 }
 
 fn list(office: &dyn Office, json: bool, terminal: &Terminal) -> Result<(), CliError> {
@@ -104,10 +119,12 @@ fn list(office: &dyn Office, json: bool, terminal: &Terminal) -> Result<(), CliE
     Ok(())
 }
 
-fn change(office: &dyn Office, name: &str, asked: Value, terminal: &Terminal) -> Result<(), CliError> {
-    let user = number(&named(office, name)?)?;
-    let changed = office.change(user, object(asked))?;
-    Ok(terminal.line(&describe(&changed))?)
+fn change(office: &dyn Office, name: &str, asked: Value) -> Result<Value, CliError> {
+    office.change(number(&named(office, name)?)?, object(asked))
+}
+
+fn show(user: &Value, json: bool, terminal: &Terminal) -> Result<(), CliError> {
+    Ok(terminal.line(&if json { user.to_string() } else { describe(user) })?)
 }
 
 /// The object that a value is.

@@ -145,6 +145,7 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
 
 fn cannot(what: &str, path: &Path, why: &dyn std::fmt::Display) -> CliError {
     CliError::failed(format!("cannot {what} '{}': {why}", path.display()))
+        .hint("interrupted batches are remembered there; name another place with XDG_STATE_HOME")
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 
 use super::bookmark::Bookmark;
 use super::output::{Output, Place};
-use super::patience::{Error, Patience};
 use super::progress::{Counts, Progress, Standing};
 use super::source::Source;
 use crate::cli::client::{Client, Trouble, refusal};
 use crate::cli::error::CliError;
 use crate::cli::jobs::path_segment;
+use crate::cli::patience::{Error, Patience};
 use crate::ports::{Clock, Entropy, StopFlag};
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read};
@@ -18,6 +18,9 @@ use std::time::Duration;
 /// How long the server is asked to hold an answer back: often enough for a bar to move, else rarely.
 const WATCHED_WAIT_S: u64 = 1;
 const WAIT_S: u64 = 25;
+
+/// What to do when the server does not come back.
+const GONE: &str = "the batch is safe there: the same command goes on with it";
 
 /// Longest line of a result, bytes.
 const MAX_LINE_BYTES: u64 = 64 * 1024 * 1024;
@@ -75,7 +78,8 @@ impl Call {
     fn pick_up(&mut self) -> Result<Option<(Standing, Value)>, CliError> {
         let Some(id) = self.bookmark.batch().map(str::to_owned) else { return Ok(None) };
         let path = path(&id, "")?;
-        let found = self.patience().ask(&mut || self.client.look(&path, Duration::ZERO));
+        let say = |text: &str| self.progress.say(text);
+        let found = self.patience(&say).ask(&mut || self.client.look(&path, Duration::ZERO));
         match found {
             Ok(batch) => {
                 let standing = read(&batch)?;
@@ -96,7 +100,8 @@ impl Call {
     fn send(&mut self) -> Result<(Standing, Value), CliError> {
         let concurrency = self.wish.concurrency.map_or_else(String::new, |n| format!("?concurrency={n}"));
         let path = format!("/v1/batches{concurrency}");
-        let patience = Patience { clock: &*self.clock, stop: &self.stop, progress: &self.progress };
+        let say = |text: &str| self.progress.say(text);
+        let patience = Patience { clock: &*self.clock, stop: &self.stop, say: &say, hint: GONE };
         let (bytes, name) = (self.source.bytes, self.source.name.clone());
         // The inner error is the file's, which no second try mends.
         let sent = patience.ask(&mut || {
@@ -127,9 +132,10 @@ impl Call {
     fn wait(&self, standing: &Standing) -> Result<(Standing, Value), CliError> {
         let wait_s = if self.progress.is_watched() { WATCHED_WAIT_S } else { WAIT_S };
         let path = path(&standing.id, &format!("?wait={wait_s}"))?;
+        let say = |text: &str| self.progress.say(text);
         loop {
             let held = Duration::from_secs(wait_s);
-            let batch = self.patience().ask(&mut || self.client.look(&path, held))?;
+            let batch = self.patience(&say).ask(&mut || self.client.look(&path, held))?;
             let standing = read(&batch)?;
             self.progress.show(standing.request_counts);
             if standing.has_ended() {
@@ -142,15 +148,16 @@ impl Call {
     fn fetch(&self, standing: &Standing) -> Result<(), CliError> {
         let path = path(&standing.id, "/results")?;
         let (mut output, mut written) = (self.wish.place.open()?, 0);
-        self.patience().ask(&mut || {
+        let say = |text: &str| self.progress.say(text);
+        self.patience(&say).ask(&mut || {
             let lines = self.client.lines(&path)?;
             copy(lines, &mut written, standing.request_counts.total, &mut output)
         })??;
         Ok(output.finish()?)
     }
 
-    fn patience(&self) -> Patience<'_> {
-        Patience { clock: &*self.clock, stop: &self.stop, progress: &self.progress }
+    fn patience<'a>(&'a self, say: &'a dyn Fn(&str)) -> Patience<'a> {
+        Patience { clock: &*self.clock, stop: &self.stop, say, hint: GONE }
     }
 }
 
@@ -183,6 +190,7 @@ fn copy(
 fn read(batch: &Value) -> Result<Standing, CliError> {
     serde_json::from_value(batch.clone()).map_err(|error| {
         CliError::failed(format!("the server answered with something that is no batch: {error}"))
+            .hint("is it a NanoClaw server of this version? name another with --server")
     })
 }
 

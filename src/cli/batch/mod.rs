@@ -4,7 +4,6 @@
 mod bookmark;
 mod call;
 mod output;
-mod patience;
 mod progress;
 mod source;
 
@@ -51,7 +50,7 @@ pub(super) struct BatchArgs {
     /// Start another batch even if an interrupted call has left one
     #[arg(long)]
     pub(super) new: bool,
-    /// Print the batch as JSON at the end; needs --output or --detach
+    /// Print the batch as JSON at its end; needs --output or --detach
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -130,7 +129,9 @@ fn await_end(told: &Receiver<Outcome>, stop: &StopFlag) -> Option<Outcome> {
             Ok(Err(error)) => return Some(Err(error)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                return Some(Err(CliError::failed("the batch's thread died; the same command goes on")));
+                return Some(Err(
+                    CliError::failed("the batch's thread died").hint("the same command goes on")
+                ));
             }
         }
     }

@@ -24,7 +24,10 @@ impl Place {
     /// The place that `-o` names; refuses one that cannot be, or that is the input itself.
     pub(super) fn find(out: Option<&Path>, source: &Source) -> Result<Self, CliError> {
         let Some(out) = out.filter(|out| *out != Path::new("-")) else { return Ok(Self::Stdout) };
-        let cannot = |why: &str| CliError::usage(format!("cannot write to '{}': {why}", out.display()));
+        let cannot = |why: &str| {
+            CliError::usage(format!("cannot write to '{}': {why}", out.display()))
+                .hint("name a file for the results in a directory that is there")
+        };
         if let Ok(there) = out.metadata() {
             let real = out.canonicalize().unwrap_or_else(|_| out.to_owned());
             return match (there.is_dir(), there.is_file()) {
@@ -45,6 +48,7 @@ impl Place {
     pub(super) fn open(&self) -> Result<Output, CliError> {
         let cannot = |path: &Path, error: io::Error| {
             CliError::failed(format!("cannot write to '{}': {error}", path.display()))
+                .hint("name a file in a directory that you may write to: --output OUT")
         };
         Ok(match self {
             Self::Stdout => Output::Stdout(BufWriter::new(io::stdout())),

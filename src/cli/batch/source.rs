@@ -29,7 +29,10 @@ impl Source {
     pub(super) fn open(path: &Path, dir: &Path) -> Result<Self, CliError> {
         let is_stdin = path == Path::new("-");
         let name = if is_stdin { STDIN.to_owned() } else { path.display().to_string() };
-        let cannot = |error: io::Error| CliError::failed(format!("cannot read '{name}': {error}"));
+        let cannot = |error: io::Error| {
+            CliError::failed(format!("cannot read '{name}': {error}"))
+                .hint("give a file of JSON lines, or '-' for stdin")
+        };
         let (mut file, path) = if is_stdin {
             (spool(dir).map_err(cannot)?, None)
         } else {

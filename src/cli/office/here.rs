@@ -34,7 +34,9 @@ impl Here {
 
     fn account(&self, user: u32) -> Result<Account, CliError> {
         let found = self.store.account(UserId(user)).map_err(said)?;
-        found.ok_or_else(|| CliError::failed("there is no such user"))
+        found.ok_or_else(|| {
+            CliError::failed("there is no such user").hint("all there are: nanoclaw user list")
+        })
     }
 }
 
@@ -68,7 +70,9 @@ impl Office for Here {
         let (mut change, password) = change_of(asked, &self.account(user)?).map_err(said)?;
         change.password = password.map(|password| hashed(&password)).transpose()?;
         let changed = self.store.change_account(UserId(user), change).wait().map_err(said)?;
-        shown(UserView::of(changed.ok_or_else(|| CliError::failed("there is no such user"))?))
+        shown(UserView::of(changed.ok_or_else(|| {
+            CliError::failed("there is no such user").hint("all there are: nanoclaw user list")
+        })?))
     }
 
     fn tokens(&self, user: u32) -> Result<Vec<Value>, CliError> {
@@ -89,7 +93,7 @@ impl Office for Here {
     }
 
     fn revoke(&self, user: u32, token: &str) -> Result<(), CliError> {
-        let gone = || CliError::failed("there is no such token");
+        let gone = || CliError::failed("there is no such token").hint("all there are: nanoclaw token list");
         let id: TokenId = token.parse().map_err(|_| gone())?;
         let was_there: Result<bool, StoreError> = self.store.revoke_token(UserId(user), id).wait();
         if was_there.map_err(said)? { Ok(()) } else { Err(gone()) }

@@ -84,6 +84,7 @@ fn there(config: &Config) -> Result<Place, CliError> {
         CliError::failed(format!(
             "a server holds the store in '{dir}', and its control.json cannot be read: {error}"
         ))
+        .hint("run this as the user of the server, or stop the server")
     })?;
     let control = control.ok_or_else(|| {
         CliError::failed(format!("a server holds the store in '{dir}' and tells no way in"))
@@ -100,5 +101,7 @@ pub(super) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
 /// The number of an account.
 pub(super) fn number(user: &Value) -> Result<u32, CliError> {
     let number = user.get("id").and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok());
-    number.ok_or_else(|| CliError::failed("an account came without its number"))
+    number.ok_or_else(|| {
+        CliError::failed("an account came without its number").hint("is the server of this version?")
+    })
 }

@@ -1,17 +1,21 @@
 //! Asking again. Owns how long a server that is away is waited for, and the words about it; refuses to know what is asked.
 
-use super::progress::Progress;
-use crate::cli::client::{Trouble, refusal};
-use crate::cli::error::CliError;
+use super::client::{Trouble, refusal};
+use super::error::CliError;
 use crate::ports::{Clock, StopFlag};
 use std::time::Duration;
 
 /// How long a vanished server is waited for: longer than a machine takes to start anew.
-const PATIENCE_MS: u64 = 600_000;
+pub(super) const PATIENCE_MS: u64 = 600_000;
 
 /// Pause before the second try; each further one is twice as long, up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// The pause after this one.
+pub(super) fn longer(pause: Duration) -> Duration {
+    pause.saturating_mul(2).min(LONGEST_PAUSE)
+}
 
 /// Why there is no answer after all.
 #[derive(Debug, thiserror::Error)]
@@ -28,8 +32,13 @@ pub(super) enum Error {
         message: String,
     },
     /// It did not come back.
-    #[error("the server did not come back: {0}")]
-    Gone(String),
+    #[error("the server did not come back: {reason}")]
+    Gone {
+        /// What the last try said.
+        reason: String,
+        /// What to do about it.
+        hint: &'static str,
+    },
 }
 
 impl From<Error> for CliError {
@@ -40,7 +49,7 @@ impl From<Error> for CliError {
             _ => Self::failed(said),
         };
         match error {
-            Error::Gone(_) => failed.hint("the batch is safe there: the same command goes on with it"),
+            Error::Gone { hint, .. } => failed.hint(hint),
             _ => failed,
         }
     }
@@ -53,7 +62,9 @@ pub(super) struct Patience<'a> {
     /// Raised when the user has had enough.
     pub(super) stop: &'a StopFlag,
     /// Hears what is waited for.
-    pub(super) progress: &'a Progress,
+    pub(super) say: &'a dyn Fn(&str),
+    /// What to do when it does not come back.
+    pub(super) hint: &'static str,
 }
 
 impl Patience<'_> {
@@ -67,7 +78,7 @@ impl Patience<'_> {
             let reason = match attempt() {
                 Ok(answer) => {
                     if lost_since_ms.is_some() {
-                        self.progress.say("the server is back");
+                        (self.say)("the server is back");
                     }
                     return Ok(answer);
                 }
@@ -76,13 +87,13 @@ impl Patience<'_> {
             };
             let now_ms = self.clock.monotonic_ms();
             if lost_since_ms.is_none() {
-                self.progress.say(&format!("the server is away ({reason}); waiting for it"));
+                (self.say)(&format!("the server is away ({reason}); waiting for it"));
             }
             if now_ms.saturating_sub(*lost_since_ms.get_or_insert(now_ms)) > PATIENCE_MS {
-                return Err(Error::Gone(reason));
+                return Err(Error::Gone { reason, hint: self.hint });
             }
             self.clock.pause(self.stop, pause);
-            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+            pause = longer(pause);
         }
     }
 }

@@ -1,0 +1,168 @@
+//! How the commands introduce themselves: groups on one screen, the options that a command heeds, an example or two. Owns the
+//! words around what the arguments say of themselves; refuses to parse.
+
+use super::Cli;
+use clap::builder::Styles;
+use clap::{Arg, Command, CommandFactory};
+
+/// The commands, as the first screen shows them: a group, then names and what they do.
+const GROUPS: &[(&str, &[(&str, &str)])] = &[
+    (
+        "Server",
+        &[
+            ("serve", "Run the server"),
+            ("demo", "Watch a job being run, streamed, killed and resumed"),
+            ("doctor", "Say what works on this machine, and what does not"),
+            ("config", "Show or check the configuration"),
+            ("backup, restore", "Copy the whole store into a file, and back"),
+        ],
+    ),
+    (
+        "Jobs",
+        &[
+            ("ask", "Submit a job and stream its answer"),
+            ("tail", "Stream the events of a job"),
+            ("batch", "Run a file of jobs and fetch the results"),
+            ("jobs", "List jobs"),
+            ("cancel, retry", "End a job; run a failed one again"),
+            ("approve, deny", "Decide about calls that wait for approval"),
+        ],
+    ),
+    (
+        "Tools and code",
+        &[
+            ("exec", "Run a program in the sandbox, without a server"),
+            ("tools", "List the tools of the models, or call one"),
+            ("mcp", "Look at an MCP server"),
+        ],
+    ),
+    (
+        "Accounts and shell",
+        &[
+            ("user, token", "Accounts and their API tokens"),
+            ("completions, man", "A completion script; manual pages"),
+        ],
+    ),
+];
+
+/// What a command is used like.
+const EXAMPLES: &[(&str, &[&str])] = &[
+    ("", &["nanoclaw serve", "nanoclaw ask 'What is 2^127 - 1, and is it prime?'"]),
+    ("serve", &["nanoclaw serve --listen 127.0.0.1:8080 --data-dir /var/lib/nanoclaw"]),
+    ("ask", &["nanoclaw ask 'What is 17 * 23?'", "git diff | nanoclaw ask --model demo - > review.md"]),
+    ("tail", &["nanoclaw tail job_01ARZ3NDEKTSV4RRFFQ69G5FAV --after 12"]),
+    ("batch", &["nanoclaw batch jobs.jsonl -o results.jsonl"]),
+    ("jobs", &["nanoclaw jobs --status failed", "nanoclaw jobs --json | jq -r '.data[].id'"]),
+    ("cancel", &["nanoclaw cancel job_01ARZ3NDEKTSV4RRFFQ69G5FAV"]),
+    ("approve", &["nanoclaw jobs --status waiting", "nanoclaw approve job_01ARZ3NDEKTSV4RRFFQ69G5FAV"]),
+    ("deny", &["nanoclaw deny job_01ARZ3NDEKTSV4RRFFQ69G5FAV --reason 'not on a Friday'"]),
+    ("retry", &["nanoclaw retry job_01ARZ3NDEKTSV4RRFFQ69G5FAV"]),
+    ("backup", &["nanoclaw backup /backups/nanoclaw-$(date +%F).redb"]),
+    ("restore", &["nanoclaw restore /backups/nanoclaw-2026-01-31.redb --data-dir /var/lib/nanoclaw"]),
+    ("user", &["nanoclaw user add ann", "pwgen 20 1 | nanoclaw user add ann --password-stdin"]),
+    (
+        "token",
+        &["export NANOCLAW_TOKEN=$(nanoclaw token new)", "nanoclaw token new --user ann --expires-in 30d"],
+    ),
+    ("tools", &["nanoclaw tools", "nanoclaw tools call calculator '{\"expression\": \"6*7\"}'"]),
+    ("exec", &["nanoclaw exec program.py", "echo 'print(6 * 7)' | nanoclaw exec --lang python -"]),
+    ("doctor", &["nanoclaw doctor --config /etc/nanoclaw/config.yml"]),
+    ("mcp", &["nanoclaw mcp check http://127.0.0.1:3000/mcp"]),
+    ("config", &["nanoclaw config show --default > config.yml", "nanoclaw config check"]),
+    ("completions", &["nanoclaw completions bash > /etc/bash_completion.d/nanoclaw"]),
+    ("man", &["nanoclaw man /usr/local/share/man/man1", "nanoclaw man | man -l -"]),
+];
+
+/// The options for all commands that a command heeds; its help is silent on the others, which are taken anyway.
+fn heeded(command: &str) -> &'static [&'static str] {
+    match command {
+        "ask" | "tail" | "batch" | "jobs" | "cancel" | "approve" | "deny" | "retry" => &["server", "token"],
+        "backup" => &["config", "data_dir", "server", "token"],
+        "serve" | "restore" | "user" | "token" | "tools" | "doctor" | "config" => &["config", "data_dir"],
+        "exec" | "mcp" => &["config"],
+        _ => &[],
+    }
+}
+
+/// The commands with their help, as they are parsed.
+pub(super) fn command() -> Command {
+    dressed().help_template(front())
+}
+
+/// The same for pages and scripts, which have forms of their own.
+pub(super) fn manual() -> Command {
+    dressed()
+}
+
+fn dressed() -> Command {
+    let root = Cli::command().after_help(examples(""));
+    let everywhere: Vec<Arg> = root.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect();
+    root.mut_subcommands(|command| {
+        let (heeded, after) = (heeded(command.get_name()), examples(command.get_name()));
+        let silent = everywhere.iter().filter(|arg| !heeded.contains(&arg.get_id().as_str()));
+        command.args(silent.map(|arg| arg.clone().hide(true))).after_help(after)
+    })
+}
+
+/// The first screen: what it is, the groups, the options.
+fn front() -> String {
+    let styles = Styles::styled();
+    let (head, word) = (styles.get_header(), styles.get_literal());
+    let mut screen = vec!["{about-with-newline}\n{usage-heading} {usage}\n".to_owned()];
+    for (group, commands) in GROUPS {
+        screen.push(format!("\n{head}{group}:{head:#}\n"));
+        screen.extend(commands.iter().map(|(names, does)| format!("  {word}{names:<18}{word:#}{does}\n")));
+    }
+    screen.push(format!("\n{head}Options:{head:#}\n{{options}}{{after-help}}"));
+    screen.concat()
+}
+
+fn examples(command: &str) -> String {
+    let found = EXAMPLES.iter().find(|(name, _)| *name == command);
+    let lines: Vec<String> =
+        found.iter().flat_map(|(_, lines)| *lines).map(|line| format!("\n  {line}")).collect();
+    if lines.is_empty() { String::new() } else { format!("Examples:{}", lines.concat()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_commands_are_well_formed() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_stands_on_the_first_screen_once_and_has_an_example() {
+        let root = command();
+        let names: BTreeSet<&str> = root.get_subcommands().map(Command::get_name).collect();
+        let shown: Vec<&str> =
+            GROUPS.iter().flat_map(|(_, all)| *all).flat_map(|(n, _)| n.split(", ")).collect();
+        assert_eq!(shown.len(), names.len());
+        assert_eq!(shown.into_iter().collect::<BTreeSet<_>>(), names);
+        for name in names.iter().filter(|name| **name != "demo") {
+            assert!(!examples(name).is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_example_is_a_command_line_that_is_taken() {
+        for line in EXAMPLES.iter().flat_map(|(_, lines)| *lines) {
+            let line = line.replace("$(date +%F)", "2026-01-31");
+            let start = line.find("nanoclaw ").expect("our name");
+            let line = line[start..].split([')', '>', '|']).next().unwrap_or_default();
+            let mut words: Vec<String> = Vec::new();
+            for (at, quoted) in line.split('\'').enumerate() {
+                match at % 2 {
+                    0 => words.extend(quoted.split_whitespace().map(str::to_owned)),
+                    _ => words.push(quoted.to_owned()),
+                }
+            }
+            if let Err(refused) = command().try_get_matches_from(&words) {
+                panic!("{words:?}: {refused}");
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! `nanoclaw man` and `nanoclaw completions`: manual pages and completion scripts, made from the commands themselves.
+
+use super::error::CliError;
+use super::help;
+use super::terminal::Terminal;
+use clap_complete::Shell;
+use clap_mangen::Man;
+use std::path::{Path, PathBuf};
+
+/// What `man` was asked.
+#[derive(Debug, clap::Args)]
+pub(super) struct ManArgs {
+    /// Where the pages of all commands go; the main page goes to stdout when absent
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// Prints the main page, or writes all of them and prints where.
+pub(super) fn man(args: &ManArgs, terminal: &Terminal) -> Result<(), CliError> {
+    let Some(dir) = &args.dir else {
+        let mut page = Vec::new();
+        Man::new(help::manual()).render(&mut page)?;
+        return Ok(terminal.data(&String::from_utf8_lossy(&page))?);
+    };
+    let cannot = |path: &Path, why: std::io::Error| {
+        CliError::failed(format!("cannot write '{}': {why}", path.display()))
+            .hint("name a directory that you may write to")
+    };
+    std::fs::create_dir_all(dir).map_err(|why| cannot(dir, why))?;
+    let mut root = help::manual();
+    root.build();
+    let mut pages = Vec::new();
+    collect(&root, &mut pages);
+    for (name, page) in pages {
+        let path = dir.join(name);
+        std::fs::write(&path, page?).map_err(|why| cannot(&path, why))?;
+        terminal.line(&path.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// A file's name and its content.
+type Page = (String, std::io::Result<Vec<u8>>);
+
+fn collect(command: &clap::Command, pages: &mut Vec<Page>) {
+    let man = Man::new(command.clone());
+    let mut page = Vec::new();
+    let rendered = man.render(&mut page);
+    pages.push((man.get_filename(), rendered.map(|()| page)));
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        collect(below, pages);
+    }
+}
+
+/// Prints the script for `shell`.
+pub(super) fn completions(shell: Shell, terminal: &Terminal) -> Result<(), CliError> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut help::manual(), "nanoclaw", &mut script);
+    Ok(terminal.data(&String::from_utf8_lossy(&script))?)
+}
