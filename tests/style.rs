@@ -98,6 +98,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("jsonwebtoken", &["http"]),
     ("clap", &["cli"]),
     ("indicatif", &["cli"]),
+    ("basic_toml", &["config"]),
     ("figment", &["config"]),
     ("libm", &["tools"]),
     ("html5gum", &["tools"]),

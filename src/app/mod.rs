@@ -238,6 +238,7 @@ impl App {
     /// A second signal ends the process at once; the store is safe either way.
     pub fn run(mut self) {
         process::notify_ready(&format!("serving {}", self.bound));
+        process::give_back();
         self.signals.wait(&self.runtime);
         tracing::info!(patience = ?self.drain, "stopping: running jobs may reach a step boundary");
         process::notify_stopping();

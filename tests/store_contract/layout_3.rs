@@ -5,7 +5,9 @@ use crate::kit::{ANN, BOB, HandClock, done, id, job, turn};
 use crate::rig::{Rig, open};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::ports::Store;
-use redb::{Database, Key, ReadableDatabase, ReadableTable, TableDefinition, TableHandle, Value, WriteTransaction};
+use redb::{
+    Database, Key, ReadableDatabase, ReadableTable, TableDefinition, TableHandle, Value, WriteTransaction,
+};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -142,7 +144,11 @@ fn p1_a_file_of_version_3_keeps_every_byte_and_a_copy_of_it_stays() {
     store.close();
     assert_eq!(version(&rig.path()), b"\x014");
     assert_eq!(dump(&rig.path()), before);
-    assert_eq!(version(&rig.dir.path().join("store.redb.v3.bak")), b"\x013", "the copy is the file as it was");
+    assert_eq!(
+        version(&rig.dir.path().join("store.redb.v3.bak")),
+        b"\x013",
+        "the copy is the file as it was"
+    );
     let again = open(&rig.path(), &Limits::default(), HandClock::new()).unwrap();
     assert!(!again.claim(10).wait().unwrap().is_empty(), "and it works");
 }

@@ -312,3 +312,20 @@ impl<K: Coded, V: Coded> Table<'_, K, V> {
         self.inner.retain_in::<&[u8], _>(range, |key, value| keeps(key, value))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_the_bytes_that_redb_made_of_them_when_it_knew_their_types() {
+        for number in [0, 1, 0x0102_0304, u32::MAX] {
+            assert_eq!(u32::bytes(&number), <u32 as redb::Value>::as_bytes(&number));
+            let large = u64::from(number) << 16;
+            assert_eq!(u64::bytes(&large), <u64 as redb::Value>::as_bytes(&large));
+            assert_eq!((u32::view(&u32::bytes(&number)), u64::view(&u64::bytes(&large))), (number, large));
+        }
+        assert_eq!(<&str>::bytes(&"é\0"), <&str as redb::Value>::as_bytes(&"é\0"));
+        assert_eq!(<&[u8; 3]>::view(&[1, 2, 3]), &[1, 2, 3]);
+    }
+}
