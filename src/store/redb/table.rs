@@ -325,7 +325,7 @@ mod tests {
             assert_eq!(u64::bytes(&large), <u64 as redb::Value>::as_bytes(&large));
             assert_eq!((u32::view(&u32::bytes(&number)), u64::view(&u64::bytes(&large))), (number, large));
         }
-        assert_eq!(<&str>::bytes(&"é\0"), <&str as redb::Value>::as_bytes(&"é\0"));
+        assert_eq!(<&str>::bytes(&"é\0"), <&str as redb::Value>::as_bytes(&"é\0").as_bytes());
         assert_eq!(<&[u8; 3]>::view(&[1, 2, 3]), &[1, 2, 3]);
     }
 }
