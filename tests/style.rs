@@ -103,6 +103,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("jsonwebtoken", &["http"]),
     ("clap", &["cli"]),
     ("indicatif", &["cli"]),
+    ("basic_toml", &["config"]),
     ("clap_mangen", &["cli"]),
     ("unicode_width", &["cli"]),
     ("figment", &["config"]),

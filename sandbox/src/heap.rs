@@ -1,7 +1,8 @@
-//! The C library's heaps, limited for a process that embeds this crate. Owns the one word to the allocator; it is here
-//! because `sys` is the only place for foreign calls.
+//! The memory of a process that embeds this crate: the C library's heaps limited, and what only the start needed given back.
+//! Owns the words to the allocator and the kernel; they are here because `sys` is the only place for foreign calls.
 
 use crate::sys;
+use std::ops::Range;
 
 /// Makes the C library share at most so many heaps among all threads. By default it gives each thread one of its own
 /// (up to eight for each processor) and keeps in every one what has been freed there. Call it before the first thread
@@ -10,9 +11,47 @@ pub fn share_heaps(most: i32) -> bool {
     sys::limit_heaps(most)
 }
 
+/// Gives back what only the start of the process needed: free heap, and the mapping of its code. The kernel maps 64 KiB
+/// around every instruction that runs for the first time, so a start leaves nearly all of the code mapped, most of it for
+/// good; what runs again is mapped again from the page cache, without a read. Whether the kernel took it.
+pub fn give_back() -> bool {
+    let here: fn() -> bool = give_back;
+    sys::trim_heaps();
+    let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return false };
+    code_around(&maps, here as usize).is_some_and(sys::unmap_code)
+}
+
+/// The mapping of `/proc/self/maps` that holds the address, if it is code that nobody writes to: what was written to such
+/// pages would be lost.
+fn code_around(maps: &str, address: usize) -> Option<Range<usize>> {
+    let found = maps.lines().find_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let range = usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?;
+        range.contains(&address).then_some((range, rest))
+    });
+    found.filter(|(_, rest)| rest.starts_with("r-xp ")).map(|(range, _)| range)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_code_that_nobody_writes_to_is_found() {
+        let maps =
+            "1000-3000 r-xp 00000000 08:01 7 /bin/nanoclaw\n3000-4000 rw-p 00002000 08:01 7 /bin/nanoclaw\n";
+        assert_eq!(code_around(maps, 0x2fff), Some(0x1000..0x3000));
+        assert_eq!(code_around(maps, 0x3000), None, "data");
+        assert_eq!(code_around(maps, 0x9000), None, "nothing");
+        assert_eq!(code_around("not a map", 0x1000), None);
+    }
+
+    #[test]
+    fn code_that_was_unmapped_runs_on() {
+        assert!(give_back());
+        assert!(give_back(), "and again");
+    }
 
     #[test]
     fn the_c_library_takes_the_word() {

@@ -68,7 +68,7 @@ mod watch;
 
 pub use child::{BROKER_MARKER, child_hook};
 pub use error::Error;
-pub use heap::share_heaps;
+pub use heap::{give_back, share_heaps};
 pub use host::{HostCalls, MAX_HOST_ANSWER_BYTES, MAX_HOST_CALLS, MAX_HOST_REQUEST_BYTES};
 pub use layers::{CgroupReport, LayersReport, NamespaceReport};
 pub use level::{Language, Level};

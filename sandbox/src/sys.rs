@@ -69,6 +69,20 @@ pub(crate) fn limit_heaps(heaps: i32) -> bool {
     unsafe { libc::mallopt(libc::M_ARENA_MAX, heaps) == 1 }
 }
 
+/// Lets the C library give free memory at the end of its heaps, and whole free pages inside, back to the kernel.
+pub(crate) fn trim_heaps() {
+    // SAFETY: takes a plain number and touches only memory that the allocator knows to be free.
+    unsafe { libc::malloc_trim(0) };
+}
+
+/// Takes the mapped pages of this process' code out of its page tables.
+pub(crate) fn unmap_code(code: std::ops::Range<usize>) -> bool {
+    let (start, length) = (std::ptr::without_provenance_mut(code.start), code.len());
+    // SAFETY: the caller found a private mapping of a file that is read and executed, never written: a page that is gone
+    // from it comes back from the file as it was, for whoever touches it, this thread included.
+    unsafe { libc::madvise(start, length, libc::MADV_DONTNEED) == 0 }
+}
+
 /// Which side of a fork this is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fork {

@@ -256,6 +256,7 @@ impl App {
             tracing::error!(%error, "no watchdog: the service manager will hold the server for hung");
             None
         });
+        process::give_back();
         self.signals.wait(&self.runtime);
         tracing::info!(patience = ?self.drain, "stopping: running jobs may reach a step boundary");
         if let Some(watchdog) = watchdog {

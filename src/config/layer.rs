@@ -6,7 +6,7 @@ use super::raw::RawConfig;
 use super::yaml::Yaml;
 use crate::domain::nearest::hint;
 use figment::error::{Actual, Kind};
-use figment::providers::{Format, Toml};
+use figment::providers::Format;
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 use std::path::Path;
@@ -55,16 +55,21 @@ fn read(path: &Path, env: &Variables) -> Result<Layer, ConfigError> {
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
     let toml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
     let (format, parsed) = if toml {
-        ("TOML", Toml::string(&text).data().map_err(|error| error.to_string()))
+        ("TOML", basic_toml::from_str(&text).map_err(|error| error.to_string()))
     } else {
-        ("YAML", Yaml::string(&text).data().map_err(|error| error.to_string()))
+        ("YAML", yaml(&text))
     };
     let syntax = |reason| ConfigError::Syntax { path: path.to_owned(), format, reason };
-    let dict = parsed.map_err(syntax)?.remove(&Profile::Default).unwrap_or_default();
+    let dict: Dict = parsed.map_err(syntax)?;
     let origin = format!("in {}", path.display());
     let mut whole = Value::from(dict);
     expand("", &mut whole, env, &origin)?;
     Ok(Layer { origin, dict: whole.into_dict().unwrap_or_default() })
+}
+
+fn yaml(text: &str) -> Result<Dict, String> {
+    let mut profiles = Yaml::string(text).data().map_err(|error| error.to_string())?;
+    Ok(profiles.remove(&Profile::Default).unwrap_or_default())
 }
 
 /// `NANOCLAW_LIMITS__BODY_BYTES=1000` is `limits.body_bytes`. Values are taken as they are: the shell has expanded them.

@@ -4,10 +4,11 @@
 use super::RedbStore;
 use super::keys::{LineBytes, LineKey, OwnerBytes, OwnerKey, ReadyBytes, ReadyKey, Waiting};
 use super::schema::{BATCH_ACTIVE, DELAYED, DELIVERIES_DUE, OWNED, READY, RUNNING, counters};
+use super::table::ReadableTable;
 use crate::domain::id::UserId;
 use crate::domain::job::JobStatus;
 use crate::ports::{Census, StoreError, TakesCensus};
-use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata};
+use redb::ReadTransaction;
 
 /// Users and batches that are looked at; what comes behind them is not counted.
 const LOOKS: usize = 10_000;
@@ -28,9 +29,9 @@ impl TakesCensus for RedbStore {
 
 fn census(reading: &ReadTransaction, now_ms: u64) -> Result<Census, StoreError> {
     let unfinished = counters(reading)?.unfinished;
-    let running = reading.open_table(RUNNING)?.len()?;
+    let running = RUNNING.read(reading)?.len()?;
     let waiting = waiting(reading)?;
-    let ready = reading.open_table(READY)?.len()?;
+    let ready = READY.read(reading)?.len()?;
     let since_ms = oldest_ready(reading)?;
     Ok(Census {
         queued: unfinished.saturating_sub(running).saturating_sub(waiting),
@@ -38,17 +39,17 @@ fn census(reading: &ReadTransaction, now_ms: u64) -> Result<Census, StoreError> 
         waiting,
         ready,
         // Whoever waits for approval stands among the delayed, with the time at which that ends.
-        delayed: reading.open_table(DELAYED)?.len()?.saturating_sub(waiting),
+        delayed: DELAYED.read(reading)?.len()?.saturating_sub(waiting),
         oldest_ready_ms: since_ms.map_or(0, |since| now_ms.saturating_sub(since)),
         batches: batches(reading)?,
-        deliveries: reading.open_table(DELIVERIES_DUE)?.len()?,
+        deliveries: DELIVERIES_DUE.read(reading)?.len()?,
         ..Census::default()
     })
 }
 
 /// Jobs that wait for approval: of each user in turn, those in that state.
 fn waiting(reading: &ReadTransaction) -> Result<u64, StoreError> {
-    let owned = reading.open_table(OWNED)?;
+    let owned = OWNED.read(reading)?;
     let mut count = 0_u64;
     let mut user = UserId(0);
     for _ in 0..LOOKS {
@@ -78,7 +79,7 @@ fn lowest(key: OwnerBytes) -> OwnerBytes {
 
 /// Since when the oldest ready job has been waiting.
 fn oldest_ready(reading: &ReadTransaction) -> Result<Option<u64>, StoreError> {
-    let ready = reading.open_table(READY)?;
+    let ready = READY.read(reading)?;
     let mut oldest = None;
     let mut from = ReadyKey { priority: 0, fair: 0, accept: 0 };
     loop {
@@ -99,7 +100,7 @@ fn oldest_ready(reading: &ReadTransaction) -> Result<Option<u64>, StoreError> {
 
 /// Batches that have not ended: each has a line that has not.
 fn batches(reading: &ReadTransaction) -> Result<u64, StoreError> {
-    let active = reading.open_table(BATCH_ACTIVE)?;
+    let active = BATCH_ACTIVE.read(reading)?;
     let mut count = 0_u64;
     let mut next = active.first()?.map(|(key, _)| LineKey::decode(key.value()).batch);
     while let Some(batch) = next.filter(|_| count < LOOKS as u64) {

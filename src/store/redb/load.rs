@@ -2,8 +2,8 @@
 
 use super::RedbStore;
 use super::schema::{DELAYED, READY, RUNNING};
+use super::table::ReadableTable;
 use crate::ports::StoreError;
-use redb::ReadableTableMetadata;
 
 /// Jobs under way, and jobs that wait for their turn or their time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,9 +18,9 @@ impl RedbStore {
     /// As of the last commit. The tables know their lengths: nothing is walked.
     pub fn load(&self) -> Result<Load, StoreError> {
         self.shared.handle.read(|reading| {
-            let waiting = reading.open_table(READY)?.len()?;
-            let delayed = reading.open_table(DELAYED)?.len()?;
-            let running = reading.open_table(RUNNING)?.len()?;
+            let waiting = READY.read(reading)?.len()?;
+            let delayed = DELAYED.read(reading)?.len()?;
+            let running = RUNNING.read(reading)?.len()?;
             Ok(Load { running, queued: waiting.saturating_add(delayed) })
         })
     }
