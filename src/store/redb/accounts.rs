@@ -7,6 +7,7 @@ use super::hours::hours;
 use super::keys::{TurnKey, UsageBytes, UsageKey};
 use super::row::Row;
 use super::schema::{CONVERSATION_USAGE, USAGE};
+use super::table::Table;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::id::{ConversationId, UserId};
@@ -78,7 +79,7 @@ impl Transaction<'_> {
 
 /// Adds to a line, which may be a new one.
 fn add(
-    table: &mut redb::Table<'_, &'static UsageBytes, &'static [u8]>,
+    table: &mut Table<'_, &'static UsageBytes, &'static [u8]>,
     key: &UsageBytes,
     line: &Booked,
 ) -> Result<(), StoreError> {

@@ -73,6 +73,7 @@ mod spawn;
 mod submit;
 mod summary;
 mod sweeper;
+mod table;
 mod token_write;
 mod transaction;
 mod unfinished;

@@ -8,6 +8,7 @@ use super::keys::{
 use super::mail::{DeliveryBytes, DeliveryOwnerBytes, DeliveryTimeBytes};
 use super::project_keys::{ProjectBytes, ProjectOwnerBytes};
 use super::schedule_keys::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
+use super::table::Table;
 use super::user_keys::{AccountBytes, FoundBytes, TokenBytes};
 use super::value;
 use crate::ports::StoreError;
@@ -50,15 +51,22 @@ macro_rules! tables {
         pub(super) const $DEFINITION: TableDefinition<'static, $key, $value> =
             TableDefinition::new(stringify!($field));)*
 
-        /// All tables, open in one write transaction.
+        /// All tables of one write transaction; each opens when it is first used.
         pub(super) struct Tables<'t> {
-            $(pub(super) $field: redb::Table<'t, $key, $value>,)*
+            $(pub(super) $field: Table<'t, $key, $value>,)*
         }
 
         impl<'t> Tables<'t> {
-            /// Opens them, creating those that are missing.
+            /// None of them is open yet.
+            pub(super) fn of(writing: &'t WriteTransaction) -> Self {
+                Self { $($field: Table::new(writing, $DEFINITION),)* }
+            }
+
+            /// Opens all, creating those that are missing.
             pub(super) fn open(writing: &'t WriteTransaction) -> Result<Self, StoreError> {
-                Ok(Self { $($field: writing.open_table($DEFINITION)?,)* })
+                let tables = Self::of(writing);
+                $(tables.$field.open()?;)*
+                Ok(tables)
             }
         }
 
