@@ -1,7 +1,6 @@
 //! One call over a session. Owns the waiting, and the notification that takes a call back; refuses to try again.
 
 use super::session::tell;
-use crate::ports::ToolError;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, ErrorCode, ServerResult,
 };
@@ -66,7 +65,3 @@ pub(super) async fn call(
     }
 }
 
-/// A failure without anything to show.
-pub(super) fn failed(message: String) -> ToolError {
-    ToolError::Failed { message, data: Value::Null }
-}
