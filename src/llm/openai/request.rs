@@ -38,7 +38,7 @@ pub(super) fn body(request: &ModelRequest, shape: &Shape, dislikes: Dislikes) ->
         put("stream_options", json!({"include_usage": true}));
     }
     if request.may_call && !request.tools.is_empty() {
-        put("tools", request.tools.iter().map(tool).collect());
+        put("tools", request.tools.iter().map(|offer| tool(offer)).collect());
     }
     if let Some(temperature) = request.temperature.filter(|_| quirks.takes_temperature(&shape.upstream_id)) {
         put("temperature", json!(temperature));
@@ -152,11 +152,10 @@ mod tests {
                 },
                 Message::Tool { id_ref: "c1".into(), name: "calculator".into(), content: "{}".into() },
             ],
-            tools: vec![ToolSpec {
-                name: "t".into(),
-                description: "d".into(),
-                parameters: json!({"type": "object"}),
-            }],
+            tools: vec![
+                ToolSpec { name: "t".into(), description: "d".into(), parameters: json!({"type": "object"}) }
+                    .into(),
+            ],
             may_call: true,
             temperature: Some(0.5),
             max_tokens: Some(100),
