@@ -48,6 +48,7 @@ mod medium;
 mod messages;
 mod migrate;
 mod once;
+mod opening;
 mod outbox;
 mod postpone;
 mod probe;
