@@ -64,4 +64,3 @@ pub(super) async fn call(
         Err(_) => Answer::Lost(tell(&ServiceError::TransportClosed)),
     }
 }
-

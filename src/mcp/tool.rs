@@ -78,9 +78,10 @@ impl McpTool {
         match answer {
             Answer::Result(result) => self.veiled(content::data(result)),
             Answer::Refused { for_arguments: true, why } => Err(ToolError::Invalid(self.quote(why))),
-            Answer::Refused { why, .. } => {
-                Err(ToolError::failed(format!("the MCP server '{name}' refused the call: {}", self.quote(why))))
-            }
+            Answer::Refused { why, .. } => Err(ToolError::failed(format!(
+                "the MCP server '{name}' refused the call: {}",
+                self.quote(why)
+            ))),
             Answer::Lost(why) => Err(ToolError::failed(format!(
                 "the MCP server '{name}' broke the call off, and whether it took effect is unknown: {}",
                 self.quote(why)

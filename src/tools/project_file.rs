@@ -20,7 +20,6 @@ pub(super) fn folder(
     }
 }
 
-
 /// A refusal, with what to do about it.
 pub(super) fn refused(error: FileError) -> ToolError {
     let told = error.to_string();
