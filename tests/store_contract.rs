@@ -40,6 +40,9 @@ mod faults;
 #[path = "store_kit/mod.rs"]
 mod kit;
 #[cfg(test)]
+#[path = "store_contract/layout_3.rs"]
+mod layout_3;
+#[cfg(test)]
 #[path = "store_contract/lists.rs"]
 mod lists;
 #[cfg(test)]

@@ -203,17 +203,20 @@ fn names_of_models_may_be_long_and_of_any_letters() {
 
 /// Changes a stored value of `table` by its JSON, in a file that nobody has open.
 fn edit(rig: &Rig, number: u128, change: impl FnOnce(&mut serde_json::Value)) {
-    let table = redb::TableDefinition::<&[u8; 16], &[u8]>::new("jobs");
+    let table = redb::TableDefinition::<&[u8], &[u8]>::new("jobs");
     let database = redb::Database::open(rig.path()).unwrap();
     let writing = database.begin_write().unwrap();
     {
         let mut jobs = writing.open_table(table).unwrap();
-        let bytes =
-            redb::ReadableTable::get(&jobs, &id(number).to_bytes()).unwrap().unwrap().value().to_vec();
+        let bytes = redb::ReadableTable::get(&jobs, id(number).to_bytes().as_slice())
+            .unwrap()
+            .unwrap()
+            .value()
+            .to_vec();
         let mut row = serde_json::from_slice(&bytes[1..]).unwrap();
         change(&mut row);
         let bytes = [&[1], serde_json::to_vec(&row).unwrap().as_slice()].concat();
-        jobs.insert(&id(number).to_bytes(), bytes.as_slice()).unwrap();
+        jobs.insert(id(number).to_bytes().as_slice(), bytes.as_slice()).unwrap();
     }
     writing.commit().unwrap();
 }
@@ -243,10 +246,10 @@ fn p4_an_account_that_cannot_be_read_keeps_no_job_from_its_end() {
     let database = redb::Database::open(rig.path()).unwrap();
     let writing = database.begin_write().unwrap();
     {
-        let usage = redb::TableDefinition::<&[u8; 40], &[u8]>::new("usage");
+        let usage = redb::TableDefinition::<&[u8], &[u8]>::new("usage");
         let mut usage = writing.open_table(usage).unwrap();
-        let key = *redb::ReadableTable::iter(&usage).unwrap().next().unwrap().unwrap().0.value();
-        usage.insert(&key, b"\x01garbage".as_slice()).unwrap();
+        let key = redb::ReadableTable::iter(&usage).unwrap().next().unwrap().unwrap().0.value().to_vec();
+        usage.insert(key.as_slice(), b"\x01garbage".as_slice()).unwrap();
     }
     writing.commit().unwrap();
     drop(database);
@@ -305,7 +308,7 @@ fn a_day_of_a_build_without_hours_counts_at_noon_and_only_once() {
     rig.store.close();
     let database = redb::Database::open(rig.path()).unwrap();
     let writing = database.begin_write().unwrap();
-    writing.delete_table(redb::TableDefinition::<&[u8; 40], &[u8]>::new("usage_hours")).unwrap();
+    writing.delete_table(redb::TableDefinition::<&[u8], &[u8]>::new("usage_hours")).unwrap();
     writing.commit().unwrap();
     drop(database);
     let store = open(&rig.path(), &Limits::default(), std::sync::Arc::clone(&rig.clock)).unwrap();

@@ -146,7 +146,7 @@ fn a_job_of_a_removed_conversation_is_not_tried_again() {
 #[test]
 fn a_job_that_is_set_aside_hides_no_other_message() {
     use redb::TableDefinition;
-    const JOBS: TableDefinition<'static, &[u8; 16], &[u8]> = TableDefinition::new("jobs");
+    const JOBS: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("jobs");
     let rig = Rig::new();
     for number in 1..=3 {
         say(&rig, number);
@@ -154,7 +154,7 @@ fn a_job_that_is_set_aside_hides_no_other_message() {
     rig.store.close();
     let database = redb::Database::open(rig.path()).unwrap();
     let writing = database.begin_write().unwrap();
-    writing.open_table(JOBS).unwrap().insert(&id(2).to_bytes(), b"\x01{".as_slice()).unwrap();
+    writing.open_table(JOBS).unwrap().insert(id(2).to_bytes().as_slice(), b"\x01{".as_slice()).unwrap();
     writing.commit().unwrap();
     drop(database);
     let store = open(&rig.path(), &Limits::default(), HandClock::new()).unwrap();

@@ -1,23 +1,24 @@
 //! Files of earlier versions: opened by this build they lose nothing, and a copy of each stays.
 
 use crate::kit::{ANN, BOB, HandClock, done, id, job, name, turn};
+use crate::layout_3::{self, META_3, version};
 use crate::messages::{say, shown, told};
 use crate::rig::{Rig, open};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::ports::{Conversations, Store};
-use redb::{ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{ReadableTable, TableDefinition};
 use std::path::Path;
 use std::sync::Arc;
 
-const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
 const READY_1: TableDefinition<'static, &[u8; 17], &[u8; 16]> = TableDefinition::new("ready");
 const READY_2: TableDefinition<'static, &[u8; 17], &[u8; 24]> = TableDefinition::new("ready");
 const ENDED: TableDefinition<'static, &[u8; 25], ()> = TableDefinition::new("ended");
 
 /// Makes a file what version 1 would have written.
 fn age(path: &Path) {
+    layout_3::age(path);
     let database = redb::Database::open(path).unwrap();
     let writing = database.begin_write().unwrap();
     let places: Vec<([u8; 17], [u8; 16])> = {
@@ -33,7 +34,7 @@ fn age(path: &Path) {
             ready.insert(key, job).unwrap();
         }
     }
-    writing.open_table(META).unwrap().insert("schema", b"\x011".as_slice()).unwrap();
+    writing.open_table(META_3).unwrap().insert("schema", b"\x011".as_slice()).unwrap();
     writing.commit().unwrap();
 }
 
@@ -46,12 +47,6 @@ fn aged() -> Rig {
     rig.store.close();
     age(&rig.path());
     rig
-}
-
-fn version(path: &Path) -> Vec<u8> {
-    let database = redb::Database::open(path).unwrap();
-    let reading = database.begin_read().unwrap();
-    reading.open_table(META).unwrap().get("schema").unwrap().unwrap().value().to_vec()
 }
 
 #[test]
@@ -67,7 +62,7 @@ fn p1_a_file_of_version_1_goes_on_in_the_same_order_and_a_copy_of_it_stays() {
     );
     let claimed: Vec<_> = store.claim(10).wait().unwrap().iter().map(|lease| lease.job.id).collect();
     store.close();
-    assert_eq!(version(&rig.path()), b"\x013");
+    assert_eq!(version(&rig.path()), b"\x014");
 
     assert_eq!(version(&copy), b"\x011", "the copy is the file as it was");
     let fresh = Rig::new();
@@ -89,6 +84,7 @@ fn a_file_that_cannot_be_copied_is_not_migrated() {
 
 /// Makes a file what version 2 would have written: conversations were their jobs.
 fn without_conversations(path: &Path) {
+    layout_3::age(path);
     let database = redb::Database::open(path).unwrap();
     let writing = database.begin_write().unwrap();
     for table in ["conversations", "conversations_by_time", "exchanges", "conversation_waste"] {
@@ -97,7 +93,7 @@ fn without_conversations(path: &Path) {
     }
     let counts: TableDefinition<'_, &[u8; 5], u64> = TableDefinition::new("conversation_counts");
     assert!(writing.delete_table(counts).unwrap());
-    writing.open_table(META).unwrap().insert("schema", b"\x012".as_slice()).unwrap();
+    writing.open_table(META_3).unwrap().insert("schema", b"\x012".as_slice()).unwrap();
     writing.commit().unwrap();
 }
 

@@ -138,14 +138,14 @@ fn a_release_ends_a_row_of_crashes() {
 fn a_newer_file_is_refused_and_left_alone() {
     let rig = Rig::new();
     rig.store.close();
-    let meta = redb::TableDefinition::<&str, &[u8]>::new("meta");
+    let meta = redb::TableDefinition::<&[u8], &[u8]>::new("meta");
     let database = redb::Database::open(rig.path()).unwrap();
     let writing = database.begin_write().unwrap();
-    writing.open_table(meta).unwrap().insert("schema", b"\x0199".as_slice()).unwrap();
+    writing.open_table(meta).unwrap().insert(b"schema".as_slice(), b"\x0199".as_slice()).unwrap();
     writing.commit().unwrap();
     drop(database);
     let opened = open(&rig.path(), &Limits::default(), HandClock::new());
-    let Err(OpenError::Newer { found: 99, known: 3, .. }) = opened else { panic!("{:?}", opened.err()) };
+    let Err(OpenError::Newer { found: 99, known: 4, .. }) = opened else { panic!("{:?}", opened.err()) };
 }
 
 #[test]
@@ -229,10 +229,14 @@ fn a_first_start_that_was_cut_off_is_begun_again() {
 
 /// Writes garbage over a job's entry of `table`, in a file that nobody has open.
 fn spoil(path: &std::path::Path, table: &str, n: u128) {
-    let table = redb::TableDefinition::<&[u8; 16], &[u8]>::new(table);
+    let table = redb::TableDefinition::<&[u8], &[u8]>::new(table);
     let database = redb::Database::open(path).unwrap();
     let writing = database.begin_write().unwrap();
-    writing.open_table(table).unwrap().insert(&id(n).to_bytes(), b"\x01garbage".as_slice()).unwrap();
+    writing
+        .open_table(table)
+        .unwrap()
+        .insert(id(n).to_bytes().as_slice(), b"\x01garbage".as_slice())
+        .unwrap();
     writing.commit().unwrap();
 }
 
@@ -252,9 +256,12 @@ fn a_row_that_cannot_be_read_blocks_neither_claims_nor_its_conversation() {
         assert_eq!(claimed, [id(2), id(3)], "{table}");
         store.close();
         let database = redb::Database::open(rig.path()).unwrap();
-        let jobs = redb::TableDefinition::<&[u8; 16], &[u8]>::new("jobs");
+        let jobs = redb::TableDefinition::<&[u8], &[u8]>::new("jobs");
         let reading = redb::ReadableDatabase::begin_read(&database).unwrap();
-        assert!(reading.open_table(jobs).unwrap().get(&id(1).to_bytes()).unwrap().is_some(), "the row stays");
+        assert!(
+            reading.open_table(jobs).unwrap().get(id(1).to_bytes().as_slice()).unwrap().is_some(),
+            "the row stays"
+        );
     }
 }
 

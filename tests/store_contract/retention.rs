@@ -229,10 +229,14 @@ fn a_job_that_cannot_be_read_does_not_keep_the_others_from_their_turn() {
         rig.store.cancel(ANN, id(n)).wait().unwrap();
     }
     rig.store.close();
-    let table = redb::TableDefinition::<&[u8; 16], &[u8]>::new("jobs");
+    let table = redb::TableDefinition::<&[u8], &[u8]>::new("jobs");
     let database = redb::Database::open(rig.path()).unwrap();
     let writing = database.begin_write().unwrap();
-    writing.open_table(table).unwrap().insert(&id(1).to_bytes(), b"\x01garbage".as_slice()).unwrap();
+    writing
+        .open_table(table)
+        .unwrap()
+        .insert(id(1).to_bytes().as_slice(), b"\x01garbage".as_slice())
+        .unwrap();
     writing.commit().unwrap();
     drop(database);
     let retention = RetentionOptions { jobs: Keep::For(0), ..RetentionOptions::default() };
@@ -252,7 +256,7 @@ fn rows(kept: &Kept, table: &str) -> u64 {
     std::fs::copy(kept.rig.path(), &copy).unwrap();
     let database = redb::Database::open(&copy).unwrap();
     let reading = redb::ReadableDatabase::begin_read(&database).unwrap();
-    let table = redb::TableDefinition::<&[u8; 20], &[u8]>::new(table);
+    let table = redb::TableDefinition::<&[u8], &[u8]>::new(table);
     redb::ReadableTableMetadata::len(&reading.open_table(table).unwrap()).unwrap()
 }
 

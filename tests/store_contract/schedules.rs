@@ -328,13 +328,13 @@ fn a_schedule_that_cannot_be_read_does_not_hold_up_the_others() {
 
 /// Spoils the first schedule's row.
 fn damage(path: &Path) {
-    const SCHEDULES: redb::TableDefinition<'_, &[u8; 16], &[u8]> = redb::TableDefinition::new("schedules");
+    const SCHEDULES: redb::TableDefinition<'_, &[u8], &[u8]> = redb::TableDefinition::new("schedules");
     let database = redb::Database::open(path).unwrap();
     let writing = database.begin_write().unwrap();
     writing
         .open_table(SCHEDULES)
         .unwrap()
-        .insert(&ScheduleId::from_bits(1).to_bytes(), b"\x01{}".as_slice())
+        .insert(ScheduleId::from_bits(1).to_bytes().as_slice(), b"\x01{}".as_slice())
         .unwrap();
     writing.commit().unwrap();
 }

@@ -299,7 +299,7 @@ fn accounts_come_in_pages_and_survive_a_reopening() {
 #[test]
 fn p9_a_damaged_account_makes_no_stranger_an_administrator() {
     use redb::TableDefinition;
-    const USERS: TableDefinition<'static, &[u8; 16], &[u8]> = TableDefinition::new("users");
+    const USERS: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("users");
     let rig = Rig::new();
     assert!(rig.store.is_first().unwrap());
     let ann = made(&rig, newcomer("Ann"));
@@ -308,7 +308,8 @@ fn p9_a_damaged_account_makes_no_stranger_an_administrator() {
     let database = redb::Database::open(rig.path()).unwrap();
     let writing = database.begin_write().unwrap();
     let key = u128::from(ann.id.0).to_be_bytes();
-    let was = writing.open_table(USERS).unwrap().insert(&key, b"\x01{".as_slice()).unwrap().is_some();
+    let was =
+        writing.open_table(USERS).unwrap().insert(key.as_slice(), b"\x01{".as_slice()).unwrap().is_some();
     assert!(was, "her row");
     writing.commit().unwrap();
     drop(database);

@@ -12,9 +12,9 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-const JOBS: TableDefinition<'static, &'static [u8; 16], &'static [u8]> = TableDefinition::new("jobs");
-const LOG: TableDefinition<'static, &'static [u8; 28], &'static [u8]> = TableDefinition::new("log");
-const RUNNING: TableDefinition<'static, &'static [u8; 16], ()> = TableDefinition::new("running");
+const JOBS: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDefinition::new("jobs");
+const LOG: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDefinition::new("log");
+const RUNNING: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDefinition::new("running");
 
 /// How an end is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,17 +75,21 @@ fn end_by_hand(disk: &Disk, lease: &Lease, seq: u64) {
     log_key[..16].copy_from_slice(&key);
     log_key[16..24].copy_from_slice(&seq.to_be_bytes());
     let first = database.begin_write().unwrap();
-    first.open_table(LOG).unwrap().insert(&log_key, [&[1], event.as_slice()].concat().as_slice()).unwrap();
+    first
+        .open_table(LOG)
+        .unwrap()
+        .insert(log_key.as_slice(), [&[1], event.as_slice()].concat().as_slice())
+        .unwrap();
     first.commit().unwrap();
     let second = database.begin_write().unwrap();
     {
         let mut jobs = second.open_table(JOBS).unwrap();
-        let stored = jobs.get(&key).unwrap().unwrap().value().to_vec();
+        let stored = jobs.get(key.as_slice()).unwrap().unwrap().value().to_vec();
         let mut row: Value = serde_json::from_slice(&stored[1..]).unwrap();
         (row["job"]["status"], row["job"]["last_event_id"]) = (json!("succeeded"), json!(seq));
         let bytes = [&[1], serde_json::to_vec(&row).unwrap().as_slice()].concat();
-        jobs.insert(&key, bytes.as_slice()).unwrap();
-        second.open_table(RUNNING).unwrap().remove(&key).unwrap();
+        jobs.insert(key.as_slice(), bytes.as_slice()).unwrap();
+        second.open_table(RUNNING).unwrap().remove(key.as_slice()).unwrap();
     }
     second.commit().unwrap();
 }

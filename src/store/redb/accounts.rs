@@ -7,13 +7,12 @@ use super::hours::hours;
 use super::keys::{TurnKey, UsageBytes, UsageKey};
 use super::row::Row;
 use super::schema::{CONVERSATION_USAGE, USAGE};
-use super::table::Table;
+use super::table::{ReadOnlyTable, ReadableTable, Table};
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::id::{ConversationId, UserId};
 use crate::domain::usage::{Ledger, Usage};
 use crate::ports::{ACCOUNT_DAY_MS, ACCOUNT_HOUR_MS, Accounts, DayUsage, HourUsage, StoreError};
-use redb::{ReadOnlyTable, ReadableTable};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -136,7 +135,7 @@ fn readable<T: DeserializeOwned + Default>(stored: Option<Result<T, StoreError>>
 impl Accounts for RedbStore {
     fn usage(&self, user: UserId, from_day: u32, to_day: u32) -> Result<Vec<DayUsage>, StoreError> {
         self.shared.handle.read(|reading| {
-            let lines = lines(&reading.open_table(USAGE)?, user, from_day, to_day)?;
+            let lines = lines(&USAGE.read(reading)?, user, from_day, to_day)?;
             let day = |(day, Booked { model, usage, jobs })| DayUsage { day, model, usage, jobs };
             Ok(lines.into_iter().map(day).collect())
         })
@@ -154,8 +153,7 @@ impl Accounts for RedbStore {
     fn conversation_usage(&self, user: UserId, conversation: &ConversationId) -> Result<Ledger, StoreError> {
         let key = TurnKey { user, conversation, accept: 0 }.encode();
         self.shared.handle.read(|reading| {
-            let cost =
-                reading.open_table(CONVERSATION_USAGE)?.get(&key)?.map(|bytes| value::decode(bytes.value()));
+            let cost = CONVERSATION_USAGE.read(reading)?.get(&key)?.map(|bytes| value::decode(bytes.value()));
             Ok(cost.transpose()?.unwrap_or_default())
         })
     }

@@ -5,11 +5,12 @@
 use super::error::OpenError;
 use super::medium::InFile;
 use super::migrate::refuse_newer;
-use super::schema::{Visit, visit_tables};
+use super::schema::NAMES;
+use super::table::{Raw, raw};
 use super::{RedbStore, open_patiently, refused};
 use crate::ports::{Backup, StoreError};
 use crate::store::draft::Draft;
-use redb::{Database, Key, ReadTransaction, ReadableTable, TableDefinition, TableError, Value};
+use redb::{Database, ReadTransaction, ReadableTable, TableError};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -59,50 +60,45 @@ pub fn backup_closed(store: &Path, draft: &Draft) -> Result<u64, OpenError> {
 /// transaction would keep it from that.
 fn copy(reading: &ReadTransaction, file: &File, goes_on: &dyn Fn() -> bool) -> Result<(), StoreError> {
     let target = redb::Builder::new().set_cache_size(CACHE_BYTES).create_file(file.try_clone()?)?;
-    let mut copier = Copier { reading, target, goes_on };
-    visit_tables(&mut copier)?;
-    drop(copier); // closes it
+    for name in NAMES {
+        copy_table(reading, &target, name, goes_on)?;
+    }
+    drop(target); // closes it
     Ok(file.sync_all()?)
 }
 
-struct Copier<'a> {
-    reading: &'a ReadTransaction,
-    target: Database,
-    goes_on: &'a dyn Fn() -> bool,
-}
-
-impl Visit for Copier<'_> {
-    fn visit<K: Key + 'static, V: Value + 'static>(
-        &mut self,
-        table: TableDefinition<'static, K, V>,
-    ) -> Result<(), StoreError> {
-        let source = match self.reading.open_table(table) {
-            Err(TableError::TableDoesNotExist(_)) => return Ok(()),
-            other => other?,
-        };
-        let mut entries = source.iter()?;
-        let mut is_done = false;
-        while !is_done {
-            if !(self.goes_on)() {
-                return Err(StoreError::Io("the store broke while it was copied".to_owned()));
-            }
-            let writing = self.target.begin_write()?;
-            is_done = fill(&mut writing.open_table(table)?, &mut entries)?;
-            writing.commit()?;
+fn copy_table(
+    reading: &ReadTransaction,
+    target: &Database,
+    name: &str,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<(), StoreError> {
+    let source = match reading.open_table(raw(name)) {
+        Err(TableError::TableDoesNotExist(_)) => return Ok(()),
+        other => other?,
+    };
+    let mut entries = source.iter()?;
+    let mut is_done = false;
+    while !is_done {
+        if !goes_on() {
+            return Err(StoreError::Io("the store broke while it was copied".to_owned()));
         }
-        Ok(())
+        let writing = target.begin_write()?;
+        is_done = fill(&mut writing.open_table(raw(name))?, &mut entries)?;
+        writing.commit()?;
     }
+    Ok(())
 }
 
 /// Moves one commit's share; tells whether that was all.
-fn fill<K: Key + 'static, V: Value + 'static>(
-    target: &mut redb::Table<'_, K, V>,
-    entries: &mut redb::Range<'_, K, V>,
+fn fill(
+    target: &mut redb::Table<'_, Raw, Raw>,
+    entries: &mut redb::Range<'_, Raw, Raw>,
 ) -> Result<bool, StoreError> {
     let mut bytes = 0_usize;
     for entry in entries {
         let (key, stored) = entry?;
-        bytes = bytes.saturating_add(V::as_bytes(&stored.value()).as_ref().len()).saturating_add(64);
+        bytes = bytes.saturating_add(stored.value().len()).saturating_add(64);
         target.insert(key.value(), stored.value())?;
         if bytes >= CHUNK_BYTES {
             return Ok(false);

@@ -5,6 +5,7 @@ use super::act::{Act, SMALL};
 use super::batch_row::{BatchRow, LineRow};
 use super::keys::{LineKey, OwnedBatchKey};
 use super::submit::spec_bytes;
+use super::table::ReadableTable;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::batch::{Batch, BatchCounts, BatchStatus};
@@ -12,7 +13,6 @@ use crate::domain::id::{BatchId, JobId};
 use crate::domain::idempotency::OnceKey;
 use crate::domain::webhook::Subject;
 use crate::ports::{NewBatch, NewLine, Once, StoreError};
-use redb::ReadableTable;
 
 /// These lines, from this number on.
 pub(super) struct Fill {

@@ -3,11 +3,11 @@
 
 use super::batch_row::BatchRow;
 use super::keys::{BatchBytes, LineBytes, LineKey, OwnedBatchKey};
+use super::table::ReadableTable;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::id::BatchId;
 use crate::ports::StoreError;
-use redb::ReadableTable;
 
 /// Bits of an id behind its time.
 const TIME_SHIFT: u32 = 80;
@@ -74,8 +74,8 @@ impl Transaction<'_> {
         }
         self.count_freed(freed);
         if keys.is_empty() {
-            self.tables.batch_ended.retain_in::<&LineBytes, _>(&first..=&last, |_, _| false)?;
-            self.tables.batch_active.retain_in::<&LineBytes, _>(&first..=&last, |_, _| false)?;
+            self.tables.batch_ended.retain_in::<&LineBytes>(&first..=&last, |_, _| false)?;
+            self.tables.batch_active.retain_in::<&LineBytes>(&first..=&last, |_, _| false)?;
             self.tables.batch_waste.remove(&batch.to_bytes())?;
         }
         Ok(true)

@@ -11,7 +11,7 @@ use redb::ReadTransaction;
 
 /// The row of a batch, if there is such a batch.
 pub(super) fn row(reading: &ReadTransaction, batch: BatchId) -> Result<Option<BatchRow>, StoreError> {
-    let batches = reading.open_table(BATCHES)?;
+    let batches = BATCHES.read(reading)?;
     batches.get(&batch.to_bytes())?.map(|bytes| value::decode(bytes.value())).transpose()
 }
 
@@ -22,7 +22,7 @@ pub(super) fn batches(
     before: Option<BatchId>,
     limit: usize,
 ) -> Result<BatchPage, StoreError> {
-    let owned = reading.open_table(BATCHES_OWNED)?;
+    let owned = BATCHES_OWNED.read(reading)?;
     let first = OwnedBatchKey { user, batch: BatchId::from_bits(0) }.encode();
     let until = before.unwrap_or(BatchId::from_bits(u128::MAX));
     let until = OwnedBatchKey { user, batch: until }.encode();
@@ -70,7 +70,7 @@ pub(super) fn ended(
     let unbegun = if row.batch.status == BatchStatus::Cancelled { row.unbegun() } else { 0 };
     let all = row.ended.saturating_add(unbegun);
     let next = after.saturating_add(max).min(all);
-    let order = reading.open_table(BATCH_ENDED)?;
+    let order = BATCH_ENDED.read(reading)?;
     let mut results = Vec::new();
     for number in after..next {
         let line = if let Some(behind) = number.checked_sub(row.ended) {
@@ -119,7 +119,7 @@ fn stored(reading: &ReadTransaction, batch: BatchId) -> Result<BatchRow, StoreEr
 }
 
 fn line_row(reading: &ReadTransaction, key: LineKey) -> Result<LineRow, StoreError> {
-    let lines = reading.open_table(BATCH_LINES)?;
+    let lines = BATCH_LINES.read(reading)?;
     let bytes = lines.get(&key.encode())?;
     let bytes = bytes.ok_or_else(|| StoreError::Corrupt("a line has no row".to_owned()))?;
     value::decode(bytes.value())

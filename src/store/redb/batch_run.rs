@@ -5,6 +5,7 @@ use super::act::Act;
 use super::batch_row::{BatchRow, LineRow, job_id};
 use super::keys::LineKey;
 use super::submit::spec_bytes;
+use super::table::ReadableTable;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::batch::{Batch, BatchStatus};
@@ -12,7 +13,6 @@ use crate::domain::id::{BatchId, JobId, UserId};
 use crate::domain::job::{BatchLine, Job, JobStatus};
 use crate::domain::webhook::Subject;
 use crate::ports::StoreError;
-use redb::ReadableTable;
 
 /// What lines that begin together weigh at most, but for the last one, bytes.
 const BEGIN_BYTES: usize = 4 * 1024 * 1024;

@@ -9,11 +9,12 @@ use super::read;
 use super::row::Row;
 use super::schema::BESIDE;
 use super::summary;
+use super::table::ReadableTable;
 use super::transaction::Transaction;
 use crate::domain::id::{ConversationId, JobId, UserId};
 use crate::domain::job::Job;
 use crate::ports::StoreError;
-use redb::{ReadTransaction, ReadableTable};
+use redb::ReadTransaction;
 
 /// Bytes of a [`BesideKey`].
 pub(super) type BesideBytes = [u8; 20];
@@ -61,7 +62,7 @@ pub(super) fn jobs_of(
     conversation: Option<&ConversationId>,
 ) -> Result<Vec<Job>, StoreError> {
     let mut jobs = Vec::new();
-    for id in ids(&reading.open_table(BESIDE)?, user)? {
+    for id in ids(&BESIDE.read(reading)?, user)? {
         jobs.extend(read::listed(id, read::row(reading, id))?.map(|row| row.job));
     }
     jobs.retain(|job| conversation.is_none_or(|wanted| job.conversation_id.as_ref() == Some(wanted)));

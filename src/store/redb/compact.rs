@@ -99,7 +99,7 @@ mod tests {
         }
         writing.commit().unwrap();
         let writing = database.begin_write().unwrap();
-        writing.open_table(LOG).unwrap().retain(|_, _| false).unwrap();
+        LOG.write(&writing).unwrap().retain(|_, _| false).unwrap();
         let counters = Counters { freed_bytes: 2 * medium.bytes(), accept: 7, ..Counters::default() };
         Tables::open(&writing).unwrap().store_counters(&counters).unwrap();
         writing.commit().unwrap();

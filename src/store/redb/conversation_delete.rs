@@ -9,13 +9,13 @@ use super::conversation_row::ConversationRow;
 use super::exchange::Line;
 use super::keys::TurnBytes;
 use super::row::Row;
+use super::table::ReadableTable;
 use super::transaction::Transaction;
 use super::unfinished::unfinished;
 use super::value;
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
 use crate::domain::job::JobStatus;
 use crate::ports::StoreError;
-use redb::ReadableTable;
 
 /// Jobs that are forgotten in the transaction that removes their conversations.
 const FORGOTTEN: usize = 100;

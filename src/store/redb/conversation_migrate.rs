@@ -6,13 +6,14 @@ use super::conversation_row::ConversationRow;
 use super::exchange::Exchange;
 use super::keys::TurnKey;
 use super::schema::{CONVERSATION_COUNTS, CONVERSATIONS, CONVERSATIONS_BY_TIME, EXCHANGES, JOBS, SPECS};
+use super::table::ReadableTable;
 use super::value;
 use crate::domain::conversation::{Conversation, Settings};
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
 use crate::domain::job::JobStatus;
 use crate::domain::message::Message;
 use crate::ports::StoreError;
-use redb::{ReadableTable, WriteTransaction};
+use redb::WriteTransaction;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -61,7 +62,7 @@ struct Draft {
 pub(super) fn rows_and_exchanges(writing: &WriteTransaction) -> Result<(), StoreError> {
     let mut drafts = BTreeMap::new();
     {
-        let (jobs, mut exchanges) = (writing.open_table(JOBS)?, writing.open_table(EXCHANGES)?);
+        let (jobs, mut exchanges) = (JOBS.write(writing)?, EXCHANGES.write(writing)?);
         for entry in jobs.iter()? {
             // One that cannot be read is set aside by whoever comes upon it.
             let Ok(Row2 { job, accept }) = value::decode(entry?.1.value()) else { continue };
@@ -108,7 +109,7 @@ fn write(
     draft: &Draft,
 ) -> Result<(), StoreError> {
     let (_, first) = draft.first;
-    let spec = writing.open_table(SPECS)?.get(&first.to_bytes())?.map(|bytes| value::decode(bytes.value()));
+    let spec = SPECS.write(writing)?.get(&first.to_bytes())?.map(|bytes| value::decode(bytes.value()));
     let spec: Option<Spec2> = spec.and_then(Result::ok);
     let said = spec.as_ref().and_then(|spec| spec.input.iter().find_map(said_by_user)).unwrap_or_default();
     let spec = spec.as_ref();
@@ -131,9 +132,9 @@ fn write(
     };
     let row = ConversationRow { conversation, floor: 0, edited_through: 0 };
     let key = TurnKey { user, conversation: &row.conversation.id, accept: 0 }.encode();
-    writing.open_table(CONVERSATIONS)?.insert(&key, value::encode(&row)?.as_slice())?;
-    writing.open_table(CONVERSATIONS_BY_TIME)?.insert(&row.recent().encode(), [].as_slice())?;
-    let mut counts = writing.open_table(CONVERSATION_COUNTS)?;
+    CONVERSATIONS.write(writing)?.insert(&key, value::encode(&row)?.as_slice())?;
+    CONVERSATIONS_BY_TIME.write(writing)?.insert(&row.recent().encode(), [].as_slice())?;
+    let mut counts = CONVERSATION_COUNTS.write(writing)?;
     let count = counts.get(&count_key(user))?.map_or(0, |count| count.value());
     counts.insert(&count_key(user), count.saturating_add(1))?;
     Ok(())

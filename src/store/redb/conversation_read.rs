@@ -5,11 +5,12 @@ use super::conversation_row::ConversationRow;
 use super::keys::TurnBytes;
 use super::read::listed;
 use super::schema::{CONVERSATIONS, CONVERSATIONS_BY_TIME};
+use super::table::ReadableTable;
 use super::value;
 use crate::domain::conversation::Conversation;
 use crate::domain::id::{ProjectId, UserId};
 use crate::ports::{ConversationPage, ConversationQuery, StoreError};
-use redb::{ReadTransaction, ReadableTable};
+use redb::ReadTransaction;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -30,7 +31,7 @@ pub(super) fn conversations(
             Bound::Excluded(RecentKey { user, updated_at_ms, conversation: &place.id }.encode())
         }
     };
-    let (rows, by_time) = (reading.open_table(CONVERSATIONS)?, reading.open_table(CONVERSATIONS_BY_TIME)?);
+    let (rows, by_time) = (CONVERSATIONS.read(reading)?, CONVERSATIONS_BY_TIME.read(reading)?);
     let mut page = ConversationPage { conversations: Vec::new(), has_more: false };
     let mut bytes = 0_usize;
     for entry in by_time.range::<&TurnBytes>((from.as_ref(), Bound::Included(&last)))? {
@@ -57,7 +58,7 @@ pub(super) fn counts_by_project(
 ) -> Result<BTreeMap<ProjectId, u64>, StoreError> {
     let (first, last) = all_of(user);
     let mut counts: BTreeMap<ProjectId, u64> = BTreeMap::new();
-    for entry in reading.open_table(CONVERSATIONS)?.range::<&TurnBytes>(&first..=&last)? {
+    for entry in CONVERSATIONS.read(reading)?.range::<&TurnBytes>(&first..=&last)? {
         let Ok(found) = value::decode::<ConversationRow>(entry?.1.value()) else { continue };
         if let Some(project) = found.conversation.settings.project_id {
             let count = counts.entry(project).or_default();

@@ -5,13 +5,14 @@ use super::conversation_keys::{RecentKey, conversation_key, count_key};
 use super::queue::line_key;
 use super::row::Row;
 use super::schema::CONVERSATIONS;
+use super::table::ReadableTable;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::conversation::{Conversation, Settings};
 use crate::domain::id::{ConversationId, UserId};
 use crate::domain::job::{Job, JobSpec};
 use crate::ports::{NewJob, StoreError};
-use redb::{ReadTransaction, ReadableTable};
+use redb::ReadTransaction;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -63,7 +64,7 @@ pub(super) fn read(
     user: UserId,
     id: &ConversationId,
 ) -> Result<Option<ConversationRow>, StoreError> {
-    let bytes = reading.open_table(CONVERSATIONS)?.get(&conversation_key(user, id))?;
+    let bytes = CONVERSATIONS.read(reading)?.get(&conversation_key(user, id))?;
     bytes.map(|bytes| value::decode(bytes.value())).transpose()
 }
 

@@ -3,9 +3,9 @@
 
 use super::conversation_keys::removed;
 use super::exchange::Line;
+use super::table::ReadableTable;
 use super::transaction::Transaction;
 use crate::ports::StoreError;
-use redb::ReadableTable;
 
 /// Conversations that one transaction looks at.
 const SWEEP_CONVERSATIONS: usize = 1_000;

@@ -139,7 +139,7 @@ impl Conversations for RedbStore {
 
     fn unfinished(&self, user: UserId, id: &ConversationId) -> Result<Vec<JobId>, StoreError> {
         self.shared.handle.read(|reading| {
-            let mut jobs = unfinished(&reading.open_table(LINES)?, &conversation_key(user, id))?;
+            let mut jobs = unfinished(&LINES.read(reading)?, &conversation_key(user, id))?;
             jobs.extend(beside::jobs_of(reading, user, Some(id))?.into_iter().map(|job| job.id));
             // Ids rise with time.
             jobs.sort_unstable_by(|one, other| other.cmp(one));

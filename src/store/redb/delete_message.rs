@@ -6,13 +6,13 @@ use super::act::Act;
 use super::conversation_keys::conversation_key;
 use super::exchange::{Exchange, Line};
 use super::keys::TurnBytes;
+use super::table::ReadableTable;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::id::{ConversationId, JobId, UserId};
 use crate::domain::job::ConversationSummary;
 use crate::domain::message::Message;
 use crate::ports::{MessageRef, StoreError};
-use redb::ReadableTable;
 
 /// This message of this conversation.
 pub(super) struct DeleteMessage {

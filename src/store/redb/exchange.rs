@@ -5,6 +5,7 @@ use super::conversation_row::ConversationRow;
 use super::keys::{JobBytes, TurnBytes, TurnKey};
 use super::queue::line_key;
 use super::row::Row;
+use super::table::ReadableTable;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::conversation::{Conversation, TITLE_CHARS};
@@ -12,7 +13,6 @@ use crate::domain::event::Event;
 use crate::domain::id::{AskId, ConversationId, JobId, UserId};
 use crate::domain::job::{Ending, Job, JobSpec};
 use crate::ports::{MessageRef, StoreError};
-use redb::ReadableTable;
 use serde::{Deserialize, Serialize};
 
 /// What the `exchanges` table holds.

@@ -40,7 +40,7 @@ impl Transaction<'_> {
     /// Removes what lies in this part of a log, the second key excluded.
     pub(super) fn free_log(&mut self, from: LogBytes, to: LogBytes) -> Result<usize, StoreError> {
         let mut freed = 0;
-        self.tables.log.retain_in::<&LogBytes, _>(&from..&to, |key, value| {
+        self.tables.log.retain_in::<&LogBytes>(&from..&to, |key, value| {
             freed += key.len() + value.len();
             false
         })?;

@@ -43,7 +43,7 @@ pub(super) fn history(reading: &ReadTransaction, job: JobId, mut room: Room) -> 
     let summary = summary(reading, key)?;
     let first = summary.as_ref().map_or(0, |summary| summary.through.saturating_add(1)).max(floor);
     let (first, here) = (TurnKey { accept: first, ..key }.encode(), key.encode());
-    let turns = reading.open_table(TURNS)?;
+    let turns = TURNS.read(reading)?;
     let mut newest_first = Vec::new();
     for entry in turns.range::<&TurnBytes>(&first..&here)?.rev() {
         if room.messages == 0 {

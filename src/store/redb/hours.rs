@@ -25,7 +25,7 @@ pub(super) fn hours(
     from: u32,
     to: u32,
 ) -> Result<Vec<HourUsage>, StoreError> {
-    let (days, hours) = (reading.open_table(USAGE)?, reading.open_table(USAGE_HOURS)?);
+    let (days, hours) = (USAGE.read(reading)?, USAGE_HOURS.read(reading)?);
     let mut sums = Sums::new();
     let mut next = match user {
         Some(user) => Some(user),

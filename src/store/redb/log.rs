@@ -4,11 +4,11 @@
 use super::keys::{LogBytes, LogKey};
 use super::lease::{Piece, Tail};
 use super::schema::Tables;
+use super::table::ReadableTable;
 use super::value;
 use crate::domain::event::{Event, Mark, Record, StepKind};
 use crate::domain::id::JobId;
 use crate::ports::{StoreError, Urgency};
-use redb::ReadableTable;
 
 /// A joined delta grows no larger than this.
 const PIECE_BYTES: usize = 64 * 1024;

@@ -3,12 +3,12 @@
 
 use super::keys::{Cut, join};
 use super::schema::Tables;
+use super::table::ReadableTable;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::id::{DeliveryId, UserId};
 use crate::domain::webhook::{Delivery, DeliveryState, Subject, WebhookUrl};
 use crate::ports::StoreError;
-use redb::ReadableTable;
 
 /// Bytes of a delivery's key.
 pub(super) type DeliveryBytes = [u8; 16];

@@ -45,7 +45,7 @@ pub(super) fn messages(
     let Some(start) = start(reading, line, after)? else { return Ok(page) };
     let mut gathering = Gathering { reading, page, limit, bytes: 0 };
     let (first, last) = line.from(start.accept);
-    for entry in reading.open_table(EXCHANGES)?.range::<&TurnBytes>(&first..=&last)? {
+    for entry in EXCHANGES.read(reading)?.range::<&TurnBytes>(&first..=&last)? {
         let (key, bytes) = entry?;
         let Some(exchange) = readable(bytes.value()) else { continue };
         let after_ask = start.after_ask && TurnKey::accept(key.value()) == start.accept;
@@ -64,7 +64,7 @@ pub(super) fn shows(
     message: MessageRef,
 ) -> Result<bool, StoreError> {
     let Some(line) = line(reading, user, id)? else { return Ok(false) };
-    let (jobs, exchanges) = (reading.open_table(JOBS)?, reading.open_table(EXCHANGES)?);
+    let (jobs, exchanges) = (JOBS.read(reading)?, EXCHANGES.read(reading)?);
     let found = line.find(&jobs, &exchanges, message)?;
     Ok(found.is_some_and(|(_, exchange)| match message {
         MessageRef::Ask(_) => exchange.shows_ask,
@@ -93,7 +93,7 @@ fn start(
     after: Option<MessageRef>,
 ) -> Result<Option<Start>, StoreError> {
     let Some(after) = after else { return Ok(Some(Start { accept: line.floor, after_ask: false })) };
-    let (jobs, exchanges) = (reading.open_table(JOBS)?, reading.open_table(EXCHANGES)?);
+    let (jobs, exchanges) = (JOBS.read(reading)?, EXCHANGES.read(reading)?);
     if let Some((accept, _)) = line.find(&jobs, &exchanges, after)? {
         let after_ask = matches!(after, MessageRef::Ask(_));
         let accept = if after_ask { accept } else { accept.saturating_add(1) };
@@ -155,7 +155,7 @@ impl Gathering<'_> {
     }
 
     fn ask(&self, exchange: &Exchange) -> Result<Option<(ChatMessage, usize)>, StoreError> {
-        let Some(bytes) = self.reading.open_table(SPECS)?.get(&exchange.job.to_bytes())? else {
+        let Some(bytes) = SPECS.read(self.reading)?.get(&exchange.job.to_bytes())? else {
             return Ok(None);
         };
         let spec: JobSpec = value::decode(bytes.value())?;
@@ -184,7 +184,7 @@ impl Gathering<'_> {
     fn events(&self, job: JobId) -> Result<(Vec<Numbered>, usize), StoreError> {
         let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
         let (mut events, mut bytes) = (Vec::new(), 0_usize);
-        for entry in self.reading.open_table(LOG)?.range::<&LogBytes>(&first..=&last)? {
+        for entry in LOG.read(self.reading)?.range::<&LogBytes>(&first..=&last)? {
             let (key, stored) = entry?;
             let LogKey { seq, sub, .. } = LogKey::decode(key.value());
             if sub > 0 {
@@ -199,12 +199,12 @@ impl Gathering<'_> {
 
     /// The turn holds the question, unless it was deleted, and then the answer.
     fn said(&self, key: &TurnBytes, exchange: &Exchange) -> Result<Vec<Message>, StoreError> {
-        let Some(bytes) = self.reading.open_table(TURNS)?.get(key)? else { return Ok(Vec::new()) };
+        let Some(bytes) = TURNS.read(self.reading)?.get(key)? else { return Ok(Vec::new()) };
         let turn: Vec<Message> = value::decode(bytes.value())?;
         if !exchange.shows_ask {
             return Ok(turn);
         }
-        let spec = self.reading.open_table(SPECS)?.get(&exchange.job.to_bytes())?;
+        let spec = SPECS.read(self.reading)?.get(&exchange.job.to_bytes())?;
         let asked = match spec {
             Some(bytes) => value::decode::<JobSpec>(bytes.value())?.input.len(),
             None => 0,

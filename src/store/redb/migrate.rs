@@ -1,19 +1,21 @@
 //! Bringing an older file to this build's layout. Owns what a file is at its opening: empty, known, older or newer; forward
-//! only, each step in one transaction, after a copy of the file. Refuses what a newer build wrote.
+//! only, all steps in one transaction, after a copy of the file. Refuses what a newer build wrote.
 //!
 //! A step reads the old layout through definitions of its own, frozen with it: the current ones go on changing.
 
 use super::conversation_migrate;
 use super::error::OpenError;
 use super::keys::{EndedKey, JobBytes, ReadyBytes, Waiting};
+use super::loosen;
 use super::medium::Medium;
 use super::retention::WHOLE;
 use super::schema::{self, ENDED, JOBS, Layout, META, META_SCHEMA, READY, Tables};
+use super::table::{Definition, Entry, ReadableTable};
 use super::value;
 use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
 use crate::ports::StoreError;
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use redb::{Database, ReadableDatabase, WriteTransaction};
 use serde::Deserialize;
 use std::path::Path;
 
@@ -29,14 +31,8 @@ pub(super) fn prepare(database: &Database, medium: &dyn Medium, path: &Path) -> 
         Layout::Known(found) => {
             let copied = medium.keep_copy(found);
             copied.map_err(|source| OpenError::NoCopy { path: path.to_owned(), source })?;
-            for version in found..schema::VERSION {
-                migrate(database, version).map_err(unusable)?;
-                tracing::info!(
-                    from = version,
-                    to = version.saturating_add(1),
-                    "the store's layout was migrated"
-                );
-            }
+            migrate(database, found).map_err(unusable)?;
+            tracing::info!(from = found, to = schema::VERSION, "the store's layout was migrated");
             provide(database).map_err(unusable)
         }
     }
@@ -70,19 +66,30 @@ fn found(database: &Database) -> Result<(), StoreError> {
     Ok(writing.commit()?)
 }
 
-/// One version further, in one transaction.
+/// From this version to the current one, in one transaction.
 fn migrate(database: &Database, from: u64) -> Result<(), StoreError> {
-    let writing = database.begin_write()?;
-    step(&writing, from)?;
-    let next = value::encode(&from.saturating_add(1))?;
-    writing.open_table(META)?.insert(META_SCHEMA, next.as_slice())?;
+    let writing = steps(database, from)?;
     Ok(writing.commit()?)
+}
+
+fn steps(database: &Database, from: u64) -> Result<WriteTransaction, StoreError> {
+    let (reading, writing) = (database.begin_read()?, database.begin_write()?);
+    if from <= loosen::LAST_TYPED {
+        // First, whatever else there is to do: so the other steps know one kind of table.
+        loosen::tables(&reading, &writing)?;
+    }
+    for version in from..schema::VERSION {
+        step(&writing, version)?;
+    }
+    META.write(&writing)?.insert(META_SCHEMA, value::encode(&schema::VERSION)?.as_slice())?;
+    Ok(writing)
 }
 
 fn step(writing: &WriteTransaction, from: u64) -> Result<(), StoreError> {
     match from {
         1 => ready_since_and_ended(writing),
         2 => conversation_migrate::rows_and_exchanges(writing),
+        loosen::LAST_TYPED => Ok(()), // it was the first
         other => Err(StoreError::Corrupt(format!("no way leads on from schema version {other}"))),
     }
 }
@@ -90,9 +97,9 @@ fn step(writing: &WriteTransaction, from: u64) -> Result<(), StoreError> {
 /// 1 → 2: the ready queue tells since when a job waits, and ended jobs have an index.
 fn ready_since_and_ended(writing: &WriteTransaction) -> Result<(), StoreError> {
     let places = {
-        let (old, jobs) = (writing.open_table(READY_1)?, writing.open_table(JOBS)?);
-        let read = |entry: Result<_, redb::StorageError>| -> Result<(ReadyBytes, Waiting), StoreError> {
-            let (place, job): (redb::AccessGuard<'_, &ReadyBytes>, redb::AccessGuard<'_, &JobBytes>) = entry?;
+        let (old, jobs) = (READY_1.write(writing)?, JOBS.write(writing)?);
+        let read = |entry: Result<Entry1<'_>, redb::StorageError>| -> Result<_, StoreError> {
+            let (place, job) = entry?;
             let row = jobs.get(job.value())?.and_then(|bytes| value::decode::<Row1>(bytes.value()).ok());
             // A job whose row cannot be read is the next claim's to set aside.
             let since_ms = row.map_or(0, |row| row.job.created_at_ms);
@@ -100,12 +107,11 @@ fn ready_since_and_ended(writing: &WriteTransaction) -> Result<(), StoreError> {
         };
         old.iter()?.map(read).collect::<Result<Vec<_>, _>>()?
     };
-    writing.delete_table(READY_1)?;
-    let mut ready = writing.open_table(READY)?;
+    let mut ready = READY.write(writing)?;
     for (place, waiting) in places {
         ready.insert(&place, &waiting.encode())?;
     }
-    let (jobs, mut ended) = (writing.open_table(JOBS)?, writing.open_table(ENDED)?);
+    let (jobs, mut ended) = (JOBS.write(writing)?, ENDED.write(writing)?);
     for entry in jobs.iter()? {
         let (job, bytes) = entry?;
         let Ok(Row1 { job: Job1 { status, finished_at_ms: Some(finished_at_ms), .. } }) =
@@ -122,8 +128,9 @@ fn ready_since_and_ended(writing: &WriteTransaction) -> Result<(), StoreError> {
 }
 
 /// Version 1: places held the job alone.
-const READY_1: TableDefinition<'static, &'static ReadyBytes, &'static JobBytes> =
-    TableDefinition::new("ready");
+const READY_1: Definition<&'static ReadyBytes, &'static JobBytes> = Definition::new("ready");
+
+type Entry1<'t> = Entry<'t, &'static ReadyBytes, &'static JobBytes>;
 
 /// What the step reads of a row of version 1.
 #[derive(Deserialize)]
@@ -141,19 +148,23 @@ struct Job1 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use redb::ReadableDatabase;
+    use redb::TableDefinition;
     use redb::backends::InMemoryBackend;
+
+    const OLD_META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
+    const OLD_READY: TableDefinition<'static, &ReadyBytes, &JobBytes> = TableDefinition::new("ready");
+    const OLD_JOBS: TableDefinition<'static, &JobBytes, &[u8]> = TableDefinition::new("jobs");
 
     /// A file as version 1 left it: one queued job.
     fn version_1() -> Database {
         let database = redb::Builder::new().create_with_backend(InMemoryBackend::new()).unwrap();
         let writing = database.begin_write().unwrap();
-        writing.open_table(META).unwrap().insert(META_SCHEMA, b"\x011".as_slice()).unwrap();
-        writing.open_table(READY_1).unwrap().insert(&[5; 17], &[7; 16]).unwrap();
+        writing.open_table(OLD_META).unwrap().insert(META_SCHEMA, b"\x011".as_slice()).unwrap();
+        writing.open_table(OLD_READY).unwrap().insert(&[5; 17], &[7; 16]).unwrap();
         let row = br#"?{"job":{"status":"queued","created_at_ms":42,"finished_at_ms":null},"accept":1}"#;
         let mut row = row.to_vec();
         row[0] = 1;
-        writing.open_table(JOBS).unwrap().insert(&[7; 16], row.as_slice()).unwrap();
+        writing.open_table(OLD_JOBS).unwrap().insert(&[7; 16], row.as_slice()).unwrap();
         writing.commit().unwrap();
         database
     }
@@ -161,29 +172,35 @@ mod tests {
     #[test]
     fn a_place_in_the_queue_learns_when_its_job_was_accepted() {
         let database = version_1();
-        migrate(&database, 1).unwrap();
-        assert_eq!(schema::inspect(&database), Ok(Layout::Known(2)));
-        let reading = database.begin_read().unwrap();
-        let waiting = reading.open_table(READY).unwrap().get(&[5; 17]).unwrap().unwrap();
-        let expected = Waiting { job: JobId::from_bytes([7; 16]), since_ms: 42 };
-        assert_eq!(Waiting::decode(waiting.value()), expected);
+        assert_eq!(schema::inspect(&database), Ok(Layout::Known(1)));
+        let writing = steps(&database, 1).unwrap();
+        let waiting = READY.write(&writing).unwrap();
+        let waiting = Waiting::decode(waiting.get(&[5; 17]).unwrap().unwrap().value());
+        assert_eq!(waiting, Waiting { job: JobId::from_bytes([7; 16]), since_ms: 42 });
     }
 
     #[test]
     fn a_migration_that_is_cut_off_leaves_the_file_as_it_was() {
         let database = version_1();
-        let writing = database.begin_write().unwrap();
-        step(&writing, 1).unwrap();
-        drop(writing);
+        drop(steps(&database, 1).unwrap());
         assert_eq!(schema::inspect(&database), Ok(Layout::Known(1)));
         let reading = database.begin_read().unwrap();
-        assert_eq!(*reading.open_table(READY_1).unwrap().get(&[5; 17]).unwrap().unwrap().value(), [7; 16]);
-        drop(reading);
-        migrate(&database, 1).unwrap();
+        assert_eq!(*reading.open_table(OLD_READY).unwrap().get(&[5; 17]).unwrap().unwrap().value(), [7; 16]);
     }
 
     #[test]
     fn a_version_that_never_was_is_refused() {
         assert!(migrate(&version_1(), 0).is_err());
+    }
+
+    #[test]
+    fn a_table_of_a_type_that_no_build_wrote_is_refused() {
+        let database = version_1();
+        let writing = database.begin_write().unwrap();
+        let foreign: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("foreign");
+        writing.open_table(foreign).unwrap().insert(1, b"".as_slice()).unwrap();
+        writing.commit().unwrap();
+        let refused = migrate(&database, 1).unwrap_err().to_string();
+        assert!(refused.contains("u128"), "{refused}");
     }
 }

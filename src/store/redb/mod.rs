@@ -43,6 +43,7 @@ mod hours;
 mod keys;
 mod lease;
 mod log;
+mod loosen;
 mod mail;
 mod medium;
 mod messages;

@@ -5,6 +5,7 @@ use super::act::{Act, SMALL};
 use super::keys::{OnceDueKey, OnceRef};
 use super::schema::ONCE;
 use super::submit::spec_bytes;
+use super::table::ReadableTable;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::id::{JobId, UserId};
@@ -12,7 +13,7 @@ use crate::domain::idempotency::OnceKey;
 use crate::domain::job::Job;
 use crate::domain::webhook::Subject;
 use crate::ports::{NewJob, Once, StoreError};
-use redb::{ReadTransaction, ReadableTable};
+use redb::ReadTransaction;
 use serde::{Deserialize, Serialize};
 
 /// Keys that one request forgets at most: more than one, so that they cannot pile up.
@@ -33,7 +34,7 @@ pub(super) fn is_known(
     key: &[u8; 32],
     now_ms: u64,
 ) -> Result<bool, StoreError> {
-    let once = reading.open_table(ONCE)?;
+    let once = ONCE.read(reading)?;
     let Some(bytes) = once.get(&OnceRef { user, key: *key }.encode())? else { return Ok(false) };
     value::decode::<Seen>(bytes.value()).map(|seen| seen.until_ms > now_ms)
 }

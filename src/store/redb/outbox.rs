@@ -6,12 +6,13 @@ use super::act::Act;
 use super::mail::{DeliveryOwnerBytes, DeliveryTimeBytes, owned_id, owned_key, time_key, time_of};
 use super::read;
 use super::schema::{DELIVERIES, DELIVERIES_DUE, DELIVERIES_OWNED};
+use super::table::ReadableTable;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::id::{DeliveryId, JobId, UserId};
 use crate::domain::webhook::{Attempt, Delivery, DeliveryState};
 use crate::ports::{DeliveryPage, DeliveryQuery, Outbox, StopFlag, StoreError, Ticket};
-use redb::{ReadTransaction, ReadableTable};
+use redb::ReadTransaction;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -78,7 +79,7 @@ impl Outbox for RedbStore {
 
     fn next_due_ms(&self) -> Result<Option<u64>, StoreError> {
         self.shared.handle.read(|reading| {
-            let due = reading.open_table(DELIVERIES_DUE)?;
+            let due = DELIVERIES_DUE.read(reading)?;
             Ok(due.first()?.map(|(key, _)| time_of(key.value()).0))
         })
     }
@@ -107,7 +108,7 @@ impl Outbox for RedbStore {
 
 /// The table, unless nothing was ever put into it.
 fn find(reading: &ReadTransaction, id: DeliveryId) -> Result<Option<Delivery>, StoreError> {
-    let rows = reading.open_table(DELIVERIES)?;
+    let rows = DELIVERIES.read(reading)?;
     rows.get(&id.to_bytes())?.map(|bytes| value::decode(bytes.value())).transpose()
 }
 
@@ -117,7 +118,7 @@ fn due(
     max: usize,
     busy: &BTreeSet<String>,
 ) -> Result<Vec<Delivery>, StoreError> {
-    let due = reading.open_table(DELIVERIES_DUE)?;
+    let due = DELIVERIES_DUE.read(reading)?;
     let last = time_key(now_ms, DeliveryId::from_bits(u128::MAX));
     let mut seen: BTreeSet<String> = BTreeSet::new();
     let mut found = Vec::new();
@@ -141,7 +142,7 @@ fn due(
 
 fn page(reading: &ReadTransaction, query: &DeliveryQuery) -> Result<DeliveryPage, StoreError> {
     let mut ids = Vec::new();
-    let owned = reading.open_table(DELIVERIES_OWNED)?;
+    let owned = DELIVERIES_OWNED.read(reading)?;
     let wanted = DeliveryState::ALL.into_iter().filter(|s| query.state.is_none_or(|only| only == *s));
     for state in wanted {
         let key = |bits| owned_key(query.user, state, DeliveryId::from_bits(bits));

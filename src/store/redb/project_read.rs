@@ -5,11 +5,12 @@ use super::project_keys::{ProjectOwnerBytes, ProjectOwnerKey};
 use super::projects::{AmendProject, FoundProject, RemoveProject, ReserveProject, SweptProject};
 use super::read;
 use super::schema::{PROJECTS, PROJECTS_OWNED, PROJECTS_WASTE};
+use super::table::ReadableTable;
 use super::value;
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::{Project, ProjectName};
 use crate::ports::{ProjectPage, ProjectPlace, Projects, StoreError, Ticket};
-use redb::{ReadTransaction, ReadableTable};
+use redb::ReadTransaction;
 use std::ops::Bound;
 
 impl Projects for RedbStore {
@@ -59,7 +60,7 @@ impl Projects for RedbStore {
 
     fn unswept(&self) -> Result<Vec<Project>, StoreError> {
         self.shared.handle.read(|reading| {
-            let waste = reading.open_table(PROJECTS_WASTE)?;
+            let waste = PROJECTS_WASTE.read(reading)?;
             let mut projects = Vec::new();
             for entry in waste.iter()? {
                 let (key, bytes) = entry?;
@@ -77,7 +78,7 @@ fn page(
     before: Option<ProjectPlace>,
     limit: usize,
 ) -> Result<ProjectPage, StoreError> {
-    let owned = reading.open_table(PROJECTS_OWNED)?;
+    let owned = PROJECTS_OWNED.read(reading)?;
     let (first, last) = ProjectOwnerKey::ends(user);
     let (first, last) = (first.encode(), last.encode());
     let place = |ProjectPlace { updated_at_ms, id }| ProjectOwnerKey { user, updated_at_ms, id }.encode();
@@ -100,6 +101,6 @@ fn page(
 }
 
 fn get(reading: &ReadTransaction, id: ProjectId) -> Result<Option<Project>, StoreError> {
-    let table = reading.open_table(PROJECTS)?;
+    let table = PROJECTS.read(reading)?;
     table.get(&id.to_bytes())?.map(|bytes| value::decode(bytes.value())).transpose()
 }

@@ -4,12 +4,12 @@
 use super::act::{Act, SMALL};
 use super::project_keys::{ProjectOwnerBytes, ProjectOwnerKey};
 use super::read;
+use super::table::ReadableTable;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::id::{JobId, ProjectId, UserId};
 use crate::domain::project::{Project, ProjectName};
 use crate::ports::StoreError;
-use redb::ReadableTable;
 
 /// The longest name of a directory, bytes.
 const DIRECTORY_BYTES: usize = 255;

@@ -2,10 +2,10 @@
 //! bad row blocks neither the queue nor the opening; refuses to delete what is left of them, which an operator may need.
 
 use super::keys::TurnBytes;
+use super::table::ReadableTable;
 use super::transaction::Transaction;
 use crate::domain::id::JobId;
 use crate::ports::StoreError;
-use redb::ReadableTable;
 
 impl Transaction<'_> {
     /// Takes a job out of what runs and out of its conversation. Whoever asks has taken it out of its queue.

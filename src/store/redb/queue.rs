@@ -8,11 +8,11 @@
 use super::keys::{DelayedKey, FairKey, ReadyBytes, ReadyKey, TurnBytes, TurnKey, Waiting};
 use super::lease::Tail;
 use super::row::{Place, Row};
+use super::table::ReadableTable;
 use super::transaction::Transaction;
 use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
 use crate::ports::StoreError;
-use redb::ReadableTable;
 
 /// Delayed jobs that one claim makes ready; the next claim goes on.
 const DUE_JOBS: usize = 1_024;

@@ -4,12 +4,13 @@ use super::children;
 use super::keys::{DelayedKey, JobBytes, LogBytes, LogKey, OwnerBytes, OwnerKey};
 use super::row::Row;
 use super::schema::{DELAYED, JOBS, LOG, OUTPUTS, OWNED, READY};
+use super::table::ReadableTable;
 use super::value;
 use crate::domain::event::{Event, Mark, Numbered, Record};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::JobStatus;
 use crate::ports::{EventPage, JobPage, JobQuery, StoreError};
-use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata};
+use redb::ReadTransaction;
 use std::fmt::Display;
 
 /// A page of events ends after so many bytes.
@@ -26,13 +27,13 @@ const ALL_STATES: [JobStatus; 6] = [
 
 /// The row of a job.
 pub(super) fn row(reading: &ReadTransaction, job: JobId) -> Result<Option<Row>, StoreError> {
-    let jobs = reading.open_table(JOBS)?;
+    let jobs = JOBS.read(reading)?;
     jobs.get(&job.to_bytes())?.map(|bytes| value::decode(bytes.value())).transpose()
 }
 
 /// The answer of an ended job; an empty one has no row.
 pub(super) fn output(reading: &ReadTransaction, job: JobId) -> Result<Option<String>, StoreError> {
-    if let Some(bytes) = reading.open_table(OUTPUTS)?.get(&job.to_bytes())? {
+    if let Some(bytes) = OUTPUTS.read(reading)?.get(&job.to_bytes())? {
         return value::decode_text(bytes.value()).map(Some);
     }
     Ok(row(reading, job)?.filter(|row| row.job.status.is_terminal()).map(|_| String::new()))
@@ -44,7 +45,7 @@ pub(super) fn jobs(reading: &ReadTransaction, query: &JobQuery) -> Result<JobPag
         return children::children(reading, query, parent);
     }
     let (found, next) = listing(reading, query, query.limit)?;
-    let table = reading.open_table(JOBS)?;
+    let table = JOBS.read(reading)?;
     let mut jobs = Vec::with_capacity(found.len());
     for (_, id) in found {
         let row = table.get(&id)?.map(|bytes| value::decode::<Row>(bytes.value())).transpose();
@@ -63,7 +64,7 @@ pub(super) fn listing(
     limit: usize,
 ) -> Result<Listed, StoreError> {
     let before = query.before.unwrap_or(u64::MAX);
-    let owned = reading.open_table(OWNED)?;
+    let owned = OWNED.read(reading)?;
     let wanted = ALL_STATES.iter().filter(|status| query.status.is_none_or(|only| only == **status));
     let mut found: Vec<(u64, JobBytes)> = Vec::new();
     for status in wanted {
@@ -82,7 +83,7 @@ pub(super) fn listing(
 
 /// How many of a user's jobs have not ended; the counting ends at `most`.
 pub(super) fn unfinished_of(reading: &ReadTransaction, user: UserId, most: u64) -> Result<u64, StoreError> {
-    let owned = reading.open_table(OWNED)?;
+    let owned = OWNED.read(reading)?;
     let mut count = 0_u64;
     for status in ALL_STATES.iter().copied().filter(|status| !status.is_terminal()) {
         let key = |accept| OwnerKey { user, status, accept }.encode();
@@ -113,7 +114,7 @@ pub(super) fn listed<T>(
 
 /// The newest event of a log.
 pub(super) fn last_seq(reading: &ReadTransaction, job: JobId) -> Result<u64, StoreError> {
-    let log = reading.open_table(LOG)?;
+    let log = LOG.read(reading)?;
     let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
     let newest = log.range::<&LogBytes>(&first..=&last)?.next_back().transpose()?;
     Ok(newest.map_or(0, |(key, _)| LogKey::decode(key.value()).seq))
@@ -129,7 +130,7 @@ pub(super) fn events(
     let last_seq = last_seq(reading, job)?;
     let mut page = EventPage { events: Vec::new(), last_seq };
     let Some(from) = after.checked_add(1) else { return Ok(page) };
-    let log = reading.open_table(LOG)?;
+    let log = LOG.read(reading)?;
     let (first, last) = (LogKey { job, seq: from, sub: 0 }.encode(), LogKey::last(job).encode());
     let mut bytes = 0_usize;
     for entry in log.range::<&LogBytes>(&first..=&last)? {
@@ -153,7 +154,7 @@ pub(super) fn step_text(
     first_seq: u64,
     up_to: u64,
 ) -> Result<String, StoreError> {
-    let log = reading.open_table(LOG)?;
+    let log = LOG.read(reading)?;
     let first = LogKey { job, seq: first_seq, sub: 0 }.encode();
     let last = LogKey { job, seq: up_to.max(first_seq), sub: 0 }.encode();
     let mut step = None;
@@ -174,7 +175,7 @@ pub(super) fn step_text(
 
 /// The whole log.
 pub(super) fn log(reading: &ReadTransaction, job: JobId) -> Result<Vec<Record>, StoreError> {
-    let log = reading.open_table(LOG)?;
+    let log = LOG.read(reading)?;
     let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
     let mut records = Vec::new();
     for entry in log.range::<&LogBytes>(&first..=&last)? {
@@ -194,8 +195,8 @@ pub(super) fn log(reading: &ReadTransaction, job: JobId) -> Result<Vec<Record>, 
 
 /// Length of the ready queue, and when the next delayed job is due.
 pub(super) fn queue(reading: &ReadTransaction) -> Result<(u64, Option<u64>), StoreError> {
-    let ready = reading.open_table(READY)?.len()?;
-    let delayed = reading.open_table(DELAYED)?;
+    let ready = READY.read(reading)?.len()?;
+    let delayed = DELAYED.read(reading)?;
     let next = delayed.first()?.map(|(key, _)| DelayedKey::decode(key.value()).run_at_ms);
     Ok((ready, next))
 }

@@ -5,12 +5,12 @@ use super::act::Act;
 use super::lease::Tail;
 use super::release::CANCELLED;
 use super::row::Row;
+use super::table::ReadableTable;
 use super::transaction::Transaction;
 use crate::domain::event::{FailureCode, Phase};
 use crate::domain::id::{BatchId, JobId};
 use crate::domain::job::JobStatus;
 use crate::ports::StoreError;
-use redb::ReadableTable;
 
 /// What a poisonous job's last event says.
 const POISON: &str = "the job was running each time the server crashed";

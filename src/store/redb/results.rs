@@ -23,7 +23,7 @@ impl Results for RedbStore {
 fn find(reading: &ReadTransaction, handle: &ResultHandle) -> Result<Option<String>, StoreError> {
     let (first, last) = (LogKey { job: handle.job, seq: 0, sub: 0 }, LogKey::last(handle.job));
     let wanted = handle.to_string();
-    let log = reading.open_table(LOG)?;
+    let log = LOG.read(reading)?;
     for entry in log.range::<&LogBytes>(&first.encode()..=&last.encode())? {
         let (key, bytes) = entry?;
         // Events have no sub-number; only marks are read.

@@ -9,13 +9,13 @@ use super::act::Act;
 use super::fold::{Plan, plan};
 use super::keys::{EndedBytes, EndedKey, LogBytes, LogKey};
 use super::row::Row;
+use super::table::ReadableTable;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::event::{Event, Record};
 use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
 use crate::ports::StoreError;
-use redb::ReadableTable;
 
 /// Nothing was taken yet. These bytes are on disk.
 pub(super) const WHOLE: u8 = 0;

@@ -6,12 +6,12 @@ use super::keys::{EndedKey, OwnerKey, TurnKey};
 use super::queue::line_key;
 use super::retention::CUT;
 use super::row::Row;
+use super::table::ReadableTable;
 use super::transaction::Transaction;
 use crate::domain::event::{Event, Phase};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobStatus};
 use crate::ports::StoreError;
-use redb::ReadableTable;
 
 /// What its log then says.
 const RETRIED: &str = "somebody asked for another try";

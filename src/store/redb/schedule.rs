@@ -4,13 +4,13 @@
 use super::act::{Act, SMALL};
 use super::schedule_keys::{ScheduleDueKey, ScheduleOwnerBytes, ScheduleOwnerKey};
 use super::submit::spec_bytes;
+use super::table::ReadableTable;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::id::{JobId, ScheduleId, UserId};
 use crate::domain::job::{JobOrigin, JobSpec};
 use crate::domain::schedule::{Order, Schedule};
 use crate::ports::{Fired, NewJob, StoreError};
-use redb::ReadableTable;
 
 /// A new schedule.
 pub(super) struct PutSchedule {

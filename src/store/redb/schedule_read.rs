@@ -6,12 +6,13 @@ use super::read;
 use super::schedule::{FireDue, PutSchedule, Rearm, RemoveSchedule};
 use super::schedule_keys::{ScheduleDueKey, ScheduleOwnerBytes, ScheduleOwnerKey};
 use super::schema::{SCHEDULE_ORDERS, SCHEDULES, SCHEDULES_DUE, SCHEDULES_OWNED};
+use super::table::{Definition, ReadableTable};
 use super::value;
 use crate::domain::id::{JobId, ScheduleId, UserId};
 use crate::domain::job::JobStatus;
 use crate::domain::schedule::{Order, Schedule};
 use crate::ports::{Fired, SchedulePage, ScheduleQuery, Schedules, Standing, StoreError, Ticket};
-use redb::{ReadTransaction, ReadableTable};
+use redb::ReadTransaction;
 use serde::de::DeserializeOwned;
 use std::ops::Bound;
 
@@ -50,7 +51,7 @@ impl Schedules for RedbStore {
 
     fn next_run_ms(&self) -> Result<Option<u64>, StoreError> {
         self.shared.handle.read(|reading| {
-            let due = reading.open_table(SCHEDULES_DUE)?;
+            let due = SCHEDULES_DUE.read(reading)?;
             Ok(due.first()?.map(|(key, _)| ScheduleDueKey::decode(key.value()).due_ms))
         })
     }
@@ -58,7 +59,7 @@ impl Schedules for RedbStore {
 
 fn page(reading: &ReadTransaction, query: &ScheduleQuery) -> Result<SchedulePage, StoreError> {
     let mut page = SchedulePage { schedules: Vec::new(), has_more: false };
-    let owned = reading.open_table(SCHEDULES_OWNED)?;
+    let owned = SCHEDULES_OWNED.read(reading)?;
     let (first, last) = ScheduleOwnerKey::ends(query.user);
     let (first, last) = (first.encode(), last.encode());
     let before = query.before.map(|id| ScheduleOwnerKey { user: query.user, id }.encode());
@@ -95,9 +96,9 @@ fn status(reading: &ReadTransaction, job: JobId) -> Result<Option<JobStatus>, St
 
 fn get<T: DeserializeOwned>(
     reading: &ReadTransaction,
-    table: redb::TableDefinition<'static, &'static [u8; 16], &'static [u8]>,
+    table: Definition<&'static [u8; 16], &'static [u8]>,
     id: ScheduleId,
 ) -> Result<Option<T>, StoreError> {
-    let table = reading.open_table(table)?;
+    let table = table.read(reading)?;
     table.get(&id.to_bytes())?.map(|bytes| value::decode(bytes.value())).transpose()
 }

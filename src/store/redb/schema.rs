@@ -5,21 +5,21 @@ use super::keys::{
     BatchBytes, DelayedBytes, EndedBytes, FairBytes, JobBytes, LineBytes, LogBytes, OnceBytes, OnceDueBytes,
     OwnedBatchBytes, OwnerBytes, ReadyBytes, TurnBytes, UsageBytes, WaitingBytes,
 };
+use super::loosen;
 use super::mail::{DeliveryBytes, DeliveryOwnerBytes, DeliveryTimeBytes};
 use super::project_keys::{ProjectBytes, ProjectOwnerBytes};
 use super::schedule_keys::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
-use super::table::Table;
+use super::table::{Definition, ReadableTable, Table};
 use super::user_keys::{AccountBytes, FoundBytes, TokenBytes};
 use super::value;
 use crate::ports::StoreError;
-use redb::{
-    Database, Key, ReadTransaction, ReadableDatabase, TableDefinition, TableError, Value, WriteTransaction,
-};
+use redb::{Database, ReadTransaction, ReadableDatabase, TableError, TableHandle, WriteTransaction};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 
 /// The layout that this build reads and writes. A change of layout raises it and adds a migration
 /// ([`super::migrate`]); a table that is merely new needs neither.
-pub(super) const VERSION: u64 = 3;
+pub(super) const VERSION: u64 = 4;
 
 pub(super) const META_SCHEMA: &str = "schema";
 const META_COUNTERS: &str = "counters";
@@ -28,28 +28,21 @@ type Bytes = &'static [u8];
 
 /// The counters as of the last commit; those of an empty file are zero.
 pub(super) fn counters(reading: &ReadTransaction) -> Result<Counters, StoreError> {
-    match reading.open_table(META)?.get(META_COUNTERS)? {
+    match META.read(reading)?.get(META_COUNTERS)? {
         Some(bytes) => value::decode(bytes.value()),
         None => Ok(Counters::default()),
     }
 }
 
-/// Something done to every table in turn, each with its own types.
-pub(super) trait Visit {
-    /// This table.
-    fn visit<K: Key + 'static, V: Value + 'static>(
-        &mut self,
-        table: TableDefinition<'static, K, V>,
-    ) -> Result<(), StoreError>;
-}
-
-/// The one list of tables: their definitions, [`Tables`], and the walk over all of them come from it, so that no table can
-/// be forgotten by a backup.
+/// The one list of tables: their definitions, [`Tables`], and [`NAMES`] come from it, so that no table can be forgotten by a
+/// backup.
 macro_rules! tables {
     ($($(#[$doc:meta])* $field:ident $DEFINITION:ident: $key:ty => $value:ty;)*) => {
         $($(#[$doc])*
-        pub(super) const $DEFINITION: TableDefinition<'static, $key, $value> =
-            TableDefinition::new(stringify!($field));)*
+        pub(super) const $DEFINITION: Definition<$key, $value> = Definition::new(stringify!($field));)*
+
+        /// What they are called.
+        pub(super) const NAMES: &[&str] = &[$(stringify!($field)),*];
 
         /// All tables of one write transaction; each opens when it is first used.
         pub(super) struct Tables<'t> {
@@ -59,21 +52,13 @@ macro_rules! tables {
         impl<'t> Tables<'t> {
             /// None of them is open yet.
             pub(super) fn of(writing: &'t WriteTransaction) -> Self {
-                Self { $($field: Table::new(writing, $DEFINITION),)* }
+                Self { $($field: $DEFINITION.at_first_use(writing),)* }
             }
 
             /// Opens all, creating those that are missing.
             pub(super) fn open(writing: &'t WriteTransaction) -> Result<Self, StoreError> {
-                let tables = Self::of(writing);
-                $(tables.$field.open()?;)*
-                Ok(tables)
+                Ok(Self { $($field: $DEFINITION.write(writing)?,)* })
             }
-        }
-
-        /// Walks over all tables.
-        pub(super) fn visit_tables(visitor: &mut impl Visit) -> Result<(), StoreError> {
-            $(visitor.visit($DEFINITION)?;)*
-            Ok(())
         }
     };
 }
@@ -204,44 +189,19 @@ pub(super) enum Layout {
 /// Looks at the file without changing it.
 pub(super) fn inspect(database: &Database) -> Result<Layout, StoreError> {
     let reading = database.begin_read()?;
-    let meta = match reading.open_table(META) {
-        Ok(meta) => meta,
-        Err(TableError::TableDoesNotExist(_)) => return Ok(Layout::Empty),
+    let version = match META.read(&reading) {
+        Ok(meta) => meta.get(META_SCHEMA)?.map(|bytes| value::decode(bytes.value())).transpose()?,
+        Err(TableError::TableDoesNotExist(_)) => None,
+        Err(TableError::TableTypeMismatch { .. }) => loosen::version(&reading)?,
         Err(error) => return Err(error.into()),
     };
-    match meta.get(META_SCHEMA)? {
-        Some(version) => Ok(Layout::Known(value::decode(version.value())?)),
-        None => Ok(Layout::Empty),
-    }
-}
-
-/// Looks whether each table is there.
-struct Presence<'r> {
-    reading: &'r ReadTransaction,
-    is_whole: bool,
-}
-
-impl Visit for Presence<'_> {
-    fn visit<K: Key + 'static, V: Value + 'static>(
-        &mut self,
-        table: TableDefinition<'static, K, V>,
-    ) -> Result<(), StoreError> {
-        match self.reading.open_table(table) {
-            Ok(_) => Ok(()),
-            Err(TableError::TableDoesNotExist(_)) => {
-                self.is_whole = false;
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
+    Ok(version.map_or(Layout::Empty, Layout::Known))
 }
 
 /// Whether the file has every table of this build.
 pub(super) fn has_all(reading: &ReadTransaction) -> Result<bool, StoreError> {
-    let mut presence = Presence { reading, is_whole: true };
-    visit_tables(&mut presence)?;
-    Ok(presence.is_whole)
+    let there: HashSet<String> = reading.list_tables()?.map(|table| table.name().to_owned()).collect();
+    Ok(NAMES.iter().all(|name| there.contains(*name)))
 }
 
 impl Tables<'_> {
@@ -253,7 +213,6 @@ impl Tables<'_> {
 
     /// The counters as of the last commit.
     pub(super) fn load_counters(&self) -> Result<Counters, StoreError> {
-        use redb::ReadableTable;
         match self.meta.get(META_COUNTERS)? {
             Some(bytes) => value::decode(bytes.value()),
             None => Ok(Counters::default()),

@@ -46,7 +46,7 @@ impl Background for RedbStore {
             return Ok(None);
         }
         self.shared.handle.read(|reading| {
-            let specs = reading.open_table(SPECS)?;
+            let specs = SPECS.read(reading)?;
             specs.get(&job.to_bytes())?.map(|bytes| value::decode(bytes.value())).transpose()
         })
     }

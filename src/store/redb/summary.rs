@@ -3,11 +3,12 @@
 
 use super::keys::{TurnBytes, TurnKey};
 use super::schema::SUMMARIES;
+use super::table::ReadableTable;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::job::ConversationSummary;
 use crate::ports::StoreError;
-use redb::{ReadTransaction, ReadableTable};
+use redb::ReadTransaction;
 
 impl Transaction<'_> {
     /// Stores the summary of the conversation that `member` is a key of.
@@ -47,7 +48,7 @@ pub(super) fn summary(
     key: TurnKey<'_>,
 ) -> Result<Option<ConversationSummary>, StoreError> {
     let first = TurnKey { accept: 0, ..key }.encode();
-    let stored = reading.open_table(SUMMARIES)?.get(&first)?.and_then(|bytes| read(bytes.value()));
+    let stored = SUMMARIES.read(reading)?.get(&first)?.and_then(|bytes| read(bytes.value()));
     Ok(stored.filter(|summary| summary.through < key.accept))
 }
 

@@ -1,98 +1,322 @@
-//! A table as a write transaction's acts see it. Owns its opening at the first use; refuses to be kept beyond its transaction.
+//! A table as the rest of the store sees it: typed keys and values. Owns the way from them to bytes and back. Refuses to let
+//! their types reach redb, for which every table is one from bytes to bytes: it compiles its trees once for each pair of
+//! types that it knows, and 25 pairs were 1.3 MB. Arrays of bytes sort like slices, so order is the same.
 
 use super::opening::Opening;
 use redb::{
-    AccessGuard, Key, Range, ReadableTable, ReadableTableMetadata, StorageError, TableDefinition, TableStats,
-    Value, WriteTransaction,
+    ReadTransaction, ReadableTable as _, ReadableTableMetadata, StorageError, TableDefinition, TableError,
+    WriteTransaction,
 };
 use std::borrow::Borrow;
-use std::ops::RangeBounds;
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
 
-type Result<T, E = StorageError> = std::result::Result<T, E>;
-type Guard<'a, T> = AccessGuard<'a, T>;
+/// What redb knows of keys and values.
+pub(super) type Raw = &'static [u8];
 
-/// It reads and writes like the table that it opens.
-pub(super) struct Table<'t, K: Key + 'static, V: Value + 'static>(Opening<'t, K, V>);
+/// The table of this name, untyped.
+pub(super) const fn raw(name: &str) -> TableDefinition<'_, Raw, Raw> {
+    TableDefinition::new(name)
+}
 
-impl<'t, K: Key + 'static, V: Value + 'static> Table<'t, K, V> {
-    /// One that is not open yet.
-    pub(super) fn new(writing: &'t WriteTransaction, definition: TableDefinition<'static, K, V>) -> Self {
-        Self(Opening::new(writing, definition))
+/// Something that stands in a table.
+pub(super) trait Coded: 'static {
+    /// How it is handed in and out.
+    type View<'a>;
+    /// Its bytes.
+    type Bytes<'a>: AsRef<[u8]>;
+
+    /// What these bytes say. Widths are fixed by the types of the tables, so they never run short.
+    fn view(bytes: &[u8]) -> Self::View<'_>;
+    /// The bytes that say this.
+    fn bytes<'a>(view: &'a Self::View<'_>) -> Self::Bytes<'a>;
+}
+
+impl Coded for Raw {
+    type View<'a> = &'a [u8];
+    type Bytes<'a> = &'a [u8];
+
+    fn view(bytes: &[u8]) -> &[u8] {
+        bytes
+    }
+    fn bytes<'a>(view: &'a &[u8]) -> &'a [u8] {
+        view
+    }
+}
+
+impl<const N: usize> Coded for &'static [u8; N] {
+    type View<'a> = &'a [u8; N];
+    type Bytes<'a> = &'a [u8];
+
+    fn view(bytes: &[u8]) -> &[u8; N] {
+        bytes.first_chunk().unwrap_or(const { &[0; N] })
+    }
+    fn bytes<'a>(view: &'a &[u8; N]) -> &'a [u8] {
+        view.as_slice()
+    }
+}
+
+impl Coded for &'static str {
+    type View<'a> = &'a str;
+    type Bytes<'a> = &'a [u8];
+
+    fn view(bytes: &[u8]) -> &str {
+        str::from_utf8(bytes).unwrap_or_default()
+    }
+    fn bytes<'a>(view: &'a &str) -> &'a [u8] {
+        view.as_bytes()
+    }
+}
+
+impl Coded for () {
+    type View<'a> = ();
+    type Bytes<'a> = [u8; 0];
+
+    fn view(_bytes: &[u8]) {}
+    fn bytes((): &()) -> [u8; 0] {
+        []
+    }
+}
+
+/// As redb wrote them when it knew the type: the least byte first. No key is a number.
+macro_rules! numbers {
+    ($($number:ty),*) => {$(
+        impl Coded for $number {
+            type View<'a> = Self;
+            type Bytes<'a> = [u8; size_of::<Self>()];
+
+            fn view(bytes: &[u8]) -> Self {
+                bytes.first_chunk().map_or(0, |bytes| Self::from_le_bytes(*bytes))
+            }
+            fn bytes(view: &Self) -> [u8; size_of::<Self>()] {
+                view.to_le_bytes()
+            }
+        }
+    )*};
+}
+
+numbers!(u32, u64);
+
+/// A table's name, and what stands in it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Definition<K, V> {
+    name: &'static str,
+    types: PhantomData<(K, V)>,
+}
+
+impl<K: Coded, V: Coded> Definition<K, V> {
+    pub(super) const fn new(name: &'static str) -> Self {
+        Self { name, types: PhantomData }
     }
 
-    /// Opens it, and makes it if it is missing.
-    pub(super) fn open(&self) -> Result<()> {
-        self.0.get().map(drop)
+    pub(super) const fn name(self) -> &'static str {
+        self.name
     }
 
-    /// Writes a value and gives back what stood there.
+    /// The table as the transaction sees it.
+    pub(super) fn read(self, reading: &ReadTransaction) -> Result<ReadOnlyTable<K, V>, TableError> {
+        Ok(ReadOnlyTable { inner: reading.open_table(raw(self.name))?, types: PhantomData })
+    }
+
+    /// The table, to be changed; made if it is missing.
+    pub(super) fn write(self, writing: &WriteTransaction) -> Result<Table<'_, K, V>, StorageError> {
+        let table = self.at_first_use(writing);
+        table.inner.get()?;
+        Ok(table)
+    }
+
+    /// The same; it opens when it is first used.
+    pub(super) fn at_first_use(self, writing: &WriteTransaction) -> Table<'_, K, V> {
+        Table { inner: Opening::new(writing, self.name), types: PhantomData }
+    }
+}
+
+/// A key or a value as long as it is looked at.
+pub(super) struct Guard<'t, T> {
+    inner: redb::AccessGuard<'t, Raw>,
+    types: PhantomData<T>,
+}
+
+impl<'t, T: Coded> Guard<'t, T> {
+    fn new(inner: redb::AccessGuard<'t, Raw>) -> Self {
+        Self { inner, types: PhantomData }
+    }
+
+    pub(super) fn value(&self) -> T::View<'_> {
+        T::view(self.inner.value())
+    }
+}
+
+/// A key with its value.
+pub(super) type Entry<'t, K, V> = (Guard<'t, K>, Guard<'t, V>);
+
+fn entry<'t, K: Coded, V: Coded>(
+    (key, value): (redb::AccessGuard<'t, Raw>, redb::AccessGuard<'t, Raw>),
+) -> Entry<'t, K, V> {
+    (Guard::new(key), Guard::new(value))
+}
+
+/// Entries in the order of their keys.
+pub(super) struct Range<'t, K, V> {
+    inner: redb::Range<'t, Raw, Raw>,
+    types: PhantomData<(K, V)>,
+}
+
+impl<'t, K, V> Range<'t, K, V> {
+    fn new(inner: redb::Range<'t, Raw, Raw>) -> Self {
+        Self { inner, types: PhantomData }
+    }
+}
+
+impl<'t, K: Coded, V: Coded> Iterator for Range<'t, K, V> {
+    type Item = Result<Entry<'t, K, V>, StorageError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.inner.next().map(|found| found.map(entry))
+    }
+}
+
+impl<K: Coded, V: Coded> DoubleEndedIterator for Range<'_, K, V> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.inner.next_back().map(|found| found.map(entry))
+    }
+}
+
+/// An end of a range, as bytes.
+fn edge<'b, 'k: 'b, K: Coded, B: Borrow<K::View<'k>>>(bound: Bound<&'b B>) -> Bound<K::Bytes<'b>> {
+    bound.map(|key| K::bytes(key.borrow()))
+}
+
+fn slice<B: AsRef<[u8]>>(bound: &Bound<B>) -> Bound<&[u8]> {
+    bound.as_ref().map(AsRef::as_ref)
+}
+
+/// What can be asked of a table, whether it may be changed or not.
+pub(super) trait ReadableTable<K: Coded, V: Coded> {
+    /// redb's.
+    type Inner: redb::ReadableTable<Raw, Raw> + ReadableTableMetadata;
+    /// redb's.
+    fn inner(&self) -> Result<&Self::Inner, StorageError>;
+
+    fn get<'k>(&self, key: impl Borrow<K::View<'k>>) -> Result<Option<Guard<'_, V>>, StorageError> {
+        Ok(self.inner()?.get(K::bytes(key.borrow()).as_ref())?.map(Guard::new))
+    }
+    fn range<'k, B: Borrow<K::View<'k>> + 'k>(
+        &self,
+        range: impl RangeBounds<B> + 'k,
+    ) -> Result<Range<'_, K, V>, StorageError> {
+        let (low, high) = (edge::<K, B>(range.start_bound()), edge::<K, B>(range.end_bound()));
+        Ok(Range::new(self.inner()?.range::<&[u8]>((slice(&low), slice(&high)))?))
+    }
+    fn iter(&self) -> Result<Range<'_, K, V>, StorageError> {
+        Ok(Range::new(self.inner()?.iter()?))
+    }
+    fn first(&self) -> Result<Option<Entry<'_, K, V>>, StorageError> {
+        Ok(self.inner()?.first()?.map(entry))
+    }
+    fn last(&self) -> Result<Option<Entry<'_, K, V>>, StorageError> {
+        Ok(self.inner()?.last()?.map(entry))
+    }
+    fn len(&self) -> Result<u64, StorageError> {
+        self.inner()?.len()
+    }
+}
+
+/// A table of a read transaction. What it hands out does not borrow it.
+pub(super) struct ReadOnlyTable<K, V> {
+    inner: redb::ReadOnlyTable<Raw, Raw>,
+    types: PhantomData<(K, V)>,
+}
+
+impl<K: Coded, V: Coded> ReadableTable<K, V> for ReadOnlyTable<K, V> {
+    type Inner = redb::ReadOnlyTable<Raw, Raw>;
+
+    fn inner(&self) -> Result<&Self::Inner, StorageError> {
+        Ok(&self.inner)
+    }
+}
+
+impl<K: Coded, V: Coded> ReadOnlyTable<K, V> {
+    pub(super) fn get<'k>(
+        &self,
+        key: impl Borrow<K::View<'k>>,
+    ) -> Result<Option<Guard<'static, V>>, StorageError> {
+        Ok(self.inner.get(K::bytes(key.borrow()).as_ref())?.map(Guard::new))
+    }
+
+    pub(super) fn range<'k, B: Borrow<K::View<'k>> + 'k>(
+        &self,
+        range: impl RangeBounds<B> + 'k,
+    ) -> Result<Range<'static, K, V>, StorageError> {
+        let (low, high) = (edge::<K, B>(range.start_bound()), edge::<K, B>(range.end_bound()));
+        Ok(Range::new(self.inner.range::<&[u8]>((slice(&low), slice(&high)))?))
+    }
+}
+
+/// A table of a write transaction.
+pub(super) struct Table<'t, K, V> {
+    inner: Opening<'t>,
+    types: PhantomData<(K, V)>,
+}
+
+impl<'t, K: Coded, V: Coded> ReadableTable<K, V> for Table<'t, K, V> {
+    type Inner = redb::Table<'t, Raw, Raw>;
+
+    fn inner(&self) -> Result<&Self::Inner, StorageError> {
+        self.inner.get()
+    }
+}
+
+impl<K: Coded, V: Coded> Table<'_, K, V> {
+    /// Hands out what was there before.
     pub(super) fn insert<'k, 'v>(
         &mut self,
-        key: impl Borrow<K::SelfType<'k>>,
-        value: impl Borrow<V::SelfType<'v>>,
-    ) -> Result<Option<Guard<'_, V>>> {
-        self.0.get_mut()?.insert(key, value)
+        key: impl Borrow<K::View<'k>>,
+        value: impl Borrow<V::View<'v>>,
+    ) -> Result<Option<Guard<'_, V>>, StorageError> {
+        let (key, value) = (K::bytes(key.borrow()), V::bytes(value.borrow()));
+        Ok(self.inner.get_mut()?.insert(key.as_ref(), value.as_ref())?.map(Guard::new))
     }
 
-    /// Takes a value out.
-    pub(super) fn remove<'a>(&mut self, key: impl Borrow<K::SelfType<'a>>) -> Result<Option<Guard<'_, V>>> {
-        self.0.get_mut()?.remove(key)
-    }
-
-    /// Takes the first entry out.
-    pub(super) fn pop_first(&mut self) -> Result<Option<(Guard<'_, K>, Guard<'_, V>)>> {
-        self.0.get_mut()?.pop_first()
-    }
-
-    /// Removes entries that the predicate does not keep.
-    pub(super) fn retain<F>(&mut self, predicate: F) -> Result<()>
-    where
-        F: for<'f> FnMut(K::SelfType<'f>, V::SelfType<'f>) -> bool,
-    {
-        self.0.get_mut()?.retain(predicate)
-    }
-
-    /// Removes entries of this range that the predicate does not keep.
-    pub(super) fn retain_in<'a, KR, F>(
+    /// Hands out what was there.
+    pub(super) fn remove<'k>(
         &mut self,
-        range: impl RangeBounds<KR> + 'a,
-        predicate: F,
-    ) -> Result<()>
-    where
-        KR: Borrow<K::SelfType<'a>> + 'a,
-        F: for<'f> FnMut(K::SelfType<'f>, V::SelfType<'f>) -> bool,
-    {
-        self.0.get_mut()?.retain_in(range, predicate)
-    }
-}
-
-impl<K: Key + 'static, V: Value + 'static> ReadableTableMetadata for Table<'_, K, V> {
-    fn stats(&self) -> Result<TableStats> {
-        self.0.get()?.stats()
+        key: impl Borrow<K::View<'k>>,
+    ) -> Result<Option<Guard<'_, V>>, StorageError> {
+        Ok(self.inner.get_mut()?.remove(K::bytes(key.borrow()).as_ref())?.map(Guard::new))
     }
 
-    fn len(&self) -> Result<u64> {
-        self.0.get()?.len()
-    }
-}
-
-impl<K: Key + 'static, V: Value + 'static> ReadableTable<K, V> for Table<'_, K, V> {
-    fn get<'a>(&self, key: impl Borrow<K::SelfType<'a>>) -> Result<Option<Guard<'_, V>>> {
-        self.0.get()?.get(key)
+    pub(super) fn pop_first(&mut self) -> Result<Option<Entry<'_, K, V>>, StorageError> {
+        Ok(self.inner.get_mut()?.pop_first()?.map(entry))
     }
 
-    fn range<'a, KR>(&self, range: impl RangeBounds<KR> + 'a) -> Result<Range<'_, K, V>>
-    where
-        KR: Borrow<K::SelfType<'a>> + 'a,
-    {
-        self.0.get()?.range(range)
+    /// Removes what `keeps` does not want.
+    pub(super) fn retain(
+        &mut self,
+        mut keeps: impl FnMut(K::View<'_>, V::View<'_>) -> bool,
+    ) -> Result<(), StorageError> {
+        self.retain_in_bytes((Bound::Unbounded, Bound::Unbounded), &mut |key, value| {
+            keeps(K::view(key), V::view(value))
+        })
     }
 
-    fn first(&self) -> Result<Option<(Guard<'_, K>, Guard<'_, V>)>> {
-        self.0.get()?.first()
+    /// The same for a part of the table.
+    pub(super) fn retain_in<'k, B: Borrow<K::View<'k>> + 'k>(
+        &mut self,
+        range: impl RangeBounds<B> + 'k,
+        mut keeps: impl FnMut(K::View<'_>, V::View<'_>) -> bool,
+    ) -> Result<(), StorageError> {
+        let (low, high) = (edge::<K, B>(range.start_bound()), edge::<K, B>(range.end_bound()));
+        self.retain_in_bytes((slice(&low), slice(&high)), &mut |key, value| {
+            keeps(K::view(key), V::view(value))
+        })
     }
 
-    fn last(&self) -> Result<Option<(Guard<'_, K>, Guard<'_, V>)>> {
-        self.0.get()?.last()
+    fn retain_in_bytes(
+        &mut self,
+        range: (Bound<&[u8]>, Bound<&[u8]>),
+        keeps: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), StorageError> {
+        self.inner.get_mut()?.retain_in::<&[u8], _>(range, |key, value| keeps(key, value))
     }
 }

@@ -1,13 +1,13 @@
 //! Writing API tokens. Owns that a user has no more of them than allowed; refuses to see a key.
 
 use super::act::Act;
+use super::table::ReadableTable;
 use super::transaction::Transaction;
 use super::user_keys::{By, FoundBy, TokenBytes, TokenKey};
 use super::value;
 use crate::domain::account::ApiToken;
 use crate::domain::id::{JobId, TokenId, UserId};
 use crate::ports::{Digest, NewToken, StoreError};
-use redb::ReadableTable;
 use serde::{Deserialize, Serialize};
 
 /// What the `tokens` table holds.

@@ -5,11 +5,11 @@ use super::keys::{FairKey, OwnerKey};
 use super::lease::{Held, Leases};
 use super::row::{Place, Row};
 use super::schema::{Counters, Tables};
+use super::table::ReadableTable;
 use super::value;
 use crate::domain::id::{BatchId, JobId};
 use crate::domain::job::{JobSpec, JobStatus};
 use crate::ports::{Fence, Stop, StopFlag, StoreError};
-use redb::{ReadableTable, ReadableTableMetadata};
 use std::collections::HashMap;
 
 /// What does not change from one transaction to the next.

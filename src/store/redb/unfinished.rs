@@ -1,9 +1,9 @@
 //! The jobs of a conversation that have not ended. Owns nothing but the look at their line.
 
 use super::keys::{JobBytes, TurnBytes, TurnKey};
+use super::table::ReadableTable;
 use crate::domain::id::JobId;
 use crate::ports::StoreError;
-use redb::ReadableTable;
 
 /// Them, in their order; of a conversation of this name that was removed as well. `member` is any key of the conversation.
 pub(super) fn unfinished(

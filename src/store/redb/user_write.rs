@@ -3,6 +3,7 @@
 
 use super::act::Act;
 use super::schema::Tables;
+use super::table::ReadableTable;
 use super::transaction::Transaction;
 use super::user_keys::{AccountBytes, By, FoundBy, FoundBytes, account_key, account_of};
 use super::users::single;
@@ -10,7 +11,6 @@ use super::value;
 use crate::domain::account::{Account, Quota, Role};
 use crate::domain::id::{JobId, UserId};
 use crate::ports::{AccountChange, Admission, Digest, NewAccount, NewInvite, StoreError};
-use redb::{ReadableTable, ReadableTableMetadata};
 
 /// A new account.
 pub(super) struct Register(pub(super) NewAccount);
@@ -104,7 +104,7 @@ impl Act for KeepInvite {
         let (first, last) = FoundBy::ends(By::Invite);
         let finds = &mut transaction.tables.user_finds;
         let expired = |bytes: &[u8]| value::decode::<u64>(bytes).is_ok_and(|at_ms| at_ms <= now_ms);
-        finds.retain_in::<&FoundBytes, _>(&first.encode()..=&last.encode(), |_, bytes| !expired(bytes))?;
+        finds.retain_in::<&FoundBytes>(&first.encode()..=&last.encode(), |_, bytes| !expired(bytes))?;
         let key = FoundBy { by: By::Invite, digest: self.0.digest }.encode();
         finds.insert(&key, value::encode(&self.0.expires_at_ms)?.as_slice())?;
         transaction.touch();

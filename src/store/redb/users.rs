@@ -56,7 +56,7 @@ impl Users for RedbStore {
     }
 
     fn is_first(&self) -> Result<bool, StoreError> {
-        self.shared.handle.read(|reading| nobody_has_password(&reading.open_table(USERS)?))
+        self.shared.handle.read(|reading| nobody_has_password(&USERS.read(reading)?))
     }
 
     fn account(&self, user: UserId) -> Result<Option<Account>, StoreError> {
@@ -66,7 +66,7 @@ impl Users for RedbStore {
     fn account_named(&self, username: &str) -> Result<Option<Account>, StoreError> {
         let name = username.trim().to_lowercase();
         self.shared.handle.read(|reading| {
-            let finds = reading.open_table(USER_FINDS)?;
+            let finds = USER_FINDS.read(reading)?;
             let user = match finds.get(&FoundBy::text(By::Name, &name).encode())? {
                 Some(bytes) => UserId(value::decode(bytes.value())?),
                 None if name == single(0).username.key() => UserId::SINGLE,
@@ -83,10 +83,10 @@ impl Users for RedbStore {
     fn token(&self, digest: &Digest) -> Result<Option<ApiToken>, StoreError> {
         let key = FoundBy { by: By::Token, digest: *digest }.encode();
         self.shared.handle.read(|reading| {
-            let Some(found) = reading.open_table(USER_FINDS)?.get(&key)? else { return Ok(None) };
+            let Some(found) = USER_FINDS.read(reading)?.get(&key)? else { return Ok(None) };
             let place = TokenBytes::try_from(found.value());
             let place = place.map_err(|_| StoreError::Corrupt("a token's place is none".to_owned()))?;
-            let Some(bytes) = reading.open_table(TOKENS)?.get(&place)? else { return Ok(None) };
+            let Some(bytes) = TOKENS.read(reading)?.get(&place)? else { return Ok(None) };
             value::decode::<TokenRow>(bytes.value()).map(|row| Some(row.token))
         })
     }
@@ -95,7 +95,7 @@ impl Users for RedbStore {
         let (first, last) = TokenKey::ends(user);
         self.shared.handle.read(|reading| {
             let mut tokens = Vec::new();
-            let table = reading.open_table(TOKENS)?;
+            let table = TOKENS.read(reading)?;
             for entry in table.range::<&TokenBytes>(&first.encode()..=&last.encode())? {
                 let (_, bytes) = entry?;
                 let row = value::decode::<TokenRow>(bytes.value()).map(Some);
@@ -107,14 +107,14 @@ impl Users for RedbStore {
 }
 
 fn account(reading: &ReadTransaction, user: UserId) -> Result<Option<Account>, StoreError> {
-    match reading.open_table(USERS)?.get(&account_key(user))? {
+    match USERS.read(reading)?.get(&account_key(user))? {
         Some(bytes) => value::decode(bytes.value()).map(Some),
         None => Ok((user == UserId::SINGLE).then(|| single(0))),
     }
 }
 
 fn page(reading: &ReadTransaction, after: UserId, limit: usize) -> Result<AccountPage, StoreError> {
-    let users = reading.open_table(USERS)?;
+    let users = USERS.read(reading)?;
     let mut page = AccountPage { accounts: Vec::new(), has_more: false };
     // A store to which nobody ever wrote an account has the one all the same.
     if after < UserId::SINGLE && users.get(&account_key(UserId::SINGLE))?.is_none() {
