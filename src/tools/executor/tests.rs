@@ -3,6 +3,8 @@
 mod fakes;
 
 use super::*;
+use crate::domain::handle::ResultHandle;
+use crate::domain::id::JobId;
 use crate::domain::tool::Aliases;
 use crate::ports::{Stop, ToolError};
 use fakes::{Act, Any, any, run};

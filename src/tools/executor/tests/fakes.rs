@@ -171,7 +171,7 @@ impl crate::ports::Results for Nothing {
 #[derive(Default)]
 pub(in crate::tools) struct Log {
     pub(super) started: Mutex<Vec<String>>,
-    finished: Mutex<Vec<(String, Value, bool)>>,
+    pub(super) finished: Mutex<Vec<(String, Value, bool)>>,
     pub(super) wholes: Mutex<Vec<crate::ports::WholeResult>>,
     pub(super) refuses: bool,
     pub(super) forgets: bool,
