@@ -208,6 +208,7 @@ pub(super) trait ReadableTable<K: Coded, V: Coded> {
         let (low, high) = (edge::<K, B>(range.start_bound()), edge::<K, B>(range.end_bound()));
         Ok(Range::new(self.inner()?.range::<&[u8]>((slice(&low), slice(&high)))?))
     }
+    #[expect(clippy::iter_not_returning_iterator, reason = "named as in redb, where opening may fail")]
     fn iter(&self) -> Result<Range<'_, K, V>, StorageError> {
         Ok(Range::new(self.inner()?.iter()?))
     }
