@@ -120,11 +120,17 @@ fn arguments(text: &str) -> String {
     }
 }
 
+/// Built by hand: `json!` would write the schema out value by value instead of copying it.
 fn tool(spec: &ToolSpec) -> Value {
-    json!({
-        "type": "function",
-        "function": {"name": spec.name, "description": spec.description, "parameters": spec.parameters},
-    })
+    let fields = [
+        ("name", Value::from(spec.name.as_ref())),
+        ("description", Value::from(spec.description.as_ref())),
+        ("parameters", spec.parameters.clone()),
+    ];
+    let function: Map<String, Value> =
+        fields.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
+    let whole = [("type", Value::from("function")), ("function", Value::Object(function))];
+    Value::Object(whole.map(|(name, value)| (name.to_owned(), value)).into_iter().collect())
 }
 
 #[cfg(test)]
