@@ -176,6 +176,16 @@ fn a_bad_request_is_told_what_is_wrong() {
         assert_eq!((reply.status, &error["param"]), (400, &param), "{body}: {}", reply.body);
         assert!(error["message"].as_str().expect("words").contains(word), "{body}: {}", reply.body);
     }
+    // A key that nobody remembers would promise what is not kept.
+    let (json, key) = (("content-type", "application/json"), ("idempotency-key", "k"));
+    let order = json!({"every_s": 60, "job": {"input": "x"}}).to_string();
+    let keyed = server.request(("POST", "/v1/schedules"), &[json, key], &order);
+    assert_eq!(
+        (keyed.status, &keyed.json()["error"]["param"]),
+        (400, &json!("Idempotency-Key")),
+        "{}",
+        keyed.body
+    );
     assert_eq!(server.get("/v1/schedules/sched_x").status, 404);
     assert_eq!(server.get("/v1/schedules?cursor=x").status, 400);
     assert_eq!(server.post("/v1/schedules/sched_x", &job).status, 405);

@@ -191,20 +191,7 @@ impl Errands for StoredErrands {
             ..inherited(parent, message.clone())
         };
         let given = as_given(&spec, &message);
-        let next_run_ms = timing.first(now_ms);
-        let schedule = Schedule {
-            id,
-            user: asker.user,
-            name,
-            timing,
-            created_at_ms: now_ms,
-            armed_at_ms: now_ms,
-            next_run_ms,
-            last_due_ms: None,
-            last_run_ms: None,
-            last_job: None,
-            runs: 0,
-        };
+        let schedule = Schedule::new(id, asker.user, name, timing, now_ms);
         let stored = self.store.put(schedule, Order { spec, given }, self.bounds.schedules).wait()?;
         Ok(stored)
     }

@@ -3,17 +3,14 @@
 
 use crate::config::Config;
 use crate::domain::id::{ProjectId, UserId};
-use crate::domain::project::Project;
+use crate::domain::project::{OWN_NAME, Project};
 use crate::ports::{
     Allowance, Change, FileError, FileKind, FindQuery, Listing, ProjectFiles, ProjectFolder, Projects,
-    SearchFound, SearchQuery, StoreError, Users, Workspaces, Written,
+    QuotaShare, QuotaSources, SearchFound, SearchQuery, StoreError, Users, Workspaces, Written,
 };
 use crate::store::RedbStore;
 use std::fs::File;
 use std::sync::Arc;
-
-/// The server's own name: no tool has to do with it, whatever the operator says about others.
-const OWN_NAME: &str = ".nanoclaw";
 
 /// The store's projects, and the host's files.
 #[derive(Clone)]
@@ -56,17 +53,14 @@ struct StoredFolder {
 }
 
 impl StoredFolder {
-    /// What may be written: the limits, and what the account's quota leaves of them. Other projects are only added up
-    /// where there is a quota.
+    /// What may be written: the limits, and what the account's quota leaves of them.
     fn allowance(&self) -> Result<Allowance, FileError> {
-        let fault = |error: StoreError| FileError::Io(error.to_string());
-        let account = self.all.users.account(self.project.user).map_err(fault)?;
-        let Some(quota) = account.and_then(|account| account.quota.project_bytes) else {
-            return Ok(self.all.most);
+        let of = QuotaSources {
+            users: self.all.users.as_ref(),
+            projects: self.all.projects.as_ref(),
+            workspaces: self.all.workspaces.as_ref(),
         };
-        let mut others = self.all.projects.all_projects(self.project.user).map_err(fault)?;
-        others.retain(|other| other.id != self.project.id);
-        let left = quota.saturating_sub(self.all.workspaces.bytes_of(&others)?);
+        let left = of.share::<FileError>(&self.project)?.map_or(u64::MAX, QuotaShare::left);
         Ok(Allowance { project_bytes: self.all.most.project_bytes.min(left), ..self.all.most })
     }
 

@@ -3,6 +3,8 @@
 use super::id::{ProjectId, UserId};
 use serde::{Deserialize, Serialize};
 
+/// The server's own directory name: no project and no file of one is called so.
+pub const OWN_NAME: &str = ".nanoclaw";
 /// The longest description, characters.
 pub const DESCRIPTION_CHARS: usize = 4_000;
 /// The longest name, characters.

@@ -47,6 +47,23 @@ pub struct Schedule {
 }
 
 impl Schedule {
+    /// One that has never fired, made now.
+    pub fn new(id: ScheduleId, user: UserId, name: Option<String>, timing: Timing, now_ms: u64) -> Self {
+        Self {
+            id,
+            user,
+            name,
+            created_at_ms: now_ms,
+            armed_at_ms: now_ms,
+            next_run_ms: timing.first(now_ms),
+            timing,
+            last_due_ms: None,
+            last_run_ms: None,
+            last_job: None,
+            runs: 0,
+        }
+    }
+
     /// Notes that the occurrence `due_ms` has become `job`. Occurrences that were missed are not made up for: the next
     /// one lies after now.
     pub fn fire(&mut self, due_ms: u64, job: JobId, now_ms: u64) {

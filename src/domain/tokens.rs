@@ -2,7 +2,7 @@
 //! reported; refuses tokenizers: an estimate decides when to shorten, not what to bill where something was reported.
 
 use super::message::Message;
-use super::tool::{ToolCall, ToolSpec};
+use super::tool::{Offer, ToolCall};
 
 /// Tokens that the frame of a message costs, thousandths.
 const FRAME: u64 = 4_000;
@@ -34,6 +34,29 @@ const FAMILIES: [(&str, Weights); 9] = [
     ("llama", Weights { ascii: 260, other: 500, wide: 1_000 }),
 ];
 const UNKNOWN: Weights = Weights { ascii: 280, other: 550, wide: 1_000 };
+
+/// The characters of a text, by what they cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Letters {
+    ascii: u64,
+    other: u64,
+    wide: u64,
+}
+
+impl Letters {
+    /// Those of these texts together.
+    pub fn of(texts: &[&str]) -> Self {
+        let mut letters = Self::default();
+        for c in texts.iter().flat_map(|text| text.chars()) {
+            match c {
+                c if c.is_ascii() => letters.ascii = letters.ascii.saturating_add(1),
+                c if c < WIDE => letters.other = letters.other.saturating_add(1),
+                _ => letters.wide = letters.wide.saturating_add(1),
+            }
+        }
+        letters
+    }
+}
 
 /// Estimates for one model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,11 +92,8 @@ impl Estimator {
     }
 
     /// Tokens of what models are told about tools.
-    pub fn tools(&self, tools: &[ToolSpec]) -> u64 {
-        let weigh = |tool: &ToolSpec| {
-            let texts = self.weigh(&tool.name).saturating_add(self.weigh(&tool.description));
-            texts.saturating_add(self.weigh(&tool.parameters.to_string())).saturating_add(FRAME)
-        };
+    pub fn tools(&self, tools: &[Offer]) -> u64 {
+        let weigh = |tool: &Offer| self.weigh_letters(tool.letters()).saturating_add(FRAME);
         self.tokens(tools.iter().map(weigh).sum())
     }
 
@@ -100,12 +120,15 @@ impl Estimator {
         if text.is_ascii() {
             return (text.len() as u64).saturating_mul(self.weights.ascii);
         }
-        let weigh = |c: char| match c {
-            c if c.is_ascii() => self.weights.ascii,
-            c if c < WIDE => self.weights.other,
-            _ => self.weights.wide,
-        };
-        text.chars().map(weigh).fold(0, u64::saturating_add)
+        self.weigh_letters(Letters::of(&[text]))
+    }
+
+    fn weigh_letters(&self, letters: Letters) -> u64 {
+        let (ascii, other) = (
+            letters.ascii.saturating_mul(self.weights.ascii),
+            letters.other.saturating_mul(self.weights.other),
+        );
+        ascii.saturating_add(other).saturating_add(letters.wide.saturating_mul(self.weights.wide))
     }
 
     fn tokens(&self, weight: u64) -> u64 {

@@ -1,8 +1,11 @@
 //! What a tool call is, and what a tool says of itself. Refuses to know any tool by name (P6).
 
+use super::tokens::Letters;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// A call that the model asked for.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "AskedToolCall"))]
@@ -26,6 +29,53 @@ pub struct ToolSpec {
     pub description: Cow<'static, str>,
     /// JSON Schema of the arguments, an object schema.
     pub parameters: Value,
+}
+
+/// A tool on offer: what models are told, and how much that is. Copies share it, because every call to a model is told of
+/// every tool.
+#[derive(Debug, Clone)]
+pub struct Offer(Arc<Told>);
+
+#[derive(Debug)]
+struct Told {
+    spec: ToolSpec,
+    letters: Letters,
+    bytes: usize,
+}
+
+impl Offer {
+    /// The characters of all that is told.
+    pub fn letters(&self) -> Letters {
+        self.0.letters
+    }
+
+    /// Bytes of all that is told.
+    pub fn bytes(&self) -> usize {
+        self.0.bytes
+    }
+}
+
+impl From<ToolSpec> for Offer {
+    fn from(spec: ToolSpec) -> Self {
+        let schema = spec.parameters.to_string();
+        let texts: [&str; 3] = [&spec.name, &spec.description, &schema];
+        let (letters, bytes) = (Letters::of(&texts), texts.iter().map(|text| text.len()).sum());
+        Self(Arc::new(Told { spec, letters, bytes }))
+    }
+}
+
+impl Deref for Offer {
+    type Target = ToolSpec;
+
+    fn deref(&self) -> &ToolSpec {
+        &self.0.spec
+    }
+}
+
+impl PartialEq for Offer {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.spec == other.0.spec
+    }
 }
 
 /// Other names under which a tool is known: taken in calls and in a job's list of tools, never offered to a model.

@@ -53,7 +53,7 @@ fn request() -> ModelRequest {
     ModelRequest {
         model: "m".to_owned(),
         messages: vec![Message::user("hi")],
-        tools: ["calculator", "bash"].map(tool).to_vec(),
+        tools: ["calculator", "bash"].map(|name| tool(name).into()).to_vec(),
         may_call: true,
         temperature: None,
         max_tokens: None,

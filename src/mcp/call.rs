@@ -1,7 +1,6 @@
 //! One call over a session. Owns the waiting, and the notification that takes a call back; refuses to try again.
 
 use super::session::tell;
-use crate::ports::ToolError;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, ErrorCode, ServerResult,
 };
@@ -64,9 +63,4 @@ pub(super) async fn call(
         Ok(Err(error)) => Answer::Lost(tell(&error)),
         Err(_) => Answer::Lost(tell(&ServiceError::TransportClosed)),
     }
-}
-
-/// A failure without anything to show.
-pub(super) fn failed(message: String) -> ToolError {
-    ToolError::Failed { message, data: Value::Null }
 }

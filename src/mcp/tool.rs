@@ -1,7 +1,7 @@
 //! A tool of a server, as the toolbox sees it. Owns the wait of a thread for an answer that an async session brings;
 //! refuses what the server says of its harmlessness.
 
-use super::call::{Answer, call, failed};
+use super::call::{Answer, call};
 use super::content;
 use super::redact::quote;
 use super::server::Server;
@@ -51,7 +51,7 @@ impl McpTool {
         loop {
             match answers.recv_timeout(LOOK) {
                 Ok(answer) => return Ok(answer),
-                Err(RecvTimeoutError::Disconnected) => return Err(failed(broken.to_owned())),
+                Err(RecvTimeoutError::Disconnected) => return Err(ToolError::failed(broken)),
                 Err(RecvTimeoutError::Timeout) if !leash.is_pulled() => {}
                 Err(RecvTimeoutError::Timeout) => break,
             }
@@ -70,7 +70,7 @@ impl McpTool {
         };
         // The task may have its answer just now; nobody waits for it any more.
         drop(recall.send(why.to_owned()));
-        Err(failed(message))
+        Err(ToolError::failed(message))
     }
 
     fn tell(&self, answer: &Answer) -> Result<Value, ToolError> {
@@ -78,14 +78,15 @@ impl McpTool {
         match answer {
             Answer::Result(result) => self.veiled(content::data(result)),
             Answer::Refused { for_arguments: true, why } => Err(ToolError::Invalid(self.quote(why))),
-            Answer::Refused { why, .. } => {
-                Err(failed(format!("the MCP server '{name}' refused the call: {}", self.quote(why))))
-            }
-            Answer::Lost(why) => Err(failed(format!(
+            Answer::Refused { why, .. } => Err(ToolError::failed(format!(
+                "the MCP server '{name}' refused the call: {}",
+                self.quote(why)
+            ))),
+            Answer::Lost(why) => Err(ToolError::failed(format!(
                 "the MCP server '{name}' broke the call off, and whether it took effect is unknown: {}",
                 self.quote(why)
             ))),
-            Answer::TakenBack => Err(failed("the call was stopped".to_owned())),
+            Answer::TakenBack => Err(ToolError::failed("the call was stopped")),
         }
     }
 
@@ -125,7 +126,7 @@ impl Tool for McpTool {
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
-        let peer = self.server.peer().map_err(failed)?;
+        let peer = self.server.peer().map_err(ToolError::failed)?;
         let (recall, recalled) = oneshot::channel();
         let (answer, answers) = sync_channel(1);
         let (tool, arguments) = (self.raw.clone(), arguments.clone());

@@ -3,7 +3,7 @@
 use super::stop::Leash;
 use crate::domain::event::FinishReason;
 use crate::domain::message::{Echo, Message};
-use crate::domain::tool::{ToolCall, ToolSpec};
+use crate::domain::tool::{Offer, ToolCall};
 use crate::domain::usage::{Price, Usage};
 use std::ops::ControlFlow;
 
@@ -15,7 +15,7 @@ pub struct ModelRequest {
     /// System prompt, history, input, and what this job has said and done so far.
     pub messages: Vec<Message>,
     /// Tools on offer; empty when none.
-    pub tools: Vec<ToolSpec>,
+    pub tools: Vec<Offer>,
     /// Whether they may be called. A closing answer is asked for with `false`: the tools are told only to dialects that want
     /// the earlier calls explained.
     pub may_call: bool,

@@ -9,7 +9,7 @@ use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
 use crate::domain::job::JobOrigin;
 use crate::domain::secret::Veil;
 use crate::domain::tool::{
-    Aliases, Reach, Strictness, ToolCall, ToolChoice, ToolOrigin, ToolSpec, ToolTraits,
+    Aliases, Offer, Reach, Strictness, ToolCall, ToolChoice, ToolOrigin, ToolSpec, ToolTraits,
 };
 use crate::domain::usage::Usage;
 use serde_json::{Map, Value};
@@ -262,7 +262,7 @@ impl Settled {
 pub trait Toolbox: Send + Sync {
     /// What a job with this choice offers to its model, in stable order. What reads whole results is offered once there
     /// is one (`has_results`), or where the choice names it: small models mix its parameters into other calls.
-    fn offered(&self, choice: &ToolChoice, has_results: bool) -> Vec<ToolSpec>;
+    fn offered(&self, choice: &ToolChoice, has_results: bool) -> Vec<Offer>;
     /// Whether there is a tool of this name, or one that has it as an alias.
     fn knows(&self, name: &str) -> bool;
     /// Whether a call of this name waits for somebody's approval; an unknown tool may be there when the call is made.

@@ -42,6 +42,13 @@ pub enum FileError {
     Io(String),
 }
 
+/// What the store cannot tell about a project's files is a fault of the host.
+impl From<StoreError> for FileError {
+    fn from(error: StoreError) -> Self {
+        Self::Io(error.to_string())
+    }
+}
+
 /// A file in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileEntry {

@@ -42,7 +42,8 @@ pub(super) fn door(base: &str, path: &str) -> Result<Url, ToolError> {
     let base = base.trim_end_matches('/');
     let whole =
         if base.ends_with(path.trim_end_matches('/')) { base.to_owned() } else { format!("{base}{path}") };
-    Url::parse(&whole).map_err(|_| failed("The service's address in the configuration cannot be used"))
+    Url::parse(&whole)
+        .map_err(|_| ToolError::failed("The service's address in the configuration cannot be used"))
 }
 
 /// A question to a service.
@@ -74,20 +75,22 @@ pub(super) fn ask(web: &dyn Web, question: Question, leash: &Leash) -> Result<We
     let answer = web.send(&request, &leash.shortened(Duration::from_secs(timeout_s)));
     let answer = answer.map_err(|error| match error {
         WebError::Stopped if !leash.is_pulled() => {
-            failed(&format!("{service} gives no answer within {timeout_s} s"))
+            ToolError::failed(format!("{service} gives no answer within {timeout_s} s"))
         }
-        other => failed(&format!("{service} cannot be asked: {other}")),
+        other => ToolError::failed(format!("{service} cannot be asked: {other}")),
     })?;
     match answer.status {
         200..=299 => Ok(answer),
-        401 | 403 => Err(failed(&format!(
+        401 | 403 => Err(ToolError::failed(format!(
             "{service} refuses the question (HTTP {}): {}",
             answer.status,
             said(&answer)
         ))),
-        429 => Err(failed(&format!("{service} is asked too often (HTTP 429): try later"))),
-        300..=399 => Err(failed(&format!("{service} answers with a redirect (HTTP {})", answer.status))),
-        status => Err(failed(&format!("{service} fails (HTTP {status}): {}", said(&answer)))),
+        429 => Err(ToolError::failed(format!("{service} is asked too often (HTTP 429): try later"))),
+        300..=399 => {
+            Err(ToolError::failed(format!("{service} answers with a redirect (HTTP {})", answer.status)))
+        }
+        status => Err(ToolError::failed(format!("{service} fails (HTTP {status}): {}", said(&answer)))),
     }
 }
 
@@ -95,7 +98,8 @@ pub(super) fn ask(web: &dyn Web, question: Question, leash: &Leash) -> Result<We
 pub(super) fn ask_json(web: &dyn Web, question: Question, leash: &Leash) -> Result<Value, ToolError> {
     let service = question.service;
     let answer = ask(web, question, leash)?;
-    serde_json::from_slice(&answer.body).map_err(|_| failed(&format!("{service} does not answer in JSON")))
+    serde_json::from_slice(&answer.body)
+        .map_err(|_| ToolError::failed(format!("{service} does not answer in JSON")))
 }
 
 /// What of a header would be a key.
@@ -110,9 +114,4 @@ fn said(answer: &WebAnswer, keys: &[String]) -> String {
     let text =
         keys.iter().filter(is_key).fold(text.into_owned(), |text, key| text.replace(key.as_str(), "***"));
     super::page::squeezed(&text).chars().take(ERROR_CHARS).collect()
-}
-
-/// A failure without anything to show.
-pub(super) fn failed(message: &str) -> ToolError {
-    ToolError::Failed { message: message.to_owned(), data: Value::Null }
 }

@@ -8,7 +8,7 @@ use super::catalogue::{Catalogues, Registered};
 use super::entry::entry;
 use super::run::Run;
 use crate::domain::limits::Limits;
-use crate::domain::tool::{Reach, ToolCall, ToolChoice, ToolSpec};
+use crate::domain::tool::{Offer, Reach, ToolCall, ToolChoice, ToolSpec};
 use crate::ports::{
     Audit, AuditEntry, Journal, Meter, Sample, Settled, Silent, Tool, ToolContext, ToolInfo, ToolSource,
     Toolbox,
@@ -111,7 +111,7 @@ impl Executor {
 }
 
 impl Toolbox for Executor {
-    fn offered(&self, choice: &ToolChoice, has_results: bool) -> Vec<ToolSpec> {
+    fn offered(&self, choice: &ToolChoice, has_results: bool) -> Vec<Offer> {
         let is_offered = |tool: &&Arc<Registered>| {
             let is_wanted = !tool.reads_results || has_results || tool.is_named(choice);
             is_wanted && tool.is_allowed(choice)
@@ -134,7 +134,7 @@ impl Toolbox for Executor {
 
     fn infos(&self) -> Vec<ToolInfo> {
         let info = |tool: &Arc<Registered>| ToolInfo {
-            spec: tool.spec.clone(),
+            spec: ToolSpec::clone(&tool.spec),
             traits: tool.traits_in(true),
             origin: tool.tool.origin(),
             needs_approval: self.terms.approval.covers(&tool.spec.name, Some(tool)),

@@ -1,6 +1,6 @@
 //! `file_delete`: removes one file of the job's project. Refuses directories, so that no slip takes a tree away.
 
-use super::project_file::{failed, folder, path_parameter, refused, shown, text};
+use super::project_file::{folder, path_parameter, refused, shown, text};
 use super::registry::ToolDeps;
 use crate::domain::tool::{FileUse, ToolSpec, ToolTraits};
 use crate::ports::{FileError, FileKind, ProjectFiles, Tool, ToolContext, ToolError};
@@ -37,7 +37,7 @@ impl Tool for FileDelete {
         match files.delete(path) {
             Ok(()) => Ok(json!({"path": shown(path), "deleted": true})),
             Err(FileError::WrongKind(_)) if matches!(files.kind(path), Ok(Some(FileKind::Directory))) => {
-                Err(failed(format!(
+                Err(ToolError::failed(format!(
                     "'{}' is a directory: file_delete removes files only. Delete the files in it one by one, or the whole \
                      directory with bash (rm -r)",
                     shown(path)

@@ -1,7 +1,7 @@
 //! `file_write`: writes a text file of the job's project whole, or adds to its end. Owns that a file of another encoding is
 //! not added to; whoever reads meanwhile sees the old file or the new one.
 
-use super::project_file::{failed, folder, path_parameter, refused, shown, text};
+use super::project_file::{folder, path_parameter, refused, shown, text};
 use super::registry::ToolDeps;
 use crate::domain::tool::{FileUse, ToolSpec, ToolTraits};
 use crate::ports::{FileError, ProjectFiles, ProjectFolder, Tool, ToolContext, ToolError, Written};
@@ -64,7 +64,7 @@ fn append(files: &dyn ProjectFolder, path: &str, new: &str) -> Result<Written, T
         Some(bytes)
     });
     revised.map_err(refused_whole)?.ok_or_else(|| {
-        failed(format!(
+        ToolError::failed(format!(
             "'{}' is not a UTF-8 text file: nothing is added to it. Convert it first with bash (iconv) or execute_python",
             shown(path)
         ))
@@ -75,7 +75,7 @@ fn append(files: &dyn ProjectFolder, path: &str, new: &str) -> Result<Written, T
 fn refused_whole(error: FileError) -> ToolError {
     match error {
         FileError::TooLarge(reason) => {
-            failed(format!("{reason} (limits.file_bytes). Write several smaller files instead"))
+            ToolError::failed(format!("{reason} (limits.file_bytes). Write several smaller files instead"))
         }
         other => refused(other),
     }

@@ -37,16 +37,15 @@ impl Tool for JsonProcess {
     fn call(&self, arguments: &Map<String, Value>, _: &ToolContext) -> Result<Value, ToolError> {
         let word = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default();
         let parsed = serde_json::from_str::<Value>(word("json_string"));
-        let failed = |message: String| ToolError::Failed { message, data: Value::Null };
         let error = |error: &serde_json::Error| format!("JSON parse error: {error}");
         match (word("operation"), parsed) {
             ("validate", Ok(_)) => Ok(json!({"valid": true})),
             ("validate", Err(bad)) => Ok(json!({"valid": false, "error": error(&bad)})),
-            (_, Err(bad)) => Err(failed(error(&bad))),
+            (_, Err(bad)) => Err(ToolError::failed(error(&bad))),
             ("parse", Ok(data)) => Ok(json!({"data": data})),
             ("format", Ok(data)) => Ok(json!({"result": format!("{data:#}")})),
             ("keys", Ok(Value::Object(map))) => Ok(json!({"keys": map.keys().collect::<Vec<_>>()})),
-            ("keys", Ok(_)) => Err(failed("JSON root element is not an object".to_owned())),
+            ("keys", Ok(_)) => Err(ToolError::failed("JSON root element is not an object")),
             (other, _) => Err(ToolError::Invalid(format!("Unknown operation: {other}"))),
         }
     }

@@ -13,22 +13,17 @@ pub(super) fn folder(
     files: &dyn ProjectFiles,
     context: &ToolContext,
 ) -> Result<Box<dyn ProjectFolder>, ToolError> {
-    let id = context.project_id.ok_or_else(|| failed(NO_PROJECT))?;
+    let id = context.project_id.ok_or_else(|| ToolError::failed(NO_PROJECT))?;
     match files.folder(context.user, id) {
-        Ok(found) => found.ok_or_else(|| failed(NO_PROJECT)),
-        Err(error) => Err(failed(format!("The project cannot be looked up: {error}"))),
+        Ok(found) => found.ok_or_else(|| ToolError::failed(NO_PROJECT)),
+        Err(error) => Err(ToolError::failed(format!("The project cannot be looked up: {error}"))),
     }
-}
-
-/// A failure that has nothing to show.
-pub(super) fn failed(message: impl Into<String>) -> ToolError {
-    ToolError::Failed { message: message.into(), data: Value::Null }
 }
 
 /// A refusal, with what to do about it.
 pub(super) fn refused(error: FileError) -> ToolError {
     let told = error.to_string();
-    failed(match error {
+    ToolError::failed(match error {
         FileError::Outside(_) => format!(
             "{told}. Paths are relative to the project's directory, as in 'src/main.rs', without '..' or a leading '/'"
         ),

@@ -32,19 +32,18 @@ impl ReadResult {
     }
 
     fn find(&self, text: &str, context: &ToolContext) -> Result<String, ToolError> {
-        let failed = |message| ToolError::Failed { message, data: Value::Null };
         let handle =
             ResultHandle::parse(text, context.job).map(|handle| self.results.result(context.user, &handle));
         match handle.transpose() {
             Ok(Some(Some(whole))) => Ok(whole),
             Ok(_) => {
                 let shown: String = text.chars().take(100).collect();
-                Err(failed(format!(
+                Err(ToolError::failed(format!(
                     "There is no result '{shown}'. Copy the handle exactly as it stands where a result was cut; results of \
                      older jobs are deleted after a while"
                 )))
             }
-            Err(error) => Err(failed(format!("The result cannot be read: {error}"))),
+            Err(error) => Err(ToolError::failed(format!("The result cannot be read: {error}"))),
         }
     }
 }

@@ -5,6 +5,7 @@
 use super::beneath::{FILE_MODE, kind, look, make_and_open, unlock};
 use super::remove::remove_tree;
 use crate::domain::id::ProjectId;
+use crate::domain::project::OWN_NAME;
 use rustix::fs::{Dir, FileType, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -12,8 +13,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Its name among the user's projects, none of which begins with a dot.
-const NAME: &str = ".nanoclaw";
 /// How names of projects begin that are being removed; whoever ordered the removal does so until it is done.
 const GONE: &str = "gone-";
 /// What an earlier process left goes when nobody has changed it for so long, seconds.
@@ -48,7 +47,7 @@ pub(super) struct Desk {
 impl Desk {
     /// Opens the desk in a user's directory, and makes it where it is missing.
     pub(super) fn open(user: &OwnedFd, names: &Arc<Names>) -> rustix::io::Result<Arc<Self>> {
-        let directory = make_and_open(user, NAME)?;
+        let directory = make_and_open(user, OWN_NAME)?;
         Ok(Arc::new(Self { directory, names: Arc::clone(names) }))
     }
 

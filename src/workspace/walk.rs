@@ -1,12 +1,10 @@
 //! The names below a directory. Owns which are passed over; refuses to be believed: the walk goes by paths, which commands
 //! of jobs may bend while it runs, so whoever gets a name asks for it anew beneath the project's descriptor.
 
+use crate::domain::project::OWN_NAME;
 use ignore::{DirEntry, WalkBuilder};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-
-/// The server's own name, which is passed over wherever it stands.
-const OWN_NAME: &str = ".nanoclaw";
 
 /// How a walk goes.
 #[derive(Debug, Clone, Copy, Default)]

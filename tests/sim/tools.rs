@@ -5,7 +5,7 @@
 use crate::fate::Doom;
 use crate::model::TOOLS;
 use crate::world::{Flaw, World};
-use nanoclaw::domain::tool::{ToolCall, ToolChoice, ToolSpec};
+use nanoclaw::domain::tool::{Offer, ToolCall, ToolChoice, ToolSpec};
 use nanoclaw::ports::{Journal, Leash, ToolContext, ToolOutcome, Toolbox};
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,13 +70,13 @@ impl SimTools {
 }
 
 impl Toolbox for SimTools {
-    fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolSpec> {
+    fn offered(&self, _: &ToolChoice, _: bool) -> Vec<Offer> {
         let spec = |name: &'static str| ToolSpec {
             name: name.into(),
             description: "".into(),
             parameters: serde_json::Value::Null,
         };
-        TOOLS.map(spec).to_vec()
+        TOOLS.map(|name| spec(name).into()).to_vec()
     }
 
     fn knows(&self, name: &str) -> bool {

@@ -5,7 +5,7 @@ use crate::domain::event::FinishReason;
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::job::JobStatus;
 use crate::domain::message::Message;
-use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
+use crate::domain::tool::{Offer, ToolCall, ToolChoice, ToolSpec};
 use crate::domain::usage::Usage;
 use crate::engine::driver::Drive;
 use crate::engine::worker::{Held, Tick, Worker};
@@ -173,13 +173,17 @@ fn outcome(content: &str, skipped: bool) -> ToolOutcome {
 }
 
 impl Toolbox for FakeTools {
-    fn offered(&self, choice: &ToolChoice, _: bool) -> Vec<ToolSpec> {
+    fn offered(&self, choice: &ToolChoice, _: bool) -> Vec<Offer> {
         let spec = |name: &'static str| ToolSpec {
             name: name.into(),
             description: "".into(),
             parameters: serde_json::Value::Null,
         };
-        ["effect", "pure"].into_iter().filter(|name| choice.allows(name)).map(spec).collect()
+        ["effect", "pure"]
+            .into_iter()
+            .filter(|name| choice.allows(name))
+            .map(|name| spec(name).into())
+            .collect()
     }
 
     fn knows(&self, name: &str) -> bool {

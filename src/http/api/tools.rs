@@ -28,6 +28,7 @@ pub(crate) struct Tool {
 pub(crate) fn tools(door: &Door, call: &Call) -> Result<Reply, Error> {
     Query::parse(call.query.as_deref(), &[])?;
     let specs = door.room.toolbox.offered(&ToolChoice::All(true), true);
-    let tools: Vec<Tool> = specs.into_iter().map(|function| Tool { kind: "function", function }).collect();
+    let tools: Vec<Tool> =
+        specs.iter().map(|tool| Tool { kind: "function", function: ToolSpec::clone(tool) }).collect();
     Ok(envelope::data(View { total: tools.len(), tools }))
 }

@@ -9,7 +9,7 @@ use crate::domain::batch::Batch;
 use crate::domain::id::{BatchId, ConversationId, IdMint, JobId, ProjectId, UserId};
 use crate::domain::idempotency::OnceKey;
 use crate::domain::limits::Limits;
-use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
+use crate::domain::tool::{Offer, ToolCall, ToolChoice, ToolSpec};
 use crate::domain::usage::{Ledger, Usage};
 use crate::http::room::{AuthTerms, Room};
 use crate::ports::{
@@ -140,13 +140,13 @@ impl Audit for Rest {
 }
 
 impl Toolbox for Rest {
-    fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolSpec> {
+    fn offered(&self, _: &ToolChoice, _: bool) -> Vec<Offer> {
         let tool = |name: &'static str| ToolSpec {
             name: name.into(),
             description: "".into(),
             parameters: serde_json::Value::Null,
         };
-        vec![tool("calculator"), tool("execute_python")]
+        vec![tool("calculator").into(), tool("execute_python").into()]
     }
     fn knows(&self, name: &str) -> bool {
         ["calculator", "execute_python", "py"].contains(&name)

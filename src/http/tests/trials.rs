@@ -1,6 +1,6 @@
 //! Calls of tools that operators make: how many run at once, and how the shutdown ends them.
 
-use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
+use crate::domain::tool::{Offer, ToolCall, ToolChoice};
 use crate::http::Stage;
 use crate::http::testing::{Server, read_all, request};
 use crate::ports::{Journal, ToolContext, ToolOutcome, Toolbox};
@@ -14,7 +14,7 @@ use tokio::io::AsyncWriteExt;
 struct Waiting(AtomicUsize);
 
 impl Toolbox for Waiting {
-    fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolSpec> {
+    fn offered(&self, _: &ToolChoice, _: bool) -> Vec<Offer> {
         Vec::new()
     }
     fn knows(&self, _: &str) -> bool {

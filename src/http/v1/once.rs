@@ -29,6 +29,11 @@ pub(crate) fn key(headers: &HeaderMap) -> Result<Option<Key>, Error> {
     Ok(Some(Key(Sha256::digest(bare).into())))
 }
 
+/// Refuses a key where none is remembered, and says `why`.
+pub(crate) fn refuse(headers: &HeaderMap, why: &str) -> Result<(), Error> {
+    if headers.contains_key(NAME) { Err(wrong(why)) } else { Ok(()) }
+}
+
 /// A key without the request that it came with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key([u8; 32]);
@@ -86,6 +91,16 @@ mod tests {
         for bad in ["", "\"\"", "\"abc", &"x".repeat(256)] {
             assert!(read(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn where_no_key_is_remembered_any_is_refused() {
+        assert!(refuse(&HeaderMap::new(), "why").is_ok());
+        let headers = HeaderMap::from_iter([(
+            hyper::header::HeaderName::from_static(NAME),
+            "k".parse().expect("a value"),
+        )]);
+        assert!(refuse(&headers, "why").is_err());
     }
 
     #[test]

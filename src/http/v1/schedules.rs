@@ -16,6 +16,7 @@ use crate::http::query::Query;
 use crate::http::quota;
 use crate::http::reply::{self, Reply};
 use crate::http::router::Call;
+use crate::http::v1::once;
 use crate::http::v1::page::{self, List};
 use crate::ports::{ScheduleQuery, Standing};
 use body::Asked;
@@ -28,6 +29,10 @@ use view::ScheduleView;
 /// The label with which a job names the schedule that made it.
 const LABEL: &str = "schedule_id";
 
+/// Why a key is refused.
+const NO_KEY: &str = "schedules remember none: leave it out, give the schedule a 'name', and look for that in GET /v1/schedules \
+                      before you send it again";
+
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 pub(crate) struct Gone {
@@ -36,9 +41,11 @@ pub(crate) struct Gone {
     deleted: bool,
 }
 
-/// `POST /v1/schedules`: an answer means that the schedule is on the disk (P1).
+/// `POST /v1/schedules`: an answer means that the schedule is on the disk (P1). A key is not remembered, so none is taken:
+/// whoever sends one counts on it.
 pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
     Query::parse(call.query.as_deref(), &[])?;
+    once::refuse(&call.headers, NO_KEY)?;
     let body = request_body::read(door, &call.headers, body).await?;
     let user = call.user;
     drop(call); // nothing of the request outlives its reading
@@ -47,22 +54,9 @@ pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Arriving) -> Resu
     let now_ms = door.room.clock.now_ms();
     let id = ScheduleId::from_bits(door.room.mint.mint(now_ms, door.room.entropy.random()));
     let Asked { name, timing, spec, given } = asked;
-    let next_run_ms = timing.first(now_ms);
     let mut order = Order { spec, given };
     label(&mut order, id, door.room.limits.metadata_pairs);
-    let schedule = Schedule {
-        id,
-        user,
-        name,
-        timing,
-        created_at_ms: now_ms,
-        armed_at_ms: now_ms,
-        next_run_ms,
-        last_due_ms: None,
-        last_run_ms: None,
-        last_job: None,
-        runs: 0,
-    };
+    let schedule = Schedule::new(id, user, name, timing, now_ms);
     let stored = door.room.schedules.put(schedule, order.clone(), door.room.limits.schedules).await?;
     let view = ScheduleView::whole(Standing { schedule: stored, last_status: None }, order);
     let mut reply = reply::json(StatusCode::CREATED, &view);

@@ -94,14 +94,14 @@ fn unanswered(why: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::tool::ToolSpec;
+    use crate::domain::tool::Offer;
     use crate::http::testing::HandClock;
 
     /// Has one tool of this reach, and says of a run whether more than the model is told would be kept.
     struct One(Reach);
 
     impl Toolbox for One {
-        fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolSpec> {
+        fn offered(&self, _: &ToolChoice, _: bool) -> Vec<Offer> {
             Vec::new()
         }
         fn knows(&self, _: &str) -> bool {

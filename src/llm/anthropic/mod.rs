@@ -22,6 +22,8 @@ use super::wire::upstream::Upstream;
 use crate::domain::secret::Secret;
 use crate::ports::{Completion, Leash, ModelError, ModelRequest, Sink};
 use answer::Answer;
+use serde_json::Value;
+use std::borrow::Cow;
 use ureq::Agent;
 
 /// The dialect's version; there is only this one.
@@ -74,19 +76,19 @@ impl Dialect {
     ) -> Result<Completion, ModelError> {
         let first = request::body(request, &self.terms);
         let mut answer = Answer::new(sink, self.terms.bounds, self.upstream.teller(), request);
-        let mut body = first.to_string();
+        let mut body = Cow::Borrowed(&first);
         for _ in 0..PAUSES {
             self.read(&body, leash, &mut answer)?;
             if !answer.is_paused() {
                 return answer.finish();
             }
-            body = request::going_on(&first, answer.turn_page(), answer.container()).to_string();
+            body = Cow::Owned(request::going_on(&first, answer.turn_page(), answer.container()));
         }
         self.read(&body, leash, &mut answer)?;
         answer.finish()
     }
 
-    fn read(&self, body: &str, leash: &Leash, answer: &mut Answer<'_>) -> Result<(), ModelError> {
+    fn read(&self, body: &Value, leash: &Leash, answer: &mut Answer<'_>) -> Result<(), ModelError> {
         let _held = tether::hold(leash, self.terms.patience);
         let mut read = self.upstream.post(body, leash).map_err(|refusal| failure::judge(refusal.error))?;
         let done = body::read(&mut read, answer, self.terms.bounds.output_bytes)?;

@@ -82,7 +82,7 @@ fn tools(request: &ModelRequest, called: &[String]) -> Vec<Value> {
     if !request.may_call && called.is_empty() {
         return Vec::new();
     }
-    request.tools.iter().map(tool).collect()
+    request.tools.iter().map(|offer| tool(offer)).collect()
 }
 
 fn tool(spec: &ToolSpec) -> Value {

@@ -4,7 +4,7 @@ use super::replay::BOUNDS;
 use super::request::{body, going_on};
 use crate::domain::message::{Echo, Message};
 use crate::domain::secret::Secret;
-use crate::domain::tool::{ToolCall, ToolSpec};
+use crate::domain::tool::{Offer, ToolCall, ToolSpec};
 use crate::llm::terms::Terms;
 use crate::llm::wire::tether::Patience;
 use crate::ports::ModelRequest;
@@ -59,12 +59,9 @@ fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-fn spec() -> ToolSpec {
-    ToolSpec {
-        name: "t".into(),
-        description: "d".into(),
-        parameters: json!({"type": "object", "properties": {}}),
-    }
+fn spec() -> Offer {
+    let parameters = json!({"type": "object", "properties": {}});
+    ToolSpec { name: "t".into(), description: "d".into(), parameters }.into()
 }
 
 #[test]
@@ -201,7 +198,7 @@ fn an_echo_of_the_same_model_is_sent_as_it_was() {
 fn tools_stay_listed_while_the_history_names_them() {
     let plain = || vec![Message::user("go")];
     let used = || vec![Message::user("go"), calling("", vec![call("a", "{}")]), result("a", "1")];
-    let listed = |messages: Vec<Message>, tools: Vec<ToolSpec>, may_call: bool| {
+    let listed = |messages: Vec<Message>, tools: Vec<Offer>, may_call: bool| {
         let body = body(&ModelRequest { tools, may_call, ..request(messages) }, &terms());
         (body.get("tools").cloned(), body.get("tool_choice").cloned())
     };
@@ -312,11 +309,14 @@ fn a_recorded_request_is_what_we_would_send() {
     let request = ModelRequest {
         thinking: true,
         max_tokens: Some(96),
-        tools: vec![ToolSpec {
-            name: "weather".into(),
-            description: "Get weather information for a location".into(),
-            parameters: recorded["tools"][0]["input_schema"].clone(),
-        }],
+        tools: vec![
+            ToolSpec {
+                name: "weather".into(),
+                description: "Get weather information for a location".into(),
+                parameters: recorded["tools"][0]["input_schema"].clone(),
+            }
+            .into(),
+        ],
         ..request(vec![
             system("You are a helpful assistant"),
             Message::user("What's the weather in Florence, Italy?"),

@@ -7,7 +7,7 @@ mod script;
 
 use crate::domain::event::FinishReason;
 use crate::domain::message::Message;
-use crate::domain::tool::{ToolCall, ToolSpec};
+use crate::domain::tool::{Offer, ToolCall};
 use crate::domain::usage::Usage;
 use crate::ports::{Chunk, Completion, Leash, ModelError, ModelRequest, Sink};
 use script::{Wanted, Wish};
@@ -130,7 +130,7 @@ impl Speech<'_> {
     }
 }
 
-fn missing(wanted: &[Wanted], offered: &[ToolSpec]) -> Option<String> {
+fn missing(wanted: &[Wanted], offered: &[Offer]) -> Option<String> {
     let absent = wanted.iter().find(|call| !offered.iter().any(|tool| tool.name == call.tool))?;
     let names: Vec<_> = offered.iter().map(|tool| tool.name.as_ref()).collect();
     let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };

@@ -1,6 +1,7 @@
 //! What the demo model says, chunk by chunk.
 
 use super::*;
+use crate::domain::tool::ToolSpec;
 use crate::ports::{Clock, Stop, StopFlag};
 use serde_json::json;
 use std::ops::ControlFlow;
@@ -37,8 +38,8 @@ struct Heard {
     result: Result<Completion, ModelError>,
 }
 
-fn spec(name: &'static str) -> ToolSpec {
-    ToolSpec { name: name.into(), description: "".into(), parameters: json!({}) }
+fn spec(name: &'static str) -> Offer {
+    ToolSpec { name: name.into(), description: "".into(), parameters: json!({}) }.into()
 }
 
 fn ask_on(clock: Fake, messages: Vec<Message>, thinking: bool) -> Heard {

@@ -89,10 +89,7 @@ impl Drop for Visit<'_> {
 /// What the call may cost, tokens.
 fn estimate(request: &ModelRequest) -> u64 {
     let said = request.messages.iter().fold(0_usize, |sum, message| sum.saturating_add(message.bytes()));
-    let tools = request.tools.iter().fold(0_usize, |sum, tool| {
-        let schema = tool.parameters.to_string().len();
-        sum.saturating_add(tool.name.len()).saturating_add(tool.description.len()).saturating_add(schema)
-    });
+    let tools = request.tools.iter().fold(0_usize, |sum, tool| sum.saturating_add(tool.bytes()));
     let prompt = u64::try_from(said.saturating_add(tools).div_ceil(TOKEN_BYTES)).unwrap_or(u64::MAX);
     let answer = request.max_tokens.unwrap_or(ANSWER_TOKENS).min(ANSWER_TOKENS);
     prompt.saturating_add(u64::from(answer))

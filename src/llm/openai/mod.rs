@@ -94,7 +94,7 @@ impl Dialect {
         let mut dislikes = self.dislikes.known();
         let mut body = request::body(request, &self.shape, dislikes);
         for tries_left in (0..TRIES).rev() {
-            let refusal = match self.upstream.post(&body.to_string(), leash) {
+            let refusal = match self.upstream.post(&body, leash) {
                 Ok(answer) => {
                     self.dislikes.learn(dislikes);
                     return Ok(answer);

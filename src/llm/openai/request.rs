@@ -38,7 +38,7 @@ pub(super) fn body(request: &ModelRequest, shape: &Shape, dislikes: Dislikes) ->
         put("stream_options", json!({"include_usage": true}));
     }
     if request.may_call && !request.tools.is_empty() {
-        put("tools", request.tools.iter().map(tool).collect());
+        put("tools", request.tools.iter().map(|offer| tool(offer)).collect());
     }
     if let Some(temperature) = request.temperature.filter(|_| quirks.takes_temperature(&shape.upstream_id)) {
         put("temperature", json!(temperature));
@@ -120,11 +120,17 @@ fn arguments(text: &str) -> String {
     }
 }
 
+/// Built by hand: `json!` would write the schema out value by value instead of copying it.
 fn tool(spec: &ToolSpec) -> Value {
-    json!({
-        "type": "function",
-        "function": {"name": spec.name, "description": spec.description, "parameters": spec.parameters},
-    })
+    let fields = [
+        ("name", Value::from(spec.name.as_ref())),
+        ("description", Value::from(spec.description.as_ref())),
+        ("parameters", spec.parameters.clone()),
+    ];
+    let function: Map<String, Value> =
+        fields.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
+    let whole = [("type", Value::from("function")), ("function", Value::Object(function))];
+    Value::Object(whole.map(|(name, value)| (name.to_owned(), value)).into_iter().collect())
 }
 
 #[cfg(test)]
@@ -152,11 +158,10 @@ mod tests {
                 },
                 Message::Tool { id_ref: "c1".into(), name: "calculator".into(), content: "{}".into() },
             ],
-            tools: vec![ToolSpec {
-                name: "t".into(),
-                description: "d".into(),
-                parameters: json!({"type": "object"}),
-            }],
+            tools: vec![
+                ToolSpec { name: "t".into(), description: "d".into(), parameters: json!({"type": "object"}) }
+                    .into(),
+            ],
             may_call: true,
             temperature: Some(0.5),
             max_tokens: Some(100),

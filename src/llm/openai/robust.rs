@@ -172,7 +172,8 @@ fn what_a_provider_wants_back_is_kept() {
 
 #[test]
 fn calls_in_the_text_are_calls_where_this_is_wanted() {
-    let tools = vec![ToolSpec { name: "calc".into(), description: "d".into(), parameters: json!({}) }];
+    let calc = ToolSpec { name: "calc".into(), description: "d".into(), parameters: json!({}) };
+    let tools = vec![calc.into()];
     let asked = ModelRequest { tools, ..request() };
     let pieces = ["Let me see.\n<tool", "_call>{\"name\":\"calc\",", "\"arguments\":{\"n\":1}}</tool_call>"];
     let mut chunks: Vec<Value> = pieces.iter().map(|piece| delta(&json!({"content": piece}))).collect();

@@ -33,6 +33,10 @@ impl From<ModelError> for Refusal {
     }
 }
 
+fn unsayable(error: &serde_json::Error) -> ModelError {
+    ModelError::Refused(format!("the request cannot be written as JSON: {error}"))
+}
+
 /// Where requests go, and what goes with each of them.
 #[derive(Debug)]
 pub(crate) struct Upstream {
@@ -84,14 +88,16 @@ impl Upstream {
         &self.teller
     }
 
-    /// Posts a JSON text; returns the body of an answer that began well. The leash must be held
+    /// Posts this as JSON; returns the body of an answer that began well. The leash must be held
     /// ([`super::tether::hold`]).
-    pub(crate) fn post(&self, body: &str, leash: &Leash) -> Result<impl Read + use<>, Refusal> {
+    pub(crate) fn post(&self, body: &Value, leash: &Leash) -> Result<impl Read + use<>, Refusal> {
+        // `Display` would look at each piece of it again, as text for a formatter.
+        let text = serde_json::to_string(body).map_err(|error| unsayable(&error))?;
         let mut call = self.agent.post(self.endpoint.uri());
         for (name, value) in &self.headers {
             call = call.header(name, value.reveal());
         }
-        let response = call.send(body).map_err(|error| self.teller.wire(error))?;
+        let response = call.send(text).map_err(|error| self.teller.wire(error))?;
         if !response.status().is_success() {
             return Err(self.refusal(response, leash));
         }

@@ -50,7 +50,7 @@ fn compact(database: &mut Database) -> Result<(), StoreError> {
     database.compact().map_err(|error| StoreError::Io(error.to_string()))?;
     let writing = database.begin_write()?;
     {
-        let mut tables = Tables::open(&writing)?;
+        let mut tables = Tables::of(&writing);
         let counters = schema::Counters { freed_bytes: 0, ..tables.load_counters()? };
         tables.store_counters(&counters)?;
     }

@@ -174,9 +174,9 @@ mod tests {
         let database = version_1();
         assert_eq!(schema::inspect(&database), Ok(Layout::Known(1)));
         let writing = steps(&database, 1).unwrap();
-        let waiting = READY.write(&writing).unwrap();
-        let waiting = Waiting::decode(waiting.get(&[5; 17]).unwrap().unwrap().value());
-        assert_eq!(waiting, Waiting { job: JobId::from_bytes([7; 16]), since_ms: 42 });
+        let queue = READY.write(&writing).unwrap();
+        let place = Waiting::decode(queue.get(&[5; 17]).unwrap().unwrap().value());
+        assert_eq!(place, Waiting { job: JobId::from_bytes([7; 16]), since_ms: 42 });
     }
 
     #[test]

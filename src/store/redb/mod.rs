@@ -52,6 +52,7 @@ mod medium;
 mod messages;
 mod migrate;
 mod once;
+mod opening;
 mod outbox;
 mod postpone;
 mod probe;

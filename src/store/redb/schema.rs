@@ -44,13 +44,18 @@ macro_rules! tables {
         /// What they are called.
         pub(super) const NAMES: &[&str] = &[$(stringify!($field)),*];
 
-        /// All tables, open in one write transaction.
+        /// All tables of one write transaction; each opens when it is first used.
         pub(super) struct Tables<'t> {
             $(pub(super) $field: Table<'t, $key, $value>,)*
         }
 
         impl<'t> Tables<'t> {
-            /// Opens them, creating those that are missing.
+            /// None of them is open yet.
+            pub(super) fn of(writing: &'t WriteTransaction) -> Self {
+                Self { $($field: $DEFINITION.at_first_use(writing),)* }
+            }
+
+            /// Opens all, creating those that are missing.
             pub(super) fn open(writing: &'t WriteTransaction) -> Result<Self, StoreError> {
                 Ok(Self { $($field: $DEFINITION.write(writing)?,)* })
             }

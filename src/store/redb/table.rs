@@ -2,6 +2,7 @@
 //! their types reach redb, for which every table is one from bytes to bytes: it compiles its trees once for each pair of
 //! types that it knows, and 25 pairs were 1.3 MB. Arrays of bytes sort like slices, so order is the same.
 
+use super::opening::Opening;
 use redb::{
     ReadTransaction, ReadableTable as _, ReadableTableMetadata, StorageError, TableDefinition, TableError,
     WriteTransaction,
@@ -118,8 +119,15 @@ impl<K: Coded, V: Coded> Definition<K, V> {
     }
 
     /// The table, to be changed; made if it is missing.
-    pub(super) fn write(self, writing: &WriteTransaction) -> Result<Table<'_, K, V>, TableError> {
-        Ok(Table { inner: writing.open_table(raw(self.name))?, types: PhantomData })
+    pub(super) fn write(self, writing: &WriteTransaction) -> Result<Table<'_, K, V>, StorageError> {
+        let table = self.at_first_use(writing);
+        table.inner.get()?;
+        Ok(table)
+    }
+
+    /// The same; it opens when it is first used.
+    pub(super) fn at_first_use(self, writing: &WriteTransaction) -> Table<'_, K, V> {
+        Table { inner: Opening::new(writing, self.name), types: PhantomData }
     }
 }
 
@@ -188,29 +196,30 @@ pub(super) trait ReadableTable<K: Coded, V: Coded> {
     /// redb's.
     type Inner: redb::ReadableTable<Raw, Raw> + ReadableTableMetadata;
     /// redb's.
-    fn inner(&self) -> &Self::Inner;
+    fn inner(&self) -> Result<&Self::Inner, StorageError>;
 
     fn get<'k>(&self, key: impl Borrow<K::View<'k>>) -> Result<Option<Guard<'_, V>>, StorageError> {
-        Ok(self.inner().get(K::bytes(key.borrow()).as_ref())?.map(Guard::new))
+        Ok(self.inner()?.get(K::bytes(key.borrow()).as_ref())?.map(Guard::new))
     }
     fn range<'k, B: Borrow<K::View<'k>> + 'k>(
         &self,
         range: impl RangeBounds<B> + 'k,
     ) -> Result<Range<'_, K, V>, StorageError> {
         let (low, high) = (edge::<K, B>(range.start_bound()), edge::<K, B>(range.end_bound()));
-        Ok(Range::new(self.inner().range::<&[u8]>((slice(&low), slice(&high)))?))
+        Ok(Range::new(self.inner()?.range::<&[u8]>((slice(&low), slice(&high)))?))
     }
+    #[expect(clippy::iter_not_returning_iterator, reason = "named as in redb, where opening may fail")]
     fn iter(&self) -> Result<Range<'_, K, V>, StorageError> {
-        Ok(Range::new(self.inner().iter()?))
+        Ok(Range::new(self.inner()?.iter()?))
     }
     fn first(&self) -> Result<Option<Entry<'_, K, V>>, StorageError> {
-        Ok(self.inner().first()?.map(entry))
+        Ok(self.inner()?.first()?.map(entry))
     }
     fn last(&self) -> Result<Option<Entry<'_, K, V>>, StorageError> {
-        Ok(self.inner().last()?.map(entry))
+        Ok(self.inner()?.last()?.map(entry))
     }
     fn len(&self) -> Result<u64, StorageError> {
-        self.inner().len()
+        self.inner()?.len()
     }
 }
 
@@ -223,8 +232,8 @@ pub(super) struct ReadOnlyTable<K, V> {
 impl<K: Coded, V: Coded> ReadableTable<K, V> for ReadOnlyTable<K, V> {
     type Inner = redb::ReadOnlyTable<Raw, Raw>;
 
-    fn inner(&self) -> &Self::Inner {
-        &self.inner
+    fn inner(&self) -> Result<&Self::Inner, StorageError> {
+        Ok(&self.inner)
     }
 }
 
@@ -247,15 +256,15 @@ impl<K: Coded, V: Coded> ReadOnlyTable<K, V> {
 
 /// A table of a write transaction.
 pub(super) struct Table<'t, K, V> {
-    inner: redb::Table<'t, Raw, Raw>,
+    inner: Opening<'t>,
     types: PhantomData<(K, V)>,
 }
 
 impl<'t, K: Coded, V: Coded> ReadableTable<K, V> for Table<'t, K, V> {
     type Inner = redb::Table<'t, Raw, Raw>;
 
-    fn inner(&self) -> &Self::Inner {
-        &self.inner
+    fn inner(&self) -> Result<&Self::Inner, StorageError> {
+        self.inner.get()
     }
 }
 
@@ -267,7 +276,7 @@ impl<K: Coded, V: Coded> Table<'_, K, V> {
         value: impl Borrow<V::View<'v>>,
     ) -> Result<Option<Guard<'_, V>>, StorageError> {
         let (key, value) = (K::bytes(key.borrow()), V::bytes(value.borrow()));
-        Ok(self.inner.insert(key.as_ref(), value.as_ref())?.map(Guard::new))
+        Ok(self.inner.get_mut()?.insert(key.as_ref(), value.as_ref())?.map(Guard::new))
     }
 
     /// Hands out what was there.
@@ -275,11 +284,11 @@ impl<K: Coded, V: Coded> Table<'_, K, V> {
         &mut self,
         key: impl Borrow<K::View<'k>>,
     ) -> Result<Option<Guard<'_, V>>, StorageError> {
-        Ok(self.inner.remove(K::bytes(key.borrow()).as_ref())?.map(Guard::new))
+        Ok(self.inner.get_mut()?.remove(K::bytes(key.borrow()).as_ref())?.map(Guard::new))
     }
 
     pub(super) fn pop_first(&mut self) -> Result<Option<Entry<'_, K, V>>, StorageError> {
-        Ok(self.inner.pop_first()?.map(entry))
+        Ok(self.inner.get_mut()?.pop_first()?.map(entry))
     }
 
     /// Removes what `keeps` does not want.
@@ -309,7 +318,7 @@ impl<K: Coded, V: Coded> Table<'_, K, V> {
         range: (Bound<&[u8]>, Bound<&[u8]>),
         keeps: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), StorageError> {
-        self.inner.retain_in::<&[u8], _>(range, |key, value| keeps(key, value))
+        self.inner.get_mut()?.retain_in::<&[u8], _>(range, |key, value| keeps(key, value))
     }
 }
 

@@ -178,8 +178,8 @@ impl Writer {
     fn commit(&mut self, writes: &mut [Box<dyn Pending>], quick: bool) -> Result<(), StoreError> {
         let mut writing = self.shared.handle.write()?;
         writing.set_quick_repair(quick);
-        let tables = Tables::open(&writing)?;
         let now_ms = self.shared.clock.now_ms();
+        let tables = Tables::of(&writing);
         let mut transaction = Transaction::new(tables, &self.leases, self.shared.bounds, now_ms)?;
         let clock = &self.shared.clock;
         transaction.low_disk = self.watermark.look(self.shared.medium.as_ref(), clock.monotonic_ms());

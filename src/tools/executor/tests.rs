@@ -1,340 +1,22 @@
 //! The executor with the real tools over a fake sandbox, and with tools made to misbehave.
 
+mod fakes;
+
 use super::*;
 use crate::domain::handle::ResultHandle;
-use crate::domain::id::{JobId, UserId};
-use crate::domain::job::JobOrigin;
-use crate::domain::tool::{Aliases, ToolTraits};
-use crate::ports::{Clock, Leash, ModelTerms, Stop, StopFlag, ToolError};
-use crate::tools::{
-    BashOptions, BashRules, CacheBounds, CodeRunner, JobDesk, ToolDeps, ToolOptions, registered,
-};
-use nanoclaw_sandbox::{Level, Program, Record, Status};
-use serde_json::{Map, Value, json};
-use std::ops::ControlFlow;
+use crate::domain::id::JobId;
+use crate::domain::tool::Aliases;
+use crate::ports::{Stop, ToolError};
+use fakes::{Act, Any, any, run};
+pub(in crate::tools) use fakes::{Log, bounds, call, context, deps, one, one_result, real, real_at};
+use serde_json::{Value, json};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Barrier, Mutex};
-
-/// Time stands still, except that every look moves it on by a millisecond.
-#[derive(Default)]
-struct Ticking(AtomicUsize);
-
-impl Clock for Ticking {
-    fn now_ms(&self) -> u64 {
-        self.monotonic_ms()
-    }
-    fn monotonic_ms(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::SeqCst) as u64
-    }
-    fn pause(&self, _: &StopFlag, _: Duration) {}
-}
-
-/// Says what it was asked to run, at the levels that it was given; fails when the code says so.
-struct FakeRunner(&'static [Level]);
-
-impl CodeRunner for FakeRunner {
-    fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Record {
-        let fails = program.code.contains("raise");
-        let (status, error) = if fails {
-            (Status::Error, Some("Traceback\nValueError: x".to_owned()))
-        } else {
-            (Status::Ok, None)
-        };
-        Record {
-            status,
-            exit_code: Some(i32::from(fails)),
-            signal: None,
-            limit: cancel().then(|| "cancelled".to_owned()),
-            stdout: format!("{} {}\n", program.language, program.code),
-            stderr: error.clone().unwrap_or_default(),
-            stdout_truncated: false,
-            stderr_truncated: false,
-            result: None,
-            error,
-            duration_ms: 3,
-            cpu_ms: 2,
-            max_rss_kb: 1_000,
-            level: program.level,
-            engine: program.language,
-            engine_version: "0".into(),
-        }
-    }
-    fn run_with_host(
-        &self,
-        program: &Program,
-        _: Arc<dyn nanoclaw_sandbox::HostCalls>,
-        cancel: &dyn Fn() -> bool,
-    ) -> Record {
-        self.run(program, cancel)
-    }
-    fn default_level(&self) -> Level {
-        Level::Standard
-    }
-    fn levels(&self) -> Vec<Level> {
-        self.0.to_vec()
-    }
-    fn timeout(&self, _: Level) -> Duration {
-        Duration::from_secs(60)
-    }
-}
-
-/// Keeps nothing, knows nothing, reaches nothing.
-pub(in crate::tools) struct Nothing;
-
-impl crate::ports::ProjectFiles for Nothing {
-    fn folder(
-        &self,
-        _: UserId,
-        _: crate::domain::id::ProjectId,
-    ) -> Result<Option<Box<dyn crate::ports::ProjectFolder>>, crate::ports::StoreError> {
-        Ok(None)
-    }
-}
-
-impl crate::ports::Errands for Nothing {
-    fn spawn(
-        &self,
-        _: &crate::ports::Asker,
-        _: crate::ports::Errand,
-    ) -> Result<crate::domain::job::Job, crate::ports::ErrandError> {
-        Err(crate::ports::ErrandError::NoAsker)
-    }
-    fn spawned(
-        &self,
-        _: &crate::ports::Asker,
-    ) -> Result<Vec<crate::domain::job::Job>, crate::ports::ErrandError> {
-        Ok(Vec::new())
-    }
-    fn cancel(
-        &self,
-        _: &crate::ports::Asker,
-        _: JobId,
-    ) -> Result<Option<crate::domain::job::Job>, crate::ports::ErrandError> {
-        Ok(None)
-    }
-    fn schedule(
-        &self,
-        _: &crate::ports::Asker,
-        _: crate::ports::Plan,
-    ) -> Result<crate::domain::schedule::Schedule, crate::ports::ErrandError> {
-        Err(crate::ports::ErrandError::NoAsker)
-    }
-    fn schedules(
-        &self,
-        _: &crate::ports::Asker,
-        _: usize,
-    ) -> Result<(Vec<crate::ports::Standing>, bool), crate::ports::ErrandError> {
-        Ok((Vec::new(), false))
-    }
-    fn unschedule(
-        &self,
-        _: &crate::ports::Asker,
-        _: crate::domain::id::ScheduleId,
-    ) -> Result<bool, crate::ports::ErrandError> {
-        Ok(false)
-    }
-}
-
-impl crate::ports::Model for Nothing {
-    fn ask(
-        &self,
-        request: &crate::ports::ModelRequest,
-        _: &Leash,
-        _: crate::ports::Sink<'_>,
-    ) -> Result<crate::ports::Completion, crate::ports::ModelError> {
-        Err(crate::ports::ModelError::NotFound(request.model.clone()))
-    }
-    fn models(&self) -> Vec<crate::ports::ModelInfo> {
-        Vec::new()
-    }
-}
-
-impl crate::ports::Web for Nothing {
-    fn send(
-        &self,
-        _: &crate::ports::WebRequest,
-        _: &Leash,
-    ) -> Result<crate::ports::WebAnswer, crate::ports::WebError> {
-        Err(crate::ports::WebError::Unreachable("no web in tests".into()))
-    }
-}
-
-impl crate::ports::Results for Nothing {
-    fn result(&self, _: UserId, _: &ResultHandle) -> Result<Option<String>, crate::ports::StoreError> {
-        Ok(None)
-    }
-}
-
-/// Remembers what was reported.
-#[derive(Default)]
-pub(in crate::tools) struct Log {
-    started: Mutex<Vec<String>>,
-    finished: Mutex<Vec<(String, Value, bool)>>,
-    wholes: Mutex<Vec<crate::ports::WholeResult>>,
-    refuses: bool,
-    forgets: bool,
-}
-
-impl Journal for Log {
-    fn started(&self, call: &ToolCall) -> ControlFlow<()> {
-        self.started.lock().expect("unpoisoned").push(call.id_ref.clone());
-        if self.refuses { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-    fn finished(&self, call: &ToolCall, outcome: crate::ports::ToolOutcome) {
-        self.wholes.lock().expect("unpoisoned").extend(outcome.whole);
-        let content = serde_json::from_str(&outcome.content).expect("valid JSON");
-        self.finished.lock().expect("unpoisoned").push((call.id_ref.clone(), content, outcome.skipped));
-    }
-    fn keeps_whole(&self) -> bool {
-        !self.forgets
-    }
-}
-
-impl Log {
-    pub(in crate::tools) fn result(&self, id: &str) -> Value {
-        let finished = self.finished.lock().expect("unpoisoned");
-        let mut found = finished.iter().filter(|(known, ..)| known == id);
-        let (_, content, _) = found.next().unwrap_or_else(|| panic!("{id} was not reported"));
-        assert!(found.next().is_none(), "{id} was reported twice");
-        content.clone()
-    }
-
-    fn skipped(&self, id: &str) -> bool {
-        self.finished.lock().expect("unpoisoned").iter().any(|(known, _, skipped)| known == id && *skipped)
-    }
-}
-
-type Act = Arc<dyn Fn(&ToolContext) -> Result<Value, ToolError> + Send + Sync>;
-
-/// A tool that does whatever a test wants.
-struct Any {
-    name: &'static str,
-    aliases: Aliases,
-    idempotent: bool,
-    act: Act,
-}
-
-impl Tool for Any {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: self.name.into(),
-            description: "".into(),
-            parameters: json!({"type": "object", "properties": {"n": {"type": "integer"}}}),
-        }
-    }
-    fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: self.idempotent, ..ToolTraits::PURE }
-    }
-    fn reads_results(&self) -> bool {
-        self.name == "look"
-    }
-    fn aliases(&self) -> Aliases {
-        self.aliases
-    }
-    fn own_time(&self, arguments: &Map<String, Value>) -> Duration {
-        Duration::from_secs(arguments.get("n").and_then(Value::as_u64).unwrap_or_default())
-    }
-    fn call(&self, _: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
-        (self.act)(context)
-    }
-}
-
-fn any(
-    name: &'static str,
-    idempotent: bool,
-    act: impl Fn(&ToolContext) -> Result<Value, ToolError> + Send + Sync + 'static,
-) -> Box<dyn Tool> {
-    Box::new(Any { name, aliases: Aliases::default(), idempotent, act: Arc::new(act) })
-}
-
-pub(in crate::tools) fn bounds() -> Bounds {
-    Bounds {
-        workers: 4,
-        timeout: Duration::from_secs(60),
-        result_chars: 16_000,
-        result_bytes: 1 << 20,
-        cache: CacheBounds { ttl_s: 1_000, entries: 100, bytes: 1 << 20 },
-    }
-}
-
-pub(super) fn real() -> Executor {
-    real_at(&Level::FOR_CODE)
-}
-
-/// The real tools, where the operator allows these levels.
-pub(super) fn real_at(levels: &'static [Level]) -> Executor {
-    let deps = ToolDeps { code: Arc::new(FakeRunner(levels)), ..deps() };
-    Executor::new(registered(&deps), Vec::new(), Terms::new(bounds())).expect("valid tools")
-}
-
-/// What tools are built from, with nothing behind it.
-pub(in crate::tools) fn deps() -> ToolDeps {
-    let bash = BashRules::new(&BashOptions::default(), |_| None).expect("good rules");
-    let desk = JobDesk {
-        errands: Arc::new(Nothing),
-        model: Arc::new(Nothing),
-        toolbox: Arc::default(),
-        clock: Arc::new(Ticking::default()),
-    };
-    ToolDeps {
-        code: Arc::new(FakeRunner(&Level::FOR_CODE)),
-        results: Arc::new(Nothing),
-        files: Arc::new(Nothing),
-        web: Arc::new(Nothing),
-        desk,
-        options: Arc::new(ToolOptions {
-            bash,
-            sub_agent: crate::tools::SubAgentOptions::default(),
-            channels: crate::tools::Channels::default(),
-            limits: Limits::default(),
-            web_timeout_s: 30,
-            web_search: crate::tools::WebSearchOptions::default(),
-            weather: crate::tools::WeatherOptions::default(),
-        }),
-    }
-}
-
-pub(in crate::tools) fn context(allowed: ToolChoice) -> ToolContext {
-    ToolContext {
-        user: UserId::SINGLE,
-        job: JobId::from_bits(1),
-        conversation_id: None,
-        project_id: None,
-        allowed,
-        strictness: None,
-        workdir: None,
-        terms: ModelTerms::default(),
-        origin: JobOrigin::Client,
-        is_trial: false,
-        id_ref: String::new(),
-        approved: crate::ports::Approved::All,
-        leash: Leash { stop: StopFlag::default(), deadline_ms: 1 << 40, clock: Arc::new(Ticking::default()) },
-    }
-}
-
-pub(super) fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
-    ToolCall { id_ref: id.into(), name: name.into(), arguments: arguments.into() }
-}
-
-fn run(executor: &Executor, calls: &[ToolCall]) -> Log {
-    let log = Log::default();
-    executor.run(calls, &context(ToolChoice::All(true)), &log);
-    log
-}
-
-pub(super) fn one(name: &str, arguments: &str) -> Value {
-    one_result(&real(), name, arguments)
-}
-
-/// What this executor answers to one call.
-pub(in crate::tools) fn one_result(executor: &Executor, name: &str, arguments: &str) -> Value {
-    run(executor, &[call("a", name, arguments)]).result("a")
-}
 
 #[test]
 fn every_tool_is_offered_in_stable_order_and_refuses_unknown_parameters() {
     let names: Vec<_> =
-        real().offered(&ToolChoice::All(true), true).into_iter().map(|spec| spec.name).collect();
+        real().offered(&ToolChoice::All(true), true).iter().map(|spec| spec.name.clone()).collect();
     let expected = [
         "bash",
         "calculator",
@@ -371,7 +53,7 @@ fn every_tool_is_offered_in_stable_order_and_refuses_unknown_parameters() {
         );
     }
     let choice = ToolChoice::Named(vec!["get_weather".into(), "calculator".into(), "nope".into()]);
-    let some: Vec<_> = real().offered(&choice, true).into_iter().map(|spec| spec.name).collect();
+    let some: Vec<_> = real().offered(&choice, true).iter().map(|spec| spec.name.clone()).collect();
     assert_eq!(some, ["calculator", "get_weather", "read_result"], "what reads results goes along");
     assert_eq!(real().offered(&choice, false).len(), 2, "once there are any");
     let by_name = ToolChoice::Named(vec!["read_result".into()]);
@@ -578,7 +260,7 @@ fn a_tool_answers_to_its_aliases_but_is_offered_by_its_name_alone() {
     );
     let named = |name: &str| ToolChoice::Named(vec![name.to_owned()]);
     let offered: Vec<_> =
-        executor.offered(&named("do_it"), false).into_iter().map(|spec| spec.name).collect();
+        executor.offered(&named("do_it"), false).iter().map(|spec| spec.name.clone()).collect();
     assert_eq!(offered, ["act"]);
     let told = |choice: ToolChoice, name: &str, arguments: &str| {
         let log = Log::default();

@@ -4,7 +4,7 @@
 mod nearest_text;
 mod splice;
 
-use super::project_file::{failed, folder, path_parameter, refused, shown, text};
+use super::project_file::{folder, path_parameter, refused, shown, text};
 use super::registry::ToolDeps;
 use crate::domain::tool::{FileUse, ToolSpec, ToolTraits};
 use crate::ports::{FileError, ProjectFiles, Tool, ToolContext, ToolError, Written};
@@ -157,10 +157,10 @@ fn misfitting(path: &str, edit: Edit<'_>, misfit: Misfit, raw: &str) -> ToolErro
             ),
             data: json!({"matches": count, "lines": lines}),
         },
-        Misfit::Same => failed(format!(
+        Misfit::Same => ToolError::failed(format!(
             "Nothing would change in '{path}': its line ends are kept as they are. To convert them use bash or execute_python"
         )),
-        Misfit::TooLarge(size) => failed(format!(
+        Misfit::TooLarge(size) => ToolError::failed(format!(
             "'{path}' would become {size} bytes, and a text file may have {} (limits.file_bytes): nothing was changed",
             edit.most_bytes
         )),
@@ -171,7 +171,7 @@ fn misfitting(path: &str, edit: Edit<'_>, misfit: Misfit, raw: &str) -> ToolErro
 fn absent(path: &str, edit: Edit<'_>, raw: &str) -> ToolError {
     let document = Document::of(raw);
     let Some(near) = nearest(&document.plain, edit.old) else {
-        return failed(format!(
+        return ToolError::failed(format!(
             "old_text does not stand in '{path}', nor anything like it: nothing was changed. Read the file first (file_read)"
         ));
     };

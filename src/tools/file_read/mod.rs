@@ -4,7 +4,7 @@
 mod encoding;
 mod pager;
 
-use super::project_file::{failed, folder, path_parameter, refused, shown, text};
+use super::project_file::{folder, path_parameter, refused, shown, text};
 use super::registry::ToolDeps;
 use crate::domain::tool::{FileUse, ToolSpec, ToolTraits};
 use crate::ports::{Leash, ProjectFiles, Tool, ToolContext, ToolError};
@@ -109,7 +109,7 @@ struct Scan {
 
 impl Page {
     fn read(&self, mut file: File, asked: Option<&str>, leash: &Leash) -> Result<Value, ToolError> {
-        let fault = |error: std::io::Error| failed(format!("'{}' cannot be read: {error}", self.path));
+        let fault = |error: std::io::Error| ToolError::failed(format!("'{}' cannot be read: {error}", self.path));
         let mut head = Vec::new();
         (&file).take(HEAD_BYTES).read_to_end(&mut head).map_err(fault)?;
         let mut plan = Plan::of(asked, &head).map_err(ToolError::Invalid)?;
@@ -133,7 +133,7 @@ impl Page {
                     .to_owned(),
             );
         } else if scan.is_malformed {
-            return Err(failed(format!(
+            return Err(ToolError::failed(format!(
                 "'{}' is not valid {}: try another encoding (utf-8, latin-1, gbk, utf-16), or none, so that it is guessed",
                 self.path,
                 plan.name()
@@ -225,7 +225,7 @@ impl Page {
 
     fn beyond(&self, scan: &Scan) -> ToolError {
         let Self { path, first, .. } = self;
-        failed(match scan.total {
+        ToolError::failed(match scan.total {
             Some(total) => {
                 format!(
                     "offset {first} is beyond the end: '{path}' has {total} lines. Use an offset from 1 to {total}"
@@ -238,14 +238,14 @@ impl Page {
     }
 
     fn too_late(&self) -> ToolError {
-        failed(format!(
+        ToolError::failed(format!(
             "the time was up before line {} of '{}' was reached: use a smaller offset, or bash (tail, sed -n)",
             self.first, self.path
         ))
     }
 
     fn binary(&self) -> ToolError {
-        failed(format!(
+        ToolError::failed(format!(
             "'{}' is a binary file (it has NUL bytes), and file_read shows text only. Look into it with execute_python or bash \
              (file, strings, od); if it is text in utf-16, name that encoding",
             self.path

@@ -2,7 +2,7 @@
 
 use super::options::WeatherOptions;
 use crate::ports::{Leash, ToolError, Web};
-use crate::tools::endpoint::{Question, ask_json, door, failed};
+use crate::tools::endpoint::{Question, ask_json, door};
 use serde_json::{Value, json};
 
 const FORECASTS: &str = "https://api.open-meteo.com";
@@ -31,11 +31,11 @@ pub(super) fn ask(
         .append_pair("format", "json");
     let places = ask_json(web, Question::plain(url, SERVICE, options.timeout_s), leash)?;
     let place = places.pointer("/results/0").filter(|place| place.is_object()).ok_or_else(|| {
-        failed(&format!("No city '{city}' is known: try its usual name in English, without the country"))
+        ToolError::failed(format!("No city '{city}' is known: try its usual name in English, without the country"))
     })?;
     let number = |name: &str| place.get(name).and_then(Value::as_f64);
     let (Some(latitude), Some(longitude)) = (number("latitude"), number("longitude")) else {
-        return Err(failed("Open-Meteo does not say where the city is"));
+        return Err(ToolError::failed("Open-Meteo does not say where the city is"));
     };
     let mut url = door(base.unwrap_or(FORECASTS), "/v1/forecast")?;
     url.query_pairs_mut()
@@ -51,7 +51,7 @@ fn told(city: &str, place: &Value, forecast: &Value) -> Result<Value, ToolError>
     let now = |name: &str| forecast.pointer(&format!("/current/{name}")).cloned().unwrap_or(Value::Null);
     let temperature = now("temperature_2m");
     if !temperature.is_number() {
-        return Err(failed("Open-Meteo does not say how the weather is"));
+        return Err(ToolError::failed("Open-Meteo does not say how the weather is"));
     }
     Ok(json!({
         "city": city,

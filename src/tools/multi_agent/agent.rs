@@ -5,7 +5,7 @@ use super::options::SubAgentOptions;
 use super::told::{Gathered, Told};
 use crate::domain::message::Message;
 use crate::domain::tokens::Estimator;
-use crate::domain::tool::{ToolCall, ToolChoice, ToolSpec};
+use crate::domain::tool::{Offer, ToolCall, ToolChoice};
 use crate::domain::usage::Usage;
 use crate::ports::{
     Approved, Chunk, Completion, Leash, Model, ModelError, ModelRequest, Report, ToolContext, Toolbox,
@@ -44,7 +44,7 @@ pub(super) struct Agent<'a> {
     /// Its place among the agents of the call.
     number: usize,
     leash: Leash,
-    tools: Vec<ToolSpec>,
+    tools: Vec<Offer>,
     messages: Vec<Message>,
     calls: usize,
     iterations: u32,
@@ -61,7 +61,7 @@ struct Heard {
 
 impl<'a> Agent<'a> {
     /// An agent with these tools, whose time begins now.
-    pub(super) fn new(bench: &'a Bench<'a>, (number, name): (usize, &'a str), tools: Vec<ToolSpec>) -> Self {
+    pub(super) fn new(bench: &'a Bench<'a>, (number, name): (usize, &'a str), tools: Vec<Offer>) -> Self {
         let leash = bench.context.leash.shortened(Duration::from_secs(bench.options.timeout_s));
         let told = Told::new(bench.report, &bench.context.id_ref, name);
         let (messages, usage) = (vec![instructions(name, bench.options.max_iterations)], Usage::default());

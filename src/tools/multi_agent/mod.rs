@@ -10,7 +10,7 @@ pub use options::SubAgentOptions;
 use super::registry::{JobDesk, ToolDeps};
 use crate::domain::event::AgentStep;
 use crate::domain::nearest::hint;
-use crate::domain::tool::{Reach, ToolChoice, ToolSpec, ToolTraits};
+use crate::domain::tool::{Offer, Reach, ToolChoice, ToolSpec, ToolTraits};
 use crate::domain::usage::Usage;
 use crate::ports::{Report, Tool, ToolContext, ToolError, Toolbox};
 use agent::{Agent, Answer, Bench};
@@ -170,7 +170,7 @@ fn tools_of(
     task: &Task,
     toolbox: &dyn Toolbox,
     context: &ToolContext,
-) -> Result<Vec<ToolSpec>, ToolError> {
+) -> Result<Vec<Offer>, ToolError> {
     let mut tools = toolbox.offered(&context.allowed, false);
     // They neither start others, nor hand in work, nor speak to people.
     tools.retain(|tool| toolbox.reach(&tool.name) == Reach::Here && !toolbox.needs_approval(&tool.name));

@@ -2,7 +2,7 @@
 
 use super::{Found, Search};
 use crate::ports::{Leash, ToolError, Web};
-use crate::tools::endpoint::{Question, ask as ask_service, door, failed};
+use crate::tools::endpoint::{Question, ask as ask_service, door};
 use crate::tools::page::{NodeId, Tree};
 use url::Url;
 
@@ -30,12 +30,12 @@ pub(super) fn read(html: &str) -> Result<Vec<Found>, ToolError> {
         return Ok(found);
     }
     if html.contains("anomaly") || html.contains("captcha") || html.contains("bots use DuckDuckGo") {
-        return Err(failed(
+        return Err(ToolError::failed(
             "DuckDuckGo takes this server for a robot and gives no results: try later, or ask the operator for another \
              web_search.provider",
         ));
     }
-    Err(failed("DuckDuckGo answers with a page that is no list of results"))
+    Err(ToolError::failed("DuckDuckGo answers with a page that is no list of results"))
 }
 
 fn result(tree: &Tree, id: NodeId) -> Option<Found> {

@@ -3,37 +3,27 @@
 use crate::domain::project::Project;
 use crate::http::error::Error;
 use crate::http::room::Room;
-use crate::ports::{Allowance, FileError};
+use crate::ports::{Allowance, FileError, QuotaShare, QuotaSources};
 
-/// What the project's files may come to. Other projects are only added up where the account has a quota.
+/// What the project's files may come to.
 pub(super) fn allowance(room: &Room, project: &Project) -> Result<Allowance, Error> {
     let limits = &room.limits;
-    let left = match quota(room, project)? {
-        Some(quota) => quota.saturating_sub(others(room, project)?),
-        None => u64::MAX,
-    };
+    let left = share(room, project)?.map_or(u64::MAX, QuotaShare::left);
     Ok(Allowance { project_bytes: limits.project_bytes.min(left), project_entries: limits.project_entries })
 }
 
 /// Refuses a project that has grown beyond its owner's quota while others grew as well.
 pub(super) fn check(room: &Room, project: &Project) -> Result<(), Error> {
-    let Some(quota) = quota(room, project)? else { return Ok(()) };
+    let Some(QuotaShare { quota, others }) = share(room, project)? else { return Ok(()) };
     let own = room.workspaces.stats(project)?.size;
-    if others(room, project)?.saturating_add(own) <= quota {
+    if others.saturating_add(own) <= quota {
         return Ok(());
     }
     Err(FileError::Quota(format!("all projects together may hold {quota} bytes (quota.project_bytes)"))
         .into())
 }
 
-fn quota(room: &Room, project: &Project) -> Result<Option<u64>, Error> {
-    let account = room.users.account(project.user)?;
-    Ok(account.and_then(|account| account.quota.project_bytes))
-}
-
-/// Bytes of the owner's other projects.
-fn others(room: &Room, project: &Project) -> Result<u64, Error> {
-    let mut others = room.projects.all_projects(project.user)?;
-    others.retain(|other| other.id != project.id);
-    Ok(room.workspaces.bytes_of(&others)?)
+fn share(room: &Room, project: &Project) -> Result<Option<QuotaShare>, Error> {
+    let (users, projects) = (room.users.as_ref(), room.projects.as_ref());
+    QuotaSources { users, projects, workspaces: room.workspaces.as_ref() }.share(project)
 }
