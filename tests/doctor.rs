@@ -1,4 +1,11 @@
 //! `nanoclaw doctor --json`: what a script reads of a machine, with a server, without one and after one.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, and starts processes and waits for them"
+)]
 
 mod support;
 

@@ -1,5 +1,12 @@
 //! What the server logs: lines that programs read, each with the job and the request that it is about; warnings of what is
 //! slow or stuck; and never a secret (P9).
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, and starts processes and waits for them"
+)]
 
 mod support;
 

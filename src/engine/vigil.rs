@@ -53,9 +53,9 @@ pub enum Sight {
 }
 
 impl Vigil {
-    /// Looks at what is held; a log that has not grown for `stuck_after_s` is a standstill; 0: nothing is.
-    pub fn new(held: Held, clock: Arc<dyn Clock>, stuck_after_s: u64) -> Self {
-        let stuck_after_ms = (stuck_after_s > 0).then(|| stuck_after_s.saturating_mul(1_000));
+    /// Looks at what is held; a log that has not grown for `patience_s` is a standstill; 0: nothing is.
+    pub fn new(held: Held, clock: Arc<dyn Clock>, patience_s: u64) -> Self {
+        let stuck_after_ms = (patience_s > 0).then(|| patience_s.saturating_mul(1_000));
         Self { held, clock, stuck_after_ms, looked_ms: None, told: HashMap::new() }
     }
 

@@ -71,7 +71,9 @@ fn everything() -> Vec<Sample<'static>> {
 #[test]
 fn every_sample_is_counted_and_the_text_keeps_to_the_format() {
     let metrics = metrics();
-    everything().into_iter().for_each(|sample| metrics.note(sample));
+    for sample in everything() {
+        metrics.note(sample);
+    }
     let census = Census { queued: 7, oldest_ready_ms: 1_500, disk_free_bytes: Some(99), ..Census::default() };
     let samples = scrape(&metrics, Ok(census));
     for (series, value) in [

@@ -90,7 +90,7 @@ fn check_files(connections: u64) -> Finding {
 
 fn check_memory() -> Finding {
     let system = rustix::system::sysinfo();
-    let bytes = u64::try_from(system.totalram).unwrap_or(u64::MAX).saturating_mul(u64::from(system.mem_unit));
+    let bytes = system.totalram.saturating_mul(u64::from(system.mem_unit));
     let shown = format!("{} MiB", bytes / MIB);
     let advice = (bytes < LEAST_MEMORY).then(|| "lower workers and code_execution.max_parallel".to_owned());
     Finding::good("memory", shown).advised(advice).with(json!({"bytes": bytes}))

@@ -10,7 +10,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::registry::{LookupSpan, Scope};
 
 /// The name under which an event carries its message.
 const MESSAGE: &str = "message";
@@ -79,7 +79,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let mut fields = Fields::new();
-        for span in context.event_scope(event).into_iter().flat_map(|scope| scope.from_root()) {
+        for span in context.event_scope(event).into_iter().flat_map(Scope::from_root) {
             if let Some(around) = span.extensions().get::<Fields>() {
                 fields.extend(around.iter().map(|(name, value)| (name.clone(), value.clone())));
             }
