@@ -1,4 +1,4 @@
-//! The README's curl lines, pasted as they stand into a shell, against a real server.
+//! The READMEs, pasted as they stand: their curl lines into a shell against a real server, their configurations into a file.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -13,18 +13,40 @@ mod support;
 use std::process::Command;
 use support::Server;
 
-#[test]
-fn every_curl_line_of_the_readme_works_as_pasted() {
+const ENGLISH: &str = include_str!("../README.md");
+const CHINESE: &str = include_str!("../README.zh-CN.md");
+
+/// What the lines print when they do what the text around them says.
+const WANTED: [&str; 13] = [
+    "HTTP/1.1 202",
+    "391",
+    "5050",
+    "\"type\":\"thinking\"",
+    "id: 8\n",
+    "\"offset\":",
+    "\"has_more\":",
+    "\"custom_id\":\"b\"",
+    "\"cron\":\"30 7 * * MON-FRI\"",
+    "msg_",
+    "user_1/uploaded",
+    "nanoclaw_jobs_",
+    "\"status\":\"ok\"",
+];
+
+fn blocks<'a>(readme: &'a str, language: &str) -> Vec<&'a str> {
+    let fence = format!("```{language}\n");
+    readme.split(&fence).skip(1).filter_map(|block| block.split("\n```\n").next()).collect()
+}
+
+fn paste_curl_lines(readme: &str) {
     if Command::new("curl").arg("--version").output().is_err() {
         eprintln!("SKIPPED: curl is not installed, so the README's lines were not run");
         return;
     }
-    let readme = include_str!("../README.md");
-    let blocks: Vec<&str> =
-        readme.split("```sh\n").skip(1).filter_map(|b| b.split("\n```\n").next()).collect();
-    let lines: Vec<&str> = blocks.into_iter().filter(|b| b.contains("curl ")).collect();
-    assert!(lines.len() >= 5, "the README has lost its examples");
-    let server = Server::start();
+    let lines: Vec<&str> = blocks(readme, "sh").into_iter().filter(|block| block.contains("curl ")).collect();
+    assert!(lines.len() >= 10, "the README has lost its examples");
+    // As the recipe of webhooks asks for.
+    let server = Server::start_with("webhooks: {allow_private_addresses: [127.0.0.1]}");
     let script =
         format!("set -euo pipefail\n{}\n", lines.join("\n").replace("http://127.0.0.1:8787", &server.url));
     assert!(script.contains(&server.url));
@@ -32,9 +54,46 @@ fn every_curl_line_of_the_readme_works_as_pasted() {
     let ran = Command::new("bash").arg("-c").arg(&script).current_dir(&server.dir).output().expect("bash");
     let out = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success(), "{out}\n{}", String::from_utf8_lossy(&ran.stderr));
-    for wanted in
-        ["HTTP/1.1 202", "391", "5050", "\"type\":\"thinking\"", "id: 8\n", "\"offset\":", "\"has_more\":"]
-    {
+    for wanted in WANTED {
         assert!(out.contains(wanted), "'{wanted}' is missing in:\n{out}");
     }
+}
+
+#[test]
+fn every_curl_line_of_the_readme_works_as_pasted() {
+    paste_curl_lines(ENGLISH);
+}
+
+#[test]
+fn every_curl_line_of_the_chinese_readme_works_as_pasted() {
+    paste_curl_lines(CHINESE);
+}
+
+#[test]
+fn every_configuration_of_the_readmes_is_accepted() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let both = [blocks(ENGLISH, "yaml"), blocks(CHINESE, "yaml")].concat();
+    assert!(both.len() >= 4, "the READMEs have lost their configurations");
+    for block in both {
+        let file = dir.path().join("config.yml");
+        std::fs::write(&file, block).expect("write the configuration");
+        std::fs::create_dir_all(dir.path().join("tools")).expect("tools_dir of the example");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nanoclaw"));
+        command.current_dir(dir.path()).args(["config", "check", "--config"]).arg(&file);
+        for key in ["DEEPSEEK_API_KEY", "GLM_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"] {
+            command.env(key, "sk-example");
+        }
+        let checked = command.output().expect("nanoclaw");
+        assert!(checked.status.success(), "{block}\n{}", String::from_utf8_lossy(&checked.stderr));
+    }
+}
+
+/// The recipes are the same; only the words around them differ.
+#[test]
+fn both_readmes_have_the_same_recipes() {
+    let recipes = |readme: &'static str| -> Vec<String> {
+        let lines = blocks(readme, "sh").join("\n");
+        lines.lines().map(|line| line.split(" #").next().unwrap_or_default().trim_end().to_owned()).collect()
+    };
+    assert_eq!(recipes(ENGLISH), recipes(CHINESE));
 }
