@@ -102,3 +102,25 @@ fn p1_starts_that_fail_cost_a_queued_job_nothing() {
     let job = server.wait(&id);
     assert_eq!((&job["status"], &job["attempt"]), (&json!("succeeded"), &json!(1)), "{job}");
 }
+
+#[test]
+fn a_damaged_store_is_an_error_with_a_hint_and_no_panic_of_the_process() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let mut server = Server::start_in(keep.path(), "");
+    for _ in 0..5 {
+        let id = server.submit(&json!({"input": "tool: calculator {\"expression\": \"1+1\"}"}));
+        server.wait(&id);
+    }
+    assert!(server.terminate().success());
+    let file = server.dir.join("data/nanoclaw.redb");
+    let mut store = std::fs::read(&file).expect("the store");
+    store[2 * 4096..16 * 4096].fill(0);
+    std::fs::write(&file, store).expect("damaged");
+    let config = keep.path().join("config.yml");
+    let mut serve = support::command(&["serve", "--listen", "127.0.0.1:0", "--config"]);
+    let serve = serve.arg(config).arg("--data-dir").arg(file.parent().expect("its directory"));
+    let refused = serve.output().expect("nanoclaw");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("hint: "), "{said}");
+}

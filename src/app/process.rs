@@ -4,8 +4,12 @@
 use rustix::fs::Mode;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use sd_notify::NotifyState;
+use std::ffi::OsStr;
 use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 use std::time::Duration;
 
@@ -69,7 +73,39 @@ pub(super) fn notify_stopping(drain: Duration) {
 
 /// Tells systemd. Without it nobody listens, which is no failure.
 pub(super) fn notify(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
+    let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let lines: Vec<String> = states.iter().map(ToString::to_string).collect();
+    if let Err(error) = send(socket.as_bytes(), &lines.join("\n")) {
         tracing::warn!(%error, "the service manager cannot be told");
+    }
+}
+
+/// Sends it to a path or, behind `@`, to an abstract name (`sd_notify(3)`). A manager that does not read is not waited for.
+fn send(socket: &[u8], lines: &str) -> io::Result<()> {
+    let address = match socket.strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(OsStr::from_bytes(socket))?,
+    };
+    let sending = UnixDatagram::unbound()?;
+    sending.set_nonblocking(true)?;
+    sending.send_to_addr(lines.as_bytes(), &address).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_abstract_name_is_told_and_a_manager_that_does_not_read_is_not_waited_for() {
+        let name = format!("nanoclaw-test-{}", std::process::id());
+        let manager = SocketAddr::from_abstract_name(&name).and_then(|at| UnixDatagram::bind_addr(&at));
+        let manager = manager.expect("binds");
+        let socket = format!("@{name}");
+        send(socket.as_bytes(), "READY=1\nSTATUS=serving").expect("told");
+        let mut heard = [0; 64];
+        let length = manager.recv(&mut heard).expect("heard");
+        assert_eq!(&heard[..length], b"READY=1\nSTATUS=serving");
+        let full = (0..10_000).find_map(|_| send(socket.as_bytes(), "WATCHDOG=1").err());
+        assert_eq!(full.expect("the queue is full").kind(), io::ErrorKind::WouldBlock);
     }
 }

@@ -10,6 +10,7 @@ use crate::config::{LogFormat, LogLevel, LogOptions};
 use line::Form;
 use lines::Lines;
 use std::io::{IsTerminal, Write};
+use std::panic::PanicHookInfo;
 use tracing::{Level, Metadata};
 use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
@@ -35,6 +36,15 @@ pub(super) fn start(options: &LogOptions) {
     let lines = Lines::new(form(options.format), Box::new(SystemClock::new()), Box::new(write));
     let told = tracing_subscriber::registry().with(LevelFilter::from_level(level)).with(filter_fn(is_told));
     drop(told.with(lines).try_init());
+    std::panic::set_hook(Box::new(tell_panic));
+}
+
+/// A panic is a line like others: whoever reads JSON gets JSON.
+fn tell_panic(panic: &PanicHookInfo<'_>) {
+    let thread = std::thread::current();
+    let at = panic.location().map(tracing::field::display);
+    let said = panic.payload_as_str().unwrap_or("(no words)");
+    tracing::error!(thread = thread.name(), at, said, "a thread panicked");
 }
 
 fn form(wanted: LogFormat) -> Form {

@@ -9,6 +9,8 @@ use crate::domain::id::UserId;
 use crate::domain::job::JobStatus;
 use crate::ports::{Census, StoreError, TakesCensus};
 use redb::ReadTransaction;
+use std::sync::PoisonError;
+use std::thread::JoinHandle;
 
 /// Users and batches that are looked at; what comes behind them is not counted.
 const LOOKS: usize = 10_000;
@@ -20,6 +22,12 @@ const OLDEST: usize = 256;
 
 impl TakesCensus for RedbStore {
     fn census(&self) -> Result<Census, StoreError> {
+        // Without its writer a store is none, though the file can be read.
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if writer.as_ref().is_none_or(JoinHandle::is_finished) {
+            return Err(StoreError::Closed);
+        }
+        drop(writer);
         let now_ms = self.shared.clock.now_ms();
         let counted = self.shared.handle.read(|reading| census(reading, now_ms))?;
         let disk_free_bytes = self.shared.medium.space().map(|space| space.free_bytes);

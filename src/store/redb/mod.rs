@@ -118,6 +118,7 @@ use crate::ports::{
     Ticket, Urgency,
 };
 use redb::{Database, DatabaseError, StorageBackend};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -144,7 +145,12 @@ impl RedbStore {
         limits: &Limits,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, OpenError> {
-        Self::open_medium(Box::new(InFile(path.to_owned())), path, (options, limits), clock)
+        // redb trusts its pages: what it meets in a damaged one may be a panic, which is an answer, too.
+        let opened = catch_unwind(AssertUnwindSafe(|| {
+            Self::open_medium(Box::new(InFile(path.to_owned())), path, (options, limits), clock)
+        }));
+        let reason = "it is damaged; restore a backup, or move it away and start anew".to_owned();
+        opened.unwrap_or_else(|_| Err(OpenError::Unusable { path: path.to_owned(), reason }))
     }
 
     /// Opens whatever `make` makes, and makes it anew each time the store has to reopen after an I/O error.
