@@ -49,6 +49,11 @@ impl CliError {
         self
     }
 
+    /// What happened, in one line.
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// For programs: `{"error": {"message", "hint"}}`.
     pub(super) fn to_json(&self) -> Value {
         json!({"error": {"message": self.message, "hint": self.hint}})
