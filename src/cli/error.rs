@@ -54,6 +54,11 @@ impl CliError {
         &self.message
     }
 
+    /// What to do about it, where that is known.
+    pub(super) fn advice(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
     /// For programs: `{"error": {"message", "hint"}}`.
     pub(super) fn to_json(&self) -> Value {
         json!({"error": {"message": self.message, "hint": self.hint}})

@@ -211,9 +211,7 @@ impl Command {
                 let data_dir = || common.data_dir();
                 backup::backup(&common.keeper()?, data_dir, args, terminal).map(done)
             }
-            Self::Restore(args) => {
-                backup::restore(&common.data_dir()?, &clock, args, terminal).map(done)
-            }
+            Self::Restore(args) => backup::restore(&common.data_dir()?, &clock, args, terminal).map(done),
             Self::User(command) => user::user(|| common.office(), command, terminal).map(done),
             Self::Token(command) => token::token(&*common.office()?, command, terminal).map(done),
             Self::Tools(args) => {

@@ -82,9 +82,7 @@ fn explain(error: &AppError) -> CliError {
         | AppError::BadApproval(_)
         | AppError::BadSecret(_)
         | AppError::BadRange(_)
-        | AppError::BadWebRange(_) => {
-            CliError::config(error.to_string()).hint("see: nanoclaw config check")
-        }
+        | AppError::BadWebRange(_) => CliError::config(error.to_string()).hint("see: nanoclaw config check"),
         // What the unit says, or the unit and the configuration together: another try mends neither.
         AppError::Handed(
             HandedError::TooMany { .. }

@@ -18,7 +18,9 @@ pub(super) fn check_home(config: &Config, missing: Option<&str>) -> Vec<Finding>
     let file = config.file.as_ref().map(|file| file.display().to_string());
     let shown = file.clone().unwrap_or_else(|| "built-in defaults".to_owned());
     let advice = missing.map(|why| {
-        format!("looked at without the keys of models, which the service may have where this user does not: {why}")
+        format!(
+            "looked at without the keys of models, which the service may have where this user does not: {why}"
+        )
     });
     vec![
         Finding::good("config", shown).advised(advice).with(json!({"file": file})),

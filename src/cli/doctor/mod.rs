@@ -34,10 +34,10 @@ pub(super) fn doctor(
     let mut findings = vec![Finding::good("version", version).with(json!({"version": version}))];
     let (config, missing) = match config {
         Ok(config) => (Ok(config), None),
-        Err(error) => load_keyless().map_or_else(
-            |_| (Err(error.message().to_owned()), None),
-            |config| (Ok(config), Some(error.message().to_owned())),
-        ),
+        Err(error) => match load_keyless() {
+            Ok(config) => (Ok(config), Some(error.message().to_owned())),
+            Err(_) => (Err(error), None),
+        },
     };
     let options = match &config {
         Ok(config) => {
@@ -45,8 +45,8 @@ pub(super) fn doctor(
             config.code_execution.clone()
         }
         Err(error) => {
-            let advice = "mend the file, or run with --config another";
-            findings.push(Finding::bad("config", error.as_str(), advice).with(json!({"file": null})));
+            let advice = error.advice().unwrap_or("mend the file, or run with --config another");
+            findings.push(Finding::bad("config", error.message(), advice).with(json!({"file": null})));
             nanoclaw_sandbox::Options::default()
         }
     };
