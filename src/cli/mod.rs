@@ -224,9 +224,8 @@ impl Command {
             }
             Self::Mcp(command) => mcp::mcp(&common.load(Vec::new())?, command, terminal),
             Self::Config(command) => {
-                let load = |is_keyless| match is_keyless {
-                    true => common.load_keyless(),
-                    false => common.load(Vec::new()),
+                let load = |is_keyless| {
+                    if is_keyless { common.load_keyless() } else { common.load(Vec::new()) }
                 };
                 configuration::configuration(command, load, terminal).map(done)
             }
