@@ -15,7 +15,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use support::upstream::{Answer, Upstream};
 use support::{Server, against, command};
@@ -80,22 +80,20 @@ fn p2_a_killed_server_costs_an_answer_nothing() {
     });
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("config.yml"), against(&upstream, "")).expect("written");
-    let port =
-        std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
-    let (listen, url) = (format!("127.0.0.1:{port}"), format!("http://127.0.0.1:{port}"));
-    let first = serve(&listen, dir.path());
+    // A file, not a port: nobody else can take it while no server is there.
+    let url = format!("unix:{}", dir.path().join("n.sock").display());
+    let first = serve(&url, dir.path());
     let ask = spawned(command(&["ask", "--server", &url, "go"]));
     until("the model is asked", || !upstream.requests().is_empty());
-    let read = |path: &str| -> Value {
-        let text = ureq::get(format!("{url}{path}")).call().expect("an answer").body_mut().read_to_string();
-        serde_json::from_str(&text.expect("text")).expect("JSON")
+    let events = || {
+        let listed = run(&["jobs", "--json"], &url);
+        let page: Value = serde_json::from_str(&listed.out).expect("JSON");
+        page["data"][0]["last_event_id"].as_u64().unwrap_or_default()
     };
-    let id = read("/v1/jobs")["data"][0]["id"].as_str().expect("a job").to_owned();
-    let events = || read(&format!("/v1/jobs/{id}"))["last_event_id"].as_u64().unwrap_or_default();
     until("the answer has begun", || events() > 5);
     end(first);
     std::thread::sleep(Duration::from_millis(300));
-    let second = serve(&listen, dir.path());
+    let second = serve(&url, dir.path());
     let ran: Ran = ask.wait_with_output().expect("it ends").into();
     end(second);
     assert_eq!(ran.code, 0, "{}\n{}", ran.out, ran.err);
@@ -104,30 +102,58 @@ fn p2_a_killed_server_costs_an_answer_nothing() {
     assert!(ran.err.contains("resumed after event"), "{}", ran.err);
 }
 
-/// Stands before a server, and hangs up on the first `POST /v1/jobs` once the server has answered it.
-fn cutting(server: &str) -> (String, Arc<AtomicUsize>) {
+/// What one who stands before a server does to the first request of a kind.
+#[derive(Clone)]
+enum Trick {
+    /// Hangs up on `POST /v1/jobs` once the server has answered it.
+    Cut,
+    /// Says 502 to whoever asks for events, as a proxy does whose server is being restarted.
+    BadGateway,
+    /// Keeps the answer to `POST /v1/jobs` back until this is true.
+    Late(Arc<AtomicBool>),
+}
+
+impl Trick {
+    fn wants(&self, request: &[u8]) -> bool {
+        match self {
+            Self::Cut | Self::Late(_) => request.starts_with(b"POST /v1/jobs "),
+            Self::BadGateway => String::from_utf8_lossy(request).contains("/events?format=delta "),
+        }
+    }
+}
+
+/// Stands before a server; counts the requests of the kind that its trick is about.
+fn front(server: &str, trick: &Trick) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let server = server.trim_start_matches("http://").to_owned();
-    let posts = Arc::new(AtomicUsize::new(0));
-    let seen = Arc::clone(&posts);
+    let (seen, trick) = (Arc::new(AtomicUsize::new(0)), trick.clone());
+    let counted = Arc::clone(&seen);
     std::thread::spawn(move || {
         for client in listener.incoming().flatten() {
-            let (server, seen) = (TcpStream::connect(&server).expect("the server"), Arc::clone(&seen));
-            std::thread::spawn(move || pass_on(client, server, &seen));
+            let server = TcpStream::connect(&server).expect("the server");
+            let (trick, counted) = (trick.clone(), Arc::clone(&counted));
+            std::thread::spawn(move || pass_on(client, server, &trick, &counted));
         }
     });
-    (url, posts)
+    (url, seen)
 }
 
-fn pass_on(mut client: TcpStream, mut server: TcpStream, posts: &AtomicUsize) {
+fn pass_on(mut client: TcpStream, mut server: TcpStream, trick: &Trick, seen: &AtomicUsize) {
     let mut back = (server.try_clone().expect("a hand"), client.try_clone().expect("a hand"));
-    let cut = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let is_cut = Arc::clone(&cut);
+    let played = Arc::new(AtomicBool::new(false));
+    let (is_played, kind) = (Arc::clone(&played), trick.clone());
     std::thread::spawn(move || {
         let mut bytes = [0; 4096];
         while let Ok(count @ 1..) = back.0.read(&mut bytes) {
-            if is_cut.load(Ordering::SeqCst) || back.1.write_all(&bytes[..count]).is_err() {
+            match &kind {
+                Trick::Cut if is_played.load(Ordering::SeqCst) => break,
+                Trick::Late(let_go) if is_played.load(Ordering::SeqCst) => {
+                    until("the answer may pass", || let_go.load(Ordering::SeqCst));
+                }
+                _ => {}
+            }
+            if back.1.write_all(&bytes[..count]).is_err() {
                 break;
             }
         }
@@ -135,25 +161,66 @@ fn pass_on(mut client: TcpStream, mut server: TcpStream, posts: &AtomicUsize) {
     });
     let mut bytes = [0; 4096];
     while let Ok(count @ 1..) = client.read(&mut bytes) {
-        if bytes.starts_with(b"POST /v1/jobs ") && posts.fetch_add(1, Ordering::SeqCst) == 0 {
-            cut.store(true, Ordering::SeqCst);
+        if trick.wants(&bytes[..count]) && seen.fetch_add(1, Ordering::SeqCst) == 0 {
+            played.store(true, Ordering::SeqCst);
+            if matches!(trick, Trick::BadGateway) {
+                let no = b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                drop(client.write_all(no));
+                break;
+            }
         }
         if server.write_all(&bytes[..count]).is_err() {
             break;
         }
     }
+    drop(server.shutdown(std::net::Shutdown::Both));
+}
+
+#[test]
+fn p2_a_proxy_whose_server_is_away_for_a_moment_ends_nothing() {
+    let server = Server::start();
+    let job = run(&["ask", "--detach", "hello"], &server.url).out;
+    for words in [&["ask", "hello"][..], &["tail", job.trim()]] {
+        let (url, asked) = front(&server.url, &Trick::BadGateway);
+        let ran = run(words, &url);
+        assert_eq!(ran.code, 0, "{}\n{}", ran.out, ran.err);
+        assert!(ran.out.contains("hello") && ran.err.contains("502"), "{} {}", ran.out, ran.err);
+        assert_eq!(asked.load(Ordering::SeqCst), 2);
+    }
+}
+
+#[test]
+fn an_interrupt_while_the_job_is_handed_in_ends_that_job_too() {
+    let server = Server::start();
+    let let_go = Arc::new(AtomicBool::new(false));
+    let (url, posts) = front(&server.url, &Trick::Late(Arc::clone(&let_go)));
+    let child = spawned(command(&["ask", "--server", &url, "--cancel-on-interrupt", ENDLESS]));
+    until("it is handed in", || posts.load(Ordering::SeqCst) == 1);
+    until("it is taken", || server.get("/v1/jobs").json()["data"][0]["id"].is_string());
+    interrupt(&child);
+    // Long enough that the interrupt is heard before the answer comes; were it not, the test would hold all the same.
+    std::thread::sleep(Duration::from_millis(500));
+    let_go.store(true, Ordering::SeqCst);
+    let ran: Ran = child.wait_with_output().expect("it ends").into();
+    assert!(ran.code == 130 && ran.err.contains("is cancelled"), "{} {}", ran.code, ran.err);
+    until("cancelled", || server.get("/v1/jobs").json()["data"][0]["status"] == "cancelled");
 }
 
 #[test]
 fn p1_a_submission_that_is_cut_off_is_made_again_and_is_one_job() {
     let server = Server::start();
-    let (url, posts) = cutting(&server.url);
+    let (url, posts) = front(&server.url, &Trick::Cut);
     let ran = run(&["ask", "hello"], &url);
     assert_eq!(ran.code, 0, "{}\n{}", ran.out, ran.err);
     assert!(ran.out.contains("hello") && ran.err.contains("the server is back"), "{} {}", ran.out, ran.err);
     assert_eq!(posts.load(Ordering::SeqCst), 2);
     let jobs = server.get("/v1/jobs").json();
     assert_eq!(jobs["data"].as_array().map(Vec::len), Some(1), "{jobs}");
+}
+
+fn interrupt(child: &Child) {
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("SIGINT");
 }
 
 #[test]
@@ -171,8 +238,7 @@ fn an_interrupt_leaves_the_job_or_ends_it_as_was_asked() {
         err.read_line(&mut id).expect("the id");
         let path = format!("/v1/jobs/{}", id.trim());
         until("it streams", || server.get(&path).json()["last_event_id"].as_u64() > Some(3));
-        let pid = rustix::process::Pid::from_child(&child);
-        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("SIGINT");
+        interrupt(&child);
         let mut rest = String::new();
         err.read_to_string(&mut rest).expect("its last words");
         assert_eq!(child.wait().expect("it ends").code(), Some(130), "{rest}");

@@ -173,6 +173,24 @@ fn what_cannot_be_installed_is_refused_before_anything_is_changed() {
 }
 
 #[test]
+fn an_upgrade_that_cannot_read_the_configuration_changes_nothing() {
+    let root = tempfile::tempdir().expect("a directory");
+    let config = root.path().join(FILES[0]);
+    std::fs::create_dir_all(config.parent().expect("one")).expect("made");
+    std::fs::write(&config, "lisen: 127.0.0.1:1\n").expect("written");
+    let refused = install(root.path(), &[BINARY]);
+    assert!(!refused.status.success(), "{}", said(&refused));
+    let why = said(&refused);
+    assert!(why.contains("nothing was changed") && why.contains("unknown key 'lisen'"), "{why}");
+    assert_eq!(files(root.path()), FILES[..1]);
+    let keys = "models: [{id: m, api_url: \"https://x.test/v1\", api_key: \"${NOBODY_HAS_THIS_KEY}\"},\n\
+                \x20        {id: n, api_url: \"https://x.test/v1\", api_key_file: nowhere}]\n";
+    std::fs::write(&config, keys).expect("written");
+    good(&install(root.path(), &[BINARY]));
+    assert_eq!(files(root.path()), FILES, "keys are the service's");
+}
+
+#[test]
 fn the_configuration_that_is_installed_holds() {
     let file = repository().join("systemd/config.yml");
     let checked = Command::new(BINARY)

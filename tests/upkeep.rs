@@ -111,6 +111,14 @@ fn a_backup_without_a_server_reads_the_file_and_garbage_is_never_restored() {
     assert!(!refused.status.success() && said(&refused).contains("no NanoClaw store"), "{}", said(&refused));
     let restored = restore(&file, &data);
     assert!(restored.status.success() && said(&restored).contains("before-restore-"), "{}", said(&restored));
+    let config = server.dir.join("service.yml");
+    let keyed = format!(
+        "data_dir: {}\nmodels: [{{id: m, api_url: \"https://x.test/v1\", api_key: \"${{NOBODY_HAS_THIS_KEY}}\"}}]\n",
+        text(&data)
+    );
+    std::fs::write(&config, keyed).expect("written");
+    let keyless = run(&["restore", text(&file), "--config", text(&config)]);
+    assert!(keyless.status.success(), "a key is the service's: {}", said(&keyless));
     let again = Server::start_in(&server.dir.clone(), "");
     assert_eq!(again.get(&format!("/v1/jobs/{id}")).json()["status"], "succeeded");
 }

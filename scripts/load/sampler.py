@@ -1,6 +1,7 @@
 """What can be seen of the server from outside, once a second: memory, threads, descriptors, files, processes, and the
-latency of a probe job. Owns the reading of /proc; judges nothing (`bounds.py` does)."""
-import ctypes, json, os, threading, time
+latency of a probe job. Owns the reading of /proc; judges nothing (`bounds.py` does). What /proc does not show to this
+user is asked of the server, or left out: `unseen` says what."""
+import ctypes, json, os, re, threading, time
 
 from server import BROKEN
 
@@ -63,7 +64,18 @@ def memory(pid):
 
 
 def descriptors(pid):
-    return len(os.listdir(f"/proc/{pid}/fd"))
+    """How many are open; `None` where the kernel shows a process that keeps its memory to itself to root alone."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/fd"))
+    except PermissionError:
+        return None
+
+
+def told_descriptors(server):
+    """The same in the server's own words."""
+    status, page = server.ask("GET", "/metrics")
+    found = re.search(r"^process_open_fds (\d+)$", page.decode(), re.MULTILINE) if status == 200 else None
+    return int(found[1]) if found else None
 
 
 def tree_bytes(path):
@@ -85,7 +97,7 @@ class Sampler:
         self.began = time.monotonic()
         self.samples, self.probes, self.marks = [], [], []
         self.life, self.queued, self.stop = 1, 0, threading.Event()
-        self.brokers = set()
+        self.brokers, self.unseen = set(), set()
 
     def now(self):
         return time.monotonic() - self.began
@@ -108,21 +120,32 @@ class Sampler:
                 self.samples.append(sample)
             time.sleep(max(0.05, 1 - (time.monotonic() - began)))
 
-    def look(self):
+    def look(self, asks=True):
+        """A sample; `asks` for what /proc does not show. Each request wakes one of the server's threads: none rests then."""
         pid, data = self.server.process.pid, os.path.join(self.server.directory, "data")
         below = descendants(pid)
         broker = next((pid for pid, name in below.items() if name == "nanoclaw-broker"), None)
-        sample = {"t": round(self.now(), 1), "life": self.life, "fds": descriptors(pid), "processes": len(below)}
+        sample = {"t": round(self.now(), 1), "life": self.life, "processes": len(below)}
+        fds = descriptors(pid)
+        if fds is not None or asks:
+            self.note(sample, "fds", told_descriptors(self.server) if fds is None else fds)
         sample["rss_kb"], sample["anon_kb"], sample["threads"] = memory(pid)
         if broker:
             self.brokers.add(broker)
             sample["broker_rss_kb"], sample["broker_anon_kb"], _ = memory(broker)
-            sample["broker_fds"] = descriptors(broker)
+            self.note(sample, "broker_fds", descriptors(broker))
         sample["store_bytes"] = os.path.getsize(os.path.join(data, "nanoclaw.redb"))
         sample["data_bytes"] = tree_bytes(data)
         counts = self.ledger.counts
         sample |= {"queued": self.queued, "ended": counts.get("jobs ended", 0), "cut_off": counts.get("calls cut off", 0)}
         return sample | {"violations": len(self.ledger.violations)}
+
+    def note(self, sample, name, value):
+        """What cannot be seen is not there: no limit holds for it, and nothing is taken for none."""
+        if value is None:
+            self.unseen.add(name)
+        else:
+            sample[name] = value
 
     def probe(self):
         """Once a second a small job, from its submission to its answer; an answer that is none is `None`."""

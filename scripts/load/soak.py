@@ -148,11 +148,13 @@ class Soak:
             self.server.ask("POST", "/v1/jobs?wait=60", json.dumps({"input": call}))
         time.sleep(3)
         until = time.monotonic() + 60
+        settled = lambda seen: base is None or time.monotonic() > until or not list(
+            bounds.judge_counts({"base": base, "end": seen}))
         while True:
-            seen = self.sampler.look()
-            back = base and not list(bounds.judge_counts({"base": base, "end": seen}))
-            if base is None or back or time.monotonic() > until:
-                return seen
+            if settled(self.sampler.look(asks=False)):
+                seen = self.sampler.look()
+                if settled(seen):
+                    return seen
             time.sleep(1)
 
     def unfinished(self):
@@ -182,11 +184,11 @@ class Soak:
         watch, ledger = self.sampler, self.ledger
         left = {"processes": sorted(self.left), "private directories": os.listdir(self.scratch), "cgroups": self.cgroups()}
         if self.wanted.control == "leak":
-            end["fds"] += len(watch.samples)
+            end["fds"] = end.get("fds", 0) + len(watch.samples)
         return {"seconds": seconds, "samples": watch.samples, "probes": watch.probes, "marks": watch.marks, "base": base,
                 "end": end, "unfinished": unfinished, "violations": ledger.violations, "counts": ledger.counts,
                 "open": [f"{job} ({kind})" for job, (kind, _) in ledger.open.items()], "starts": self.server.starts,
-                "stops": self.stops, "leftovers": left}
+                "stops": self.stops, "leftovers": left, "unseen": watch.unseen}
 
     def cgroups(self):
         names = tuple(f"nanoclaw-{broker}-" for broker in self.sampler.brokers)
@@ -211,7 +213,8 @@ def report(record):
     rows = bounds.warm(bounds.last_life(record))
     answers = [ms for _, window in bounds.windows(record) for ms in window]
     most = lambda name: max((row.get(name, 0) for row in record["samples"]), default=0)
-    ends = lambda name: f"{record['base'].get(name)} -> {record['end'].get(name)} (most {most(name)})"
+    ends = lambda name: ("not seen" if name in record["unseen"] else
+                         f"{record['base'].get(name)} -> {record['end'].get(name)} (most {most(name)})")
     table = {name: value for name, value in sorted(record["counts"].items()) if value}
     table |= {
         "jobs a second": f"{record['counts'].get('jobs ended', 0) / record['seconds']:.1f}",
@@ -226,6 +229,8 @@ def report(record):
     }
     for name, value in table.items():
         print(f"{name:<34}{value:>12}")
+    if record["unseen"]:
+        print(f"not checked, because only root may see it here: {', '.join(sorted(record['unseen']))}")
 
 
 def options():

@@ -6,7 +6,6 @@ use super::error::CliError;
 use super::gauge::Gauge;
 use super::terminal::Terminal;
 use crate::app::{STORE_FILE, provide_data_dir};
-use crate::config::Config;
 use crate::ports::Clock;
 use crate::store::{Draft, Glance, OpenError, backup_closed, glance, restore as put_back};
 use serde_json::json;
@@ -83,15 +82,15 @@ pub(super) fn backup(
 
 /// Makes a backup the store of the data directory, which no server may hold.
 pub(super) fn restore(
-    config: &Config,
+    data_dir: &Path,
     clock: &dyn Clock,
     args: &RestoreArgs,
     terminal: &Terminal,
 ) -> Result<(), CliError> {
-    provide_data_dir(&config.data_dir).map_err(|error| {
+    provide_data_dir(data_dir).map_err(|error| {
         CliError::failed(error.to_string()).hint("name a directory that you may write to: --data-dir DIR")
     })?;
-    let store = config.data_dir.join(STORE_FILE);
+    let store = data_dir.join(STORE_FILE);
     // A damaged backup may make the store's library panic; that is caught, and said in plain words.
     std::panic::set_hook(Box::new(|_| {}));
     let gauge = Gauge::time("putting the backup in place", terminal);

@@ -26,6 +26,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a server may think about a request whose answer is waited for again, beyond what it was asked to wait.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long a server may take to say that it is there.
+const KNOCK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a server may take to say whether it is ready: its own probes have 5 seconds.
+const READY_TIMEOUT: Duration = Duration::from_secs(7);
+
 /// Answers that another try may change.
 const PASSING: &[u16] = &[408, 429, 502, 503, 504];
 
@@ -49,6 +55,8 @@ pub(super) struct Client {
 pub(super) enum StreamError {
     /// Nobody answered; the server may come back.
     Unreachable(String),
+    /// It, or a proxy before it, has no time or no server for now.
+    Busy(String),
     /// The server said no.
     Refused(CliError),
 }
@@ -81,6 +89,8 @@ impl Client {
             .http_status_as_error(false)
             .middleware(bearer.unwrap_or_default())
             .timeout_connect(Some(CONNECT_TIMEOUT))
+            // Of an answer's beginning; a body may take its time. What is held back is asked for with a longer one.
+            .timeout_recv_response(Some(ANSWER_TIMEOUT))
             .user_agent(concat!("nanoclaw/", env!("CARGO_PKG_VERSION")))
             .build();
         let resolver = DefaultResolver::default();
@@ -94,9 +104,31 @@ impl Client {
         Ok(Self { base: base.to_owned(), origin: origin.to_owned(), agent })
     }
 
-    /// Whether anybody answers there, whatever the answer.
+    /// Whether anybody answers there within a few seconds, whatever the answer.
     pub(super) fn knock(&self) -> Result<(), CliError> {
-        self.agent.get(self.url("/healthz")).call().map(drop).map_err(|e| self.away(&e))
+        if self.answers()? { Ok(()) } else { Err(self.unreachable("no answer in time")) }
+    }
+
+    /// The same, where one who opens and says nothing is told apart from nobody, which is the error.
+    pub(super) fn answers(&self) -> Result<bool, CliError> {
+        let request = self.agent.get(self.url("/healthz")).config();
+        let request = request.timeout_recv_response(Some(KNOCK_TIMEOUT)).build();
+        match request.call() {
+            Ok(_) => Ok(true),
+            Err(ureq::Error::Timeout(ureq::Timeout::RecvResponse)) => Ok(false),
+            Err(error) => Err(self.away(&error)),
+        }
+    }
+
+    /// Reads what a server says of its own readiness, which it says with 200 or with 503; within a few seconds.
+    pub(super) fn readiness(&self) -> Result<Value, String> {
+        let request = self.agent.get(self.url("/readyz")).config();
+        let request = request.timeout_global(Some(READY_TIMEOUT)).build();
+        let response = request.call().map_err(|e| describe(&e))?;
+        let status = response.status();
+        let body = response.into_body().into_with_config().limit(MAX_ANSWER_BYTES);
+        let text = body.read_to_string().map_err(|e| describe(&e))?;
+        serde_json::from_str(&text).map_err(|_| format!("it answers {status} without JSON"))
     }
 
     /// Reads a JSON resource that the server may hold back for so long.
@@ -197,7 +229,10 @@ impl Client {
         match response.status().as_u16() {
             200 => Ok(Some(Box::new(response.into_body().into_reader()))),
             204 => Ok(None),
-            503 => Err(StreamError::Unreachable("the server is busy".to_owned())),
+            503 => Err(StreamError::Busy("the server is busy".to_owned())),
+            code if PASSING.contains(&code) => {
+                Err(StreamError::Busy(format!("it answers {}", response.status())))
+            }
             _ => Err(StreamError::Refused(
                 self.read_json(response).err().unwrap_or_else(|| foreign("no event stream")),
             )),
@@ -211,7 +246,9 @@ impl Client {
 
     /// Opens a file of the server and tells its size, if the server does; `None` when nobody answers at all.
     pub(super) fn download(&self, path: &str) -> Result<Option<Download>, CliError> {
-        let Ok(response) = self.agent.get(self.url(path)).call() else { return Ok(None) };
+        // A large file may take long to be put together.
+        let request = self.agent.get(self.url(path)).config().timeout_recv_response(None).build();
+        let Ok(response) = request.call() else { return Ok(None) };
         if response.status().as_u16() != 200 {
             let refused = self.read_json(response).err();
             return Err(refused.unwrap_or_else(|| foreign("no file")));

@@ -49,6 +49,16 @@ impl CliError {
         self
     }
 
+    /// What happened, in one line.
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What to do about it, where that is known.
+    pub(super) fn advice(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
     /// For programs: `{"error": {"message", "hint"}}`.
     pub(super) fn to_json(&self) -> Value {
         json!({"error": {"message": self.message, "hint": self.hint}})

@@ -94,6 +94,10 @@ impl<'a> Follow<'a> {
                     return Err(self.client.unreachable(&reason));
                 }
                 Err(StreamError::Unreachable(reason)) => reason,
+                Err(StreamError::Busy(reason)) => {
+                    self.is_known = true;
+                    reason
+                }
             };
             if self.after > seen {
                 (lost_since_ms, pause) = (None, FIRST_PAUSE);

@@ -211,9 +211,7 @@ impl Command {
                 let data_dir = || common.data_dir();
                 backup::backup(&common.keeper()?, data_dir, args, terminal).map(done)
             }
-            Self::Restore(args) => {
-                backup::restore(&common.load(Vec::new())?, &clock, args, terminal).map(done)
-            }
+            Self::Restore(args) => backup::restore(&common.data_dir()?, &clock, args, terminal).map(done),
             Self::User(command) => user::user(|| common.office(), command, terminal).map(done),
             Self::Token(command) => token::token(&*common.office()?, command, terminal).map(done),
             Self::Tools(args) => {
@@ -221,10 +219,15 @@ impl Command {
                 tools::tools(&common.load(Vec::new())?, &clock, args, terminal)
             }
             Self::Exec(args) => exec::exec(common.load(Vec::new())?.code_execution, args, terminal),
-            Self::Doctor(args) => doctor::doctor(&common.load(Vec::new()), args, terminal),
+            Self::Doctor(args) => {
+                doctor::doctor(common.load(Vec::new()), || common.load_keyless(), args, terminal)
+            }
             Self::Mcp(command) => mcp::mcp(&common.load(Vec::new())?, command, terminal),
             Self::Config(command) => {
-                configuration::configuration(command, || common.load(Vec::new()), terminal).map(done)
+                let load = |is_keyless| {
+                    if is_keyless { common.load_keyless() } else { common.load(Vec::new()) }
+                };
+                configuration::configuration(command, load, terminal).map(done)
             }
             Self::Completions { shell } => manual::completions(*shell, terminal).map(done),
             Self::Man(args) => manual::man(args, terminal).map(done),
@@ -287,5 +290,11 @@ impl Everywhere {
 }
 
 fn refuse(error: &ConfigError) -> CliError {
-    CliError::config(error.to_string()).hint("every key is explained by: nanoclaw config show --default")
+    let hint = match error {
+        ConfigError::Denied { .. } => {
+            "the service's is root's: run this with sudo, or name your own with --data-dir or --config"
+        }
+        _ => "every key is explained by: nanoclaw config show --default",
+    };
+    CliError::config(error.to_string()).hint(hint)
 }

@@ -3,7 +3,7 @@
 use super::error::CliError;
 use super::logging;
 use super::terminal::Terminal;
-use crate::app::{App, AppError};
+use crate::app::{App, AppError, HandedError};
 use crate::config::{Config, LogFormat};
 use nanoclaw_sandbox::Report;
 
@@ -76,9 +76,20 @@ fn explain(error: &AppError) -> CliError {
         _ => "see: nanoclaw doctor",
     };
     match error {
-        AppError::Models(_) | AppError::Sandbox(_) => {
-            CliError::config(error.to_string()).hint("see: nanoclaw config check")
-        }
+        AppError::Models(_)
+        | AppError::Sandbox(_)
+        | AppError::Commands(_)
+        | AppError::BadApproval(_)
+        | AppError::BadSecret(_)
+        | AppError::BadRange(_)
+        | AppError::BadWebRange(_) => CliError::config(error.to_string()).hint("see: nanoclaw config check"),
+        // What the unit says, or the unit and the configuration together: another try mends neither.
+        AppError::Handed(
+            HandedError::TooMany { .. }
+            | HandedError::NoListener
+            | HandedError::Public { .. }
+            | HandedError::Nameless,
+        ) => CliError::config(error.to_string()).hint(hint),
         _ => CliError::failed(error.to_string()).hint(hint),
     }
 }

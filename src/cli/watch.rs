@@ -20,6 +20,9 @@ use std::time::Duration;
 /// How soon an interrupt is noticed.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// How many such looks an interrupted watcher that ends its job waits for the answer to its submission: ten seconds.
+const SETTLING_LOOKS: u32 = 200;
+
 /// What to do when a server that took half of a job does not come back.
 const GONE: &str = "whether the job was taken says: nanoclaw jobs";
 
@@ -127,8 +130,24 @@ pub(super) fn watch(
     if let Some(result) = await_end(&told, &stop) {
         return result.map(|()| ExitCode::SUCCESS);
     }
+    if manner.cancel {
+        settle(&told, &seen);
+    }
     let seen = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
     Ok(leave(client, &seen, manner, terminal))
+}
+
+/// Waits for the submission that is under way: the job that it makes is to be cancelled, too.
+fn settle(told: &Receiver<Result<(), CliError>>, seen: &Mutex<Seen>) {
+    for _ in 0..SETTLING_LOOKS {
+        if seen.lock().unwrap_or_else(PoisonError::into_inner).job.is_some() {
+            return;
+        }
+        match told.recv_timeout(LOOK) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(_) | Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
 }
 
 /// The outcome, or nothing when the user has had enough first.

@@ -14,6 +14,12 @@ pub enum ConfigError {
         /// The operating system's word.
         reason: String,
     },
+    /// The file may be there, and is not this user's to read. To go on without it would be to open another store.
+    #[error("cannot read configuration '{}': permission denied", .path.display())]
+    Denied {
+        /// Which.
+        path: PathBuf,
+    },
     /// The file is not YAML or TOML.
     #[error("configuration '{}' is not valid {format}: {reason}", .path.display())]
     Syntax {

@@ -9,12 +9,22 @@ use figment::error::{Actual, Kind};
 use figment::providers::Format;
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// What the variables that are keys start with.
 const PREFIX: &str = "NANOCLAW_";
 /// Variables of ours that are no keys.
 const NO_KEYS: [&str; 3] = ["NANOCLAW_CONFIG", "NANOCLAW_SERVER", "NANOCLAW_TOKEN"];
+
+/// Whether the keys of models are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keys {
+    /// They are, and what cannot be had is an error.
+    Wanted,
+    /// What they are made of may be somebody else's environment: keys with a variable in them are left out.
+    Unwanted,
+}
 
 /// A dictionary and where it is from.
 struct Layer {
@@ -37,20 +47,21 @@ pub(crate) fn merge(
     file: Option<&Path>,
     env: &Variables,
     flags: &[(String, String)],
+    keys: Keys,
 ) -> Result<RawConfig, ConfigError> {
     let mut figment = Figment::new();
     if let Some(path) = file {
-        figment = figment.merge(read(path, env)?);
+        figment = figment.merge(read(path, env, keys)?);
     }
     let figment = figment.merge(environment(env)).merge(command_line(flags));
     // Lossy: what variables and flags say is text, and "16" is the number where a number is wanted.
     figment.extract_lossy().map_err(translate)
 }
 
-fn read(path: &Path, env: &Variables) -> Result<Layer, ConfigError> {
-    let unreadable = |error: std::io::Error| ConfigError::Unreadable {
-        path: path.to_owned(),
-        reason: error.kind().to_string(),
+fn read(path: &Path, env: &Variables, keys: Keys) -> Result<Layer, ConfigError> {
+    let unreadable = |error: std::io::Error| match error.kind() {
+        ErrorKind::PermissionDenied => ConfigError::Denied { path: path.to_owned() },
+        kind => ConfigError::Unreadable { path: path.to_owned(), reason: kind.to_string() },
     };
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
     let toml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
@@ -60,11 +71,25 @@ fn read(path: &Path, env: &Variables) -> Result<Layer, ConfigError> {
         ("YAML", yaml(&text))
     };
     let syntax = |reason| ConfigError::Syntax { path: path.to_owned(), format, reason };
-    let dict: Dict = parsed.map_err(syntax)?;
+    let mut dict: Dict = parsed.map_err(syntax)?;
+    if keys == Keys::Unwanted {
+        leave_out_keys(&mut dict);
+    }
     let origin = format!("in {}", path.display());
     let mut whole = Value::from(dict);
     expand("", &mut whole, env, &origin)?;
     Ok(Layer { origin, dict: whole.into_dict().unwrap_or_default() })
+}
+
+/// Takes away every `models[*].api_key` that names a variable.
+fn leave_out_keys(dict: &mut Dict) {
+    let Some(Value::Array(_, models)) = dict.get_mut("models") else { return };
+    for model in models {
+        let Value::Dict(_, model) = model else { continue };
+        if model.get("api_key").and_then(Value::as_str).is_some_and(|key| key.contains('$')) {
+            model.remove("api_key");
+        }
+    }
 }
 
 fn yaml(text: &str) -> Result<Dict, String> {

@@ -3,12 +3,15 @@
 
 use super::error::ConfigError;
 use super::expand::Variables;
-use super::layer;
+use super::layer::{self, Keys};
 use super::validate::Config;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// Names a configuration file; not a key.
 const FILE_VARIABLE: &str = "NANOCLAW_CONFIG";
+/// The key `data_dir`, as the environment says it.
+const DATA_DIR_VARIABLE: &str = "NANOCLAW_DATA_DIR";
 /// Where a file is looked for when none is named.
 const SEARCHED: [&str; 2] = ["config.yml", "/etc/nanoclaw/config.yml"];
 
@@ -41,9 +44,33 @@ impl Sources {
     }
 
     /// The file to read, if there is one.
-    pub(crate) fn found(&self) -> Option<PathBuf> {
+    pub(crate) fn found(&self) -> Result<Option<PathBuf>, ConfigError> {
         let named = self.file.clone().or_else(|| self.env.get(FILE_VARIABLE).map(PathBuf::from));
-        named.or_else(|| self.searched.iter().find(|path| path.exists()).cloned())
+        if named.is_some() {
+            return Ok(named);
+        }
+        for path in &self.searched {
+            if self.is_there(path, path.try_exists())? {
+                return Ok(Some(path.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a file that was looked for is to be read. One behind a closed door may name another data directory than the
+    /// default, and a second store would be made in silence; where a directory is named, there is no such danger.
+    fn is_there(&self, path: &Path, found: io::Result<bool>) -> Result<bool, ConfigError> {
+        match found {
+            Ok(found) => Ok(found),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !self.names_data_dir() => {
+                Err(ConfigError::Denied { path: path.to_owned() })
+            }
+            Err(_) => Ok(false),
+        }
+    }
+
+    fn names_data_dir(&self) -> bool {
+        self.env.contains_key(DATA_DIR_VARIABLE) || self.flags.iter().any(|(key, _)| key == "data_dir")
     }
 }
 
@@ -56,19 +83,41 @@ pub(super) fn state_home(env: &Variables) -> Option<PathBuf> {
 impl Config {
     /// Reads all layers and checks the whole.
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
-        let file = sources.found();
-        let raw = layer::merge(file.as_deref(), &sources.env, &sources.flags)?;
+        let file = sources.found()?;
+        let raw = layer::merge(file.as_deref(), &sources.env, &sources.flags, Keys::Wanted)?;
         Self::check(raw, file, &sources.env)
     }
 
-    /// The same without the models' key files: for commands that ask no model, and may not be allowed to read them. What a
-    /// service gets as a credential is there for the service alone.
+    /// The same without the models' key files and without the variables in their keys: for commands that ask no model, and
+    /// may not be allowed to read them. What a service gets as a credential or in its environment is the service's alone.
     pub fn load_keyless(sources: &Sources) -> Result<Self, ConfigError> {
-        let file = sources.found();
-        let mut raw = layer::merge(file.as_deref(), &sources.env, &sources.flags)?;
+        let file = sources.found()?;
+        let mut raw = layer::merge(file.as_deref(), &sources.env, &sources.flags, Keys::Unwanted)?;
         for model in &mut raw.models {
             model.api_key_file = None;
         }
         Self::check(raw, file, &sources.env)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p1_a_file_behind_a_closed_door_is_no_file_only_where_the_data_directory_is_named() {
+        let path = Path::new("/etc/nanoclaw/config.yml");
+        let closed = || Err(io::Error::from(io::ErrorKind::PermissionDenied));
+        let mut sources =
+            Sources { file: None, searched: Vec::new(), env: Variables::new(), flags: Vec::new() };
+        let refused = sources.is_there(path, closed()).expect_err("a second store in silence");
+        assert_eq!(
+            refused.to_string(),
+            "cannot read configuration '/etc/nanoclaw/config.yml': permission denied"
+        );
+        let none = sources.is_there(path, Err(io::Error::from(io::ErrorKind::NotADirectory)));
+        assert!(matches!(none, Ok(false)), "what cannot be there is not there");
+        sources.flags.push(("data_dir".to_owned(), "/d".to_owned()));
+        assert!(matches!(sources.is_there(path, closed()), Ok(false)));
     }
 }

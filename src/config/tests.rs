@@ -39,6 +39,21 @@ fn without_anything_the_server_has_a_configuration() {
 }
 
 #[test]
+fn without_keys_a_configuration_holds_whose_keys_are_somebody_elses() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("config.yml");
+    let text = "models: [{id: m, api_url: \"https://x.test\", api_key: \"${NOT_SET}\"}, {id: n, api_url: \"https://x.test\", api_key: k}]\n";
+    let sources = Sources { file: Some(path.clone()), ..sources(&[], &[]) };
+    std::fs::write(&path, text).expect("writes");
+    assert!(matches!(Config::load(&sources), Err(ConfigError::Unset { .. })));
+    let config = Config::load_keyless(&sources).expect("holds");
+    let keys: Vec<bool> = config.models.iter().map(|model| model.api_key.is_some()).collect();
+    assert_eq!(keys, [false, true]);
+    std::fs::write(&path, format!("{text}data_dir: \"${{NOT_SET}}\"\n")).expect("writes");
+    assert!(matches!(Config::load_keyless(&sources), Err(ConfigError::Unset { .. })), "keys alone");
+}
+
+#[test]
 fn default_yml_is_the_code_key_by_key() {
     let written: Value = serde_norway::from_str(DEFAULT_YML).expect("YAML");
     let coded = serde_json::to_value(RawConfig::default()).expect("JSON");

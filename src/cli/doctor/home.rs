@@ -3,23 +3,28 @@
 
 use super::finding::Finding;
 use crate::app::{STORE_FILE, control_in};
-use crate::cli::client::{Client, Trouble};
+use crate::cli::client::Client;
+use crate::cli::configuration::with_keys;
 use crate::config::Config;
 use crate::llm::Router;
 use crate::store::{Glance, LAYOUT, glance, layout};
 use serde_json::{Value, json};
 use std::path::Path;
-use std::time::Duration;
 
 const MIB: u64 = 1024 * 1024;
 
-/// Everything about it.
-pub(super) fn check_home(config: &Config) -> Vec<Finding> {
+/// Everything about it; `missing` is the key that this user does not have.
+pub(super) fn check_home(config: &Config, missing: Option<&str>) -> Vec<Finding> {
     let file = config.file.as_ref().map(|file| file.display().to_string());
     let shown = file.clone().unwrap_or_else(|| "built-in defaults".to_owned());
+    let advice = missing.map(|why| {
+        format!(
+            "looked at without the keys of models, which the service may have where this user does not: {why}"
+        )
+    });
     vec![
-        Finding::good("config", shown).with(json!({"file": file})),
-        check_models(config),
+        Finding::good("config", shown).advised(advice).with(json!({"file": file})),
+        check_models(config, missing.is_some()),
         check_data_dir(&config.data_dir),
         check_disk(config),
         check_store(&config.data_dir),
@@ -27,9 +32,10 @@ pub(super) fn check_home(config: &Config) -> Vec<Finding> {
     ]
 }
 
-fn check_models(config: &Config) -> Finding {
+fn check_models(config: &Config, is_keyless: bool) -> Finding {
     let ids: Vec<&str> = config.models.iter().map(|model| model.id.as_str()).collect();
-    let found = match Router::new(config.models.clone(), &config.limits) {
+    let models = if is_keyless { with_keys(config.models.clone()) } else { config.models.clone() };
+    let found = match Router::new(models, &config.limits) {
         Ok(_) => Finding::good("models", ids.join(", ")),
         Err(error) => Finding::bad("models", error.to_string(), "mend models in the configuration"),
     };
@@ -115,11 +121,6 @@ fn check_server(dir: &Path) -> Finding {
         }
     };
     let address = control.address;
-    if !address.starts_with("http://") {
-        let found = format!("listens on {address}, which is not asked here");
-        return Finding::good("server", found)
-            .with(json!({"address": address, "reachable": null, "readiness": null}));
-    }
     let told = |reachable: bool, readiness: Option<&Value>| {
         let (address, readiness) = (address.as_str(), readiness.cloned());
         json!({"address": address, "reachable": reachable, "readiness": readiness})
@@ -128,19 +129,41 @@ fn check_server(dir: &Path) -> Finding {
     let Ok(client) = Client::new(&address, None) else {
         return Finding::bad("server", format!("no address: {address}"), "start the server anew");
     };
-    if client.knock().is_err() {
-        let found = format!("nobody answers at {address}; one that was killed leaves its address behind");
-        let advice = "if it should run: start it, and see its log";
-        return Finding::good("server", found).advised(Some(advice.to_owned())).with(told(false, None));
-    }
-    match client.look("/readyz", Duration::ZERO) {
-        Ok(readiness) => {
-            let status = readiness.get("status").and_then(Value::as_str).unwrap_or("unknown").to_owned();
-            Finding::good("server", format!("{address} is up: {status}")).with(told(true, Some(&readiness)))
+    match client.answers() {
+        Ok(true) => {}
+        Ok(false) => {
+            let found = format!("{address} takes connections, but does not answer");
+            return Finding::bad("server", found, "see its log, and start it anew").with(told(false, None));
         }
-        Err(Trouble::Away(why) | Trouble::Refused { message: why, .. }) => {
-            let found = format!("{address} is up, but not ready: {why}");
-            Finding::bad("server", found, format!("see {address}/readyz")).with(told(true, None))
+        Err(_) => {
+            let found = format!("nobody answers at {address}; one that was killed leaves its address behind");
+            let advice = "if it should run: start it, and see its log";
+            return Finding::good("server", found).advised(Some(advice.to_owned())).with(told(false, None));
         }
     }
+    match client.readiness() {
+        Ok(readiness) => judge(&address, &readiness).with(told(true, Some(&readiness))),
+        Err(why) => {
+            let found = format!("{address} is up, but does not say whether it is ready: {why}");
+            Finding::bad("server", found, "see its log; is it of this version?").with(told(true, None))
+        }
+    }
+}
+
+/// What a server says of itself; each check that has something to say is named.
+fn judge(address: &str, readiness: &Value) -> Finding {
+    let text = |of: &Value, key: &str| of.get(key).and_then(Value::as_str).unwrap_or("unknown").to_owned();
+    let status = text(readiness, "status");
+    let checks = readiness.get("checks").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let reasons: Vec<String> = checks
+        .iter()
+        .filter(|check| check.get("ok") != Some(&Value::Bool(true)) || check.get("reason").is_some())
+        .map(|check| format!("{}: {}", text(check, "name"), text(check, "reason")))
+        .collect();
+    let said = Some(reasons.join("; ")).filter(|said| !said.is_empty());
+    if matches!(status.as_str(), "ok" | "degraded") {
+        return Finding::good("server", format!("{address} is up: {status}")).advised(said);
+    }
+    let found = format!("{address} is up, but not ready: {}", said.unwrap_or(status));
+    Finding::bad("server", found, "mend what it names; its log says more")
 }

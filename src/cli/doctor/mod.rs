@@ -22,22 +22,31 @@ pub(super) struct DoctorArgs {
     json: bool,
 }
 
-/// Prints the findings; the exit code is 1 when something does not work.
+/// Prints the findings; the exit code is 1 when something does not work. A configuration that holds but for its keys, which
+/// may be the service's alone, is looked at without them.
 pub(super) fn doctor(
-    config: &Result<Config, CliError>,
+    config: Result<Config, CliError>,
+    load_keyless: impl FnOnce() -> Result<Config, CliError>,
     args: &DoctorArgs,
     terminal: &Terminal,
 ) -> Result<ExitCode, CliError> {
     let version = env!("CARGO_PKG_VERSION");
     let mut findings = vec![Finding::good("version", version).with(json!({"version": version}))];
-    let options = match config {
+    let (config, missing) = match config {
+        Ok(config) => (Ok(config), None),
+        Err(error) => match load_keyless() {
+            Ok(config) => (Ok(config), Some(error.message().to_owned())),
+            Err(_) => (Err(error), None),
+        },
+    };
+    let options = match &config {
         Ok(config) => {
-            findings.extend(home::check_home(config));
+            findings.extend(home::check_home(config, missing.as_deref()));
             config.code_execution.clone()
         }
         Err(error) => {
-            let advice = "mend the file, or run with --config another";
-            findings.push(Finding::bad("config", error.to_string(), advice).with(json!({"file": null})));
+            let advice = error.advice().unwrap_or("mend the file, or run with --config another");
+            findings.push(Finding::bad("config", error.message(), advice).with(json!({"file": null})));
             nanoclaw_sandbox::Options::default()
         }
     };
