@@ -87,12 +87,13 @@ fn p9_json_lines_tell_of_requests_and_jobs_and_no_secret() {
     let streamed = of("request", "request", &json!("the-stream"));
     assert_eq!((&streamed["route"], &streamed["job"]), (&json!("/v1/jobs/{id}/events"), &json!(job)));
     let started = of("job started", "job", &json!(job));
-    assert_eq!((&started["attempt"], &started["level"]), (&json!(1), &json!("INFO")));
+    assert_eq!((&started["attempt"], &started["level"]), (&json!(1), &json!("DEBUG")));
     let ended = of("job ended", "job", &json!(job));
     assert_eq!(
         (&ended["attempt"], &ended["status"], &ended["steps"]),
         (&json!(1), &json!("succeeded"), &json!(1))
     );
+    assert_eq!(ended["level"], "INFO");
     assert!(ended["tokens"].is_u64() && ended["duration_ms"].is_u64(), "{ended}");
 }
 
