@@ -262,8 +262,16 @@ impl<'a> Driver<'a> {
         let (code, held_back) = (code.map(FailureCode::as_str), room.filter(|count| *count > 0));
         macro_rules! tell {
             ($level:expr) => {
-                tracing::event!($level, status = status.as_str(), code, steps, tokens, duration_ms, held_back,
-                    "job ended")
+                tracing::event!(
+                    $level,
+                    status = status.as_str(),
+                    code,
+                    steps,
+                    tokens,
+                    duration_ms,
+                    held_back,
+                    "job ended"
+                )
             };
         }
         if room.is_some() { tell!(Level::INFO) } else { tell!(Level::DEBUG) }

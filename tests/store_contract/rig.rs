@@ -1,9 +1,9 @@
 //! A store in a directory of its own, and the shortest way through a job's life.
 
 use crate::kit::HandClock;
+use nanoclaw::domain::event::FailureCode;
 use nanoclaw::domain::id::JobId;
 use nanoclaw::domain::limits::Limits;
-use nanoclaw::domain::event::FailureCode;
 use nanoclaw::ports::{Clock, Lease, Meter, NewJob, Sample, Store};
 use nanoclaw::store::options::StoreOptions;
 use nanoclaw::store::{OpenError, RedbStore};

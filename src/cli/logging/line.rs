@@ -2,7 +2,6 @@
 //! know where it goes.
 
 use serde_json::{Map, Value};
-use std::fmt::Write;
 use tracing::Level;
 
 /// More characters of one value are left out.
@@ -75,7 +74,11 @@ fn json(now_ms: u64, level: Level, (message, fields): (&str, &Fields)) -> String
     // Outside its strings JSON has none of these, and none lies beyond four digits.
     let mut plain = String::with_capacity(json.len());
     for c in json.chars() {
-        if is_unruly(c) { drop(write!(plain, "\\u{:04x}", u32::from(c))) } else { plain.push(c) }
+        if is_unruly(c) {
+            plain.extend(format!("\\u{:04x}", u32::from(c)).chars());
+        } else {
+            plain.push(c);
+        }
     }
     plain
 }
@@ -112,8 +115,7 @@ fn is_unruly(c: char) -> bool {
 }
 
 fn is_bare(text: &str) -> bool {
-    !text.is_empty()
-        && !text.contains(|c: char| c.is_whitespace() || is_unruly(c) || matches!(c, '"' | '='))
+    !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || is_unruly(c) || matches!(c, '"' | '='))
 }
 
 fn timestamp(now_ms: u64) -> String {
@@ -168,7 +170,8 @@ mod tests {
 
     #[test]
     fn whatever_is_told_a_line_is_one_line_and_steers_no_terminal() {
-        let fields = json!({"error": "a\nFAKE line\u{1b}[31m\u{9b}31m\u{7f}\u{202e}\u{2028}", "level": "forged"});
+        let fields =
+            json!({"error": "a\nFAKE line\u{1b}[31m\u{9b}31m\u{7f}\u{202e}\u{2028}", "level": "forged"});
         let forms = [Form::Text { in_colour: false }, Form::Journal, Form::Json { for_journal: false }];
         for form in forms {
             let line = said(form, "one\r\ntwo", &fields);
