@@ -11,7 +11,8 @@
 mod support;
 
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -87,12 +88,13 @@ fn p9_json_lines_tell_of_requests_and_jobs_and_no_secret() {
     let streamed = of("request", "request", &json!("the-stream"));
     assert_eq!((&streamed["route"], &streamed["job"]), (&json!("/v1/jobs/{id}/events"), &json!(job)));
     let started = of("job started", "job", &json!(job));
-    assert_eq!((&started["attempt"], &started["level"]), (&json!(1), &json!("INFO")));
+    assert_eq!((&started["attempt"], &started["level"]), (&json!(1), &json!("DEBUG")));
     let ended = of("job ended", "job", &json!(job));
     assert_eq!(
         (&ended["attempt"], &ended["status"], &ended["steps"]),
         (&json!(1), &json!("succeeded"), &json!(1))
     );
+    assert_eq!(ended["level"], "INFO");
     assert!(ended["tokens"].is_u64() && ended["duration_ms"].is_u64(), "{ended}");
 }
 
@@ -106,6 +108,29 @@ fn of_requests_info_tells_who_was_refused_and_what_failed() {
     assert!(line.contains(" INFO request request=req_") && line.contains("route=/v1/jobs"), "{line}");
     let log = server.log();
     assert!(!log.contains("/healthz") && !log.contains("nowhere"), "{log}");
+}
+
+#[test]
+fn a_client_that_leaves_before_its_answer_is_told_and_counted() {
+    let upstream = Upstream::start(|_, _| Answer::stream(vec![Act::Data(content("half")), Act::Hang]));
+    let server = Server::start_against(&upstream, "log: {level: debug}");
+    let job = server.submit(&json!({"input": "x"}));
+    let address = server.url.strip_prefix("http://").expect("an address");
+    let deadline = Instant::now() + PATIENCE;
+    // One that leaves before its request was read is none.
+    while !server.log().contains("status=499") {
+        assert!(Instant::now() < deadline, "{}", server.log());
+        let mut client = TcpStream::connect(address).expect("connected");
+        write!(client, "GET /v1/jobs/{job}?wait=600 HTTP/1.1\r\nHost: {address}\r\n\r\n").expect("sent");
+        std::thread::park_timeout(Duration::from_millis(200));
+        drop(client);
+        std::thread::park_timeout(Duration::from_millis(200));
+    }
+    let line = wait_for(|| server.log(), |line| line.contains("status=499"));
+    assert!(line.contains("DEBUG request ") && line.contains("route=/v1/jobs/{id} "), "{line}");
+    assert!(line.contains(&format!("job={job}")), "{line}");
+    let counted = server.get("/metrics").body;
+    assert!(counted.contains("route=\"/v1/jobs/{id}\",status=\"499\"}"), "{counted}");
 }
 
 #[test]

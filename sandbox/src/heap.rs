@@ -21,8 +21,8 @@ pub fn give_back() -> bool {
     code_around(&maps, here as usize).is_some_and(sys::unmap_code)
 }
 
-/// The mapping of `/proc/self/maps` that holds the address, if it is code that nobody writes to: what was written to such
-/// pages would be lost.
+/// The mapping of `/proc/self/maps` that holds the address, if it is code of a file that nobody writes to: what was written
+/// to such pages, or lies in no file (code that was copied to huge pages), would be lost.
 fn code_around(maps: &str, address: usize) -> Option<Range<usize>> {
     let found = maps.lines().find_map(|line| {
         let (range, rest) = line.split_once(' ')?;
@@ -30,7 +30,16 @@ fn code_around(maps: &str, address: usize) -> Option<Range<usize>> {
         let range = usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?;
         range.contains(&address).then_some((range, rest))
     });
-    found.filter(|(_, rest)| rest.starts_with("r-xp ")).map(|(range, _)| range)
+    found.filter(|(_, rest)| is_code_of_file(rest)).map(|(range, _)| range)
+}
+
+/// What stands behind the range: rights, offset, device, inode, path.
+fn is_code_of_file(rest: &str) -> bool {
+    let mut fields = rest.split_ascii_whitespace();
+    let rights = fields.next();
+    let inode = fields.nth(2).and_then(|inode| inode.parse::<u64>().ok());
+    let has_path = fields.next().is_some_and(|path| path.starts_with('/'));
+    rights == Some("r-xp") && inode.is_some_and(|inode| inode != 0) && has_path
 }
 
 #[cfg(test)]
@@ -45,6 +54,10 @@ mod tests {
         assert_eq!(code_around(maps, 0x3000), None, "data");
         assert_eq!(code_around(maps, 0x9000), None, "nothing");
         assert_eq!(code_around("not a map", 0x1000), None);
+        for rest in ["00:00 0", "00:00 0 [vdso]", "00:00 0 /bin/nanoclaw", "08:01 7", "08:01 7 [heap]"] {
+            let maps = format!("1000-3000 r-xp 00000000 {rest}\n");
+            assert_eq!(code_around(&maps, 0x2fff), None, "in no file: {rest}");
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod limits;
 pub mod message;
 pub mod nearest;
 pub mod project;
+pub mod quota;
 pub mod schedule;
 pub mod secret;
 pub mod steps;

@@ -4,10 +4,11 @@
 use super::context::Opening;
 use super::journal::LogJournal;
 use super::progress::Progress;
-use super::setup::{DriveLimits, Ports};
+use super::setup::{DriveLimits, Ports, spent_in};
 use super::turn::{INTERRUPTED, Rules, Step, Turn, TurnLimits};
 use crate::domain::event::{Event, FailureCode, FinishReason, Mark, Phase, Record};
 use crate::domain::job::{Ending, JobStatus};
+use crate::domain::quota::Quota;
 use crate::domain::tokens::Estimator;
 use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::domain::usage::{Price, Usage};
@@ -17,6 +18,7 @@ use crate::ports::{
 };
 use std::path::PathBuf;
 use std::sync::Arc;
+use tracing::Level;
 
 /// How a drive ended when the store did as it was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +57,8 @@ pub struct Driver<'a> {
     /// Told to whoever looks on.
     pub(super) progress: Arc<Progress>,
     began_ms: u64,
+    /// Room in the server's log for ends that nobody has to mend.
+    ends: Arc<Quota>,
 }
 
 impl<'a> Driver<'a> {
@@ -100,13 +104,14 @@ impl<'a> Driver<'a> {
             retry_after_ms: None,
             progress: Arc::new(Progress::begin(&ports.clock)),
             began_ms,
+            ends: Arc::default(),
         })
     }
 
-    /// The same, and what it does is told there.
+    /// The same, and what it does is told there; its end in the log while there is room for it.
     #[must_use]
-    pub(super) fn watched(self, progress: &Arc<Progress>) -> Self {
-        Self { progress: Arc::clone(progress), ..self }
+    pub(super) fn watched(self, progress: &Arc<Progress>, ends: &Arc<Quota>) -> Self {
+        Self { progress: Arc::clone(progress), ends: Arc::clone(ends), ..self }
     }
 
     /// Takes steps until the job ends, is released, or is lost. A log that has its end already is left alone: giving the
@@ -207,8 +212,10 @@ impl<'a> Driver<'a> {
             self.turn.apply(record);
         }
         self.progress.grow();
-        self.ports.tell_spent(&records, &self.lease.spec.model);
-        self.ports.store.append(self.lease.fence(), records, Urgency::Now).wait()
+        let spent = spent_in(&records, &self.lease.spec.model);
+        self.ports.store.append(self.lease.fence(), records, Urgency::Now).wait()?;
+        self.ports.tell_spent(&spent);
+        Ok(())
     }
 
     /// What a crash cut off was paid for all the same: its cost is estimated, as nobody reported it.
@@ -245,16 +252,29 @@ impl<'a> Driver<'a> {
         Ok(Drive::Finished)
     }
 
-    /// The job's last line in the server's log. What went wrong stands in the job: a provider's words may quote a prompt.
+    /// The job's last line in the server's log: of one that failed always, of a rush of others some. What went wrong stands
+    /// in the job: a provider's words may quote a prompt.
     fn tell_end(&self, status: JobStatus, code: Option<FailureCode>) {
-        tracing::info!(
-            status = status.as_str(),
-            code = code.map(FailureCode::as_str),
-            steps = self.turn.steps(),
-            tokens = self.turn.usage().total_tokens,
-            duration_ms = self.ports.clock.monotonic_ms().saturating_sub(self.began_ms),
-            "job ended"
-        );
+        let now_ms = self.ports.clock.monotonic_ms();
+        let room = if status == JobStatus::Failed { Some(0) } else { self.ends.enter(now_ms) };
+        let (steps, tokens) = (self.turn.steps(), self.turn.usage().total_tokens);
+        let duration_ms = now_ms.saturating_sub(self.began_ms);
+        let (code, held_back) = (code.map(FailureCode::as_str), room.filter(|count| *count > 0));
+        macro_rules! tell {
+            ($level:expr) => {
+                tracing::event!(
+                    $level,
+                    status = status.as_str(),
+                    code,
+                    steps,
+                    tokens,
+                    duration_ms,
+                    held_back,
+                    "job ended"
+                )
+            };
+        }
+        if room.is_some() { tell!(Level::INFO) } else { tell!(Level::DEBUG) }
     }
 
     /// Another attempt while there is one left: later, and from the last recorded step. Else the end.

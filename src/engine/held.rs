@@ -3,6 +3,7 @@
 
 use super::progress::Progress;
 use crate::domain::id::JobId;
+use crate::domain::quota::Quota;
 use crate::ports::{Clock, Lease, Stop, StopFlag};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The leases held right now, so that shutdown can pull them all. A job may be held twice: by the worker that lost its
 /// lease and has not noticed yet, and by its successor.
 #[derive(Clone, Default)]
-pub struct Held(Arc<Mutex<HashMap<(JobId, u64), Holding>>>);
+pub struct Held {
+    leases: Arc<Mutex<HashMap<(JobId, u64), Holding>>>,
+    ends: Arc<Quota>,
+}
 
 /// One of them.
 #[derive(Clone)]
@@ -49,7 +53,12 @@ impl Held {
         self.all().remove(&(lease.job.id, lease.job.epoch));
     }
 
+    /// Room in the server's log for the ends of jobs, shared by all who hold some.
+    pub(super) fn ends(&self) -> &Arc<Quota> {
+        &self.ends
+    }
+
     fn all(&self) -> MutexGuard<'_, HashMap<(JobId, u64), Holding>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

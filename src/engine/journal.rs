@@ -2,7 +2,7 @@
 //! run anything.
 
 use super::progress::Progress;
-use super::setup::Ports;
+use super::setup::{Ports, spent_in};
 use super::turn::Turn;
 use crate::domain::event::{AgentStep, Event, Mark, Record};
 use crate::domain::tool::ToolCall;
@@ -43,7 +43,7 @@ impl<'a> LogJournal<'a> {
 
     /// Sends the records while the state is locked, so that log order and state order are one; waits outside.
     fn append(&self, records: impl FnOnce(&Turn) -> Vec<Record>) -> ControlFlow<()> {
-        let ticket = {
+        let (ticket, spent) = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             if state.broken.is_some() {
                 return ControlFlow::Break(());
@@ -53,11 +53,14 @@ impl<'a> LogJournal<'a> {
                 state.turn.apply(record);
             }
             self.progress.grow();
-            self.ports.tell_spent(&records, &self.lease.spec.model);
-            self.ports.store.append(self.lease.fence(), records, Urgency::Now)
+            let spent = spent_in(&records, &self.lease.spec.model);
+            (self.ports.store.append(self.lease.fence(), records, Urgency::Now), spent)
         };
         match ticket.wait() {
-            Ok(()) => ControlFlow::Continue(()),
+            Ok(()) => {
+                self.ports.tell_spent(&spent);
+                ControlFlow::Continue(())
+            }
             Err(error) => {
                 self.state.lock().unwrap_or_else(PoisonError::into_inner).broken.get_or_insert(error);
                 ControlFlow::Break(())

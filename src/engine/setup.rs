@@ -26,16 +26,21 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Tells what these records say was spent; of those that name no model, on `asked`.
-    pub(super) fn tell_spent(&self, records: &[Record], asked: &str) {
-        let mut spent = Ledger::default();
-        for record in records {
-            spent.enter(record, asked);
-        }
+    /// Tells what was spent, once that stands in the log.
+    pub(super) fn tell_spent(&self, spent: &Ledger) {
         for (model, usage) in spent.entries() {
             self.meter.note(Sample::Spent { model, usage });
         }
     }
+}
+
+/// What these records say was spent; of those that name no model, on `asked`.
+pub(super) fn spent_in(records: &[Record], asked: &str) -> Ledger {
+    let mut spent = Ledger::default();
+    for record in records {
+        spent.enter(record, asked);
+    }
+    spent
 }
 
 /// The engine's own bounds.

@@ -139,7 +139,9 @@ impl Timekeeping {
 fn run(ports: &TimePorts, vigil: &mut Vigil, stop: &StopFlag) {
     let mut keeper = Timekeeper::new(ports.clone());
     while stop.raised().is_none() {
-        vigil.watch();
+        if catch_unwind(AssertUnwindSafe(|| vigil.watch())).is_err() {
+            tracing::error!("looking after the running jobs panicked; it goes on");
+        }
         let rest = match catch_unwind(AssertUnwindSafe(|| keeper.tick())) {
             Ok(Ok(ticked)) => ticked.rest,
             Ok(Err(StoreError::Closed)) => return,

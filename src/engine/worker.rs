@@ -36,6 +36,28 @@ pub enum Tick {
     Stumbled(StoreError),
 }
 
+/// A worker that has a job, as others see it; over when this is dropped, however that comes about.
+struct Busy<'a> {
+    worker: &'a Worker,
+    lease: &'a Lease,
+    progress: Arc<Progress>,
+}
+
+impl<'a> Busy<'a> {
+    fn begin(worker: &'a Worker, lease: &'a Lease) -> Self {
+        let progress = worker.held.insert(lease, &worker.ports.clock);
+        worker.ports.meter.note(Sample::WorkerBusy);
+        Self { worker, lease, progress }
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.worker.ports.meter.note(Sample::WorkerFree);
+        self.worker.held.remove(self.lease);
+    }
+}
+
 /// A worker's hands.
 pub struct Worker {
     ports: Ports,
@@ -63,17 +85,13 @@ impl Worker {
         let job = lease.job.id;
         // Whatever is logged on the way is about this job.
         let _about = tracing::error_span!("job", %job, attempt = lease.job.attempt).entered();
-        tracing::info!(
+        tracing::debug!(
             model = lease.spec.model,
             conversation = lease.spec.conversation_id.as_ref().map(tracing::field::display),
             "job started"
         );
-        let progress = self.held.insert(&lease, &self.ports.clock);
-        self.ports.meter.note(Sample::WorkerBusy);
-        let outcome = self.work(&lease, &progress);
-        self.ports.meter.note(Sample::WorkerFree);
-        self.held.remove(&lease);
-        match outcome {
+        let busy = Busy::begin(self, &lease);
+        match self.work(&lease, &busy.progress) {
             Ok(drive) => Tick::Drove(job, drive),
             Err(error) => Tick::Stumbled(error),
         }
@@ -81,7 +99,7 @@ impl Worker {
 
     fn work(&self, lease: &Lease, progress: &Arc<Progress>) -> Result<Drive, StoreError> {
         let job = lease.job.id;
-        match catch_unwind(AssertUnwindSafe(|| self.open(lease)?.watched(progress).run())) {
+        match catch_unwind(AssertUnwindSafe(|| self.open(lease)?.watched(progress, self.held.ends()).run())) {
             Ok(Ok(drive)) => Ok(drive),
             Ok(Err(StoreError::Fenced { .. })) => Ok(Drive::Abandoned),
             Ok(Err(StoreError::Closed)) => Err(StoreError::Closed),

@@ -3,37 +3,28 @@
 
 use super::reply::{Reply, ReplyBody};
 use super::request_id::RequestId;
+use crate::domain::quota::Quota;
 use crate::ports::Clock;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::{Method, Response, StatusCode};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tracing::Level;
 
-/// Lines above debug in one second; what passes it is counted, and told at debug.
-const LINES_PER_S: u64 = 20;
-
-/// How many lines there were lately: clients that are refused in a rush must not drown the rest of the log.
+/// How many lines there were lately: clients that are refused in a rush must not drown the rest of the log, least of all
+/// what this server fails at.
 #[derive(Debug, Default)]
 pub(crate) struct Rush {
-    second: Mutex<(u64, u64)>,
-    held_back: AtomicU64,
+    faults: Quota,
+    refusals: Quota,
 }
 
 impl Rush {
-    /// Whether there is room for another line; if so, how many were held back before it.
-    fn enter(&self, now_ms: u64) -> Option<u64> {
-        let mut second = self.second.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = now_ms / 1_000;
-        *second = if second.0 == now { (now, second.1.saturating_add(1)) } else { (now, 1) };
-        if second.1 > LINES_PER_S {
-            self.held_back.fetch_add(1, Ordering::Relaxed);
-            return None;
-        }
-        Some(self.held_back.swap(0, Ordering::Relaxed))
+    /// What there is for lines as loud as this.
+    fn of(&self, wanted: Level) -> &Quota {
+        if wanted == Level::WARN { &self.faults } else { &self.refusals }
     }
 }
 
@@ -69,6 +60,11 @@ impl Line {
         reply.map(|body| Metered { body, bytes: 0, line })
     }
 
+    /// Tells of a client that left before there was an answer.
+    pub(crate) fn leave(&self, status: StatusCode) {
+        self.tell(status, 0);
+    }
+
     fn tell(&self, status: StatusCode, bytes: u64) {
         let now_ms = self.clock.monotonic_ms();
         let duration_ms = now_ms.saturating_sub(self.began_ms);
@@ -77,7 +73,7 @@ impl Line {
         let (job, user, error) = (job.as_deref(), *user, error.as_deref());
         let status_code = status.as_u16();
         let wanted = loudness(status);
-        let room = if wanted == Level::DEBUG { None } else { self.rush.enter(now_ms) };
+        let room = if wanted == Level::DEBUG { None } else { self.rush.of(wanted).enter(now_ms) };
         let held_back = room.filter(|count| *count > 0);
         macro_rules! tell {
             ($level:expr) => {
@@ -107,6 +103,13 @@ pub(crate) struct Metered {
     body: ReplyBody,
     bytes: u64,
     line: Option<Box<(Line, StatusCode)>>,
+}
+
+impl Metered {
+    /// An answer of which nothing is told.
+    pub(crate) fn untold(reply: Reply) -> Response<Self> {
+        reply.map(|body| Self { body, bytes: 0, line: None })
+    }
 }
 
 impl Drop for Metered {
@@ -144,16 +147,16 @@ impl Body for Metered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::quota::LINES_PER_S;
 
     #[test]
-    fn a_rush_of_lines_is_cut_and_what_was_held_back_is_counted() {
+    fn refused_callers_cannot_hide_what_the_server_fails_at() {
         let rush = Rush::default();
-        for _ in 0..LINES_PER_S {
-            assert_eq!(rush.enter(5_000), Some(0));
+        for _ in 0..=LINES_PER_S {
+            rush.of(Level::INFO).enter(5_000);
         }
-        assert_eq!((rush.enter(5_500), rush.enter(5_999)), (None, None));
-        assert_eq!(rush.enter(6_000), Some(2));
-        assert_eq!(rush.enter(6_001), Some(0));
+        assert_eq!(rush.of(Level::INFO).enter(5_000), None);
+        assert_eq!(rush.of(Level::WARN).enter(5_000), Some(0));
     }
 
     #[test]

@@ -33,6 +33,9 @@ impl Drop for Lasting {
     }
 }
 
+/// What stands for a method that clients made up, or that a route does not have.
+pub(crate) const OTHER: &str = "other";
+
 /// A method that some route has, by its name; clients make up others.
 pub(crate) fn word(method: &Method) -> &'static str {
     match *method {
@@ -43,6 +46,6 @@ pub(crate) fn word(method: &Method) -> &'static str {
         Method::PATCH => "PATCH",
         Method::DELETE => "DELETE",
         Method::OPTIONS => "OPTIONS",
-        _ => "other",
+        _ => OTHER,
     }
 }

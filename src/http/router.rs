@@ -119,49 +119,93 @@ struct Told {
     page: Option<HeaderValue>,
     /// What the log tells.
     about: About,
+    /// The route does not have the method: clients must not fill the counts with pairs of their own making.
+    is_strange: bool,
+}
+
+/// What is told of a request whose client left before the head of its answer was there, as nginx has it.
+const LEFT: u16 = 499;
+
+/// A request on its way to the head of its answer. A client that leaves before that drops it.
+struct Underway<'d> {
+    door: &'d Door,
+    method: &'static str,
+    begun_us: u64,
+    told: Told,
+    /// Until there is a head.
+    line: Option<Line>,
+}
+
+impl<'d> Underway<'d> {
+    fn begin(door: &'d Door, method: &Method, id: &RequestId) -> Self {
+        let clock = &door.room.clock;
+        let line = Line {
+            rush: Arc::clone(&door.rush),
+            clock: Arc::clone(clock),
+            id: id.clone(),
+            method: method.clone(),
+            began_ms: clock.monotonic_ms(),
+            about: About::default(),
+        };
+        let (method, begun_us) = (measured::word(method), clock.monotonic_us());
+        Self { door, method, begun_us, told: Told::default(), line: Some(line) }
+    }
+
+    fn count(&self, status: u16) {
+        let took_us = self.door.room.clock.monotonic_us().saturating_sub(self.begun_us);
+        let method = if self.told.is_strange { measured::OTHER } else { self.method };
+        self.door.room.meter.note(Sample::Answered { method, route: self.told.about.route, status, took_us });
+    }
+
+    /// There is an answer with these headers: counted now, and told when it is over.
+    fn answered(mut self, reply: Reply) -> Response<Metered> {
+        self.count(reply.status().as_u16());
+        let Some(line) = self.line.take() else { return Metered::untold(reply) };
+        let mut about = std::mem::take(&mut self.told.about);
+        about.job = about.job.or_else(|| new_job(reply.headers()));
+        Line { about, ..line }.follow(reply)
+    }
+}
+
+impl Drop for Underway<'_> {
+    fn drop(&mut self) {
+        let Some(line) = self.line.take() else { return };
+        self.count(LEFT);
+        if let Ok(status) = StatusCode::from_u16(LEFT) {
+            Line { about: std::mem::take(&mut self.told.about), ..line }.leave(status);
+        }
+    }
 }
 
 /// Answers a request, whatever it is. What is logged on the way carries the request's id.
 pub(crate) async fn answer(door: &Arc<Door>, request: Request<Incoming>) -> Response<Metered> {
     let dialect = Dialect::of(request.uri().path());
     let id = RequestId::of(request.headers(), door.room.entropy.as_ref());
-    let (method, began_ms) = (request.method().clone(), door.room.clock.monotonic_ms());
-    let begun_us = door.room.clock.monotonic_us();
     let span = tracing::error_span!("request", request = %id);
-    let mut told = Told::default();
-    let mut reply = match take(door, request, &mut told).instrument(span).await {
+    let mut underway = Underway::begin(door, request.method(), &id);
+    let told = &mut underway.told;
+    let mut reply = match take(door, request, told).instrument(span).await {
         Ok(reply) => reply,
         Err(error) => {
             told.about.error = error.fault();
             error.into_reply(dialect)
         }
     };
-    let status = reply.status().as_u16();
     let headers = reply.headers_mut();
     armour::put_on(headers);
     if let Some(id) = id.header() {
         headers.insert(X_REQUEST_ID, id);
     }
-    if let Some(standing) = told.standing {
+    if let Some(standing) = &told.standing {
         standing.write(headers);
     }
     if door.guard.allows_pages() {
         cors::vary(headers);
     }
-    if let Some(page) = told.page {
+    if let Some(page) = told.page.take() {
         cors::open(headers, page);
     }
-    let took_us = door.room.clock.monotonic_us().saturating_sub(begun_us);
-    door.room.meter.note(Sample::Answered {
-        method: measured::word(&method),
-        route: told.about.route,
-        status,
-        took_us,
-    });
-    let mut about = told.about;
-    about.job = about.job.or_else(|| new_job(headers));
-    let (rush, clock) = (Arc::clone(&door.rush), Arc::clone(&door.room.clock));
-    Line { rush, clock, id, method, began_ms, about }.follow(reply)
+    underway.answered(reply)
 }
 
 /// The job that an answer is about without its route saying so.
@@ -202,6 +246,7 @@ async fn take(door: &Arc<Door>, request: Request<Incoming>, told: &mut Told) -> 
         return Ok(options(&place, told.page.is_some()));
     }
     let Some(route) = place.route(request.method()) else {
+        told.is_strange = true;
         return Err(Error::Method { method: request.method().clone(), allow: place.allow() });
     };
     told.about.job = job_of(route, &place.segments);

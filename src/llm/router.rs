@@ -181,7 +181,7 @@ impl Route {
             return self.watched(request, leash, sink);
         };
         let entered = gate.enter(request, leash).inspect_err(|error| {
-            watch::not_made(&*self.meter, Some(&self.info.id), error);
+            watch::kept_back(&*self.meter, &self.info.id, error);
         });
         gate.tell(&*self.meter);
         let mut permit = entered?;
@@ -189,7 +189,8 @@ impl Route {
         let result = self.watched(request, leash, &mut |chunk| {
             match chunk {
                 Chunk::Spent(usage) => permit.spend(usage),
-                Chunk::Thinking(_) | Chunk::Text(_) => permit.hear(),
+                Chunk::Thinking(_) | Chunk::Text(_) if permit.hear() => gate.tell(&*self.meter),
+                Chunk::Thinking(_) | Chunk::Text(_) => {}
             }
             sink(chunk)
         });

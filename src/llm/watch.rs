@@ -41,6 +41,12 @@ pub(super) fn not_made(meter: &dyn Meter, model: Option<&str>, error: &ModelErro
     meter.note(Sample::ModelCalled { model, outcome: word(error), took_us: None, first_us: None });
 }
 
+/// A call that the gate did not let through. Where the provider is not asked at all, it has not failed once more.
+pub(super) fn kept_back(meter: &dyn Meter, model: &str, error: &ModelError) {
+    let outcome = if matches!(error, ModelError::Unavailable { .. }) { "circuit_open" } else { word(error) };
+    meter.note(Sample::ModelCalled { model: Some(model), outcome, took_us: None, first_us: None });
+}
+
 fn word(error: &ModelError) -> &'static str {
     match error {
         ModelError::NotFound(_) => "not_found",

@@ -37,7 +37,7 @@ families! {
     ended: Counter = Counter::default, "nanoclaw_jobs_ended_total" ["outcome", "code"]
         "Jobs that have ended; code is the code of the error, or none.";
     duration: Histogram = || Histogram::new(buckets::JOB), "nanoclaw_job_duration_seconds" ["outcome"]
-        "Time from a job's first claim to its end, waiting for other attempts or an approval included.";
+        "Time from a job's first claim (of a retried one, from the retry) to its end, waiting for attempts or an approval included.";
     queue_wait: Histogram = || Histogram::new(buckets::JOB), "nanoclaw_job_queue_wait_seconds" []
         "Time that jobs were ready before a worker took them, for each run.";
     workers_busy: Gauge = Gauge::default, "nanoclaw_workers_busy" []
@@ -50,7 +50,7 @@ families! {
     provider_errors: Counter = Counter::default, "nanoclaw_provider_errors_total" ["model", "code"]
         "Calls to models that failed.";
     provider_waits: Counter = Counter::default, "nanoclaw_provider_waits_total" ["model"]
-        "Calls to models that were put off because the provider had as many as it may have.";
+        "Calls to models that were put off: the provider had as many as it may have, or is not asked while it keeps failing.";
     circuits: Gauge = Gauge::default, "nanoclaw_provider_circuit_state" ["provider"]
         "Circuit breakers: 0 closed, 1 half-open, 2 open.";
     tokens: Counter = Counter::default, "nanoclaw_tokens_total" ["model", "kind"]

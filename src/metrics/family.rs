@@ -11,6 +11,8 @@ pub(super) const SERIES: usize = 1_000;
 
 /// What stands for every label of what comes too late.
 pub(super) const OTHER: &str = "other";
+/// As many as any family has labels.
+const OTHERS: [&str; 4] = [OTHER; 4];
 
 /// What a family is called.
 #[derive(Debug, Clone, Copy)]
@@ -36,14 +38,18 @@ impl<M: Metric> Family<M> {
 
     /// The value of these labels, as many as the family has.
     pub(super) fn of(&self, values: &[&str]) -> Arc<M> {
+        self.of_or(values, &OTHERS)
+    }
+
+    /// The same; what comes too late is counted under `late`, of which there must be few.
+    pub(super) fn of_or(&self, values: &[&str], late: &[&str]) -> Arc<M> {
         let key = labels(self.about.labels, values);
         if let Some(found) = self.series.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Arc::clone(found);
         }
         let mut series = self.series.write().unwrap_or_else(PoisonError::into_inner);
         let is_late = series.len() >= SERIES && !series.contains_key(&key);
-        let key =
-            if is_late { labels(self.about.labels, &vec![OTHER; self.about.labels.len()]) } else { key };
+        let key = if is_late { labels(self.about.labels, late) } else { key };
         Arc::clone(series.entry(key).or_insert_with(|| Arc::new((self.make)())))
     }
 
@@ -100,6 +106,8 @@ mod tests {
             text.contains("n_total{tool=\"other\",outcome=\"other\"} 500\n"),
             "the rest stands under other"
         );
+        family.of_or(&["new", "ok"], &["new", OTHER]).add(1);
+        assert!(told(&family).contains("n_total{tool=\"new\",outcome=\"other\"} 1\n"), "what is known stays");
         family.of(&["tool3", "ok"]).add(1);
         assert!(told(&family).contains("n_total{tool=\"tool3\",outcome=\"ok\"} 2\n"), "the known go on");
     }

@@ -87,7 +87,7 @@ impl Metrics {
     ) {
         match outcome {
             "ok" | "stopped" => {}
-            "busy" => self.families.provider_waits.of(&[model]).add(1),
+            "busy" | "circuit_open" => self.families.provider_waits.of(&[model]).add(1),
             _ => self.families.provider_errors.of(&[model, outcome]).add(1),
         }
         if let Some(took_us) = took_us {
@@ -147,7 +147,8 @@ impl Meter for Metrics {
             Sample::StreamClosed => families.streams.of(&[]).add(-1),
             Sample::Answered { method, route, status, took_us } => {
                 let route = route.unwrap_or(NONE);
-                families.requests.of(&[method, route, &status.to_string()]).add(1);
+                let late = [OTHER, route, OTHER];
+                families.requests.of_or(&[method, route, &status.to_string()], &late).add(1);
                 families.request_seconds.of(&[route]).observe(took_us);
             }
             Sample::WebhookTried(outcome) => families.webhooks.of(&[outcome]).add(1),

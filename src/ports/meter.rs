@@ -26,7 +26,7 @@ pub enum Sample<'a> {
         status: JobStatus,
         /// Why it is no success.
         code: Option<FailureCode>,
-        /// Since its first claim; `None`: it never ran.
+        /// Since its first claim, or since it was retried; `None`: it never ran.
         ran_us: Option<u64>,
     },
     /// A worker has a job.
@@ -37,7 +37,7 @@ pub enum Sample<'a> {
     ModelCalled {
         /// As configured; `None`: there is no such model.
         model: Option<&'a str>,
-        /// `ok`, or the kind of its failure.
+        /// `ok`, the kind of its failure, or `circuit_open`: the provider was not asked.
         outcome: &'static str,
         /// From its turn at the provider to its end; `None`: it was not made.
         took_us: Option<u64>,
@@ -97,11 +97,11 @@ pub enum Sample<'a> {
     StreamClosed,
     /// A request was answered.
     Answered {
-        /// `other` for one that no route has.
+        /// `other` for one that the route does not have.
         method: &'static str,
         /// The route's pattern, never the path; `None`: there is no such route, or nobody looked.
         route: Option<&'static str>,
-        /// The HTTP status.
+        /// The HTTP status; 499: the client left before.
         status: u16,
         /// Until the head of the answer was there.
         took_us: u64,

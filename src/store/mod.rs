@@ -6,7 +6,7 @@ mod keep;
 pub mod options;
 mod redb;
 
-pub use self::redb::{LAYOUT, OpenError, RedbStore, backup_closed, layout, restore};
+pub use self::redb::{LAYOUT, OpenError, RedbStore, Sight, backup_closed, layout, restore};
 pub use draft::Draft;
 pub use glance::{Glance, glance};
 pub use keep::{Keep, NoTime};

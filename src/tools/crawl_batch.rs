@@ -81,10 +81,13 @@ impl Tool for CrawlBatch {
                 }
             }
         };
+        // What is logged on those threads is about the same job.
+        let span = tracing::Span::current();
         thread::scope(|scope| {
             for _ in 1..urls.len().min(AT_ONCE) {
                 // A thread that cannot be had costs only parallelism.
-                if thread::Builder::new().name("crawl".to_owned()).spawn_scoped(scope, work).is_err() {
+                let helper = thread::Builder::new().name("crawl".to_owned());
+                if helper.spawn_scoped(scope, || span.in_scope(work)).is_err() {
                     break;
                 }
             }

@@ -1,7 +1,7 @@
 //! What happens again, and what must not: retries, further attempts, and requests that come twice.
 
 use crate::kit::{ANN, BOB, delta, done, id, job, turn};
-use crate::rig::Rig;
+use crate::rig::{Ends, Rig};
 use nanoclaw::domain::event::{Event, FailureCode, Phase};
 use nanoclaw::domain::idempotency::OnceKey;
 use nanoclaw::domain::job::{Ending, JobStatus};
@@ -39,6 +39,7 @@ fn phases(rig: &Rig, n: u128) -> Vec<String> {
 #[test]
 fn a_failed_job_is_retried_in_its_own_log_and_ends_once_more() {
     let rig = Rig::new();
+    let ends = Ends::of(&rig.store);
     rig.submit([job(1, ANN), job(2, ANN)]);
     let lease = rig.claim();
     rig.store.append(lease.fence(), vec![delta(0, 0, "half")], Urgency::Now).wait().unwrap();
@@ -48,6 +49,7 @@ fn a_failed_job_is_retried_in_its_own_log_and_ends_once_more() {
     );
     rig.store.finish(lease.fence(), vec![], failed()).wait().unwrap();
     assert_eq!(rig.store.retry(BOB, id(1)).wait(), Ok(None), "P7");
+    rig.clock.advance(86_400_000);
     let again = rig.store.retry(ANN, id(1)).wait().unwrap().unwrap();
     assert_eq!((again.status, again.error, again.finished_at_ms), (JobStatus::Queued, None, None));
     assert_eq!(rig.store.output(id(1)), Ok(None), "it has no answer any more");
@@ -56,7 +58,9 @@ fn a_failed_job_is_retried_in_its_own_log_and_ends_once_more() {
     assert_eq!(after.claim_all(), [id(1), id(2)].into_iter().rev().collect::<Vec<_>>());
     let lease = rig.claim();
     assert_eq!((lease.job.id, lease.job.attempt), (id(1), 2));
+    rig.clock.advance(7);
     rig.store.finish(lease.fence(), vec![], done(id(1), "whole")).wait().unwrap();
+    assert_eq!(ends.told().last(), Some(&(None, Some(7_000))), "not the day for which it had failed");
     assert_eq!(phases(&rig, 1), ["queued", "running", "text", "end", "queued", "running", "end"]);
     assert_eq!(rig.store.output(id(1)), Ok(Some("whole".to_owned())));
     assert_eq!(

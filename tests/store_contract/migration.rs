@@ -124,3 +124,21 @@ fn conversations_of_version_2_get_rows_with_a_title_and_their_messages() {
     assert_eq!(store.history(&job, 100).unwrap().into_messages(), told_before);
     assert_eq!(version(&rig.dir.path().join("store.redb.v2.bak")), b"\x012");
 }
+
+#[test]
+fn a_migrated_file_gives_back_what_the_migration_took() {
+    let rig = Rig::new();
+    for number in 1..=16 {
+        let mut long = job(number, ANN);
+        long.spec.input = vec![Message::user("x".repeat(1 << 20))];
+        rig.submit([long]);
+    }
+    rig.store.close();
+    layout_3::age(&rig.path());
+    redb::Database::open(rig.path()).unwrap().compact().unwrap();
+    let bytes = || std::fs::metadata(rig.path()).unwrap().len();
+    let before = bytes();
+    open(&rig.path(), &Limits::default(), Arc::clone(&rig.clock)).unwrap().close();
+    assert_eq!(version(&rig.path()), b"\x014");
+    assert!(bytes() * 10 <= before * 13, "{} of {before}", bytes());
+}

@@ -1,7 +1,7 @@
 //! What a crash leaves, who may open the file, and closing.
 
 use crate::kit::{ANN, HandClock, cost, delta, done, id, job, turn};
-use crate::rig::{Rig, open};
+use crate::rig::{Ends, Rig, open};
 use nanoclaw::domain::event::{Event, FailureCode, Phase};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
@@ -47,6 +47,8 @@ fn p4_a_job_that_was_running_at_three_crashes_is_poison() {
         rig = rig.crash();
         assert_eq!(rig.store.job(ANN, id(1)).unwrap().unwrap().crashes, crashes);
     }
+    let ends: Vec<_> = Ends::of(&rig.store).told().into_iter().map(|(code, _)| code).collect();
+    assert_eq!(ends, [Some(FailureCode::Poison)], "the meter comes after the recovery, and hears of it");
     let row = rig.store.job(ANN, id(1)).unwrap().unwrap();
     assert_eq!((row.status, row.error.unwrap().code), (JobStatus::Failed, FailureCode::Poison));
     let last = rig.store.events(id(1), 0, 100).unwrap().events.pop().unwrap();

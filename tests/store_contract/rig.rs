@@ -1,13 +1,14 @@
 //! A store in a directory of its own, and the shortest way through a job's life.
 
 use crate::kit::HandClock;
+use nanoclaw::domain::event::FailureCode;
 use nanoclaw::domain::id::JobId;
 use nanoclaw::domain::limits::Limits;
-use nanoclaw::ports::{Clock, Lease, NewJob, Store};
+use nanoclaw::ports::{Clock, Lease, Meter, NewJob, Sample, Store};
 use nanoclaw::store::options::StoreOptions;
 use nanoclaw::store::{OpenError, RedbStore};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
 /// A store with its file and its clock.
@@ -74,4 +75,30 @@ pub(crate) fn open(
     clock: Arc<HandClock>,
 ) -> Result<Arc<RedbStore>, OpenError> {
     RedbStore::open(path, &StoreOptions::default(), limits, clock as Arc<dyn Clock>)
+}
+
+/// The ends that a store tells of: why it is no success, and how long the job ran.
+#[derive(Debug, Default)]
+pub(crate) struct Ends(Mutex<Vec<(Option<FailureCode>, Option<u64>)>>);
+
+impl Ends {
+    /// Those of this store, and of its recovery.
+    pub(crate) fn of(store: &RedbStore) -> Arc<Self> {
+        let ends = Arc::new(Self::default());
+        store.tell(Arc::clone(&ends) as Arc<dyn Meter>);
+        ends
+    }
+
+    /// What was told so far.
+    pub(crate) fn told(&self) -> Vec<(Option<FailureCode>, Option<u64>)> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Meter for Ends {
+    fn note(&self, sample: Sample<'_>) {
+        if let Sample::Ended { code, ran_us, .. } = sample {
+            self.0.lock().unwrap().push((code, ran_us));
+        }
+    }
 }

@@ -7,7 +7,7 @@ use crate::cli::client::Client;
 use crate::cli::configuration::with_keys;
 use crate::config::Config;
 use crate::llm::Router;
-use crate::store::{Glance, LAYOUT, glance, layout};
+use crate::store::{Glance, LAYOUT, Sight, glance, layout};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -81,18 +81,12 @@ fn check_store(dir: &Path) -> Finding {
     let file = dir.join(STORE_FILE);
     let shown = file.display().to_string();
     let bytes = std::fs::metadata(&file).map(|found| found.len()).ok();
-    // Of a store that a server holds it is not known; that server would not run with another.
-    let layout = layout(&file);
+    let mut version = None;
     let found = match glance(&file) {
-        Ok(Glance::Store) if layout.is_some_and(|found| found > LAYOUT) => Finding::bad(
-            "store",
-            format!("{shown} is of a newer version"),
-            "use the version that has written it, or restore a backup from before",
-        ),
         Ok(Glance::Store) => {
-            let size = bytes.unwrap_or(0) / 1024;
-            let version = layout.map_or_else(|| "in use".to_owned(), |layout| format!("layout {layout}"));
-            Finding::good("store", format!("{shown}: {size} KiB, {version}"))
+            let sight = layout(&file);
+            version = if let Sight::Known(version) = sight { Some(version) } else { None };
+            judge(&format!("{shown}: {} KiB", bytes.unwrap_or(0) / 1024), sight)
         }
         Ok(Glance::Absent) => {
             Finding::good("store", format!("{shown}: not there yet, the first start makes it"))
@@ -104,7 +98,37 @@ fn check_store(dir: &Path) -> Finding {
         ),
         Err(error) => Finding::bad("store", format!("{shown}: {error}"), "let this user read and write it"),
     };
-    found.with(json!({"path": shown, "bytes": bytes, "layout": layout, "layout_of_this_version": LAYOUT}))
+    found.with(json!({"path": shown, "bytes": bytes, "layout": version, "layout_of_this_version": LAYOUT}))
+}
+
+/// What a look at the store's file means.
+fn judge(shown: &str, sight: Sight) -> Finding {
+    match sight {
+        Sight::Known(found) if found > LAYOUT => Finding::bad(
+            "store",
+            format!("{shown}, of a newer version (layout {found}, this one knows up to {LAYOUT})"),
+            "use the version that has written it, or restore a backup from before",
+        ),
+        Sight::Known(found) if found < LAYOUT => {
+            let advice = format!(
+                "the next start migrates it to layout {LAYOUT}: it keeps a copy, and needs about 2.2 times its size of free \
+                 disk"
+            );
+            Finding::good("store", format!("{shown}, layout {found}")).advised(Some(advice))
+        }
+        Sight::Known(found) => Finding::good("store", format!("{shown}, layout {found}")),
+        Sight::Empty => Finding::good("store", format!("{shown}, nothing in it yet")),
+        // That server would not run with a store that it cannot read.
+        Sight::Locked => Finding::good("store", format!("{shown}, in use")),
+        Sight::NeedsRecovery => {
+            Finding::good("store", format!("{shown}, was not closed; the next start recovers it"))
+        }
+        Sight::Damaged(why) => Finding::bad(
+            "store",
+            format!("{shown}, damaged: {why}"),
+            "restore it from a backup, or move it away and start anew",
+        ),
+    }
 }
 
 /// The server that has left its address in the data directory. A killed one leaves it behind, which is no fault.

@@ -2,7 +2,6 @@
 //! know where it goes.
 
 use serde_json::{Map, Value};
-use std::fmt::Write;
 use tracing::Level;
 
 /// More characters of one value are left out.
@@ -68,7 +67,20 @@ fn json(now_ms: u64, level: Level, (message, fields): (&str, &Fields)) -> String
     for (name, value) in fields {
         object.entry(name.clone()).or_insert_with(|| value.clone());
     }
-    Value::Object(object).to_string()
+    let json = Value::Object(object).to_string();
+    if !json.contains(is_unruly) {
+        return json;
+    }
+    // Outside its strings JSON has none of these, and none lies beyond four digits.
+    let mut plain = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_unruly(c) {
+            plain.extend(format!("\\u{:04x}", u32::from(c)).chars());
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
 }
 
 fn push_text(line: &mut String, message: &str, fields: &Fields) {
@@ -84,7 +96,7 @@ fn push_text(line: &mut String, message: &str, fields: &Fields) {
                 push_plain(line, &text.replace('\\', "\\\\").replace('"', "\\\""));
                 line.push('"');
             }
-            other => drop(write!(line, "{other}")),
+            other => push_plain(line, &other.to_string()),
         }
     }
 }
@@ -92,13 +104,18 @@ fn push_text(line: &mut String, message: &str, fields: &Fields) {
 /// What a client or a model has said must neither begin a line nor steer a terminal.
 fn push_plain(line: &mut String, text: &str) {
     for c in text.chars() {
-        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+        if is_unruly(c) { line.extend(c.escape_default()) } else { line.push(c) }
     }
 }
 
+/// What steers a terminal, ends a line in some reader, or turns the order of what stands around it.
+fn is_unruly(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 fn is_bare(text: &str) -> bool {
-    !text.is_empty()
-        && !text.contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '='))
+    !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || is_unruly(c) || matches!(c, '"' | '='))
 }
 
 fn timestamp(now_ms: u64) -> String {
@@ -153,15 +170,18 @@ mod tests {
 
     #[test]
     fn whatever_is_told_a_line_is_one_line_and_steers_no_terminal() {
-        let fields = json!({"error": "a\nFAKE line\u{1b}[31m\u{9b}31m", "level": "forged"});
+        let fields =
+            json!({"error": "a\nFAKE line\u{1b}[31m\u{9b}31m\u{7f}\u{202e}\u{2028}", "level": "forged"});
         let forms = [Form::Text { in_colour: false }, Form::Journal, Form::Json { for_journal: false }];
         for form in forms {
             let line = said(form, "one\r\ntwo", &fields);
             assert_eq!(line.matches('\n').count(), 1, "{line:?}");
-            assert!(!line.contains(['\r', '\u{1b}']), "{line:?}");
+            let rest = line.strip_suffix('\n').expect("an end");
+            assert!(!rest.contains(char::is_control), "{line:?}");
+            assert!(!rest.contains(['\u{202e}', '\u{2028}']), "{line:?}");
         }
         let json: Value = serde_json::from_str(&said(forms[2], "x", &fields)).expect("JSON");
-        assert_eq!(json["level"], "WARN");
+        assert_eq!((&json["level"], &json["error"]), (&Value::from("WARN"), &fields["error"]));
     }
 
     #[test]

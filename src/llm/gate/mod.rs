@@ -52,10 +52,10 @@ impl Gate {
         Ok(Permit::new(self, leash, admission))
     }
 
-    /// Tells where the circuit breaker stands.
+    /// Tells where the circuit breaker stands. Under the lock: of two that tell, the later one must be right.
     pub(super) fn tell(&self, meter: &dyn Meter) {
-        let state = self.lock().circuit();
-        meter.note(Sample::Circuit { provider: &self.name, state });
+        let turnstile = self.lock();
+        meter.note(Sample::Circuit { provider: &self.name, state: turnstile.circuit() });
     }
 
     fn lock(&self) -> MutexGuard<'_, Turnstile> {

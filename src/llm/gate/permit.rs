@@ -20,11 +20,13 @@ impl<'a> Permit<'a> {
         Self { gate, leash, admission, is_heard: false, outcome: Outcome::Untold, spent: None }
     }
 
-    /// A piece of the answer has come.
-    pub(in crate::llm) fn hear(&mut self) {
-        if self.admission.is_probe && !std::mem::replace(&mut self.is_heard, true) {
+    /// A piece of the answer has come. Whether that may have closed the circuit breaker.
+    pub(in crate::llm) fn hear(&mut self) -> bool {
+        let is_news = self.admission.is_probe && !std::mem::replace(&mut self.is_heard, true);
+        if is_news {
             self.gate.lock().hear(self.admission);
         }
+        is_news
     }
 
     /// The call has cost so much so far.

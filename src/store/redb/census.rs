@@ -12,10 +12,10 @@ use redb::ReadTransaction;
 use std::sync::PoisonError;
 use std::thread::JoinHandle;
 
-/// Users and batches that are looked at; what comes behind them is not counted.
+/// Batches that are looked at; what comes behind them is not counted.
 const LOOKS: usize = 10_000;
-/// Jobs waiting for approval of one user that are counted.
-const APPROVALS: usize = 10_000;
+/// Rows that are read for the jobs that wait for approval, of all users together.
+const APPROVALS: usize = 20_000;
 /// Ready jobs of each priority among which the oldest is looked for. They stand in the order in which users take turns, so
 /// the oldest job of every user is among them while no more users than this have one.
 const OLDEST: usize = 256;
@@ -60,14 +60,17 @@ fn waiting(reading: &ReadTransaction) -> Result<u64, StoreError> {
     let owned = OWNED.read(reading)?;
     let mut count = 0_u64;
     let mut user = UserId(0);
-    for _ in 0..LOOKS {
+    let mut left = APPROVALS;
+    while left > 0 {
+        left = left.saturating_sub(1);
         let from = OwnerKey { user, status: JobStatus::Queued, accept: 0 }.encode();
         // The next user who has jobs; the state that sorts first does not matter, their number does.
         let Some((key, _)) = owned.range::<&OwnerBytes>(&lowest(from)..)?.next().transpose()? else { break };
         user = OwnerKey::user(key.value());
         let own = |accept| OwnerKey { user, status: JobStatus::Waiting, accept }.encode();
-        for entry in owned.range::<&OwnerBytes>(&own(0)..=&own(u64::MAX))?.take(APPROVALS) {
+        for entry in owned.range::<&OwnerBytes>(&own(0)..=&own(u64::MAX))?.take(left) {
             entry?;
+            left = left.saturating_sub(1);
             count = count.saturating_add(1);
         }
         let Some(next) = user.0.checked_add(1) else { break };

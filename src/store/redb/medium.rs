@@ -14,6 +14,8 @@ use std::sync::{PoisonError, RwLock};
 /// What a disk has to take before the database is reopened for writing.
 const PROBE_BYTES: usize = 64 * 1024;
 
+const MIB: u64 = 1024 * 1024;
+
 /// Something that a database can be opened on, again and again.
 pub(super) trait Medium: Send + Sync {
     /// Makes it, if it is not there yet.
@@ -76,8 +78,19 @@ impl Medium for InFile {
     /// One that an earlier attempt left is replaced: the store was still what is copied now.
     fn keep_copy(&self, version: u64) -> Result<(), io::Error> {
         let copy = with_suffix(&self.0, &format!(".v{version}.bak"));
-        fs::copy(&self.0, &copy)?;
-        File::open(&copy)?.sync_all()?;
+        let draft = with_suffix(&copy, ".new");
+        match fs::remove_file(&draft) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => room_to_migrate(self.bytes(), self.space())?,
+        }
+        let copied = fs::copy(&self.0, &draft)
+            .and_then(|_bytes| File::open(&draft)?.sync_all())
+            .and_then(|()| fs::rename(&draft, &copy));
+        if copied.is_err() {
+            // What keeps it there is what the copy failed at; the next attempt removes it, too.
+            drop(fs::remove_file(&draft));
+        }
+        copied?;
         sync_directory_of(&copy)
     }
 
@@ -97,6 +110,23 @@ impl Medium for InFile {
 
     fn bytes(&self) -> u64 {
         fs::metadata(&self.0).map_or(0, |m| m.len())
+    }
+}
+
+/// Refuses to begin a migration that the disk cannot hold: the copy, and every table a second time beside itself.
+fn room_to_migrate(file_bytes: u64, space: Option<Space>) -> Result<(), io::Error> {
+    let needed = file_bytes.saturating_mul(2).saturating_add(file_bytes / 5);
+    match space {
+        Some(Space { free_bytes, .. }) if free_bytes < needed => {
+            let told = format!(
+                "a copy of its {} MiB and the migration need {} MiB of free disk, {} MiB are free",
+                file_bytes.div_ceil(MIB),
+                needed.div_ceil(MIB),
+                free_bytes / MIB
+            );
+            Err(io::Error::new(io::ErrorKind::StorageFull, told))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -188,5 +218,36 @@ impl Handle {
     /// Puts the database away for good.
     pub(super) fn close(&self) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = State::Closed;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_migration_that_the_disk_cannot_hold_does_not_begin() {
+        let space = |free_bytes| Some(Space { free_bytes, total_bytes: 1_000 * MIB });
+        assert!(room_to_migrate(100 * MIB, space(220 * MIB)).is_ok());
+        assert!(room_to_migrate(100 * MIB, None).is_ok(), "nobody knows");
+        let refused = room_to_migrate(100 * MIB, space(219 * MIB)).unwrap_err();
+        let told = refused.to_string();
+        assert!(told.contains("100 MiB") && told.contains("220 MiB") && told.contains("219 MiB"), "{told}");
+    }
+
+    #[test]
+    fn a_copy_that_fails_leaves_nothing_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let medium = InFile(dir.path().join("store.redb"));
+        fs::write(&medium.0, "a store").unwrap();
+        let copy = with_suffix(&medium.0, ".v3.bak");
+        fs::create_dir(&copy).unwrap();
+        assert!(medium.keep_copy(3).is_err());
+        assert!(!with_suffix(&copy, ".new").exists());
+        fs::remove_dir(&copy).unwrap();
+        fs::write(with_suffix(&copy, ".new"), "cut off by a power loss").unwrap();
+        medium.keep_copy(3).unwrap();
+        assert_eq!(fs::read_to_string(&copy).unwrap(), "a store");
+        assert!(!with_suffix(&copy, ".new").exists());
     }
 }

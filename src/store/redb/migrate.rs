@@ -9,7 +9,7 @@ use super::keys::{EndedKey, JobBytes, ReadyBytes, Waiting};
 use super::loosen;
 use super::medium::Medium;
 use super::retention::WHOLE;
-use super::schema::{self, ENDED, JOBS, Layout, META, META_SCHEMA, READY, Tables};
+use super::schema::{self, Counters, ENDED, JOBS, Layout, META_SCHEMA, READY, Tables};
 use super::table::{Definition, Entry, ReadableTable};
 use super::value;
 use crate::domain::id::JobId;
@@ -81,7 +81,15 @@ fn steps(database: &Database, from: u64) -> Result<WriteTransaction, StoreError>
     for version in from..schema::VERSION {
         step(&writing, version)?;
     }
-    META.write(&writing)?.insert(META_SCHEMA, value::encode(&schema::VERSION)?.as_slice())?;
+    let mut tables = Tables::of(&writing);
+    tables.meta.insert(META_SCHEMA, value::encode(&schema::VERSION)?.as_slice())?;
+    if from <= loosen::LAST_TYPED {
+        // Every table was written anew beside the old one. The compaction that follows gives that back, however small the
+        // file is, and after a crash in between the next start's does.
+        let counters = Counters { freed_bytes: u64::MAX, ..tables.load_counters()? };
+        tables.store_counters(&counters)?;
+    }
+    drop(tables);
     Ok(writing)
 }
 

@@ -95,7 +95,7 @@ mod writer;
 
 pub use self::backup::backup_closed;
 pub use self::error::OpenError;
-pub use self::layout::{LAYOUT, layout};
+pub use self::layout::{LAYOUT, Sight, layout};
 pub use self::restore::restore;
 
 use self::act::{Act, pend};
@@ -163,9 +163,9 @@ impl RedbStore {
         Self::open_medium(Box::new(Made(make)), Path::new("(made)"), (options, limits), clock)
     }
 
-    /// Whoever shall hear what happens from now on; the first one stays.
+    /// Whoever shall hear what happens from now on, and what ended as the store recovered; the first one stays.
     pub fn tell(&self, meter: Arc<dyn Meter>) {
-        self.shared.meter.get_or_init(|| meter);
+        self.shared.tell(meter);
     }
 
     /// A store that is gone with its last owner, for tests of other rooms.
@@ -214,6 +214,7 @@ impl RedbStore {
             work: work::Work::default(),
             bell: bell::Bell::default(),
             meter: OnceLock::new(),
+            untold: Mutex::default(),
         });
         let writer = Writer::start(Arc::clone(&shared)).map_err(unusable)?;
         let thread =

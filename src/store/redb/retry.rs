@@ -83,7 +83,7 @@ impl Transaction<'_> {
         let fresh = Row::new(Job { cancel_requested: false, ..job }, self.counters.accept);
         let first_accept = Some(row.first_accept.unwrap_or(row.accept));
         let old_accept = row.accept;
-        *row = Row { ledger, booked, first_accept, ..fresh };
+        *row = Row { ledger, booked, first_accept, retried_at_ms: Some(self.now_ms), ..fresh };
         self.reenter_conversation(row, old_accept)?;
         self.reopen_line(&row.job)?;
         let mut tail = self.tables.tail(row.id())?;

@@ -59,6 +59,9 @@ pub(super) struct Row {
     /// Number of its first acceptance, once somebody has asked for another try.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) first_accept: Option<u64>,
+    /// When somebody last asked for another try, unix milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) retried_at_ms: Option<u64>,
 }
 
 impl Row {
@@ -75,6 +78,7 @@ impl Row {
             booked: Ledger::default(),
             asked: None,
             first_accept: None,
+            retried_at_ms: None,
         }
     }
 

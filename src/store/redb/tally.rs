@@ -39,7 +39,9 @@ impl Tally {
             _ => None,
         };
         let (started, finished) = (row.job.started_at_ms, row.job.finished_at_ms);
-        let ran_ms = started.zip(finished).map(|(started, finished)| finished.saturating_sub(started));
+        // Of one that was retried, not the days for which it had failed.
+        let since = started.map(|started| row.retried_at_ms.map_or(started, |retried| retried.max(started)));
+        let ran_ms = since.zip(finished).map(|(since, finished)| finished.saturating_sub(since));
         self.ended.push(Ended { status: row.job.status, code, ran_ms });
     }
 

@@ -11,6 +11,7 @@ use super::recover::{Cause, Recover};
 use super::schema::Tables;
 use super::slow::{SlowCommits, Timed};
 use super::sweeper::{Moment, Sweeper};
+use super::tally::Tally;
 use super::transaction::{Bounds, Landing, Transaction};
 use super::watches::Watches;
 use super::watermark::{Mark, Watermark};
@@ -19,7 +20,7 @@ use crate::domain::id::{BatchId, JobId};
 use crate::ports::{Clock, Meter, Sample, Silent, Stop, StoreError};
 use crate::store::options::StoreOptions;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Below this size a full repair is as quick as a start has to be, so that hot commits are spared the second fsync.
@@ -47,9 +48,23 @@ pub(super) struct Shared {
     pub(super) work: Work,
     pub(super) bell: Bell,
     pub(super) meter: OnceLock<Arc<dyn Meter>>,
+    /// What recovery has counted before there was a meter.
+    pub(super) untold: Mutex<Option<Tally>>,
 }
 
 impl Shared {
+    /// Whoever shall hear what happens from now on, and what recovery has done; the first one stays.
+    pub(super) fn tell(&self, meter: Arc<dyn Meter>) {
+        let meter = self.meter.get_or_init(|| meter);
+        if let Some(tally) = self.untold().take() {
+            tally.tell(&**meter);
+        }
+    }
+
+    fn untold(&self) -> MutexGuard<'_, Option<Tally>> {
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn meter(&self) -> &dyn Meter {
         self.meter.get().map_or(&Silent, |meter| &**meter)
     }
@@ -146,7 +161,8 @@ impl Writer {
     /// one fails.
     fn write(&mut self, mut writes: Vec<Box<dyn Pending>>, quick: bool) {
         if let Err(error) = self.ensure_whole() {
-            // Nothing was tried, so nothing is in doubt: leases stay.
+            // Nothing was tried, so nothing is in doubt: leases stay. To whoever wrote it is one more commit that failed.
+            self.shared.meter().note(Sample::CommitFailed);
             settle_all(writes, &Err(error));
             return;
         }
@@ -212,7 +228,11 @@ impl Writer {
             };
         }
         let effects = landing.effects;
-        effects.tally.tell(self.shared.meter());
+        match self.shared.meter.get() {
+            Some(meter) => effects.tally.tell(&**meter),
+            // The first is recovery's: no other write is taken before the store is open.
+            None => drop(self.shared.untold().get_or_insert(effects.tally)),
+        }
         self.shared.work.publish(landing.ready, effects.readied, landing.due_ms);
         for (job, seq) in effects.news {
             self.shared.watches.bump(job, seq);

@@ -224,10 +224,13 @@ fn in_parallel<T: Clone + Send>(
             }
         }
     };
+    // What is logged on those threads is about the same job.
+    let span = tracing::Span::current();
     thread::scope(|scope| {
         for _ in 1..threads.min(count) {
             // A thread that cannot be had costs only parallelism.
-            if thread::Builder::new().name("agent".to_owned()).spawn_scoped(scope, share).is_err() {
+            let helper = thread::Builder::new().name("agent".to_owned());
+            if helper.spawn_scoped(scope, || span.in_scope(share)).is_err() {
                 break;
             }
         }

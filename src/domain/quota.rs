@@ -1,0 +1,47 @@
+//! How many lines of one kind the server's log takes in a second. Owns the count, and of what was held back; refuses to
+//! write any.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Lines in one second; what passes it is counted.
+pub const LINES_PER_S: u64 = 20;
+
+/// Lines of one kind in the second that runs: a rush of them must not drown the rest of the log.
+#[derive(Debug, Default)]
+pub struct Quota {
+    /// Which second, and its lines.
+    second: Mutex<(u64, u64)>,
+    held_back: AtomicU64,
+}
+
+impl Quota {
+    /// Whether there is room for another line; if so, how many were held back before it. The clock is any that does not
+    /// go back.
+    pub fn enter(&self, now_ms: u64) -> Option<u64> {
+        let mut second = self.second.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = now_ms / 1_000;
+        *second = if second.0 == now { (now, second.1.saturating_add(1)) } else { (now, 1) };
+        if second.1 > LINES_PER_S {
+            self.held_back.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(self.held_back.swap(0, Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rush_of_lines_is_cut_and_what_was_held_back_is_counted() {
+        let quota = Quota::default();
+        for _ in 0..LINES_PER_S {
+            assert_eq!(quota.enter(5_000), Some(0));
+        }
+        assert_eq!((quota.enter(5_500), quota.enter(5_999)), (None, None));
+        assert_eq!(quota.enter(6_000), Some(2));
+        assert_eq!(quota.enter(6_001), Some(0));
+    }
+}
