@@ -166,7 +166,7 @@ fn check_server(dir: &Path) -> Finding {
         }
     }
     match client.readiness() {
-        Ok(readiness) => judge(&address, &readiness).with(told(true, Some(&readiness))),
+        Ok(readiness) => judge_server(&address, &readiness).with(told(true, Some(&readiness))),
         Err(why) => {
             let found = format!("{address} is up, but does not say whether it is ready: {why}");
             Finding::bad("server", found, "see its log; is it of this version?").with(told(true, None))
@@ -175,7 +175,7 @@ fn check_server(dir: &Path) -> Finding {
 }
 
 /// What a server says of itself; each check that has something to say is named.
-fn judge(address: &str, readiness: &Value) -> Finding {
+fn judge_server(address: &str, readiness: &Value) -> Finding {
     let text = |of: &Value, key: &str| of.get(key).and_then(Value::as_str).unwrap_or("unknown").to_owned();
     let status = text(readiness, "status");
     let checks = readiness.get("checks").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
