@@ -3,9 +3,11 @@
 
 mod cron;
 mod given;
+mod zones;
 
 pub use cron::{Cron, CronError, DEFAULT_ZONE};
 pub use given::{EVERY_MAX_S, GivenTiming, TimingFault, read_time};
+pub use zones::zone;
 
 use serde::{Deserialize, Serialize};
 

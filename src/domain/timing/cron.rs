@@ -6,10 +6,11 @@
 //! - Where every hour or each so many hours are meant (`*`, `*/2`), real time counts: an hour that comes twice runs twice,
 //!   one that is skipped does not run.
 
+use super::zones;
 use crate::domain::nearest::hint;
 use croner::parser::{CronParser, Seconds, Year};
 use jiff::civil::DateTime;
-use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
+use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Span, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -182,12 +183,7 @@ fn pattern(expression: &str) -> Result<croner::Cron, CronError> {
 }
 
 fn named(zone: &str) -> Result<TimeZone, CronError> {
-    let zones = TimeZoneDatabase::bundled();
-    zones.get(zone).map_err(|_| {
-        let names: Vec<String> = zones.available().map(|name| name.as_str().to_owned()).collect();
-        let hint = hint(zone, names.iter().map(String::as_str));
-        CronError::Zone { name: shown(zone), hint }
-    })
+    zones::zone(zone).ok_or_else(|| CronError::Zone { name: shown(zone), hint: hint(zone, zones::names()) })
 }
 
 fn shown(text: &str) -> String {

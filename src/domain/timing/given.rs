@@ -1,7 +1,7 @@
 //! A timing as somebody writes it: one time, an interval or an expression. Owns which of them can be, and the words for what
 //! cannot; refuses to know whether a client or a model wrote it.
 
-use super::{Cron, CronError, DEFAULT_ZONE, Timing};
+use super::{Cron, CronError, DEFAULT_ZONE, Timing, zone};
 use crate::domain::schedule::CLOCK_SLACK_MS;
 
 /// The longest interval: ten years, seconds.
@@ -76,7 +76,7 @@ fn place(error: &CronError) -> &'static str {
 pub fn read_time(text: &str, zone: Option<&str>) -> Option<u64> {
     let text = text.trim();
     let of_zone = || {
-        let zone = jiff::tz::TimeZoneDatabase::bundled().get(zone.unwrap_or(DEFAULT_ZONE)).ok()?;
+        let zone = self::zone(zone.unwrap_or(DEFAULT_ZONE))?;
         Some(text.parse::<jiff::civil::DateTime>().ok()?.to_zoned(zone).ok()?.timestamp())
     };
     let instant = text.parse::<jiff::Timestamp>().ok().or_else(of_zone)?;

@@ -6,6 +6,7 @@ pub(crate) mod report;
 use super::envelope;
 use crate::domain::account::Role;
 use crate::domain::id::UserId;
+use crate::domain::timing;
 use crate::http::auth::Caller;
 use crate::http::door::Door;
 use crate::http::error::Error;
@@ -45,7 +46,7 @@ fn period(text: Option<&str>) -> Result<Period, Error> {
 
 fn zone(name: Option<&str>) -> Result<TimeZone, Error> {
     let Some(name) = name else { return Ok(TimeZone::UTC) };
-    let found = Some(name).filter(|name| name.len() <= ZONE_BYTES).and_then(|name| TimeZone::get(name).ok());
+    let found = Some(name).filter(|name| name.len() <= ZONE_BYTES).and_then(timing::zone);
     found.filter(|zone| zone.iana_name().is_some()).ok_or_else(|| {
         let wanted = "names are those of the IANA database, as in Europe/Berlin";
         Error::value("tz", format!("'tz': there is no time zone {} ({wanted})", quoted(name)))

@@ -187,7 +187,7 @@ mod tests {
     }
 
     fn report(period: Period, zone: &str, lines: &[HourUsage]) -> Value {
-        let zone = TimeZone::get(zone).expect("a zone");
+        let zone = crate::domain::timing::zone(zone).expect("a zone");
         let span = Span::until(period, zone, NOW_MS).expect("a span");
         let (from, to) = span.hours();
         let known = lines.iter().filter(|line| (from..=to).contains(&line.hour)).cloned().collect();
