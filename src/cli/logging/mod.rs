@@ -43,7 +43,9 @@ pub(super) fn start(options: &LogOptions) {
 fn tell_panic(panic: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
     let at = panic.location().map(tracing::field::display);
-    let said = panic.payload_as_str().unwrap_or("(no words)");
+    let payload = panic.payload();
+    let said =
+        payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
     tracing::error!(thread = thread.name(), at, said, "a thread panicked");
 }
 

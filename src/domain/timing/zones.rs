@@ -9,7 +9,7 @@ use std::sync::{LazyLock, OnceLock};
 
 /// A line for each zone, `name start end`, in the order of the names without regard to case.
 const NAMES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/zones.txt.deflate"));
-/// What the numbers count in: the zones' TZif data, one after the other.
+/// What the numbers count in: the zones' `TZif` data, one after the other.
 const DATA: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/zones.tzif.deflate"));
 
 static ZONES: LazyLock<Zones> = LazyLock::new(|| Zones::unpacked().unwrap_or_default());
