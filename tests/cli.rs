@@ -343,7 +343,8 @@ fn p9_a_key_file_is_named_and_its_content_is_never_shown() {
             assert!(!format!("{}{}", ran.out, ran.err).contains("very-secret"), "{}{}", ran.out, ran.err);
         }
         let ran = run(&["doctor", "--config", path]);
-        assert_eq!(ran.out.contains("FAIL  config"), code != 0, "{}", ran.out);
+        // A key that this user may not read the service may: doctor goes on without it, and says so.
+        assert!(ran.out.contains("ok    config"), "{}", ran.out);
         assert!(code == 0 || ran.out.contains(words), "{}", ran.out);
         assert!(!ran.out.contains("very-secret"), "{}", ran.out);
     };

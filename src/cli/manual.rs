@@ -3,7 +3,7 @@
 use super::error::CliError;
 use super::help;
 use super::terminal::Terminal;
-use clap_complete::Shell;
+use clap_complete::shells;
 use clap_mangen::Man;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,14 @@ pub(super) struct ManArgs {
     /// Where the pages of all commands go; the main page goes to stdout when absent
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
+}
+
+/// The shells of Linux; each that is known is code in the binary.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(super) enum Shell {
+    Bash,
+    Zsh,
+    Fish,
 }
 
 /// Prints the main page, or writes all of them and prints where.
@@ -55,6 +63,11 @@ fn collect(command: &clap::Command, pages: &mut Vec<Page>) {
 /// Prints the script for `shell`.
 pub(super) fn completions(shell: Shell, terminal: &Terminal) -> Result<(), CliError> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut help::manual(), "nanoclaw", &mut script);
+    let (mut commands, name) = (help::manual(), "nanoclaw");
+    match shell {
+        Shell::Bash => clap_complete::generate(shells::Bash, &mut commands, name, &mut script),
+        Shell::Zsh => clap_complete::generate(shells::Zsh, &mut commands, name, &mut script),
+        Shell::Fish => clap_complete::generate(shells::Fish, &mut commands, name, &mut script),
+    }
     Ok(terminal.data(&String::from_utf8_lossy(&script))?)
 }

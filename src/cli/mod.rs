@@ -150,7 +150,7 @@ enum Command {
     /// Print a completion script for a shell
     Completions {
         /// Your shell
-        shell: clap_complete::Shell,
+        shell: manual::Shell,
     },
     /// Print the manual page, or write the pages of all commands
     Man(manual::ManArgs),
