@@ -85,12 +85,8 @@ fn p2_a_killed_server_costs_an_answer_nothing() {
     let first = serve(&url, dir.path());
     let ask = spawned(command(&["ask", "--server", &url, "go"]));
     until("the model is asked", || !upstream.requests().is_empty());
-    let events = || {
-        let listed = run(&["jobs", "--json"], &url);
-        let page: Value = serde_json::from_str(&listed.out).expect("JSON");
-        page["data"][0]["last_event_id"].as_u64().unwrap_or_default()
-    };
-    until("the answer has begun", || events() > 3);
+    // A minute of answer, of which some seconds are heard.
+    std::thread::sleep(Duration::from_secs(3));
     end(first);
     std::thread::sleep(Duration::from_millis(300));
     let second = serve(&url, dir.path());

@@ -75,7 +75,7 @@ pub(super) fn notify_stopping(drain: Duration) {
 pub(super) fn notify(states: &[NotifyState<'_>]) {
     let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let lines: Vec<String> = states.iter().map(ToString::to_string).collect();
-    if let Err(error) = send(socket.as_bytes(), &lines.join("\n")) {
+    if let Err(error) = send(socket.as_bytes(), &(lines.join("\n") + "\n")) {
         tracing::warn!(%error, "the service manager cannot be told");
     }
 }

@@ -22,7 +22,7 @@ pub(super) enum ConfigCommand {
     },
     /// Say whether the configuration is valid, and what is wrong with it
     Check {
-        /// Do without the keys of models, which may be the service's alone
+        /// Do without the keys of models
         #[arg(long)]
         keyless: bool,
         /// Print the verdict as JSON

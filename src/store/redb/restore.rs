@@ -81,7 +81,12 @@ fn keep(store: &Path, now_s: u64) -> io::Result<Option<PathBuf>> {
     if !store.exists() {
         return Ok(None);
     }
-    let kept = with_suffix(store, &format!(".before-restore-{now_s}"));
+    // The second restore of a second has the name of the next one; a minute of them is enough.
+    let name = |at_s: u64| with_suffix(store, &format!(".before-restore-{at_s}"));
+    let kept = (now_s..=now_s.saturating_add(60))
+        .map(name)
+        .find(|name| !name.exists())
+        .unwrap_or_else(|| name(now_s));
     match fs::hard_link(store, &kept) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
         Err(_) => fs::rename(store, &kept)?,
