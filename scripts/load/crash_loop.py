@@ -10,28 +10,18 @@ import argparse, http.client, json, os, random, sys, tempfile, threading, time
 
 from frames import faults, join
 from server import BROKEN, ENDED, TERMINAL, Server
+from verdict import Verdict
 
 
-class World:
+class World(Verdict):
     """What the outside knows."""
 
     def __init__(self):
-        self.lock = threading.Lock()
+        super().__init__()
         self.jobs = {}      # id -> {"events": [...], "cancelled": bool, "ended": status}
         self.batches = {}   # id -> {"names": custom_ids, "ended": [in order], "cancelled": bool, "retried": bool}
         self.keys = {}      # key -> {"body": what is posted with it, "answers": ids}
         self.schedules = {} # id -> the mark that its jobs carry
-        self.counts = {}
-        self.violations = []
-
-    def count(self, what, by=1):
-        with self.lock:
-            self.counts[what] = self.counts.get(what, 0) + by
-
-    def blame(self, what):
-        with self.lock:
-            self.violations.append(what)
-        print("VIOLATION:", what[:2000], file=sys.stderr, flush=True)
 
     def accept(self, job):
         with self.lock:

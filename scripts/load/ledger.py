@@ -1,28 +1,19 @@
-"""What the outside knows of a soak: counts, what was accepted and not yet seen to end, and what was wrong. Owns the lock
-around it; forgets what ended well, because it has to stay small for an hour itself."""
-import sys, threading, time
+"""What the outside knows of a soak: what was accepted and not yet seen to end, beside the verdict's counts and
+violations. Forgets what ended well, because it has to stay small for an hour itself."""
+import time
+
+from verdict import Verdict
 
 
-class Ledger:
+class Ledger(Verdict):
     """Shared by all clients."""
 
     def __init__(self):
-        self.lock = threading.Lock()
-        self.counts = {}
+        super().__init__()
         self.open = {}      # id -> what it is and when it was accepted
         self.ended = []     # (moment, id) of some jobs, for what retention has to take
-        self.violations = []
         self.hooks = {}     # job -> how often its webhook came
         self.control = None # what is broken on purpose
-
-    def count(self, what, by=1):
-        with self.lock:
-            self.counts[what] = self.counts.get(what, 0) + by
-
-    def blame(self, what):
-        with self.lock:
-            self.violations.append(what)
-        print("VIOLATION:", what[:1000], file=sys.stderr, flush=True)
 
     def accept(self, job, kind):
         with self.lock:

@@ -7,10 +7,11 @@ use super::peer::Peer;
 use super::refusal::{Progress, Watched, Worded};
 use super::request_id::RequestId;
 use super::router;
-use super::shutdown::Stage;
+use super::shutdown::{Shutdown, Stage};
 use super::stall::Stall;
 use hyper::Response;
 use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -31,6 +32,10 @@ const LINGER: Duration = Duration::from_secs(1);
 /// The same, altogether; in bytes it is the largest body that there is.
 const LINGER_WHOLE: Duration = Duration::from_secs(30);
 
+/// Between the drain and the end of a connection that is idle. Bytes that are on their way to it meet no closed door: at most
+/// one request comes, and its answer says that it is the last.
+const LAST_CALL: Duration = Duration::from_secs(1);
+
 type Answering = Pin<Box<dyn Future<Output = Result<Response<Watched<Metered>>, Infallible>> + Send>>;
 
 /// Speaks HTTP with the peer on `io` until the client leaves, a limit is passed, or the shutdown demands the end.
@@ -39,7 +44,7 @@ where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut shutdown = door.shutdown.clone();
-    let mut abort = door.shutdown.clone();
+    let last_call = last_call(shutdown.clone());
     let progress = Progress::default();
     let io = Stall::new(io, Duration::from_secs(door.room.limits.write_stall_s));
     let id = RequestId::mint(door.room.entropy.as_ref());
@@ -50,18 +55,22 @@ where
         let (door, progress) = (Arc::clone(&door), progress.clone());
         progress.begin();
         request.extensions_mut().insert(peer);
-        Box::pin(
-            async move { Ok(router::answer(&door, request).await.map(|body| Watched::new(body, progress))) },
-        )
+        Box::pin(async move {
+            let mut answer = router::answer(&door, request).await;
+            if door.shutdown.stage() >= Stage::Draining {
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok(answer.map(|body| Watched::new(body, progress)))
+        })
     });
     let mut speaking = http.serve_connection(io, service);
     let ended = tokio::select! {
         ended = poll_fn(|cx| speaking.poll_without_shutdown(cx)) => ended,
-        () = shutdown.reached(Stage::Draining) => {
+        () = last_call => {
             Pin::new(&mut speaking).graceful_shutdown();
             tokio::select! {
                 ended = poll_fn(|cx| speaking.poll_without_shutdown(cx)) => ended,
-                () = abort.reached(Stage::Aborting) => return,
+                () = shutdown.reached(Stage::Aborting) => return,
             }
         }
     };
@@ -73,6 +82,12 @@ where
         Err(error) => return tracing::debug!(%error, "connection broke off"),
     }
     linger(speaking.into_parts().io.into_inner(), most_bytes).await;
+}
+
+/// Returns when nobody is waited for any more who has begun nothing.
+async fn last_call(mut shutdown: Shutdown) {
+    shutdown.reached(Stage::Draining).await;
+    drop(tokio::time::timeout(LAST_CALL, shutdown.reached(Stage::Aborting)).await);
 }
 
 fn most_bytes(door: &Door) -> u64 {

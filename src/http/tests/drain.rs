@@ -48,6 +48,35 @@ async fn drain_lets_streams_go_on_and_closing_ends_them_with_retry() {
 }
 
 #[tokio::test]
+async fn p1_whoever_was_let_in_before_the_drain_is_answered() {
+    let store = Arc::new(MemoryStore::default());
+    let listener = Listener::tcp("127.0.0.1:0".parse().expect("an address")).expect("binds");
+    let Bound::Tcp(address) = *listener.bound() else { panic!("TCP") };
+    let (stages, shutdown) = Stages::new();
+    let serving = tokio::spawn(serve(listener, Arc::new(room(&store)), shutdown));
+    let fresh = TcpStream::connect(address).await.expect("connects");
+    let mut kept = TcpStream::connect(address).await.expect("connects");
+    let ask = "GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n";
+    kept.write_all(ask.as_bytes()).await.expect("sends");
+    let mut first = [0; 1024];
+    let count = kept.read(&mut first).await.expect("reads");
+    let first = String::from_utf8_lossy(&first[..count]).to_ascii_lowercase();
+    assert!(first.starts_with("http/1.1 200") && !first.contains("connection: close"), "{first}");
+
+    stages.advance(Stage::Draining);
+    stages.advance(Stage::Closing);
+    for mut late in [fresh, kept] {
+        late.write_all(ask.as_bytes()).await.expect("sends");
+        let answer = text(&mut late).await.to_ascii_lowercase();
+        assert!(
+            answer.starts_with("http/1.1 200") && answer.contains("\r\nconnection: close\r\n"),
+            "{answer}"
+        );
+    }
+    tokio::time::timeout(Duration::from_secs(5), serving).await.expect("returns").expect("runs");
+}
+
+#[tokio::test]
 async fn aborting_cuts_off_what_is_left() {
     let store = Arc::new(MemoryStore::default());
     let dir = tempfile::tempdir().expect("a directory");
