@@ -105,6 +105,8 @@ enum Trick {
     Cut,
     /// Says 502 to whoever asks for events, as a proxy does whose server is being restarted.
     BadGateway,
+    /// Hangs up on whoever knocks, as a server does that ends just then.
+    HangUp,
     /// Keeps the answer to `POST /v1/jobs` back until this is true.
     Late(Arc<AtomicBool>),
 }
@@ -113,6 +115,7 @@ impl Trick {
     fn wants(&self, request: &[u8]) -> bool {
         match self {
             Self::Cut | Self::Late(_) => request.starts_with(b"POST /v1/jobs "),
+            Self::HangUp => request.starts_with(b"GET /healthz "),
             Self::BadGateway => String::from_utf8_lossy(request).contains("/events?format=delta "),
         }
     }
@@ -162,6 +165,8 @@ fn pass_on(mut client: TcpStream, mut server: TcpStream, trick: &Trick, seen: &A
             if matches!(trick, Trick::BadGateway) {
                 let no = b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
                 drop(client.write_all(no));
+            }
+            if matches!(trick, Trick::BadGateway | Trick::HangUp) {
                 break;
             }
         }
@@ -183,6 +188,25 @@ fn p2_a_proxy_whose_server_is_away_for_a_moment_ends_nothing() {
         assert!(ran.out.contains("hello") && ran.err.contains("502"), "{} {}", ran.out, ran.err);
         assert_eq!(asked.load(Ordering::SeqCst), 2);
     }
+}
+
+#[test]
+fn a_server_that_hangs_up_at_the_first_knock_is_there() {
+    let server = Server::start();
+    let (url, knocks) = front(&server.url, &Trick::HangUp);
+    let ran = run(&["ask", "hello"], &url);
+    assert!(ran.code == 0 && ran.out.contains("hello"), "{}\n{}", ran.out, ran.err);
+    assert_eq!(knocks.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_prompt_of_nothing_is_no_use_of_ask() {
+    let ran = run(&["ask", " "], "http://127.0.0.1:1");
+    assert!(
+        ran.code == 2 && ran.err.contains("the prompt is empty\nhint: "),
+        "before anybody is asked: {}",
+        ran.err
+    );
 }
 
 #[test]

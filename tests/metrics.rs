@@ -13,6 +13,8 @@ mod support;
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 use support::receiver::{Receiver, Says};
 use support::upstream::{Act, Answer, Upstream, content, tool_results};
@@ -264,7 +266,14 @@ fn with_accounts_it_is_an_administrators_unless_the_operator_says_otherwise() {
     scrape.assert("nanoclaw_http_requests_total", &[("route", "/metrics")], 0.0);
     assert_eq!(open.get("/v1/jobs").status, 401);
     assert_eq!(open.get_with("/metrics", &[("host", "evil.test")]).status, 403);
+    let mut stream = TcpStream::connect(open.url.trim_start_matches("http://")).expect("connects");
+    stream.write_all(b"NO SUCH THING\r\n\r\n").expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
     let scrape = Scrape::of(&open);
+    let unread = [("method", "other"), ("route", "none"), ("status", "400")];
+    scrape.assert("nanoclaw_http_requests_total", &unread, 1.0);
     scrape.assert("nanoclaw_http_requests_total", &[("route", "/v1/jobs"), ("status", "401")], 1.0);
     scrape.assert("nanoclaw_http_requests_total", &[("route", "none"), ("status", "403")], 1.0);
 }

@@ -1,9 +1,10 @@
 //! What a client waits for until it sees something: the first event of an idle server, and the first token beside a client
 //! that asks the same provider directly.
 
+use crate::provider::Provider;
 use crate::server::Server;
 use crate::sheet::Sheet;
-use crate::upstream::{Answer, Upstream};
+use crate::upstream::Answer;
 use crate::wire::Connection;
 use crate::{Run, median, peers};
 use serde_json::json;
@@ -28,29 +29,30 @@ struct Between<'a> {
 /// Every figure of first things.
 pub(crate) fn measure(run: &mut Run) {
     first_event(&mut run.sheet);
-    let upstream = Upstream::start(|_, _| Answer::text("one two three"));
+    let said = Answer::text("one two three");
+    let provider = Provider::start(&said, &said);
     let question =
         json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": "hi"}]}).to_string();
     let server =
-        Server::start(&format!("default_model: m\nmodels: [{{id: m, api_url: \"{}/v1\"}}]\n", upstream.url));
+        Server::start(&format!("default_model: m\nmodels: [{{id: m, api_url: \"{}/v1\"}}]\n", provider.url));
     let ours = Between {
         address: &server.address,
         path: "/v1/jobs?stream=true",
         body: "hi",
         token: "event: process_step",
     };
-    let (direct, through) = first_token(&upstream, &question, &ours);
+    let (direct, through) = first_token(&provider, &question, &ours);
     run.sheet.put("first.direct", direct);
     run.sheet.put("first.added", through - direct);
     drop(server);
     if !run.with_peers {
         return;
     }
-    match peers::Peer::start(&mut run.sheet, &peers::LITELLM, &upstream.url) {
+    match peers::Peer::start(&mut run.sheet, &peers::LITELLM, &provider.url) {
         Ok(proxy) => {
             let address = &proxy.address;
             let proxied = Between { address, path: "/v1/chat/completions", body: &question, token: "data: " };
-            let (direct, through) = first_token(&upstream, &question, &proxied);
+            let (direct, through) = first_token(&provider, &question, &proxied);
             run.sheet.put("first.added.litellm", through - direct);
         }
         Err(why) => run.sheet.skip("first.added.litellm", &why),
@@ -74,10 +76,10 @@ fn first_event(sheet: &mut Sheet) {
 }
 
 /// Medians of asking directly and through what is between, in turn, so that both see the same machine, milliseconds.
-fn first_token(upstream: &Upstream, question: &str, between: &Between) -> (f64, f64) {
-    let provider = upstream.url.trim_start_matches("http://");
+fn first_token(provider: &Provider, question: &str, between: &Between) -> (f64, f64) {
+    let address = provider.url.trim_start_matches("http://");
     // The provider's connection is kept, as whoever is between keeps its own.
-    let mut kept = Connection::open(provider);
+    let mut kept = Connection::open(address);
     let (mut direct, mut through) = (Vec::new(), Vec::new());
     for round in 0..WARM + ROUNDS {
         let began = Instant::now();

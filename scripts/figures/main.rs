@@ -13,7 +13,7 @@
 )]
 
 #[path = "../../tests/support/upstream.rs"]
-#[allow(dead_code, reason = "the benchmark needs only some of the scripted answers")]
+#[allow(dead_code, reason = "the benchmark takes the answers, and has a faster provider to say them")]
 mod upstream;
 
 mod bare;
@@ -23,6 +23,7 @@ mod list;
 mod machine;
 mod peers;
 mod processes;
+mod provider;
 mod report;
 mod restart;
 mod sandbox;

@@ -3,9 +3,10 @@
 
 use crate::Run;
 use crate::bare::Bare;
+use crate::provider::Provider;
 use crate::server::Server;
 use crate::sheet::Sheet;
-use crate::upstream::{Answer, Upstream};
+use crate::upstream::Answer;
 use crate::wire::Connection;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
@@ -43,10 +44,11 @@ fn committed(sheet: &mut Sheet) {
 /// The goal's load: 200 jobs, 50 tokens a second each from a provider on the wire, a reader each.
 fn paced(sheet: &mut Sheet) {
     let words = "word ".repeat(700);
-    let upstream = Upstream::start(move |_, _| Answer::paced_text(&words, Duration::from_millis(20)));
+    let said = Answer::paced_text(&words, Duration::from_millis(20));
+    let provider = Provider::start(&said, &said);
     let server = Server::start(&format!(
         "default_model: m\nworkers: 200\nmodels: [{{id: m, api_url: \"{}/v1\"}}]\n",
-        upstream.url
+        provider.url
     ));
     let ids = submit(&server, JOBS, "go");
     runtime().block_on(async {

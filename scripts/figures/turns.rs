@@ -1,8 +1,9 @@
 //! Whole jobs with an instant model: how many a second, beside a peer under the same clients; and what a tool call takes in
 //! one.
 
+use crate::provider::Provider;
 use crate::server::Server;
-use crate::upstream::{Answer, Upstream, tool_results};
+use crate::upstream::Answer;
 use crate::wire::Connection;
 use crate::{Run, SPAN, median, peers};
 use serde_json::{Value, json};
@@ -16,16 +17,11 @@ const PEER_SPAN: Duration = Duration::from_secs(8);
 
 /// Jobs a second.
 pub(crate) fn measure(run: &mut Run) {
-    let upstream = Upstream::start(|request, _| {
-        if tool_results(request).is_empty() {
-            Answer::calls(&[("calculator", json!({"expression": "17*23"}))])
-        } else {
-            Answer::text("391")
-        }
-    });
+    let call = Answer::calls(&[("calculator", json!({"expression": "17*23"}))]);
+    let provider = Provider::start(&call, &Answer::text("391"));
     let config = format!(
         "default_model: m\nworkers: {CLIENTS}\nmodels: [{{id: m, api_url: \"{}/v1\"}}]\n",
-        upstream.url
+        provider.url
     );
     let server = Server::start(&config);
     let jobs = rate(
@@ -44,14 +40,9 @@ pub(crate) fn measure(run: &mut Run) {
 
 /// The same of nanobot, which has no calculator.
 fn nanobot(run: &mut Run) {
-    let upstream = Upstream::start(|request, _| {
-        if tool_results(request).is_empty() {
-            Answer::calls(&[("list_dir", json!({"path": "."}))])
-        } else {
-            Answer::text("391")
-        }
-    });
-    let peer = match peers::Peer::start(&mut run.sheet, &peers::NANOBOT, &upstream.url) {
+    let provider =
+        Provider::start(&Answer::calls(&[("list_dir", json!({"path": "."}))]), &Answer::text("391"));
+    let peer = match peers::Peer::start(&mut run.sheet, &peers::NANOBOT, &provider.url) {
         Ok(peer) => peer,
         Err(why) => return run.sheet.skip("turns.jobs.nanobot", &why),
     };

@@ -136,7 +136,9 @@ fn body(args: &AskArgs) -> Result<Value, CliError> {
 
 fn prompt(text: &str) -> Result<String, CliError> {
     if text != "-" {
-        return Ok(text.to_owned());
+        let is_empty =
+            || CliError::usage("the prompt is empty").hint("as in: nanoclaw ask \"what is 6 times 7?\"");
+        return if text.trim().is_empty() { Err(is_empty()) } else { Ok(text.to_owned()) };
     }
     let mut prompt = String::new();
     std::io::stdin().take(MAX_PROMPT_BYTES).read_to_string(&mut prompt).map_err(|e| {

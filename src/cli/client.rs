@@ -80,7 +80,7 @@ impl Client {
     pub(super) fn new(base: &str, key: Option<&Secret>) -> Result<Self, CliError> {
         let base = base.trim_end_matches('/');
         let socket = base.strip_prefix("unix:").filter(|path| !path.is_empty());
-        if socket.is_none() && !base.starts_with("http://") && !base.starts_with("https://") {
+        if socket.is_none() && !is_origin(base) {
             return Err(CliError::usage(format!("'{base}' is not a server URL"))
                 .hint("give one like http://127.0.0.1:8787, or unix:/run/nanoclaw.sock"));
         }
@@ -116,6 +116,8 @@ impl Client {
         match request.call() {
             Ok(_) => Ok(true),
             Err(ureq::Error::Timeout(ureq::Timeout::RecvResponse)) => Ok(false),
+            // Somebody opened, and went: a server that is just being restarted does.
+            Err(ureq::Error::Io(error)) if has_broken_off(&error) => Ok(true),
             Err(error) => Err(self.away(&error)),
         }
     }
@@ -295,6 +297,18 @@ impl Client {
     }
 }
 
+/// Whether paths can be put behind it.
+fn is_origin(base: &str) -> bool {
+    let Ok(uri) = base.parse::<ureq::http::Uri>() else { return false };
+    let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
+    let is_place = uri.authority().is_some_and(|place| {
+        let host = place.host();
+        // The parser lets a port pass that is none.
+        !host.is_empty() && (place.port_u16().is_some() || place.as_str().ends_with(host))
+    });
+    is_http && is_place && uri.query().is_none()
+}
+
 /// What a refused command tells: what happened, and what may be done about it.
 pub(super) fn refusal(status: u16, message: String) -> CliError {
     let hint = match status {
@@ -348,10 +362,46 @@ fn judge(
     }
 }
 
+/// Whether there was a connection that ended early.
+fn has_broken_off(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+}
+
 fn describe(error: &ureq::Error) -> String {
     match error {
         ureq::Error::Io(io) => io.to_string(),
         ureq::Error::Timeout(_) => "no answer in time".to_owned(),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_named_so_that_paths_can_follow() {
+        for good in [
+            "http://127.0.0.1:8787",
+            "https://x.test",
+            "http://[::1]:80",
+            "http://[::1]",
+            "http://x/behind/a/proxy",
+        ] {
+            assert!(is_origin(good), "{good}");
+        }
+        for bad in [
+            "nonsense",
+            "http://",
+            "http://:80",
+            "http://x:99999",
+            "http://x:",
+            "http://x:port",
+            "http://x/?a=b",
+            "ftp://x",
+        ] {
+            assert!(!is_origin(bad), "{bad}");
+        }
     }
 }

@@ -39,6 +39,9 @@ pub struct Offer(Arc<Told>);
 #[derive(Debug)]
 struct Told {
     spec: ToolSpec,
+    /// `"name":…,"description":…`
+    introduction: String,
+    schema: String,
     letters: Letters,
     bytes: usize,
 }
@@ -53,6 +56,16 @@ impl Offer {
     pub fn bytes(&self) -> usize {
         self.0.bytes
     }
+
+    /// The name and the description as fields of a JSON object, without its braces.
+    pub fn introduction(&self) -> &str {
+        &self.0.introduction
+    }
+
+    /// The parameters' schema as JSON.
+    pub fn schema(&self) -> &str {
+        &self.0.schema
+    }
 }
 
 impl From<ToolSpec> for Offer {
@@ -60,7 +73,10 @@ impl From<ToolSpec> for Offer {
         let schema = spec.parameters.to_string();
         let texts: [&str; 3] = [&spec.name, &spec.description, &schema];
         let (letters, bytes) = (Letters::of(&texts), texts.iter().map(|text| text.len()).sum());
-        Self(Arc::new(Told { spec, letters, bytes }))
+        let quoted = |text: &str| Value::from(text).to_string();
+        let introduction =
+            format!("\"name\":{},\"description\":{}", quoted(&spec.name), quoted(&spec.description));
+        Self(Arc::new(Told { spec, introduction, schema, letters, bytes }))
     }
 }
 

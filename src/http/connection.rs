@@ -3,12 +3,14 @@
 
 use super::access::Metered;
 use super::door::Door;
+use super::measured::OTHER;
 use super::peer::Peer;
 use super::refusal::{Progress, Watched, Worded};
 use super::request_id::RequestId;
 use super::router;
 use super::shutdown::{Shutdown, Stage};
 use super::stall::Stall;
+use crate::ports::Sample;
 use hyper::Response;
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
@@ -49,7 +51,7 @@ where
     let io = Stall::new(io, Duration::from_secs(door.room.limits.write_stall_s));
     let id = RequestId::mint(door.room.entropy.as_ref());
     let io = TokioIo::new(Worded::new(io, progress.clone(), door.room.limits.header_bytes, id.clone()));
-    let (http, most_bytes) = (speaker(&door), most_bytes(&door));
+    let (http, most_bytes, meter) = (speaker(&door), most_bytes(&door), Arc::clone(&door.room.meter));
     // Boxed: the state of a request is freed with its answer, an idle stream keeps none of it.
     let service = service_fn(move |mut request: hyper::Request<Incoming>| -> Answering {
         let (door, progress) = (Arc::clone(&door), progress.clone());
@@ -74,6 +76,10 @@ where
             }
         }
     };
+    let io = speaking.into_parts().io.into_inner();
+    if let Some(status) = io.refused() {
+        meter.note(Sample::Answered { method: OTHER, route: None, status, took_us: 0 });
+    }
     match ended {
         Ok(()) => {}
         Err(error) if error.is_parse() || error.is_timeout() => {
@@ -81,7 +87,7 @@ where
         }
         Err(error) => return tracing::debug!(%error, "connection broke off"),
     }
-    linger(speaking.into_parts().io.into_inner(), most_bytes).await;
+    linger(io, most_bytes).await;
 }
 
 /// Returns when nobody is waited for any more who has begun nothing.

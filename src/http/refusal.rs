@@ -97,11 +97,18 @@ pub(crate) struct Worded<IO> {
     head_bytes: usize,
     /// The name of a request that cannot be read: it is its connection's last.
     request: RequestId,
+    /// The status of the refusal, once there was one.
+    refused: Option<u16>,
 }
 
 impl<IO> Worded<IO> {
     pub(crate) fn new(io: IO, progress: Progress, head_bytes: usize, request: RequestId) -> Self {
-        Self { io, progress, pending: Vec::new(), line_bytes: Some(0), head_bytes, request }
+        Self { io, progress, pending: Vec::new(), line_bytes: Some(0), head_bytes, request, refused: None }
+    }
+
+    /// The status that hyper refused a head with.
+    pub(crate) fn refused(&self) -> Option<u16> {
+        self.refused
     }
 
     fn has_line(&self) -> bool {
@@ -132,24 +139,25 @@ impl<IO: AsyncWrite + Unpin> Worded<IO> {
     /// Whether this is a refusal of hyper's; then its worded form is on its way.
     fn takes(&mut self, head: &[u8]) -> bool {
         let worded = if self.progress.is_idle() { word(head, self.has_line(), &self.request) } else { None };
-        let found = worded.is_some();
-        self.pending.extend(worded.unwrap_or_default());
-        found
+        let Some((status, worded)) = worded else { return false };
+        self.refused = Some(status);
+        self.pending.extend(worded);
+        true
     }
 }
 
-/// The head with a body that says what is wrong; `None` if it is no wordless refusal.
-fn word(head: &[u8], has_line: bool, request: &RequestId) -> Option<Vec<u8>> {
+/// The status, and the head with a body that says what is wrong; `None` if it is no wordless refusal.
+fn word(head: &[u8], has_line: bool, request: &RequestId) -> Option<(u16, Vec<u8>)> {
     let head = std::str::from_utf8(head).ok()?.strip_suffix("\r\n\r\n")?;
     let (status, headers) = head.split_once("\r\n")?;
     let code = status.strip_prefix("HTTP/1.1 ").or_else(|| status.strip_prefix("HTTP/1.0 "))?.get(..3)?;
     let too_long = ("the request target is too long", "target_too_long");
     let too_large = ("the request's headers pass limits.header_bytes or limits.headers", "headers_too_large");
-    let (status, (message, name)) = match code {
-        "400" => (status, ("the request is not valid HTTP/1.1", "malformed_request")),
-        "414" => (status, too_long),
-        "431" if !has_line => ("HTTP/1.1 414 URI Too Long", too_long),
-        "431" => (status, too_large),
+    let (code, status, (message, name)) = match code {
+        "400" => (400, status, ("the request is not valid HTTP/1.1", "malformed_request")),
+        "414" => (414, status, too_long),
+        "431" if !has_line => (414, "HTTP/1.1 414 URI Too Long", too_long),
+        "431" => (431, status, too_large),
         _ => return None,
     };
     let error =
@@ -164,7 +172,8 @@ fn word(head: &[u8], has_line: bool, request: &RequestId) -> Option<Vec<u8>> {
         "content-type: application/json\r\ncache-control: no-store\r\nx-request-id: {request}\r\n{}",
         super::armour::lines()
     );
-    Some(format!("{status}\r\n{kept}{said}content-length: {}\r\n\r\n{body}", body.len()).into_bytes())
+    let whole = format!("{status}\r\n{kept}{said}content-length: {}\r\n\r\n{body}", body.len());
+    Some((code, whole.into_bytes()))
 }
 
 impl<IO: AsyncRead + Unpin> AsyncRead for Worded<IO> {
@@ -242,8 +251,10 @@ mod tests {
 
     #[test]
     fn only_wordless_refusals_get_words() {
-        let worded = word(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\ndate: x\r\n\r\n", true, &id())
-            .expect("a refusal");
+        let (status, worded) =
+            word(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\ndate: x\r\n\r\n", true, &id())
+                .expect("a refusal");
+        assert_eq!(status, 400);
         let text = String::from_utf8(worded).expect("text");
         let (head, body) = text.split_once("\r\n\r\n").expect("head and body");
         assert!(
@@ -270,6 +281,8 @@ mod tests {
         drop(Watched::new((), progress.clone()));
         assert!(!socket.takes(forged), "its tail may still be unwritten");
         progress.flushed();
+        assert_eq!(socket.refused(), None);
         assert!(socket.takes(forged));
+        assert_eq!(socket.refused(), Some(400), "for whoever counts answers");
     }
 }

@@ -1,7 +1,7 @@
 //! A look at the store's file without opening it, so that a running server is not disturbed. Owns the file's signature;
 //! refuses to say whether what follows it is sound.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -21,11 +21,14 @@ pub enum Glance {
 
 /// Looks at the file; fails when it is there and cannot be read.
 pub fn glance(path: &Path) -> io::Result<Glance> {
-    let mut file = match File::open(path) {
-        Ok(file) => file,
+    match fs::metadata(path) {
+        Ok(found) if found.is_file() => {}
+        // Whoever opens a pipe waits for its other end.
+        Ok(_) => return Ok(Glance::Foreign),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Glance::Absent),
         Err(error) => return Err(error),
-    };
+    }
+    let mut file = File::open(path)?;
     let mut head = [0; SIGNATURE.len()];
     match file.read_exact(&mut head) {
         Ok(()) if head == *SIGNATURE => Ok(Glance::Store),
@@ -48,7 +51,13 @@ mod tests {
         assert_eq!(glance(&path).expect("looks"), Glance::Store);
         std::fs::write(&path, "not a store, but long enough").expect("written");
         assert_eq!(glance(&path).expect("looks"), Glance::Foreign);
-        std::fs::write(&path, "short").expect("written");
-        assert_eq!(glance(&path).expect("looks"), Glance::Foreign);
+        for short in ["short", ""] {
+            std::fs::write(&path, short).expect("written");
+            assert_eq!(glance(&path).expect("looks"), Glance::Foreign);
+        }
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+            .expect("a pipe");
+        assert_eq!(glance(&pipe).expect("looks, and does not wait"), Glance::Foreign);
     }
 }

@@ -17,12 +17,12 @@ mod turns;
 use super::terms::Terms;
 use super::wire::body;
 use super::wire::endpoint::Endpoint;
+use super::wire::post::Post;
 use super::wire::tether;
 use super::wire::upstream::Upstream;
 use crate::domain::secret::Secret;
 use crate::ports::{Completion, Leash, ModelError, ModelRequest, Sink};
 use answer::Answer;
-use serde_json::Value;
 use std::borrow::Cow;
 use ureq::Agent;
 
@@ -88,7 +88,7 @@ impl Dialect {
         answer.finish()
     }
 
-    fn read(&self, body: &Value, leash: &Leash, answer: &mut Answer<'_>) -> Result<(), ModelError> {
+    fn read(&self, body: &Post, leash: &Leash, answer: &mut Answer<'_>) -> Result<(), ModelError> {
         let _held = tether::hold(leash, self.terms.patience);
         let mut read = self.upstream.post(body, leash).map_err(|refusal| failure::judge(refusal.error))?;
         let done = body::read(&mut read, answer, self.terms.bounds.output_bytes)?;

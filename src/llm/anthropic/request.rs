@@ -2,8 +2,9 @@
 //! providers of this dialect refuse.
 
 use super::turns::{self, Turns};
-use crate::domain::tool::ToolSpec;
+use crate::domain::tool::Offer;
 use crate::llm::terms::Terms;
+use crate::llm::wire::post::Post;
 use crate::ports::ModelRequest;
 use serde_json::{Map, Value, json};
 
@@ -17,7 +18,7 @@ const BUDGET_MIN: u32 = 1024;
 const CEILING: u32 = 32_000;
 
 /// What is posted.
-pub(super) fn body(request: &ModelRequest, terms: &Terms) -> Value {
+pub(super) fn body(request: &ModelRequest, terms: &Terms) -> Post {
     let turns = Turns::arrange(&request.messages, &request.model);
     let mut body = Map::new();
     let mut put = |key: &str, value: Value| {
@@ -36,13 +37,16 @@ pub(super) fn body(request: &ModelRequest, terms: &Terms) -> Value {
     if !turns.system.is_empty() {
         put("system", json!(turns.system));
     }
-    let tools = tools(request, &turns.tools_called);
+    let called = &turns.tools_called;
     put("messages", json!(turns.messages));
-    if !tools.is_empty() {
-        put("tools", json!(tools));
-        if !request.may_call || request.tools.is_empty() {
-            put("tool_choice", json!({"type": "none"}));
-        }
+    // Those that the history names must be listed even when none may be called.
+    let offered = if request.may_call || !called.is_empty() { &request.tools[..] } else { &[] };
+    let gone = if request.tools.is_empty() { gone(called) } else { Vec::new() };
+    if (!offered.is_empty() || !gone.is_empty()) && (!request.may_call || offered.is_empty()) {
+        put("tool_choice", json!({"type": "none"}));
+    }
+    if !gone.is_empty() {
+        put("tools", json!(gone));
     }
     if let Some(temperature) = request.temperature {
         put("temperature", json!(temperature.clamp(0.0, 1.0)));
@@ -52,19 +56,19 @@ pub(super) fn body(request: &ModelRequest, terms: &Terms) -> Value {
     if thinks(&body) && !terms.extra_body.contains_key("temperature") {
         body.shift_remove("temperature");
     }
-    Value::Object(body)
+    Post::new(body).offering(offered, write_tool)
 }
 
 /// The same request once its provider has paused: it goes on behind what has been said so far.
-pub(super) fn going_on(first: &Value, said: Vec<Value>, container: Option<&str>) -> Value {
-    let mut body = first.clone();
-    if let Some(messages) = body.get_mut("messages").and_then(Value::as_array_mut) {
+pub(super) fn going_on(first: &Post, said: Vec<Value>, container: Option<&str>) -> Post {
+    let mut next = first.clone();
+    if let Some(messages) = next.fields.get_mut("messages").and_then(Value::as_array_mut) {
         turns::go_on(messages, said);
     }
-    if let (Some(container), Value::Object(body)) = (container, &mut body) {
-        body.entry("container").or_insert_with(|| json!(container));
+    if let Some(container) = container {
+        next.fields.entry("container").or_insert_with(|| json!(container));
     }
-    body
+    next
 }
 
 fn thinks(body: &Map<String, Value>) -> bool {
@@ -72,21 +76,13 @@ fn thinks(body: &Map<String, Value>) -> bool {
     kind.and_then(Value::as_str).is_some_and(|kind| kind != "disabled")
 }
 
-/// The tools on offer. Those that the history names must be listed even when none may be called; of ones that are gone
-/// only the names are known.
-fn tools(request: &ModelRequest, called: &[String]) -> Vec<Value> {
-    if request.tools.is_empty() {
-        let gone = |name: &String| json!({"name": name, "input_schema": {"type": "object"}});
-        return called.iter().map(gone).collect();
-    }
-    if !request.may_call && called.is_empty() {
-        return Vec::new();
-    }
-    request.tools.iter().map(|offer| tool(offer)).collect()
+/// Tools that were called and are not there any more: only their names are known.
+fn gone(called: &[String]) -> Vec<Value> {
+    called.iter().map(|name| json!({"name": name, "input_schema": {"type": "object"}})).collect()
 }
 
-fn tool(spec: &ToolSpec) -> Value {
-    json!({"name": spec.name, "description": spec.description, "input_schema": spec.parameters})
+fn write_tool(tool: &Offer, text: &mut String) {
+    text.extend(["{", tool.introduction(), ",\"input_schema\":", tool.schema(), "}"]);
 }
 
 /// Room to think: the bound of the answer includes the reasoning.

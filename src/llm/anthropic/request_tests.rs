@@ -31,7 +31,11 @@ fn request(messages: Vec<Message>) -> ModelRequest {
 }
 
 fn sent(messages: Vec<Message>) -> Value {
-    body(&request(messages), &terms())
+    posted(&request(messages), &terms())
+}
+
+fn posted(request: &ModelRequest, terms: &Terms) -> Value {
+    body(request, terms).read()
 }
 
 fn call(id: &str, arguments: &str) -> ToolCall {
@@ -199,7 +203,7 @@ fn tools_stay_listed_while_the_history_names_them() {
     let plain = || vec![Message::user("go")];
     let used = || vec![Message::user("go"), calling("", vec![call("a", "{}")]), result("a", "1")];
     let listed = |messages: Vec<Message>, tools: Vec<Offer>, may_call: bool| {
-        let body = body(&ModelRequest { tools, may_call, ..request(messages) }, &terms());
+        let body = posted(&ModelRequest { tools, may_call, ..request(messages) }, &terms());
         (body.get("tools").cloned(), body.get("tool_choice").cloned())
     };
     let tool =
@@ -222,7 +226,7 @@ fn thinking_needs_room() {
             temperature: Some(0.5),
             ..request(vec![Message::user("go")])
         };
-        let body = body(&request, &Terms { max_output_tokens, ..terms() });
+        let body = posted(&request, &Terms { max_output_tokens, ..terms() });
         let budget =
             body.get("thinking").map(|thinking| thinking["budget_tokens"].as_u64().expect("a budget"));
         assert_eq!(body.get("temperature").is_none(), budget.is_some(), "the two exclude each other");
@@ -246,7 +250,7 @@ fn thinking_needs_room() {
 #[test]
 fn a_turn_that_began_without_thinking_goes_on_without() {
     let thinks = |messages: Vec<Message>| {
-        body(&ModelRequest { thinking: true, ..request(messages) }, &terms()).get("thinking").is_some()
+        posted(&ModelRequest { thinking: true, ..request(messages) }, &terms()).get("thinking").is_some()
     };
     let sealed = json!([{"type": "thinking", "thinking": "hm", "signature": "s"}]);
     let bare = || vec![Message::user("go"), calling("", vec![call("a", "{}")]), result("a", "1")];
@@ -263,7 +267,7 @@ fn a_turn_that_began_without_thinking_goes_on_without() {
 fn the_temperature_is_held_within_the_dialects_range() {
     for (asked, sent) in [(0.3, 0.3), (1.7, 1.0), (-1.0, 0.0)] {
         let request = ModelRequest { temperature: Some(asked), ..request(vec![Message::user("go")]) };
-        assert_eq!(body(&request, &terms())["temperature"], sent);
+        assert_eq!(posted(&request, &terms())["temperature"], sent);
     }
 }
 
@@ -273,23 +277,25 @@ fn the_configuration_has_the_last_word() {
         json!({"thinking": {"type": "adaptive"}, "max_tokens": 7, "cache_control": {"type": "ephemeral"}});
     let Value::Object(extra_body) = extra else { unreachable!("an object") };
     let request = ModelRequest { temperature: Some(0.5), ..request(vec![Message::user("go")]) };
-    let sent = body(&request, &Terms { extra_body: extra_body.clone(), ..terms() });
+    let sent = posted(&request, &Terms { extra_body: extra_body.clone(), ..terms() });
     assert_eq!((&sent["max_tokens"], &sent["thinking"]["type"]), (&json!(7), &json!("adaptive")));
     assert_eq!(sent["cache_control"]["type"], "ephemeral");
     assert!(sent.get("temperature").is_none(), "it is refused beside thinking");
     let extra_body = extra_body.into_iter().chain([("temperature".to_owned(), json!(1))]).collect();
-    assert_eq!(body(&request, &Terms { extra_body, ..terms() })["temperature"], 1);
+    assert_eq!(posted(&request, &Terms { extra_body, ..terms() })["temperature"], 1);
 }
 
 #[test]
 fn a_paused_answer_is_the_last_message_of_the_next_request() {
-    let first = sent(vec![Message::user("go")]);
-    let next = going_on(&first, vec![json!({"type": "server_tool_use"}), text("so far \n")], Some("c_1"));
+    let post = |messages: Vec<Message>| body(&request(messages), &terms());
+    let first = post(vec![Message::user("go")]);
+    let said = vec![json!({"type": "server_tool_use"}), text("so far \n")];
+    let (next, first) = (going_on(&first, said, Some("c_1")).read(), first.read());
     assert_eq!(next["messages"][0], first["messages"][0]);
     let said = json!({"role": "assistant", "content": [{"type": "server_tool_use"}, text("so far")]});
     assert_eq!((&next["messages"][1], &next["container"]), (&said, &json!("c_1")));
-    let after_assistant = sent(vec![Message::user("go"), Message::assistant("well")]);
-    let next = going_on(&after_assistant, vec![text("x")], None);
+    let after_assistant = post(vec![Message::user("go"), Message::assistant("well")]);
+    let next = going_on(&after_assistant, vec![text("x")], None).read();
     assert_eq!(next["messages"][1]["content"], json!([text("well"), text("x")]));
     assert!(next.get("container").is_none());
 }
@@ -324,7 +330,7 @@ fn a_recorded_request_is_what_we_would_send() {
             Message::Tool { id_ref: id, name: "weather".into(), content: "40 C".into() },
         ])
     };
-    let mut sent = body(&request, &Terms { max_output_tokens: Some(4096), ..terms() });
+    let mut sent = posted(&request, &Terms { max_output_tokens: Some(4096), ..terms() });
     assert_eq!(sent["messages"][2]["content"][0]["content"], "40 C");
     sent["messages"][2]["content"][0]["content"] = json!([text("40 C")]); // the longer spelling of the same
     for field in ["system", "messages", "tools", "stream", "max_tokens"] {

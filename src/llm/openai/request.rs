@@ -5,7 +5,8 @@ use super::echo;
 use super::naming;
 use super::quirks::{Quirks, ThinkingField};
 use crate::domain::message::Message;
-use crate::domain::tool::{ToolCall, ToolSpec};
+use crate::domain::tool::{Offer, ToolCall};
+use crate::llm::wire::post::Post;
 use crate::ports::ModelRequest;
 use serde_json::{Map, Value, json};
 
@@ -23,7 +24,7 @@ pub(super) struct Shape {
 }
 
 /// What is posted, without the fields that the provider does not like.
-pub(super) fn body(request: &ModelRequest, shape: &Shape, dislikes: Dislikes) -> Value {
+pub(super) fn body(request: &ModelRequest, shape: &Shape, dislikes: Dislikes) -> Post {
     let quirks = &shape.quirks;
     let mut body = Map::new();
     let mut put = |key: &str, value: Value| {
@@ -36,9 +37,6 @@ pub(super) fn body(request: &ModelRequest, shape: &Shape, dislikes: Dislikes) ->
     put("stream", json!(true));
     if quirks.reports_usage_on_demand {
         put("stream_options", json!({"include_usage": true}));
-    }
-    if request.may_call && !request.tools.is_empty() {
-        put("tools", request.tools.iter().map(|offer| tool(offer)).collect());
     }
     if let Some(temperature) = request.temperature.filter(|_| quirks.takes_temperature(&shape.upstream_id)) {
         put("temperature", json!(temperature));
@@ -65,7 +63,9 @@ pub(super) fn body(request: &ModelRequest, shape: &Shape, dislikes: Dislikes) ->
             body.insert(key.clone(), value.clone());
         }
     }
-    Value::Object(body)
+    // A `null` takes them away.
+    let is_offer = request.may_call && !dislikes.has("tools") && !shape.extra.contains_key("tools");
+    Post::new(body).offering(if is_offer { &request.tools } else { &[] }, write_tool)
 }
 
 fn message(message: &Message, request: &ModelRequest, quirks: &Quirks, dislikes: Dislikes) -> Value {
@@ -120,23 +120,18 @@ fn arguments(text: &str) -> String {
     }
 }
 
-/// Built by hand: `json!` would write the schema out value by value instead of copying it.
-fn tool(spec: &ToolSpec) -> Value {
-    let fields = [
-        ("name", Value::from(spec.name.as_ref())),
-        ("description", Value::from(spec.description.as_ref())),
-        ("parameters", spec.parameters.clone()),
-    ];
-    let function: Map<String, Value> =
-        fields.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
-    let whole = [("type", Value::from("function")), ("function", Value::Object(function))];
-    Value::Object(whole.map(|(name, value)| (name.to_owned(), value)).into_iter().collect())
+fn write_tool(tool: &Offer, text: &mut String) {
+    let parts = [tool.introduction(), ",\"parameters\":", tool.schema()];
+    text.push_str("{\"type\":\"function\",\"function\":{");
+    text.extend(parts);
+    text.push_str("}}");
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::domain::message::Echo;
+    use crate::domain::tool::ToolSpec;
     use crate::llm::options::Provider;
 
     fn request() -> ModelRequest {
@@ -174,14 +169,18 @@ mod tests {
         Shape { upstream_id: "up".into(), quirks, max_output_tokens: None, extra: Map::new() }
     }
 
+    fn posted(request: &ModelRequest, shape: &Shape) -> Value {
+        body(request, shape, Dislikes::default()).read()
+    }
+
     fn sent_to(host: &str) -> Value {
-        body(&request(), &shape(Provider::Openai, host), Dislikes::default())
+        posted(&request(), &shape(Provider::Openai, host))
     }
 
     #[test]
     fn a_plain_provider_gets_the_plain_dialect() {
         let shape = Shape { max_output_tokens: Some(50), ..shape(Provider::Openai, "localhost") };
-        let sent = body(&request(), &shape, Dislikes::default());
+        let sent = posted(&request(), &shape);
         assert_eq!(sent["model"], "up");
         assert_eq!(sent["messages"][2]["content"], Value::Null);
         assert_eq!(sent["messages"][2]["tool_calls"][0]["function"]["arguments"], "{\"a\":1}");
@@ -191,7 +190,7 @@ mod tests {
         assert_eq!(sent["tools"][0]["function"]["name"], "t");
         assert_eq!((&sent["max_tokens"], &sent["temperature"]), (&json!(50), &json!(0.5)));
         assert!(sent.get("thinking").is_none() && sent["messages"][2].get("reasoning_content").is_none());
-        let closing = body(&ModelRequest { may_call: false, ..request() }, &shape, Dislikes::default());
+        let closing = posted(&ModelRequest { may_call: false, ..request() }, &shape);
         assert!(closing.get("tools").is_none());
     }
 
@@ -226,7 +225,7 @@ mod tests {
         let bound = |asked: Option<u32>, configured: Option<u32>, provider: Provider| {
             let shape = Shape { max_output_tokens: configured, ..shape(provider, "x.test") };
             let request = ModelRequest { max_tokens: asked, ..request() };
-            body(&request, &shape, Dislikes::default()).get("max_tokens").and_then(Value::as_u64)
+            posted(&request, &shape).get("max_tokens").and_then(Value::as_u64)
         };
         assert_eq!(bound(Some(100_000), None, Provider::Deepseek), Some(8192));
         assert_eq!(bound(None, Some(100_000), Provider::Glm), Some(100_000), "configured");
@@ -242,9 +241,9 @@ mod tests {
         let Some(Message::Assistant { thinking, .. }) = asked.messages.get_mut(2) else { panic!("a turn") };
         thinking.clear();
         let shape = shape(Provider::Deepseek, "x.test");
-        let sent = body(&asked, &shape, Dislikes::default());
+        let sent = posted(&asked, &shape);
         assert_eq!(sent["messages"][2]["reasoning_content"], "");
-        let sent = body(&ModelRequest { thinking: false, ..asked }, &shape, Dislikes::default());
+        let sent = posted(&ModelRequest { thinking: false, ..asked }, &shape);
         assert!(sent["messages"][2].get("reasoning_content").is_none());
     }
 
@@ -260,7 +259,7 @@ mod tests {
             ("o4-mini", false),
         ] {
             let shape = Shape { upstream_id: model.into(), ..shape(Provider::Openai, "api.openai.com") };
-            let sent = body(&request(), &shape, Dislikes::default());
+            let sent = posted(&request(), &shape);
             assert_eq!(sent.get("temperature").is_some(), takes, "{model}");
         }
         assert!(sent_to("localhost").get("temperature").is_some());
@@ -273,7 +272,7 @@ mod tests {
             extra: extra.as_object().expect("an object").clone(),
             ..shape(Provider::Openai, "localhost")
         };
-        let sent = body(&request(), &shape, Dislikes::default());
+        let sent = posted(&request(), &shape);
         assert_eq!((&sent["max_tokens"], &sent["top_k"]), (&json!(7), &json!(3)));
         assert!(sent.get("temperature").is_none() && sent.get("stream_options").is_none());
     }
@@ -285,11 +284,11 @@ mod tests {
         let Some(Message::Assistant { echo, .. }) = asked.messages.get_mut(2) else { panic!("a turn") };
         *echo = Some(Echo { model: "m".into(), parts });
         let shape = shape(Provider::Openai, "localhost");
-        let said = body(&asked, &shape, Dislikes::default())["messages"][2].clone();
+        let said = posted(&asked, &shape)["messages"][2].clone();
         assert_eq!(said["reasoning_details"], json!([{"data": "d"}]));
         assert_eq!(said["tool_calls"][0]["extra_content"], json!({"google": 1}));
         let other = ModelRequest { model: "other".into(), ..asked };
-        let said = body(&other, &shape, Dislikes::default())["messages"][2].clone();
+        let said = posted(&other, &shape)["messages"][2].clone();
         assert!(
             said.get("reasoning_details").is_none() && said["tool_calls"][0].get("extra_content").is_none()
         );

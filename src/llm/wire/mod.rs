@@ -10,6 +10,7 @@ pub(super) mod coding;
 pub(super) mod endpoint;
 pub(super) mod failure;
 pub(super) mod plea;
+pub(super) mod post;
 mod redact;
 mod resolver;
 mod socket;

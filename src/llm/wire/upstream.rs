@@ -4,6 +4,7 @@
 use super::coding;
 use super::endpoint::Endpoint;
 use super::failure::{self, Teller};
+use super::post::Post;
 use super::tether::Patience;
 use crate::domain::secret::Secret;
 use crate::ports::{Leash, ModelError};
@@ -88,11 +89,10 @@ impl Upstream {
         &self.teller
     }
 
-    /// Posts this as JSON; returns the body of an answer that began well. The leash must be held
+    /// Posts this; returns the body of an answer that began well. The leash must be held
     /// ([`super::tether::hold`]).
-    pub(crate) fn post(&self, body: &Value, leash: &Leash) -> Result<impl Read + use<>, Refusal> {
-        // `Display` would look at each piece of it again, as text for a formatter.
-        let text = serde_json::to_string(body).map_err(|error| unsayable(&error))?;
+    pub(crate) fn post(&self, body: &Post, leash: &Leash) -> Result<impl Read + use<>, Refusal> {
+        let text = body.text().map_err(|error| unsayable(&error))?;
         let mut call = self.agent.post(self.endpoint.uri());
         for (name, value) in &self.headers {
             call = call.header(name, value.reveal());

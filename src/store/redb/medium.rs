@@ -4,6 +4,7 @@
 use super::watermark::Space;
 use crate::ports::StoreError;
 use crate::store::draft::{sync_directory_of, with_suffix};
+use crate::store::{Glance, glance};
 use redb::{Database, DatabaseError, ReadTransaction, ReadableDatabase, StorageBackend, WriteTransaction};
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -13,6 +14,10 @@ use std::sync::{PoisonError, RwLock};
 
 /// What a disk has to take before the database is reopened for writing.
 const PROBE_BYTES: usize = 64 * 1024;
+
+/// What is said of a file that has not the beginning of a store.
+const FOREIGN: &str =
+    "it is not a store, or its beginning is lost; restore a backup, or move it away and start anew";
 
 const MIB: u64 = 1024 * 1024;
 
@@ -51,8 +56,11 @@ impl Medium for InFile {
     /// A power loss while redb writes its first header would leave a file that never opens again: so the file is made
     /// under another name and gets its own once it is whole and safe, directory included (P1).
     fn provide(&self) -> Result<(), DatabaseError> {
-        if self.0.exists() {
-            return Ok(());
+        match glance(&self.0)? {
+            Glance::Store => return Ok(()),
+            Glance::Absent => {}
+            // redb would make a new database of an empty file: what a file system lost in a crash is not begun anew silently.
+            Glance::Foreign => return Err(io::Error::new(io::ErrorKind::InvalidData, FOREIGN).into()),
         }
         let draft = self.0.with_extension("new");
         let file =
