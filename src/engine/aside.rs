@@ -154,12 +154,11 @@ impl Driver<'_> {
 
     /// The title of a conversation that has none: by the model for titles, else the first words of the job's first message.
     pub(super) fn suggest_title(&mut self) -> Result<Option<String>, StoreError> {
-        let spec = &self.lease.spec;
+        let (spec, is_wanted) = (&self.lease.spec, self.wants_title());
         let said = spec.input.iter().find_map(|message| match message {
             Message::User { content, attachments } => Some(Message::user_text(content, attachments)),
             _ => None,
         });
-        let is_wanted = spec.conversation_id.is_some() && self.opening.wants_title();
         let Some(said) = said.filter(|_| is_wanted) else { return Ok(None) };
         let written = match &self.limits.title_model {
             None => None,
@@ -169,6 +168,15 @@ impl Driver<'_> {
             }
         };
         Ok(Some(written.unwrap_or_else(|| title::first_words(&said))))
+    }
+
+    /// Whether a title is wanted that a model makes.
+    pub(super) fn title_takes_a_call(&self) -> bool {
+        self.limits.title_model.is_some() && self.wants_title()
+    }
+
+    fn wants_title(&self) -> bool {
+        self.lease.spec.conversation_id.is_some() && self.opening.wants_title()
     }
 
     /// Asks and returns the words, of which there are some; what the call has cost is written down.

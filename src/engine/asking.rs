@@ -4,6 +4,7 @@
 use super::aside::Shortening;
 use super::context::Room;
 use super::driver::{Drive, Driver};
+use super::turn::Step;
 use crate::domain::event::{Event, FailureCode, Mark, Phase, StepKind};
 use crate::domain::tool::ToolChoice;
 use crate::domain::usage::Usage;
@@ -59,7 +60,7 @@ impl Driver<'_> {
         self.request.max_tokens = self.tokens_left();
         let mut heard = Heard::default();
         match self.stream(&mut heard)? {
-            Ok(completion) => self.seal(completion, with_tools, &heard)?,
+            Ok(completion) => return self.seal(completion, with_tools, &heard),
             Err(ModelError::Stopped) if self.leash.is_pulled() => self.pay(&heard)?,
             Err(ModelError::Busy { message, retry_after_ms }) => {
                 if retry_after_ms <= WAIT_IN_PLACE_MS || !self.turn.has_stand_in(&self.models) {
@@ -148,7 +149,13 @@ impl Driver<'_> {
         Ok(outcome)
     }
 
-    fn seal(&mut self, completion: Completion, with_tools: bool, heard: &Heard) -> Result<(), StoreError> {
+    /// Writes down how the answer ended. Where nothing is left but to end the job, too, both are one commit.
+    fn seal(
+        &mut self,
+        completion: Completion,
+        with_tools: bool,
+        heard: &Heard,
+    ) -> Result<Option<Drive>, StoreError> {
         let usage = if let Some(usage) = heard.spent {
             self.learn(usage);
             usage
@@ -157,7 +164,13 @@ impl Driver<'_> {
             self.estimate(&format!("{}{calls}", heard.text))
         };
         let records = self.turn.seal(completion, with_tools, usage);
-        self.append(records)
+        self.note(&records);
+        match self.next() {
+            Step::Finish(reason) if !self.is_stopped() && !self.title_takes_a_call() => {
+                self.succeed(records, reason).map(Some)
+            }
+            _ => self.write(records).map(|()| None),
+        }
     }
 
     /// Corrects the estimates; where nobody asks for any, it saves the work.

@@ -136,10 +136,10 @@ impl<'a> Driver<'a> {
                 Step::SwitchModel { model, because } => self.switch_model(&model, &because)?,
                 Step::AskApproval(calls) => return self.ask_approval(calls),
                 Step::RunTools(calls) => self.run_tools(&calls)?,
-                Step::Finish(reason) => return self.succeed(reason),
+                Step::Finish(reason) => return self.succeed(Vec::new(), reason),
                 Step::Fail { code, content, is_mendable: true } => return self.fail(code, content),
                 Step::Fail { code, content, is_mendable: false } => {
-                    return self.finish(Event::Error { content, code });
+                    return self.finish(Vec::new(), Event::Error { content, code });
                 }
                 Step::Rest => {
                     tracing::error!(job = %self.lease.job.id, "a job was leased after its end; its log stays as it is");
@@ -149,7 +149,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn next(&self) -> Step {
+    pub(super) fn next(&self) -> Step {
         let (tools, spec) = (&self.ports.tools, &self.lease.spec);
         let needs_approval = |name: &str| tools.needs_approval(name) && !self.is_refused(name);
         let rules = Rules { needs_approval: &needs_approval, approval: spec.approval };
@@ -176,12 +176,18 @@ impl<'a> Driver<'a> {
         }
     }
 
+    /// Whether [`Self::heed_stop`] has something to heed.
+    pub(super) fn is_stopped(&self) -> bool {
+        let is_raised = self.lease.stop.raised().is_some() || self.draining.raised().is_some();
+        is_raised || self.leash.remaining().is_zero()
+    }
+
     /// What cancel, a lost lease, shutdown and the deadline mean between two steps.
     fn heed_stop(&mut self) -> Result<Option<Drive>, StoreError> {
         let ended = match self.lease.stop.raised() {
             Some(Stop::Cancelled) => {
                 let content = "the job was cancelled".to_owned();
-                self.finish(Event::Error { content, code: FailureCode::Cancelled })?
+                self.finish(Vec::new(), Event::Error { content, code: FailureCode::Cancelled })?
             }
             Some(Stop::Fenced) => Drive::Abandoned,
             Some(Stop::Shutdown) => self.release()?,
@@ -208,10 +214,20 @@ impl<'a> Driver<'a> {
     }
 
     pub(super) fn append(&mut self, records: Vec<Record>) -> Result<(), StoreError> {
-        for record in &records {
+        self.note(&records);
+        self.write(records)
+    }
+
+    /// Takes in what will stand in the log next.
+    pub(super) fn note(&mut self, records: &[Record]) {
+        for record in records {
             self.turn.apply(record);
         }
         self.progress.grow();
+    }
+
+    /// Writes down what was taken in.
+    pub(super) fn write(&self, records: Vec<Record>) -> Result<(), StoreError> {
         let spent = spent_in(&records, &self.lease.spec.model);
         self.ports.store.append(self.lease.fence(), records, Urgency::Now).wait()?;
         self.ports.tell_spent(&spent);
@@ -239,7 +255,7 @@ impl<'a> Driver<'a> {
         self.append(vec![status.into(), switched.into()])
     }
 
-    fn finish(&self, event: Event) -> Result<Drive, StoreError> {
+    fn finish(&self, records: Vec<Record>, event: Event) -> Result<Drive, StoreError> {
         let ending = Ending {
             event,
             output_text: self.turn.answer(),
@@ -247,7 +263,9 @@ impl<'a> Driver<'a> {
             summary: self.opening.summary_of(self.turn.shortened()),
         };
         let (status, code) = (ending.status(), ending.error().map(|error| error.code));
-        self.ports.store.finish(self.lease.fence(), Vec::new(), ending).wait()?;
+        let spent = spent_in(&records, &self.lease.spec.model);
+        self.ports.store.finish(self.lease.fence(), records, ending).wait()?;
+        self.ports.tell_spent(&spent);
         self.tell_end(status, code);
         Ok(Drive::Finished)
     }
@@ -281,7 +299,7 @@ impl<'a> Driver<'a> {
     fn fail(&self, code: FailureCode, content: String) -> Result<Drive, StoreError> {
         let failed = self.lease.job.failed_runs.saturating_add(1);
         if failed >= self.lease.spec.max_attempts {
-            return self.finish(Event::Error { content, code });
+            return self.finish(Vec::new(), Event::Error { content, code });
         }
         let delay_ms = self.limits.backoff.delay_ms(failed, self.ports.entropy.random());
         let reason = format!(
@@ -294,22 +312,24 @@ impl<'a> Driver<'a> {
         Ok(Drive::Postponed)
     }
 
-    fn succeed(&mut self, finish_reason: FinishReason) -> Result<Drive, StoreError> {
+    /// `records` are those that end the answer, if they were taken in and not written yet.
+    pub(super) fn succeed(
+        &mut self,
+        records: Vec<Record>,
+        finish_reason: FinishReason,
+    ) -> Result<Drive, StoreError> {
         let suggested_title = self.suggest_title()?;
         // A title may have been asked for. Whoever stops the job meanwhile is heard; the deadline was met before.
-        if self.lease.stop.raised().is_some()
+        if records.is_empty()
+            && self.lease.stop.raised().is_some()
             && let Some(drive) = self.heed_stop()?
         {
             return Ok(drive);
         }
         let usage = self.turn.usage();
-        self.finish(Event::Done {
-            message_id: self.lease.job.id.message_id(),
-            token_count: usage.completion_tokens,
-            suggested_title,
-            usage,
-            finish_reason,
-        })
+        let message_id = self.lease.job.id.message_id();
+        let token_count = usage.completion_tokens;
+        self.finish(records, Event::Done { message_id, token_count, suggested_title, usage, finish_reason })
     }
 
     /// What the next prompt and this text may have cost.
