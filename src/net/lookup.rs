@@ -56,7 +56,7 @@ impl Lookups {
         let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
         match host.parse::<IpAddr>() {
             Ok(address) => Ok(vec![SocketAddr::new(address, port)]),
-            Err(_) => self.await_lookup(&self.look_up(host.to_owned(), port)?),
+            Err(_) => self.wait_for(&self.look_up(host.to_owned(), port)?),
         }
     }
 
@@ -81,7 +81,7 @@ impl Lookups {
         Ok(receiver)
     }
 
-    fn await_lookup(&self, receiver: &Receiver<Lookup>) -> Result<Vec<SocketAddr>, ureq::Error> {
+    fn wait_for(&self, receiver: &Receiver<Lookup>) -> Result<Vec<SocketAddr>, ureq::Error> {
         self.tether.connecting()?;
         let wait = Wait::begin(self.tether)?;
         let found = loop {
