@@ -1,7 +1,7 @@
 //! The map of the crate. Each module says what it owns and what it refuses; ARCHITECTURE.md shows how they meet.
 //!
 //! Direction of knowledge: `domain` ← `ports` ← { `store`, `engine`, `llm`, `tools`, `http`, `courier`, `workspace`, `web`, `audit`, `mcp`, `metrics` } ← `config` ← `app` ← `cli`.
-//! Siblings never import each other; a style test in `tests/` holds this.
+//! Siblings never import each other; `net`, which imports nothing, is for `llm` and `web`. A style test in `tests/` holds this.
 
 pub mod app;
 pub mod audit;
@@ -14,6 +14,7 @@ pub mod http;
 pub mod llm;
 pub mod mcp;
 pub mod metrics;
+mod net;
 pub mod ports;
 pub mod store;
 pub mod tools;

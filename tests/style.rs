@@ -20,14 +20,15 @@ const MAX_ARCHITECTURE_LINES: usize = 250;
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("ports", &["domain"]),
+    ("net", &[]),
     ("store", &["domain", "ports"]),
     ("engine", &["domain", "ports"]),
-    ("llm", &["domain", "ports"]),
+    ("llm", &["domain", "ports", "net"]),
     ("tools", &["domain", "ports"]),
     ("http", &["domain", "ports"]),
     ("courier", &["domain", "ports"]),
     ("workspace", &["domain", "ports"]),
-    ("web", &["domain", "ports"]),
+    ("web", &["domain", "ports", "net"]),
     ("audit", &["domain", "ports"]),
     (
         "config",
@@ -79,7 +80,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 /// External crates that only these rooms may name.
 const CRATES: &[(&str, &[&str])] = &[
     ("redb", &["store"]),
-    ("ureq", &["llm", "cli", "courier", "web"]),
+    ("ureq", &["net", "llm", "cli", "courier", "web"]),
     ("hmac", &["courier"]),
     ("lettre", &["tools"]),
     ("sha2", &["app", "cli", "courier", "http", "mcp", "store"]),

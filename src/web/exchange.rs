@@ -2,14 +2,13 @@
 //! (whoever asks decides), proxies, and to use a connection twice.
 
 use super::resolver::CheckedResolver;
-use super::socket::TcpConnector;
-use super::tether;
+use super::tether::{self, RequestTether};
+use crate::net::connector;
 use crate::ports::{WebError, WebMethod};
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
 use std::io::{self, Read};
 use ureq::http::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
 use ureq::http::{HeaderMap, Request, Response};
-use ureq::unversioned::transport::{Connector, RustlsConnector};
 use ureq::{Agent, Body};
 use url::Url;
 
@@ -47,10 +46,11 @@ pub(super) fn agent(resolver: CheckedResolver) -> Agent {
         .max_response_header_size(HEADER_BYTES)
         .input_buffer_size(INPUT_BYTES)
         .output_buffer_size(OUTPUT_BYTES)
+        // Each connection goes where its own lookup led.
         .max_idle_connections(0)
         .max_idle_connections_per_host(0)
         .build();
-    Agent::with_parts(config, TcpConnector.chain(RustlsConnector::default()), resolver)
+    Agent::with_parts(config, connector(&RequestTether), resolver)
 }
 
 /// What is sent.

@@ -7,14 +7,14 @@ mod destination;
 mod exchange;
 pub mod options;
 mod resolver;
-mod socket;
 mod tether;
 
 use crate::domain::address::{AddressPolicy, BadRange};
+use crate::net::{Names, SystemNames};
 use crate::ports::{Leash, Trust, Web, WebAnswer, WebError, WebMethod, WebRequest};
 use exchange::Sending;
 pub use options::WebOptions;
-use resolver::{CheckedResolver, Names, SystemNames};
+use resolver::CheckedResolver;
 use std::sync::Arc;
 use std::time::Duration;
 use ureq::Agent;

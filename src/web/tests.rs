@@ -317,6 +317,29 @@ fn p8_silence_and_drips_end_with_the_time_and_with_the_leash() {
 }
 
 #[test]
+fn no_connection_is_used_twice() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    let (taken, count) = (Arc::new(Mutex::new(0)), 3);
+    let log = Arc::clone(&taken);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            *log.lock().expect("no panic") += 1;
+            std::thread::spawn(move || {
+                while matches!(stream.read(&mut [0; 4096]), Ok(1..)) {
+                    drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"));
+                }
+            });
+        }
+    });
+    let web = plain(&["127.0.0.1"]);
+    for _ in 0..count {
+        assert_eq!(get(&web, &url).expect("a page").body, b"ok");
+    }
+    assert_eq!(*taken.lock().expect("no panic"), count);
+}
+
+#[test]
 fn a_range_that_is_none_is_told_by_its_place() {
     assert!(matches!(GuardedWeb::new(&open(&["::1", "x"])), Err((1, BadRange))));
 }

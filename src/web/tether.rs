@@ -1,14 +1,13 @@
-//! Ties a thread's network waits to the leash of the request that it makes: `ureq` hands a transport no context, but a
-//! request runs on one thread from start to end. Owns that tie; refuses to know sockets.
+//! Ties a thread's network waits to the leash of the request that it makes. Owns that tie; refuses to know sockets.
 
+use crate::net::{Held, Tether, cut_of};
 use crate::ports::Leash;
 use std::cell::RefCell;
-use std::io;
-use std::marker::PhantomData;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-/// The longest wait for the network without asking the leash.
-pub(super) const SLICE: Duration = Duration::from_millis(150);
+/// The longest wait for the addresses of a name to take a connection.
+const DIAL_TIME: Duration = Duration::from_secs(10);
 
 /// The leash was pulled, or the time for the request is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -21,44 +20,24 @@ impl From<Cut> for io::Error {
     }
 }
 
-impl From<Cut> for ureq::Error {
-    fn from(cut: Cut) -> Self {
-        Self::Io(cut.into())
-    }
-}
-
 thread_local! {
-    static TETHER: RefCell<Option<Leash>> = const { RefCell::new(None) };
-}
-
-/// Unties the leash when dropped. Stays on its thread.
-#[derive(Debug)]
-#[must_use = "the leash is untied when this is dropped"]
-pub(super) struct Held(PhantomData<*const ()>);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        TETHER.with_borrow_mut(|tether| *tether = None);
-    }
+    static LEASH: RefCell<Option<Leash>> = const { RefCell::new(None) };
 }
 
 /// Ties this thread's network waits to the leash.
 pub(super) fn hold(leash: &Leash) -> Held {
-    TETHER.with_borrow_mut(|tether| *tether = Some(leash.clone()));
-    Held(PhantomData)
+    LEASH.set(Some(leash.clone()));
+    Held::new(|| LEASH.set(None))
 }
 
-/// Whether to go on. A thread without a tether gets no network: better a refused wait than one that nobody can end.
+/// Whether to go on.
 pub(super) fn check() -> Result<(), Cut> {
-    match remaining() {
-        left if left.is_zero() => Err(Cut),
-        _ => Ok(()),
-    }
+    if remaining().is_zero() { Err(Cut) } else { Ok(()) }
 }
 
 /// What is left of the time; none once the leash is pulled.
-pub(super) fn remaining() -> Duration {
-    TETHER.with_borrow(|tether| match tether {
+fn remaining() -> Duration {
+    LEASH.with_borrow(|leash| match leash {
         Some(leash) if !leash.is_pulled() => leash.remaining(),
         _ => Duration::ZERO,
     })
@@ -66,10 +45,31 @@ pub(super) fn remaining() -> Duration {
 
 /// Whether a cut is behind an error of `ureq` or of a body reader.
 pub(super) fn is_cut(error: &io::Error) -> bool {
-    let Some(inner) = error.get_ref() else { return false };
-    match inner.downcast_ref::<ureq::Error>() {
-        // A packed body breaks off inside its decoder.
-        Some(ureq::Error::Io(deeper) | ureq::Error::Decompress(_, deeper)) => is_cut(deeper),
-        _ => inner.is::<Cut>() || inner.downcast_ref::<io::Error>().is_some_and(is_cut),
+    cut_of::<Cut>(error).is_some()
+}
+
+/// The leash of the request that this thread makes.
+#[derive(Debug)]
+pub(super) struct RequestTether;
+
+impl Tether for RequestTether {
+    fn now_ms(&self) -> io::Result<u64> {
+        LEASH.with_borrow(|leash| leash.as_ref().map(|leash| leash.clock.monotonic_ms()).ok_or(Cut.into()))
+    }
+
+    fn check(&self, _: u64) -> io::Result<()> {
+        Ok(check()?)
+    }
+
+    fn is_pulled(&self, error: &io::Error) -> bool {
+        is_cut(error)
+    }
+
+    fn time_to_dial(&self) -> Duration {
+        remaining().min(DIAL_TIME)
+    }
+
+    fn too_slow(&self) -> io::Error {
+        ErrorKind::TimedOut.into()
     }
 }

@@ -1,10 +1,10 @@
 //! The one HTTP client that all calls share. Owns its settings; refuses redirects, proxies and content codings.
 
-use super::resolver::LeashedResolver;
-use super::socket::{TcpConnector, TlsConnector};
+use super::tether::CallTether;
+use crate::net::{Lookups, SystemNames, connector};
+use std::sync::Arc;
 use ureq::Agent;
 use ureq::config::Config;
-use ureq::unversioned::transport::Connector;
 
 /// The longest head of an answer, bytes.
 const HEADER_BYTES: usize = 24 * 1024;
@@ -32,5 +32,6 @@ pub(crate) fn agent() -> Agent {
         .max_idle_connections(IDLE_CONNECTIONS)
         .max_idle_connections_per_host(IDLE_CONNECTIONS)
         .build();
-    Agent::with_parts(config, TcpConnector.chain(TlsConnector::default()), LeashedResolver::default())
+    let resolver = Lookups::new(&CallTether, Arc::new(SystemNames));
+    Agent::with_parts(config, connector(&CallTether), resolver)
 }

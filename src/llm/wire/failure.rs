@@ -4,11 +4,12 @@
 use super::endpoint::Endpoint;
 use super::plea;
 use super::redact::redact;
-use super::tether::{self, Cut, Patience};
+use super::tether::{Cut, Patience};
 use super::verdict::{self, Verdict};
 pub(crate) use super::wait::wait_ms;
 use crate::domain::secret::Secret;
 use crate::llm::json;
+use crate::net::cut_of;
 use crate::ports::ModelError;
 use serde_json::Value;
 use std::io;
@@ -64,7 +65,7 @@ impl Teller {
 
     /// An answer that broke off.
     pub(crate) fn read(&self, error: &io::Error) -> ModelError {
-        match tether::cut_of(error) {
+        match cut_of(error) {
             Some(Cut::Pulled) => ModelError::Stopped,
             Some(Cut::Connect) => unavailable(format!(
                 "no connection to the model's provider within {} s",

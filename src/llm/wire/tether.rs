@@ -1,18 +1,11 @@
 //! Ties a thread's network waits to the leash of the call it makes. Owns the reasons to break off; refuses to know
 //! sockets.
-//!
-//! `ureq` hands a transport no context of the call it serves, and pools transports between calls. But a call runs on
-//! one thread from start to end, so the leash waits there: [`hold`] ties it, the transport asks [`check`], and the
-//! guard unties it, on every way out.
 
+use crate::net::{Held, Tether, cut_of};
 use crate::ports::Leash;
 use std::cell::RefCell;
 use std::io;
-use std::marker::PhantomData;
 use std::time::Duration;
-
-/// The longest wait for the network without asking the leash.
-pub(super) const SLICE: Duration = Duration::from_millis(150);
 
 /// How long the phases of a call may take.
 #[derive(Debug, Clone, Copy)]
@@ -57,13 +50,8 @@ impl From<Cut> for io::Error {
     }
 }
 
-impl From<Cut> for ureq::Error {
-    fn from(cut: Cut) -> Self {
-        Self::Io(cut.into())
-    }
-}
-
-struct Tether {
+/// A call and how far it has come.
+struct Tied {
     leash: Leash,
     patience: Patience,
     /// Set while a connection is being made: its end on the leash's clock.
@@ -72,117 +60,24 @@ struct Tether {
     grown_ms: u64,
 }
 
-thread_local! {
-    static TETHER: RefCell<Option<Tether>> = const { RefCell::new(None) };
-}
-
-/// Unties the leash when dropped. Stays on its thread.
-#[derive(Debug)]
-#[must_use = "the leash is untied when this is dropped"]
-pub(crate) struct Held(PhantomData<*const ()>);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        TETHER.with_borrow_mut(|tether| *tether = None);
-    }
-}
-
-/// Ties this thread's network waits to the leash.
-pub(crate) fn hold(leash: &Leash, patience: Patience) -> Held {
-    let grown_ms = leash.clock.monotonic_ms();
-    TETHER.with_borrow_mut(|tether| {
-        *tether = Some(Tether { leash: leash.clone(), patience, connect_by_ms: None, grown_ms });
-    });
-    Held(PhantomData)
-}
-
-/// One wait for the network, however many slices it takes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Wait {
-    started_ms: u64,
-}
-
-/// Begins a wait; fails at once when the leash is pulled already.
-pub(crate) fn begin() -> Result<Wait, Cut> {
-    let wait = ask(|tether| Wait { started_ms: tether.leash.clock.monotonic_ms() })?;
-    wait.check()?;
-    Ok(wait)
-}
-
-/// Bounds everything until [`connected`] by the connect timeout: a name lookup, or TCP and TLS together.
-pub(crate) fn connecting() -> Result<(), Cut> {
-    TETHER.with_borrow_mut(|slot| {
-        let tether = slot.as_mut().ok_or(Cut::Pulled)?;
-        let timeout_ms = u64::try_from(tether.patience.connect.as_millis()).unwrap_or(u64::MAX);
-        tether.connect_by_ms = Some(tether.leash.clock.monotonic_ms().saturating_add(timeout_ms));
-        Ok(())
-    })
-}
-
-/// Ends what [`connecting`] began.
-pub(crate) fn connected() {
-    TETHER.with_borrow_mut(|slot| {
-        if let Some(tether) = slot.as_mut() {
-            tether.connect_by_ms = None;
-        }
-    });
-}
-
-/// The answer has grown. Without a tether, nothing is waited for.
-pub(crate) fn grow() {
-    TETHER.with_borrow_mut(|slot| {
-        if let Some(tether) = slot.as_mut() {
-            tether.grown_ms = tether.leash.clock.monotonic_ms();
-        }
-    });
-}
-
-/// From here on, so much silence ends the call: what is still to come is welcome but not needed.
-pub(crate) fn hurry(idle: Duration) {
-    TETHER.with_borrow_mut(|slot| {
-        if let Some(tether) = slot.as_mut() {
-            tether.patience.idle = tether.patience.idle.min(idle);
-        }
-    });
-}
-
-/// What is left of the connect timeout.
-pub(crate) fn connect_time_left() -> Duration {
-    let left = ask(|tether| {
-        let now = tether.leash.clock.monotonic_ms();
-        tether
-            .connect_by_ms
-            .map_or(tether.patience.connect, |by| Duration::from_millis(by.saturating_sub(now)))
-    });
-    left.unwrap_or(Duration::ZERO)
-}
-
-impl Wait {
-    /// Whether to wait for another slice.
-    pub(crate) fn check(self) -> Result<(), Cut> {
-        ask(|tether| {
-            let now = tether.leash.clock.monotonic_ms();
-            if tether.leash.is_pulled() {
-                Err(Cut::Pulled)
-            } else if tether.connect_by_ms.is_some_and(|by| now >= by) {
-                Err(Cut::Connect)
-            } else if self.elapsed(now) >= tether.patience.idle {
-                Err(Cut::Idle)
-            } else if millis(now.saturating_sub(tether.grown_ms)) >= tether.patience.stall() {
-                Err(Cut::Stalled)
-            } else {
-                Ok(())
-            }
-        })?
+impl Tied {
+    fn now_ms(&self) -> u64 {
+        self.leash.clock.monotonic_ms()
     }
 
-    /// How long it has taken so far.
-    pub(crate) fn so_far(self) -> Duration {
-        ask(|tether| self.elapsed(tether.leash.clock.monotonic_ms())).unwrap_or(Duration::MAX)
-    }
-
-    fn elapsed(self, now_ms: u64) -> Duration {
-        millis(now_ms.saturating_sub(self.started_ms))
+    fn check(&self, begun_ms: u64) -> Result<(), Cut> {
+        let now = self.now_ms();
+        if self.leash.is_pulled() {
+            Err(Cut::Pulled)
+        } else if self.connect_by_ms.is_some_and(|by| now >= by) {
+            Err(Cut::Connect)
+        } else if millis(now.saturating_sub(begun_ms)) >= self.patience.idle {
+            Err(Cut::Idle)
+        } else if millis(now.saturating_sub(self.grown_ms)) >= self.patience.stall() {
+            Err(Cut::Stalled)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -190,22 +85,140 @@ fn millis(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A thread without a tether gets no network: better a refused wait than one that nobody can end.
-fn ask<T>(question: impl FnOnce(&Tether) -> T) -> Result<T, Cut> {
-    TETHER.with_borrow(|tether| tether.as_ref().map(question).ok_or(Cut::Pulled))
+thread_local! {
+    static TIED: RefCell<Option<Tied>> = const { RefCell::new(None) };
 }
 
-/// The cut behind an error of `ureq` or of a body reader, if that is what it is.
-pub(crate) fn cut_of(error: &io::Error) -> Option<Cut> {
-    let inner = error.get_ref()?;
-    match inner.downcast_ref::<ureq::Error>() {
-        // A packed body breaks off inside its decoder.
-        Some(ureq::Error::Io(deeper) | ureq::Error::Decompress(_, deeper)) => cut_of(deeper),
-        _ => inner.downcast_ref::<Cut>().copied(),
-    }
+/// Ties this thread's network waits to the leash.
+pub(crate) fn hold(leash: &Leash, patience: Patience) -> Held {
+    let grown_ms = leash.clock.monotonic_ms();
+    TIED.set(Some(Tied { leash: leash.clone(), patience, connect_by_ms: None, grown_ms }));
+    Held::new(|| TIED.set(None))
+}
+
+/// The answer has grown.
+pub(crate) fn grow() {
+    change(|tied| tied.grown_ms = tied.now_ms());
+}
+
+/// From here on, so much silence ends the call: what is still to come is welcome but not needed.
+pub(crate) fn hurry(idle: Duration) {
+    change(|tied| tied.patience.idle = tied.patience.idle.min(idle));
+}
+
+/// Without a call, nothing is waited for.
+fn change(act: impl FnOnce(&mut Tied)) {
+    TIED.with_borrow_mut(|tied| {
+        if let Some(tied) = tied {
+            act(tied);
+        }
+    });
+}
+
+fn ask<T>(question: impl FnOnce(&mut Tied) -> T) -> Result<T, Cut> {
+    TIED.with_borrow_mut(|tied| tied.as_mut().map(question).ok_or(Cut::Pulled))
 }
 
 /// Whether the leash is what ended it.
 pub(crate) fn is_pulled(error: &io::Error) -> bool {
     cut_of(error) == Some(Cut::Pulled)
+}
+
+/// The call that this thread makes.
+#[derive(Debug)]
+pub(super) struct CallTether;
+
+impl Tether for CallTether {
+    fn now_ms(&self) -> io::Result<u64> {
+        Ok(ask(|tied| tied.now_ms())?)
+    }
+
+    fn check(&self, begun_ms: u64) -> io::Result<()> {
+        Ok(ask(|tied| tied.check(begun_ms))??)
+    }
+
+    fn is_pulled(&self, error: &io::Error) -> bool {
+        is_pulled(error)
+    }
+
+    fn time_to_dial(&self) -> Duration {
+        let left = ask(|tied| {
+            let until = |by: u64| millis(by.saturating_sub(tied.now_ms()));
+            tied.connect_by_ms.map_or(tied.patience.connect, until)
+        });
+        left.unwrap_or(Duration::ZERO)
+    }
+
+    fn too_slow(&self) -> io::Error {
+        Cut::Connect.into()
+    }
+
+    fn connecting(&self) -> io::Result<()> {
+        Ok(ask(|tied| {
+            let timeout_ms = u64::try_from(tied.patience.connect.as_millis()).unwrap_or(u64::MAX);
+            tied.connect_by_ms = Some(tied.now_ms().saturating_add(timeout_ms));
+        })?)
+    }
+
+    fn connected(&self) {
+        change(|tied| tied.connect_by_ms = None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::{Lookups, Names};
+    use crate::ports::{Clock, Stop, StopFlag};
+    use std::net::SocketAddr;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use ureq::http::Uri;
+
+    /// Each look at it moves it on by 100 ms.
+    #[derive(Default)]
+    struct Striding(AtomicU64);
+
+    impl Clock for Striding {
+        fn now_ms(&self) -> u64 {
+            self.monotonic_ms()
+        }
+        fn monotonic_ms(&self) -> u64 {
+            self.0.fetch_add(100, Ordering::SeqCst)
+        }
+        fn pause(&self, _: &StopFlag, _: Duration) {}
+    }
+
+    #[derive(Debug)]
+    struct Hanging;
+
+    impl Names for Hanging {
+        fn look_up(&self, _: &str, _: u16) -> io::Result<Vec<SocketAddr>> {
+            loop {
+                std::thread::park();
+            }
+        }
+    }
+
+    /// Why a lookup that hangs was left.
+    fn left() -> Option<Cut> {
+        let found = Lookups::new(&CallTether, Arc::new(Hanging)).all(&Uri::from_static("http://a.test/"));
+        cut_of(&found.expect_err("nothing is found").into_io())
+    }
+
+    #[test]
+    fn a_lookup_that_hangs_is_left() {
+        let patience = Patience { connect: Duration::from_secs(1), idle: Duration::from_secs(9) };
+        let clock = Arc::new(Striding::default());
+        let leash = Leash { stop: StopFlag::default(), deadline_ms: u64::MAX, clock };
+        let _held = hold(&leash, patience);
+        assert_eq!(left(), Some(Cut::Connect));
+        leash.stop.raise(Stop::Cancelled);
+        assert_eq!(left(), Some(Cut::Pulled));
+    }
+
+    #[test]
+    fn a_thread_without_a_tether_gets_no_network() {
+        assert_eq!(left(), Some(Cut::Pulled));
+    }
 }

@@ -1,7 +1,7 @@
-//! TCP for `ureq`, in slices. Owns dialling, reading and writing; refuses to wait for the network longer than a
-//! slice without asking the [`tether`].
+//! TCP for `ureq`, in slices, and TLS over it. Owns dialling, reading and writing; refuses to wait for the network
+//! longer than a slice without asking the tether, so that neither silence nor a drip of bytes outlives a call.
 
-use super::tether::{self, SLICE, Wait};
+use super::tether::{SLICE, Tether, Wait};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, connect, ipproto, recv, socket_with};
@@ -15,25 +15,29 @@ use ureq::unversioned::transport::{
 /// The fair share of an address is at least this.
 const SHARE_MIN: Duration = Duration::from_millis(250);
 
-/// Opens plain connections.
+/// Opens connections, plain or with TLS as the URL asks for it, whose waits end with the tether.
+pub(crate) fn connector(tether: &'static dyn Tether) -> impl Connector {
+    TcpConnector(tether).chain(TlsConnector(RustlsConnector::default(), tether))
+}
+
+/// Opens plain connections, to the addresses that were found and no others.
 #[derive(Debug)]
-pub(super) struct TcpConnector;
+struct TcpConnector(&'static dyn Tether);
 
 impl Connector for TcpConnector {
     type Out = Socket;
 
     fn connect(&self, details: &ConnectionDetails, _: Option<()>) -> Result<Option<Socket>, ureq::Error> {
-        tether::connecting()?;
+        let tether = self.0;
+        tether.connecting()?;
         let mut failure = ureq::Error::ConnectionFailed;
         let count = details.addrs.len();
         for (tried, address) in details.addrs.iter().enumerate() {
             let left = u32::try_from(count.saturating_sub(tried)).unwrap_or(1).max(1);
-            let share = (tether::connect_time_left() / left).max(SHARE_MIN);
-            match dial(*address, share) {
-                Ok(stream) => return Ok(Some(Socket::new(stream, details))),
-                Err(error) if matches!(tether::cut_of(&error), Some(tether::Cut::Pulled)) => {
-                    return Err(error.into());
-                }
+            let share = (tether.time_to_dial() / left).max(SHARE_MIN);
+            match dial(tether, *address, share) {
+                Ok(stream) => return Ok(Some(Socket::new(tether, stream, details))),
+                Err(error) if tether.is_pulled(&error) => return Err(error.into()),
                 Err(error) => failure = error.into(),
             }
         }
@@ -43,19 +47,19 @@ impl Connector for TcpConnector {
 
 /// Connects in slices: `SO_SNDTIMEO` ends each `connect` early, the kernel goes on with the handshake meanwhile, and
 /// the next `connect` waits on for the same one.
-fn dial(address: SocketAddr, share: Duration) -> io::Result<TcpStream> {
+fn dial(tether: &'static dyn Tether, address: SocketAddr, share: Duration) -> io::Result<TcpStream> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
     set_socket_timeout(&socket, Timeout::Send, Some(SLICE))?;
     set_socket_timeout(&socket, Timeout::Recv, Some(SLICE))?;
-    let wait = tether::begin()?;
+    let wait = Wait::begin(tether)?;
     loop {
         match connect(&socket, &address) {
             Ok(()) | Err(Errno::ISCONN) => break,
             Err(Errno::INPROGRESS | Errno::ALREADY | Errno::AGAIN | Errno::INTR) => {
                 wait.check()?;
-                if wait.so_far() >= share {
-                    return Err(tether::Cut::Connect.into());
+                if wait.so_far()? >= share {
+                    return Err(tether.too_slow());
                 }
             }
             Err(error) => return Err(error.into()),
@@ -68,15 +72,16 @@ fn dial(address: SocketAddr, share: Duration) -> io::Result<TcpStream> {
 
 /// An open connection; reads and writes end after a slice, and are taken up again while the tether allows it.
 #[derive(Debug)]
-pub(super) struct Socket {
+struct Socket {
+    tether: &'static dyn Tether,
     stream: TcpStream,
     buffers: LazyBuffers,
 }
 
 impl Socket {
-    fn new(stream: TcpStream, details: &ConnectionDetails) -> Self {
+    fn new(tether: &'static dyn Tether, stream: TcpStream, details: &ConnectionDetails) -> Self {
         let (input, output) = (details.config.input_buffer_size(), details.config.output_buffer_size());
-        Self { stream, buffers: LazyBuffers::new(input, output) }
+        Self { tether, stream, buffers: LazyBuffers::new(input, output) }
     }
 }
 
@@ -84,8 +89,13 @@ fn is_slice_end(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// Does `step` until it succeeds, fails, or the tether says stop.
-fn in_slices(wait: Wait, mut step: impl FnMut() -> io::Result<usize>) -> Result<usize, ureq::Error> {
+/// Does `step` until it succeeds, fails, or the tether says stop. A drip of bytes never runs into the slice's end, so
+/// the tether is asked before the first step as well.
+fn in_slices(
+    tether: &'static dyn Tether,
+    step: &mut dyn FnMut() -> io::Result<usize>,
+) -> Result<usize, ureq::Error> {
+    let wait = Wait::begin(tether)?;
     loop {
         match step() {
             Err(error) if is_slice_end(&error) => wait.check()?,
@@ -103,7 +113,7 @@ impl Transport for Socket {
         let mut rest = self.buffers.output().get(..amount).unwrap_or_default();
         while !rest.is_empty() {
             let stream = &mut &self.stream;
-            let sent = in_slices(tether::begin()?, || stream.write(rest))?;
+            let sent = in_slices(self.tether, &mut || stream.write(rest))?;
             if sent == 0 {
                 return Err(io::Error::from(ErrorKind::WriteZero).into());
             }
@@ -113,11 +123,9 @@ impl Transport for Socket {
     }
 
     fn await_input(&mut self, _: NextTimeout) -> Result<bool, ureq::Error> {
-        // A drip of bytes never runs into the slice's end, so the leash is asked before each read as well.
-        let wait = tether::begin()?;
         let input = self.buffers.input_append_buf();
         let stream = &mut &self.stream;
-        let amount = in_slices(wait, || stream.read(input))?;
+        let amount = in_slices(self.tether, &mut || stream.read(input))?;
         self.buffers.input_appended(amount);
         Ok(amount > 0)
     }
@@ -131,8 +139,8 @@ impl Transport for Socket {
 }
 
 /// Wraps a connection in TLS where the URL asks for it, and ends the time for connecting.
-#[derive(Debug, Default)]
-pub(super) struct TlsConnector(RustlsConnector);
+#[derive(Debug)]
+struct TlsConnector(RustlsConnector, &'static dyn Tether);
 
 impl<In: Transport> Connector<In> for TlsConnector {
     type Out = <RustlsConnector as Connector<In>>::Out;
@@ -143,7 +151,7 @@ impl<In: Transport> Connector<In> for TlsConnector {
         plain: Option<In>,
     ) -> Result<Option<Self::Out>, ureq::Error> {
         let wrapped = self.0.connect(details, plain);
-        tether::connected();
+        self.1.connected();
         wrapped
     }
 }
