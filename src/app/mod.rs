@@ -161,6 +161,7 @@ pub struct App {
     timekeeping: Timekeeping,
     control: ControlFile,
     store: Arc<RedbStore>,
+    proof: SandboxProof,
     bound: Bound,
     drain: Duration,
 }
@@ -213,7 +214,7 @@ impl App {
         let ports =
             Ports { store: Arc::<RedbStore>::clone(&store), model, tools, workplaces, clock, entropy, meter };
         let limits = drive_limits(config);
-        let proof = SandboxProof::begin(sandbox, announce).map_err(AppError::Runtime)?;
+        let proof = SandboxProof::prepare(sandbox, announce).map_err(AppError::Runtime)?;
         let couriers = webhooks::start(config, &ports, &store, addresses.clone())?;
         let pool = Pool::start(config.workers, &ports, &limits)?;
         let vigil = pool.vigil(config.limits.stuck_job_s);
@@ -238,6 +239,7 @@ impl App {
             timekeeping,
             control,
             store,
+            proof,
             bound,
             drain,
         })
@@ -252,6 +254,7 @@ impl App {
     /// A second signal ends the process at once; the store is safe either way.
     pub fn run(mut self) {
         process::notify_ready(&format!("serving {}", self.bound));
+        self.proof.begin();
         let watchdog = Watchdog::start(&self.store, self.bound.to_string()).unwrap_or_else(|error| {
             tracing::error!(%error, "no watchdog: the service manager will hold the server for hung");
             None

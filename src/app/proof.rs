@@ -4,6 +4,7 @@
 use crate::ports::Probe;
 use nanoclaw_sandbox::{Level, Report, Sandbox};
 use std::io;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 
 /// Told what the sandbox achieves on this machine, once it is known.
@@ -13,14 +14,20 @@ pub type Announce = Box<dyn FnOnce(&Report) + Send>;
 pub(super) struct SandboxProof {
     outcome: Arc<OnceLock<Report>>,
     level: Level,
+    go: SyncSender<()>,
 }
 
 impl SandboxProof {
-    /// Starts the test; `announce` hears of the outcome, on the test's thread.
-    pub(super) fn begin(sandbox: Arc<Sandbox>, announce: Announce) -> io::Result<Self> {
+    /// Makes the test ready; `announce` hears of the outcome, on the test's thread.
+    pub(super) fn prepare(sandbox: Arc<Sandbox>, announce: Announce) -> io::Result<Self> {
         let (outcome, level) = (Arc::new(OnceLock::new()), sandbox.options().default_strictness);
         let told = Arc::clone(&outcome);
+        let (go, gate) = sync_channel(1);
         let test = move || {
+            // A start that failed: nobody asks any more.
+            if gate.recv().is_err() {
+                return;
+            }
             let report = sandbox.report();
             if let Err(reason) = judge(&report, |_| true) {
                 tracing::error!(%reason, "the sandbox does not hold; code does not run at these levels");
@@ -29,7 +36,14 @@ impl SandboxProof {
             told.get_or_init(|| report);
         };
         std::thread::Builder::new().name("self-test".to_owned()).spawn(test)?;
-        Ok(Self { outcome, level })
+        Ok(Self { outcome, level, go })
+    }
+
+    /// Lets the test run. It starts interpreters, and would take the processor from whoever starts.
+    pub(super) fn begin(&self) {
+        if self.go.try_send(()).is_err() {
+            tracing::debug!("the self-test has been begun already");
+        }
     }
 
     /// For `/readyz`: one for each level, and one for Python.
@@ -116,7 +130,7 @@ mod tests {
         let level = |level| LevelReport { level, able: !unable.contains(&level), reason: reason(level) };
         report.levels = Level::ALL.map(level).to_vec();
         report.python.reason = python.map(str::to_owned);
-        SandboxProof { outcome: Arc::new(report.into()), level: Level::Standard }
+        SandboxProof { outcome: Arc::new(report.into()), level: Level::Standard, go: sync_channel(1).0 }
     }
 
     fn told(proof: &SandboxProof) -> Vec<(&'static str, bool, Option<String>)> {
@@ -135,7 +149,8 @@ mod tests {
         let names: Vec<_> = of_others.iter().map(|(name, ok, _)| (*name, *ok)).collect();
         assert_eq!(names, [("sandbox_strict", true), ("sandbox_lenient", true), ("python", true)]);
         assert!(of_others[2].2.as_ref().is_some_and(|reason| reason.contains("install Python")));
-        let untested = SandboxProof { outcome: Arc::default(), level: Level::Standard };
+        let untested =
+            SandboxProof { outcome: Arc::default(), level: Level::Standard, go: sync_channel(1).0 };
         assert_eq!(told(&untested), [], "nothing runs before the test has passed");
     }
 }

@@ -5,6 +5,7 @@
 use crate::domain::secret::Secret;
 use regex::Regex;
 use serde_json::Value;
+use std::sync::LazyLock;
 
 /// What stands for a secret.
 const MASKED: &str = "***";
@@ -57,22 +58,24 @@ const SHAPES: [(&str, &str); 15] = [
     ),
 ];
 
+/// The shapes, made when the first text comes: they take longer than the rest of a start. Were one no expression, nothing could
+/// be told from a secret.
+static MADE: LazyLock<Result<Vec<(Regex, &'static str)>, regex::Error>> =
+    LazyLock::new(|| SHAPES.iter().map(|(shape, stands)| Ok((Regex::new(shape)?, *stands))).collect());
+
 /// Masks secrets.
 pub(super) struct Mask {
-    shapes: Vec<(Regex, &'static str)>,
     secrets: Vec<Secret>,
 }
 
 impl Mask {
     /// Knows these secrets beside what secrets look like.
-    pub(super) fn new(secrets: &[Secret]) -> Result<Self, regex::Error> {
-        let shape = |(shape, stands): &(&str, &'static str)| Ok((Regex::new(shape)?, *stands));
-        let shapes = SHAPES.iter().map(shape).collect::<Result<Vec<_>, regex::Error>>()?;
+    pub(super) fn new(secrets: &[Secret]) -> Self {
         let long = secrets.iter().filter(|secret| secret.reveal().len() >= SECRET_BYTES);
         let mut secrets: Vec<Secret> = long.cloned().collect();
         // One may be part of another.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.reveal().len()));
-        Ok(Self { shapes, secrets })
+        Self { secrets }
     }
 
     /// The value without secrets.
@@ -119,7 +122,8 @@ impl Mask {
                 masked = masked.replace(secret.reveal(), MASKED);
             }
         }
-        for (shape, stands) in &self.shapes {
+        let Ok(shapes) = &*MADE else { return MASKED.to_owned() };
+        for (shape, stands) in shapes {
             if shape.is_match(&masked) {
                 masked = shape.replace_all(&masked, *stands).into_owned();
             }

@@ -36,8 +36,7 @@ pub struct AuditLog {
 impl AuditLog {
     /// Opens it below the data directory, for its owner alone. The secrets stand in no line.
     pub fn open(data_dir: &Path, options: &AuditOptions, secrets: &[Secret]) -> io::Result<Self> {
-        let mask = Mask::new(secrets).map_err(io::Error::other)?;
-        Ok(Self { files: Files::open(data_dir.join("audit"), options)?, mask })
+        Ok(Self { files: Files::open(data_dir.join("audit"), options)?, mask: Mask::new(secrets) })
     }
 
     fn line(&self, entry: &AuditEntry) -> serde_json::Result<Vec<u8>> {

@@ -183,7 +183,7 @@ fn p9_no_secret_stands_in_a_line() {
 
 #[test]
 fn what_is_no_secret_stays_as_it_is() {
-    let mask = Mask::new(&[Secret::from("short".to_owned())]).expect("good shapes");
+    let mask = Mask::new(&[Secret::from("short".to_owned())]);
     for value in [
         json!({"max_tokens": 5, "token_count": 7, "author": "Ann", "text": "a short task-force, risk-averse people"}),
         json!({"code": "import secrets\nprint(len(tokens), 3 == x)\n"}),

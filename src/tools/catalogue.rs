@@ -33,7 +33,7 @@ impl Registered {
     fn new(tool: Arc<dyn Tool>, version: u64) -> Result<Self, Error> {
         let spec = Offer::from(tool.spec());
         let bad = |reason| Error::BadSchema { tool: spec.name.to_string(), reason };
-        let schema = Schema::compile(&spec.parameters).map_err(bad)?;
+        let schema = Schema::new(&spec.parameters).map_err(bad)?;
         let (aliases, reads_results) = (tool.aliases(), tool.reads_results());
         let approval_names = tool.approval_names();
         Ok(Self { tool, spec, aliases, approval_names, reads_results, schema, version })
@@ -160,6 +160,8 @@ fn versions(sources: &[Arc<dyn ToolSource>]) -> Vec<u64> {
 
 fn admitted(tool: Arc<dyn Tool>, version: u64, taken: &HashSet<String>) -> Result<Registered, Error> {
     let tool = Registered::new(tool, version)?;
+    let bad = |reason| Error::BadSchema { tool: tool.spec.name.to_string(), reason };
+    tool.schema.compiled().map_err(bad)?;
     let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     for name in tool.names() {
         if name.is_empty() || name.len() > NAME_CHARS || !name.chars().all(known) {

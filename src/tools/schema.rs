@@ -1,10 +1,11 @@
-//! A tool's schema, compiled once. Owns the words in which a misfit is told to the model; refuses nothing itself.
+//! A tool's schema, compiled once, when the first arguments come. Owns the words in which a misfit is told to the model; refuses nothing itself.
 
 use super::coerce::{coerce, wants};
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::paths::{Location, LocationSegment};
 use jsonschema::{Draft, JsonType, ValidationError, Validator};
 use serde_json::{Map, Value};
+use std::sync::OnceLock;
 
 /// Misfits told at once.
 const MISFITS: usize = 5;
@@ -19,13 +20,13 @@ const NAMING: [&str; 8] =
 #[derive(Debug)]
 pub(super) struct Schema {
     text: Value,
-    validator: Validator,
+    validator: OnceLock<Result<Validator, String>>,
 }
 
 impl Schema {
-    /// Compiles an object schema. Parameters that it does not name are refused, whether it says so or not,
+    /// Takes an object schema. Parameters that it does not name are refused, whether it says so or not,
     /// unless it leaves open which there are.
-    pub(super) fn compile(parameters: &Value) -> Result<Self, String> {
+    pub(super) fn new(parameters: &Value) -> Result<Self, String> {
         let mut text = parameters.clone();
         match text.as_object_mut() {
             Some(map) if map.get("type") == Some(&Value::from("object")) => {
@@ -36,9 +37,16 @@ impl Schema {
             }
             _ => return Err("its parameters are not an object schema".to_owned()),
         }
-        let options = jsonschema::options().with_draft(Draft::Draft202012).should_validate_formats(false);
-        let validator = options.build(&text).map_err(|error| error.to_string())?;
-        Ok(Self { text, validator })
+        Ok(Self { text, validator: OnceLock::new() })
+    }
+
+    /// The schema compiled, or why it is none: for schemas that others have written, asked before they are offered.
+    pub(super) fn compiled(&self) -> Result<&Validator, String> {
+        let compile = || {
+            let options = jsonschema::options().with_draft(Draft::Draft202012).should_validate_formats(false);
+            options.build(&self.text).map_err(|error| error.to_string())
+        };
+        self.validator.get_or_init(compile).as_ref().map_err(Clone::clone)
     }
 
     /// Whether the tool has a parameter of this name.
@@ -51,7 +59,7 @@ impl Schema {
         let mut value = Value::Object(arguments);
         coerce(&mut value, &self.text);
         let mut misfits: Vec<String> =
-            self.validator.iter_errors(&value).take(MISFITS).flat_map(|e| tell(&e)).collect();
+            self.compiled()?.iter_errors(&value).take(MISFITS).flat_map(|e| tell(&e)).collect();
         misfits.extend(self.endless(&value));
         match value {
             Value::Object(map) if misfits.is_empty() => Ok(map),
@@ -153,7 +161,7 @@ mod tests {
             },
             "required": ["name"],
         });
-        Schema::compile(&parameters).expect("compiles")
+        Schema::new(&parameters).expect("an object schema")
     }
 
     fn misfit(arguments: Value) -> String {
