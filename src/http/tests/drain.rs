@@ -2,11 +2,13 @@
 
 use crate::domain::job::JobStatus;
 use crate::http::testing::{MemoryStore, Server, request, room};
-use crate::http::{Bound, Listener, Stage, Stages, serve};
+use crate::http::{Bound, Listener, Room, Stage, Stages, serve};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::task::JoinHandle;
 
 async fn text(io: &mut (impl AsyncReadExt + Unpin)) -> String {
     let mut text = String::new();
@@ -15,13 +17,18 @@ async fn text(io: &mut (impl AsyncReadExt + Unpin)) -> String {
     text
 }
 
-#[tokio::test]
-async fn drain_lets_streams_go_on_and_closing_ends_them_with_retry() {
-    let store = Arc::new(MemoryStore::default());
+/// A server behind a real socket: where it listens, what ends it, and its end.
+fn listening(room: Room) -> (SocketAddr, Stages, JoinHandle<()>) {
     let listener = Listener::tcp("127.0.0.1:0".parse().expect("an address")).expect("binds");
     let Bound::Tcp(address) = *listener.bound() else { panic!("TCP") };
     let (stages, shutdown) = Stages::new();
-    let serving = tokio::spawn(serve(listener, Arc::new(room(&store)), shutdown));
+    (address, stages, tokio::spawn(serve(listener, Arc::new(room), shutdown)))
+}
+
+#[tokio::test]
+async fn drain_lets_streams_go_on_and_closing_ends_them_with_retry() {
+    let store = Arc::new(MemoryStore::default());
+    let (address, stages, serving) = listening(room(&store));
 
     let mut idle = TcpStream::connect(address).await.expect("connects");
     let mut streaming = TcpStream::connect(address).await.expect("connects");
@@ -50,10 +57,7 @@ async fn drain_lets_streams_go_on_and_closing_ends_them_with_retry() {
 #[tokio::test]
 async fn p1_whoever_was_let_in_before_the_drain_is_answered() {
     let store = Arc::new(MemoryStore::default());
-    let listener = Listener::tcp("127.0.0.1:0".parse().expect("an address")).expect("binds");
-    let Bound::Tcp(address) = *listener.bound() else { panic!("TCP") };
-    let (stages, shutdown) = Stages::new();
-    let serving = tokio::spawn(serve(listener, Arc::new(room(&store)), shutdown));
+    let (address, stages, serving) = listening(room(&store));
     let fresh = TcpStream::connect(address).await.expect("connects");
     let mut kept = TcpStream::connect(address).await.expect("connects");
     let ask = "GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n";
@@ -111,12 +115,9 @@ async fn a_held_reply_is_sent_as_it_stands_when_the_server_closes() {
 #[tokio::test]
 async fn a_refusal_is_not_lost_in_a_reset() {
     let store = Arc::new(MemoryStore::default());
-    let listener = Listener::tcp("127.0.0.1:0".parse().expect("an address")).expect("binds");
-    let Bound::Tcp(address) = *listener.bound() else { panic!("TCP") };
-    let (_stages, shutdown) = Stages::new();
     let mut room = room(&store);
     room.limits.body_bytes = 1_000;
-    drop(tokio::spawn(serve(listener, Arc::new(room), shutdown)));
+    let (address, _stages, _serving) = listening(room);
     let mut io = TcpStream::connect(address).await.expect("connects");
     let whole = request("POST /v1/jobs", &[], &"x".repeat(300_000));
     io.write_all(&whole).await.expect("a client that sends all before it listens");
@@ -126,12 +127,9 @@ async fn a_refusal_is_not_lost_in_a_reset() {
 #[tokio::test]
 async fn no_more_connections_than_allowed() {
     let store = Arc::new(MemoryStore::default());
-    let listener = Listener::tcp("127.0.0.1:0".parse().expect("an address")).expect("binds");
-    let Bound::Tcp(address) = *listener.bound() else { panic!("TCP") };
-    let (_stages, shutdown) = Stages::new();
     let mut room = room(&store);
     room.limits.connections = 1;
-    drop(tokio::spawn(serve(listener, Arc::new(room), shutdown)));
+    let (address, _stages, _serving) = listening(room);
     let first = TcpStream::connect(address).await.expect("connects");
     tokio::time::sleep(Duration::from_millis(50)).await;
     let mut second = TcpStream::connect(address).await.expect("waits in the backlog");
