@@ -1,16 +1,7 @@
 //! Accounts from outside: who comes in, by which way, and who does not.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes and waits for them"
-)]
 
-mod support;
-
+use crate::support::{Reply, Server};
 use serde_json::{Value, json};
-use support::{Reply, Server};
 
 const MULTI: &str = "auth_mode: multi\n";
 const PASSWORD: &str = "correct horse";
@@ -174,9 +165,9 @@ fn a_browsers_event_source_comes_in_by_ticket_or_cookie() {
     for query in ["?ticket=", "?ticket=x", &format!("?ticket={session}"), &format!("?ticket={ticket}x")] {
         assert_eq!(server.get(&format!("{events}{query}")).status, 401, "{query}");
     }
-    let seen: Vec<support::Event> =
+    let seen: Vec<crate::support::Event> =
         server.stream(&format!("{events}?ticket={ticket}&format=delta"), 0).collect();
-    support::assert_whole(&seen);
+    crate::support::assert_whole(&seen);
     // A ticket is no session, by any way.
     assert_eq!(with(&server, &ticket, "GET /v1/jobs", &Value::Null).status, 401);
     assert_eq!(server.get(&format!("/v1/jobs?ticket={ticket}")).status, 401);

@@ -1,23 +1,14 @@
 //! Agents through the real binary: sub-agents whose steps and cost stand in the job, background jobs beside their
 //! conversation, schedules that models make, and messages.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes and waits for them"
-)]
 
-mod support;
-
+use crate::support::upstream::{Act, Answer, Upstream, tool_results};
+use crate::support::{Server, against, assert_whole};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use support::upstream::{Act, Answer, Upstream, tool_results};
-use support::{Server, against, assert_whole};
 
 /// What was said last by a user.
 fn asked(request: &Value) -> String {

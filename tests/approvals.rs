@@ -1,19 +1,10 @@
 //! Calls that need approval, through the real binary: the job waits, through `kill -9`; somebody approves or denies, by HTTP
 //! and on the command line; nobody does in time; nobody is asked.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes and waits for them"
-)]
 
-mod support;
-
+use crate::support::upstream::{Answer, Upstream, tool_results};
+use crate::support::{Server, against, assert_whole, command};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use support::upstream::{Answer, Upstream, tool_results};
-use support::{Server, against, assert_whole, command};
 
 const GUARDED: &str = "approval: [\"text_process\"]";
 

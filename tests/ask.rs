@@ -1,14 +1,7 @@
 //! `nanoclaw ask` from outside: killed servers, cut connections, interrupts, sockets and streams.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes and waits for them"
-)]
 
-mod support;
-
+use crate::support::upstream::{Answer, Upstream};
+use crate::support::{Server, against, command};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,8 +10,6 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use support::upstream::{Answer, Upstream};
-use support::{Server, against, command};
 
 /// Takes as long as a test may take.
 const ENDLESS: &str = "stream: 900 words, 100 ms";

@@ -1,22 +1,13 @@
 //! `nanoclaw batch` and `nanoclaw retry` from outside: the real binary as server and as client, killed and interrupted.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes and waits for them"
-)]
 
-mod support;
-
+use crate::support::upstream::{Answer, Upstream};
+use crate::support::{Server, command};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use support::upstream::{Answer, Upstream};
-use support::{Server, command};
 
 /// Takes six seconds: whatever a test does meanwhile is done by then, also on a slow machine.
 const SLOW: &str = "stream: 60 words, 100 ms";

@@ -1,22 +1,13 @@
 //! `/v1/batches` from outside: both line formats, what a bad line is told, results in order and as they come, cancel,
 //! keys, and a server that is killed in the middle.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes and waits for them"
-)]
 
-mod support;
-
+use crate::support::{Reply, Server};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
-use support::{Reply, Server};
 
 /// So many lines of small jobs.
 fn lines(count: usize) -> String {

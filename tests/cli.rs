@@ -1,20 +1,11 @@
 //! The command line from outside: streams, exit codes, hints, and the demonstration itself.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes and waits for them"
-)]
 
-mod support;
-
+use crate::support::upstream::{Answer, Upstream};
+use crate::support::{Server, against, command};
 use serde_json::{Value, json};
 use std::io::{ErrorKind, Write};
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
-use support::upstream::{Answer, Upstream};
-use support::{Server, against, command};
 
 struct Ran {
     code: i32,

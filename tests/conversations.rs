@@ -1,18 +1,9 @@
 //! `/api/conversations` as its front end uses it: settings, pages, and what stands beside them.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes and waits for them"
-)]
 
-mod support;
-
+use crate::support::Server;
 use serde_json::{Value, json};
-use support::Server;
 
-use support::chat::{create, echo, fails, messages, new, page, say, show};
+use crate::support::chat::{create, echo, fails, messages, new, page, say, show};
 
 #[test]
 fn a_conversation_has_its_settings_and_they_change() {
@@ -147,7 +138,7 @@ fn pages_are_right_while_rows_are_added() {
 fn a_model_that_is_gone_is_told_and_the_conversation_can_have_another() {
     let upstream = echo();
     let dir = tempfile::tempdir().expect("a directory");
-    let mut server = Server::start_in(dir.path(), &support::against(&upstream, ""));
+    let mut server = Server::start_in(dir.path(), &crate::support::against(&upstream, ""));
     let id = create(&server, &json!({"model": "demo"}))["id"].as_str().expect("an id").to_owned();
     assert!(server.terminate().success());
     let without =

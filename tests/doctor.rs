@@ -1,20 +1,11 @@
 //! `nanoclaw doctor --json`: what a script reads of a machine, with a server, without one and after one.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes and waits for them"
-)]
 
-mod support;
-
+use crate::support::{Server, command};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use support::{Server, command};
 
 fn doctor(data_dir: &Path) -> Value {
     let dir = data_dir.to_str().expect("UTF-8");

@@ -1,20 +1,11 @@
 //! The file tools as a model calls them, through the real binary: paging, edits, bounds, and the walls of a project.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes and waits for them"
-)]
 
-mod support;
-
+use crate::support::Server;
+use crate::support::upstream::{Answer, Upstream, tool_results};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
-use support::Server;
-use support::upstream::{Answer, Upstream, tool_results};
 
 /// A server whose model makes the calls that the job's input lists, all in one answer, and then repeats their results.
 struct Rig {

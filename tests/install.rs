@@ -1,12 +1,5 @@
 //! `scripts/install` into a directory: what it puts where, that a second run changes nothing, and what is left after it is
 //! taken away. The units themselves are `scripts/verify-unit`'s.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes"
-)]
 
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

@@ -1,18 +1,9 @@
 //! `/v1/jobs` from outside: submit in every form, wait, read, list, cancel, and what bad input is told.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes and waits for them"
-)]
 
-mod support;
-
+use crate::support::upstream::{Act, Answer, Upstream, content};
+use crate::support::{Server, assert_whole, text_of};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use support::upstream::{Act, Answer, Upstream, content};
-use support::{Server, assert_whole, text_of};
 
 #[test]
 fn p1_a_submitted_job_is_accepted_with_its_address_and_runs() {
@@ -57,7 +48,7 @@ fn a_streamed_submission_carries_its_id_and_ends_after_done() {
     assert_eq!(events[0].data["status"], "queued");
 }
 
-fn server_stream(server: &Server, prompt: &str) -> (String, Vec<support::Event>) {
+fn server_stream(server: &Server, prompt: &str) -> (String, Vec<crate::support::Event>) {
     let reply = server.post("/v1/jobs?stream=true", &json!({"input": prompt}));
     assert_eq!(reply.status, 200);
     assert!(reply.header("content-type").is_some_and(|t| t.starts_with("text/event-stream")));
@@ -332,7 +323,7 @@ fn sigterm_gives_running_jobs_back_and_the_next_start_finishes_them() {
         0 => Answer::stream(vec![Act::Data(content("interrupted")), Act::Hang]),
         _ => Answer::text("done after the restart"),
     });
-    let config = support::against(&upstream, "limits: {drain_s: 1}");
+    let config = crate::support::against(&upstream, "limits: {drain_s: 1}");
     let dir = tempfile::tempdir().expect("a directory");
     let mut server = Server::start_in(dir.path(), &config);
     let id = server.submit(&json!({"input": "x"}));

@@ -1,23 +1,14 @@
 //! What the server logs: lines that programs read, each with the job and the request that it is about; warnings of what is
 //! slow or stuck; and never a secret (P9).
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes and waits for them"
-)]
 
-mod support;
-
+use crate::support::Server;
+use crate::support::upstream::{Act, Answer, Upstream, content};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use support::Server;
-use support::upstream::{Act, Answer, Upstream, content};
 
 /// How long a line may take to come on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -195,7 +186,7 @@ fn in_the_journal_a_line_has_its_priority_and_no_time() {
     std::fs::write(&config, "log: {level: debug}").expect("written");
     let log = std::fs::File::create(&path).expect("a log");
     let file = log.metadata().expect("it is there");
-    let mut child = support::command(&["serve", "--listen", "127.0.0.1:0", "--config"])
+    let mut child = crate::support::command(&["serve", "--listen", "127.0.0.1:0", "--config"])
         .arg(&config)
         .arg("--data-dir")
         .arg(dir.path().join("data"))

@@ -1,20 +1,11 @@
 //! MCP servers through the real binary: programs in the sandbox and HTTP on loopback, good ones and every kind of bad one.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes and waits for them"
-)]
 
-mod support;
-
+use crate::support::upstream::{Answer, Upstream, tool_results};
+use crate::support::{Server, command};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::upstream::{Answer, Upstream, tool_results};
-use support::{Server, command};
 
 /// Patience with a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);

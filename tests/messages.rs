@@ -1,24 +1,15 @@
 //! Messages through `/api`: what is streamed is what a reload shows, whoever stays or leaves.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes and waits for them"
-)]
 
-mod support;
-
+use crate::support::upstream::{Act, Answer, Upstream, content, tool_results};
+use crate::support::{Event, Events, Server};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use support::upstream::{Act, Answer, Upstream, content, tool_results};
-use support::{Event, Events, Server};
 
-use support::chat::{begin, create, echo, fails, last_text, messages, new, say, seen, show, wait_for};
+use crate::support::chat::{begin, create, echo, fails, last_text, messages, new, say, seen, show, wait_for};
 
 #[test]
 fn a_reload_shows_the_same_steps_as_the_stream() {

@@ -1,24 +1,15 @@
 //! `GET /metrics` from outside: what happened is what is counted, in a text that every scraper reads, and it names nobody.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes and waits for them"
-)]
 
 #[path = "../src/metrics/testing/mod.rs"]
 mod exposition;
-mod support;
-
+use crate::support::receiver::{Receiver, Says};
+use crate::support::upstream::{Act, Answer, Upstream, content, tool_results};
+use crate::support::{Reply, Server};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
-use support::receiver::{Receiver, Says};
-use support::upstream::{Act, Answer, Upstream, content, tool_results};
-use support::{Reply, Server};
 
 const CONFIG: &str =
     "approval: [text_process]\nworkers: 5\nwebhooks: {allow_private_addresses: [127.0.0.1]}\n";

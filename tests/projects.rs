@@ -1,21 +1,12 @@
 //! Projects through the real binary: rows, uploads, files, search, and jobs that work in them. Whatever names a path outside
 //! leads nowhere.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes and waits for them"
-)]
 
-mod support;
-
+use crate::support::Server;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use support::Server;
 
 const BOUNDARY: &str = "------------------------nanoclaw";
 

@@ -1,17 +1,7 @@
 //! The READMEs, pasted as they stand: their curl lines into a shell against a real server, their configurations into a file.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stderr,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes"
-)]
 
-mod support;
-
+use crate::support::Server;
 use std::process::Command;
-use support::Server;
 
 const ENGLISH: &str = include_str!("../README.md");
 const CHINESE: &str = include_str!("../README.zh-CN.md");

@@ -1,17 +1,8 @@
 //! Programs of models in the real server: many at once, none left behind, also when the server is killed.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes and waits for them"
-)]
 
-mod support;
-
+use crate::support::Server;
 use serde_json::json;
 use std::time::{Duration, Instant};
-use support::Server;
 
 fn call(tool: &str, arguments: &serde_json::Value) -> serde_json::Value {
     json!({"input": format!("tool: {tool} {arguments}")})

@@ -1,17 +1,8 @@
 //! Schedules through the real binary: they fire, outlive `kill -9`, end when deleted, and say what is wrong with a request.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes and waits for them"
-)]
 
-mod support;
-
+use crate::support::Server;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use support::Server;
 
 fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()

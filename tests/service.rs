@@ -1,14 +1,6 @@
 //! The server under a service manager that the test plays: what it is told, and a socket that outlives the server.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes"
-)]
 
-mod support;
-
+use crate::support::{BINARY, command};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -18,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use support::{BINARY, command};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 

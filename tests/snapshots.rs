@@ -1,20 +1,11 @@
 //! What people read, held against `tests/snapshots`: every help page, errors and their hints, a job in pipes and in colour.
-//! `UPDATE_SNAPSHOTS=1 cargo test --test snapshots` rewrites them.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes and waits for them"
-)]
+//! `UPDATE_SNAPSHOTS=1 cargo test --test all snapshots` rewrites them.
 
-mod support;
-
+use crate::support::{Server, command};
 use regex::Regex;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
-use support::{Server, command};
 
 /// Lines of a help page: a terminal of the usual size shows a command's, and the first one with a little more.
 const PAGE_LINES: usize = 32;

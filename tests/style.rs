@@ -1,11 +1,4 @@
 //! Style is a test: the direction of knowledge, the budgets and the names that CONTRIBUTING.md promises.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes and waits for them"
-)]
 
 use std::collections::BTreeSet;
 use std::fs;

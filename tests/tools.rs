@@ -1,21 +1,12 @@
 //! The tool system through the real binary: what models get of their calls, what operators see of them, and calls by hand.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes"
-)]
 
-mod support;
-
+use crate::support::upstream::{Answer, Upstream, tool_results};
+use crate::support::{Server, command};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
-use support::upstream::{Answer, Upstream, tool_results};
-use support::{Server, command};
 
 /// A model that makes these batches of calls, one after the other, and then says `done`.
 fn caller(batches: Vec<Vec<(&'static str, Value)>>) -> Upstream {

@@ -1,14 +1,6 @@
 //! `nanoclaw user` and `nanoclaw token`, with the server down and with it up, and what their keys open.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes"
-)]
 
-mod support;
-
+use crate::support::{Server, command};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -16,7 +8,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::mpsc;
-use support::{Server, command};
 
 const MULTI: &str = "auth_mode: multi\n";
 const PASSWORD: &str = "correct horse battery";

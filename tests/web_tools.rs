@@ -1,22 +1,13 @@
 //! The tools of the web through the real binary: a scripted model calls them, and servers on loopback answer. Nothing here
 //! leaves the machine.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes and waits for them"
-)]
 
-mod support;
-
+use crate::support::Server;
+use crate::support::upstream::{Answer, Upstream, tool_results};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::Server;
-use support::upstream::{Answer, Upstream, tool_results};
 
 const OPEN: &str = "web: {allow_private_addresses: [127.0.0.1], timeout_s: 20}";
 

@@ -1,14 +1,7 @@
 //! Webhooks from outside: what a receiver hears, that a crash loses none, and where none goes.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly, and starts processes and waits for them"
-)]
 
-mod support;
-
+use crate::support::Server;
+use crate::support::receiver::{Arrival, Receiver, Says};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -17,8 +10,6 @@ use sha2::Sha256;
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
-use support::Server;
-use support::receiver::{Arrival, Receiver, Says};
 
 const OLD: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const NEW: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
@@ -167,7 +158,8 @@ fn p9_a_secret_that_is_none_stops_the_start_and_is_not_repeated() {
     let file = dir.path().join("config.yml");
     for config in ["webhooks: {secrets: [whsec_tooshort]}", "webhooks: {secrets: whsec_tooshort}"] {
         std::fs::write(&file, config).expect("writes");
-        let checked = support::command(&["config", "check", "--config"]).arg(&file).output().expect("runs");
+        let checked =
+            crate::support::command(&["config", "check", "--config"]).arg(&file).output().expect("runs");
         let said =
             String::from_utf8_lossy(&checked.stderr).into_owned() + &String::from_utf8_lossy(&checked.stdout);
         assert!(!checked.status.success() && said.contains("webhooks.secrets"), "{said}");

@@ -1,7 +1,7 @@
 //! Anthropic's dialect over real sockets: its path and headers, pauses that it goes on with, and what is told of
 //! failures.
 
-use super::cases::{
+use super::openai::{
     STREAM_HEAD, answer, chunk, leash, limits, linger, provider, read_request, request, write,
 };
 use nanoclaw::domain::event::FinishReason;

@@ -1,7 +1,7 @@
 //! Jobs that wait for somebody's approval: every way in and out of the wait.
 
-use crate::kit::{ANN, BOB, cost, done, id, job, turn};
-use crate::rig::Rig;
+use super::fixture::Rig;
+use crate::support::store::{ANN, BOB, cost, done, id, job, turn};
 use nanoclaw::domain::approval::Decision;
 use nanoclaw::domain::batch::BatchCounts;
 use nanoclaw::domain::event::{Event, FailureCode, Mark, Phase, Record};
@@ -295,7 +295,7 @@ fn a_line_of_a_batch_waits_and_the_batch_with_it() {
 #[test]
 fn a_removed_conversation_takes_its_waiting_job_along() {
     let rig = waiting();
-    let name = crate::kit::name("chat");
+    let name = crate::support::store::name("chat");
     rig.store.remove_conversation(ANN, name).wait().unwrap();
     assert_eq!(shown(&rig).status, JobStatus::Cancelled);
 }

@@ -1,10 +1,10 @@
 //! Copies of a store: whole, made beside the writer, and back in its place.
 
-use crate::kit::{ANN, BOB, HandClock, cancelled, cost, delta, done, id, job, name, turn};
-use crate::projects;
-use crate::rig::{Rig, open};
-use crate::schedules::{every, order, schedule};
-use crate::users::{newcomer, token};
+use super::fixture::{Rig, open};
+use super::projects;
+use super::schedules::{every, order, schedule};
+use super::users::{newcomer, token};
+use crate::support::store::{ANN, BOB, HandClock, cancelled, cost, delta, done, id, job, name, turn};
 use nanoclaw::domain::id::BatchId;
 use nanoclaw::domain::idempotency::OnceKey;
 use nanoclaw::domain::job::{ConversationSummary, Ending, JobOrigin, Priority};

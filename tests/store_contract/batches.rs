@@ -1,7 +1,7 @@
 //! Batches: accepted whole or not at all, worked off with bounded room, counted exactly, cancelled at once.
 
-use crate::kit::{ANN, BOB, done, id, job};
-use crate::rig::Rig;
+use super::fixture::Rig;
+use crate::support::store::{ANN, BOB, done, id, job};
 use nanoclaw::domain::batch::{Batch, BatchCounts, BatchStatus};
 use nanoclaw::domain::id::{BatchId, UserId};
 use nanoclaw::domain::idempotency::OnceKey;
@@ -141,7 +141,7 @@ fn a_cancelled_batch_begins_nothing_more_and_every_line_has_a_result() {
     assert!(running.stop.raised().is_some(), "the running one is told");
     assert_eq!(rig.store.ended(batch(1), 0, 100).unwrap().results.len(), 2, "two ended in the queue");
     assert_eq!(rig.claim_all(), []);
-    rig.store.finish(running.fence(), vec![], crate::kit::cancelled()).wait().unwrap();
+    rig.store.finish(running.fence(), vec![], crate::support::store::cancelled()).wait().unwrap();
     let ended = shown(&rig, 1);
     assert_eq!((ended.status, ended.counts), (BatchStatus::Cancelled, counts(10, 0, 10)));
     let page = rig.store.ended(batch(1), 0, 100).unwrap();
@@ -191,7 +191,7 @@ fn a_line_that_is_retried_is_counted_anew() {
     let rig = Rig::new();
     accept(&rig, 1, 2, 2);
     let lease = rig.claim();
-    let mut ending = crate::kit::cancelled();
+    let mut ending = crate::support::store::cancelled();
     ending.event = nanoclaw::domain::event::Event::Error {
         content: "gone".to_owned(),
         code: nanoclaw::domain::event::FailureCode::ProviderError,
@@ -214,7 +214,7 @@ fn a_line_that_is_retried_is_counted_anew() {
 
 fn fail(rig: &Rig) -> nanoclaw::domain::id::JobId {
     let lease = rig.claim();
-    let mut ending = crate::kit::cancelled();
+    let mut ending = crate::support::store::cancelled();
     ending.event = nanoclaw::domain::event::Event::Error {
         content: "gone".to_owned(),
         code: nanoclaw::domain::event::FailureCode::ProviderError,

@@ -1,7 +1,7 @@
 //! Cancelling, and its race with the end of the job.
 
-use crate::kit::{ANN, BOB, cancelled, delta, done, id, job};
-use crate::rig::Rig;
+use super::fixture::Rig;
+use crate::support::store::{ANN, BOB, cancelled, delta, done, id, job};
 use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::ports::{Stop, Store, StoreError, Urgency};

@@ -1,9 +1,9 @@
 //! A conversation against a plain model of it: whatever is asked, answered, tried again, deleted, answered anew, removed or
 //! cut off by a restart, in any order, its reader sees and its next job is told what the model says.
 
-use crate::kit::{ANN, BOB, done, id, job, name, turn};
-use crate::messages::shown;
-use crate::rig::Rig;
+use super::fixture::Rig;
+use super::messages::shown;
+use crate::support::store::{ANN, BOB, done, id, job, name, turn};
 use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::job::{Ending, JobStatus};
 use nanoclaw::domain::message::Message;

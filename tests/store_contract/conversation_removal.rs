@@ -1,9 +1,9 @@
 //! Removing conversations: what is out of reach at once, what ends first, what the sweeper clears, and that nothing comes
 //! back under the same name.
 
-use crate::kit::{ANN, BOB, HandClock, done, id, job, name, turn};
-use crate::messages::{say, shown, told};
-use crate::rig::{Rig, open};
+use super::fixture::{Rig, open};
+use super::messages::{say, shown, told};
+use crate::support::store::{ANN, BOB, HandClock, done, id, job, name, turn};
 use nanoclaw::domain::id::JobId;
 use nanoclaw::domain::job::{ConversationSummary, Ending, History, JobStatus};
 use nanoclaw::domain::limits::Limits;
@@ -160,9 +160,9 @@ fn a_job_that_is_set_aside_hides_no_other_message() {
     let store = open(&rig.path(), &Limits::default(), HandClock::new()).unwrap();
     let rig = Rig { store, clock: Arc::clone(&rig.clock), dir: rig.dir };
     assert_eq!(shown(&rig.store, ANN, None, 9).0, ["?1", "!1", "?2", "?3", "!3"]);
-    let again = shown(&rig.store, ANN, Some(crate::messages::ask(2)), 9).0;
+    let again = shown(&rig.store, ANN, Some(super::messages::ask(2)), 9).0;
     assert_eq!(again, ["?3", "!3"], "and its id leads on");
-    let ask = crate::messages::ask(2);
+    let ask = super::messages::ask(2);
     assert!(rig.store.delete_message(ANN, name("chat"), ask).wait().unwrap());
     assert!(remove(&rig), "nor does it keep the conversation from going");
     assert!(is_gone(&rig));

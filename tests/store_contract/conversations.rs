@@ -1,7 +1,7 @@
 //! Conversations as rows: those that are made, those that a job names, their titles and their list.
 
-use crate::kit::{ANN, BOB, chat, done, id, job, name, turn};
-use crate::rig::Rig;
+use super::fixture::Rig;
+use crate::support::store::{ANN, BOB, chat, done, id, job, name, turn};
 use nanoclaw::domain::conversation::{Conversation, ConversationChange};
 use nanoclaw::domain::event::Event;
 use nanoclaw::domain::id::{BatchId, JobId, ProjectId, UserId};

@@ -1,7 +1,7 @@
 //! Jobs that were given back to wait: for their turn at a provider, or as long as it asked.
 
-use crate::kit::{ANN, cost, id, job, turn};
-use crate::rig::Rig;
+use super::fixture::Rig;
+use crate::support::store::{ANN, cost, id, job, turn};
 use nanoclaw::domain::event::{Event, FailureCode, Mark, Phase, Record};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::usage::Usage;

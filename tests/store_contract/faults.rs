@@ -1,6 +1,6 @@
 //! Disks that refuse: nothing is acknowledged, nothing in memory has moved, and the store heals without a restart.
 
-use crate::kit::{ANN, HandClock, delta, done, id, job};
+use crate::support::store::{ANN, HandClock, delta, done, id, job};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;

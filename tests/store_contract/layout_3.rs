@@ -1,8 +1,8 @@
 //! Files of version 3, in which redb knew the types of tables: made of current ones by the definitions of that time, which
 //! are frozen here.
 
-use crate::kit::{ANN, BOB, HandClock, done, id, job, turn};
-use crate::rig::{Rig, open};
+use super::fixture::{Rig, open};
+use crate::support::store::{ANN, BOB, HandClock, done, id, job, turn};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::ports::Store;
 use redb::{

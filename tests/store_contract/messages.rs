@@ -1,7 +1,7 @@
 //! Messages of a conversation: their order, their pages, and deleting them one by one.
 
-use crate::kit::{ANN, BOB, delta, done, id, name, turn};
-use crate::rig::Rig;
+use super::fixture::Rig;
+use crate::support::store::{ANN, BOB, delta, done, id, name, turn};
 use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::id::{JobId, UserId};
 use nanoclaw::domain::job::{ConversationSummary, Ending, JobStatus};

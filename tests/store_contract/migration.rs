@@ -1,9 +1,9 @@
 //! Files of earlier versions: opened by this build they lose nothing, and a copy of each stays.
 
-use crate::kit::{ANN, BOB, HandClock, done, id, job, name, turn};
-use crate::layout_3::{self, META_3, version};
-use crate::messages::{say, shown, told};
-use crate::rig::{Rig, open};
+use super::fixture::{Rig, open};
+use super::layout_3::{self, META_3, version};
+use super::messages::{say, shown, told};
+use crate::support::store::{ANN, BOB, HandClock, done, id, job, name, turn};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;

@@ -1,7 +1,7 @@
 //! Projects: rows, their order, and who has which directory.
 
-use crate::kit::{ANN, BOB};
-use crate::rig::Rig;
+use super::fixture::Rig;
+use crate::support::store::{ANN, BOB};
 use nanoclaw::domain::id::{ProjectId, UserId};
 use nanoclaw::domain::project::{Project, ProjectName};
 use nanoclaw::ports::{Clock, ProjectPlace, Projects, StoreError};

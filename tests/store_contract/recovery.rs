@@ -1,7 +1,7 @@
 //! What a crash leaves, who may open the file, and closing.
 
-use crate::kit::{ANN, HandClock, cost, delta, done, id, job, turn};
-use crate::rig::{Ends, Rig, open};
+use super::fixture::{Ends, Rig, open};
+use crate::support::store::{ANN, HandClock, cost, delta, done, id, job, turn};
 use nanoclaw::domain::event::{Event, FailureCode, Phase};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;

@@ -1,9 +1,9 @@
 //! Answering again: what goes, what stays, and in which place.
 
-use crate::conversation_removal::sweep_until_gone;
-use crate::kit::{ANN, BOB, done, id, job, name, turn};
-use crate::messages::{answer, ask, say, shown, told};
-use crate::rig::Rig;
+use super::conversation_removal::sweep_until_gone;
+use super::fixture::Rig;
+use super::messages::{answer, ask, say, shown, told};
+use crate::support::store::{ANN, BOB, done, id, job, name, turn};
 use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::id::UserId;
 use nanoclaw::domain::job::{ConversationSummary, Ending, Job, JobStatus};

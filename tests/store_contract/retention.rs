@@ -1,8 +1,8 @@
 //! Retention as the port shows it: what is folded keeps its text and its numbers, what is cut keeps its end, what is gone
 //! is gone altogether; jobs that have not ended are never touched.
 
-use crate::kit::{ANN, HandClock, cancelled, delta, done, id, job, name, turn};
-use crate::rig::Rig;
+use super::fixture::Rig;
+use crate::support::store::{ANN, HandClock, cancelled, delta, done, id, job, name, turn};
 use nanoclaw::domain::event::{Event, FailureCode, FinishReason, Mark, Record};
 use nanoclaw::domain::id::{BatchId, JobId};
 use nanoclaw::domain::job::{ConversationSummary, Ending, History, JobStatus};

@@ -1,6 +1,6 @@
 //! Schedules, kept by the real store and looked after by the real timekeeper, under clocks that do as a test tells them.
 
-use crate::kit::{ANN, BOB, done, id, job};
+use crate::support::store::{ANN, BOB, done, id, job};
 use nanoclaw::domain::id::{JobId, ScheduleId};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
@@ -376,7 +376,7 @@ fn ids_that_were_not_needed_make_no_jobs() {
 #[test]
 fn a_disabled_accounts_schedules_pass_without_a_job_until_it_is_back() {
     let kept = Kept::new();
-    let named = |name| crate::users::newcomer(name);
+    let named = |name| super::users::newcomer(name);
     kept.store.register(named("root")).wait().unwrap();
     let user = kept.store.register(named("ann")).wait().unwrap().id;
     kept.store

@@ -1,7 +1,7 @@
 //! What stands for a conversation's oldest turns.
 
-use crate::kit::{ANN, BOB, done, id, turn};
-use crate::rig::Rig;
+use super::fixture::Rig;
+use crate::support::store::{ANN, BOB, done, id, turn};
 use nanoclaw::domain::id::UserId;
 use nanoclaw::domain::job::{ConversationSummary, Ending, History, Job};
 use nanoclaw::domain::message::Message;

@@ -1,7 +1,7 @@
 //! Accounts, tokens and invites: what is unique stays unique, whoever is first, and an administrator stays.
 
-use crate::kit::{ANN, BOB, done, job};
-use crate::rig::Rig;
+use super::fixture::Rig;
+use crate::support::store::{ANN, BOB, done, job};
 use nanoclaw::domain::account::{Account, ApiToken, Email, PasswordHash, Quota, Role, Scopes, Username};
 use nanoclaw::domain::id::{TokenId, UserId};
 use nanoclaw::domain::limits::Limits;

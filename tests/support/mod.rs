@@ -1,13 +1,10 @@
 //! What black-box tests need: the real binary on port 0, a client, and a scripted upstream. Owns the processes that it
 //! starts; nothing is left when a test ends.
-#![allow(
-    dead_code,
-    clippy::print_stderr,
-    reason = "each test file uses its own part, and shows the log when it fails"
-)]
 
 pub(crate) mod chat;
+pub(crate) mod disk;
 pub(crate) mod receiver;
+pub(crate) mod store;
 pub(crate) mod upstream;
 
 use serde_json::Value;

@@ -1,0 +1,117 @@
+//! `kill -9` at awkward moments, from outside: what was accepted ends, what was seen stays, what was done is not redone.
+
+use crate::support::upstream::{Answer, Upstream, tool_results};
+use crate::support::{Event, Server, against, assert_whole, text_of};
+use serde_json::json;
+use std::time::Duration;
+
+#[test]
+fn p1_p2_p3_a_server_killed_in_mid_stream_finishes_after_restart() {
+    let upstream = Upstream::start(|request, _| {
+        if tool_results(request).is_empty() {
+            Answer::calls(&[("calculator", json!({"expression": "17*23"}))])
+        } else {
+            Answer::paced_text(&"piece by piece ".repeat(12), Duration::from_millis(15))
+        }
+    });
+    let config = against(&upstream, "");
+    for round in 0..5_usize {
+        let server = Server::start_with(&config);
+        let id = server.submit(&json!({"input": "go"}));
+        let path = format!("/v1/jobs/{id}/events?format=delta");
+        let mut seen: Vec<Event> = server.stream(&path, 0).take(5 + 3 * round).collect();
+        let asked = upstream.requests().len();
+        let server = server.crash_and_restart(&config);
+        seen.extend(server.stream(&path, seen.last().expect("events").seq));
+        assert_whole(&seen);
+        assert_eq!(seen, server.events(&id), "no seen event has changed");
+        assert_eq!(text_of(&seen), "piece by piece ".repeat(12));
+        let results: Vec<_> = seen.iter().filter(|e| e.data["type"] == "tool_result").collect();
+        assert_eq!(results.len(), 1, "the tool ran once: {results:?}");
+        let again = upstream.requests();
+        assert!(
+            again[asked..].iter().all(|r| tool_results(r).len() == 1),
+            "the recorded result is handed on"
+        );
+        assert!(seen.iter().any(|e| e.name == "step_discarded"), "the cut step is dropped");
+        assert_eq!(server.wait(&id)["attempt"], 2);
+    }
+}
+
+#[test]
+fn p1_jobs_accepted_just_before_the_crash_all_end() {
+    let server = Server::start();
+    let ids: Vec<String> = (0..40).map(|n| server.submit(&json!({"input": format!("job {n}")}))).collect();
+    let server = server.crash_and_restart("");
+    for id in ids {
+        let job = server.wait(&id);
+        assert_eq!(job["status"], "succeeded", "{job}");
+        assert_whole(&server.events(&id));
+    }
+}
+
+#[test]
+fn p4_a_job_that_is_running_at_three_crashes_is_poison() {
+    let upstream = Upstream::start(|_, _| Answer::paced_text(&"x ".repeat(500), Duration::from_millis(20)));
+    let config = against(&upstream, "");
+    let mut server = Server::start_with(&config);
+    let id = server.submit(&json!({"input": "go"}));
+    for crash in 1..=3 {
+        let running = server
+            .stream(&format!("/v1/jobs/{id}/events"), 0)
+            .filter(|e| e.data["status"] == "running")
+            .take(crash)
+            .count();
+        assert_eq!(running, crash);
+        server = server.crash_and_restart(&config);
+    }
+    let job = server.wait(&id);
+    assert_eq!((&job["status"], &job["error"]["code"]), (&json!("failed"), &json!("poison")), "{job}");
+    assert_whole(&server.events(&id));
+}
+
+#[test]
+fn p1_starts_that_fail_cost_a_queued_job_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = Server::start_in(dir.path(), "workers: 1");
+    let taken = server.url.trim_start_matches("http://").to_owned();
+    let other = tempfile::tempdir().expect("a directory");
+    let mut first = Server::start_in(other.path(), "");
+    let soon =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs() + 2;
+    let id = first.submit(&json!({"input": "x", "run_at": soon}));
+    first.kill();
+    std::thread::sleep(Duration::from_secs(3));
+    for _ in 0..4 {
+        let failed = crate::support::command(&["serve", "--listen", &taken, "--data-dir"])
+            .arg(other.path().join("data"))
+            .output()
+            .expect("it runs");
+        assert_eq!(failed.status.code(), Some(1), "{}", String::from_utf8_lossy(&failed.stderr));
+    }
+    let server = Server::start_in(other.path(), "");
+    let job = server.wait(&id);
+    assert_eq!((&job["status"], &job["attempt"]), (&json!("succeeded"), &json!(1)), "{job}");
+}
+
+#[test]
+fn a_damaged_store_is_an_error_with_a_hint_and_no_panic_of_the_process() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let mut server = Server::start_in(keep.path(), "");
+    for _ in 0..5 {
+        let id = server.submit(&json!({"input": "tool: calculator {\"expression\": \"1+1\"}"}));
+        server.wait(&id);
+    }
+    assert!(server.terminate().success());
+    let file = server.dir.join("data/nanoclaw.redb");
+    let mut store = std::fs::read(&file).expect("the store");
+    store[2 * 4096..16 * 4096].fill(0);
+    std::fs::write(&file, store).expect("damaged");
+    let config = keep.path().join("config.yml");
+    let mut serve = crate::support::command(&["serve", "--listen", "127.0.0.1:0", "--config"]);
+    let serve = serve.arg(config).arg("--data-dir").arg(file.parent().expect("its directory"));
+    let refused = serve.output().expect("nanoclaw");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("hint: "), "{said}");
+}

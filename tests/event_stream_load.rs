@@ -1,0 +1,233 @@
+//! Event streams by the thousand and by the megabyte: who resumes after a crash, who reads a byte a second, and what
+//! either costs the server.
+
+use crate::support::upstream::{Act, Answer, Upstream, content, finish};
+use crate::support::{Event, Server, assert_whole, text_of};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+/// Readers that come back at once after the crash.
+const RESUMERS: usize = 1_000;
+/// What they may cost together: their connections, a page in rendering, and what the allocator keeps. A busy machine has
+/// more of them in rendering at once: 31 KiB each on a quiet one, 51 beside twenty compilers.
+const RESUMERS_KB: u64 = 1_000 * 64;
+/// Readers at one byte a second.
+const SLOW: usize = 64;
+/// What they may cost together, beyond what the job itself did.
+const SLOW_KB: u64 = 64 * 256;
+/// Pieces of the long answer, of 16 KiB each: 4 MB less a little, as the limit on an answer is 4 MiB.
+const PIECES: usize = 250;
+
+/// A stream as a socket has it: nothing is read but what is asked for. HTTP/1.0, so that no chunk stands in between.
+struct Raw(TcpStream);
+
+impl Raw {
+    fn open(server: &Server, path: &str, after: u64) -> Self {
+        let address = server.url.trim_start_matches("http://");
+        let mut socket = TcpStream::connect(address).expect("connect");
+        socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+        let request = format!("GET {path} HTTP/1.0\r\nhost: localhost\r\nlast-event-id: {after}\r\n\r\n");
+        socket.write_all(request.as_bytes()).expect("send");
+        Self(socket)
+    }
+
+    fn byte(&mut self) {
+        self.0.read_exact(&mut [0]).expect("a byte within a minute");
+    }
+
+    /// The frames up to the end of the stream; `skipped` bytes of its head have been read.
+    fn events(self, skipped: usize) -> Vec<Event> {
+        let (mut lines, mut events) = (BufReader::new(self.0), Vec::new());
+        let mut line = String::new();
+        let mut status = String::new();
+        lines.read_line(&mut status).expect("a status");
+        assert_eq!(status.trim_end(), &"HTTP/1.0 200 OK"[skipped..]);
+        let (mut seq, mut name) = (0, String::new());
+        while lines.read_line(&mut line).expect("a line") > 0 {
+            if let Some(id) = line.strip_prefix("id: ") {
+                seq = id.trim().parse().expect("an id");
+            } else if let Some(event) = line.strip_prefix("event: ") {
+                event.trim().clone_into(&mut name);
+            } else if let Some(data) = line.strip_prefix("data: ") {
+                let data = serde_json::from_str(data).expect("JSON");
+                events.push(Event { seq, name: name.clone(), data });
+            }
+            line.clear();
+        }
+        events
+    }
+}
+
+/// A line of the server's `/proc/…/status`, KiB.
+fn status_kb(server: &Server, name: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("its status");
+    let line = status.lines().find(|line| line.starts_with(name)).expect("the line");
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("a number")
+}
+
+/// This process and the servers that it starts may have some thousand connections.
+fn allow_connections() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = maximum.map_or(4_096, |hard| hard.min(4_096)).max(current.unwrap_or(u64::MAX));
+    assert!(wanted > 2 * RESUMERS as u64, "this machine allows {wanted} open files");
+    setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }).expect("a limit");
+}
+
+/// Every delta begins where the one before it in its step ended.
+fn assert_contiguous(events: &[Event]) {
+    let mut ends: BTreeMap<u64, u64> = BTreeMap::new();
+    for event in events.iter().filter(|event| event.data.get("delta").is_some()) {
+        let end = ends.entry(event.data["index"].as_u64().expect("an index")).or_default();
+        assert_eq!(event.data["offset"].as_u64(), Some(*end), "{event:?}");
+        *end += event.data["delta"].as_str().expect("text").len() as u64;
+    }
+}
+
+#[test]
+fn p2_a_thousand_readers_resume_after_kill_9_and_each_gets_exactly_the_rest() {
+    allow_connections();
+    let server = Server::start();
+    let id = server.submit(&json!({"input": "stream: 400 words, 20 ms"}));
+    let path = format!("/v1/jobs/{id}/events?format=delta");
+    let before: Vec<Event> = server.stream(&path, 0).take(60).collect();
+    let newest = before.last().expect("events").seq;
+    let server = server.crash_and_restart("");
+    // The most so far: a server at rest gives back pages of its code that the first request brings in again.
+    let idle_kb = status_kb(&server, "VmHWM");
+    let cursors = (0..RESUMERS as u64).map(|n| n % (newest + 1));
+    let readers: Vec<(u64, Raw)> = cursors.map(|after| (after, Raw::open(&server, &path, after))).collect();
+    let is_live = server.get(&format!("/v1/jobs/{id}")).json()["status"] != "succeeded";
+    let seen: Vec<(u64, Vec<Event>)> =
+        readers.into_iter().map(|(after, reader)| (after, reader.events(0))).collect();
+    let cost_kb = status_kb(&server, "VmHWM").saturating_sub(idle_kb);
+    let whole = server.events(&id);
+    assert_whole(&whole);
+    assert_contiguous(&whole);
+    assert_eq!(whole[..before.len()], before, "what was seen before the crash is still so");
+    assert!(whole.iter().any(|event| event.name == "step_discarded"), "the crash was in mid-answer");
+    assert_eq!(server.get(&format!("/v1/jobs/{id}/output")).body, text_of(&whole));
+    for (after, events) in seen {
+        let rest = usize::try_from(after).expect("small");
+        assert!(events == whole[rest..], "after {after}: {} of {}", events.len(), whole.len() - rest);
+    }
+    eprintln!("{RESUMERS} resumers (live: {is_live}) cost {cost_kb} KiB at the most");
+    assert!(cost_kb < RESUMERS_KB, "{cost_kb} KiB for {RESUMERS} readers");
+}
+
+/// An answer of some 4 MB in 16 KiB pieces, with everything in it that JSON escapes.
+fn long_answer() -> (Upstream, String) {
+    let piece = |n: usize| format!("{n:06} \"é\\\n{}", "x".repeat(16 * 1024 - 13));
+    let upstream = Upstream::start(move |_, _| {
+        let mut acts: Vec<Act> = (0..PIECES).map(|n| Act::Data(content(&piece(n)))).collect();
+        acts.insert(PIECES / 2, Act::Pause(Duration::from_secs(2)));
+        acts.push(Act::Data(finish("stop")));
+        Answer::stream(acts)
+    });
+    (upstream, (0..PIECES).map(piece).collect())
+}
+
+/// The contents of a step's cumulative frames.
+fn contents(events: &[Event]) -> Vec<&str> {
+    events.iter().filter_map(|event| event.data["content"].as_str()).collect()
+}
+
+#[test]
+fn p8_readers_of_a_byte_a_second_on_a_4_mb_answer_cost_a_page_each() {
+    allow_connections();
+    let (upstream, text) = long_answer();
+    // On a busy machine the readers below may pause for longer than the default allows.
+    let server = Server::start_against(&upstream, "limits: {write_stall_s: 600}");
+    let id = server.submit(&json!({"input": "go"}));
+    let path = format!("/v1/jobs/{id}/events");
+    let mut live: Vec<Raw> = (0..SLOW / 2).map(|_| Raw::open(&server, &path, 0)).collect();
+    assert_eq!(server.wait(&id)["status"], "succeeded");
+    let whole: Vec<Event> = server.stream(&path, 0).collect();
+    let frames = contents(&whole);
+    let (last, earlier) = frames.split_last().expect("a frame");
+    assert!(*last == text, "one frame stands for all, however long");
+    // A page that ends at 64 KiB to the byte has a frame of its own.
+    assert!(earlier.len() <= 1 && earlier.iter().all(|frame| frame.len() <= 64 * 1024), "{}", frames.len());
+    let before_kb = status_kb(&server, "VmRSS");
+    live.extend((0..SLOW / 2).map(|_| Raw::open(&server, &path, 0)));
+    let began = Instant::now();
+    let mut most_kb = 0;
+    for _ in 0..8 {
+        for reader in &mut live {
+            reader.byte();
+        }
+        most_kb = most_kb.max(status_kb(&server, "VmRSS"));
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    let cost_kb = most_kb.saturating_sub(before_kb);
+    eprintln!("{SLOW} slow readers cost {cost_kb} KiB over {before_kb} in {:?}", began.elapsed());
+    assert!(cost_kb < SLOW_KB, "{cost_kb} KiB for {SLOW} readers");
+    let (first, last) = (live.remove(0).events(8), live.pop().expect("a reader").events(8));
+    for events in [&first, &last] {
+        assert_eq!(contents(events).last(), Some(&text.as_str()), "patience is rewarded with the whole text");
+        assert_eq!(events.last(), whole.last());
+        assert!(events.windows(2).all(|pair| pair[0].seq < pair[1].seq), "ids rise");
+    }
+    assert_eq!(last, whole);
+}
+
+#[test]
+fn cursors_of_an_ended_job_of_a_running_one_and_of_another() {
+    let upstream = Upstream::start(|request, _| {
+        let mut acts = vec![Act::Data(content("so "))];
+        match request["messages"][0]["content"].as_str() {
+            Some("hang") => acts.push(Act::Hang),
+            Some("long") => {
+                for n in 0..20 {
+                    acts.push(Act::Data(content(&format!("{n} "))));
+                    acts.push(Act::Pause(Duration::from_millis(60)));
+                }
+            }
+            _ => {}
+        }
+        acts.push(Act::Data(finish("stop")));
+        Answer::stream(acts)
+    });
+    let server = Server::start_against(&upstream, "");
+    let ended = |input: &str| {
+        let id = server.submit(&json!({"input": input}));
+        let last = server.wait(&id)["last_event_id"].as_u64().expect("an id");
+        (format!("/v1/jobs/{id}/events?format=delta"), last)
+    };
+    let ((short, end), (long, far)) = (ended("short"), ended("long"));
+    assert!(far > end, "{far} {end}");
+    let all: Vec<Event> = server.stream(&short, 0).collect();
+    assert_whole(&all);
+    for after in ["0", "00"] {
+        let replay = server.get_with(&short, &[("last-event-id", after)]);
+        assert_eq!(replay.status, 200, "from the start, however often");
+    }
+    let refused = |path: &str, cursor: &str| {
+        for reply in [
+            server.get(&format!("{path}&after={cursor}")),
+            server.get_with(path, &[("last-event-id", cursor)]),
+        ] {
+            assert_eq!(reply.status, 400, "{cursor}: {}", reply.body);
+            let error: Value = reply.json();
+            let param = error["error"]["param"].as_str().map(str::to_ascii_lowercase);
+            assert!(matches!(param.as_deref(), Some("after" | "last-event-id")), "{error}");
+        }
+    };
+    for cursor in [far.to_string(), u64::MAX.to_string(), "-1".into(), "NaN".into(), "1e1".into()] {
+        refused(&short, &cursor);
+    }
+    // An id of another job is a number like any other: below the end it is where this job goes on.
+    let rest: Vec<Event> = server.stream(&long, end).collect();
+    assert_eq!(rest.first().map(|event| event.seq), Some(end + 1));
+    assert_eq!(server.get(&format!("{short}&after={end}")).status, 204);
+    let running = server.submit(&json!({"input": "hang"}));
+    let path = format!("/v1/jobs/{running}/events?format=delta");
+    let newest = server.stream(&path, 0).find(|event| event.data["delta"] == "so ").expect("text").seq;
+    refused(&path, &(newest + 1).to_string());
+    let mut waiting = server.stream(&path, newest);
+    server.post(&format!("/v1/jobs/{running}/cancel"), &json!({}));
+    assert_eq!(waiting.next().map(|event| event.seq), Some(newest + 1), "at the newest id a reader waits");
+}

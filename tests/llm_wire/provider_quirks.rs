@@ -1,0 +1,157 @@
+//! Requests as each provider likes them, over real sockets: what is configured, what is packed, what is learned.
+
+use super::openai::{ask, leash, limits, provider, read_request};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use nanoclaw::llm::Router;
+use nanoclaw::ports::{ModelError, Stop, StopFlag};
+use serde_json::{Value, json};
+use std::io::{BufReader, Write};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const GOOD: &str =
+    "data: {\"choices\":[{\"delta\":{\"content\":\"fine\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+
+/// The heads and bodies that a provider was asked with.
+type Asked = Arc<Mutex<Vec<(String, Value)>>>;
+
+/// A provider that answers each request by what `answer` makes of its body.
+fn strict(answer: impl Fn(&Value) -> (u16, String) + Send + Sync + 'static) -> (String, Asked) {
+    let asked = Asked::default();
+    let seen = Arc::clone(&asked);
+    let address = provider(move |stream| {
+        let mut stream = BufReader::new(stream);
+        while let Some((head, body)) = read_request(&mut stream) {
+            let body: Value = serde_json::from_slice(&body).expect("JSON");
+            let (status, text) = answer(&body);
+            seen.lock().expect("no panic").push((head, body));
+            let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n", text.len());
+            if (&mut stream.get_ref()).write_all(format!("{head}{text}").as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    (format!("http://{address}/v1"), asked)
+}
+
+fn router(url: &str, more: &Value) -> Router {
+    let mut model = json!({"id": "m", "api_url": url, "api_key": "topsecret"});
+    let fields = model.as_object_mut().expect("an object");
+    fields.extend(more.as_object().expect("an object").clone());
+    Router::new(serde_json::from_value(json!([model])).expect("options"), &limits()).expect("valid")
+}
+
+#[test]
+fn a_field_that_a_provider_does_not_know_is_left_out_and_stays_out() {
+    let (url, asked) = strict(|body| {
+        let unknown = ["stream_options", "max_tokens"].iter().find(|field| body.get(**field).is_some());
+        match unknown {
+            Some(field) => {
+                (400, json!({"error": {"message": format!("Unknown parameter: '{field}'")}}).to_string())
+            }
+            None => (200, GOOD.to_owned()),
+        }
+    });
+    let router = router(&url, &json!({"max_output_tokens": 7}));
+    for requests in [3, 4] {
+        let call = ask(&router, leash());
+        assert!(call.result.is_ok() && call.text == "fine", "{:?}", call.result);
+        let asked = asked.lock().expect("no panic");
+        assert_eq!(asked.len(), requests);
+        let body = &asked.last().expect("was asked").1;
+        assert!(body.get("stream_options").is_none() && body.get("max_tokens").is_none(), "{body}");
+        assert_eq!(body["max_completion_tokens"], 7);
+    }
+}
+
+#[test]
+fn what_does_not_help_is_not_tried_for_ever() {
+    let said = json!({"error": {"message": "Unsupported: stream_options, temperature, model"}}).to_string();
+    let (url, asked) = strict(move |_| (400, said.clone()));
+    let call = ask(&router(&url, &json!({})), leash());
+    assert!(matches!(call.result, Err(ModelError::Refused(_))), "{:?}", call.result);
+    assert_eq!(asked.lock().expect("no panic").len(), 2);
+}
+
+#[test]
+fn the_configured_name_fields_and_headers_are_sent() {
+    let (url, asked) = strict(|_| (200, GOOD.to_owned()));
+    let more = json!({
+        "upstream_id": "vendor/model",
+        "extra_body": {"top_k": 3, "stream_options": null},
+        "extra_headers": {"X-Title": "claw", "Authorization": "Basic abc"},
+    });
+    assert!(ask(&router(&url, &more), leash()).result.is_ok());
+    let asked = asked.lock().expect("no panic");
+    let (head, body) = asked.first().expect("was asked");
+    assert_eq!((&body["model"], &body["top_k"]), (&json!("vendor/model"), &json!(3)));
+    assert!(body.get("stream_options").is_none());
+    let head = head.to_ascii_lowercase();
+    assert!(head.contains("x-title: claw\r\n") && head.contains("authorization: basic abc\r\n"), "{head}");
+    assert!(!head.contains("topsecret"), "one authorization replaces the other: {head}");
+}
+
+fn packed(pieces: &[&str]) -> Vec<Vec<u8>> {
+    let mut packer = GzEncoder::new(Vec::new(), Compression::default());
+    let mut parts = Vec::new();
+    for piece in pieces {
+        packer.write_all(piece.as_bytes()).expect("packs");
+        packer.flush().expect("packs");
+        parts.push(std::mem::take(packer.get_mut()));
+    }
+    parts.push(packer.finish().expect("packs"));
+    parts
+}
+
+fn send_packed(coding: &'static str, parts: Vec<Vec<u8>>, hangs: bool) -> String {
+    let address = provider(move |stream| {
+        let mut stream = BufReader::new(stream);
+        read_request(&mut stream);
+        let mut stream = stream.get_ref();
+        let mut bytes =
+            format!("HTTP/1.1 200 OK\r\ncontent-encoding: {coding}\r\ntransfer-encoding: chunked\r\n\r\n")
+                .into_bytes();
+        for part in &parts {
+            bytes.extend(format!("{:x}\r\n", part.len()).as_bytes());
+            bytes.extend(part);
+            bytes.extend(b"\r\n");
+        }
+        if !hangs {
+            bytes.extend(b"0\r\n\r\n");
+        }
+        drop(stream.write_all(&bytes));
+        if hangs {
+            StopFlag::default().wait(Duration::from_secs(20));
+        }
+    });
+    format!("http://{address}/v1")
+}
+
+#[test]
+fn an_answer_that_is_packed_though_nobody_asked_is_read() {
+    for coding in ["gzip", "x-gzip", "GZIP"] {
+        let url = send_packed(coding, packed(&[GOOD]), false);
+        let call = ask(&router(&url, &json!({})), leash());
+        assert!(call.result.is_ok() && call.text == "fine", "{coding}: {:?}", call.result);
+    }
+}
+
+#[test]
+fn what_has_come_of_a_packed_answer_is_handed_on_and_the_leash_still_holds() {
+    let first = "data: {\"choices\":[{\"delta\":{\"content\":\"half\"}}]}\n\n";
+    for coding in ["gzip", "x-gzip"] {
+        let mut parts = packed(&[first, GOOD]);
+        parts.truncate(1);
+        let url = send_packed(coding, parts, true);
+        let leash = leash();
+        let stop = leash.stop.clone();
+        std::thread::spawn(move || {
+            StopFlag::default().wait(Duration::from_millis(700));
+            stop.raise(Stop::Cancelled);
+        });
+        let call = ask(&router(&url, &json!({})), leash);
+        assert_eq!(call.result, Err(ModelError::Stopped), "{coding}");
+        assert_eq!(call.text, "half", "{coding}");
+    }
+}

@@ -1,0 +1,56 @@
+//! All tests of the server in one binary, a module a subject: `cargo test --test all MODULE::`.
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly, starts processes, waits for them and prints their logs"
+)]
+
+mod accounts;
+mod add_a_tool;
+mod agents;
+mod approvals;
+mod ask;
+mod batch_cli;
+mod batches;
+mod cli;
+mod conversations;
+mod crash_recovery;
+mod custom_tools;
+mod doctor;
+mod event_stream_load;
+mod event_streams;
+mod file_tools;
+mod install;
+mod jobs;
+mod llm_wire;
+mod logs;
+mod long_results;
+mod maintenance;
+mod mcp;
+mod messages;
+mod metrics;
+mod model_failures;
+mod projects;
+mod rate_limits;
+mod readme;
+mod sandbox;
+mod schedules;
+mod service;
+mod shared_project;
+mod simulation;
+mod snapshots;
+mod store_contract;
+mod store_speed;
+mod style;
+mod support;
+mod tenant_isolation;
+mod tools;
+mod torn_writes;
+mod users_cli;
+mod web_tools;
+mod webhooks;

@@ -1,0 +1,211 @@
+//! The store's upkeep with the real binary: backup under load and restore, and a disk that is nearly full.
+
+use crate::support::{Server, command};
+use nanoclaw::domain::limits::Limits;
+use nanoclaw::ports::{Clock, StopFlag, Store};
+use nanoclaw::store::options::{RetentionOptions, StoreOptions};
+use nanoclaw::store::{Keep, RedbStore};
+use serde_json::json;
+use std::path::Path;
+use std::process::Output;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Where nobody listens.
+const NOWHERE: &str = "http://127.0.0.1:1";
+
+fn run(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("runs")
+}
+
+fn backup(file: &Path, server: &str, data_dir: &Path, more: &[&str]) -> Output {
+    let mut arguments = vec!["backup", text(file), "--server", server, "--data-dir", text(data_dir)];
+    arguments.extend(more);
+    run(&arguments)
+}
+
+fn restore(file: &Path, data_dir: &Path) -> Output {
+    run(&["restore", text(file), "--data-dir", text(data_dir)])
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn submit_until(stop: &AtomicBool, server: &Server, accepted: &Mutex<Vec<String>>) {
+    while !stop.load(Ordering::SeqCst) {
+        let id = server.submit(&json!({"input": "hello"}));
+        accepted.lock().expect("lock").push(id);
+    }
+}
+
+#[test]
+fn p1_a_backup_under_load_restores_every_job_that_was_acknowledged_before_it() {
+    let server = Server::start();
+    let (accepted, stop) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("copy.redb");
+    let before = std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| submit_until(&stop, &server, &accepted));
+        }
+        while accepted.lock().expect("lock").len() < 50 {
+            std::thread::yield_now();
+        }
+        let before = accepted.lock().expect("lock").clone();
+        let made = backup(&file, &server.url, dir.path(), &[]);
+        stop.store(true, Ordering::SeqCst);
+        assert!(made.status.success(), "{}", said(&made));
+        before
+    });
+    let again = backup(&file, &server.url, dir.path(), &[]);
+    assert!(!again.status.success() && said(&again).contains("--force"), "{}", said(&again));
+    assert!(backup(&file, &server.url, dir.path(), &["--force"]).status.success());
+    assert!(!dir.path().join("copy.redb.part").exists());
+
+    let held = restore(&file, &server.dir.join("data"));
+    assert!(!held.status.success() && said(&held).contains("stop it first"), "{}", said(&held));
+
+    let fresh = tempfile::tempdir().expect("a directory");
+    let restored = restore(&file, &fresh.path().join("data"));
+    assert!(restored.status.success(), "{}", said(&restored));
+    let second = Server::start_in(fresh.path(), "");
+    for id in &before {
+        assert_eq!(second.wait(id)["status"], "succeeded", "{id}");
+    }
+}
+
+#[test]
+fn a_backup_without_a_server_reads_the_file_and_garbage_is_never_restored() {
+    let mut server = Server::start();
+    let id = server.submit(&json!({"input": "hello"}));
+    server.wait(&id);
+    let data = server.dir.join("data");
+    let file = server.dir.join("copy.redb");
+    let locked = backup(&file, NOWHERE, &data, &[]);
+    assert!(!locked.status.success() && said(&locked).contains("--server"), "{}", said(&locked));
+    assert!(!file.exists() && !server.dir.join("copy.redb.part").exists());
+    server.terminate();
+    let made = backup(&file, NOWHERE, &data, &[]);
+    assert!(made.status.success(), "{}", said(&made));
+    let nothing = backup(&server.dir.join("other"), NOWHERE, &server.dir.join("no"), &[]);
+    assert!(said(&nothing).contains("no server answers"), "{}", said(&nothing));
+
+    let garbage = server.dir.join("garbage");
+    std::fs::write(&garbage, "not a store").expect("written");
+    let refused = restore(&garbage, &data);
+    assert!(!refused.status.success() && said(&refused).contains("no NanoClaw store"), "{}", said(&refused));
+    let restored = restore(&file, &data);
+    assert!(restored.status.success() && said(&restored).contains("before-restore-"), "{}", said(&restored));
+    let config = server.dir.join("service.yml");
+    let keyed = format!(
+        "data_dir: {}\nmodels: [{{id: m, api_url: \"https://x.test/v1\", api_key: \"${{NOBODY_HAS_THIS_KEY}}\"}}]\n",
+        text(&data)
+    );
+    std::fs::write(&config, keyed).expect("written");
+    let keyless = run(&["restore", text(&file), "--config", text(&config)]);
+    assert!(keyless.status.success(), "a key is the service's: {}", said(&keyless));
+    let again = Server::start_in(&server.dir.clone(), "");
+    assert_eq!(again.get(&format!("/v1/jobs/{id}")).json()["status"], "succeeded");
+}
+
+#[test]
+fn a_nearly_full_disk_refuses_new_jobs_and_nothing_else() {
+    let server = Server::start();
+    let early = server.submit(&json!({"input": "hello"}));
+    let server = server.crash_and_restart("limits: {disk_free_bytes: 1152921504606846976}");
+    let refused = server.post("/v1/jobs", &json!({"input": "hello"}));
+    assert_eq!(refused.status, 507, "{}", refused.body);
+    let error = &refused.json()["error"];
+    assert_eq!(error["code"], "disk_full");
+    let message = error["message"].as_str().expect("a message");
+    assert!(message.contains("MiB are free") && message.contains("1099511627776 MiB"), "{message}");
+    assert!(message.contains("limits.disk_free_bytes"), "{message}");
+    assert_eq!(server.get("/healthz").status, 200);
+    assert_eq!(server.wait(&early)["status"], "succeeded", "what was accepted may finish");
+    assert_eq!(server.get("/v1/backup").status, 507, "a backup would fill the disk");
+    let server = server.crash_and_restart("");
+    let late = server.submit(&json!({"input": "hello"}));
+    assert_eq!(server.wait(&late)["status"], "succeeded");
+}
+
+/// The wall clock, and a monotonic one that is set by hand.
+struct HandClock {
+    wall_ms: u64,
+    passed_ms: AtomicU64,
+}
+
+impl Clock for HandClock {
+    fn now_ms(&self) -> u64 {
+        self.wall_ms + self.monotonic_ms()
+    }
+    fn monotonic_ms(&self) -> u64 {
+        self.passed_ms.load(Ordering::SeqCst)
+    }
+    fn pause(&self, stop: &StopFlag, timeout: Duration) {
+        stop.wait(timeout);
+    }
+}
+
+/// What a server with these times would do a minute later, without the minute.
+fn sweep(file: &Path, retention: RetentionOptions) {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
+    let wall_ms = u64::try_from(wall).expect("small") + 1_000;
+    let clock = Arc::new(HandClock { wall_ms, passed_ms: AtomicU64::new(0) });
+    let options = StoreOptions { retention, ..StoreOptions::default() };
+    let store = RedbStore::open(file, &options, &Limits::default(), Arc::clone(&clock) as Arc<dyn Clock>)
+        .expect("opens");
+    clock.passed_ms.store(60_000, Ordering::SeqCst);
+    for _ in 0..2 {
+        store.probe().wait().expect("writes");
+    }
+    store.close();
+}
+
+#[test]
+fn p2_a_reader_who_comes_back_is_told_of_what_retention_took() {
+    let mut server = Server::start();
+    let id = server.submit(&json!({"input": "stream: 20 words, 20 ms"}));
+    let said = server.wait(&id)["output_text"].clone();
+    let whole = server.events(&id);
+    crate::support::assert_whole(&whole);
+    let last = whole.last().expect("events").seq;
+    server.terminate();
+    let dir = server.dir.clone();
+    let file = dir.join("data/nanoclaw.redb");
+    let events = format!("/v1/jobs/{id}/events");
+
+    let (now, never) = (Keep::For(0), Keep::Forever);
+    sweep(&file, RetentionOptions { deltas: now, events: never, jobs: never });
+    let mut folded = Server::start_in(&dir, "");
+    let told = folded.events(&id);
+    let gap = told.iter().find(|event| event.name == "gap").expect("a gap");
+    assert_eq!(gap.seq, gap.data["to"], "resuming at a gap goes on behind it");
+    assert_eq!(crate::support::text_of(&told), said.as_str().expect("an answer"), "no text is lost");
+    let cumulative: Vec<_> = folded.stream(&events, 0).collect();
+    assert!(cumulative.iter().all(|event| event.name != "gap"), "{cumulative:?}");
+    assert_eq!(folded.stream(&events, gap.seq).next().map(|event| event.seq), Some(gap.seq + 1));
+    folded.terminate();
+
+    sweep(&file, RetentionOptions { deltas: never, events: now, jobs: never });
+    let mut cut = Server::start_in(&dir, "");
+    let told: Vec<_> = cut.stream(&events, 2).collect();
+    assert_eq!(told[0].name, "gap");
+    assert_eq!(told[0].data, json!({"from": 3, "to": last - 1}));
+    assert_eq!((told[1].name.as_str(), told[1].seq, told.len()), ("done", last, 2));
+    assert_eq!(cut.get(&format!("{events}?after={last}")).status, 204);
+    assert_eq!(cut.get(&format!("{events}?after={}", last + 1)).status, 400);
+    assert_eq!(cut.get(&format!("/v1/jobs/{id}")).json()["output_text"], said);
+    cut.terminate();
+
+    sweep(&file, RetentionOptions { deltas: never, events: never, jobs: now });
+    let gone = Server::start_in(&dir, "");
+    for path in [format!("/v1/jobs/{id}"), events] {
+        assert_eq!(gone.get(&path).status, 404, "{path}");
+    }
+}

@@ -1,0 +1,210 @@
+//! What becomes of answers that are cut, empty or late, of providers that fail, and of conversations that outgrow their
+//! model, as a client and the provider see it.
+
+use crate::support::upstream::{Act, Answer, Upstream, content, finish, tool_results};
+use crate::support::{Server, assert_whole};
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// A configuration of these models at the upstream; each is `id` and more keys.
+fn models(upstream: &Upstream, models: &[&str], extra: &str) -> String {
+    let line = |model: &&str| format!("  - {{api_url: \"{}/v1\", {model}}}\n", upstream.url);
+    let list: String = models.iter().map(line).collect();
+    format!("models:\n{list}{extra}")
+}
+
+fn one(words: &str, reason: &str) -> Answer {
+    Answer::stream(vec![Act::Data(content(words)), Act::Data(finish(reason))])
+}
+
+fn last_message(request: &Value) -> &Value {
+    request["messages"].as_array().and_then(|messages| messages.last()).expect("a message")
+}
+
+#[test]
+fn a_cut_answer_goes_on_and_is_one_answer() {
+    let upstream = Upstream::start(|_, number| match number {
+        0 => one("The answer ", "length"),
+        1 => one("is long.", "stop"),
+        _ => one("unasked", "stop"),
+    });
+    let server = Server::start_with(&models(&upstream, &["id: m"], ""));
+    let job = server.submit(&json!({"input": "speak", "conversation_id": "c"}));
+    let ended = server.wait(&job);
+    assert_eq!(ended["output_text"], "The answer is long.");
+    assert_eq!(ended["usage"], json!({"prompt_tokens": 20, "completion_tokens": 10, "total_tokens": 30}));
+    let events = server.events(&job);
+    assert_whole(&events);
+    assert_eq!(events.last().expect("events").data["finish_reason"], "stop");
+    server.wait(&server.submit(&json!({"input": "again", "conversation_id": "c"})));
+    let spent = server.get("/v1/usage?conversation_id=c").json();
+    let line = json!({"object": "usage", "model": "m", "prompt_tokens": 30, "completion_tokens": 15, "total_tokens": 45});
+    assert_eq!(spent["data"], json!([line]), "both jobs");
+    assert_eq!(server.get("/v1/usage?conversation_id=other").json()["data"], json!([]));
+    assert_eq!(server.get("/v1/usage?conversation_id=c&from=2026-01-01").status, 400);
+    let third = &upstream.requests()[2]["messages"];
+    assert_eq!(third[1], json!({"role": "assistant", "content": "The answer is long."}), "{third}");
+    assert_eq!(third.as_array().map(Vec::len), Some(3), "no word about the interruption is kept: {third}");
+}
+
+#[test]
+fn empty_answers_are_asked_for_again_and_then_fail() {
+    let upstream = Upstream::start(|request, number| match last_message(request)["content"].as_str() {
+        Some("never") => one("", "stop"),
+        _ if number < 2 => one("", "stop"),
+        _ => one("at last", "stop"),
+    });
+    let server = Server::start_with(&models(&upstream, &["id: m"], ""));
+    let job = server.submit(&json!({"input": "speak"}));
+    assert_eq!(server.wait(&job)["output_text"], "at last");
+    let job = server.submit(&json!({"input": "never"}));
+    let ended = server.wait(&job);
+    assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("failed"), &json!("provider_error")));
+    assert_eq!(upstream.requests().len(), 6);
+}
+
+#[test]
+fn a_stand_in_answers_for_a_model_that_cannot() {
+    let upstream = Upstream::start(|request, _| match request["model"].as_str() {
+        Some("broke") => Answer {
+            acts: vec![Act::Raw(
+                json!({"error": {"message": "no money", "code": "insufficient_quota"}}).to_string(),
+            )],
+            ..Answer::error(429, "")
+        },
+        Some("cut") => Answer { acts: vec![Act::Data(content("half "))], ..one("", "stop") },
+        _ => one("from the stand-in", "stop"),
+    });
+    let config = models(
+        &upstream,
+        &["id: broke, fallback: [cut, good]", "id: cut", "id: good, price: {prompt: 1, completion: 2}"],
+        "limits: {model_failures: 2, model_circuit_failures: 0}\n",
+    );
+    let server = Server::start_with(&config);
+    let job = server.submit(&json!({"input": "hi", "model": "broke"}));
+    let ended = server.wait(&job);
+    assert_eq!(ended["output_text"], "from the stand-in", "{ended}");
+    assert_eq!(ended["model"], "broke", "what the job asked for");
+    assert_eq!(ended["usage"]["cost_micros"], 20, "of the good one alone: {ended}");
+    assert!(ended["usage"]["total_tokens"].as_u64() > Some(15), "the halves were paid for, too: {ended}");
+    let events = server.events(&job);
+    assert_whole(&events);
+    let names: Vec<_> = events.iter().map(|event| event.name.as_str()).collect();
+    assert_eq!(names.iter().filter(|name| **name == "step_discarded").count(), 2, "{names:?}");
+    let reasons: Vec<_> = events.iter().filter_map(|event| event.data["reason"].as_str()).collect();
+    assert!(reasons.iter().any(|reason| reason.ends_with("going on with model 'cut'")), "{reasons:?}");
+    assert!(reasons.iter().any(|reason| reason.ends_with("going on with model 'good'")), "{reasons:?}");
+    assert!(!reasons.concat().contains(&upstream.url), "P9: {reasons:?}");
+}
+
+#[test]
+fn jobs_wait_for_a_provider_that_has_as_many_calls_as_it_may() {
+    let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let most: &'static AtomicUsize = Box::leak(Box::new(most));
+    let inside: &'static AtomicUsize = Box::leak(Box::new(inside));
+    let upstream = Upstream::start(|_, _| {
+        most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        std::thread::sleep(Duration::from_millis(1_600));
+        inside.fetch_sub(1, Ordering::SeqCst);
+        one("done", "stop")
+    });
+    let extra = "workers: 3\nlimits: {model_wait_s: 1}\n";
+    let server = Server::start_with(&models(&upstream, &["id: m, rate: {concurrent: 1}"], extra));
+    let jobs: Vec<String> = (0..4).map(|n| server.submit(&json!({"input": format!("{n}")}))).collect();
+    let mut waited = 0;
+    for job in &jobs {
+        let ended = server.wait(job);
+        assert_eq!((&ended["status"], &ended["attempt"]), (&json!("succeeded"), &json!(1)), "{ended}");
+        let events = server.events(job);
+        assert_whole(&events);
+        waited +=
+            events.iter().filter(|e| e.data["status"] == "queued" && e.data["reason"].is_string()).count();
+    }
+    assert!(waited > 0, "somebody has given its worker back");
+    assert_eq!((upstream.requests().len(), most.load(Ordering::SeqCst)), (4, 1));
+}
+
+#[test]
+fn p4_a_run_that_repeats_a_failing_call_is_closed_with_an_answer() {
+    let upstream = Upstream::start(|request, _| match request.get("tools") {
+        Some(_) => Answer::calls(&[("calculator", json!({"expression": "1/0"}))]),
+        None => one("it cannot be done", "stop"),
+    });
+    let server = Server::start_with(&models(&upstream, &["id: m"], ""));
+    let job = server.submit(&json!({"input": "divide"}));
+    assert_eq!(server.wait(&job)["output_text"], "it cannot be done");
+    assert_eq!(upstream.requests().len(), 4);
+    assert_eq!(server.events(&job).last().expect("events").data["finish_reason"], "repeated_failure");
+}
+
+#[test]
+fn p8_a_conversation_that_outgrows_its_model_is_summarised_once_and_goes_on() {
+    let upstream = Upstream::start(|request, _| {
+        let asks = request["messages"][0]["content"].as_str().unwrap_or_default();
+        if asks.starts_with("You compress conversations") {
+            return one("They counted words.", "stop");
+        }
+        one(&"word ".repeat(300), "stop")
+    });
+    let server =
+        Server::start_with(&models(&upstream, &["id: m, context_window: 4096, max_output_tokens: 512"], ""));
+    let mut told = Vec::new();
+    for turn in 0..10 {
+        let input = format!("question {turn} {}", "more ".repeat(200));
+        let job = server.submit(&json!({"input": input, "conversation_id": "long", "tools": false}));
+        assert_eq!(server.wait(&job)["status"], "succeeded");
+        let events = server.events(&job);
+        assert_whole(&events);
+        told.extend(events.into_iter().filter(|event| event.name == "summary").map(|event| event.data));
+    }
+    assert!(!told.is_empty() && told.len() < 5, "kept for the next job, not made anew each time: {told:?}");
+    assert!(told.iter().all(|summary| summary["content"] == "They counted words."), "{told:?}");
+    let requests = upstream.requests();
+    let last = requests.last().expect("requests").to_string();
+    assert!(last.contains("They counted words.") && last.contains("question 9"), "{last}");
+    assert!(!last.contains("question 0 "), "{last}");
+    assert!(requests.iter().all(|request| request.to_string().len() < 4096 * 4), "none is too long");
+}
+
+#[test]
+fn a_prompt_that_the_provider_finds_too_long_is_shortened_and_sent_again() {
+    let upstream = Upstream::start(|request, _| {
+        let size = request["messages"].to_string().len();
+        match size {
+            _ if request["messages"][0]["content"].to_string().contains("compress") => one("In short.", "stop"),
+            4_000.. => Answer {
+                acts: vec![Act::Raw(
+                    json!({"error": {"message": "the prompt is too long", "code": "context_length_exceeded"}}).to_string(),
+                )],
+                ..Answer::error(400, "")
+            },
+            _ if tool_results(request).len() < 6 && request.get("tools").is_some() => {
+                let text = format!("{} {}", size, "x ".repeat(300));
+                Answer::calls(&[("text_process", json!({"text": text, "operation": "upper"}))])
+            }
+            _ => one("done", "stop"),
+        }
+    });
+    let server = Server::start_with(&models(&upstream, &["id: m"], ""));
+    let job = server.submit(&json!({"input": "shout", "tools": ["text_process"], "max_steps": 8}));
+    let ended = server.wait(&job);
+    assert_eq!((&ended["status"], &ended["output_text"]), (&json!("succeeded"), &json!("done")), "{ended}");
+    assert!(server.events(&job).iter().any(|event| event.name == "summary"));
+}
+
+#[test]
+fn titles_come_from_the_model_for_titles() {
+    let upstream = Upstream::start(|request, _| match request["model"].as_str() {
+        Some("titles") => one("\"Greetings\"", "stop"),
+        _ => one("hello", "stop"),
+    });
+    let config = models(&upstream, &["id: m", "id: titles"], "title_model: titles\n");
+    let server = Server::start_with(&config);
+    for (input, title) in [("hi there", json!("Greetings")), ("and again", Value::Null)] {
+        let job = server.submit(&json!({"input": input, "conversation_id": "c", "model": "m"}));
+        let ended = server.wait(&job);
+        assert_eq!(server.events(&job).last().expect("events").data["suggested_title"], title, "{ended}");
+    }
+    assert_eq!(upstream.requests().len(), 3);
+}

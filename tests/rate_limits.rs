@@ -1,0 +1,173 @@
+//! A provider's bounds from outside: what it sees of them, and that every job ends well.
+
+use crate::support::Server;
+use crate::support::upstream::{Answer, Upstream};
+use nanoclaw::domain::limits::Limits;
+use nanoclaw::domain::message::Message;
+use nanoclaw::domain::usage::Usage;
+use nanoclaw::llm::Router;
+use nanoclaw::ports::{Chunk, Clock, Leash, Model, ModelError, ModelRequest, StopFlag};
+use serde_json::{Value, json};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// A server with two models of one provider; only one of them has a bound.
+fn two_models(upstream: &Upstream, rate: &str) -> String {
+    let url = &upstream.url;
+    format!(
+        "default_model: a\nmodels:\n  - {{id: a, api_url: \"{url}/v1\", rate: {rate}}}\n  - {{id: b, api_url: \"{url}/v1/chat/completions\"}}\n"
+    )
+}
+
+#[test]
+fn p8_a_provider_never_sees_more_calls_at_once_than_it_may() {
+    let (inside, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (now, seen) = (Arc::clone(&inside), Arc::clone(&most));
+    let upstream = Upstream::start(move |_, _| {
+        seen.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        // The first ones stay until there are two, so that a gate for one would be noticed.
+        let patience = Instant::now() + Duration::from_secs(4);
+        while seen.load(Ordering::SeqCst) < 2 && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(Duration::from_millis(60));
+        now.fetch_sub(1, Ordering::SeqCst);
+        Answer::text("done")
+    });
+    let server = Server::start_with(&two_models(&upstream, "{concurrent: 2}"));
+    let jobs: Vec<String> = (0..8)
+        .map(|number| {
+            let model = if number % 2 == 0 { "a" } else { "b" };
+            server.submit(&json!({"input": format!("job {number}"), "model": model}))
+        })
+        .collect();
+    for job in jobs {
+        let ended = server.wait(&job);
+        assert_eq!(
+            (&ended["status"], &ended["output_text"]),
+            (&json!("succeeded"), &json!("done")),
+            "{ended}"
+        );
+    }
+    assert_eq!(upstream.requests().len(), 8);
+    assert_eq!(most.load(Ordering::SeqCst), 2, "two at once, and no third");
+}
+
+struct TestClock {
+    start: Instant,
+    /// Added to the time that really passes.
+    ahead_ms: AtomicUsize,
+}
+
+impl Clock for TestClock {
+    fn now_ms(&self) -> u64 {
+        self.monotonic_ms()
+    }
+    fn monotonic_ms(&self) -> u64 {
+        let passed = u64::try_from(self.start.elapsed().as_millis()).expect("a short test");
+        passed + self.ahead_ms.load(Ordering::SeqCst) as u64
+    }
+    fn pause(&self, stop: &StopFlag, timeout: Duration) {
+        stop.wait(timeout);
+    }
+}
+
+fn clock() -> Arc<TestClock> {
+    Arc::new(TestClock { start: Instant::now(), ahead_ms: AtomicUsize::new(0) })
+}
+
+fn router(models: Value) -> Router {
+    // Nobody waits in place: what cannot begin at once is told so.
+    let limits = Limits { model_wait_s: 0, ..Limits::default() };
+    Router::new(serde_json::from_value(models).expect("options"), &limits).expect("valid")
+}
+
+/// Asks a model; what came of it, and the usage that was reported last.
+fn ask(router: &Router, model: &str, clock: &Arc<TestClock>) -> (Result<(), ModelError>, Option<Usage>) {
+    let request = ModelRequest {
+        model: model.into(),
+        messages: vec![Message::user("hi")],
+        tools: Vec::new(),
+        may_call: true,
+        temperature: None,
+        max_tokens: None,
+        thinking: false,
+    };
+    let leash =
+        Leash { stop: StopFlag::default(), deadline_ms: u64::MAX, clock: Arc::<TestClock>::clone(clock) };
+    let mut spent = None;
+    let result = router.ask(&request, &leash, &mut |chunk| {
+        if let Chunk::Spent(usage) = chunk {
+            spent = Some(usage);
+        }
+        ControlFlow::Continue(())
+    });
+    (result.map(drop), spent)
+}
+
+#[test]
+fn a_provider_that_is_down_is_left_alone_until_it_is_tried_again() {
+    let upstream = Upstream::start(|_, number| match number {
+        0..=4 => Answer::error(500, "boom"),
+        _ => Answer::text("back"),
+    });
+    let url = format!("{}/v1", upstream.url);
+    let router = router(json!([{"id": "a", "api_url": url}, {"id": "b", "api_url": url}]));
+    let clock = clock();
+    for number in 0..5 {
+        let (result, _) = ask(&router, if number % 2 == 0 { "a" } else { "b" }, &clock);
+        assert!(matches!(result, Err(ModelError::Unavailable { .. })), "{result:?}");
+    }
+    let (result, _) = ask(&router, "a", &clock);
+    let Err(ModelError::Unavailable { message, retry_after_ms: Some(1..=5_000) }) = result else {
+        panic!("{result:?}")
+    };
+    assert!(message.contains("has failed 5 times in a row"), "{message}");
+    assert_eq!(upstream.requests().len(), 5, "the sixth ask did not reach the provider");
+    clock.ahead_ms.store(5_000, Ordering::SeqCst);
+    assert_eq!(ask(&router, "b", &clock).0, Ok(()), "the probe finds it back");
+    assert_eq!(ask(&router, "a", &clock).0, Ok(()));
+    assert_eq!(upstream.requests().len(), 7);
+}
+
+#[test]
+fn a_provider_that_limits_requests_is_heeded_by_all_its_models_and_is_not_down() {
+    let upstream = Upstream::start(|_, number| match number {
+        0 => Answer::error(429, "slow down").with_header("retry-after", "600"),
+        1..=8 => Answer::error(429, "slow down"),
+        _ => Answer::text("fine"),
+    });
+    let url = format!("{}/v1", upstream.url);
+    let router = router(json!([{"id": "a", "api_url": url}, {"id": "b", "api_url": url}]));
+    let clock = clock();
+    assert!(matches!(ask(&router, "a", &clock).0, Err(ModelError::Unavailable { .. })));
+    let (result, _) = ask(&router, "b", &clock);
+    assert!(
+        matches!(result, Err(ModelError::Busy { retry_after_ms: 300_000..=900_000, .. })),
+        "the other model heeds it: {result:?}"
+    );
+    assert_eq!(upstream.requests().len(), 1);
+    clock.ahead_ms.store(600_000, Ordering::SeqCst);
+    for _ in 0..8 {
+        let (result, _) = ask(&router, "a", &clock);
+        assert!(matches!(result, Err(ModelError::Unavailable { .. })), "{result:?}");
+    }
+    assert_eq!(ask(&router, "a", &clock).0, Ok(()), "eight in a row, and it was asked each time");
+}
+
+#[test]
+fn what_is_spent_is_told_with_its_price() {
+    let upstream = Upstream::start(|_, _| Answer::text("hello"));
+    let url = format!("{}/v1", upstream.url);
+    let price = json!({"prompt": 1_000, "completion": 3_000.5});
+    let router = router(json!([{"id": "a", "api_url": url, "price": price}, {"id": "b", "api_url": url}]));
+    let clock = clock();
+    let spent = |model: &str| ask(&router, model, &clock).1.expect("usage");
+    // The upstream reports 10 and 5 tokens.
+    assert_eq!(spent("a"), Usage { cost_micros: 10 * 1_000 + 15_003, ..Usage::new(10, 5) });
+    assert_eq!(spent("b"), Usage::new(10, 5));
+    assert_eq!(router.model("a").expect("configured").price.prompt_micros, 1_000_000_000);
+    assert_eq!(router.model("c"), None);
+}

@@ -1,0 +1,104 @@
+//! Somebody who approves of calls, denies them, or lets the time pass; and what must hold of it: no guarded call runs that
+//! nobody may have approved of, and none that somebody was told is denied.
+
+use super::world::World;
+use crate::support::store::{ANN, BOB};
+use nanoclaw::domain::approval::Decision;
+use nanoclaw::domain::id::JobId;
+use nanoclaw::domain::job::{Job, JobStatus, PendingApproval};
+use nanoclaw::domain::tool::ToolCall;
+use nanoclaw::ports::{JobQuery, Store};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Longer than anybody is waited for, milliseconds.
+const TOO_LONG_MS: i64 = 100_000;
+
+/// What was said about calls.
+#[derive(Debug, Default)]
+pub(crate) struct Verdicts {
+    /// An approval of them has reached the store, whatever became of it.
+    approved: BTreeSet<(JobId, String)>,
+    /// Somebody was told that they are denied.
+    denied: BTreeSet<(JobId, String)>,
+}
+
+impl Verdicts {
+    /// What is wrong with this call's being run.
+    pub(crate) fn blame(&self, job: JobId, call: &ToolCall) -> Option<String> {
+        let key = (job, call.id_ref.clone());
+        if call.name == "guarded" && !self.approved.contains(&key) {
+            return Some(format!("{job}: {} runs, and nobody has approved of it", call.id_ref));
+        }
+        self.denied.contains(&key).then(|| format!("{job}: {} runs, and was denied", call.id_ref))
+    }
+}
+
+impl World {
+    /// Somebody decides about calls that wait, or lets the time pass. Whether any waited.
+    pub(crate) fn decide_one(self: &Arc<Self>) -> bool {
+        let waiting = self.waiting();
+        if waiting.is_empty() {
+            return false;
+        }
+        let at = usize::try_from(self.roll(waiting.len() as u64)).unwrap();
+        if self.is_free() && self.chance(5) {
+            self.clock.jump(TOO_LONG_MS);
+        } else {
+            self.decide(&waiting[at]);
+        }
+        true
+    }
+
+    fn waiting(&self) -> Vec<Job> {
+        let life = self.life();
+        let of = |user| JobQuery {
+            user,
+            status: Some(JobStatus::Waiting),
+            parent: None,
+            before: None,
+            limit: 1_000,
+        };
+        [ANN, BOB]
+            .into_iter()
+            .filter_map(|user| life.store.jobs(&of(user)).ok())
+            .flat_map(|page| page.jobs)
+            .collect()
+    }
+
+    fn decide(&self, job: &Job) {
+        let pending = job.approval.as_ref().map(PendingApproval::id_refs).unwrap_or_default();
+        if pending.is_empty() {
+            return self.truth(|truth| truth.blame(format!("{} waits for nothing: {job:?}", job.id)));
+        }
+        let approve = !self.is_free() || self.chance(2);
+        let some = if self.is_free() && self.chance(3) { 1 } else { pending.len() };
+        let named: Vec<String> = pending.into_iter().take(some).collect();
+        let decision = Decision { approve, id_refs: Some(named.clone()), reason: None };
+        let (life, stranger) = (self.life(), if job.user == ANN { BOB } else { ANN });
+        if let Ok(Some(row)) = life.sim_store.decide(stranger, job.id, decision.clone()).wait() {
+            self.truth(|truth| truth.blame(format!("a stranger has decided about {row:?}")));
+        }
+        let keys: Vec<_> = named.into_iter().map(|id_ref| (job.id, id_ref)).collect();
+        self.truth(|truth| {
+            // Whatever becomes of this: it need not wait any more.
+            truth.doubt(job.id);
+            if let Some(known) = truth.jobs.get_mut(&job.id) {
+                known.not_before_ms = None;
+            }
+            if approve {
+                truth.verdicts.approved.extend(keys.iter().cloned());
+            }
+        });
+        let told = life.sim_store.decide(job.user, job.id, decision).wait();
+        self.tell(|| format!("decided about {}: {:?}", job.id, told.as_ref().map(|_| ())));
+        if matches!(told, Ok(Some(_))) {
+            self.truth(|truth| {
+                truth.counts.decided += 1;
+                if !approve {
+                    truth.verdicts.denied.extend(keys);
+                }
+            });
+        }
+    }
+}

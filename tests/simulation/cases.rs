@@ -1,0 +1,195 @@
+//! The seeds, the flaws that have to be caught, and the cuts between any two writes.
+
+use super::oracle::Counts;
+use super::world::{Flaw, World};
+use crate::support::store::{ANN, id, job};
+use nanoclaw::domain::event::{Event, Record};
+use nanoclaw::domain::job::JobStatus;
+use nanoclaw::domain::message::Message;
+use nanoclaw::engine::turn::INTERRUPTED;
+use nanoclaw::ports::Store;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Seeds that CI runs.
+const SEEDS: u64 = 3_000;
+/// Seeds that catch a flaw before it counts as caught.
+const ENOUGH: u64 = 2;
+/// Worlds at a time.
+const THREADS: u64 = 2;
+/// A world nests: workers in tools in workers.
+const STACK_BYTES: usize = 32 * 1024 * 1024;
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::vars().find(|(key, _)| key == name).map(|(_, value)| value.parse().unwrap())
+}
+
+/// Lives through one seed; what was wrong, a panic of the store included.
+fn run(seed: u64, flaw: Flaw) -> (Vec<String>, Counts) {
+    let lived = catch_unwind(AssertUnwindSafe(|| {
+        let world = World::new(seed, flaw);
+        let violations = world.run();
+        (violations, world.truth(|truth| truth.counts))
+    }));
+    lived.unwrap_or_else(|_| (vec!["panicked".to_owned()], Counts::default()))
+}
+
+/// Runs a world on a stack that is large enough.
+fn on_large_stacks(threads: u64, work: impl Fn() + Sync) {
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, &work).unwrap();
+        }
+    });
+}
+
+#[test]
+fn p1_p2_p3_p4_whatever_happens_no_promise_is_broken() {
+    let first = setting("NANOCLAW_SIM_SEED").unwrap_or(1);
+    let count = setting("NANOCLAW_SIM_SEED").map_or(setting("NANOCLAW_SIM_SEEDS").unwrap_or(SEEDS), |_| 1);
+    let (next, total, failed) =
+        (AtomicU64::new(first), Mutex::new(Counts::default()), Mutex::new(Vec::new()));
+    on_large_stacks(THREADS, || {
+        while failed.lock().unwrap().is_empty() {
+            let seed = next.fetch_add(1, Ordering::SeqCst);
+            if seed >= first + count {
+                break;
+            }
+            let (violations, counts) = run(seed, Flaw::None);
+            total.lock().unwrap().add(counts);
+            if !violations.is_empty() {
+                failed.lock().unwrap().push((seed, violations));
+            }
+        }
+    });
+    let total = total.into_inner().unwrap();
+    println!("{count} seeds: {total:?}");
+    if let Some((seed, violations)) = failed.into_inner().unwrap().first() {
+        panic!("rerun with NANOCLAW_SIM_SEED={seed} cargo test --test all p1_p2: {violations:#?}");
+    }
+    if count >= 500 {
+        let seldom = total.crashes.min(total.restarts).min(total.troubles).min(total.cancelled);
+        let more = [
+            total.postponed,
+            total.deferred,
+            total.asked,
+            total.decided,
+            total.retried,
+            total.repeated_keys,
+            total.batches,
+            total.occurrences,
+        ];
+        assert!(
+            more.into_iter().min() > Some(count / 30) && total.reports > count,
+            "too little happens: {total:?}"
+        );
+        assert!(
+            seldom > count / 10 && total.poisoned > 0 && total.runs > count,
+            "too little happens: {total:?}"
+        );
+    }
+}
+
+/// How many of so many seeds catch the flaw.
+fn caught(flaw: Flaw, seeds: u64) -> u64 {
+    let (next, caught) = (AtomicU64::new(1), AtomicU64::new(0));
+    on_large_stacks(THREADS, || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::SeqCst);
+            if seed > seeds {
+                break;
+            }
+            if caught.load(Ordering::SeqCst) > ENOUGH {
+                break;
+            }
+            let is_caught = !run(seed, flaw).0.is_empty();
+            caught.fetch_add(u64::from(is_caught), Ordering::SeqCst);
+        }
+    });
+    let caught = caught.into_inner();
+    println!("{flaw:?}: caught by {caught} of {} seeds", next.into_inner().min(seeds));
+    caught
+}
+
+#[test]
+fn every_flaw_that_is_built_in_is_caught() {
+    let early = [Flaw::LyingDisk, Flaw::EarlyAck, Flaw::AllIdempotent, Flaw::SplitEnd, Flaw::ForgetsKeys];
+    let late = [Flaw::Hasty, Flaw::LosesMail, Flaw::FiresTwice, Flaw::LosesLine, Flaw::Unasked];
+    for flaw in early.into_iter().chain(late) {
+        assert!(caught(flaw, 300) > 0, "{flaw:?} goes unseen: the simulation has no teeth");
+    }
+}
+
+/// One job with these calls whose process is killed at one point; the results in order of publication.
+fn cut(names: &str, flaw: Flaw, end_at: u64) -> (Vec<String>, Vec<(String, String)>, bool) {
+    let world = World::cut(1, flaw, end_at);
+    let mut new = job(1, ANN);
+    new.spec.input = vec![Message::user(format!("call {names}"))];
+    world.offer(vec![new.clone()]);
+    world.mend();
+    // A submission that was cut off has no 202: its client asks again.
+    if world.life().store.job(ANN, id(1)).unwrap().is_none() {
+        world.offer(vec![new]);
+    }
+    world.settle();
+    let life = world.life();
+    let row = life.store.job(ANN, id(1)).unwrap().unwrap();
+    let mut violations = Vec::new();
+    if row.status != JobStatus::Succeeded {
+        violations.push(format!("{row:?}"));
+    }
+    let mut results = Vec::new();
+    for record in life.store.log(id(1)).unwrap() {
+        if let Record::Event(Event::ToolResult { id_ref, content, .. }) = record {
+            let runs = world.truth(|truth| truth.runs_of(id(1), &id_ref));
+            if runs == 0 && content != INTERRUPTED {
+                violations.push(format!("{id_ref} has a result and never ran"));
+            }
+            results.push((id_ref, content));
+        }
+    }
+    let has_died = world.truth(|truth| truth.counts.crashes) > 0;
+    drop(life);
+    violations.extend(world.leave());
+    (violations, results, has_died)
+}
+
+#[test]
+fn p3_a_kill_between_any_two_writes_repeats_no_effect_of_any_kind_of_tool() {
+    for names in
+        ["pure", "effect", "sandbox", "network", "guarded", "effect pure sandbox guarded network effect"]
+    {
+        let (mut points, mut interrupted) = (0, 0);
+        loop {
+            let (violations, results, has_died) = cut(names, Flaw::None, points);
+            assert!(violations.is_empty(), "{names}, killed at {points}: {violations:#?}");
+            assert_eq!(results.len(), names.split(' ').count(), "{names}, killed at {points}: {results:?}");
+            for (id_ref, content) in &results {
+                let number: usize = id_ref.trim_start_matches("call_").parse().unwrap();
+                let name = names.split(' ').nth(number).unwrap();
+                let is_interrupted = content == INTERRUPTED;
+                assert!(
+                    !is_interrupted || ["effect", "sandbox", "guarded"].contains(&name),
+                    "{name} could be made again"
+                );
+                assert!(is_interrupted || *content == format!("ran {id_ref}"), "{content}");
+                interrupted += u64::from(is_interrupted);
+            }
+            if !has_died {
+                break;
+            }
+            points += 1;
+        }
+        println!("{names}: killed at {points} points, {interrupted} calls interrupted");
+        assert!(points > 14, "the run was cut everywhere, not at {points} points");
+        let has_effects = ["effect", "sandbox", "guarded"].iter().any(|name| names.contains(name));
+        assert_eq!(interrupted > 0, has_effects, "{names}: some kill hit an effect, and nothing else");
+    }
+}
+
+#[test]
+fn p3_a_tool_that_lies_about_its_effects_is_caught_by_some_cut() {
+    let caught = (0..60).filter(|point| !cut("effect", Flaw::AllIdempotent, *point).0.is_empty()).count();
+    assert!(caught > 0, "the cuts have no teeth");
+}

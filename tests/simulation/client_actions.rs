@@ -1,0 +1,227 @@
+//! What clients do beside plain submissions: keys, retries, batches, schedules; and a courier whose letters get lost.
+
+use super::client_records::Used;
+use super::server_process::Life;
+use super::world::World;
+use crate::support::store::{ANN, BOB, job};
+use nanoclaw::domain::id::{BatchId, ScheduleId, UserId};
+use nanoclaw::domain::idempotency::OnceKey;
+use nanoclaw::domain::schedule::{Order, Schedule};
+use nanoclaw::domain::timing::Timing;
+use nanoclaw::domain::webhook::{Attempt, Next, WebhookUrl};
+use nanoclaw::ports::{
+    Batches, Clock, NewBatch, NewJob, NewLine, Once, Outbox, Schedules, Store, StoreError,
+};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// So few names that the same one comes back.
+const KEYS: u64 = 2;
+const LINES: u64 = 7;
+/// Names of batches' keys begin here.
+const BATCH_KEYS: u8 = 100;
+/// Where occurrences carry the number of their schedule.
+pub(crate) const MARK: &str = "schedule";
+
+impl World {
+    /// Somebody does something.
+    pub(crate) fn act(self: &Arc<Self>) {
+        match self.roll(30) {
+            26..=29 => drop(self.decide_one()),
+            0..=5 => self.submit_once(),
+            6..=10 => self.retry(),
+            11..=14 => self.batch(),
+            15 => self.cancel_batch(),
+            16..=18 => self.deliver(),
+            19 | 20 => self.schedule(),
+            _ => {
+                self.clock.advance(self.roll(20_000));
+                self.life().keep_time();
+                let life = self.life();
+                self.truth(|truth| truth.check_schedules(&life.store));
+            }
+        }
+    }
+
+    /// Whether an end is to be told, and where.
+    pub(crate) fn hook(&self) -> Option<WebhookUrl> {
+        let url = format!("https://host-{}.example/hook", self.roll(3));
+        self.chance(3).then(|| WebhookUrl::try_from(url).unwrap())
+    }
+
+    fn someone(&self) -> UserId {
+        if self.chance(2) { ANN } else { BOB }
+    }
+
+    fn key(&self, first: u8) -> OnceKey {
+        let name = first + u8::try_from(self.roll(KEYS)).unwrap();
+        // Now and then somebody uses a key for something else.
+        OnceKey { key: [name; 32], fingerprint: [u8::from(self.chance(8)); 32] }
+    }
+
+    /// Submits a job with one of few keys.
+    pub(crate) fn submit_once(self: &Arc<Self>) {
+        let user = self.someone();
+        let (new, key, life) = (self.draft(user), self.key(0), self.life());
+        let offered = new.id;
+        let outcome = life.sim_store.submit_once(new, key).wait();
+        let sent = Used { user, key, leaps: self.clock.leaps() };
+        self.truth(|truth| {
+            truth.books.heard_once(&sent, offered, &outcome);
+            if let Ok(Once::New(job) | Once::Before(job)) = &outcome {
+                truth.counts.repeated_keys += u64::from(job.id != offered);
+                truth.accept(job.id);
+            }
+        });
+    }
+
+    /// Asks for another try of what has failed, and now and then of what has not.
+    pub(crate) fn retry(self: &Arc<Self>) {
+        let (at, has_failed) = (self.roll(1_000), !self.chance(6));
+        let Some((user, job)) = self.truth(|truth| truth.some_ended(at, has_failed)) else { return };
+        let life = self.life();
+        let outcome = life.sim_store.retry(user, job).wait();
+        self.tell(|| format!("retry {job}: {outcome:?}"));
+        let was_done = match &outcome {
+            Ok(row) => Some(row.is_some()),
+            Err(StoreError::WrongState { .. } | StoreError::QueueFull { .. }) => Some(false),
+            Err(_) => None,
+        };
+        self.truth(|truth| truth.retried(job, was_done));
+    }
+
+    /// Fills a batch piece by piece and asks for its acceptance, as one call to the server does: with the process it ends.
+    fn batch(self: &Arc<Self>) {
+        let number = u128::from(self.next_batch.fetch_add(1, Ordering::SeqCst));
+        let lines = 1 + u32::try_from(self.roll(LINES)).unwrap();
+        let new = NewBatch {
+            id: BatchId::from_bits(number),
+            user: self.someone(),
+            created_at_ms: self.clock.now_ms(),
+            lines,
+            concurrency: 1 + u32::try_from(self.roll(4)).unwrap(),
+            webhook_url: self.hook(),
+        };
+        let life = self.life();
+        self.truth(|truth| truth.books.offer_batch(&new));
+        let mut first = 0;
+        while first < lines {
+            let piece = (1 + u32::try_from(self.roll(4)).unwrap()).min(lines - first);
+            let new_lines = (first..first + piece).map(|line| self.line(line)).collect();
+            let is_filled =
+                life.sim_store.write("fill", |store| store.fill(new.id, first, new_lines)).is_ok();
+            first += piece;
+            if !is_filled || self.chance(12) {
+                drop(life.sim_store.write("abandon", |store| store.abandon(new.id)));
+                return;
+            }
+        }
+        self.accept(&life, new);
+    }
+
+    fn accept(self: &Arc<Self>, life: &Arc<Life>, new: NewBatch) {
+        let (id, user) = (new.id, new.user);
+        let key = self.chance(2).then(|| self.key(BATCH_KEYS));
+        let sent = || key.map(|key| Used { user, key, leaps: self.clock.leaps() });
+        let outcome = life.sim_store.write(&format!("accept {id}"), |store| {
+            self.truth(|truth| {
+                truth.is_mixed = true;
+                truth.books.send_batch(id, sent().as_ref());
+            });
+            store.accept(new, key)
+        });
+        self.truth(|truth| truth.books.heard_batch(id, sent().as_ref(), &outcome));
+        if outcome.is_err() {
+            drop(life.sim_store.write("abandon", |store| store.abandon(id)));
+        }
+    }
+
+    fn line(&self, line: u32) -> NewLine {
+        let mut spec = job(u128::from(line), ANN).spec;
+        spec.max_steps = 1;
+        spec.max_attempts = 1 + u32::try_from(self.roll(2)).unwrap();
+        spec.webhook_url = self.hook();
+        NewLine { custom_id: format!("line-{line}"), spec }
+    }
+
+    fn cancel_batch(self: &Arc<Self>) {
+        let number = 1 + self.roll(self.next_batch.load(Ordering::SeqCst));
+        let batch = BatchId::from_bits(u128::from(number));
+        let life = self.life();
+        let Some(user) = self.truth(|truth| truth.books.owner(batch)) else { return };
+        let stranger = if user == ANN { BOB } else { ANN };
+        let outcome = life.sim_store.write("cancel batch", |store| store.cancel_batch(stranger, batch));
+        if let Ok(Some(row)) = outcome {
+            self.truth(|truth| truth.blame(format!("a stranger has cancelled {row:?}")));
+        }
+        let outcome = life.sim_store.write(&format!("cancel {batch}"), |store| {
+            self.truth(|truth| truth.doubt_batch(batch));
+            store.cancel_batch(user, batch)
+        });
+        if let Ok(Some(row)) = outcome {
+            self.truth(|truth| truth.cancelled_batch(&row, &life.store));
+        }
+    }
+
+    /// A courier takes what is due, and writes down what became of it.
+    fn deliver(self: &Arc<Self>) {
+        let life = self.life();
+        let now_ms = self.clock.now_ms();
+        let due = life.sim_store.read(|store| store.due(now_ms, 3, &BTreeSet::new())).unwrap_or_default();
+        // Another courier may settle the second while the first is being settled: what counts is what was read.
+        for delivery in &due {
+            self.truth(|truth| truth.met_delivery(delivery));
+        }
+        for delivery in due {
+            let next = match self.roll(4) {
+                0 => Next::Retry { at_ms: self.clock.now_ms() + self.roll(60_000) },
+                1 => Next::Dead,
+                _ => Next::Delivered,
+            };
+            let attempt = Attempt { status: Some(200), error: None, next };
+            let settled = life.sim_store.write("settle", |store| store.settle(delivery.id, attempt));
+            if settled.is_ok() && !matches!(next, Next::Retry { .. }) {
+                self.truth(|truth| truth.books.settled(delivery.id));
+            }
+        }
+    }
+
+    fn schedule(self: &Arc<Self>) {
+        let (user, now_ms) = (self.someone(), self.clock.now_ms());
+        let number = self.next_job.fetch_add(1, Ordering::SeqCst);
+        let timing = match self.roll(3) {
+            0 => Timing::At(now_ms + self.roll(500)),
+            _ => Timing::Every { seconds: 1 + self.roll(30), anchor_ms: now_ms },
+        };
+        let NewJob { mut spec, .. } = job(u128::from(number), user);
+        spec.max_steps = 1;
+        spec.webhook_url = self.hook();
+        let id = ScheduleId::from_bits(u128::from(number));
+        spec.metadata.insert(MARK.to_owned(), id.to_string());
+        let schedule = Schedule {
+            id,
+            user,
+            name: None,
+            next_run_ms: timing.first(now_ms),
+            timing,
+            created_at_ms: now_ms,
+            armed_at_ms: now_ms,
+            last_due_ms: None,
+            last_run_ms: None,
+            last_job: None,
+            runs: 0,
+        };
+        let life = self.life();
+        let outcome = life.sim_store.write("put schedule", |store| {
+            self.truth(|truth| {
+                truth.is_mixed = true;
+                truth.books.offer_schedule(user, id);
+            });
+            store.put(schedule, Order { spec, given: serde_json::Map::new() }, 100)
+        });
+        if outcome.is_ok() {
+            self.truth(|truth| truth.books.accept_schedule(id));
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! What the outside knows of keys, batches, schedules and webhooks, and what must hold of them.
+
+use super::batches::KnownBatch;
+use super::client_actions::MARK;
+use super::oracle::{Known, Truth};
+use crate::support::store::{ANN, BOB};
+use nanoclaw::domain::batch::Batch;
+use nanoclaw::domain::id::{BatchId, DeliveryId, JobId, ScheduleId, UserId};
+use nanoclaw::domain::idempotency::OnceKey;
+use nanoclaw::domain::job::Job;
+use nanoclaw::domain::schedule::Schedule;
+use nanoclaw::domain::timing::Timing;
+use nanoclaw::domain::webhook::{Delivery, DeliveryState, Subject};
+use nanoclaw::ports::{
+    Batches, DeliveryQuery, JobQuery, NewBatch, Once, Outbox, Schedules, Store, StoreError,
+};
+use nanoclaw::store::RedbStore;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+
+/// More than any world has of anything.
+const ALL: usize = 100_000;
+
+/// The books.
+#[derive(Debug, Default)]
+pub(crate) struct Books {
+    keys: BTreeMap<(UserId, [u8; 32]), Key>,
+    pub(crate) batches: BTreeMap<BatchId, KnownBatch>,
+    pub(crate) touched: BTreeSet<BatchId>,
+    schedules: BTreeMap<ScheduleId, KnownSchedule>,
+    /// Every delivery that was ever seen, by its subject: settled ones are forgotten after a month.
+    deliveries: BTreeMap<(u8, u128), BTreeSet<DeliveryId>>,
+    settled: BTreeSet<DeliveryId>,
+    /// See [`super::world::Flaw::LosesLine`].
+    pub(crate) loses_a_line: bool,
+    pub(crate) wrong: Vec<String>,
+}
+
+/// A use of a key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Used {
+    pub(crate) user: UserId,
+    pub(crate) key: OnceKey,
+    /// Of the clock until then.
+    pub(crate) leaps: u64,
+}
+
+/// What is known of a key: what it was sent with, each with the leaps of the clock until then, and what came of it.
+#[derive(Debug, Default)]
+struct Key {
+    sent: Vec<(u128, u64)>,
+    made: Option<(u128, u64, [u8; 32])>,
+}
+
+#[derive(Debug)]
+struct KnownSchedule {
+    user: UserId,
+    is_accepted: bool,
+    runs: u64,
+    last_due_ms: Option<u64>,
+}
+
+fn key_of(subject: Subject) -> (u8, u128) {
+    (u8::from(matches!(subject, Subject::Batch(_))), subject.bits())
+}
+
+impl Key {
+    /// Something was told of this key: is that the one thing that came of it?
+    fn hear(&mut self, made: u128, leaps: u64, fingerprint: [u8; 32], is_new: bool) -> Option<&'static str> {
+        let before = self.made.replace((made, leaps, fingerprint)).filter(|(_, then, _)| *then == leaps);
+        if !self.sent.iter().any(|(sent, _)| *sent == made) {
+            return Some("leads to what it was never used for");
+        }
+        match before {
+            Some((_, _, other)) if other != fingerprint => Some("is taken for another request"),
+            Some((old, _, _)) if old != made || is_new => Some("took effect twice"),
+            _ => None,
+        }
+    }
+
+    fn refuse(&self, leaps: u64, fingerprint: [u8; 32]) -> Option<&'static str> {
+        let made = self.made.filter(|(_, then, _)| *then == leaps);
+        made.filter(|(_, _, own)| *own == fingerprint).map(|_| "is refused for its own request")
+    }
+
+    /// Of what it was sent with between two leaps of the clock, not more than one may be there.
+    fn check(&self, is_there: impl Fn(u128) -> bool) -> Option<&'static str> {
+        let there: Vec<_> = self.sent.iter().filter(|(sent, _)| is_there(*sent)).collect();
+        let leaps: BTreeSet<_> = there.iter().map(|(_, leaps)| leaps).collect();
+        if leaps.len() < there.len() { Some("took effect more than once") } else { None }
+    }
+}
+
+impl Books {
+    fn key(&mut self, used: &Used) -> &mut Key {
+        self.keys.entry((used.user, used.key.key)).or_default()
+    }
+
+    fn hear(&mut self, used: &Used, outcome: Result<(u128, bool), &StoreError>, what: &dyn Debug) {
+        let (leaps, key) = (used.leaps, used.key);
+        let book = self.key(used);
+        let wrong = match outcome {
+            Ok((made, is_new)) => book.hear(made, leaps, key.fingerprint, is_new),
+            Err(StoreError::KeyReused) => book.refuse(leaps, key.fingerprint),
+            Err(_) => None,
+        };
+        if let Some(wrong) = wrong {
+            let book = format!("{book:?}");
+            self.wrong.push(format!("key {} {wrong}: {what:?} {book}", key.key[0]));
+        }
+    }
+
+    /// A job with a key reaches the store.
+    pub(crate) fn offer_once(&mut self, used: &Used, job: JobId) {
+        self.key(used).sent.push((u128::from_be_bytes(job.to_bytes()), used.leaps));
+    }
+
+    /// What its client was told.
+    pub(crate) fn heard_once(
+        &mut self,
+        used: &Used,
+        offered: JobId,
+        outcome: &Result<Once<Job>, StoreError>,
+    ) {
+        let bits = |job: &Job| u128::from_be_bytes(job.id.to_bytes());
+        let made = match outcome {
+            Ok(Once::New(job)) => Ok((bits(job), true)),
+            Ok(Once::Before(job)) => Ok((bits(job), false)),
+            Err(error) => Err(error),
+        };
+        self.hear(used, made, &(offered, outcome));
+    }
+
+    /// Somebody begins to send a batch.
+    pub(crate) fn offer_batch(&mut self, new: &NewBatch) {
+        let known = KnownBatch {
+            user: new.user,
+            lines: new.lines,
+            concurrency: new.concurrency,
+            is_hooked: new.webhook_url.is_some(),
+            is_sent: false,
+            is_accepted: false,
+            has_ended: false,
+            is_cancelled: false,
+            begun: usize::MAX,
+            ended: Vec::new(),
+        };
+        self.batches.insert(new.id, known);
+    }
+
+    /// All of it is there, and its acceptance reaches the store.
+    pub(crate) fn send_batch(&mut self, batch: BatchId, used: Option<&Used>) {
+        self.touched.insert(batch);
+        if let Some(known) = self.batches.get_mut(&batch) {
+            known.is_sent = true;
+        }
+        if let Some(used) = used {
+            self.key(used).sent.push((u128::from_be_bytes(batch.to_bytes()), used.leaps));
+        }
+    }
+
+    /// What its client was told.
+    pub(crate) fn heard_batch(
+        &mut self,
+        batch: BatchId,
+        used: Option<&Used>,
+        outcome: &Result<Once<Batch>, StoreError>,
+    ) {
+        let made = match outcome {
+            Ok(Once::New(batch)) => Ok((batch.id, true)),
+            Ok(Once::Before(batch)) => Ok((batch.id, false)),
+            Err(error) => Err(error),
+        };
+        if let Ok((made, _)) = made
+            && let Some(known) = self.batches.get_mut(&made)
+        {
+            known.is_accepted = true;
+        }
+        let has_other = made.is_ok_and(|(made, _)| made != batch);
+        let refused = matches!(outcome, Err(StoreError::KeyReused | StoreError::QueueFull { .. }));
+        if let Some(known) = self.batches.get_mut(&batch).filter(|_| has_other || refused) {
+            known.is_sent = false;
+        }
+        if let Some(used) = used {
+            let made = made.map(|(made, is_new)| (u128::from_be_bytes(made.to_bytes()), is_new));
+            self.hear(used, made, &(batch, outcome));
+        }
+    }
+
+    /// Whether lines of this batch may be jobs.
+    pub(crate) fn may_run(&self, batch: BatchId) -> bool {
+        self.batches.get(&batch).is_some_and(|known| known.is_sent)
+    }
+
+    /// Whether this is an occurrence of a schedule that may be there.
+    pub(crate) fn may_fire(&self, job: &Job) -> bool {
+        let mark = job.metadata.get(MARK);
+        mark.is_some_and(|mark| self.schedules.keys().any(|schedule| schedule.to_string() == *mark))
+    }
+
+    /// Whose batch it is.
+    pub(crate) fn owner(&self, batch: BatchId) -> Option<UserId> {
+        self.batches.get(&batch).map(|known| known.user)
+    }
+
+    /// Every schedule, with its owner.
+    pub(crate) fn schedules(&self) -> Vec<(UserId, ScheduleId)> {
+        self.schedules.iter().map(|(id, known)| (known.user, *id)).collect()
+    }
+
+    /// A schedule reaches the store.
+    pub(crate) fn offer_schedule(&mut self, user: UserId, id: ScheduleId) {
+        let known = KnownSchedule { user, is_accepted: false, runs: 0, last_due_ms: None };
+        self.schedules.insert(id, known);
+    }
+
+    /// Its client has the 201.
+    pub(crate) fn accept_schedule(&mut self, id: ScheduleId) {
+        if let Some(known) = self.schedules.get_mut(&id) {
+            known.is_accepted = true;
+        }
+    }
+
+    /// What became of a delivery is written down, for good.
+    pub(crate) fn settled(&mut self, delivery: DeliveryId) {
+        self.settled.insert(delivery);
+    }
+
+    fn meet_delivery(&mut self, delivery: &Delivery) -> bool {
+        if delivery.state == DeliveryState::Pending && self.settled.contains(&delivery.id) {
+            self.wrong.push(format!("a settled delivery is due again: {delivery:?}"));
+        }
+        self.deliveries.entry(key_of(delivery.subject)).or_default().insert(delivery.id)
+    }
+
+    fn told(&self, subject: Subject) -> usize {
+        self.deliveries.get(&key_of(subject)).map_or(0, BTreeSet::len)
+    }
+}
+
+/// All jobs of both users, as a client may list them.
+pub(crate) fn list(store: &RedbStore) -> Option<Vec<Job>> {
+    let mut jobs = Vec::new();
+    for user in [ANN, BOB] {
+        jobs.extend(
+            store.jobs(&JobQuery { user, status: None, parent: None, before: None, limit: ALL }).ok()?.jobs,
+        );
+    }
+    Some(jobs)
+}
+
+impl Truth {
+    /// A job whose end is known, or only one that has failed.
+    pub(crate) fn some_ended(&self, at: u64, has_failed: bool) -> Option<(UserId, JobId)> {
+        let is_wanted = |known: &Known| known.has_ended && (known.has_failed || !has_failed);
+        let ended: Vec<_> = self.jobs.iter().filter(|(_, known)| is_wanted(known)).collect();
+        let at = usize::try_from(at).unwrap().checked_rem(ended.len())?;
+        ended.get(at).map(|(id, known)| (known.user, **id))
+    }
+
+    /// A courier has it in hand.
+    pub(crate) fn met_delivery(&mut self, delivery: &Delivery) {
+        let is_new = self.books.meet_delivery(delivery);
+        self.counts.reports += u64::from(is_new);
+        let has_end = match delivery.subject {
+            Subject::Job(job) => self.jobs.get(&job).is_none_or(|known| known.is_hooked),
+            Subject::Batch(batch) => self.books.batches.get(&batch).is_some_and(|known| known.is_hooked),
+        };
+        if !has_end {
+            self.blame(format!("nobody asked for {delivery:?}"));
+        }
+    }
+
+    /// Holds the books against the store.
+    pub(crate) fn check_books(&mut self, store: &RedbStore) {
+        let Some(jobs) = list(store) else { return };
+        for job in &jobs {
+            if !self.jobs.contains_key(&job.id) && !self.may_make(job) {
+                self.blame(format!("nobody has submitted {job:?}"));
+            }
+            self.meet(job);
+        }
+        self.check_keys(store, &jobs);
+        self.check_occurrences(store, &jobs);
+        let batches: Vec<_> = self.books.batches.keys().copied().collect();
+        for batch in batches {
+            self.check_batch(store, batch);
+            self.check_lines(store, batch, &jobs);
+        }
+        self.check_reports(store);
+        self.violations.append(&mut self.books.wrong);
+    }
+
+    fn check_keys(&mut self, store: &RedbStore, jobs: &[Job]) {
+        let mut there: BTreeSet<u128> =
+            jobs.iter().map(|job| u128::from_be_bytes(job.id.to_bytes())).collect();
+        for (id, known) in &self.books.batches {
+            let bits = u128::from_be_bytes(id.to_bytes());
+            // Batches have a key space of their own here; their numbers are those of jobs.
+            if store.batch(known.user, *id).is_ok_and(|row| row.is_some()) {
+                there.insert(bits | BATCH_BIT);
+            }
+        }
+        for ((user, name), key) in &self.books.keys {
+            let space = if name[0] >= 100 { BATCH_BIT } else { 0 };
+            if let Some(wrong) = key.check(|bits| there.contains(&(bits | space))) {
+                self.violations.push(format!("key {} of {user:?} {wrong}: {key:?}", name[0]));
+            }
+        }
+    }
+
+    /// Each end is told once, and nothing else is.
+    fn check_reports(&mut self, store: &RedbStore) {
+        for user in [ANN, BOB] {
+            let query = DeliveryQuery { user, state: None, before: None, limit: ALL };
+            let Ok(page) = store.deliveries(&query) else { return };
+            page.deliveries.iter().for_each(|delivery| self.met_delivery(delivery));
+        }
+        let mut wrong = Vec::new();
+        for (id, known) in &self.jobs {
+            let Ok(page) = store.events(*id, 0, ALL) else { continue };
+            let ends = page.events.iter().filter(|event| event.event.is_terminal()).count();
+            let told = self.books.told(Subject::Job(*id));
+            if told != if known.is_hooked { ends } else { 0 } {
+                wrong.push(format!("{id} has ended {ends} times and is told {told} times"));
+            }
+        }
+        for (id, known) in &self.books.batches {
+            let retries = usize::try_from(self.retries_of(*id)).unwrap();
+            let told = self.books.told(Subject::Batch(*id));
+            let (least, most) = (usize::from(known.has_ended), usize::from(known.has_ended) + retries);
+            if known.is_hooked && !(least..=most).contains(&told) {
+                wrong.push(format!("{id} is told {told} times: {known:?}"));
+            }
+        }
+        self.violations.extend(wrong);
+    }
+
+    /// Holds the schedules against the store.
+    pub(crate) fn check_schedules(&mut self, store: &RedbStore) {
+        if let Some(jobs) = list(store) {
+            self.check_occurrences(store, &jobs);
+        }
+    }
+
+    fn check_occurrences(&mut self, store: &RedbStore, jobs: &[Job]) {
+        let mut wrong = Vec::new();
+        for (id, known) in &mut self.books.schedules {
+            let Ok(row) = store.schedule(known.user, *id) else { continue };
+            let Some((standing, _)) = row else {
+                if known.is_accepted || known.runs > 0 {
+                    wrong.push(format!("{id} is lost"));
+                }
+                continue;
+            };
+            let mark = id.to_string();
+            let made = jobs.iter().filter(|job| job.metadata.get(MARK) == Some(&mark)).count() as u64;
+            self.counts.occurrences += standing.schedule.runs.saturating_sub(known.runs);
+            wrong.extend(known.check(&standing.schedule, made));
+        }
+        self.violations.extend(wrong);
+    }
+}
+
+/// Apart from the numbers of jobs.
+const BATCH_BIT: u128 = 1 << 127;
+
+impl KnownSchedule {
+    fn check(&mut self, now: &Schedule, made: u64) -> Option<String> {
+        let is_once = matches!(now.timing, Timing::At(_));
+        let wrong = if now.runs != made {
+            "has made another number of jobs than it fired"
+        } else if now.runs < self.runs || (is_once && now.runs > 1) {
+            "has fired in vain or too often"
+        } else if now.runs == self.runs + 1
+            && self.last_due_ms.is_some()
+            && now.last_due_ms == self.last_due_ms
+        {
+            "has fired twice for one occurrence"
+        } else {
+            (self.runs, self.last_due_ms) = (now.runs, now.last_due_ms);
+            return None;
+        };
+        Some(format!("{} {wrong}: {now:?}, jobs: {made}", now.id))
+    }
+}

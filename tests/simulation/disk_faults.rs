@@ -1,0 +1,116 @@
+//! What befalls the disk of one process: trouble that passes, and the end. From its end on nothing reaches the disk, as
+//! nothing does that a dead process still wants; what is left is the image of that moment.
+
+use crate::support::disk::{Dice, Disk, Fate};
+use std::io;
+use std::sync::Mutex;
+
+/// How a process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// `kill -9`: the kernel keeps what was written.
+    Kill,
+    /// Power loss: what was synced, and any part of the rest.
+    PowerLoss,
+}
+
+/// Trouble with the disk: after so many operations so many fail.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Trouble {
+    pub(crate) after: u64,
+    pub(crate) count: u64,
+    pub(crate) is_full: bool,
+}
+
+/// The fate of one process.
+#[derive(Debug)]
+pub(crate) struct Doom(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    dice: Dice,
+    /// Operations until the end, and which.
+    end: Option<(u64, End)>,
+    trouble: Option<Trouble>,
+    image: Option<Vec<u8>>,
+}
+
+impl Doom {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Mutex::new(State { dice: Dice(seed), end: None, trouble: None, image: None }))
+    }
+
+    /// The end comes at the disk's operation after so many more.
+    pub(crate) fn end_after(&self, operations: u64, end: End) {
+        self.0.lock().unwrap().end = Some((operations, end));
+    }
+
+    /// The end comes now.
+    pub(crate) fn end(&self, disk: &Disk, end: End) {
+        self.0.lock().unwrap().strike(disk, end);
+    }
+
+    /// Operations fail soon.
+    pub(crate) fn trouble(&self, trouble: Trouble) {
+        self.0.lock().unwrap().trouble = Some(trouble);
+    }
+
+    /// Nothing more befalls it.
+    pub(crate) fn calm(&self) {
+        let mut state = self.0.lock().unwrap();
+        (state.end, state.trouble) = (None, None);
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.0.lock().unwrap().image.is_some()
+    }
+
+    /// What the dead process has left.
+    pub(crate) fn image(&self) -> Option<Vec<u8>> {
+        self.0.lock().unwrap().image.take()
+    }
+}
+
+impl State {
+    fn strike(&mut self, disk: &Disk, end: End) {
+        if self.image.is_none() {
+            self.image = Some(match end {
+                End::Kill => disk.content(),
+                End::PowerLoss => disk.image(&mut self.dice),
+            });
+        }
+    }
+
+    fn fails(&mut self) -> Option<io::Error> {
+        let trouble = self.trouble.as_mut()?;
+        if trouble.after > 0 {
+            trouble.after -= 1;
+            return None;
+        }
+        if trouble.count == 0 {
+            self.trouble = None;
+            return None;
+        }
+        trouble.count -= 1;
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        Some(if trouble.is_full { full } else { io::Error::other("the disk refuses") })
+    }
+}
+
+impl Fate for Doom {
+    fn before_write(&self, disk: &Disk) -> io::Result<()> {
+        let mut state = self.0.lock().unwrap();
+        match state.end.as_mut() {
+            Some((0, end)) => {
+                let end = *end;
+                state.strike(disk, end);
+            }
+            Some((left, _)) => *left -= 1,
+            None => {}
+        }
+        if state.image.is_some() {
+            return Err(io::Error::other("the process is dead"));
+        }
+        state.fails().map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,100 @@
+//! Who may run before whom: inside a conversation, between priorities, between users.
+
+use super::oracle::{Known, Truth};
+use nanoclaw::domain::id::UserId;
+use nanoclaw::domain::job::Job;
+use nanoclaw::ports::Store;
+use nanoclaw::store::RedbStore;
+use std::collections::BTreeSet;
+
+/// How often one user may be served while another one waits, jobs of the other that left their place in line aside.
+const FAIR_BOUND: u64 = 2;
+/// Waiting that counts as much as one priority, as the limits have it.
+const AGEING_MS: u64 = 60_000;
+
+impl Truth {
+    /// Jobs of one conversation run one after the other, in order of acceptance.
+    pub(crate) fn check_turn(&mut self, store: &RedbStore, job: &Job) {
+        let Some(name) = job.conversation_id.as_ref().map(|name| name.as_str().to_owned()) else { return };
+        let Some(number) = self.jobs.get(&job.id).map(|known| known.number) else { return };
+        let is_earlier = |known: &Known| {
+            known.number < number && known.user == job.user && known.conversation.as_ref() == Some(&name)
+        };
+        let earlier = self.jobs.iter().filter(|(_, known)| is_earlier(known));
+        let late: Vec<_> = earlier
+            .filter_map(|(id, known)| store.job(known.user, *id).ok().flatten())
+            .filter(|row| !row.status.is_terminal())
+            .map(|row| format!("{} runs before {} of its conversation has ended", job.id, row.id))
+            .collect();
+        self.violations.extend(late);
+    }
+
+    /// Lower priorities first, less what has been waited for: nothing runs before a lower one without its having waited
+    /// for that, and nothing keeps waiting that has.
+    pub(crate) fn check_rank(&mut self, job: &Job, now_ms: u64) {
+        let level = u64::from(job.priority.level());
+        let Some(known) = self.jobs.get(&job.id).filter(|known| known.is_plain) else { return };
+        let rank = level * AGEING_MS + known.since_ms.min(now_ms);
+        let before = |other: &&Known| {
+            other.waits()
+                && u64::from(other.priority) * AGEING_MS + now_ms < rank
+                && other.priority < job.priority.level()
+        };
+        if let Some(other) = self.jobs.values().find(before) {
+            let what = format!("{} of priority {level} runs before one of {}", job.id, other.priority);
+            self.violations.push(what);
+        }
+        // Only where nobody may stand before it at its own level, and where every place is as old as it seems.
+        let is_quiet =
+            self.counts.crashes + self.counts.restarts + self.counts.troubles == 0 && !self.is_mixed;
+        let is_alone = |other: &Known| {
+            self.jobs
+                .values()
+                .filter(|k| k.priority == other.priority && !k.has_ended && k.claims == 0)
+                .count()
+                == 1
+        };
+        let passed_over = |other: &&Known| {
+            let its_rank = u64::from(other.priority) * AGEING_MS + other.since_ms.min(now_ms);
+            other.waits() && other.priority != job.priority.level() && its_rank < rank && is_alone(other)
+        };
+        if let Some(other) = self.jobs.values().filter(|_| is_quiet).find(passed_over) {
+            let what = format!("{} of priority {level} runs before one that has waited: {other:?}", job.id);
+            self.violations.push(what);
+        }
+    }
+
+    /// Inside a priority, users take turns.
+    pub(crate) fn check_fairness(&mut self, job: &Job) {
+        if self.is_mixed {
+            return;
+        }
+        let (level, user) = (job.priority.level(), job.user);
+        let waits = |known: &&Known| known.waits();
+        let waiting: BTreeSet<UserId> =
+            self.jobs.values().filter(waits).filter(|k| k.priority == level).map(|k| k.user).collect();
+        self.passed
+            .retain(|(at, waiter, _), _| *at != level || (*waiter != user && waiting.contains(waiter)));
+        for waiter in waiting.into_iter().filter(|waiter| *waiter != user) {
+            let gone = self.jobs.values().filter(|k| {
+                k.user == waiter && k.priority == level && k.claims == 0 && (k.has_ended || !k.is_accepted)
+            });
+            let bound = FAIR_BOUND + gone.count() as u64;
+            let passed = self.passed.entry((level, waiter, user)).or_default();
+            *passed += 1;
+            if *passed > bound {
+                let what = format!("{user:?} was served {passed} times while {waiter:?} waited ({})", job.id);
+                self.violations.push(what);
+            }
+        }
+    }
+
+    /// A claim found nothing: so nothing may wait.
+    pub(crate) fn found_nothing(&mut self) {
+        let idle = self.jobs.values().find(|known| known.waits());
+        if let Some(known) = idle {
+            let what = format!("nothing to claim, and yet there is {known:?}");
+            self.violations.push(what);
+        }
+    }
+}

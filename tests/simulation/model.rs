@@ -1,0 +1,140 @@
+//! The model as the world plays it: it streams, thinks, calls tools, fails in every way there is, and hangs until its
+//! leash is pulled. A message `call NAME NAME …` gets just these calls, then a text.
+
+use super::disk_faults::Doom;
+use super::world::World;
+use nanoclaw::domain::event::FinishReason;
+use nanoclaw::domain::message::Message;
+use nanoclaw::domain::tool::ToolCall;
+use nanoclaw::domain::usage::Usage;
+use nanoclaw::ports::{Chunk, Completion, Leash, Model, ModelError, ModelInfo, ModelRequest, Sink};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What tools there are; two of the first kind in a batch stand for the others as well.
+pub(crate) const TOOLS: [&str; 5] = ["pure", "effect", "sandbox", "network", "guarded"];
+/// Looks at the leash before a model that hangs gives up by itself.
+const HANGS: u32 = 30;
+
+/// One process's way to its model.
+pub(crate) struct SimModel {
+    world: Arc<World>,
+    doom: Arc<Doom>,
+}
+
+impl SimModel {
+    pub(crate) fn new(world: &Arc<World>, doom: &Arc<Doom>) -> Self {
+        Self { world: Arc::clone(world), doom: Arc::clone(doom) }
+    }
+
+    fn say(&self, pieces: u64, leash: &Leash, sink: Sink<'_>) -> Result<(), ModelError> {
+        let thoughts = self.world.roll(2);
+        for number in 0..pieces {
+            self.world.point();
+            let text = format!("piece {number} ");
+            let chunk = if number < thoughts { Chunk::Thinking(&text) } else { Chunk::Text(&text) };
+            if self.doom.is_dead() || leash.is_pulled() || sink(chunk).is_break() {
+                return Err(ModelError::Stopped);
+            }
+        }
+        Ok(())
+    }
+
+    fn hang(&self, leash: &Leash) -> Result<Completion, ModelError> {
+        for _ in 0..HANGS {
+            self.world.point();
+            if self.doom.is_dead() || leash.is_pulled() {
+                return Err(ModelError::Stopped);
+            }
+            leash.clock.pause(&leash.stop, Duration::from_secs(4));
+        }
+        Err(ModelError::Refused("it hangs".to_owned()))
+    }
+
+    fn calls(&self, request: &ModelRequest) -> Vec<ToolCall> {
+        if request.tools.is_empty() || self.world.chance(2) {
+            return Vec::new();
+        }
+        let call = |number: u64| {
+            let name = TOOLS[usize::try_from(self.world.roll(5)).unwrap()];
+            // Some providers send no id, or count from zero in every answer.
+            let id_ref = if self.world.chance(4) { String::new() } else { format!("call_{number}") };
+            ToolCall { id_ref, name: name.to_owned(), arguments: "{}".to_owned() }
+        };
+        (0..=self.world.roll(3)).map(call).collect()
+    }
+}
+
+impl Model for SimModel {
+    fn ask(&self, request: &ModelRequest, leash: &Leash, sink: Sink<'_>) -> Result<Completion, ModelError> {
+        if self.doom.is_dead() {
+            return Err(ModelError::Stopped);
+        }
+        if let Some(calls) = scripted(request) {
+            self.say(2, leash, sink)?;
+            spend(sink);
+            return Ok(completion(calls));
+        }
+        let mood = if self.world.is_calm() { u64::MAX } else { self.world.roll(24) };
+        match mood {
+            0 => {
+                let retry_after_ms = self.world.chance(2).then_some(2_000);
+                Err(ModelError::Unavailable { message: "busy".to_owned(), retry_after_ms })
+            }
+            1 => {
+                self.say(2, leash, sink)?;
+                Err(ModelError::Unavailable { message: "broke off".to_owned(), retry_after_ms: None })
+            }
+            2 => Err(match self.world.roll(2) {
+                0 => ModelError::Refused("no".to_owned()),
+                _ => ModelError::ContextTooLong("too long".to_owned()),
+            }),
+            3 => {
+                self.say(3, leash, sink)?;
+                Err(ModelError::TooLarge("too much".to_owned()))
+            }
+            4 | 5 => self.hang(leash),
+            7 => Err(ModelError::Busy { message: "full".to_owned(), retry_after_ms: 3_000 }),
+            // A bug; without the hook's noise.
+            6 => std::panic::resume_unwind(Box::new("a bug in the model's wire")),
+            _ => {
+                // In peace it has something to say: empty answers are asked for again, and then fail.
+                let floor = u64::from(self.world.is_calm());
+                self.say(self.world.roll(4).max(floor), leash, sink)?;
+                self.world.point();
+                spend(sink);
+                Ok(completion(self.calls(request)))
+            }
+        }
+    }
+
+    fn models(&self) -> Vec<ModelInfo> {
+        Vec::new()
+    }
+}
+
+/// What the script wants at this point of the job, if there is one.
+fn scripted(request: &ModelRequest) -> Option<Vec<ToolCall>> {
+    let is_user = |message: &&Message| matches!(message, Message::User { .. });
+    let Some(Message::User { content, .. }) = request.messages.iter().rfind(is_user) else { return None };
+    let names = content.strip_prefix("call ")?;
+    if matches!(request.messages.last(), Some(Message::Tool { .. })) {
+        return Some(Vec::new());
+    }
+    let call = |(number, name): (usize, &str)| ToolCall {
+        id_ref: format!("call_{number}"),
+        name: name.to_owned(),
+        arguments: "{}".to_owned(),
+    };
+    Some(names.split(' ').enumerate().map(call).collect())
+}
+
+/// Tells what the call has cost; the answer is over whatever the sink says to it.
+fn spend(sink: Sink<'_>) {
+    let _over = sink(Chunk::Spent(Usage::new(10, 5)));
+}
+
+fn completion(tool_calls: Vec<ToolCall>) -> Completion {
+    let finish_reason = if tool_calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
+    Completion { tool_calls, finish_reason, echo: None }
+}

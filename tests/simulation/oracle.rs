@@ -1,0 +1,509 @@
+//! What the outside knows, over all lives of the server, and what must hold of it. A broken rule is kept as a text:
+//! a worker catches panics.
+
+use super::approvals::Verdicts;
+use super::client_records::Books;
+use crate::support::store::{ANN, BOB};
+use nanoclaw::domain::event::{Event, FailureCode, Numbered, Phase};
+use nanoclaw::domain::id::{BatchId, JobId, UserId};
+use nanoclaw::domain::job::{Job, JobSpec, JobStatus};
+use nanoclaw::domain::tool::ToolCall;
+use nanoclaw::domain::usage::Usage;
+use nanoclaw::ports::{Accounts, JobQuery, Lease, NewJob, StopFlag, Store};
+use nanoclaw::store::RedbStore;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Crashes in a row that make a job poison.
+const POISON_CRASHES: u64 = 3;
+
+/// The ledger.
+#[derive(Debug, Default)]
+pub(crate) struct Truth {
+    pub(crate) jobs: BTreeMap<JobId, Known>,
+    /// By call: how often it had its effect, over all lives.
+    runs: BTreeMap<(JobId, String), u64>,
+    /// What somebody may have said to calls that need approval.
+    pub(crate) verdicts: Verdicts,
+    /// By priority, who waits and who is served.
+    pub(crate) passed: BTreeMap<(u8, UserId, UserId), u64>,
+    /// Crashes with a claim under way: nobody knows of which job.
+    dark_crashes: u64,
+    /// Keys, batches, schedules and webhooks.
+    pub(crate) books: Books,
+    /// Something may take turns in the queue without a submission: retries, lines, occurrences.
+    pub(crate) is_mixed: bool,
+    /// Places in line that were given out.
+    numbers: usize,
+    pub(crate) violations: Vec<String>,
+    pub(crate) touched: BTreeSet<JobId>,
+    pub(crate) counts: Counts,
+}
+
+/// What the world has come to, so that a test can see that it was worth running.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub(crate) ends: u64,
+    pub(crate) runs: u64,
+    pub(crate) crashes: u64,
+    pub(crate) restarts: u64,
+    pub(crate) troubles: u64,
+    pub(crate) poisoned: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) nested: u64,
+    pub(crate) postponed: u64,
+    pub(crate) deferred: u64,
+    pub(crate) asked: u64,
+    pub(crate) decided: u64,
+    pub(crate) retried: u64,
+    pub(crate) repeated_keys: u64,
+    pub(crate) batches: u64,
+    pub(crate) lines: u64,
+    pub(crate) occurrences: u64,
+    pub(crate) reports: u64,
+}
+
+impl Counts {
+    /// Sums up.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.ends += other.ends;
+        self.runs += other.runs;
+        self.crashes += other.crashes;
+        self.restarts += other.restarts;
+        self.troubles += other.troubles;
+        self.poisoned += other.poisoned;
+        self.cancelled += other.cancelled;
+        self.nested += other.nested;
+        self.postponed += other.postponed;
+        self.deferred += other.deferred;
+        self.asked += other.asked;
+        self.decided += other.decided;
+        self.retried += other.retried;
+        self.repeated_keys += other.repeated_keys;
+        self.batches += other.batches;
+        self.lines += other.lines;
+        self.occurrences += other.occurrences;
+        self.reports += other.reports;
+    }
+}
+
+/// What is known of one job.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
+pub(crate) struct Known {
+    /// In order of acceptance.
+    pub(crate) number: usize,
+    pub(crate) user: UserId,
+    pub(crate) conversation: Option<String>,
+    pub(crate) priority: u8,
+    /// Ready from its acceptance on: no conversation, no time to wait for.
+    pub(crate) is_plain: bool,
+    /// When it reached the store, unix milliseconds.
+    pub(crate) since_ms: u64,
+    /// Not before this time it may run again.
+    pub(crate) not_before_ms: Option<u64>,
+    pub(crate) max_attempts: u32,
+    pub(crate) is_hooked: bool,
+    pub(crate) batch: Option<BatchId>,
+    /// Retries that reached the store, and those of which its client was told.
+    pub(crate) retries: u64,
+    pub(crate) sure_retries: u64,
+    /// A retry of which nobody knows what became.
+    pub(crate) may_go_on: bool,
+    pub(crate) is_accepted: bool,
+    /// Its end was acknowledged or seen.
+    pub(crate) has_ended: bool,
+    /// So was that it failed, when it was last looked at.
+    pub(crate) has_failed: bool,
+    pub(crate) was_poison: bool,
+    pub(crate) seen: Vec<Numbered>,
+    pub(crate) epoch: u64,
+    pub(crate) claims: u64,
+    /// The flag of the lease that somebody holds.
+    pub(crate) lease: Option<StopFlag>,
+    pub(crate) sure_crashes: u64,
+    pub(crate) possible_crashes: u64,
+}
+
+impl Truth {
+    pub(crate) fn blame(&mut self, what: String) {
+        self.violations.push(what);
+    }
+
+    /// A job reaches the store: from now on it may exist, behind all that reached it before.
+    pub(crate) fn offer(&mut self, new: &NewJob, now_ms: u64) {
+        let mut known = Known::new(self.next_number(), new.user, now_ms);
+        known.take(&new.spec);
+        self.jobs.insert(new.id, known);
+    }
+
+    /// A job that nobody has submitted: a line of a batch, or an occurrence. Seen once, it must never be lost.
+    pub(crate) fn meet(&mut self, job: &Job) {
+        if !self.jobs.contains_key(&job.id) {
+            let mut known = Known::new(self.next_number(), job.user, job.created_at_ms);
+            known.conversation = job.conversation_id.as_ref().map(|name| name.as_str().to_owned());
+            known.priority = job.priority.level();
+            (known.is_hooked, known.is_accepted) = (job.webhook_url.is_some(), true);
+            known.batch = job.batch.map(|line| line.batch);
+            self.jobs.insert(job.id, known);
+        }
+    }
+
+    fn next_number(&mut self) -> usize {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    /// A retry reaches the store.
+    pub(crate) fn retries(&mut self, job: JobId) {
+        self.is_mixed = true;
+        self.touched.insert(job);
+        if let Some(known) = self.jobs.get_mut(&job) {
+            (known.retries, known.may_go_on, known.is_plain) = (known.retries + 1, true, false);
+        }
+    }
+
+    /// What its client was told of the retry; `None`: nothing that could be trusted.
+    pub(crate) fn retried(&mut self, job: JobId, was_done: Option<bool>) {
+        let number = self.next_number();
+        self.counts.retried += u64::from(was_done == Some(true));
+        let Some(known) = self.jobs.get_mut(&job) else { return };
+        match was_done {
+            Some(true) => {
+                (known.number, known.has_ended, known.may_go_on) = (number, false, false);
+                (known.sure_crashes, known.sure_retries) = (0, known.sure_retries + 1);
+            }
+            Some(false) => (known.retries, known.may_go_on) = (known.retries - 1, false),
+            // Where it stands in its conversation nobody knows.
+            None => (known.conversation, known.sure_crashes) = (None, 0),
+        }
+    }
+
+    /// It may not run again before this time.
+    pub(crate) fn postponed(&mut self, job: JobId, until_ms: u64) {
+        self.counts.postponed += 1;
+        if let Some(known) = self.jobs.get_mut(&job) {
+            known.not_before_ms = Some(until_ms);
+        }
+    }
+
+    /// It waits for its turn, and may not run again before this time.
+    pub(crate) fn deferred(&mut self, job: JobId, until_ms: u64) {
+        self.counts.deferred += 1;
+        if let Some(known) = self.jobs.get_mut(&job) {
+            known.not_before_ms = Some(until_ms);
+        }
+    }
+
+    /// It waits for somebody's approval, and may not run again before this time unless somebody decides.
+    pub(crate) fn asked(&mut self, job: JobId, until_ms: u64) {
+        self.counts.asked += 1;
+        if let Some(known) = self.jobs.get_mut(&job) {
+            known.not_before_ms = Some(until_ms);
+        }
+    }
+
+    /// Its client has the 202.
+    pub(crate) fn accept(&mut self, job: JobId) {
+        self.touched.insert(job);
+        if let Some(known) = self.jobs.get_mut(&job) {
+            known.is_accepted = true;
+        }
+    }
+
+    /// A write failed, and nobody knows what became of it: the job may or may not wait in its line.
+    pub(crate) fn doubt(&mut self, job: JobId) {
+        self.touched.insert(job);
+        if let Some(known) = self.jobs.get_mut(&job) {
+            known.is_plain = false;
+        }
+    }
+
+    /// A claim reaches the store: whatever is due by this clock may run from now on, even if the clock goes back.
+    pub(crate) fn claims_at(&mut self, now_ms: u64) {
+        for known in self.jobs.values_mut() {
+            known.not_before_ms = known.not_before_ms.filter(|until_ms| now_ms < *until_ms);
+        }
+    }
+
+    /// A worker has its lease.
+    pub(crate) fn claimed(&mut self, store: &RedbStore, lease: &Lease, now_ms: u64) {
+        let job = &lease.job;
+        self.touched.insert(job.id);
+        if self.may_make(job) {
+            self.meet(job);
+        }
+        let Some(known) = self.jobs.get_mut(&job.id) else {
+            return self.blame(format!("{} was never submitted", job.id));
+        };
+        let mut wrong = Vec::new();
+        if known.has_ended && !known.may_go_on {
+            wrong.push("runs after its end");
+        }
+        if job.epoch <= known.epoch || job.attempt == 0 || u64::from(job.attempt) > job.epoch {
+            wrong.push("has an epoch or attempt that does not rise");
+        }
+        if known.not_before_ms.take().is_some() {
+            wrong.push("does not wait before it is tried again");
+        }
+        let is_first = known.claims == 0;
+        (known.has_ended, known.may_go_on) = (false, false);
+        (known.epoch, known.claims, known.lease) = (job.epoch, known.claims + 1, Some(lease.stop.clone()));
+        for what in wrong {
+            self.blame(format!("{} {what}: {job:?}", job.id));
+        }
+        self.check_turn(store, job);
+        if is_first {
+            self.check_rank(job, now_ms);
+            self.check_fairness(job);
+        }
+    }
+
+    /// Lines of batches whose acceptance has reached the store, and occurrences, become jobs by themselves.
+    pub(crate) fn may_make(&self, job: &Job) -> bool {
+        let is_line = job.batch.is_some_and(|line| self.books.may_run(line.batch));
+        is_line || self.books.may_fire(job)
+    }
+
+    /// The lease is being given back or ended; whether that succeeds, nobody knows yet.
+    pub(crate) fn lets_go(&mut self, job: JobId) {
+        self.touched.insert(job);
+        if let Some(known) = self.jobs.get_mut(&job) {
+            known.sure_crashes = 0;
+        }
+    }
+
+    /// The lease is gone, for good.
+    pub(crate) fn left(&mut self, job: JobId, has_ended: bool) {
+        self.touch_batch_of(job);
+        if let Some(known) = self.jobs.get_mut(&job) {
+            known.lease = None;
+            known.has_ended |= has_ended;
+        }
+    }
+
+    /// The process has died; `lost_claims`: with a claim of which nobody knows what became.
+    pub(crate) fn crashed(&mut self, lost_claims: bool) {
+        self.counts.crashes += 1;
+        self.dark_crashes += u64::from(lost_claims);
+        for known in self.jobs.values_mut() {
+            if let Some(stop) = known.lease.take() {
+                // A lease that was lost to a disk error before counts no crash.
+                known.sure_crashes += u64::from(stop.raised().is_none());
+                known.possible_crashes += 1;
+            }
+        }
+    }
+
+    /// The process has ended in good order. What the disk would not let go of counts a crash all the same.
+    pub(crate) fn stopped(&mut self, lost_claims: bool) {
+        self.counts.restarts += 1;
+        self.dark_crashes += u64::from(lost_claims);
+        for known in self.jobs.values_mut() {
+            known.possible_crashes += u64::from(known.lease.take().is_some());
+        }
+    }
+
+    /// A call is about to have its effect.
+    pub(crate) fn runs(&mut self, store: &RedbStore, job: JobId, call: &ToolCall, is_idempotent: bool) {
+        use nanoclaw::domain::event::{Mark, Record};
+        self.counts.runs += 1;
+        let count = self.runs.entry((job, call.id_ref.clone())).or_default();
+        *count += 1;
+        if *count > 1 && !is_idempotent {
+            let what = format!("{job}: {} ({}) had its effect {count} times", call.id_ref, call.name);
+            self.violations.push(what);
+        }
+        if let Some(what) = self.verdicts.blame(job, call) {
+            self.violations.push(what);
+        }
+        let is_recorded = |record: &Record| match record {
+            Record::Event(Event::ToolResult { id_ref, .. })
+            | Record::Mark(Mark::ToolFinished { id_ref, .. }) => *id_ref == call.id_ref,
+            _ => false,
+        };
+        if store.log(job).is_ok_and(|log| log.iter().any(is_recorded)) {
+            self.blame(format!("{job}: {} has its result and runs again", call.id_ref));
+        }
+        if self.jobs.get(&job).is_some_and(|known| known.has_ended) {
+            self.blame(format!("{job}: {} runs after the job's end", call.id_ref));
+        }
+    }
+
+    /// How often this call had its effect.
+    pub(crate) fn runs_of(&self, job: JobId, id_ref: &str) -> u64 {
+        self.runs.get(&(job, id_ref.to_owned())).copied().unwrap_or(0)
+    }
+
+    /// A reader goes on from where it was.
+    pub(crate) fn read(&mut self, store: &dyn Store, job: JobId, max: usize) {
+        let Some(known) = self.jobs.get_mut(&job) else { return };
+        let after = known.seen.len() as u64;
+        let Ok(page) = store.events(job, after, max) else { return };
+        if !page.events.iter().zip(after + 1..).all(|(event, seq)| event.seq == seq) {
+            self.violations.push(format!("{job}: after {after} a reader got {:?}", page.events));
+            return;
+        }
+        let is_whole = page.events.last().is_some_and(|last| last.seq == page.last_seq);
+        known.has_ended |= is_whole && page.events.last().is_some_and(|last| last.event.is_terminal());
+        known.seen.extend(page.events);
+    }
+
+    /// Holds a job against the store.
+    pub(crate) fn check(&mut self, store: &RedbStore, job: JobId) {
+        let Some(known) = self.jobs.get_mut(&job) else { return };
+        let (Ok(row), Ok(page)) = (store.job(known.user, job), store.events(job, 0, 100_000)) else { return };
+        let Some(row) = row else {
+            if known.is_accepted || !known.seen.is_empty() {
+                self.blame(format!("{job} is lost"));
+            }
+            return;
+        };
+        let ends_last = page.events.last().is_some_and(|event| event.event.is_terminal());
+        let has_ended = row.status.is_terminal();
+        let mut wrong = Vec::new();
+        if !page.events.iter().map(|event| event.seq).eq(1..=page.last_seq) {
+            wrong.push("has a gap");
+        }
+        if ends_last != has_ended {
+            wrong.push("has a log whose end is not its terminal event");
+        }
+        wrong.extend(known.check_lives(&page.events));
+        if has_ended && row.last_event_id != page.last_seq {
+            wrong.push("has events after its end");
+        }
+        if !page.events.starts_with(&known.seen) {
+            wrong.push("has lost or changed what a reader saw");
+        }
+        if known.has_ended && !has_ended && !known.may_go_on {
+            wrong.push("had ended");
+        }
+        if row.failed_runs >= known.max_attempts {
+            wrong.push("is tried too often");
+        }
+        if row.epoch < known.epoch {
+            wrong.push("has an epoch that fell");
+        }
+        (known.has_ended, known.may_go_on) = (has_ended, false);
+        known.has_failed = row.status == JobStatus::Failed;
+        self.counts.poisoned += u64::from(is_poison(&row) && !known.was_poison);
+        known.was_poison = is_poison(&row);
+        wrong.extend(known.check_crashes(&row, self.dark_crashes));
+        let wrong: Vec<_> = wrong.into_iter().map(|what| format!("{job} {what}: {row:?} {page:?}")).collect();
+        self.violations.extend(wrong);
+    }
+
+    /// Holds every job against the store.
+    pub(crate) fn check_all(&mut self, store: &RedbStore) {
+        let all: Vec<_> = self.jobs.keys().copied().collect();
+        for job in all {
+            self.check(store, job);
+        }
+        self.check_books(store);
+    }
+
+    /// Nothing is left to do: so everything has to have ended.
+    pub(crate) fn check_ended(&mut self, store: &RedbStore) {
+        let rows: Vec<_> =
+            self.jobs.iter().filter_map(|(id, known)| store.job(known.user, *id).ok().flatten()).collect();
+        for row in rows {
+            self.counts.ends += 1;
+            self.counts.cancelled += u64::from(row.status == JobStatus::Cancelled);
+            if !row.status.is_terminal() {
+                self.blame(format!("{} never ends: {row:?}", row.id));
+            }
+        }
+        self.check_batches_ended(store);
+        self.check_accounts(store);
+    }
+
+    /// The accounts hold what all jobs have spent, now that all have ended.
+    fn check_accounts(&mut self, store: &RedbStore) {
+        for user in [ANN, BOB] {
+            let query = JobQuery { user, status: None, parent: None, before: None, limit: 100_000 };
+            let (Ok(page), Ok(days)) = (store.jobs(&query), store.usage(user, 0, u32::MAX)) else { continue };
+            let (mut spent, mut booked) = (Usage::default(), Usage::default());
+            for job in &page.jobs {
+                spent += job.usage;
+            }
+            for day in days {
+                booked += day.usage;
+            }
+            if page.jobs.iter().all(|job| job.status.is_terminal()) && spent != booked {
+                self.blame(format!("{user:?} has spent {spent:?} and booked {booked:?}"));
+            }
+        }
+    }
+}
+
+impl Known {
+    fn new(number: usize, user: UserId, since_ms: u64) -> Self {
+        Self {
+            number,
+            user,
+            conversation: None,
+            priority: 0,
+            is_plain: false,
+            since_ms,
+            not_before_ms: None,
+            max_attempts: u32::MAX,
+            is_hooked: false,
+            batch: None,
+            retries: 0,
+            sure_retries: 0,
+            may_go_on: false,
+            is_accepted: false,
+            has_ended: false,
+            has_failed: false,
+            was_poison: false,
+            seen: Vec::new(),
+            epoch: 0,
+            claims: 0,
+            lease: None,
+            sure_crashes: 0,
+            possible_crashes: 0,
+        }
+    }
+
+    fn take(&mut self, spec: &JobSpec) {
+        self.conversation = spec.conversation_id.as_ref().map(|name| name.as_str().to_owned());
+        self.priority = spec.priority.level();
+        self.is_plain = spec.conversation_id.is_none() && spec.run_at_ms.is_none();
+        (self.max_attempts, self.is_hooked) = (spec.max_attempts, spec.webhook_url.is_some());
+    }
+
+    /// Stands in the queue since it was accepted.
+    pub(crate) fn waits(&self) -> bool {
+        self.is_plain && self.is_accepted && !self.has_ended && self.claims == 0
+    }
+
+    /// One terminal event for each life of the job; a retry begins the next one, and nothing else does.
+    fn check_lives(&self, events: &[Numbered]) -> Option<&'static str> {
+        let mut again = 0;
+        for (event, next) in events.iter().zip(events.iter().skip(1)) {
+            if event.event.is_terminal() {
+                again += 1;
+                let has_failed = matches!(event.event, Event::Error { .. });
+                if !has_failed || !matches!(next.event, Event::Status { status: Phase::Queued, .. }) {
+                    return Some("goes on after its end");
+                }
+            }
+        }
+        let is_right = (self.sure_retries..=self.retries).contains(&again);
+        if is_right { None } else { Some("has more or fewer lives than retries") }
+    }
+
+    fn check_crashes(&self, row: &Job, dark_crashes: u64) -> Option<&'static str> {
+        let ended = row.status.is_terminal();
+        if is_poison(row) && self.possible_crashes + dark_crashes < POISON_CRASHES {
+            return Some("is poison after too few crashes");
+        }
+        if !ended && self.sure_crashes >= POISON_CRASHES {
+            return Some("was running at three crashes and is no poison");
+        }
+        None
+    }
+}
+
+fn is_poison(row: &Job) -> bool {
+    row.error.as_ref().is_some_and(|error| error.code == FailureCode::Poison)
+}

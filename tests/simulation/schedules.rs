@@ -1,0 +1,77 @@
+//! The schedules as the timekeeper of one process sees them: each write is a point where something may happen. Owns the
+//! flaw of a schedule that stays due.
+
+use super::store::{SimStore, resolved};
+use super::world::{Flaw, World};
+use nanoclaw::domain::id::{JobId, ScheduleId, UserId};
+use nanoclaw::domain::schedule::{Order, Schedule};
+use nanoclaw::ports::{Fired, SchedulePage, ScheduleQuery, Schedules, Standing, StoreError, Ticket};
+use nanoclaw::store::RedbStore;
+use std::sync::Arc;
+
+/// The seam between timekeeper and store.
+pub(crate) struct SimSchedules {
+    world: Arc<World>,
+    store: Arc<SimStore>,
+}
+
+impl SimSchedules {
+    pub(crate) fn new(world: &Arc<World>, store: &Arc<SimStore>) -> Self {
+        Self { world: Arc::clone(world), store: Arc::clone(store) }
+    }
+}
+
+/// Puts back what has fired as it stood before.
+fn fire_and_forget(
+    store: &RedbStore,
+    fresh_ids: Vec<JobId>,
+    known: Vec<(UserId, ScheduleId)>,
+) -> Ticket<Fired> {
+    let before = |(user, id)| store.schedule(user, id).ok().flatten();
+    let before: Vec<_> = known.into_iter().filter_map(before).collect();
+    let fired = store.fire_due(fresh_ids).wait();
+    for (schedule, _) in fired.iter().flat_map(|fired| &fired.jobs) {
+        let old = before.iter().find(|(standing, _)| standing.schedule.id == *schedule);
+        if let Some((Standing { schedule, .. }, order)) = old.cloned() {
+            drop(store.remove(schedule.user, schedule.id).wait());
+            drop(store.put(schedule, order, u64::MAX).wait());
+        }
+    }
+    resolved(fired)
+}
+
+impl Schedules for SimSchedules {
+    fn put(&self, schedule: Schedule, order: Order, most: u64) -> Ticket<Schedule> {
+        resolved(self.store.write("put schedule", |store| store.put(schedule, order, most)))
+    }
+
+    fn remove(&self, user: UserId, id: ScheduleId) -> Ticket<bool> {
+        resolved(self.store.write("remove schedule", |store| store.remove(user, id)))
+    }
+
+    fn fire_due(&self, fresh_ids: Vec<JobId>) -> Ticket<Fired> {
+        resolved(self.store.write("fire", |store| match self.world.flaw {
+            Flaw::FiresTwice => {
+                let known = self.world.truth(|truth| truth.books.schedules());
+                fire_and_forget(store, fresh_ids, known)
+            }
+            _ => store.fire_due(fresh_ids),
+        }))
+    }
+
+    fn rearm(&self) -> Ticket<u64> {
+        resolved(self.store.write("rearm", Schedules::rearm))
+    }
+
+    fn schedule(&self, user: UserId, id: ScheduleId) -> Result<Option<(Standing, Order)>, StoreError> {
+        self.store.read(|store| store.schedule(user, id))
+    }
+
+    fn schedules(&self, query: &ScheduleQuery) -> Result<SchedulePage, StoreError> {
+        self.store.read(|store| store.schedules(query))
+    }
+
+    fn next_run_ms(&self) -> Result<Option<u64>, StoreError> {
+        self.store.read(Schedules::next_run_ms)
+    }
+}

@@ -1,0 +1,210 @@
+//! One life of the server: from opening the store to its end, by SIGTERM, `kill -9` or power loss.
+
+use super::disk_faults::{Doom, End};
+use super::model::SimModel;
+use super::schedules::SimSchedules;
+use super::store::SimStore;
+use super::tools::SimTools;
+use super::world::{Flaw, World};
+use crate::support::disk::{Disk, Fate, Syncs};
+use nanoclaw::domain::id::{ProjectId, UserId};
+use nanoclaw::domain::limits::Limits;
+use nanoclaw::engine::timekeeper::{TimePorts, Timekeeper};
+use nanoclaw::engine::worker::{Held, Tick, Worker};
+use nanoclaw::engine::{Backoff, DriveLimits, Ports};
+use nanoclaw::ports::{Clock, Entropy, Model, Schedules, StopFlag, Store, StoreError, Toolbox, Workplaces};
+use nanoclaw::store::options::{RetentionOptions, StoreOptions};
+use nanoclaw::store::{Keep, RedbStore};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+const WORKERS: usize = 3;
+const LIMITS: DriveLimits = DriveLimits {
+    model_failures: 3,
+    repeated_failures: 3,
+    title_model: None,
+    history_messages: 20,
+    approval_timeout_ms: 60_000,
+    backoff: Backoff { first_s: 5, longest_s: 60 },
+};
+/// In one world of so many, deltas linger and merge; in the others every write is waited for, so that one seed is one
+/// course of events.
+const LINGERING: u64 = 8;
+
+/// Longer than any world lives without a leap of its clock.
+const KEYS_KEPT_S: u64 = 30 * 24 * 3_600;
+
+/// A process with its disk.
+pub(crate) struct Life {
+    disk: Disk,
+    pub(crate) doom: Arc<Doom>,
+    /// As it is.
+    pub(crate) store: Arc<RedbStore>,
+    /// As the engine sees it.
+    pub(crate) sim_store: Arc<SimStore>,
+    pub(crate) draining: StopFlag,
+    pub(crate) held: Held,
+    workers: Vec<(Worker, AtomicBool)>,
+    keeper: Mutex<Timekeeper>,
+}
+
+struct NoJitter;
+
+impl Entropy for NoJitter {
+    fn random(&self) -> u128 {
+        0
+    }
+}
+
+/// So that ids of several lives differ.
+struct SimEntropy(Arc<World>);
+
+impl Entropy for SimEntropy {
+    fn random(&self) -> u128 {
+        u128::from(self.0.roll(u64::MAX))
+    }
+}
+
+impl Life {
+    /// The first one, on a disk that holds an empty store.
+    pub(crate) fn first(world: &Arc<World>) -> Arc<Self> {
+        static EMPTY: OnceLock<Vec<u8>> = OnceLock::new();
+        let empty = EMPTY.get_or_init(|| {
+            let disk = Disk::with(Vec::new(), Syncs::Hold, None);
+            open(world, &disk).unwrap().close();
+            disk.content()
+        });
+        Self::start(world, empty.clone())
+    }
+
+    /// The next one, on what this one has left.
+    pub(crate) fn next(&self, world: &Arc<World>) -> Arc<Self> {
+        // What SIGTERM leaves to do; the end may come even now.
+        self.store.close();
+        let image = self.doom.image();
+        world.tell(|| format!("next life; died: {}", image.is_some()));
+        world.truth(|truth| match image {
+            Some(_) => truth.crashed(self.sim_store.lost_claims()),
+            None => truth.stopped(self.sim_store.lost_claims()),
+        });
+        Self::start(world, image.unwrap_or_else(|| self.disk.content()))
+    }
+
+    /// Starts the server; when it ends while it starts, once more.
+    fn start(world: &Arc<World>, mut image: Vec<u8>) -> Arc<Self> {
+        loop {
+            match Self::begin(world, image) {
+                Ok(life) => {
+                    world.truth(|truth| truth.check_all(&life.store));
+                    return life;
+                }
+                Err(left) => image = left,
+            }
+        }
+    }
+
+    /// Opens the store; the image that is left when the process ends meanwhile.
+    fn begin(world: &Arc<World>, image: Vec<u8>) -> Result<Arc<Self>, Vec<u8>> {
+        let doom = Arc::new(Doom::new(world.roll(u64::MAX)));
+        let disk = disk(world, image, &doom);
+        if !world.is_calm() && world.chance(4) {
+            doom.end_after(world.roll(40), End::PowerLoss);
+        }
+        let store = match open(world, &disk) {
+            Ok(store) => store,
+            Err(error) => {
+                let image = doom.image();
+                if image.is_none() {
+                    world.truth(|truth| truth.blame(format!("the store does not open: {error}")));
+                    world.calm_down();
+                }
+                return Err(image.unwrap_or_default());
+            }
+        };
+        let sim_store = Arc::new(SimStore::new(world, &store, &doom));
+        let ports = Ports {
+            store: Arc::clone(&sim_store) as Arc<dyn Store>,
+            model: Arc::new(SimModel::new(world, &doom)) as Arc<dyn Model>,
+            tools: Arc::new(SimTools::new(world, &doom)) as Arc<dyn Toolbox>,
+            workplaces: Arc::new(NoProjects),
+            clock: Arc::clone(&world.clock) as Arc<dyn Clock>,
+            entropy: Arc::new(NoJitter),
+            meter: Arc::new(nanoclaw::ports::Silent),
+        };
+        let keeper = Timekeeper::new(TimePorts {
+            schedules: Arc::new(SimSchedules::new(world, &sim_store)) as Arc<dyn Schedules>,
+            clock: Arc::clone(&world.clock) as Arc<dyn Clock>,
+            entropy: Arc::new(SimEntropy(Arc::clone(world))),
+        });
+        let (draining, held) = (StopFlag::default(), Held::default());
+        let worker = || Worker::new(ports.clone(), LIMITS, draining.clone(), held.clone());
+        let workers = (0..WORKERS).map(|_| (worker(), AtomicBool::new(false))).collect();
+        Ok(Arc::new(Self {
+            disk,
+            doom,
+            store,
+            sim_store,
+            draining,
+            held,
+            workers,
+            keeper: Mutex::new(keeper),
+        }))
+    }
+
+    /// The process ends now.
+    pub(crate) fn end(&self, end: End) {
+        self.doom.end(&self.disk, end);
+    }
+
+    /// The timekeeper looks at the clock, unless it is about to.
+    pub(crate) fn keep_time(&self) {
+        let Ok(mut keeper) = self.keeper.try_lock() else { return };
+        if self.draining.raised().is_none() && !self.doom.is_dead() {
+            drop(keeper.tick());
+        }
+    }
+
+    /// A free worker ticks; `None` when all are busy or the server stops.
+    pub(crate) fn tick(&self) -> Option<Tick> {
+        if self.draining.raised().is_some() || self.doom.is_dead() {
+            return None;
+        }
+        let (worker, is_busy) = self.workers.iter().find(|(_, is_busy)| !is_busy.load(Ordering::SeqCst))?;
+        is_busy.store(true, Ordering::SeqCst);
+        let tick = worker.tick();
+        is_busy.store(false, Ordering::SeqCst);
+        Some(tick)
+    }
+}
+
+fn disk(world: &World, image: Vec<u8>, doom: &Arc<Doom>) -> Disk {
+    let syncs = if world.flaw == Flaw::LyingDisk { Syncs::Lie } else { Syncs::Hold };
+    Disk::with(image, syncs, Some(Arc::clone(doom) as Arc<dyn Fate>))
+}
+
+fn open(world: &World, disk: &Disk) -> Result<Arc<RedbStore>, nanoclaw::store::OpenError> {
+    let linger_ms = u64::from(world.lingers());
+    // Nothing is folded: what a reader saw stays as it was.
+    let retention = RetentionOptions { deltas: Keep::Forever, ..RetentionOptions::default() };
+    let options = StoreOptions { settle_ms: 3_600_000, linger_ms, retention, ..StoreOptions::default() };
+    let (disk, clock) = (disk.clone(), Arc::clone(&world.clock) as Arc<dyn Clock>);
+    let limits = Limits { idempotency_s: KEYS_KEPT_S, ..Limits::default() };
+    RedbStore::open_with_backend(move || disk.clone(), &options, &limits, clock)
+}
+
+impl World {
+    /// Whether deltas linger and merge in this world.
+    pub(crate) fn lingers(&self) -> bool {
+        self.seed.is_multiple_of(LINGERING)
+    }
+}
+
+/// Nobody has a project.
+struct NoProjects;
+
+impl Workplaces for NoProjects {
+    fn workplace(&self, _: UserId, _: ProjectId) -> Result<Option<PathBuf>, StoreError> {
+        Ok(None)
+    }
+}

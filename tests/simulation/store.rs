@@ -1,0 +1,318 @@
+//! The store as one process of the world sees it: every operation is a point where something may happen, a dead process
+//! gets no answer, what is acknowledged goes into the ledger; and the flaws that the simulation has to catch.
+
+use super::client_records::Used;
+use super::disk_faults::Doom;
+use super::world::{Flaw, World};
+use nanoclaw::domain::approval::Decision;
+use nanoclaw::domain::event::{Event, Numbered, Record};
+use nanoclaw::domain::id::{JobId, UserId};
+use nanoclaw::domain::idempotency::OnceKey;
+use nanoclaw::domain::job::{Ending, History, Job};
+use nanoclaw::domain::tool::ToolCall;
+use nanoclaw::ports::{
+    Clock, EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Once, StopFlag, Store, StoreError,
+    Ticket, Urgency,
+};
+use nanoclaw::store::RedbStore;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// The seam between engine and store.
+pub(crate) struct SimStore {
+    world: Arc<World>,
+    inner: Arc<RedbStore>,
+    doom: Arc<Doom>,
+    /// A claim was made of which nobody knows what became.
+    lost_claims: AtomicBool,
+    /// Acknowledged and not written ([`Flaw::EarlyAck`]).
+    late: Mutex<Vec<(Fence, Vec<Record>)>>,
+    /// Seen and not written ([`Flaw::SplitEnd`]).
+    early_ends: Mutex<BTreeMap<JobId, Event>>,
+}
+
+/// A ticket that has its outcome.
+pub(crate) fn resolved<T>(result: Result<T, StoreError>) -> Ticket<T> {
+    let (caller, ticket) = Ticket::new();
+    drop(caller.send(result));
+    ticket
+}
+
+impl SimStore {
+    pub(crate) fn new(world: &Arc<World>, inner: &Arc<RedbStore>, doom: &Arc<Doom>) -> Self {
+        Self {
+            world: Arc::clone(world),
+            inner: Arc::clone(inner),
+            doom: Arc::clone(doom),
+            lost_claims: AtomicBool::new(false),
+            late: Mutex::default(),
+            early_ends: Mutex::default(),
+        }
+    }
+
+    /// Whether a job may be leased without anybody's knowing.
+    pub(crate) fn lost_claims(&self) -> bool {
+        self.lost_claims.load(Ordering::SeqCst)
+    }
+
+    fn alive(&self) -> Result<(), StoreError> {
+        if self.doom.is_dead() { Err(StoreError::Closed) } else { Ok(()) }
+    }
+
+    /// A write as one process sends it.
+    pub(crate) fn write<T>(
+        &self,
+        what: &str,
+        send: impl FnOnce(&RedbStore) -> Ticket<T>,
+    ) -> Result<T, StoreError> {
+        self.world.point();
+        self.world.at_write();
+        self.catch_up();
+        self.alive()?;
+        let result = send(&self.inner).wait();
+        self.world.tell(|| format!("{what}: {:?}, dead: {}", result.as_ref().err(), self.doom.is_dead()));
+        self.world.at_write();
+        self.alive()?;
+        if result.as_ref().is_err_and(|error| *error == StoreError::Closed) {
+            self.world.truth(|truth| truth.blame("the store has closed by itself".to_owned()));
+        }
+        result
+    }
+
+    /// A read that may fail.
+    pub(crate) fn read<T>(
+        &self,
+        read: impl FnOnce(&RedbStore) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.catch_up();
+        self.alive()?;
+        if !self.world.is_calm() && self.world.chance(60) {
+            return Err(StoreError::Io("a sector that cannot be read".to_owned()));
+        }
+        read(&self.inner)
+    }
+
+    /// The job as a store would keep it that forgets who wants to be told.
+    fn flawed(&self, mut job: NewJob) -> NewJob {
+        if self.world.flaw == Flaw::LosesMail {
+            job.spec.webhook_url = None;
+        }
+        job
+    }
+
+    fn catch_up(&self) {
+        let late = std::mem::take(&mut *self.late.lock().unwrap());
+        if self.alive().is_ok() {
+            for (fence, records) in late {
+                drop(self.inner.append(fence, records, Urgency::Now).wait());
+            }
+        }
+    }
+
+    fn leave(&self, fence: Fence, result: Result<(), StoreError>, has_ended: bool) -> Ticket<()> {
+        if result.is_ok() {
+            self.world.truth(|truth| truth.left(fence.job, has_ended));
+        }
+        resolved(result)
+    }
+}
+
+impl Store for SimStore {
+    fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>> {
+        resolved(self.write("submit", |store| {
+            let now_ms = self.world.clock.now_ms();
+            self.world.truth(|truth| jobs.iter().for_each(|job| truth.offer(job, now_ms)));
+            store.submit(jobs.into_iter().map(|job| self.flawed(job)).collect())
+        }))
+    }
+
+    fn submit_once(&self, job: NewJob, key: OnceKey) -> Ticket<Once<Job>> {
+        resolved(self.write("submit once", |store| {
+            let (now_ms, leaps) = (self.world.clock.now_ms(), self.world.clock.leaps());
+            let lives = self.world.truth(|truth| {
+                truth.offer(&job, now_ms);
+                truth.books.offer_once(&Used { user: job.user, key, leaps }, job.id);
+                truth.counts.crashes + truth.counts.restarts
+            });
+            let mut key = key;
+            if self.world.flaw == Flaw::ForgetsKeys {
+                key.key[31] = u8::try_from(lives % 256).unwrap();
+            }
+            store.submit_once(self.flawed(job), key)
+        }))
+    }
+
+    fn defer(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
+        self.world.truth(|truth| truth.lets_go(fence.job));
+        let mut until_ms = 0;
+        let result = self.write(&format!("defer {}", fence.job), |store| {
+            until_ms = self.world.clock.now_ms() + delay_ms;
+            store.defer(fence, reason, if self.world.flaw == Flaw::Hasty { 0 } else { delay_ms })
+        });
+        if result.is_ok() {
+            self.world.truth(|truth| truth.deferred(fence.job, until_ms));
+        }
+        self.leave(fence, result, false)
+    }
+
+    fn postpone(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
+        self.world.truth(|truth| truth.lets_go(fence.job));
+        let mut until_ms = 0;
+        let result = self.write(&format!("postpone {}", fence.job), |store| {
+            until_ms = self.world.clock.now_ms() + delay_ms;
+            store.postpone(fence, reason, if self.world.flaw == Flaw::Hasty { 0 } else { delay_ms })
+        });
+        if result.is_ok() {
+            self.world.truth(|truth| truth.postponed(fence.job, until_ms));
+        }
+        self.leave(fence, result, false)
+    }
+
+    fn wait_for_approval(&self, fence: Fence, calls: Vec<ToolCall>, timeout_ms: u64) -> Ticket<()> {
+        self.world.truth(|truth| truth.lets_go(fence.job));
+        let mut until_ms = 0;
+        let result = self.write(&format!("await approval {}", fence.job), |store| {
+            until_ms = self.world.clock.now_ms() + timeout_ms;
+            store.wait_for_approval(fence, calls, timeout_ms)
+        });
+        if result.is_ok() {
+            self.world.truth(|truth| truth.asked(fence.job, until_ms));
+        }
+        self.leave(fence, result, false)
+    }
+
+    fn decide(&self, user: UserId, job: JobId, decision: Decision) -> Ticket<Option<Job>> {
+        resolved(
+            self.write(&format!("decide {job}: {decision:?}"), |store| store.decide(user, job, decision)),
+        )
+    }
+
+    fn delete(&self, user: UserId, job: JobId) -> Ticket<bool> {
+        resolved(self.write(&format!("delete {job}"), |store| store.delete(user, job)))
+    }
+
+    fn retry(&self, user: UserId, job: JobId) -> Ticket<Option<Job>> {
+        resolved(self.write(&format!("retry {job}"), |store| {
+            self.world.truth(|truth| truth.retries(job));
+            store.retry(user, job)
+        }))
+    }
+
+    fn claim(&self, max: usize) -> Ticket<Vec<Lease>> {
+        let mut was_sent = false;
+        let result = self.write("claim", |store| {
+            was_sent = true;
+            self.world.truth(|truth| truth.claims_at(self.world.clock.now_ms()));
+            store.claim(max)
+        });
+        match &result {
+            Ok(leases) => self.world.truth(|truth| {
+                self.world
+                    .tell(|| format!("leases {:?}", leases.iter().map(|l| l.job.id).collect::<Vec<_>>()));
+                for lease in leases {
+                    truth.claimed(&self.inner, lease, self.world.clock.now_ms());
+                }
+            }),
+            Err(_) => drop(self.lost_claims.fetch_or(was_sent, Ordering::SeqCst)),
+        }
+        resolved(result)
+    }
+
+    fn append(&self, fence: Fence, records: Vec<Record>, urgency: Urgency) -> Ticket<()> {
+        if urgency == Urgency::Soon && self.world.lingers() {
+            self.world.point();
+            return match self.alive() {
+                Ok(()) => self.inner.append(fence, records, urgency),
+                Err(error) => Ticket::refused(error),
+            };
+        }
+        if self.world.flaw == Flaw::EarlyAck {
+            self.catch_up();
+            self.late.lock().unwrap().push((fence, records));
+            self.world.point();
+            return resolved(self.alive());
+        }
+        resolved(self.write(&format!("append {}", fence.job), |store| store.append(fence, records, urgency)))
+    }
+
+    fn finish(&self, fence: Fence, records: Vec<Record>, ending: Ending) -> Ticket<()> {
+        if self.world.flaw == Flaw::SplitEnd {
+            self.early_ends.lock().unwrap().insert(fence.job, ending.event.clone());
+            // A reader that follows the job sees the end at once.
+            self.world.truth(|truth| truth.read(self, fence.job, 100_000));
+            self.world.point();
+        }
+        self.world.truth(|truth| truth.lets_go(fence.job));
+        let result =
+            self.write(&format!("finish {}", fence.job), |store| store.finish(fence, records, ending));
+        self.early_ends.lock().unwrap().remove(&fence.job);
+        self.leave(fence, result, true)
+    }
+
+    fn release(&self, fence: Fence) -> Ticket<()> {
+        self.world.truth(|truth| truth.lets_go(fence.job));
+        let result = self.write(&format!("release {}", fence.job), |store| store.release(fence));
+        self.leave(fence, result, false)
+    }
+
+    fn cancel(&self, user: UserId, job: JobId) -> Ticket<Option<Job>> {
+        resolved(self.write(&format!("cancel {job}"), |store| store.cancel(user, job)))
+    }
+
+    fn probe(&self) -> Ticket<()> {
+        resolved(self.write("probe", Store::probe))
+    }
+
+    fn job(&self, user: UserId, job: JobId) -> Result<Option<Job>, StoreError> {
+        self.read(|store| store.job(user, job))
+    }
+
+    fn output(&self, job: JobId) -> Result<Option<String>, StoreError> {
+        self.read(|store| store.output(job))
+    }
+
+    fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError> {
+        self.read(|store| store.jobs(query))
+    }
+
+    fn is_known(&self, user: UserId, key: &[u8; 32]) -> Result<bool, StoreError> {
+        self.read(|store| store.is_known(user, key))
+    }
+
+    fn unfinished_of(&self, user: UserId, most: u64) -> Result<u64, StoreError> {
+        self.read(|store| store.unfinished_of(user, most))
+    }
+
+    fn events(&self, job: JobId, after: u64, max: usize) -> Result<EventPage, StoreError> {
+        let mut page = self.read(|store| store.events(job, after, max))?;
+        let early = self.early_ends.lock().unwrap().get(&job).cloned();
+        if let Some(event) = early.filter(|_| page.events.last().is_none_or(|last| last.seq == page.last_seq))
+        {
+            page.last_seq += 1;
+            page.events.push(Numbered { seq: page.last_seq, event });
+        }
+        Ok(page)
+    }
+
+    fn step_text(&self, job: JobId, first_seq: u64, up_to: u64) -> Result<String, StoreError> {
+        self.read(|store| store.step_text(job, first_seq, up_to))
+    }
+
+    fn log(&self, job: JobId) -> Result<Vec<Record>, StoreError> {
+        self.read(|store| store.log(job))
+    }
+
+    fn history(&self, job: &Job, max: usize) -> Result<History, StoreError> {
+        self.read(|store| store.history(job, max))
+    }
+
+    fn watch(&self, job: JobId) -> News {
+        self.inner.watch(job)
+    }
+
+    fn wait_for_work(&self, stop: &StopFlag, timeout: Duration) {
+        self.inner.wait_for_work(stop, timeout);
+    }
+}

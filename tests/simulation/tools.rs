@@ -1,0 +1,98 @@
+//! The tools as the world plays them. `pure` may run again; `effect` may not; `sandbox` may not either, and is cut off
+//! in the middle; `network` may run again and hangs until its leash is pulled; `guarded` may not run again, and not at all
+//! unless somebody approves of it. Each run goes into the ledger.
+
+use super::disk_faults::Doom;
+use super::model::TOOLS;
+use super::world::{Flaw, World};
+use nanoclaw::domain::tool::{Offer, ToolCall, ToolChoice, ToolSpec};
+use nanoclaw::ports::{Journal, Leash, ToolContext, ToolOutcome, Toolbox};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Looks at the leash before the network answers after all.
+const HANGS: u32 = 30;
+
+/// One process's tools.
+pub(crate) struct SimTools {
+    world: Arc<World>,
+    doom: Arc<Doom>,
+}
+
+/// Whether a tool may really run twice, whatever it claims.
+fn may_repeat(name: &str) -> bool {
+    name == "pure" || name == "network"
+}
+
+fn outcome(content: String, skipped: bool) -> ToolOutcome {
+    ToolOutcome { content, skipped, whole: None }
+}
+
+impl SimTools {
+    pub(crate) fn new(world: &Arc<World>, doom: &Arc<Doom>) -> Self {
+        Self { world: Arc::clone(world), doom: Arc::clone(doom) }
+    }
+
+    fn claims_idempotent(&self, name: &str) -> bool {
+        self.world.flaw == Flaw::AllIdempotent || may_repeat(name)
+    }
+
+    fn call(&self, call: &ToolCall, context: &ToolContext, journal: &dyn Journal) {
+        self.world.point();
+        let may_start = || self.claims_idempotent(&call.name) || journal.started(call).is_continue();
+        // A dead process reports, too: that its store is gone is what ends the drive.
+        if context.leash.is_pulled() || self.doom.is_dead() || !may_start() || self.doom.is_dead() {
+            return journal.finished(call, outcome("(cancelled)".to_owned(), true));
+        }
+        let store = Arc::clone(&self.world.life().store);
+        self.world.truth(|truth| truth.runs(&store, context.job, call, may_repeat(&call.name)));
+        self.world.point();
+        let is_cut = match call.name.as_str() {
+            "network" if !self.world.is_calm() && self.world.chance(2) => self.hang(&context.leash),
+            "sandbox" => context.leash.is_pulled(),
+            _ => false,
+        };
+        let said = if is_cut { "(cut off)".to_owned() } else { format!("ran {}", call.id_ref) };
+        journal.finished(call, outcome(said, false));
+    }
+
+    /// Whether it was cut off.
+    fn hang(&self, leash: &Leash) -> bool {
+        for _ in 0..HANGS {
+            self.world.point();
+            if self.doom.is_dead() || leash.is_pulled() {
+                return true;
+            }
+            leash.clock.pause(&leash.stop, Duration::from_secs(4));
+        }
+        false
+    }
+}
+
+impl Toolbox for SimTools {
+    fn offered(&self, _: &ToolChoice, _: bool) -> Vec<Offer> {
+        let spec = |name: &'static str| ToolSpec {
+            name: name.into(),
+            description: "".into(),
+            parameters: serde_json::Value::Null,
+        };
+        TOOLS.map(|name| spec(name).into()).to_vec()
+    }
+
+    fn knows(&self, name: &str) -> bool {
+        TOOLS.contains(&name)
+    }
+
+    fn needs_approval(&self, name: &str) -> bool {
+        self.world.flaw != Flaw::Unasked && name == "guarded"
+    }
+
+    /// One after the other, in an order that the world chooses.
+    fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal) {
+        let mut left: Vec<_> = calls.iter().collect();
+        while !left.is_empty() {
+            let at = usize::try_from(self.world.roll(left.len() as u64)).unwrap();
+            self.call(left.swap_remove(at), context, journal);
+        }
+    }
+}

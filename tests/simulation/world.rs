@@ -1,0 +1,385 @@
+//! One seed's world: the real store on a disk that can lose power, a real engine, and everything else played. One thread
+//! does all: a tick runs a job to its end, and between any two of its writes, inside any call to a model or a tool, the
+//! world may let another worker tick, cancel, submit, set the clock, break the disk, or end the process.
+
+use super::clock::SimClock;
+use super::disk_faults::{End, Trouble};
+use super::oracle::Truth;
+use super::server_process::Life;
+use crate::support::disk::Dice;
+use crate::support::store::{ANN, BOB, id, job, turn};
+use nanoclaw::domain::id::{JobId, UserId};
+use nanoclaw::domain::job::Priority;
+use nanoclaw::engine::worker::Tick;
+use nanoclaw::ports::{Clock, NewJob, Stop, Store};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Steps of a world before it is left in peace.
+const STEPS: u64 = 11;
+/// How deep happenings may happen inside others.
+const MAX_DEPTH: usize = 3;
+/// Ticks within which everything must have ended once the world is in peace.
+const PATIENCE: u32 = 600;
+/// Failed jobs that are tried again, and keys that are used again, once a world is in peace.
+const LAST_ACTS: u64 = 2;
+const HOUR_MS: u64 = 3_600_000;
+const YEAR_MS: i64 = 365 * 24 * 3_600_000;
+
+/// What is broken on purpose, to see that it is caught.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    None,
+    /// Syncs make nothing durable.
+    LyingDisk,
+    /// Appends are acknowledged before they are committed.
+    EarlyAck,
+    /// Every tool claims to be idempotent.
+    AllIdempotent,
+    /// Readers see a job's end in a transaction of its own, before its row.
+    SplitEnd,
+    /// Idempotency keys are forgotten at each start.
+    ForgetsKeys,
+    /// What failed is tried again at once.
+    Hasty,
+    /// Nobody remembers that a job's end was to be told.
+    LosesMail,
+    /// An occurrence stays due after it has fired.
+    FiresTwice,
+    /// Nobody is asked before a call that needs approval.
+    Unasked,
+    /// The order in which lines ended lacks one of them.
+    LosesLine,
+}
+
+/// One world.
+pub(crate) struct World {
+    pub(crate) seed: u64,
+    pub(crate) flaw: Flaw,
+    pub(crate) clock: Arc<SimClock>,
+    dice: Mutex<Dice>,
+    truth: Mutex<Truth>,
+    life: Mutex<Option<Arc<Life>>>,
+    depth: AtomicUsize,
+    pub(crate) next_job: AtomicU64,
+    pub(crate) next_batch: AtomicU64,
+    /// Nothing happens any more but the work itself.
+    is_calm: AtomicBool,
+    /// The store's write before or after which the process ends, counted over all lives; for worlds without chance.
+    end_at: AtomicU64,
+    writes: AtomicU64,
+    /// `NANOCLAW_SIM_TRACE` is set.
+    is_told: bool,
+}
+
+impl World {
+    /// A world where chance rules.
+    pub(crate) fn new(seed: u64, flaw: Flaw) -> Arc<Self> {
+        Self::make(seed, flaw, u64::MAX)
+    }
+
+    /// A world without chance, but that the process ends around its store's write of this number: at an even number 2n
+    /// before write n reaches the store, at an odd one 2n + 1 after write n is safe and before anybody hears of it.
+    pub(crate) fn cut(seed: u64, flaw: Flaw, end_at: u64) -> Arc<Self> {
+        let world = Self::make(seed, flaw, end_at);
+        world.calm_down();
+        world
+    }
+
+    fn make(seed: u64, flaw: Flaw, end_at: u64) -> Arc<Self> {
+        let world = Arc::new(Self {
+            seed,
+            flaw,
+            clock: Arc::new(SimClock::new()),
+            dice: Mutex::new(Dice(seed)),
+            truth: Mutex::default(),
+            life: Mutex::new(None),
+            depth: AtomicUsize::new(0),
+            next_job: AtomicU64::new(1),
+            next_batch: AtomicU64::new(1),
+            is_calm: AtomicBool::new(false),
+            end_at: AtomicU64::new(end_at),
+            writes: AtomicU64::new(0),
+            is_told: std::env::vars().any(|(key, _)| key == "NANOCLAW_SIM_TRACE"),
+        });
+        world.truth(|truth| truth.books.loses_a_line = flaw == Flaw::LosesLine);
+        let first = Life::first(&world);
+        *world.life.lock().unwrap() = Some(first);
+        world
+    }
+
+    /// A number below `bound`.
+    pub(crate) fn roll(&self, bound: u64) -> u64 {
+        self.dice.lock().unwrap().below(bound)
+    }
+
+    /// One time in `odds`.
+    pub(crate) fn chance(&self, odds: u64) -> bool {
+        self.roll(odds) == 0
+    }
+
+    /// From now on nothing happens.
+    pub(crate) fn calm_down(&self) {
+        self.is_calm.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_calm(&self) -> bool {
+        self.is_calm.load(Ordering::SeqCst)
+    }
+
+    /// Works on the ledger; not to be held across anything else.
+    pub(crate) fn truth<T>(&self, work: impl FnOnce(&mut Truth) -> T) -> T {
+        work(&mut self.truth.lock().unwrap())
+    }
+
+    pub(crate) fn life(&self) -> Arc<Life> {
+        Arc::clone(self.life.lock().unwrap().as_ref().unwrap())
+    }
+
+    /// Whether something is wrong already.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.truth(|truth| !truth.violations.is_empty())
+    }
+
+    /// Lives through everything; what was wrong.
+    pub(crate) fn run(self: &Arc<Self>) -> Vec<String> {
+        for _ in 0..STEPS {
+            self.step();
+            self.mend();
+            if self.is_broken() {
+                return self.leave();
+            }
+        }
+        self.settle();
+        self.leave()
+    }
+
+    /// Peace: everything has to end.
+    pub(crate) fn settle(self: &Arc<Self>) {
+        self.calm_down();
+        let mut quiet = 0;
+        for _ in 0..PATIENCE {
+            self.life().doom.calm();
+            let tick = self.tick();
+            self.mend();
+            if self.is_broken() || quiet > 2 {
+                break;
+            }
+            if tick == Some(Tick::Idle) && self.decide_one() {
+                continue;
+            }
+            if tick == Some(Tick::Idle) {
+                quiet += 1;
+                if quiet == 1 {
+                    self.last_acts();
+                }
+                // By then every delayed job is due.
+                self.clock.jump(100 * YEAR_MS);
+            }
+        }
+        let life = self.life();
+        self.truth(|truth| {
+            truth.check_all(&life.store);
+            truth.check_ended(&life.store);
+        });
+    }
+
+    /// Whether chance rules here; else the world is about one job and one end.
+    pub(crate) fn is_free(&self) -> bool {
+        self.end_at.load(Ordering::SeqCst) == u64::MAX
+    }
+
+    /// Somebody still wants something after the last fault; not in worlds that are about one job.
+    fn last_acts(self: &Arc<Self>) {
+        if !self.is_free() {
+            return;
+        }
+        for _ in 0..LAST_ACTS {
+            self.retry();
+            if self.chance(3) {
+                self.submit_once();
+            }
+        }
+        self.life().keep_time();
+    }
+
+    /// Takes the world apart, and with it the ring of its parts.
+    pub(crate) fn leave(&self) -> Vec<String> {
+        let life = self.life.lock().unwrap().take().unwrap();
+        life.store.close();
+        self.truth(|truth| std::mem::take(&mut truth.violations))
+    }
+
+    fn step(self: &Arc<Self>) {
+        self.clock.advance(1 + self.roll(50));
+        match self.roll(13) {
+            0..=2 => self.submit(),
+            3..=7 => drop(self.tick()),
+            8 => self.cancel(),
+            9..=11 => self.act(),
+            _ => self.happen(),
+        }
+    }
+
+    /// After a step: the process may have ended, or wants to.
+    pub(crate) fn mend(self: &Arc<Self>) {
+        let life = self.life();
+        if life.doom.is_dead() || life.draining.raised().is_some() {
+            let next = life.next(self);
+            *self.life.lock().unwrap() = Some(next);
+        }
+        let life = self.life();
+        self.truth(|truth| {
+            for job in std::mem::take(&mut truth.touched) {
+                truth.check(&life.store, job);
+            }
+            truth.check_touched_batches(&life.store);
+        });
+    }
+
+    /// Something may happen here, between two things that an engine does.
+    pub(crate) fn point(self: &Arc<Self>) {
+        if !self.is_calm() && self.chance(9) {
+            self.happen();
+        }
+    }
+
+    /// Tells on request, for whoever reads one seed's story.
+    pub(crate) fn tell(&self, what: impl FnOnce() -> String) {
+        if self.is_told {
+            println!("{:>3$} seed {} {}", "", self.seed, what(), self.depth.load(Ordering::SeqCst) * 4);
+        }
+    }
+
+    fn happen(self: &Arc<Self>) {
+        if self.depth.load(Ordering::SeqCst) >= MAX_DEPTH || self.life().doom.is_dead() {
+            return;
+        }
+        self.depth.fetch_add(1, Ordering::SeqCst);
+        match self.roll(74) {
+            0..=19 => {
+                self.truth(|truth| truth.counts.nested += 1);
+                drop(self.tick());
+            }
+            20..=25 => self.cancel(),
+            26..=31 => self.submit(),
+            32..=45 => self.read(),
+            46..=48 => self.clock.advance(1 + self.roll(20_000)),
+            49 => self.clock.jump(3_600_000),
+            50 => self.clock.jump(-3_600_000),
+            51 => self.clock.jump(10 * YEAR_MS),
+            52 | 53 => self.trouble(),
+            54 | 55 => self.life().end(if self.chance(2) { End::Kill } else { End::PowerLoss }),
+            56..=58 => {
+                let end = if self.chance(3) { End::Kill } else { End::PowerLoss };
+                self.life().doom.end_after(self.roll(60), end);
+            }
+            59 | 60 => self.drain(),
+            61..=71 => self.act(),
+            _ => {}
+        }
+        self.depth.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn trouble(&self) {
+        let (after, count, is_full) = (self.roll(12), 1 + self.roll(8), self.chance(2));
+        self.truth(|truth| truth.counts.troubles += 1);
+        self.tell(|| format!("disk trouble after {after}: {count}, full: {is_full}"));
+        self.life().doom.trouble(Trouble { after, count, is_full });
+    }
+
+    /// SIGTERM; perhaps the patience is up at once.
+    fn drain(&self) {
+        let life = self.life();
+        self.tell(|| "SIGTERM".to_owned());
+        life.draining.raise(Stop::Shutdown);
+        if self.chance(2) {
+            life.held.raise_all(Stop::Shutdown);
+        }
+    }
+
+    /// A free worker ticks, if there is one.
+    pub(crate) fn tick(self: &Arc<Self>) -> Option<Tick> {
+        let life = self.life();
+        let tick = life.tick()?;
+        if tick == Tick::Idle && !life.doom.is_dead() {
+            self.truth(Truth::found_nothing);
+        }
+        Some(tick)
+    }
+
+    fn submit(self: &Arc<Self>) {
+        let mut new = Vec::new();
+        let user = [ANN, BOB][usize::try_from(self.roll(2)).unwrap()];
+        for _ in 0..=self.roll(3) {
+            new.push(self.draft(user));
+        }
+        self.offer(new);
+    }
+
+    /// A job as some client might want it.
+    pub(crate) fn draft(&self, user: UserId) -> NewJob {
+        let number = u128::from(self.next_job.fetch_add(1, Ordering::SeqCst));
+        let mut new = match self.roll(3) {
+            0 => turn(number, user, "chat"),
+            1 => turn(number, user, "other"),
+            _ => job(number, user),
+        };
+        new.spec.max_steps = 2;
+        new.spec.max_attempts = 1 + u32::try_from(self.roll(3)).unwrap();
+        new.spec.webhook_url = self.hook();
+        if self.chance(4) {
+            new.spec.priority = Priority::new(3 + self.roll(3)).unwrap();
+        }
+        if self.chance(6) {
+            new.spec.run_at_ms = Some(self.clock.now_ms() + self.roll(2 * HOUR_MS));
+        }
+        new
+    }
+
+    /// Submits these, all or none.
+    pub(crate) fn offer(&self, new: Vec<NewJob>) {
+        let life = self.life();
+        let ids: Vec<_> = new.iter().map(|job| job.id).collect();
+        if life.sim_store.submit(new).wait().is_ok() {
+            self.truth(|truth| ids.into_iter().for_each(|job| truth.accept(job)));
+        }
+    }
+
+    fn some_job(&self) -> Option<(UserId, JobId)> {
+        let count = self.next_job.load(Ordering::SeqCst);
+        let job = id(u128::from(1 + self.roll(count)));
+        self.truth(|truth| truth.jobs.get(&job).map(|known| (known.user, job)))
+    }
+
+    fn cancel(self: &Arc<Self>) {
+        let Some((user, job)) = self.some_job() else { return };
+        let life = self.life();
+        let stranger = if user == ANN { BOB } else { ANN };
+        if let Ok(Some(row)) = life.sim_store.cancel(stranger, job).wait() {
+            self.truth(|truth| truth.blame(format!("a stranger has cancelled {row:?}")));
+        }
+        match life.sim_store.cancel(user, job).wait() {
+            Ok(Some(row)) if row.status.is_terminal() => self.truth(|truth| truth.left(job, true)),
+            Err(_) => self.truth(|truth| truth.doubt(job)),
+            _ => {}
+        }
+    }
+
+    fn read(self: &Arc<Self>) {
+        let Some((_, job)) = self.some_job() else { return };
+        let (life, max) = (self.life(), 1 + usize::try_from(self.roll(8)).unwrap());
+        self.truth(|truth| truth.read(life.sim_store.as_ref(), job, max));
+    }
+
+    /// Called before and after every write of the store; the process may end here.
+    pub(crate) fn at_write(&self) {
+        if !self.is_calm() && self.chance(400) {
+            self.life().end(if self.chance(2) { End::Kill } else { End::PowerLoss });
+        }
+        let number = self.writes.fetch_add(1, Ordering::SeqCst);
+        if number == self.end_at.load(Ordering::SeqCst) {
+            self.life().end(End::Kill);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Cancel against finish, and against release, from two threads at once (P4).
+
+use crate::support::store::{ANN, HandClock, cancelled, delta, done, id, job};
+use nanoclaw::domain::job::JobStatus;
+use nanoclaw::domain::limits::Limits;
+use nanoclaw::ports::{Clock, Lease, Store};
+use nanoclaw::store::RedbStore;
+use nanoclaw::store::options::StoreOptions;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+const ROUNDS: u128 = 1_000;
+/// For one round on the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The worker's side of a round: it looks at its flag as late as it can, as the engine does.
+fn end(store: &RedbStore, lease: &Lease, round: u128) {
+    let (fence, job) = (lease.fence(), lease.job.id);
+    let ended = match (lease.stop.raised(), round % 4) {
+        (Some(_), _) => store.finish(fence, Vec::new(), cancelled()).wait(),
+        (None, 3) => store.release(fence).wait(),
+        (None, _) => store.finish(fence, vec![delta(1, 0, "last")], done(job, "answer")).wait(),
+    };
+    ended.unwrap();
+}
+
+fn works(
+    store: &Arc<RedbStore>,
+    start: &Arc<Barrier>,
+) -> (std::sync::mpsc::Sender<(Lease, u128)>, Receiver<()>) {
+    let (leases, inbox) = channel::<(Lease, u128)>();
+    let (outbox, ended) = channel();
+    let (store, start) = (Arc::clone(store), Arc::clone(start));
+    std::thread::spawn(move || {
+        for (lease, round) in inbox {
+            start.wait();
+            // Now the one is first, now the other, now both at once.
+            let pause_us = u64::try_from(round % 7 * 150).unwrap();
+            lease.stop.wait(Duration::from_micros(pause_us));
+            end(&store, &lease, round);
+            outbox.send(()).unwrap();
+        }
+    });
+    (leases, ended)
+}
+
+#[test]
+fn p4_cancel_raced_against_finish_a_thousand_times_leaves_one_terminal_event() {
+    let (clock, options) = (HandClock::new() as Arc<dyn Clock>, StoreOptions::default());
+    let store = RedbStore::open_with_backend(
+        redb::backends::InMemoryBackend::new,
+        &options,
+        &Limits::default(),
+        clock,
+    );
+    let (store, start) = (store.unwrap(), Arc::new(Barrier::new(2)));
+    let (leases, ended) = works(&store, &start);
+    let (mut succeeded, mut was_cancelled) = (0, 0);
+    for round in 1..=ROUNDS {
+        store.submit(vec![job(round, ANN)]).wait().unwrap();
+        let lease = store.claim(1).wait().unwrap().pop().expect("the job of this round");
+        assert_eq!(lease.job.id, id(round), "nothing is left of earlier rounds");
+        leases.send((lease, round)).unwrap();
+        start.wait();
+        let answer = store.cancel(ANN, id(round)).wait().unwrap().expect("its user's job");
+        ended.recv_timeout(PATIENCE).expect("the worker is done");
+        let row = store.job(ANN, id(round)).unwrap().expect("it is there");
+        assert!(row.status.is_terminal(), "round {round}: cancelled as {answer:?}, and it goes on: {row:?}");
+        let page = store.events(id(round), 0, 1_000).unwrap();
+        let terminal: Vec<_> = page.events.iter().filter(|event| event.event.is_terminal()).collect();
+        assert_eq!(terminal.len(), 1, "round {round}: {page:?}");
+        assert!(page.events.last().unwrap().event.is_terminal(), "round {round}: {page:?}");
+        assert!(page.events.iter().map(|event| event.seq).eq(1..=page.last_seq), "round {round}: {page:?}");
+        assert_eq!(row.last_event_id, page.last_seq, "round {round}");
+        let was_answered_as_ended = answer.status.is_terminal();
+        assert!(!was_answered_as_ended || answer.status == row.status, "round {round}: {answer:?}, {row:?}");
+        succeeded += u32::from(row.status == JobStatus::Succeeded);
+        was_cancelled += u32::from(row.status == JobStatus::Cancelled);
+    }
+    println!("{succeeded} succeeded, {was_cancelled} were cancelled");
+    assert!(succeeded > 0 && was_cancelled > 0, "one side always wins: no race");
+}

@@ -1,0 +1,32 @@
+//! The store against its port: what every method promises, on a real file, crashes by copying that file.
+#![warn(clippy::disallowed_methods, reason = "time comes in through a clock of the test")]
+
+mod approvals;
+mod background_jobs;
+mod backup;
+mod batches;
+mod cancel;
+mod cancel_race;
+mod claim_order;
+mod conversation_model;
+mod conversation_removal;
+mod conversations;
+mod defer;
+mod event_log;
+mod faults;
+mod fixture;
+mod job_lists;
+mod layout_3;
+mod messages;
+mod migration;
+mod projects;
+mod recovery;
+mod regenerate;
+mod retention;
+mod retries;
+mod schedules;
+mod summaries;
+mod tool_results;
+mod usage;
+mod users;
+mod webhooks;

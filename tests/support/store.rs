@@ -1,0 +1,146 @@
+//! What the store's tests share: a clock that is set by hand, small jobs, and short ways to say common things.
+
+use nanoclaw::domain::conversation::{Conversation, Settings};
+use nanoclaw::domain::event::{Event, FailureCode, FinishReason, Mark, Record, StepKind};
+use nanoclaw::domain::id::{ConversationId, JobId, UserId};
+use nanoclaw::domain::job::{ApprovalMode, Ending, JobOrigin, JobSpec, OnDisconnect, Priority};
+use nanoclaw::domain::message::Message;
+use nanoclaw::domain::tool::ToolChoice;
+use nanoclaw::domain::usage::Usage;
+use nanoclaw::ports::{Clock, NewJob, StopFlag};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The only user of most tests.
+pub(crate) const ANN: UserId = UserId(1);
+/// The other one.
+pub(crate) const BOB: UserId = UserId(2);
+
+/// Stands still until it is moved.
+#[derive(Debug, Default)]
+pub(crate) struct HandClock(AtomicU64);
+
+impl HandClock {
+    /// A clock that shows 1,000,000 ms.
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(AtomicU64::new(1_000_000)))
+    }
+
+    /// Moves it.
+    pub(crate) fn advance(&self, ms: u64) {
+        self.0.fetch_add(ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for HandClock {
+    fn now_ms(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn pause(&self, stop: &StopFlag, timeout: Duration) {
+        stop.wait(timeout);
+    }
+}
+
+/// The job with this number.
+pub(crate) fn id(number: u128) -> JobId {
+    JobId::from_bits(number)
+}
+
+/// A plain job.
+pub(crate) fn job(number: u128, user: UserId) -> NewJob {
+    let spec = JobSpec {
+        input: vec![Message::user(format!("question {number}"))],
+        model: "demo".to_owned(),
+        conversation_id: None,
+        project_id: None,
+        system_prompt: None,
+        temperature: None,
+        max_tokens: None,
+        thinking: false,
+        tools: ToolChoice::All(true),
+        strictness: None,
+        max_steps: 15,
+        timeout_s: 60,
+        max_total_tokens: None,
+        priority: Priority::DEFAULT,
+        run_at_ms: None,
+        max_attempts: 1,
+        on_disconnect: OnDisconnect::Continue,
+        metadata: BTreeMap::new(),
+        webhook_url: None,
+        approval: ApprovalMode::Wait,
+        origin: JobOrigin::Client,
+    };
+    NewJob { id: id(number), user, created_at_ms: 1_000_000, spec, in_existing: false }
+}
+
+/// A job of a conversation.
+pub(crate) fn turn(number: u128, user: UserId, conversation: &str) -> NewJob {
+    let mut new = job(number, user);
+    new.spec.conversation_id = Some(ConversationId::try_from(conversation.to_owned()).unwrap());
+    new
+}
+
+/// A piece of a text step.
+pub(crate) fn delta(index: u32, offset: u64, text: &str) -> Record {
+    Event::Delta { index, kind: StepKind::Text, offset, first_seq: 0, text: text.to_owned() }.into()
+}
+
+/// A call to a model that ended well and cost this; `None`: the model that the job names.
+pub(crate) fn cost(model: Option<&str>, usage: Usage) -> Record {
+    let model = model.map(str::to_owned);
+    Mark::ModelFinished { finish_reason: FinishReason::Stop, usage, model, echo: None }.into()
+}
+
+/// A good end.
+pub(crate) fn done(job: JobId, text: &str) -> Ending {
+    let event = Event::Done {
+        message_id: job.message_id(),
+        token_count: 2,
+        suggested_title: None,
+        usage: Usage::new(1, 2),
+        finish_reason: FinishReason::Stop,
+    };
+    let messages = vec![Message::assistant(text)];
+    Ending { event, output_text: text.to_owned(), messages, summary: None }
+}
+
+/// An end as the engine writes it for a cancelled job.
+pub(crate) fn cancelled() -> Ending {
+    let event = Event::Error { content: "cancelled".to_owned(), code: FailureCode::Cancelled };
+    Ending { event, output_text: String::new(), messages: Vec::new(), summary: None }
+}
+
+/// A name of a conversation.
+pub(crate) fn name(text: &str) -> ConversationId {
+    ConversationId::try_from(text.to_owned()).unwrap()
+}
+
+/// A conversation without messages, made at this time.
+pub(crate) fn chat(user: UserId, id: &str, at_ms: u64) -> Conversation {
+    let settings = Settings {
+        model: "demo".to_owned(),
+        system_prompt: String::new(),
+        temperature: None,
+        max_tokens: None,
+        thinking_enabled: false,
+        project_id: None,
+    };
+    let (created_at_ms, updated_at_ms) = (at_ms, at_ms);
+    Conversation {
+        id: name(id),
+        user,
+        title: String::new(),
+        settings,
+        created_at_ms,
+        updated_at_ms,
+        message_count: 0,
+    }
+}

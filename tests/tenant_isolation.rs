@@ -1,0 +1,307 @@
+//! P7 as a matrix: every route that the server describes of itself, tried by one user with the ids of another. What is
+//! another's answers exactly as what is not there.
+
+use crate::support::Server;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+const CONFIG: &str = "auth_mode: multi\nwebhooks: {allow_private_addresses: [127.0.0.1]}\nlimits: {user_requests_per_minute: 0}\n";
+/// Stands in everything of Ann's; no answer to Bob may hold it.
+const MARK: &str = "only-for-ann";
+
+/// Somebody who has come in.
+struct Person<'s> {
+    server: &'s Server,
+    token: String,
+}
+
+/// Status and body.
+type Said = (u16, String);
+
+impl<'s> Person<'s> {
+    fn register(server: &'s Server, name: &str) -> Self {
+        let body = json!({"username": name, "password": format!("{name}-{name}-{name}")});
+        let reply = server.post("/api/auth/register", &body);
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        Self { server, token: reply.json()["data"]["token"].as_str().expect("a token").to_owned() }
+    }
+
+    fn send(&self, method: &str, path: &str, (kind, body): (&str, &str)) -> Said {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(Duration::from_secs(60)))
+            .allow_non_standard_methods(true)
+            .build();
+        let request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.server.url))
+            .header("authorization", format!("Bearer {}", self.token))
+            .header("content-type", kind)
+            .body(body.to_owned())
+            .expect("a request");
+        let agent: ureq::Agent = config.into();
+        let mut reply = agent.run(request).unwrap_or_else(|error| panic!("{method} {path}: {error}"));
+        let text = reply.body_mut().read_to_string().unwrap_or_default();
+        (reply.status().as_u16(), text)
+    }
+
+    fn json(&self, method: &str, path: &str, body: &Value) -> Value {
+        let (status, text) = self.send(method, path, ("application/json", &body.to_string()));
+        assert!((200..300).contains(&status), "{method} {path}: {status} {text}");
+        serde_json::from_str(&text).unwrap_or(Value::Null)
+    }
+
+    fn get(&self, path: &str) -> Said {
+        self.send("GET", path, ("text/plain", ""))
+    }
+}
+
+/// What Ann has, by the place in a path where its id stands.
+struct Belongings {
+    ids: BTreeMap<&'static str, String>,
+    ask: String,
+    answer: String,
+}
+
+fn settle(ann: &Person<'_>) -> Belongings {
+    let said = json!({"name": format!("{MARK}-project"), "description": MARK});
+    let project = ann.json("POST", "/api/projects", &said)["data"]["id"].as_str().expect("an id").to_owned();
+    ann.json("PUT", &format!("/api/projects/{project}/files/secret.txt"), &json!({"content": MARK}));
+    let conversation = ann.json("POST", "/api/conversations", &json!({"title": MARK, "project_id": project}));
+    let conversation = conversation["data"]["id"].as_str().expect("an id").to_owned();
+    let place = format!("/api/conversations/{conversation}/messages");
+    let (status, stream) = ann.send("POST", &place, ("application/json", &json!({"text": MARK}).to_string()));
+    assert!(status == 200 && stream.contains("event: done"), "{status} {stream}");
+    let messages: Value = serde_json::from_str(&ann.get(&place).1).expect("messages");
+    let id = |at: usize| messages["data"]["items"][at]["id"].as_str().expect("an id").to_owned();
+    let (ask, answer) = (id(0), id(1));
+    let hook = "http://127.0.0.1:9/hook";
+    let job =
+        json!({"input": MARK, "webhook_url": hook, "metadata": {"note": MARK}, "conversation_id": "chat"});
+    let job = ann.json("POST", "/v1/jobs?wait=30", &job)["id"].as_str().expect("an id").to_owned();
+    let line = json!({"custom_id": MARK, "body": {"input": MARK}}).to_string();
+    let (status, batch) = ann.send("POST", "/v1/batches", ("application/jsonl", &line));
+    assert_eq!(status, 202, "{batch}");
+    let batch: Value = serde_json::from_str(&batch).expect("a batch");
+    let schedule = json!({"name": MARK, "every_s": 3_600, "job": {"input": MARK}});
+    let schedule = ann.json("POST", "/v1/schedules", &schedule)["id"].as_str().expect("an id").to_owned();
+    let token = ann.json("POST", "/api/tokens", &json!({"name": MARK}))["data"].clone();
+    let token = token["id"].as_str().or(token["token"]["id"].as_str()).expect("an id").to_owned();
+    let profile: Value = serde_json::from_str(&ann.get("/api/auth/profile").1).expect("a profile");
+    let ids = [
+        ("/v1/jobs", job),
+        ("/v1/batches", batch["id"].as_str().expect("an id").to_owned()),
+        ("/v1/schedules", schedule),
+        ("/v1/webhooks", delivery(ann)),
+        ("/api/conversations", conversation),
+        ("/api/projects", project),
+        ("/api/tokens", token),
+        ("/api/users", profile["data"]["id"].to_string()),
+    ];
+    Belongings { ids: ids.into_iter().collect(), ask, answer }
+}
+
+fn delivery(ann: &Person<'_>) -> String {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let list: Value = serde_json::from_str(&ann.get("/v1/webhooks").1).expect("a list");
+        if let Some(id) = list["data"][0]["id"].as_str() {
+            return id.to_owned();
+        }
+        assert!(Instant::now() < deadline, "no delivery: {list}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Something of the same form that nobody has.
+fn nobodys(id: &str) -> String {
+    if id.chars().all(|c| c.is_ascii_digit()) {
+        return "4000000".to_owned();
+    }
+    let (head, tail) = id.split_at(id.len() - 4);
+    let other = if tail == "0123" { "3210" } else { "0123" };
+    format!("{head}{other}")
+}
+
+/// A body that the route takes.
+fn body(method: &str, path: &str) -> (&'static str, String) {
+    let json = |value: Value| ("application/json", value.to_string());
+    if method == "GET" || method == "DELETE" {
+        return ("text/plain", String::new());
+    }
+    let last = path.rsplit('/').next().unwrap_or_default();
+    match last {
+        "upload" => {
+            let part = "--b\r\ncontent-disposition: form-data; name=\"files\"; filename=\"top/a.txt\"\r\n\r\nx\r\n--b--\r\n";
+            ("multipart/form-data; boundary=b", part.to_owned())
+        }
+        "messages" => json(json!({"text": "mine now"})),
+        "directories" => json(json!({"path": "mine"})),
+        "search" => json(json!({"query": "only"})),
+        "{path}" if method == "PUT" => json(json!({"content": "mine now"})),
+        "{path}" => json(json!({"new_path": "mine.txt"})),
+        "{id}" if path.contains("projects") => json(json!({"description": "mine now"})),
+        "{id}" if path.contains("users") => json(json!({"role": "admin"})),
+        "{id}" => json(json!({"title": "mine now"})),
+        _ => json(json!({})),
+    }
+}
+
+/// The path with these ids at its places.
+fn filled(path: &str, id: &str, message: &str) -> String {
+    path.replace("{id}", id)
+        .replace("{mid}", message)
+        .replace("{token}", message)
+        .replace("{path}", "secret.txt")
+}
+
+fn routes(server: &Server) -> Vec<(String, String)> {
+    let document = server.get("/openapi.json").json();
+    let mut routes = Vec::new();
+    for (path, methods) in document["paths"].as_object().expect("paths") {
+        for (method, told) in methods.as_object().expect("methods") {
+            if !told["security"].is_array() {
+                routes.push((method.to_uppercase(), path.clone()));
+            }
+        }
+    }
+    assert!(routes.len() > 50, "{routes:?}");
+    routes
+}
+
+#[test]
+fn p7_every_route_answers_anothers_id_as_one_that_is_not_there() {
+    let server = Server::start_with(CONFIG);
+    let _root = Person::register(&server, "root");
+    let (ann, bob) = (Person::register(&server, "ann"), Person::register(&server, "bob"));
+    let anns = settle(&ann);
+    let bobs =
+        bob.json("POST", "/api/conversations", &json!({}))["data"]["id"].as_str().expect("an id").to_owned();
+    let before: Vec<Said> = views(&ann, &anns);
+    let mut tried = 0;
+    for (method, path) in routes(&server) {
+        let Some((_, id)) = anns.ids.iter().find(|(place, _)| path.starts_with(&format!("{place}/{{")))
+        else {
+            continue;
+        };
+        for message in [&anns.ask, &anns.answer] {
+            let (kind, body) = body(&method, &path);
+            let theirs = bob.send(&method, &filled(&path, id, message), (kind, &body));
+            let none = bob.send(&method, &filled(&path, &nobodys(id), message), (kind, &body));
+            assert_eq!(theirs, none, "{method} {path}: another's and nobody's differ");
+            let wanted = if path.starts_with("/api/users") { 403 } else { 404 };
+            assert_eq!(theirs.0, wanted, "{method} {path}: {}", theirs.1);
+            if path.contains("{mid}") {
+                let inside = bob.send(&method, &filled(&path, &bobs, message), (kind, &body));
+                let nobody = bob.send(&method, &filled(&path, &bobs, &nobodys(message)), (kind, &body));
+                assert_eq!(inside, nobody, "{method} {path}: Ann's message inside Bob's conversation");
+                assert!(inside.0 == 404 || inside.0 == 400, "{method} {path}: {}", inside.1);
+            }
+            tried += 1;
+            if !path.contains("{mid}") {
+                break;
+            }
+        }
+    }
+    assert!(tried >= 30, "only {tried} routes were tried");
+    assert_eq!(views(&ann, &anns), before, "something of Ann's has changed");
+}
+
+/// Everything of Ann's as she sees it.
+fn views(ann: &Person<'_>, anns: &Belongings) -> Vec<Said> {
+    let id = |place: &str| anns.ids[place].clone();
+    let paths = [
+        format!("/v1/jobs/{}", id("/v1/jobs")),
+        format!("/v1/schedules/{}", id("/v1/schedules")),
+        format!("/api/conversations/{}", id("/api/conversations")),
+        format!("/api/conversations/{}/messages", id("/api/conversations")),
+        format!("/api/projects/{}", id("/api/projects")),
+        format!("/api/projects/{}/files/secret.txt", id("/api/projects")),
+        "/api/tokens".to_owned(),
+        "/api/auth/profile".to_owned(),
+    ];
+    let said: Vec<Said> = paths.iter().map(|path| ann.get(path)).collect();
+    assert!(said.iter().all(|(status, _)| *status == 200), "{said:?}");
+    said
+}
+
+#[test]
+fn p7_lists_searches_and_sums_tell_nothing_of_another() {
+    let server = Server::start_with(CONFIG);
+    let _root = Person::register(&server, "root");
+    let (ann, bob) = (Person::register(&server, "ann"), Person::register(&server, "bob"));
+    let anns = settle(&ann);
+    for (method, path) in routes(&server) {
+        if method != "GET" || path.contains('{') || path == "/v1/backup" {
+            continue;
+        }
+        let asked = if path.ends_with("/tokens") && path.contains("stats") {
+            format!("{path}?period=monthly")
+        } else {
+            path
+        };
+        let (status, text) = bob.get(&asked);
+        assert!(status == 200 || status == 403, "{asked}: {status} {text}");
+        assert!(!text.contains(MARK), "{asked} tells of Ann: {text}");
+        for id in anns.ids.values().filter(|id| id.len() > 8) {
+            assert!(!text.contains(id.as_str()), "{asked} tells {id}");
+        }
+    }
+    let spent = bob.get("/v1/usage").1;
+    assert!(spent.contains("\"data\":[]"), "Bob has spent nothing: {spent}");
+    let other = ann.json("GET", "/api/auth/profile", &json!({}))["data"]["id"].to_string();
+    for id in [other.as_str(), "4000000", "all"] {
+        let (status, _) = bob.get(&format!("/api/stats/tokens?period=daily&user_id={id}"));
+        assert_eq!(status, 403, "statistics of {id}");
+    }
+}
+
+#[test]
+fn p7_work_in_anothers_project_or_under_anothers_names_stays_ones_own() {
+    let server = Server::start_with(CONFIG);
+    let _root = Person::register(&server, "root");
+    let (ann, bob) = (Person::register(&server, "ann"), Person::register(&server, "bob"));
+    let anns = settle(&ann);
+    let project = &anns.ids["/api/projects"];
+    let nobody = nobodys(project);
+    let asked = |project: &str| {
+        let job = json!({"input": "x", "project_id": project});
+        let line = json!({"custom_id": "a", "body": job});
+        let mine = json!({"project_id": project});
+        let text = json!({"text": "x", "project_id": project});
+        let own = bob.json("POST", "/api/conversations", &json!({}))["data"]["id"]
+            .as_str()
+            .expect("an id")
+            .to_owned();
+        let send = |path: &str, body: &Value| bob.send("POST", path, ("application/json", &body.to_string()));
+        [
+            send("/v1/jobs", &job),
+            bob.send("POST", "/v1/batches", ("application/jsonl", &line.to_string())),
+            send("/v1/schedules", &json!({"every_s": 60, "job": job})),
+            send("/api/conversations", &mine),
+            bob.send("PATCH", &format!("/api/conversations/{own}"), ("application/json", &mine.to_string())),
+            send(&format!("/api/conversations/{own}/messages"), &text),
+        ]
+    };
+    let (theirs, none) = (asked(project), asked(&nobody));
+    assert_eq!(theirs, none);
+    assert!(theirs.iter().all(|(status, _)| *status == 404 || *status == 400), "{theirs:?}");
+
+    // The same name of a conversation, the same idempotency key: each has their own.
+    let history = bob.json("POST", "/v1/jobs?wait=30", &json!({"input": "hello", "conversation_id": "chat"}));
+    assert!(!history.to_string().contains(MARK), "{history}");
+    let once = |person: &Person<'_>, input: &str| {
+        let agent = ureq::agent();
+        let reply = agent
+            .post(format!("{}/v1/jobs?wait=30", server.url))
+            .header("authorization", format!("Bearer {}", person.token))
+            .header("idempotency-key", "same")
+            .content_type("application/json")
+            .send(json!({"input": input}).to_string());
+        let reply = reply.expect("a reply");
+        assert!(reply.headers().get("idempotency-replayed").is_none(), "another's key is not seen");
+    };
+    once(&ann, "one");
+    once(&bob, "two");
+}

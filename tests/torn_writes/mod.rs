@@ -1,0 +1,65 @@
+//! Power loss at any moment (P1, P2, P4): a seeded workload runs on a disk that remembers what was synced; from it come
+//! images with everything that was synced and any subset of the unsynced sectors. On each the store has to open, hold
+//! everything that was acknowledged or seen, number without gap, and finish every job; and once more after a second
+//! loss during recovery. A control whose syncs lie has to be caught, or the method proves nothing.
+//!
+//! `STORE_TORN_IMAGES` and `STORE_TORN_SEED` choose how many images and where the seeds begin.
+#![warn(clippy::disallowed_methods, reason = "time comes in through a clock of the test")]
+
+mod oracle;
+mod power_loss;
+mod split;
+mod workload;
+
+use crate::support::disk::Syncs;
+use power_loss::Loss;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::vars().find(|(key, _)| key == name).map_or(default, |(_, value)| value.parse().unwrap())
+}
+
+/// Images, those of a second loss included.
+const IMAGES: u64 = 3_000;
+
+/// Seeds are shared by two threads; they stop once there are images enough.
+#[test]
+fn p1_p2_p4_no_power_loss_takes_back_what_was_acknowledged_or_seen() {
+    let (images, first) = (setting("STORE_TORN_IMAGES", IMAGES), setting("STORE_TORN_SEED", 1));
+    let (next, taken, second) = (AtomicU64::new(first), AtomicU64::new(0), AtomicU64::new(0));
+    let work = || {
+        while taken.load(SeqCst) + second.load(SeqCst) < images {
+            let seed = next.fetch_add(1, SeqCst);
+            let loss = workload::run(seed, Syncs::Hold);
+            let failures = loss.failures();
+            assert!(failures.is_empty(), "STORE_TORN_SEED={seed}: {failures:#?}");
+            taken.fetch_add(loss.taken(), SeqCst);
+            second.fetch_add(loss.taken_again(), SeqCst);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(work);
+        scope.spawn(work);
+    });
+    let (taken, second, seed) = (taken.into_inner(), second.into_inner(), next.into_inner());
+    println!("{taken} images and {second} of a second loss, seeds {first} to {}", seed - 1);
+    assert!(second * 3 > taken, "a second loss was tried as well");
+}
+
+#[test]
+fn a_disk_whose_syncs_lie_is_caught() {
+    let losses: Vec<Loss> = (1..=3).map(|seed| workload::run(seed, Syncs::Lie)).collect();
+    let caught: usize = losses.iter().map(|loss| loss.failures().len()).sum();
+    let taken: u64 = losses.iter().map(Loss::taken).sum();
+    println!("{caught} failures in {taken} images");
+    assert!(caught as u64 * 2 > taken, "only {caught} of {taken} images were caught: the method cannot fail");
+}
+
+#[test]
+fn p4_an_end_split_into_two_transactions_is_caught() {
+    let count = |end| (1..=10).map(|seed| split::run(seed, end)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    let ((whole, wrong), (split, caught)) = (count(split::End::Whole), count(split::End::Split));
+    println!("{wrong} of {whole} images are inconsistent, {caught} of {split} when the end is split");
+    assert!(whole > 50 && wrong == 0, "{wrong} of {whole} images of an ordinary end are inconsistent");
+    assert!(caught * 10 > split, "only {caught} of {split} images of a split end were caught");
+}

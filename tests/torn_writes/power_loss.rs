@@ -1,0 +1,120 @@
+//! Power losses: when they strike, and what is checked on the images that they leave.
+
+use super::oracle::{Ledger, drain};
+use crate::support::disk::{Dice, Disk, Fate, Syncs};
+use crate::support::store::HandClock;
+use nanoclaw::domain::limits::Limits;
+use nanoclaw::store::options::StoreOptions;
+use nanoclaw::store::{OpenError, RedbStore};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// One write or sync in so many is a power loss.
+const ODDS: u64 = 40;
+/// By then every delayed job is due.
+const LATE_MS: u64 = 1_000_000;
+
+/// Strikes at random, while the workload runs.
+#[derive(Debug)]
+pub(crate) struct Loss {
+    dice: Mutex<Dice>,
+    ledger: Arc<Mutex<Ledger>>,
+    /// 1 for losses of the workload's disk, 2 for those while it is recovered.
+    round: u32,
+    /// Losses strike once the store has been opened.
+    is_armed: AtomicBool,
+    taken: AtomicU64,
+    taken_again: AtomicU64,
+    failures: Mutex<Vec<String>>,
+}
+
+impl Loss {
+    /// Checks images against this ledger as it stands when they are taken.
+    pub(crate) fn new(seed: u64, ledger: Arc<Mutex<Ledger>>, round: u32) -> Self {
+        Self {
+            dice: Mutex::new(Dice(seed)),
+            ledger,
+            round,
+            is_armed: AtomicBool::new(round == 2),
+            taken: AtomicU64::new(0),
+            taken_again: AtomicU64::new(0),
+            failures: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// From now on losses strike. A file is made under another name before, so that its making needs none.
+    pub(crate) fn arm(&self) {
+        self.is_armed.store(true, Ordering::SeqCst);
+    }
+
+    /// Images checked.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::SeqCst)
+    }
+
+    /// Images of a second loss checked.
+    pub(crate) fn taken_again(&self) -> u64 {
+        self.taken_again.load(Ordering::SeqCst)
+    }
+
+    /// What was wrong.
+    pub(crate) fn failures(&self) -> Vec<String> {
+        self.failures.lock().unwrap().clone()
+    }
+
+    /// The disk is about to write or sync. The ledger is read before the image is taken: what it holds was
+    /// acknowledged or seen before the loss.
+    fn may_strike(&self, disk: &Disk) {
+        if !self.is_armed.load(Ordering::SeqCst) {
+            return;
+        }
+        let mut dice = self.dice.lock().unwrap();
+        if dice.below(ODDS) != 0 || (self.round == 2 && self.taken() > 0) {
+            return;
+        }
+        let number = self.taken.fetch_add(1, Ordering::SeqCst) + 1;
+        let known = self.ledger.lock().unwrap().clone();
+        let image = disk.image(&mut dice);
+        let seed = dice.below(u64::MAX);
+        drop(dice);
+        // redb may panic on what a lying disk leaves; that is a failure like any other.
+        let checked = catch_unwind(AssertUnwindSafe(|| self.check(image, &known, seed)));
+        if let Err(what) = checked.unwrap_or_else(|_| Err("panicked".to_owned())) {
+            self.failures.lock().unwrap().push(format!("round {} image {number}: {what}", self.round));
+        }
+    }
+
+    /// What is wrong with an image, if anything is.
+    pub(crate) fn check(&self, image: Vec<u8>, known: &Ledger, seed: u64) -> Result<(), String> {
+        let ledger = Arc::new(Mutex::new(known.clone()));
+        let again = (self.round == 1).then(|| Arc::new(Self::new(seed, ledger, 2)));
+        let clock = HandClock::new();
+        let store =
+            open(Disk::with(image, Syncs::Hold, again.clone().map(|loss| loss as Arc<dyn Fate>)), &clock, 1)
+                .map_err(|e| e.to_string())?;
+        known.check(&store)?;
+        clock.advance(LATE_MS);
+        drain(&store)?;
+        known.check_keys(&store)?;
+        store.close();
+        let Some(again) = again else { return Ok(()) };
+        self.taken_again.fetch_add(again.taken(), Ordering::SeqCst);
+        again.failures().first().map_or(Ok(()), |failure| Err(failure.clone()))
+    }
+}
+
+impl Fate for Loss {
+    fn before_write(&self, disk: &Disk) -> io::Result<()> {
+        self.may_strike(disk);
+        Ok(())
+    }
+}
+
+/// The store on a disk.
+pub(crate) fn open(disk: Disk, clock: &Arc<HandClock>, settle_ms: u64) -> Result<Arc<RedbStore>, OpenError> {
+    let clock = Arc::clone(clock);
+    let options = StoreOptions { settle_ms, linger_ms: 1, ..StoreOptions::default() };
+    RedbStore::open_with_backend(move || disk.clone(), &options, &Limits::default(), clock)
+}

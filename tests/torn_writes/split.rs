@@ -1,0 +1,95 @@
+//! An end written in two transactions, terminal event first, row second: what the store must not do, done by hand, to
+//! see that the images between the two are caught; and the store's own end beside it, of which none may be.
+
+use super::oracle::Ledger;
+use super::power_loss::{Loss, open};
+use crate::support::disk::{Dice, Disk, Fate, Syncs};
+use crate::support::store::{ANN, HandClock, delta, done, id, job};
+use nanoclaw::ports::{Lease, Store, Urgency};
+use redb::{Database, ReadableTable, TableDefinition};
+use serde_json::{Value, json};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+const JOBS: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDefinition::new("jobs");
+const LOG: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDefinition::new("log");
+const RUNNING: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDefinition::new("running");
+
+/// How an end is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// By the store.
+    Whole,
+    /// By hand.
+    Split,
+}
+
+/// Takes an image before every write and sync, once it is armed.
+#[derive(Debug)]
+struct Collector(Mutex<Option<(Dice, Vec<Vec<u8>>)>>);
+
+impl Fate for Collector {
+    fn before_write(&self, disk: &Disk) -> io::Result<()> {
+        if let Some((dice, images)) = self.0.lock().unwrap().as_mut() {
+            images.push(disk.image(dice));
+        }
+        Ok(())
+    }
+}
+
+/// Ends one job this way while the power fails at every write: how many images there are, and how many are caught.
+pub(crate) fn run(seed: u64, end: End) -> (usize, usize) {
+    let (collector, clock) = (Arc::new(Collector(Mutex::new(None))), HandClock::new());
+    let disk = Disk::with(Vec::new(), Syncs::Hold, Some(Arc::clone(&collector) as Arc<dyn Fate>));
+    let store = open(disk.clone(), &clock, 60_000).unwrap();
+    store.submit(vec![job(1, ANN)]).wait().unwrap();
+    let lease = store.claim(1).wait().unwrap().pop().unwrap();
+    store.append(lease.fence(), vec![delta(1, 0, "text")], Urgency::Now).wait().unwrap();
+    let arm = || *collector.0.lock().unwrap() = Some((Dice(seed), Vec::new()));
+    if end == End::Whole {
+        arm();
+        store.finish(lease.fence(), Vec::new(), done(id(1), "text")).wait().unwrap();
+        store.close();
+    } else {
+        let seq = store.events(id(1), 0, 10).unwrap().last_seq + 1;
+        store.close();
+        arm();
+        end_by_hand(&disk, &lease, seq);
+    }
+    let (_, images) = collector.0.lock().unwrap().take().unwrap();
+    let (count, ledger) = (images.len(), Ledger::default());
+    let loss = Loss::new(seed, Arc::new(Mutex::new(ledger.clone())), 2);
+    let is_caught = |image| {
+        let checked = catch_unwind(AssertUnwindSafe(|| loss.check(image, &ledger, seed)));
+        !matches!(checked, Ok(Ok(())))
+    };
+    (count, images.into_iter().filter_map(|image| is_caught(image).then_some(())).count())
+}
+
+fn end_by_hand(disk: &Disk, lease: &Lease, seq: u64) {
+    let database = Database::builder().create_with_backend(disk.clone()).unwrap();
+    let key = lease.job.id.to_bytes();
+    let event = serde_json::to_vec(&done(lease.job.id, "text").event).unwrap();
+    let mut log_key = [0; 28];
+    log_key[..16].copy_from_slice(&key);
+    log_key[16..24].copy_from_slice(&seq.to_be_bytes());
+    let first = database.begin_write().unwrap();
+    first
+        .open_table(LOG)
+        .unwrap()
+        .insert(log_key.as_slice(), [&[1], event.as_slice()].concat().as_slice())
+        .unwrap();
+    first.commit().unwrap();
+    let second = database.begin_write().unwrap();
+    {
+        let mut jobs = second.open_table(JOBS).unwrap();
+        let stored = jobs.get(key.as_slice()).unwrap().unwrap().value().to_vec();
+        let mut row: Value = serde_json::from_slice(&stored[1..]).unwrap();
+        (row["job"]["status"], row["job"]["last_event_id"]) = (json!("succeeded"), json!(seq));
+        let bytes = [&[1], serde_json::to_vec(&row).unwrap().as_slice()].concat();
+        jobs.insert(key.as_slice(), bytes.as_slice()).unwrap();
+        second.open_table(RUNNING).unwrap().remove(key.as_slice()).unwrap();
+    }
+    second.commit().unwrap();
+}
