@@ -7,7 +7,7 @@ use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::project::{Project, ProjectName};
 use nanoclaw::ports::{Allowance, FileError, Workspaces};
 use nanoclaw::workspace::HostFiles;
-use nanoclaw_sandbox::{Language, Level, Options, Program, Sandbox};
+use nanoclaw_sandbox::{Language, Level, Program, Sandbox, SandboxOptions};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -31,10 +31,10 @@ fn commands_and_clients_share_a_project() {
     files.write(&project, "in/from_client", "hello\n", ROOM).expect("written");
     let canary = home.path().join("canary");
     std::fs::write(&canary, "secret").expect("a canary");
-    let sandbox = Sandbox::new(Options {
+    let sandbox = Sandbox::new(SandboxOptions {
         child_exe: PathBuf::from(env!("CARGO_BIN_EXE_nanoclaw")),
         scratch_dir: home.path().to_owned(),
-        ..Options::default()
+        ..SandboxOptions::default()
     })
     .expect("a sandbox");
     let command = format!(

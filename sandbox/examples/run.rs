@@ -7,14 +7,14 @@
 
 use std::io::Read;
 
-use nanoclaw_sandbox::{Language, Level, Options, Program, Sandbox};
+use nanoclaw_sandbox::{Language, Level, Program, Sandbox, SandboxOptions};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // First: the sandbox starts this very binary again, and must find itself here.
     nanoclaw_sandbox::child_hook();
 
     let python = std::env::var_os("SANDBOX_PYTHON").map(Into::into);
-    let sandbox = Sandbox::new(Options { python, ..Options::default() })?;
+    let sandbox = Sandbox::new(SandboxOptions { python, ..SandboxOptions::default() })?;
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [language, level, file, modules @ ..] = arguments.as_slice() else {
         serde_json::to_writer_pretty(std::io::stdout(), &sandbox.report())?;

@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use nanoclaw_sandbox::{Language, Level, Options, Program, Sandbox};
+use nanoclaw_sandbox::{Language, Level, Program, Sandbox, SandboxOptions};
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     nanoclaw_sandbox::child_hook();
     let runs: usize = std::env::args().nth(1).map_or(Ok(100), |text| text.parse())?;
     let only = std::env::args().nth(2);
-    let sandbox = Sandbox::new(Options::default())?;
+    let sandbox = Sandbox::new(SandboxOptions::default())?;
     let mut lines = Vec::new();
     for (language, code) in [(Language::JavaScript, "console.log(6 * 7)"), (Language::Python, "print(6 * 7)")]
     {

@@ -2,7 +2,7 @@
 
 use crate::level::Language;
 use crate::program::Program;
-use crate::record::{Record, Status};
+use crate::record::{RunRecord, RunStatus};
 
 /// The longest program.
 pub(crate) const MAX_CODE_BYTES: usize = 1024 * 1024;
@@ -18,7 +18,7 @@ pub(crate) fn without_mark(code: &str) -> &str {
 }
 
 /// The record of a program whose text cannot be run, if so.
-pub(crate) fn refuse(program: &Program) -> Option<Record> {
+pub(crate) fn refuse(program: &Program) -> Option<RunRecord> {
     let code = without_mark(&program.code);
     let (limit, message) = if code.trim().is_empty() {
         (None, "the program is empty".to_owned())
@@ -37,7 +37,7 @@ pub(crate) fn refuse(program: &Program) -> Option<Record> {
     } else {
         return None;
     };
-    let mut record = Record::unrun(Status::SyntaxError, program.level, program.language, message);
+    let mut record = RunRecord::unrun(RunStatus::SyntaxError, program.level, program.language, message);
     record.limit = limit.map(str::to_owned);
     Some(record)
 }
@@ -55,7 +55,7 @@ mod tests {
         assert!(refused("a\nb\0").unwrap().error.unwrap().contains("line 2"));
         let long = refused(&"#".repeat(MAX_CODE_BYTES + 1)).unwrap();
         assert_eq!(long.limit.as_deref(), Some("code_bytes"));
-        assert_eq!(long.status, Status::SyntaxError);
+        assert_eq!(long.status, RunStatus::SyntaxError);
         let command = |length| refuse(&Program::new(Language::Bash, Level::Shell, "#".repeat(length)));
         assert!(command(MAX_COMMAND_BYTES).is_none());
         let long = command(MAX_COMMAND_BYTES + 1).unwrap();

@@ -3,13 +3,13 @@
 use std::io;
 use std::path::PathBuf;
 
-use thiserror::Error as ThisError;
+use thiserror::Error;
 
 use crate::level::Level;
 
 /// A failed act of the sandbox. Inside a run it becomes a record with status `sandbox_error`.
-#[derive(Debug, ThisError)]
-pub enum Error {
+#[derive(Debug, Error)]
+pub enum SandboxError {
     /// An option makes no sense.
     #[error("option `{option}` {reason}")]
     BadOption {

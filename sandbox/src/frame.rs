@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::Status;
+use crate::record::RunStatus;
 
 /// The most bytes of a result or a traceback that are kept.
 pub(crate) const MAX_TEXT_BYTES: usize = 16 * 1024;
@@ -28,7 +28,7 @@ pub(crate) enum Frame {
     /// The guest's text was refused; nothing ran.
     Refused {
         /// `module_not_allowed`, `builtin_not_allowed`, `syntax_error`, or `oom` while it was compiled.
-        status: Status,
+        status: RunStatus,
         /// The message for the model.
         message: String,
     },
@@ -60,7 +60,7 @@ pub(crate) enum Stage {
     /// The policy was in force, the guest's text was being looked at.
     Ready,
     /// Refused before it ran.
-    Refused(Status, String),
+    Refused(RunStatus, String),
     /// Guest code had control.
     Ran,
 }
@@ -91,8 +91,11 @@ pub(crate) fn failure(frames: &[u8]) -> Option<String> {
 }
 
 /// Whether a program can be refused with this status; any other would be a verdict on a run that never was.
-fn is_refusal(status: Status) -> bool {
-    matches!(status, Status::ModuleNotAllowed | Status::BuiltinNotAllowed | Status::SyntaxError | Status::Oom)
+fn is_refusal(status: RunStatus) -> bool {
+    matches!(
+        status,
+        RunStatus::ModuleNotAllowed | RunStatus::BuiltinNotAllowed | RunStatus::SyntaxError | RunStatus::Oom
+    )
 }
 
 /// Reads the words; a guest that wrote anything else into the pipe has said nothing.
@@ -129,7 +132,7 @@ mod tests {
         assert_eq!(stage(b""), Stage::Setup);
         assert_eq!(stage(b"{\"frame\":\"ready\"}\n{\"frame\":\"go\"}\n"), Stage::Ran);
         let refused = b"{\"frame\":\"ready\"}\n{\"frame\":\"refused\",\"status\":\"module_not_allowed\",\"message\":\"m\"}\n";
-        assert_eq!(stage(refused), Stage::Refused(Status::ModuleNotAllowed, "m".to_owned()));
+        assert_eq!(stage(refused), Stage::Refused(RunStatus::ModuleNotAllowed, "m".to_owned()));
     }
 
     #[test]

@@ -8,9 +8,9 @@ use crate::frame::{self, MAX_TEXT_BYTES, Stage};
 use crate::host::Breach;
 use crate::javascript::OUT_OF_MEMORY_EXIT;
 use crate::level::{Language, Level};
-use crate::limits::Limits;
+use crate::limits::RunLimits;
 use crate::quota::Excess;
-use crate::record::{Record, Status};
+use crate::record::{RunRecord, RunStatus};
 use crate::stream::{Keep, Stream};
 use crate::sys::Ended;
 use crate::verdict::{self, Subject};
@@ -79,11 +79,11 @@ impl View {
     }
 
     fn memory_was_used(&self) -> bool {
-        self.max_rss_kb * 1024 >= Limits::of(self.level).address_space_bytes / 2
+        self.max_rss_kb * 1024 >= RunLimits::of(self.level).address_space_bytes / 2
     }
 
-    fn judge(&self, [frames, words, stdout, stderr]: [&Stream; 4]) -> Record {
-        let limits = Limits::of(self.level);
+    fn judge(&self, [frames, words, stdout, stderr]: [&Stream; 4]) -> RunRecord {
+        let limits = RunLimits::of(self.level);
         let subject =
             Subject { level: self.level, language: self.language, version: String::new(), limits: &limits };
         let ended = Ended {
@@ -138,37 +138,40 @@ pub fn report(data: &[u8]) {
     let silent = view.judge([&frames, &words, &nothing, &nothing]);
     assert_eq!(silent.status, record.status, "output moved the status");
     let wordless = view.judge([&frames, &nothing, &stdout, &stderr]);
-    let claimed = (wordless.status, record.status) == (Status::Error, Status::Oom) && view.memory_was_used();
+    let claimed =
+        (wordless.status, record.status) == (RunStatus::Error, RunStatus::Oom) && view.memory_was_used();
     assert!(wordless.status == record.status || claimed, "words moved the status");
     assert_eq!(wordless.limit.is_none(), record.limit.is_none() && !claimed, "words moved the limit");
 }
 
-fn status_is_the_parents(view: &View, stage: &Stage, record: &Record) {
+fn status_is_the_parents(view: &View, stage: &Stage, record: &RunRecord) {
     let ran = *stage == Stage::Ran;
     let began = ran || *stage == Stage::Ready;
     let fine = match record.status {
-        Status::Ok => ran && view.cut.is_none() && view.exit_code == Some(0),
-        Status::Error => ran && view.signal.is_none() || matches!(view.cut, Some(Cut::Tasks | Cut::Host(_))),
-        Status::ModuleNotAllowed | Status::BuiltinNotAllowed | Status::SyntaxError => {
+        RunStatus::Ok => ran && view.cut.is_none() && view.exit_code == Some(0),
+        RunStatus::Error => {
+            ran && view.signal.is_none() || matches!(view.cut, Some(Cut::Tasks | Cut::Host(_)))
+        }
+        RunStatus::ModuleNotAllowed | RunStatus::BuiltinNotAllowed | RunStatus::SyntaxError => {
             matches!(stage, Stage::Refused(..))
         }
-        Status::Timeout => {
+        RunStatus::Timeout => {
             let by_signal = matches!(view.signal, Some(libc::SIGXCPU | libc::SIGKILL));
             matches!(view.cut, Some(Cut::Timeout | Cut::Cancelled)) || began && by_signal
         }
-        Status::Oom => began && oom_is_borne_out(view),
-        Status::OutputLimit => {
+        RunStatus::Oom => began && oom_is_borne_out(view),
+        RunStatus::OutputLimit => {
             began && matches!(view.cut, Some(Cut::Stdout | Cut::Stderr | Cut::OwnDirectory(_)))
         }
-        Status::ForbiddenSyscall => began && view.cut.is_none() && view.signal == Some(libc::SIGSYS),
-        Status::Crash => began && view.cut.is_none() && view.signal.is_some(),
-        Status::SandboxError => !ran,
+        RunStatus::ForbiddenSyscall => began && view.cut.is_none() && view.signal == Some(libc::SIGSYS),
+        RunStatus::Crash => began && view.cut.is_none() && view.signal.is_some(),
+        RunStatus::SandboxError => !ran,
     };
     assert!(fine, "{stage:?} became {record:?}");
     assert_eq!(record.exit_code, view.exit_code.filter(|_| ran));
     assert_eq!(record.signal, view.signal);
-    assert!(record.result.is_none() || record.status == Status::Ok);
-    assert_eq!(record.error.is_none(), record.status == Status::Ok);
+    assert!(record.result.is_none() || record.status == RunStatus::Ok);
+    assert_eq!(record.error.is_none(), record.status == RunStatus::Ok);
 }
 
 fn oom_is_borne_out(view: &View) -> bool {
@@ -176,14 +179,14 @@ fn oom_is_borne_out(view: &View) -> bool {
     view.cut.is_none() && view.exit_code != Some(0) && (engine || view.memory_was_used())
 }
 
-fn texts_are_bounded(record: &Record, stdout: &Stream, stderr: &Stream) {
+fn texts_are_bounded(record: &RunRecord, stdout: &Stream, stderr: &Stream) {
     let cut = MAX_TEXT_BYTES + '…'.len_utf8();
     let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     // A replaced byte takes three; the gap between beginning and end is told in a line.
     let most = |stream: &Stream| stream.cap() * 3 + 64;
     assert!(record.stdout.len() <= most(stdout));
     assert!(length(&record.result) <= cut);
-    if record.status != Status::SandboxError {
+    if record.status != RunStatus::SandboxError {
         assert!(length(&record.error) <= cut);
         assert!(record.stderr.len() <= most(stderr) + cut + 1);
     }

@@ -11,7 +11,7 @@ use rustix::net::RecvFlags;
 use rustix::process::Signal;
 
 use crate::broker::{Reply, receive, wait_until_readable};
-use crate::error::Error;
+use crate::error::SandboxError;
 use crate::sys::Ended;
 
 /// How long the guest of a dead broker may take to die.
@@ -41,13 +41,13 @@ pub(crate) struct Ends {
 
 impl Ends {
     /// Pipes, and a memory file with the program.
-    pub(crate) fn make(code: &str) -> Result<Self, Error> {
+    pub(crate) fn make(code: &str) -> Result<Self, SandboxError> {
         let (stdout, stdout_end) = pipe("standard output")?;
         let (stderr, stderr_end) = pipe("standard error")?;
         let (frames, frames_end) = pipe("report")?;
         let (words, words_end) = pipe("report")?;
         let code = memory_file(code.as_bytes())
-            .map_err(|source| Error::MakeDescriptor { what: "program", source })?;
+            .map_err(|source| SandboxError::MakeDescriptor { what: "program", source })?;
         Ok(Self {
             ours: [stdout, stderr, frames, words],
             theirs: [stdout_end, stderr_end, frames_end, words_end, code],
@@ -56,9 +56,9 @@ impl Ends {
     }
 
     /// The same with a standard input that holds these bytes.
-    pub(crate) fn with_stdin(mut self, bytes: &[u8]) -> Result<Self, Error> {
-        let file =
-            sealed_file(bytes).map_err(|source| Error::MakeDescriptor { what: "standard input", source })?;
+    pub(crate) fn with_stdin(mut self, bytes: &[u8]) -> Result<Self, SandboxError> {
+        let file = sealed_file(bytes)
+            .map_err(|source| SandboxError::MakeDescriptor { what: "standard input", source })?;
         self.extra = Some(file);
         Ok(self)
     }
@@ -110,8 +110,8 @@ impl Guest {
     }
 
     /// The reading ends of its pipes. Whoever closes one ends the guest's writing.
-    pub(crate) fn take_pipes(&mut self) -> Result<[OwnedFd; 4], Error> {
-        self.pipes.take().ok_or_else(|| Error::Watch(io::ErrorKind::NotConnected.into()))
+    pub(crate) fn take_pipes(&mut self) -> Result<[OwnedFd; 4], SandboxError> {
+        self.pipes.take().ok_or_else(|| SandboxError::Watch(io::ErrorKind::NotConnected.into()))
     }
 
     /// Becomes readable when the broker has something to say of its end, or is gone.
@@ -153,16 +153,16 @@ impl Guest {
     }
 
     /// What it used, once [`Guest::end`] is readable. An error if the broker died with it.
-    pub(crate) fn ended(&mut self) -> Result<Ended, Error> {
-        let packet = receive(&self.reply, RecvFlags::empty()).map_err(Error::Watch)?;
-        let reply = packet.map(|packet| packet.decode::<Reply>()).transpose().map_err(Error::Watch)?;
+    pub(crate) fn ended(&mut self) -> Result<Ended, SandboxError> {
+        let packet = receive(&self.reply, RecvFlags::empty()).map_err(SandboxError::Watch)?;
+        let reply = packet.map(|packet| packet.decode::<Reply>()).transpose().map_err(SandboxError::Watch)?;
         self.has_ended = true;
         if let Some(reply) = reply {
-            return reply.into_ended().map_err(Error::Broker);
+            return reply.into_ended().map_err(SandboxError::Broker);
         }
         // Its guests die with it, a command's tree by its supervisor's hand: nothing runs on when that is told.
         wait_until_readable(&self.pidfd, DYING).ok();
-        Err(Error::BrokerDied)
+        Err(SandboxError::BrokerDied)
     }
 }
 
@@ -175,11 +175,11 @@ impl Drop for Guest {
 }
 
 /// A pipe: our non-blocking reading end, and a writing end.
-fn pipe(what: &'static str) -> Result<(OwnedFd, OwnedFd), Error> {
+fn pipe(what: &'static str) -> Result<(OwnedFd, OwnedFd), SandboxError> {
     let make = || -> rustix::io::Result<(OwnedFd, OwnedFd)> {
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&reader, true)?;
         Ok((reader, writer))
     };
-    make().map_err(|error| Error::MakeDescriptor { what, source: error.into() })
+    make().map_err(|error| SandboxError::MakeDescriptor { what, source: error.into() })
 }

@@ -7,15 +7,15 @@ use std::ops::Range;
 /// Makes the C library share at most so many heaps among all threads. By default it gives each thread one of its own
 /// (up to eight for each processor) and keeps in every one what has been freed there. Call it before the first thread
 /// starts; whether it was taken.
-pub fn share_heaps(most: i32) -> bool {
+pub fn limit_malloc_arenas(most: i32) -> bool {
     sys::limit_heaps(most)
 }
 
 /// Gives back what only the start of the process needed: free heap, and the mapping of its code. The kernel maps 64 KiB
 /// around every instruction that runs for the first time, so a start leaves nearly all of the code mapped, most of it for
 /// good; what runs again is mapped again from the page cache, without a read. Whether the kernel took it.
-pub fn give_back() -> bool {
-    let here: fn() -> bool = give_back;
+pub fn release_startup_memory() -> bool {
+    let here: fn() -> bool = release_startup_memory;
     sys::trim_heaps();
     let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return false };
     code_around(&maps, here as usize).is_some_and(sys::unmap_code)
@@ -62,12 +62,12 @@ mod tests {
 
     #[test]
     fn code_that_was_unmapped_runs_on() {
-        assert!(give_back());
-        assert!(give_back(), "and again");
+        assert!(release_startup_memory());
+        assert!(release_startup_memory(), "and again");
     }
 
     #[test]
     fn the_c_library_takes_the_word() {
-        assert!(share_heaps(2));
+        assert!(limit_malloc_arenas(2));
     }
 }

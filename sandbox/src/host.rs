@@ -15,7 +15,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
 
-use crate::error::Error;
+use crate::error::SandboxError;
 
 /// The longest request of a host call: name and arguments together.
 pub const MAX_HOST_REQUEST_BYTES: usize = 256 * 1024;
@@ -86,7 +86,7 @@ struct Worker {
 
 impl Calls {
     /// For one run, and the guest's end.
-    pub(crate) fn new(host: Arc<dyn HostCalls>) -> Result<(Self, OwnedFd), Error> {
+    pub(crate) fn new(host: Arc<dyn HostCalls>) -> Result<(Self, OwnedFd), SandboxError> {
         let make = || -> rustix::io::Result<(OwnedFd, OwnedFd)> {
             let pair =
                 rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -94,7 +94,7 @@ impl Calls {
             Ok(pair)
         };
         let (socket, theirs) =
-            make().map_err(|error| Error::MakeDescriptor { what: "host", source: error.into() })?;
+            make().map_err(|error| SandboxError::MakeDescriptor { what: "host", source: error.into() })?;
         Ok((Self { socket, host, worker: None, state: State::Asking(Vec::new()), made: 0 }, theirs))
     }
 

@@ -4,25 +4,25 @@
 //! Refuses: to run anything when a single layer that the level demands cannot be applied (fail closed).
 //!
 //! ```no_run
-//! use nanoclaw_sandbox::{Language, Level, Options, Program, Sandbox, Status};
+//! use nanoclaw_sandbox::{Language, Level, SandboxOptions, Program, Sandbox, RunStatus};
 //!
 //! // First thing in `main`: the sandbox starts this very binary again, as its broker.
 //! nanoclaw_sandbox::child_hook();
 //!
-//! let sandbox = Sandbox::new(Options::default())?;
+//! let sandbox = Sandbox::new(SandboxOptions::default())?;
 //! sandbox.allow_modules(Level::Standard, &["numpy"])?;
 //! let code = "import numpy as np\nint(np.arange(10).sum())";
 //! let record = sandbox.run(&Program::new(Language::Python, Level::Standard, code), &|| false);
-//! assert_eq!((record.status, record.result.as_deref()), (Status::Ok, Some("45")));
-//! # Ok::<(), nanoclaw_sandbox::Error>(())
+//! assert_eq!((record.status, record.result.as_deref()), (RunStatus::Ok, Some("45")));
+//! # Ok::<(), nanoclaw_sandbox::SandboxError>(())
 //! ```
 //!
 //! The way of a run: [`Sandbox::run`] → the broker, a process without secrets that alone starts programs → a child of
 //! its own (`QuickJS`, a shell) or of a warm `CPython` → the kernel policy → the program; beside it the watch (pidfd, pipes,
-//! clock), and after it the verdict: the parent's own view becomes a [`Record`].
+//! clock), and after it the verdict: the parent's own view becomes a [`RunRecord`].
 //!
 //! Threat model: the guest is hostile and may own its whole process. Nothing that it can write — output, words on
-//! its own end, exit code — reaches [`Record::status`] beyond telling a clean exit from a failed one. The language
+//! its own end, exit code — reaches [`RunRecord::status`] beyond telling a clean exit from a failed one. The language
 //! check gives models quick and helpful answers; it is never the boundary. The crate's README has the levels, what is
 //! needed of the kernel, and what is not promised.
 
@@ -67,18 +67,18 @@ mod verdict;
 mod watch;
 
 pub use child::{BROKER_MARKER, child_hook};
-pub use error::Error;
-pub use heap::{give_back, share_heaps};
+pub use error::SandboxError;
+pub use heap::{limit_malloc_arenas, release_startup_memory};
 pub use host::{HostCalls, MAX_HOST_ANSWER_BYTES, MAX_HOST_CALLS, MAX_HOST_REQUEST_BYTES};
 pub use layers::{CgroupReport, LayersReport, NamespaceReport};
 pub use level::{Language, Level};
-pub use limits::{Levels, Limits};
-pub use options::{ExtraModules, Options};
+pub use limits::{LevelLimits, RunLimits};
+pub use options::{ExtraModules, SandboxOptions};
 pub use program::Program;
-pub use record::{Record, Status};
-pub use report::{LevelReport, PythonReport, Report};
+pub use record::{RunRecord, RunStatus};
+pub use report::{LevelReport, PythonReport, SandboxReport};
 pub use sandbox::Sandbox;
-pub use session::{Session, SessionEnd, SessionLimits, SessionOrder};
+pub use session::{SandboxSession, SessionEnd, SessionLimits, SessionSpec};
 
 /// The README's example is compiled with the others.
 #[cfg(doctest)]

@@ -11,7 +11,7 @@ const GIB: u64 = 1024 * MIB;
 /// What one run may use at most.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Limits {
+pub struct RunLimits {
     /// Wall clock, from the start of the child.
     pub timeout_ms: u64,
     /// Processor time (`RLIMIT_CPU`); a second above the wall clock, so that the wall clock speaks first.
@@ -34,7 +34,7 @@ pub struct Limits {
     pub stderr_bytes: u64,
 }
 
-impl Limits {
+impl RunLimits {
     /// SANDBOX.md's numbers of a level.
     pub const fn of(level: Level) -> Self {
         match level {
@@ -93,20 +93,20 @@ impl Limits {
 /// The limits of every level; a key left out keeps that level's default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, from = "LevelPatches")]
-pub struct Levels {
+pub struct LevelLimits {
     /// Limits of `strict`.
-    pub strict: Limits,
+    pub strict: RunLimits,
     /// Limits of `standard`.
-    pub standard: Limits,
+    pub standard: RunLimits,
     /// Limits of `lenient`.
-    pub lenient: Limits,
+    pub lenient: RunLimits,
     /// Limits of shell commands.
-    pub shell: Limits,
+    pub shell: RunLimits,
 }
 
-impl Levels {
+impl LevelLimits {
     /// The limits of one level.
-    pub const fn of(&self, level: Level) -> &Limits {
+    pub const fn of(&self, level: Level) -> &RunLimits {
         match level {
             Level::Strict => &self.strict,
             Level::Standard => &self.standard,
@@ -116,7 +116,7 @@ impl Levels {
     }
 }
 
-impl Default for Levels {
+impl Default for LevelLimits {
     fn default() -> Self {
         LevelPatches::default().into()
     }
@@ -132,13 +132,13 @@ struct LevelPatches {
     shell: Patch,
 }
 
-impl From<LevelPatches> for Levels {
+impl From<LevelPatches> for LevelLimits {
     fn from(patches: LevelPatches) -> Self {
         Self {
-            strict: patches.strict.over(&Limits::of(Level::Strict)),
-            standard: patches.standard.over(&Limits::of(Level::Standard)),
-            lenient: patches.lenient.over(&Limits::of(Level::Lenient)),
-            shell: patches.shell.over(&Limits::of(Level::Shell)),
+            strict: patches.strict.over(&RunLimits::of(Level::Strict)),
+            standard: patches.standard.over(&RunLimits::of(Level::Standard)),
+            lenient: patches.lenient.over(&RunLimits::of(Level::Lenient)),
+            shell: patches.shell.over(&RunLimits::of(Level::Shell)),
         }
     }
 }
@@ -160,8 +160,8 @@ struct Patch {
 }
 
 impl Patch {
-    fn over(self, base: &Limits) -> Limits {
-        Limits {
+    fn over(self, base: &RunLimits) -> RunLimits {
+        RunLimits {
             timeout_ms: self.timeout_ms.unwrap_or(base.timeout_ms),
             cpu_s: self.cpu_s.unwrap_or(base.cpu_s),
             address_space_bytes: self.address_space_bytes.unwrap_or(base.address_space_bytes),
@@ -182,21 +182,21 @@ mod tests {
 
     #[test]
     fn a_partial_level_keeps_its_own_defaults() {
-        let levels: Levels = serde_json::from_str(r#"{"strict":{"timeout_ms":100}}"#).unwrap();
+        let levels: LevelLimits = serde_json::from_str(r#"{"strict":{"timeout_ms":100}}"#).unwrap();
         assert_eq!(levels.strict.timeout_ms, 100);
         assert_eq!(levels.strict.address_space_bytes, 256 * MIB);
-        assert_eq!(levels.lenient, Limits::of(Level::Lenient));
+        assert_eq!(levels.lenient, RunLimits::of(Level::Lenient));
     }
 
     #[test]
     fn an_unknown_limit_is_refused() {
-        let parsed = serde_json::from_str::<Levels>(r#"{"strict":{"timeout_s":1}}"#);
+        let parsed = serde_json::from_str::<LevelLimits>(r#"{"strict":{"timeout_s":1}}"#);
         assert!(parsed.unwrap_err().to_string().contains("timeout_s"));
     }
 
     #[test]
     fn levels_survive_a_round_trip() {
-        let text = serde_json::to_string(&Levels::default()).unwrap();
-        assert_eq!(serde_json::from_str::<Levels>(&text).unwrap(), Levels::default());
+        let text = serde_json::to_string(&LevelLimits::default()).unwrap();
+        assert_eq!(serde_json::from_str::<LevelLimits>(&text).unwrap(), LevelLimits::default());
     }
 }

@@ -5,19 +5,19 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::level::Level;
-use crate::limits::Levels;
+use crate::limits::LevelLimits;
 use crate::python::is_module_name;
 
 /// The sandbox's own options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Options {
+pub struct SandboxOptions {
     /// The level of a call that names none.
     pub default_strictness: Level,
     /// The most lenient level that any call may have; none means that all are allowed. Shell commands count as lenient.
     pub max_strictness_allowed: Option<Level>,
     /// Limits per level.
-    pub levels: Levels,
+    pub levels: LevelLimits,
     /// Python modules allowed beyond the built-in lists (`numpy`, say); the host's site-packages must have them.
     pub extra_allowed_modules: ExtraModules,
     /// Whether commands may use the network. Off, they have no sockets at all.
@@ -39,12 +39,12 @@ pub struct Options {
     pub child_exe: PathBuf,
 }
 
-impl Default for Options {
+impl Default for SandboxOptions {
     fn default() -> Self {
         Self {
             default_strictness: Level::Standard,
             max_strictness_allowed: None,
-            levels: Levels::default(),
+            levels: LevelLimits::default(),
             extra_allowed_modules: ExtraModules::default(),
             shell_network: false,
             lenient_network: false,
@@ -58,7 +58,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl SandboxOptions {
     /// The levels that a call may name, from the tightest on.
     pub fn levels_allowed(&self) -> Vec<Level> {
         Level::FOR_CODE.into_iter().filter(|level| *level <= self.max_level()).collect()

@@ -15,7 +15,7 @@ pub struct Program {
     pub code: String,
     /// Whether modules and builtins are checked first. Off, the kernel alone holds the program.
     pub language_check: bool,
-    /// A wall clock other than the level's, up to `Options::max_timeout_ms`.
+    /// A wall clock other than the level's, up to `SandboxOptions::max_timeout_ms`.
     pub timeout_ms: Option<u64>,
     /// A directory that a lenient program may read and write. None: a private one, removed afterwards.
     pub workdir: Option<PathBuf>,

@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, StatVfs, St
 use rustix::io::Errno;
 
 use crate::clock::now;
-use crate::limits::Limits;
+use crate::limits::RunLimits;
 
 /// The least time between two counts.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -64,7 +64,7 @@ impl Quota {
     pub(crate) fn new(
         root: &Path,
         is_private: bool,
-        limits: &Limits,
+        limits: &RunLimits,
         max_parallel: usize,
     ) -> rustix::io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -9,7 +9,7 @@ use crate::level::{Language, Level};
 /// How a run ended, in the parent's own view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum RunStatus {
     /// It exited with code 0.
     Ok,
     /// It exited with another code (an uncaught error, `sys.exit(n)`), or had too many threads (`limit` = `processes`).
@@ -34,7 +34,7 @@ pub enum Status {
     SandboxError,
 }
 
-impl Status {
+impl RunStatus {
     /// The name used in records.
     pub const fn name(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl Status {
     }
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for RunStatus {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.name())
     }
@@ -61,14 +61,14 @@ impl fmt::Display for Status {
 
 /// What a run left. Text fields may hold anything that the guest wrote; the others are the parent's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct RunRecord {
     /// How it ended.
-    pub status: Status,
+    pub status: RunStatus,
     /// The exit code, unless a signal ended it or nothing ran.
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// The limit that ended it, by its name in `Limits` (or `cancelled`, `code_bytes`).
+    /// The limit that ended it, by its name in `RunLimits` (or `cancelled`, `code_bytes`).
     pub limit: Option<String>,
     /// Standard output, invalid UTF-8 replaced, cut at the level's cap.
     pub stdout: String,
@@ -98,9 +98,9 @@ pub struct Record {
     pub engine_version: String,
 }
 
-impl Record {
+impl RunRecord {
     /// The record of a program that never ran.
-    pub(crate) fn unrun(status: Status, level: Level, engine: Language, error: String) -> Self {
+    pub(crate) fn unrun(status: RunStatus, level: Level, engine: Language, error: String) -> Self {
         Self {
             status,
             exit_code: None,

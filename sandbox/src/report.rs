@@ -9,7 +9,7 @@ use crate::level::Level;
 
 /// The sandbox's state on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
+pub struct SandboxReport {
     /// The kernel's release.
     pub kernel: String,
     /// Landlock's ABI; none where the kernel has no landlock.
@@ -26,7 +26,7 @@ pub struct Report {
     pub layers: LayersReport,
 }
 
-impl Report {
+impl SandboxReport {
     /// Whether every level holds (Python may still be off).
     pub fn able(&self) -> bool {
         self.levels.iter().all(|level| level.able)

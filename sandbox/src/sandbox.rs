@@ -8,21 +8,21 @@ use std::time::Duration;
 
 use crate::broker::{Link, Order, ShellTask, Task};
 use crate::code;
-use crate::error::Error;
+use crate::error::SandboxError;
 use crate::guest::Ends;
 use crate::host::{Calls, HostCalls};
 use crate::javascript;
 use crate::level::{Language, Level};
-use crate::limits::Limits;
-use crate::options::Options;
+use crate::limits::RunLimits;
+use crate::options::SandboxOptions;
 use crate::program::Program;
 use crate::python::{Host, Python};
 use crate::quota::Quota;
-use crate::record::{Record, Status};
-use crate::report::{LevelReport, PythonReport, Report};
+use crate::record::{RunRecord, RunStatus};
+use crate::report::{LevelReport, PythonReport, SandboxReport};
 use crate::scratch::{self, Remover, Scratch};
 use crate::selftest;
-use crate::session::{self, Session, SessionOrder, Sessions, Surroundings};
+use crate::session::{self, SandboxSession, SessionSpec, Sessions, Surroundings};
 use crate::shell;
 use crate::slots::Slots;
 use crate::stream::Keep;
@@ -33,7 +33,7 @@ use crate::watch::{self, Bounds};
 /// Runs programs. Share one between threads; what it learns about the machine it learns once.
 #[derive(Debug)]
 pub struct Sandbox {
-    options: Options,
+    options: SandboxOptions,
     link: Link,
     slots: Slots,
     remover: Arc<Remover>,
@@ -45,8 +45,8 @@ pub struct Sandbox {
 impl Sandbox {
     /// A sandbox with these options. Starts its broker: best before a program starts threads, and with few secrets in
     /// memory. The machine is looked at when first needed (see [`Sandbox::report`]).
-    pub fn new(options: Options) -> Result<Self, Error> {
-        let bad = |option, reason: &str| Err(Error::BadOption { option, reason: reason.to_owned() });
+    pub fn new(options: SandboxOptions) -> Result<Self, SandboxError> {
+        let bad = |option, reason: &str| Err(SandboxError::BadOption { option, reason: reason.to_owned() });
         if options.max_parallel == 0 {
             return bad("max_parallel", "must be at least 1");
         }
@@ -93,7 +93,7 @@ impl Sandbox {
     }
 
     /// Its options.
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &SandboxOptions {
         &self.options
     }
 
@@ -101,7 +101,7 @@ impl Sandbox {
     ///
     /// `cancel` is asked at least every 50 ms. May be called from many threads at once; the calling thread must
     /// live until the call returns (the child dies with it).
-    pub fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Record {
+    pub fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> RunRecord {
         self.run_any(program, None, cancel)
     }
 
@@ -115,12 +115,12 @@ impl Sandbox {
         program: &Program,
         host: Arc<dyn HostCalls>,
         cancel: &dyn Fn() -> bool,
-    ) -> Record {
+    ) -> RunRecord {
         if program.language == Language::JavaScript {
             return self.run_any(program, Some(host), cancel);
         }
         let reason = format!("{} makes no host calls: only JavaScript does", program.language);
-        Record::unrun(Status::SandboxError, program.level, program.language, reason)
+        RunRecord::unrun(RunStatus::SandboxError, program.level, program.language, reason)
     }
 
     fn run_any(
@@ -128,11 +128,12 @@ impl Sandbox {
         program: &Program,
         host: Option<Arc<dyn HostCalls>>,
         cancel: &dyn Fn() -> bool,
-    ) -> Record {
+    ) -> RunRecord {
         if let Some(refused) = code::refuse(program) {
             return refused;
         }
-        let sorry = |reason| Record::unrun(Status::SandboxError, program.level, program.language, reason);
+        let sorry =
+            |reason| RunRecord::unrun(RunStatus::SandboxError, program.level, program.language, reason);
         if let Err(reason) = self.permit(program) {
             return sorry(reason);
         }
@@ -144,9 +145,9 @@ impl Sandbox {
         };
         match self.run_now(program, host, cancel) {
             Ok(record) => record,
-            Err(Error::Cancelled) => cancelled(program, "cancelled by the caller before it started"),
+            Err(SandboxError::Cancelled) => cancelled(program, "cancelled by the caller before it started"),
             Err(error) => {
-                if matches!(error, Error::BrokerStuck) {
+                if matches!(error, SandboxError::BrokerStuck) {
                     self.link.reset();
                 }
                 sorry(error.to_string())
@@ -156,10 +157,10 @@ impl Sandbox {
 
     /// Opens a session: a long-lived program behind the policy of commands, with blocking pipes of its own.
     ///
-    /// Takes a place among `max_sessions`, none of `max_parallel`. It ends with its `Session`, with this sandbox, or with
+    /// Takes a place among `max_sessions`, none of `max_parallel`. It ends with its `SandboxSession`, with this sandbox, or with
     /// this process, whichever goes first.
-    pub fn open_session(&self, order: &SessionOrder) -> Result<Session, Error> {
-        let refused = |reason| Error::OpenSession { reason };
+    pub fn open_session(&self, order: &SessionSpec) -> Result<SandboxSession, SandboxError> {
+        let refused = |reason| SandboxError::OpenSession { reason };
         self.permit_level(Level::Shell).map_err(refused)?;
         self.level(Level::Shell).map_err(|reason| refused(format!("level shell is off: {reason}")))?;
         let needs_own_broker = order.network && !self.options.shell_network;
@@ -173,7 +174,7 @@ impl Sandbox {
         }
         let (options, sessions, remover) = (&self.options, &self.sessions, &self.remover);
         let opened = session::open(order, &Surroundings { link, options, remover, sessions });
-        if matches!(opened, Err(Error::BrokerStuck)) {
+        if matches!(opened, Err(SandboxError::BrokerStuck)) {
             link.reset();
         }
         opened
@@ -216,12 +217,12 @@ impl Sandbox {
         program: &Program,
         host: Option<Arc<dyn HostCalls>>,
         cancel: &dyn Fn() -> bool,
-    ) -> Result<Record, Error> {
+    ) -> Result<RunRecord, SandboxError> {
         let (own, workdir) = self.directory(program)?;
         let mut limits = self.options.levels.of(program.level).clone();
         self.apply_timeout(&mut limits, program);
         let (mut order, version) =
-            self.order(program, limits.clone(), workdir.as_deref()).map_err(Error::Broker)?;
+            self.order(program, limits.clone(), workdir.as_deref()).map_err(SandboxError::Broker)?;
         let mut ends = Ends::make(code::without_mark(&program.code))?;
         if let Some(stdin) = &program.stdin {
             ends = ends.with_stdin(stdin)?;
@@ -244,7 +245,7 @@ impl Sandbox {
         let quota = workdir
             .map(|path| Quota::new(&path, own.is_some(), &limits, self.options.max_parallel))
             .transpose()
-            .map_err(|error| Error::Watch(error.into()))?;
+            .map_err(|error| SandboxError::Watch(error.into()))?;
         let seen = watch::watch(guest, &bounds, quota, calls)?;
         let subject = Subject { level: program.level, language: program.language, version, limits: &limits };
         let mut record = verdict::judge(subject, seen);
@@ -256,7 +257,7 @@ impl Sandbox {
     }
 
     /// A call's own timeout replaces the level's, and the processor's follows.
-    fn apply_timeout(&self, limits: &mut Limits, program: &Program) {
+    fn apply_timeout(&self, limits: &mut RunLimits, program: &Program) {
         if let Some(timeout_ms) = program.timeout_ms {
             limits.timeout_ms = timeout_ms.clamp(1, self.options.max_timeout_ms.max(1));
             limits.cpu_s = limits.timeout_ms.div_ceil(1000) + 1;
@@ -264,7 +265,7 @@ impl Sandbox {
     }
 
     /// The directory of a run: the caller's or a private one for lenient Python and commands, none for all else.
-    fn directory(&self, program: &Program) -> Result<(Option<Scratch>, Option<PathBuf>), Error> {
+    fn directory(&self, program: &Program) -> Result<(Option<Scratch>, Option<PathBuf>), SandboxError> {
         if !is_owner(program) {
             return Ok((None, None));
         }
@@ -279,7 +280,7 @@ impl Sandbox {
     fn order(
         &self,
         program: &Program,
-        mut limits: Limits,
+        mut limits: RunLimits,
         own: Option<&Path>,
     ) -> Result<(Order, String), String> {
         let landlock_abi = sys::landlock_abi().map_err(|error| format!("landlock: {error}"))?;
@@ -326,12 +327,12 @@ impl Sandbox {
     /// costs nothing; a new one costs an import of all of them in the host's interpreter, outside of the sandbox.
     ///
     /// An error names what cannot be imported; then nothing has changed.
-    pub fn allow_modules(&self, level: Level, names: &[&str]) -> Result<(), Error> {
+    pub fn allow_modules(&self, level: Level, names: &[&str]) -> Result<(), SandboxError> {
         self.python.allow(level, names)
     }
 
     /// Private directories of ended runs that could not be removed, in words: for the log and the operator.
-    pub fn leftovers(&self) -> Vec<String> {
+    pub fn removal_failures(&self) -> Vec<String> {
         self.remover.failures()
     }
 
@@ -343,14 +344,14 @@ impl Sandbox {
         program: &Program,
         host: Arc<dyn HostCalls>,
         cancel: &dyn Fn() -> bool,
-    ) -> Record {
+    ) -> RunRecord {
         self.run_any(program, Some(host), cancel)
     }
 
     /// Runs programs although a level does not hold, for tests that want to see it not hold.
     #[cfg(feature = "ablation")]
     #[doc(hidden)]
-    pub fn trust_blindly(&mut self) {
+    pub fn skip_self_test(&mut self) {
         self.levels = [const { OnceLock::new() }; Level::ALL.len()];
         for level in &self.levels {
             level.get_or_init(|| Ok(()));
@@ -384,12 +385,12 @@ impl Sandbox {
     /// Why Python does not run although there is one, if so.
     fn try_python(&self) -> Option<String> {
         let record = self.run(&Program::new(Language::Python, Level::Standard, "6 * 7"), &|| false);
-        let fine = record.status == Status::Ok && record.result.as_deref() == Some("42");
+        let fine = record.status == RunStatus::Ok && record.result.as_deref() == Some("42");
         (!fine).then(|| record.error.unwrap_or_else(|| format!("a trial run ended as {}", record.status)))
     }
 
     /// What works on this machine. The first call starts real children (tens of milliseconds); later ones are free.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> SandboxReport {
         let python = match self.python() {
             Ok(found) => PythonReport {
                 path: Some(found.interpreter.path().to_owned()),
@@ -402,7 +403,7 @@ impl Sandbox {
             let outcome = self.level(level);
             LevelReport { level, able: outcome.is_ok(), reason: outcome.err() }
         });
-        Report {
+        SandboxReport {
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
             landlock_abi: sys::landlock_abi().ok(),
             seccomp: sys::has_seccomp_filters(),
@@ -441,8 +442,8 @@ fn permit_stdin(program: &Program) -> Result<(), String> {
     Ok(())
 }
 
-fn cancelled(program: &Program, words: &str) -> Record {
-    let mut record = Record::unrun(Status::Timeout, program.level, program.language, words.to_owned());
+fn cancelled(program: &Program, words: &str) -> RunRecord {
+    let mut record = RunRecord::unrun(RunStatus::Timeout, program.level, program.language, words.to_owned());
     record.limit = Some("cancelled".to_owned());
     record
 }

@@ -10,8 +10,8 @@ use crate::broker::{Link, Order, Task};
 use crate::frame::{self, Stage};
 use crate::guest::Ends;
 use crate::level::Level;
-use crate::limits::Limits;
-use crate::options::Options;
+use crate::limits::RunLimits;
+use crate::options::SandboxOptions;
 use crate::policy::{Access, FileRule};
 use crate::scratch::Scratch;
 use crate::stream::Keep;
@@ -105,7 +105,12 @@ fn quiet(canary: &Path, may_fork: bool, parent: i32) -> i32 {
 }
 
 /// In the parent: tests a level, or says what is wrong.
-pub(crate) fn test(link: &Link, options: &Options, landlock_abi: u32, level: Level) -> Result<(), String> {
+pub(crate) fn test(
+    link: &Link,
+    options: &SandboxOptions,
+    landlock_abi: u32,
+    level: Level,
+) -> Result<(), String> {
     let outside = Scratch::make(&options.scratch_dir).map_err(|error| error.to_string())?;
     let own = Scratch::make(&options.scratch_dir).map_err(|error| error.to_string())?;
     let canary = outside.path().join("canary");
@@ -128,7 +133,7 @@ pub(crate) fn test(link: &Link, options: &Options, landlock_abi: u32, level: Lev
 
 struct Tester<'a> {
     link: &'a Link,
-    options: &'a Options,
+    options: &'a SandboxOptions,
     landlock_abi: u32,
     level: Level,
     own: &'a Path,
@@ -167,7 +172,7 @@ impl Tester<'_> {
         };
         let order = Order {
             level: self.level,
-            limits: Limits::of(self.level),
+            limits: RunLimits::of(self.level),
             landlock_abi: self.landlock_abi,
             directory: PathBuf::from("/"),
             subdirectory: None,

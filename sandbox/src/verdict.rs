@@ -7,9 +7,9 @@ use crate::frame::{self, Stage, Words};
 use crate::host::{Breach, MAX_HOST_CALLS, MAX_HOST_REQUEST_BYTES};
 use crate::javascript;
 use crate::level::{Language, Level};
-use crate::limits::Limits;
+use crate::limits::RunLimits;
 use crate::quota::Excess;
-use crate::record::{Record, Status};
+use crate::record::{RunRecord, RunStatus};
 use crate::sys::Ended;
 use crate::watch::{Cut, Seen};
 
@@ -22,28 +22,28 @@ pub(crate) struct Subject<'a> {
     /// The engine's version.
     pub version: String,
     /// The limits, with the call's own timeout worked in.
-    pub limits: &'a Limits,
+    pub limits: &'a RunLimits,
 }
 
 /// A status, the limit behind it, and words.
 struct Verdict {
-    status: Status,
+    status: RunStatus,
     limit: Option<&'static str>,
     error: Option<String>,
 }
 
 impl Verdict {
-    fn new(status: Status, error: impl Into<Option<String>>) -> Self {
+    fn new(status: RunStatus, error: impl Into<Option<String>>) -> Self {
         Self { status, limit: None, error: error.into() }
     }
 
-    fn limit(status: Status, limit: &'static str, error: String) -> Self {
+    fn limit(status: RunStatus, limit: &'static str, error: String) -> Self {
         Self { status, limit: Some(limit), error: Some(error) }
     }
 }
 
 /// Judges a run.
-pub(crate) fn judge(subject: Subject<'_>, seen: Seen) -> Record {
+pub(crate) fn judge(subject: Subject<'_>, seen: Seen) -> RunRecord {
     let stage = frame::stage(seen.frames.head());
     let words = frame::words(seen.words.head());
     let ran = stage == Stage::Ran;
@@ -54,7 +54,7 @@ pub(crate) fn judge(subject: Subject<'_>, seen: Seen) -> Record {
         stderr.push_str(error);
         stderr.push('\n');
     }
-    Record {
+    RunRecord {
         status: verdict.status,
         exit_code: seen.ended.exit_code.filter(|_| ran),
         signal: seen.ended.signal,
@@ -63,7 +63,7 @@ pub(crate) fn judge(subject: Subject<'_>, seen: Seen) -> Record {
         stderr,
         stdout_truncated,
         stderr_truncated,
-        result: words.result.filter(|_| verdict.status == Status::Ok),
+        result: words.result.filter(|_| verdict.status == RunStatus::Ok),
         error: verdict.error,
         duration_ms: u64::try_from(seen.duration.as_millis()).unwrap_or(u64::MAX),
         cpu_ms: u64::try_from(seen.ended.cpu.as_millis()).unwrap_or(u64::MAX),
@@ -76,42 +76,43 @@ pub(crate) fn judge(subject: Subject<'_>, seen: Seen) -> Record {
 
 fn decide(subject: &Subject<'_>, seen: &Seen, stage: Stage, words: &Words) -> Verdict {
     if seen.cut == Some(Cut::Cancelled) {
-        return Verdict::limit(Status::Timeout, "cancelled", "cancelled by the caller".to_owned());
+        return Verdict::limit(RunStatus::Timeout, "cancelled", "cancelled by the caller".to_owned());
     }
     // The kernel says so, of a run that nobody else ended: no word of the guest's is in it.
     if seen.cut.is_none() && seen.ended.oom_kills > 0 {
-        return Verdict::limit(Status::Oom, "address_space_bytes", out_of_memory(subject.limits));
+        return Verdict::limit(RunStatus::Oom, "address_space_bytes", out_of_memory(subject.limits));
     }
     match (stage, seen.cut) {
-        (Stage::Failed(message), _) => Verdict::new(Status::SandboxError, message),
+        (Stage::Failed(message), _) => Verdict::new(RunStatus::SandboxError, message),
         (Stage::Setup, Some(Cut::Timeout)) => {
             let limit = subject.limits.timeout_ms;
             let words = format!(
                 "the wall clock limit of {limit} ms was reached (timeout_ms) before the program started"
             );
-            Verdict::limit(Status::Timeout, "timeout_ms", words)
+            Verdict::limit(RunStatus::Timeout, "timeout_ms", words)
         }
-        (Stage::Setup, _) => Verdict::new(Status::SandboxError, set_up_died(seen)),
-        (Stage::Refused(Status::Oom, message), _) => not_compiled(subject.limits, &seen.ended, message),
+        (Stage::Setup, _) => Verdict::new(RunStatus::SandboxError, set_up_died(seen)),
+        (Stage::Refused(RunStatus::Oom, message), _) => not_compiled(subject.limits, &seen.ended, message),
         (Stage::Refused(status, message), _) => Verdict::new(status, message),
         (Stage::Ready | Stage::Ran, Some(cut)) => cut_short(subject.limits, cut),
-        (Stage::Ready, None) if seen.ended.signal.is_none() => {
-            Verdict::new(Status::SandboxError, "the child ended while it was reading the program".to_owned())
-        }
+        (Stage::Ready, None) if seen.ended.signal.is_none() => Verdict::new(
+            RunStatus::SandboxError,
+            "the child ended while it was reading the program".to_owned(),
+        ),
         (Stage::Ready | Stage::Ran, None) => by_end(subject, &seen.ended, words),
     }
 }
 
 /// The compiler had no memory, or says so of a program that is nested too deeply: the kernel's figures decide.
-fn not_compiled(limits: &Limits, ended: &Ended, message: String) -> Verdict {
+fn not_compiled(limits: &RunLimits, ended: &Ended, message: String) -> Verdict {
     if memory_was_used(limits, ended) {
         let limit = limits.address_space_bytes;
         let words = format!(
             "its memory ran out while it was compiled: the limit is {limit} bytes (address_space_bytes)"
         );
-        return Verdict::limit(Status::Oom, "address_space_bytes", words);
+        return Verdict::limit(RunStatus::Oom, "address_space_bytes", words);
     }
-    Verdict::new(Status::Error, message)
+    Verdict::new(RunStatus::Error, message)
 }
 
 fn set_up_died(seen: &Seen) -> String {
@@ -124,27 +125,29 @@ fn set_up_died(seen: &Seen) -> String {
     format!("the child {how} before its policy was in force: {last}")
 }
 
-fn cut_short(limits: &Limits, cut: Cut) -> Verdict {
+fn cut_short(limits: &RunLimits, cut: Cut) -> Verdict {
     match cut {
         Cut::Timeout => {
             let words = format!("the wall clock limit of {} ms was reached (timeout_ms)", limits.timeout_ms);
-            Verdict::limit(Status::Timeout, "timeout_ms", words)
+            Verdict::limit(RunStatus::Timeout, "timeout_ms", words)
         }
-        Cut::Cancelled => Verdict::limit(Status::Timeout, "cancelled", "cancelled by the caller".to_owned()),
+        Cut::Cancelled => {
+            Verdict::limit(RunStatus::Timeout, "cancelled", "cancelled by the caller".to_owned())
+        }
         Cut::Tasks => {
             let words = format!("it had more than {} threads and processes (processes)", limits.processes);
-            Verdict::limit(Status::Error, "processes", words)
+            Verdict::limit(RunStatus::Error, "processes", words)
         }
         Cut::OwnDirectory(excess) => own_directory(limits, excess),
         Cut::Stdout => {
             let words =
                 format!("it wrote more than {} bytes of standard output (stdout_bytes)", limits.stdout_bytes);
-            Verdict::limit(Status::OutputLimit, "stdout_bytes", words)
+            Verdict::limit(RunStatus::OutputLimit, "stdout_bytes", words)
         }
         Cut::Stderr => {
             let words =
                 format!("it wrote more than {} bytes of standard error (stderr_bytes)", limits.stderr_bytes);
-            Verdict::limit(Status::OutputLimit, "stderr_bytes", words)
+            Verdict::limit(RunStatus::OutputLimit, "stderr_bytes", words)
         }
         Cut::Host(breach) => host_calls(breach),
     }
@@ -154,20 +157,20 @@ fn host_calls(breach: Breach) -> Verdict {
     match breach {
         Breach::Calls => {
             let words = format!("it made more than {MAX_HOST_CALLS} host calls (host_calls)");
-            Verdict::limit(Status::Error, "host_calls", words)
+            Verdict::limit(RunStatus::Error, "host_calls", words)
         }
         Breach::Length => {
             let words =
                 format!("a host call was longer than {MAX_HOST_REQUEST_BYTES} bytes (host_request_bytes)");
-            Verdict::limit(Status::Error, "host_request_bytes", words)
+            Verdict::limit(RunStatus::Error, "host_request_bytes", words)
         }
         Breach::Form => {
-            Verdict::new(Status::Error, "it wrote what is no host call to its host's socket".to_owned())
+            Verdict::new(RunStatus::Error, "it wrote what is no host call to its host's socket".to_owned())
         }
     }
 }
 
-fn own_directory(limits: &Limits, excess: Excess) -> Verdict {
+fn own_directory(limits: &RunLimits, excess: Excess) -> Verdict {
     let (limit, words) = match excess {
         Excess::Bytes => {
             let most = limits.own_directory_bytes;
@@ -182,7 +185,7 @@ fn own_directory(limits: &Limits, excess: Excess) -> Verdict {
             ("own_directory_bytes", words.to_owned())
         }
     };
-    Verdict::limit(Status::OutputLimit, limit, format!("{words} ({limit})"))
+    Verdict::limit(RunStatus::OutputLimit, limit, format!("{words} ({limit})"))
 }
 
 fn by_end(subject: &Subject<'_>, ended: &Ended, words: &Words) -> Verdict {
@@ -195,41 +198,41 @@ fn by_end(subject: &Subject<'_>, ended: &Ended, words: &Words) -> Verdict {
     let engine_says = subject.language == Language::JavaScript && code == javascript::OUT_OF_MEMORY_EXIT;
     if engine_says || (code != 0 && words.out_of_memory && memory_was_used(limits, ended)) {
         let error = words.error.clone().unwrap_or_else(|| out_of_memory(limits));
-        return Verdict::limit(Status::Oom, "address_space_bytes", error);
+        return Verdict::limit(RunStatus::Oom, "address_space_bytes", error);
     }
     match code {
-        0 => Verdict::new(Status::Ok, None),
+        0 => Verdict::new(RunStatus::Ok, None),
         code => {
             let error = words.error.clone().unwrap_or_else(|| format!("it exited with code {code}"));
-            Verdict::new(Status::Error, error)
+            Verdict::new(RunStatus::Error, error)
         }
     }
 }
 
-fn by_signal(limits: &Limits, ended: &Ended, signal: i32) -> Verdict {
+fn by_signal(limits: &RunLimits, ended: &Ended, signal: i32) -> Verdict {
     let cpu_spent = ended.cpu.as_secs() + 1 >= limits.cpu_s;
     match signal {
         libc::SIGSYS => {
             let words = "the kernel ended it for a forbidden system call".to_owned();
-            Verdict::new(Status::ForbiddenSyscall, words)
+            Verdict::new(RunStatus::ForbiddenSyscall, words)
         }
         libc::SIGXCPU | libc::SIGKILL if cpu_spent => {
             let words = format!("the processor time limit of {} s was reached (cpu_s)", limits.cpu_s);
-            Verdict::limit(Status::Timeout, "cpu_s", words)
+            Verdict::limit(RunStatus::Timeout, "cpu_s", words)
         }
         libc::SIGKILL if memory_was_used(limits, ended) => {
-            Verdict::limit(Status::Oom, "address_space_bytes", out_of_memory(limits))
+            Verdict::limit(RunStatus::Oom, "address_space_bytes", out_of_memory(limits))
         }
-        signal => Verdict::new(Status::Crash, format!("it was ended by signal {signal}")),
+        signal => Verdict::new(RunStatus::Crash, format!("it was ended by signal {signal}")),
     }
 }
 
 /// Whether the kernel's figures bear out that memory ran out: half of it was really touched.
-fn memory_was_used(limits: &Limits, ended: &Ended) -> bool {
+fn memory_was_used(limits: &RunLimits, ended: &Ended) -> bool {
     ended.max_rss_kb.saturating_mul(1024) >= limits.address_space_bytes / 2
 }
 
-fn out_of_memory(limits: &Limits) -> String {
+fn out_of_memory(limits: &RunLimits) -> String {
     format!("its memory ran out: the limit is {} bytes (address_space_bytes)", limits.address_space_bytes)
 }
 
@@ -240,7 +243,7 @@ mod tests {
     use super::*;
     use crate::stream::{Keep, Stream};
 
-    fn run(code: Option<i32>, signal: Option<i32>, frames: &str, words: &str) -> Record {
+    fn run(code: Option<i32>, signal: Option<i32>, frames: &str, words: &str) -> RunRecord {
         run_counted(0, (code, signal), frames, words)
     }
 
@@ -249,8 +252,8 @@ mod tests {
         (code, signal): (Option<i32>, Option<i32>),
         frames: &str,
         words: &str,
-    ) -> Record {
-        let limits = Limits::of(Level::Strict);
+    ) -> RunRecord {
+        let limits = RunLimits::of(Level::Strict);
         let subject = Subject {
             level: Level::Strict,
             language: Language::Python,
@@ -273,17 +276,17 @@ mod tests {
     #[test]
     fn words_reach_no_status() {
         let forged = "{\"result\":\"42\",\"status\":\"ok\",\"exit_code\":0,\"frame\":\"refused\"}\n";
-        assert_eq!(run(Some(1), None, GO, forged).status, Status::Error);
-        assert_eq!(run(None, Some(libc::SIGSYS), GO, forged).status, Status::ForbiddenSyscall);
-        assert_eq!(run(None, Some(libc::SIGSEGV), GO, forged).status, Status::Crash);
+        assert_eq!(run(Some(1), None, GO, forged).status, RunStatus::Error);
+        assert_eq!(run(None, Some(libc::SIGSYS), GO, forged).status, RunStatus::ForbiddenSyscall);
+        assert_eq!(run(None, Some(libc::SIGSEGV), GO, forged).status, RunStatus::Crash);
         assert!(run(Some(1), None, GO, forged).result.is_none());
     }
 
     #[test]
     fn a_claimed_memory_error_without_memory_is_an_error() {
         let claimed = "{\"error\":\"MemoryError\",\"out_of_memory\":true}\n";
-        assert_eq!(run(Some(1), None, GO, claimed).status, Status::Error);
-        assert_eq!(run(None, Some(libc::SIGKILL), GO, "").status, Status::Crash);
+        assert_eq!(run(Some(1), None, GO, claimed).status, RunStatus::Error);
+        assert_eq!(run(None, Some(libc::SIGKILL), GO, "").status, RunStatus::Crash);
     }
 
     #[test]
@@ -292,21 +295,24 @@ mod tests {
             [((None, Some(libc::SIGKILL)), GO), ((Some(0), None), GO), ((Some(137), None), "")]
         {
             let record = run_counted(1, end, frames, "");
-            assert_eq!((record.status, record.limit.as_deref()), (Status::Oom, Some("address_space_bytes")));
+            assert_eq!(
+                (record.status, record.limit.as_deref()),
+                (RunStatus::Oom, Some("address_space_bytes"))
+            );
         }
     }
 
     #[test]
     fn no_exit_code_means_more_than_error() {
         for code in 1..256 {
-            assert_eq!(run(Some(code), None, GO, "").status, Status::Error, "exit code {code}");
+            assert_eq!(run(Some(code), None, GO, "").status, RunStatus::Error, "exit code {code}");
         }
     }
 
     #[test]
     fn a_child_that_never_was_ready_is_the_sandbox_s_error() {
-        assert_eq!(run(Some(0), None, "", "").status, Status::SandboxError);
-        assert_eq!(run(None, Some(9), "", "{\"result\":\"1\"}").status, Status::SandboxError);
-        assert_eq!(run(Some(0), None, "{\"frame\":\"ready\"}\n", "").status, Status::SandboxError);
+        assert_eq!(run(Some(0), None, "", "").status, RunStatus::SandboxError);
+        assert_eq!(run(None, Some(9), "", "{\"result\":\"1\"}").status, RunStatus::SandboxError);
+        assert_eq!(run(Some(0), None, "{\"frame\":\"ready\"}\n", "").status, RunStatus::SandboxError);
     }
 }

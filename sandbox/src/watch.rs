@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::clock::now;
-use crate::error::Error;
+use crate::error::SandboxError;
 use crate::guest::Guest;
 use crate::host::{Breach, Calls};
 use crate::pipes::Pipes;
@@ -84,7 +84,7 @@ pub(crate) fn watch(
     bounds: &Bounds<'_>,
     quota: Option<Quota>,
     mut calls: Option<Calls>,
-) -> Result<Seen, Error> {
+) -> Result<Seen, SandboxError> {
     let start = now();
     let mut pipes = Pipes::new(guest.take_pipes()?, bounds.stdout_bytes, bounds.stderr_bytes, bounds.keep);
     let mut guard = Guard { bounds, quota, next_count: Duration::ZERO };
@@ -100,7 +100,7 @@ pub(crate) fn watch(
         let left = if cut.is_none() { bounds.timeout.saturating_sub(elapsed) } else { CANCEL_POLL };
         let pause = if bounds.tasks > 0 { COUNT_PAUSE } else { CANCEL_POLL };
         let woken = pipes.wait(&guest, calls.as_ref(), left.min(pause));
-        let woken = woken.map_err(|error| Error::Watch(error.into()))?;
+        let woken = woken.map_err(|error| SandboxError::Watch(error.into()))?;
         if woken.has_ended {
             break start.elapsed();
         }
@@ -168,9 +168,9 @@ fn overflow(are_full: (bool, bool)) -> Option<Cut> {
 }
 
 /// What follows a kill: a supervisor that does not end is killed itself, a broker that tells of no end is stuck.
-pub(crate) fn insist(guest: &Guest, since_cut: Duration) -> Result<(), Error> {
+pub(crate) fn insist(guest: &Guest, since_cut: Duration) -> Result<(), SandboxError> {
     if since_cut > STUCK_AFTER {
-        return Err(Error::BrokerStuck);
+        return Err(SandboxError::BrokerStuck);
     }
     if since_cut > KILL_AFTER {
         guest.kill_now();

@@ -14,7 +14,7 @@ mod suite {
     use std::collections::{BTreeMap, BTreeSet};
     use std::path::Path;
 
-    use nanoclaw_sandbox::{Language, Level, Options, Program, Sandbox};
+    use nanoclaw_sandbox::{Language, Level, Program, Sandbox, SandboxOptions};
 
     use super::support::canary::{Canary, escaped};
     use super::support::{self, Sample};
@@ -105,7 +105,7 @@ end\n\
     }
 
     fn sandbox(scratch: &Path, child_exe: &str) -> Sandbox {
-        let options = Options {
+        let options = SandboxOptions {
             child_exe: child_exe.into(),
             levels: support::levels_with_timeout(TIMEOUT_MS),
             ..support::options(scratch)
@@ -124,7 +124,7 @@ end\n\
             assert!(fine, "{}: '{reason}'", level.level);
         }
         if !is_whole {
-            sandbox.trust_blindly();
+            sandbox.skip_self_test();
         }
         let canary = Canary::set_up();
         let out = support::in_parallel(programs(), 4, |(sample, level)| {

@@ -6,13 +6,13 @@ mod support;
 
 #[cfg(test)]
 mod suite {
-    use nanoclaw_sandbox::{Language, Level, Program, Record, Status};
+    use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus};
 
     use super::support::{self, javascript, python};
 
     const LONGEST: usize = 1024 * 1024;
 
-    fn run_all(programs: &[Program]) -> Vec<Record> {
+    fn run_all(programs: &[Program]) -> Vec<RunRecord> {
         let scratch = tempfile::tempdir().unwrap();
         let sandbox = support::sandbox(scratch.path());
         let records = programs.iter().map(|program| sandbox.run(program, &|| false)).collect();
@@ -21,7 +21,7 @@ mod suite {
         records
     }
 
-    fn run(program: Program) -> Record {
+    fn run(program: Program) -> RunRecord {
         run_all(&[program]).remove(0)
     }
 
@@ -42,12 +42,12 @@ mod suite {
         for language in [Language::Python, Language::JavaScript] {
             for bytes in [LONGEST - 1, LONGEST] {
                 let record = run(of_length(language, bytes));
-                assert_eq!((record.status, &*record.stdout), (Status::Ok, "1\n"), "{language} {bytes}");
+                assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, "1\n"), "{language} {bytes}");
             }
             let record = run(of_length(language, LONGEST + 1));
             assert_eq!(
                 (record.status, record.limit.as_deref()),
-                (Status::SyntaxError, Some("code_bytes")),
+                (RunStatus::SyntaxError, Some("code_bytes")),
                 "{language}"
             );
             let said = record.error.unwrap();
@@ -68,7 +68,7 @@ mod suite {
             ] {
                 for program in [python(level, code), javascript(level, code)] {
                     let record = run(program);
-                    assert_eq!(record.status, Status::SyntaxError, "{code:?}: {record:#?}");
+                    assert_eq!(record.status, RunStatus::SyntaxError, "{code:?}: {record:#?}");
                     let said = record.error.unwrap();
                     assert!(said.contains(words) && record.stderr.contains(words), "{code:?}: {said}");
                 }
@@ -91,7 +91,7 @@ mod suite {
             javascript(Level::Standard, "let x = 1\u{2028}console.log(x)"),
         ]);
         for record in records {
-            assert_eq!((record.status, &*record.stdout), (Status::Ok, "1\n"), "{record:#?}");
+            assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, "1\n"), "{record:#?}");
         }
     }
 
@@ -110,11 +110,11 @@ mod suite {
         let prose = "Dear model,\nthis is not a program.\n";
         for program in [python(Level::Strict, prose), javascript(Level::Strict, prose)] {
             let record = run(program);
-            assert_eq!(record.status, Status::SyntaxError, "{record:#?}");
+            assert_eq!(record.status, RunStatus::SyntaxError, "{record:#?}");
             assert!(record.error.unwrap().starts_with("line 1: "), "{}", record.stderr);
         }
         let fenced = run(python(Level::Strict, "```python\nprint(1)\n```"));
-        assert_eq!(fenced.status, Status::SyntaxError, "{fenced:#?}");
+        assert_eq!(fenced.status, RunStatus::SyntaxError, "{fenced:#?}");
     }
 
     #[test]
@@ -124,18 +124,22 @@ mod suite {
             open.repeat(times) + core + &close.repeat(times)
         };
         for (code, status, words) in [
-            (deep("(", "1", ")", 5_000), Status::SyntaxError, "too many nested parentheses"),
-            (deep("[", "1", "]", 100_000), Status::SyntaxError, "too many nested parentheses"),
-            (deep("-", "1", "", 100_000), Status::Error, "nested too deeply for Python's parser"),
-            (deep("not ", "1", "", 100_000), Status::Error, "nested too deeply for Python's parser"),
-            (deep("1+", "1", "", 100_000), Status::SyntaxError, "nested too deeply for Python's compiler"),
-            (deep("", "x", ".a", 100_000), Status::SyntaxError, "nested too deeply for Python's compiler"),
-            ((0..120).map(|depth| " ".repeat(depth) + "if 1:\n").collect(), Status::SyntaxError, "line 101"),
+            (deep("(", "1", ")", 5_000), RunStatus::SyntaxError, "too many nested parentheses"),
+            (deep("[", "1", "]", 100_000), RunStatus::SyntaxError, "too many nested parentheses"),
+            (deep("-", "1", "", 100_000), RunStatus::Error, "nested too deeply for Python's parser"),
+            (deep("not ", "1", "", 100_000), RunStatus::Error, "nested too deeply for Python's parser"),
+            (deep("1+", "1", "", 100_000), RunStatus::SyntaxError, "nested too deeply for Python's compiler"),
+            (deep("", "x", ".a", 100_000), RunStatus::SyntaxError, "nested too deeply for Python's compiler"),
+            (
+                (0..120).map(|depth| " ".repeat(depth) + "if 1:\n").collect(),
+                RunStatus::SyntaxError,
+                "line 101",
+            ),
         ] {
             let record = run(python(Level::Strict, &code));
             let said = record.error.as_deref().unwrap_or_default();
             assert!(
-                matches!(record.status, Status::SyntaxError | Status::Error) && said.len() < 16 * 1024,
+                matches!(record.status, RunStatus::SyntaxError | RunStatus::Error) && said.len() < 16 * 1024,
                 "{words}: {record:#?}"
             );
             // Which of the interpreter's own bounds speaks first depends on its version.
@@ -147,7 +151,7 @@ mod suite {
         {
             let record = run(javascript(Level::Strict, &code));
             assert!(
-                matches!(record.status, Status::SyntaxError | Status::Error | Status::Ok),
+                matches!(record.status, RunStatus::SyntaxError | RunStatus::Error | RunStatus::Ok),
                 "{:.20}: {:.300}",
                 code,
                 format!("{record:?}")
@@ -161,7 +165,7 @@ mod suite {
         let record = run(python(Level::Strict, &format!("x = [{}]", "1,".repeat(500_000))));
         assert_eq!(
             (record.status, record.limit.as_deref(), record.exit_code),
-            (Status::Oom, Some("address_space_bytes"), None),
+            (RunStatus::Oom, Some("address_space_bytes"), None),
             "{record:#?}"
         );
         assert!(record.error.unwrap().contains("while it was compiled"), "{}", record.stderr);
@@ -176,12 +180,12 @@ mod suite {
         let mut program = python(Level::Standard, &(lines.clone() + "print(x)"));
         program.timeout_ms = Some(60_000);
         let record = run(program.clone());
-        assert_eq!((record.status, &*record.stdout), (Status::Ok, "1\n"), "{record:#?}");
+        assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, "1\n"), "{record:#?}");
         program.code = lines.clone() + "import os";
         let record = run(program);
         assert!(record.error.unwrap().starts_with("line 100001: module 'os'"), "{}", record.stderr);
         let record = run(javascript(Level::Standard, &(lines + "console.log(x)")));
-        assert_eq!((record.status, &*record.stdout), (Status::Ok, "1\n"), "{record:#?}");
+        assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, "1\n"), "{record:#?}");
     }
 
     #[test]
@@ -196,7 +200,7 @@ mod suite {
             (javascript(Level::Strict, &"a".repeat(1_000_000)), "ReferenceError"),
         ] {
             let record = run(program);
-            assert_eq!(record.status, Status::Error, "{words}: {:?} {:?}", record.status, record.limit);
+            assert_eq!(record.status, RunStatus::Error, "{words}: {:?} {:?}", record.status, record.limit);
             let said = record.error.unwrap();
             assert!(said.contains(words) && said.len() < 17 * 1024, "{said}");
             assert!(

@@ -6,7 +6,7 @@ mod support;
 
 #[cfg(test)]
 mod suite {
-    use nanoclaw_sandbox::{Language, Level, Program, Status};
+    use nanoclaw_sandbox::{Language, Level, Program, RunStatus};
 
     use super::support::{self, Sample};
 
@@ -24,7 +24,7 @@ mod suite {
         let wrong = support::in_parallel(items, 3, |(sample, level)| {
             let record = sandbox.run(&Program::new(language, level, sample.code.clone()), &|| false);
             let expected = std::fs::read_to_string(sample.path.with_extension("out")).unwrap();
-            let good = record.status == Status::Ok && record.stdout == expected;
+            let good = record.status == RunStatus::Ok && record.stdout == expected;
             (!good).then(|| format!("{} at {level}: expected {expected:?}, got {record:#?}", sample.name))
         });
         let wrong: Vec<_> = wrong.into_iter().flatten().collect();

@@ -6,7 +6,7 @@ mod support;
 
 #[cfg(test)]
 mod suite {
-    use nanoclaw_sandbox::{Level, Status};
+    use nanoclaw_sandbox::{Level, RunStatus};
 
     use super::support::{self, javascript, python};
 
@@ -73,7 +73,7 @@ mod suite {
         let sandbox = support::sandbox(scratch.path());
         for (trace, question) in TRACES {
             let first = sandbox.run(&python(Level::Lenient, trace), &|| false);
-            assert_eq!(first.status, Status::Ok, "{trace}: {first:#?}");
+            assert_eq!(first.status, RunStatus::Ok, "{trace}: {first:#?}");
             let second = sandbox.run(&python(Level::Lenient, &format!("print({question})")), &|| false);
             assert_eq!(second.stdout, "True\n", "{trace}: {second:#?}");
         }
@@ -100,7 +100,7 @@ mod suite {
                 ("x = 1", "try:\n    x\nexcept NameError:\n    print(True)"),
                 ("import string\nstring.digits = ''", "import string\nprint(string.digits > '')"),
             ] {
-                assert_eq!(sandbox.run(&python(level, trace), &|| false).status, Status::Ok, "{trace}");
+                assert_eq!(sandbox.run(&python(level, trace), &|| false).status, RunStatus::Ok, "{trace}");
                 let second = sandbox.run(&python(level, question), &|| false);
                 assert_eq!(second.stdout, "True\n", "{trace}: {second:#?}");
             }
@@ -129,7 +129,7 @@ mod suite {
             ("Date.now = () => 0", "Date.now() > 0"),
         ] {
             let first = sandbox.run(&javascript(Level::Standard, trace), &|| false);
-            assert_eq!(first.status, Status::Ok, "{trace}: {first:#?}");
+            assert_eq!(first.status, RunStatus::Ok, "{trace}: {first:#?}");
             let second = sandbox.run(&javascript(Level::Standard, &format!("print({question})")), &|| false);
             assert_eq!(second.stdout, "true\n", "{trace}: {second:#?}");
         }

@@ -9,7 +9,7 @@ mod broker;
 mod suite {
     use std::process::Stdio;
 
-    use nanoclaw_sandbox::{Level, Limits};
+    use nanoclaw_sandbox::{Level, RunLimits};
     use serde_json::json;
 
     use super::broker::{Broker, Outcome, order};
@@ -64,7 +64,7 @@ mod suite {
             for abi in 1..=6 {
                 let mut changed = order();
                 changed["level"] = json!(level);
-                changed["limits"] = json!(Limits::of(level));
+                changed["limits"] = json!(RunLimits::of(level));
                 changed["landlock_abi"] = json!(abi);
                 changed["files"] = json!([{"path": home.path().join("own"), "access": "own_tree"}]);
                 let quiet = json!({"canary": canary, "may_fork": level == Level::Shell});

@@ -18,7 +18,7 @@ mod suite {
     use std::collections::BTreeMap;
 
     use nanoclaw_sandbox::ablation::{Condition, Fate, Row, Table, tables};
-    use nanoclaw_sandbox::{Level, Limits};
+    use nanoclaw_sandbox::{Level, RunLimits};
     use serde_json::{Value, json};
 
     use super::broker::{Broker, Outcome, order};
@@ -160,7 +160,7 @@ mod suite {
             "roomy" => Level::Lenient,
             _ => Level::Shell,
         };
-        let mut limits = json!(Limits::of(level));
+        let mut limits = json!(RunLimits::of(level));
         // Whatever forks is let through by the filters and stopped by the kernel: EAGAIN.
         limits["processes"] = json!(0);
         let mut order = order();

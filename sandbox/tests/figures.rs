@@ -6,7 +6,7 @@ mod support;
 
 #[cfg(test)]
 mod suite {
-    use nanoclaw_sandbox::{Level, Status};
+    use nanoclaw_sandbox::{Level, RunStatus};
 
     use super::support::{self, javascript, python};
 
@@ -41,11 +41,11 @@ mod suite {
             "import os\nos._exit(9)",
         ] {
             let record = sandbox.run(&python(Level::Lenient, code), &|| false);
-            assert_eq!((record.status, record.limit), (Status::Error, None), "{code}");
+            assert_eq!((record.status, record.limit), (RunStatus::Error, None), "{code}");
         }
         let record = sandbox
             .run(&python(Level::Strict, "x = []\nwhile True: x.append('y' * 4096 + str(len(x)))"), &|| false);
-        assert_eq!(record.status, Status::Oom, "{record:#?}");
+        assert_eq!(record.status, RunStatus::Oom, "{record:#?}");
     }
 
     #[test]
@@ -57,11 +57,11 @@ mod suite {
         for (rest, status) in [
             (
                 "const start = Date.now(); while (Date.now() - start < 3); throw Error('out of memory')",
-                Status::Error,
+                RunStatus::Error,
             ),
-            ("throw { name: 'InternalError', message: 'other' }", Status::Error),
-            ("throw null.x", Status::Error),
-            ("1", Status::Ok),
+            ("throw { name: 'InternalError', message: 'other' }", RunStatus::Error),
+            ("throw null.x", RunStatus::Error),
+            ("1", RunStatus::Ok),
         ] {
             let record = sandbox.run(&javascript(Level::Strict, &format!("{cope}{rest}")), &|| false);
             assert_eq!(record.status, status, "{rest}: {record:#?}");
@@ -79,7 +79,7 @@ mod suite {
             let record = sandbox.run(&javascript(Level::Strict, code), &|| false);
             assert_eq!(
                 (record.status, record.limit.as_deref()),
-                (Status::Oom, Some("address_space_bytes")),
+                (RunStatus::Oom, Some("address_space_bytes")),
                 "{code}: {record:#?}"
             );
         }
@@ -106,7 +106,7 @@ mod suite {
             let record = sandbox.run(&program, &|| false);
             assert_eq!(
                 (record.status, record.limit.as_deref()),
-                (Status::Timeout, Some("timeout_ms")),
+                (RunStatus::Timeout, Some("timeout_ms")),
                 "{code}: {record:#?}"
             );
         }

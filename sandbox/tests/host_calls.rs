@@ -11,7 +11,7 @@ mod suite {
 
     use nanoclaw_sandbox::{
         HostCalls, Language, Level, MAX_HOST_ANSWER_BYTES, MAX_HOST_CALLS, MAX_HOST_REQUEST_BYTES, Program,
-        Record, Sandbox, Status,
+        RunRecord, RunStatus, Sandbox,
     };
 
     use super::support;
@@ -62,18 +62,18 @@ mod suite {
         support::assert_nothing_left(scratch.path());
     }
 
-    fn run(sandbox: &Sandbox, code: &str) -> Record {
+    fn run(sandbox: &Sandbox, code: &str) -> RunRecord {
         run_on(sandbox, Level::Standard, &Arc::new(Host::default()), code)
     }
 
-    fn run_on(sandbox: &Sandbox, level: Level, host: &Arc<Host>, code: &str) -> Record {
+    fn run_on(sandbox: &Sandbox, level: Level, host: &Arc<Host>, code: &str) -> RunRecord {
         let host: Arc<dyn HostCalls> = Arc::<Host>::clone(host);
         sandbox.run_with_host(&support::javascript(level, code), host, &|| false)
     }
 
     #[track_caller]
-    fn assert_result(record: &Record, result: &str) {
-        assert_eq!((record.status, record.result.as_deref()), (Status::Ok, Some(result)), "{record:#?}");
+    fn assert_result(record: &RunRecord, result: &str) {
+        assert_eq!((record.status, record.result.as_deref()), (RunStatus::Ok, Some(result)), "{record:#?}");
     }
 
     #[test]
@@ -99,7 +99,7 @@ mod suite {
                 "try { __host('read', '{}') } catch (e) { `${e instanceof Error} ${e.message.slice(1, 5)}` }";
             assert_result(&run(sandbox, caught), "'true read'");
             let record = run(sandbox, "__host('read', '{}')");
-            assert_eq!(record.status, Status::Error, "{record:#?}");
+            assert_eq!(record.status, RunStatus::Error, "{record:#?}");
             assert!(record.error.unwrap().contains("'read' is not permitted"));
             for (call, words) in [
                 ("__host('larger', '')", "the limit is 4194304"),
@@ -114,7 +114,7 @@ mod suite {
                     "let said; try {{ {call} }} catch (e) {{ said = e.message }}; said + __host('echo', '!')"
                 );
                 let record = run(sandbox, &code);
-                assert_eq!(record.status, Status::Ok, "{call}: {record:#?}");
+                assert_eq!(record.status, RunStatus::Ok, "{call}: {record:#?}");
                 assert!(
                     record.result.as_deref().is_some_and(|said| said.contains(words)),
                     "{call}: {record:#?}"
@@ -193,7 +193,7 @@ mod suite {
     }
 
     /// A guest that owns its process: a command whose standard input is the socket.
-    fn hostile(sandbox: &Sandbox, host: &Arc<Host>, timeout_ms: u64, command: &str) -> Record {
+    fn hostile(sandbox: &Sandbox, host: &Arc<Host>, timeout_ms: u64, command: &str) -> RunRecord {
         let mut program = Program::new(Language::Bash, Level::Shell, command);
         program.timeout_ms = Some(timeout_ms);
         sandbox.run_command_with_host(&program, Arc::<Host>::clone(host), &|| false)
@@ -217,7 +217,7 @@ mod suite {
                 let record = hostile(sandbox, &host, 60_000, &format!("{reads}{command}"));
                 assert_eq!(
                     (record.status, record.limit.as_deref()),
-                    (Status::Error, limit),
+                    (RunStatus::Error, limit),
                     "{command}: {record:#?}"
                 );
                 assert!(host.calls.load(Ordering::Relaxed) <= MAX_HOST_CALLS);
@@ -233,7 +233,7 @@ mod suite {
                 let record = hostile(sandbox, &host, 700, command);
                 assert_eq!(
                     (record.status, record.limit.as_deref()),
-                    (Status::Timeout, Some("timeout_ms")),
+                    (RunStatus::Timeout, Some("timeout_ms")),
                     "{record:#?}"
                 );
                 record
@@ -260,7 +260,7 @@ mod suite {
             let before = support::open_descriptors();
             for _ in 0..20 {
                 assert_result(&run(sandbox, "__host('echo', '1')"), "'1'");
-                assert_eq!(run(sandbox, "__host('echo', '1'); throw 1").status, Status::Error);
+                assert_eq!(run(sandbox, "__host('echo', '1'); throw 1").status, RunStatus::Error);
             }
             support::eventually("everything is closed", || support::open_descriptors() <= before);
         });
@@ -272,7 +272,7 @@ mod suite {
             for (language, level) in [(Language::Python, Level::Standard), (Language::Bash, Level::Shell)] {
                 let program = Program::new(language, level, "1");
                 let record = sandbox.run_with_host(&program, Arc::new(Host::default()), &|| false);
-                assert_eq!(record.status, Status::SandboxError);
+                assert_eq!(record.status, RunStatus::SandboxError);
                 assert!(record.error.unwrap().contains("only JavaScript does"));
             }
         });
@@ -286,7 +286,7 @@ mod suite {
             let record = run_on(sandbox, Level::Standard, &host, code);
             assert_eq!(
                 (record.status, record.limit.as_deref()),
-                (Status::Error, Some("host_calls")),
+                (RunStatus::Error, Some("host_calls")),
                 "{record:#?}"
             );
             assert!(record.error.unwrap().contains("more than 256 host calls"));
@@ -304,7 +304,7 @@ mod suite {
             let record = sandbox.run_with_host(&program, Arc::<Host>::clone(&host), &|| false);
             assert_eq!(
                 (record.status, record.limit.as_deref()),
-                (Status::Timeout, Some("timeout_ms")),
+                (RunStatus::Timeout, Some("timeout_ms")),
                 "{record:#?}"
             );
             assert_eq!(record.stdout, "before\n");

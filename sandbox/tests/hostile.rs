@@ -8,7 +8,7 @@ mod support;
 mod suite {
     use std::time::Duration;
 
-    use nanoclaw_sandbox::{Language, Level, Options, Program, Record, Sandbox, Status};
+    use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus, Sandbox, SandboxOptions};
 
     use super::support::canary::{self, Canary, escaped};
     use super::support::{self, Sample};
@@ -19,8 +19,8 @@ mod suite {
     const SHORT_MS: u64 = 900;
 
     /// Outside: a killed child, an error, or a program that says that it was blocked. Never the sandbox's own failure.
-    fn judge(sample: &Sample, level: Level, check: bool, record: &Record) -> Option<String> {
-        let wrong = escaped(record) || record.status == Status::SandboxError;
+    fn judge(sample: &Sample, level: Level, check: bool, record: &RunRecord) -> Option<String> {
+        let wrong = escaped(record) || record.status == RunStatus::SandboxError;
         wrong.then(|| format!("{} at {level}, check {check}: {record:#?}", sample.name))
     }
 
@@ -34,7 +34,7 @@ mod suite {
 
     fn run_suite(language: Language, checks: &[bool]) {
         let scratch = tempfile::tempdir().unwrap();
-        let mut options: Options = support::options(scratch.path());
+        let mut options: SandboxOptions = support::options(scratch.path());
         options.levels = support::levels_with_timeout(PATIENT_MS);
         let sandbox = Sandbox::new(options).unwrap();
         assert!(sandbox.report().able(), "this kernel cannot sandbox: {:#?}", sandbox.report());

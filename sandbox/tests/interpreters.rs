@@ -8,7 +8,7 @@ mod support;
 mod suite {
     use std::path::{Path, PathBuf};
 
-    use nanoclaw_sandbox::{Language, Level, Record, Sandbox, Status};
+    use nanoclaw_sandbox::{Language, Level, RunRecord, RunStatus, Sandbox};
 
     use super::support;
 
@@ -56,8 +56,9 @@ mod suite {
                 let expected = outside(&path, &sample.path);
                 let records = [Level::Standard, Level::Lenient]
                     .map(|level| sandbox.run(&support::python(level, &sample.code), &|| false));
-                let fine =
-                    |r: &Record| r.stdout == expected && matches!(r.status, Status::Ok | Status::Error);
+                let fine = |r: &RunRecord| {
+                    r.stdout == expected && matches!(r.status, RunStatus::Ok | RunStatus::Error)
+                };
                 let wrong = records.iter().filter(|r| !fine(r));
                 failures.extend(wrong.map(|r| format!("{version} {}: {r:#?}", sample.name)));
             }
@@ -72,7 +73,7 @@ mod suite {
                 "import ctypes\nctypes.CDLL(None).execv(b'/bin/true', (ctypes.c_char_p * 1)(None))";
             let executes = support::python(Level::Lenient, executes);
             let killed = sandbox.run(&executes, &|| false);
-            if killed.status != Status::ForbiddenSyscall {
+            if killed.status != RunStatus::ForbiddenSyscall {
                 failures.push(format!("{version}: {killed:#?}"));
             }
             (!failures.is_empty()).then(|| failures.join("\n"))

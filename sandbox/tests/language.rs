@@ -6,16 +6,16 @@ mod support;
 
 #[cfg(test)]
 mod suite {
-    use nanoclaw_sandbox::{ExtraModules, Language, Level, Program, Record, Sandbox, Status};
+    use nanoclaw_sandbox::{ExtraModules, Language, Level, Program, RunRecord, RunStatus, Sandbox};
 
     use super::support::{self, javascript, python};
 
-    fn run(program: &Program) -> Record {
+    fn run(program: &Program) -> RunRecord {
         let scratch = tempfile::tempdir().unwrap();
         support::sandbox(scratch.path()).run(program, &|| false)
     }
 
-    fn run_all(programs: Vec<Program>) -> Vec<(Program, Record)> {
+    fn run_all(programs: Vec<Program>) -> Vec<(Program, RunRecord)> {
         let scratch = tempfile::tempdir().unwrap();
         let sandbox = support::sandbox(scratch.path());
         support::in_parallel(programs, 3, |program| {
@@ -27,7 +27,7 @@ mod suite {
     #[test]
     fn refusals_name_line_module_level_and_the_way_out() {
         let record = run(&python(Level::Standard, "x = 1\nfrom os import path"));
-        assert_eq!(record.status, Status::ModuleNotAllowed);
+        assert_eq!(record.status, RunStatus::ModuleNotAllowed);
         for words in
             ["line 2", "'os'", "level standard", "json", "strictness=lenient", "extra_allowed_modules"]
         {
@@ -40,7 +40,7 @@ mod suite {
         let record = run(&python(Level::Standard, "import csv, io\ncsv.writer(io.StringIO())"));
         assert!(record.stderr.contains("write(text)"), "{record:#?}");
         let record = run(&python(Level::Standard, "print(1)\nx = open('f')"));
-        assert_eq!(record.status, Status::BuiltinNotAllowed);
+        assert_eq!(record.status, RunStatus::BuiltinNotAllowed);
         assert!(record.stderr.contains("line 2: builtin 'open'"), "{record:#?}");
     }
 
@@ -51,7 +51,7 @@ mod suite {
             "try:\n    import numpy as np, os\nexcept ImportError:\n    import sys",
         ));
         let said = record.error.unwrap_or_default();
-        assert_eq!(record.status, Status::ModuleNotAllowed);
+        assert_eq!(record.status, RunStatus::ModuleNotAllowed);
         for words in [
             "line 2",
             "'numpy'",
@@ -76,7 +76,7 @@ mod suite {
             ("import urllib.request\nurllib.request.urlopen('http://example.org')", "no network"),
         ] {
             let record = run(&python(Level::Lenient, code));
-            assert_eq!(record.status, Status::Error, "{code}: {record:#?}");
+            assert_eq!(record.status, RunStatus::Error, "{code}: {record:#?}");
             assert!(record.error.unwrap_or_default().contains(words), "{code}: {}", record.stderr);
         }
     }
@@ -93,13 +93,13 @@ mod suite {
             ("class E(Exception):\n    def __str__(s): 1/0\nraise E()", "E"),
         ] {
             let record = run(&python(Level::Lenient, code));
-            assert_eq!((record.status, record.exit_code), (Status::Error, Some(1)), "{code}: {record:#?}");
+            assert_eq!((record.status, record.exit_code), (RunStatus::Error, Some(1)), "{code}: {record:#?}");
             assert!(record.error.unwrap_or_default().contains(words), "{code}: {}", record.stderr);
         }
         let record = run(&python(Level::Strict, "'a\\ud800b'[0:2]"));
         assert_eq!(
             (record.status, record.result.as_deref()),
-            (Status::Ok, Some("'a\\ud800'")),
+            (RunStatus::Ok, Some("'a\\ud800'")),
             "{record:#?}"
         );
         let shown = run(&python(Level::Strict, "class R:\n    def __repr__(s): return '\\ud800'\nR()"));
@@ -117,10 +117,10 @@ mod suite {
         }
         std::fs::write(home.path().join("mine.py"), "x = 42").unwrap();
         for (code, status) in [
-            ("from __future__ import annotations\nimport mine\nmine.x", Status::Ok),
-            ("from __future__ import foo", Status::SyntaxError),
-            ("x = (", Status::SyntaxError),
-            ("x = '\u{1f600}' y", Status::SyntaxError),
+            ("from __future__ import annotations\nimport mine\nmine.x", RunStatus::Ok),
+            ("from __future__ import foo", RunStatus::SyntaxError),
+            ("x = (", RunStatus::SyntaxError),
+            ("x = '\u{1f600}' y", RunStatus::SyntaxError),
         ] {
             let mut program = python(Level::Lenient, code);
             program.workdir = Some(home.path().to_owned());
@@ -160,22 +160,26 @@ mod suite {
             (
                 Level::Standard,
                 "class F:\n    open = 1\n    def g(self): return open('x')",
-                Status::BuiltinNotAllowed,
+                RunStatus::BuiltinNotAllowed,
             ),
-            (Level::Standard, "f = eval", Status::BuiltinNotAllowed),
-            (Level::Standard, "\u{ff4f}pen('x')", Status::BuiltinNotAllowed),
-            (Level::Standard, "def f():\n    import socket", Status::ModuleNotAllowed),
-            (Level::Standard, "from xml import dom", Status::ModuleNotAllowed),
-            (Level::Standard, "from . import x", Status::ModuleNotAllowed),
-            (Level::Standard, "try:\n    import numpy\nexcept ImportError: pass", Status::ModuleNotAllowed),
-            (Level::Strict, "import json", Status::ModuleNotAllowed),
-            (Level::Strict, "isinstance(1, int)", Status::BuiltinNotAllowed),
-            (Level::Standard, "from __future__ import foo", Status::SyntaxError),
-            (Level::Standard, "x = (", Status::SyntaxError),
-            (Level::Standard, "def f():\nreturn 1", Status::SyntaxError),
-            (Level::Standard, "nonlocal x", Status::SyntaxError),
-            (Level::Standard, "", Status::SyntaxError),
-            (Level::Standard, "x = 1\0", Status::SyntaxError),
+            (Level::Standard, "f = eval", RunStatus::BuiltinNotAllowed),
+            (Level::Standard, "\u{ff4f}pen('x')", RunStatus::BuiltinNotAllowed),
+            (Level::Standard, "def f():\n    import socket", RunStatus::ModuleNotAllowed),
+            (Level::Standard, "from xml import dom", RunStatus::ModuleNotAllowed),
+            (Level::Standard, "from . import x", RunStatus::ModuleNotAllowed),
+            (
+                Level::Standard,
+                "try:\n    import numpy\nexcept ImportError: pass",
+                RunStatus::ModuleNotAllowed,
+            ),
+            (Level::Strict, "import json", RunStatus::ModuleNotAllowed),
+            (Level::Strict, "isinstance(1, int)", RunStatus::BuiltinNotAllowed),
+            (Level::Standard, "from __future__ import foo", RunStatus::SyntaxError),
+            (Level::Standard, "x = (", RunStatus::SyntaxError),
+            (Level::Standard, "def f():\nreturn 1", RunStatus::SyntaxError),
+            (Level::Standard, "nonlocal x", RunStatus::SyntaxError),
+            (Level::Standard, "", RunStatus::SyntaxError),
+            (Level::Standard, "x = 1\0", RunStatus::SyntaxError),
         ];
         let programs = refused.iter().map(|(level, code, _)| python(*level, code)).collect();
         for (program, record) in run_all(programs) {
@@ -234,7 +238,7 @@ mod suite {
             let record = run(&program);
             assert_eq!(
                 (record.status, record.result.as_deref()),
-                (Status::Ok, result),
+                (RunStatus::Ok, result),
                 "{} -> {record:#?}",
                 program.code
             );
@@ -264,7 +268,7 @@ mod suite {
         for (program, record) in run_all(programs) {
             assert_eq!(
                 (record.status, &*record.stdout),
-                (Status::Ok, "True\n"),
+                (RunStatus::Ok, "True\n"),
                 "{} -> {record:#?}",
                 program.code
             );
@@ -282,7 +286,7 @@ mod suite {
         assert_eq!(sandbox.run(&program, &|| false).stdout, "x\n");
         options.extra_allowed_modules.standard = vec!["no_such_module".to_owned()];
         let record = Sandbox::new(options).unwrap().run(&program, &|| false);
-        assert_eq!(record.status, Status::SandboxError);
+        assert_eq!(record.status, RunStatus::SandboxError);
         assert!(record.error.unwrap().contains("no_such_module"));
     }
 
@@ -315,7 +319,7 @@ mod suite {
             let expected = cases.iter().find(|(code, _)| *code == program.code).unwrap().1;
             assert_eq!(
                 (record.status, &*record.stdout),
-                (Status::Ok, expected),
+                (RunStatus::Ok, expected),
                 "{} -> {record:#?}",
                 program.code
             );
@@ -342,7 +346,7 @@ mod suite {
         for (program, record) in run_all(programs) {
             let words = cases.iter().find(|(code, _)| *code == program.code).unwrap().1;
             let error = record.error.clone().unwrap_or_default();
-            assert_eq!(record.status, Status::Error, "{} -> {record:#?}", program.code);
+            assert_eq!(record.status, RunStatus::Error, "{} -> {record:#?}", program.code);
             assert!(error.contains(words) && !error.contains("<prelude>"), "{} -> {record:#?}", program.code);
         }
         let record = run(&javascript(Level::Strict, "let a = 1;\nlet b = ;"));
@@ -354,6 +358,6 @@ mod suite {
             Level::Strict,
             "Promise.reject(1).catch(() => console.log('caught'))",
         ));
-        assert_eq!((caught.status, &*caught.stdout), (Status::Ok, "caught\n"));
+        assert_eq!((caught.status, &*caught.stdout), (RunStatus::Ok, "caught\n"));
     }
 }

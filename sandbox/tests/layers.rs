@@ -9,7 +9,7 @@ mod suite {
     use std::path::{Path, PathBuf};
     use std::time::Duration;
 
-    use nanoclaw_sandbox::{Language, Level, Options, Program, Sandbox, Status};
+    use nanoclaw_sandbox::{Language, Level, Program, RunStatus, Sandbox, SandboxOptions};
 
     use super::support;
 
@@ -48,7 +48,7 @@ mod suite {
         let _turn = support::alone();
         let scratch = tempfile::tempdir().unwrap();
         for shell_network in [false, true] {
-            let options = Options { shell_network, ..support::options(scratch.path()) };
+            let options = SandboxOptions { shell_network, ..support::options(scratch.path()) };
             let sandbox = Sandbox::new(options).unwrap();
             let report = sandbox.report();
             assert!(report.able(), "{report:#?}");
@@ -72,7 +72,8 @@ mod suite {
     fn a_binary_that_is_no_broker_tells_nothing() {
         let _turn = support::alone();
         let scratch = tempfile::tempdir().unwrap();
-        let options = Options { child_exe: PathBuf::from("/bin/true"), ..support::options(scratch.path()) };
+        let options =
+            SandboxOptions { child_exe: PathBuf::from("/bin/true"), ..support::options(scratch.path()) };
         let report = Sandbox::new(options).unwrap().report();
         assert!(!report.able() && report.layers.namespaces.is_empty(), "{report:#?}");
         assert!(report.layers.cgroup.reason.is_some(), "{report:#?}");
@@ -88,7 +89,7 @@ mod suite {
             return;
         };
         let record = sandbox.run(&shell("echo x; sleep 77 & exit 3"), &|| false);
-        assert_eq!((record.status, record.exit_code), (Status::Error, Some(3)), "{record:#?}");
+        assert_eq!((record.status, record.exit_code), (RunStatus::Error, Some(3)), "{record:#?}");
         eventually("the run's cgroup is gone", || runs_in(&place) == 0);
 
         // A supervisor that is killed leaves its tree to the cgroup.
@@ -105,7 +106,7 @@ mod suite {
             let supervisor = rustix::process::Pid::from_raw(supervisor.cast_signed()).unwrap();
             rustix::process::kill_process(supervisor, rustix::process::Signal::KILL).unwrap();
             let record = run.join().unwrap();
-            assert_eq!((record.status, record.signal), (Status::Crash, Some(9)), "{record:#?}");
+            assert_eq!((record.status, record.signal), (RunStatus::Crash, Some(9)), "{record:#?}");
         });
         eventually("nobody is left", || support::guests().is_empty() && runs_in(&place) == 0);
         assert_eq!(sandbox.run(&shell("echo again"), &|| false).stdout, "again\n");
@@ -113,7 +114,7 @@ mod suite {
         // So does a broker that is killed.
         let broker = rustix::process::Pid::from_raw(broker().parse().unwrap()).unwrap();
         rustix::process::kill_process(broker, rustix::process::Signal::KILL).unwrap();
-        eventually("another broker", || sandbox.run(&shell("echo 1"), &|| false).status == Status::Ok);
+        eventually("another broker", || sandbox.run(&shell("echo 1"), &|| false).status == RunStatus::Ok);
         assert!(!place.exists(), "{} is left", place.display());
         let place = sandbox.report().layers.cgroup.path.unwrap();
         assert!(place.exists());

@@ -7,7 +7,7 @@ mod support;
 
 #[cfg(test)]
 mod suite {
-    use nanoclaw_sandbox::{Language, Level, Program, Sandbox, Status};
+    use nanoclaw_sandbox::{Language, Level, Program, RunStatus, Sandbox};
 
     use super::support;
 
@@ -55,7 +55,7 @@ mod suite {
             let record = sandbox.run(&program, &|| false);
             assert_eq!(
                 (record.status, record.stdout.as_str()),
-                (Status::Ok, format!("{}\n", number * 2).as_str()),
+                (RunStatus::Ok, format!("{}\n", number * 2).as_str()),
                 "{record:#?}"
             );
         });

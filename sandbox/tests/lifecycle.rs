@@ -9,7 +9,7 @@ mod suite {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
 
-    use nanoclaw_sandbox::{Language, Level, Program, Record, Sandbox, Status};
+    use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus, Sandbox};
     use rustix::process::Signal;
 
     use super::support::{self, Process, eventually};
@@ -36,11 +36,11 @@ mod suite {
 
     fn assert_works(sandbox: &Sandbox) {
         let record = sandbox.run(&support::python(Level::Strict, "print(6 * 7)"), &|| false);
-        assert_eq!((record.status, record.stdout.as_str()), (Status::Ok, "42\n"), "{record:#?}");
+        assert_eq!((record.status, record.stdout.as_str()), (RunStatus::Ok, "42\n"), "{record:#?}");
     }
 
-    fn assert_failed(record: &Record, words: &str) {
-        assert_eq!(record.status, Status::SandboxError, "{record:#?}");
+    fn assert_failed(record: &RunRecord, words: &str) {
+        assert_eq!(record.status, RunStatus::SandboxError, "{record:#?}");
         assert!(record.error.as_deref().unwrap_or_default().contains(words), "{record:#?}");
     }
 
@@ -97,7 +97,7 @@ mod suite {
     }
 
     /// Runs while the one zygote is stopped; `meanwhile` happens as soon as the run waits for it.
-    fn run_on_a_stopped_zygote(sandbox: &Sandbox, meanwhile: impl FnOnce(&Process)) -> (Record, Duration) {
+    fn run_on_a_stopped_zygote(sandbox: &Sandbox, meanwhile: impl FnOnce(&Process)) -> (RunRecord, Duration) {
         let zygote = stop_zygote(sandbox);
         #[expect(clippy::disallowed_methods, reason = "the test measures real time")]
         let start = Instant::now();
@@ -204,9 +204,9 @@ mod suite {
                 })
                 .collect();
             for record in support::in_parallel(programs, 8, |program| sandbox.run(&program, &|| false)) {
-                let is_fine = matches!(record.status, Status::Ok | Status::SandboxError);
+                let is_fine = matches!(record.status, RunStatus::Ok | RunStatus::SandboxError);
                 assert!(is_fine, "{spare} spare descriptors: {record:#?}");
-                refused += usize::from(record.status == Status::SandboxError);
+                refused += usize::from(record.status == RunStatus::SandboxError);
             }
         }
         let most = Some(4_096);
@@ -235,7 +235,7 @@ mod suite {
                 one("nanoclaw-shell").signal(Signal::KILL);
                 running.join().unwrap()
             });
-            assert_eq!((record.status, record.signal), (Status::Crash, Some(9)), "{record:#?}");
+            assert_eq!((record.status, record.signal), (RunStatus::Crash, Some(9)), "{record:#?}");
             assert_eq!(support::guests(), Vec::<String>::new(), "the answer comes after their end");
         }
         assert_works(&sandbox);

@@ -1,4 +1,4 @@
-//! Limits, statuses and the parent's view: each way for a run to end, and nothing left after it.
+//! RunLimits, statuses and the parent's view: each way for a run to end, and nothing left after it.
 
 #[cfg(test)]
 #[allow(dead_code, reason = "each suite uses its part of the support module")]
@@ -9,7 +9,7 @@ mod suite {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
 
-    use nanoclaw_sandbox::{Level, Program, Record, Sandbox, Status};
+    use nanoclaw_sandbox::{Level, Program, RunRecord, RunStatus, Sandbox};
 
     use super::support::{self, javascript, python};
 
@@ -21,19 +21,19 @@ mod suite {
         "import ctypes\nctypes.CDLL(None).execv(b'/bin/true', (ctypes.c_char_p * 2)(b'true', None))";
 
     #[expect(clippy::disallowed_methods, reason = "the tests measure real time")]
-    fn timed(sandbox: &Sandbox, program: &Program) -> (Record, Duration) {
+    fn timed(sandbox: &Sandbox, program: &Program) -> (RunRecord, Duration) {
         let start = Instant::now();
         (sandbox.run(program, &|| false), start.elapsed())
     }
 
-    fn run(program: &Program) -> Record {
+    fn run(program: &Program) -> RunRecord {
         let scratch = tempfile::tempdir().unwrap();
         let record = support::sandbox(scratch.path()).run(program, &|| false);
         support::assert_nothing_left(scratch.path());
         record
     }
 
-    fn lenient(code: &str) -> Record {
+    fn lenient(code: &str) -> RunRecord {
         run(&python(Level::Lenient, code))
     }
 
@@ -54,7 +54,7 @@ mod suite {
         ] {
             program.timeout_ms = Some(1_000);
             let (record, took) = timed(&sandbox, &program);
-            assert_eq!(record.status, Status::Timeout, "{record:#?}");
+            assert_eq!(record.status, RunStatus::Timeout, "{record:#?}");
             assert_eq!(record.limit.as_deref(), Some("timeout_ms"));
             assert!(took < Duration::from_secs(1) + OVERSHOOT, "{took:?} for {}", program.code);
             if program.code == sleep {
@@ -70,10 +70,10 @@ mod suite {
         let mut program = python(Level::Lenient, "print(1)");
         program.timeout_ms = Some(1);
         // The child may be through before its parent's clock begins.
-        let record = (0..20).map(|_| run(&program)).find(|record| record.status != Status::Ok).unwrap();
+        let record = (0..20).map(|_| run(&program)).find(|record| record.status != RunStatus::Ok).unwrap();
         assert_eq!(
             (record.status, record.limit.as_deref()),
-            (Status::Timeout, Some("timeout_ms")),
+            (RunStatus::Timeout, Some("timeout_ms")),
             "{record:#?}"
         );
     }
@@ -97,7 +97,7 @@ mod suite {
             let start = Instant::now();
             let record = running.join().unwrap();
             assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
-            assert_eq!((record.status, record.limit.as_deref()), (Status::Timeout, Some("cancelled")));
+            assert_eq!((record.status, record.limit.as_deref()), (RunStatus::Timeout, Some("cancelled")));
         });
         support::assert_nothing_left(scratch.path());
     }
@@ -117,7 +117,7 @@ mod suite {
             (javascript(Level::Lenient, "console.error('é'.repeat(1e7))"), "stderr_bytes", 256 * 1024),
         ] {
             let record = run(&program);
-            assert_eq!(record.status, Status::OutputLimit, "{}", record.error.unwrap_or_default());
+            assert_eq!(record.status, RunStatus::OutputLimit, "{}", record.error.unwrap_or_default());
             assert_eq!(record.limit.as_deref(), Some(limit));
             assert_eq!(record.stdout_truncated, limit == "stdout_bytes");
             assert_eq!(record.stderr_truncated, limit == "stderr_bytes");
@@ -129,25 +129,25 @@ mod suite {
     fn each_way_to_end_has_its_status() {
         let _turn = support::alone();
         let cases = [
-            (python(Level::Strict, "print(1)"), Status::Ok),
-            (python(Level::Strict, "1/0"), Status::Error),
-            (python(Level::Lenient, "import sys\nsys.exit(7)"), Status::Error),
-            (python(Level::Lenient, "import os\nos._exit(0)"), Status::Ok),
-            (python(Level::Strict, "import os"), Status::ModuleNotAllowed),
-            (python(Level::Strict, "print(getattr(1, 'real'))"), Status::BuiltinNotAllowed),
-            (python(Level::Strict, "print("), Status::SyntaxError),
-            (python(Level::Lenient, "import os\nos.abort()"), Status::Crash),
-            (python(Level::Lenient, EXEC), Status::ForbiddenSyscall),
-            (python(Level::Strict, "l = []\nwhile True: l.append([0] * 100000)"), Status::Oom),
-            (javascript(Level::Strict, "1 + 1"), Status::Ok),
-            (javascript(Level::Strict, "null.x"), Status::Error),
-            (javascript(Level::Strict, "let a = ;"), Status::SyntaxError),
-            (javascript(Level::Strict, "import fs from 'fs'"), Status::ModuleNotAllowed),
+            (python(Level::Strict, "print(1)"), RunStatus::Ok),
+            (python(Level::Strict, "1/0"), RunStatus::Error),
+            (python(Level::Lenient, "import sys\nsys.exit(7)"), RunStatus::Error),
+            (python(Level::Lenient, "import os\nos._exit(0)"), RunStatus::Ok),
+            (python(Level::Strict, "import os"), RunStatus::ModuleNotAllowed),
+            (python(Level::Strict, "print(getattr(1, 'real'))"), RunStatus::BuiltinNotAllowed),
+            (python(Level::Strict, "print("), RunStatus::SyntaxError),
+            (python(Level::Lenient, "import os\nos.abort()"), RunStatus::Crash),
+            (python(Level::Lenient, EXEC), RunStatus::ForbiddenSyscall),
+            (python(Level::Strict, "l = []\nwhile True: l.append([0] * 100000)"), RunStatus::Oom),
+            (javascript(Level::Strict, "1 + 1"), RunStatus::Ok),
+            (javascript(Level::Strict, "null.x"), RunStatus::Error),
+            (javascript(Level::Strict, "let a = ;"), RunStatus::SyntaxError),
+            (javascript(Level::Strict, "import fs from 'fs'"), RunStatus::ModuleNotAllowed),
             (
                 javascript(Level::Strict, "const a = []; for (;;) a.push(new ArrayBuffer(1 << 20))"),
-                Status::Oom,
+                RunStatus::Oom,
             ),
-            (javascript(Level::Standard, "let s = 'x'; for (;;) s += s"), Status::Error),
+            (javascript(Level::Standard, "let s = 'x'; for (;;) s += s"), RunStatus::Error),
         ];
         for (program, status) in cases {
             let record = run(&program);
@@ -161,7 +161,7 @@ mod suite {
         let _turn = support::alone();
         for code in [1, 2, 9, 70, 101, 124, 137, 159, 255] {
             let record = lenient(&format!("import os\nos._exit({code})"));
-            assert_eq!((record.status, record.exit_code), (Status::Error, Some(code)));
+            assert_eq!((record.status, record.exit_code), (RunStatus::Error, Some(code)));
         }
     }
 
@@ -185,12 +185,12 @@ for fd in range(3, 16):
     except OSError: pass
 "#;
         for (end, status) in [
-            ("os._exit(3)", Status::Error),
-            ("1/0", Status::Error),
-            ("os.abort()", Status::Crash),
-            ("while True: pass", Status::Timeout),
-            (EXEC, Status::ForbiddenSyscall),
-            ("os.write(1, b'x' * 2_000_000)", Status::OutputLimit),
+            ("os._exit(3)", RunStatus::Error),
+            ("1/0", RunStatus::Error),
+            ("os.abort()", RunStatus::Crash),
+            ("while True: pass", RunStatus::Timeout),
+            (EXEC, RunStatus::ForbiddenSyscall),
+            ("os.write(1, b'x' * 2_000_000)", RunStatus::OutputLimit),
         ] {
             let mut program = python(Level::Lenient, &format!("{forge}{end}"));
             program.timeout_ms = Some(1_500);
@@ -199,7 +199,7 @@ for fd in range(3, 16):
             assert_eq!(record.result, None);
         }
         let flood = lenient("import os\nwhile True: os.write(4, b'z' * 65536)");
-        assert_eq!(flood.status, Status::Error, "{flood:#?}");
+        assert_eq!(flood.status, RunStatus::Error, "{flood:#?}");
     }
 
     #[test]
@@ -207,10 +207,10 @@ for fd in range(3, 16):
         let _turn = support::alone();
         for number in [9, 24, 31] {
             let record = lenient(&format!("import signal\nsignal.raise_signal({number})"));
-            assert_eq!(record.status, Status::Error, "signal {number}: {record:#?}");
+            assert_eq!(record.status, RunStatus::Error, "signal {number}: {record:#?}");
         }
         let killed = lenient("import os\nos.kill(os.getpid(), 9)");
-        assert_eq!(killed.status, Status::Error, "{killed:#?}");
+        assert_eq!(killed.status, RunStatus::Error, "{killed:#?}");
     }
 
     #[test]
@@ -225,7 +225,7 @@ for fd in range(3, 16):
         let record = lenient(threads);
         if record.limit.as_deref() == Some("processes") {
             // Any user but root shares the kernel's count with the server: there the parent's count ends the run.
-            assert!(record.status == Status::Error && record.stdout.is_empty(), "{record:#?}");
+            assert!(record.status == RunStatus::Error && record.stdout.is_empty(), "{record:#?}");
             return;
         }
         let started: u32 = record.stdout.trim().parse().unwrap_or_else(|_| panic!("{record:#?}"));
@@ -237,7 +237,7 @@ for fd in range(3, 16):
         let _turn = support::alone();
         let record =
             lenient("import os\nfor i in range(5000):\n    os.mkdir('d'); os.chdir('d')\nprint('deep')");
-        assert_eq!((record.status, record.stdout.as_str()), (Status::Ok, "deep\n"), "{record:#?}");
+        assert_eq!((record.status, record.stdout.as_str()), (RunStatus::Ok, "deep\n"), "{record:#?}");
         assert_eq!(record.error, None);
     }
 
@@ -250,7 +250,7 @@ for fd in range(3, 16):
         options.levels.lenient.own_directory_entries = 5_000;
         let sandbox = Sandbox::new(options).unwrap();
         // The time of the first one's zygote is not measured.
-        assert_eq!(sandbox.run(&python(Level::Lenient, "1"), &|| false).status, Status::Ok);
+        assert_eq!(sandbox.run(&python(Level::Lenient, "1"), &|| false).status, RunStatus::Ok);
         let write = "import os\nfor i in range(10**9):\n    open('%d' % i, 'wb').write(b'x' * (1 << 20))";
         let hidden = "import os\nos.mkdir('h', 0o300)\nfor i in range(10**9):\n    \
                       open('h/%d' % i, 'wb').write(b'x' * (1 << 20))";
@@ -269,7 +269,7 @@ for fd in range(3, 16):
             let (record, took) = timed(&sandbox, &python(Level::Lenient, code));
             assert_eq!(
                 (record.status, record.limit.as_deref()),
-                (Status::OutputLimit, Some(limit)),
+                (RunStatus::OutputLimit, Some(limit)),
                 "{code}: {record:#?}"
             );
             let after = took.saturating_sub(Duration::from_millis(record.duration_ms));
@@ -277,9 +277,9 @@ for fd in range(3, 16):
         }
         let rewriting = "f = open('f', 'wb')\nfor i in range(100):\n    f.seek(0); f.write(b'x' * (1 << 20))";
         let record = sandbox.run(&python(Level::Lenient, rewriting), &|| false);
-        assert_eq!(record.status, Status::Ok, "what is there counts, not what was written: {record:#?}");
+        assert_eq!(record.status, RunStatus::Ok, "what is there counts, not what was written: {record:#?}");
         support::assert_nothing_left(scratch.path());
-        assert_eq!(sandbox.leftovers(), Vec::<String>::new());
+        assert_eq!(sandbox.removal_failures(), Vec::<String>::new());
     }
 
     #[test]
@@ -291,10 +291,10 @@ for fd in range(3, 16):
             python(Level::Lenient, "print(open('in.txt').read())\nopen('out.txt', 'w').write('made')");
         program.workdir = Some(home.path().to_owned());
         let record = run(&program);
-        assert_eq!((record.status, record.stdout.as_str()), (Status::Ok, "from outside\n"), "{record:#?}");
+        assert_eq!((record.status, record.stdout.as_str()), (RunStatus::Ok, "from outside\n"), "{record:#?}");
         assert_eq!(std::fs::read_to_string(home.path().join("out.txt")).unwrap(), "made");
         program.workdir = Some("/proc/nonexistent".into());
-        assert_eq!(run(&program).status, Status::SandboxError);
+        assert_eq!(run(&program).status, RunStatus::SandboxError);
     }
 
     #[test]
@@ -304,7 +304,7 @@ for fd in range(3, 16):
         let sandbox = support::sandbox(scratch.path());
         assert!(sandbox.report().able());
         let program = javascript(Level::Standard, "console.log(6 * 7)");
-        assert_eq!(sandbox.run(&program, &|| false).status, Status::Ok);
+        assert_eq!(sandbox.run(&program, &|| false).status, RunStatus::Ok);
         let before = support::open_descriptors();
         let items: Vec<usize> = (0..64).collect();
         let records = support::in_parallel(items, 64, |number| {
@@ -312,7 +312,7 @@ for fd in range(3, 16):
             (number, sandbox.run(&python(Level::Strict, &code), &|| false))
         });
         for (number, record) in records {
-            assert_eq!((record.status, record.stdout), (Status::Ok, format!("{}\n", number * 2)));
+            assert_eq!((record.status, record.stdout), (RunStatus::Ok, format!("{}\n", number * 2)));
         }
         for _ in 0..200 {
             assert_eq!(sandbox.run(&program, &|| false).stdout, "42\n");
@@ -330,15 +330,18 @@ for fd in range(3, 16):
             options.child_exe = exe.into();
             let sandbox = Sandbox::new(options).unwrap();
             let record = sandbox.run(&python(Level::Strict, "print(1)"), &|| false);
-            assert_eq!((record.status, record.stdout.as_str()), (Status::SandboxError, ""));
+            assert_eq!((record.status, record.stdout.as_str()), (RunStatus::SandboxError, ""));
             assert!(record.error.as_deref().unwrap_or_default().contains(words), "{record:#?}");
             assert!(!sandbox.report().able());
         }
         let mut options = support::options(scratch.path());
         options.python = Some("/bin/true".into());
         let sandbox = Sandbox::new(options).unwrap();
-        assert_eq!(sandbox.run(&python(Level::Strict, "print(1)"), &|| false).status, Status::SandboxError);
-        assert_eq!(sandbox.run(&javascript(Level::Strict, "1"), &|| false).status, Status::Ok);
+        assert_eq!(
+            sandbox.run(&python(Level::Strict, "print(1)"), &|| false).status,
+            RunStatus::SandboxError
+        );
+        assert_eq!(sandbox.run(&javascript(Level::Strict, "1"), &|| false).status, RunStatus::Ok);
         support::assert_nothing_left(scratch.path());
     }
 }

@@ -10,7 +10,7 @@ mod suite {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
 
-    use nanoclaw_sandbox::{Error, ExtraModules, Level, Record, Sandbox, Status};
+    use nanoclaw_sandbox::{ExtraModules, Level, RunRecord, RunStatus, Sandbox, SandboxError};
 
     use super::support::{self, python};
 
@@ -61,7 +61,7 @@ mod suite {
         Some(sandbox)
     }
 
-    fn say(sandbox: &Sandbox, level: Level, code: &str) -> Record {
+    fn say(sandbox: &Sandbox, level: Level, code: &str) -> RunRecord {
         sandbox.run(&python(level, code), &|| false)
     }
 
@@ -71,10 +71,14 @@ mod suite {
         let scratch = tempfile::tempdir().unwrap();
         let sandbox = support::sandbox(scratch.path());
         let code = "import io, zlib\nprint(io.StringIO('x').read(), zlib.crc32(b'x') > 0)";
-        assert_eq!(say(&sandbox, Level::Standard, code).status, Status::ModuleNotAllowed);
+        assert_eq!(say(&sandbox, Level::Standard, code).status, RunStatus::ModuleNotAllowed);
         sandbox.allow_modules(Level::Standard, &["io", "zlib", "io"]).unwrap();
         assert_eq!(say(&sandbox, Level::Standard, code).stdout, "x True\n");
-        assert_eq!(say(&sandbox, Level::Strict, code).status, Status::ModuleNotAllowed, "one level's list");
+        assert_eq!(
+            say(&sandbox, Level::Strict, code).status,
+            RunStatus::ModuleNotAllowed,
+            "one level's list"
+        );
         #[expect(clippy::disallowed_methods, reason = "the test measures real time")]
         let start = Instant::now();
         sandbox.allow_modules(Level::Standard, &["zlib"]).unwrap();
@@ -89,7 +93,7 @@ mod suite {
         let _turn = support::alone();
         let scratch = tempfile::tempdir().unwrap();
         let sandbox = support::sandbox(scratch.path());
-        assert_eq!(say(&sandbox, Level::Standard, "1").status, Status::Ok);
+        assert_eq!(say(&sandbox, Level::Standard, "1").status, RunStatus::Ok);
         let is_allowed = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let long = scope.spawn(|| {
@@ -129,12 +133,12 @@ mod suite {
             (Level::Shell, &["io"], "commands import nothing"),
         ] {
             let error = sandbox.allow_modules(level, modules).unwrap_err();
-            assert!(matches!(error, Error::AllowModules { .. }));
+            assert!(matches!(error, SandboxError::AllowModules { .. }));
             let said = error.to_string();
             assert!(said.contains(words) && said.contains(level.name()), "{said}");
         }
         let record = say(&sandbox, Level::Standard, "import io");
-        assert_eq!(record.status, Status::ModuleNotAllowed, "all or none");
+        assert_eq!(record.status, RunStatus::ModuleNotAllowed, "all or none");
         assert_eq!(say(&sandbox, Level::Standard, "print(1)").stdout, "1\n");
         let mut options = support::options(scratch.path());
         options.extra_allowed_modules.strict = names(&["a b"]);
@@ -154,7 +158,7 @@ mod suite {
         // One prints, one is an easter egg that leaves nothing else behind.
         sandbox.allow_modules(Level::Standard, &["this"]).unwrap();
         let record = say(&sandbox, Level::Standard, "import this\nprint(len(this.d) > 10)");
-        assert_eq!((record.status, &*record.stdout), (Status::Ok, "True\n"), "{record:#?}");
+        assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, "True\n"), "{record:#?}");
     }
 
     #[test]
@@ -163,7 +167,7 @@ mod suite {
         let scratch = tempfile::tempdir().unwrap();
         let Some(sandbox) = with_packages(scratch.path(), &["numpy"]) else { return };
         let record = say(&sandbox, Level::Lenient, NUMBERS);
-        assert_eq!((record.status, &*record.stdout), (Status::Ok, NUMBERS_SAY), "{record:#?}");
+        assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, NUMBERS_SAY), "{record:#?}");
         let bare = with_modules(scratch.path(), ExtraModules::default());
         let record = say(&bare, Level::Lenient, "import numpy");
         assert!(record.error.unwrap_or_default().contains("No module named 'numpy'"), "{}", record.stderr);
@@ -177,22 +181,26 @@ mod suite {
         for level in [Level::Strict, Level::Standard] {
             for (code, expected) in [(NUMBERS, NUMBERS_SAY), (FRAMES, FRAMES_SAY)] {
                 let record = say(&sandbox, level, code);
-                assert_eq!((record.status, &*record.stdout), (Status::Ok, expected), "{level}: {record:#?}");
+                assert_eq!(
+                    (record.status, &*record.stdout),
+                    (RunStatus::Ok, expected),
+                    "{level}: {record:#?}"
+                );
             }
             let record = say(&sandbox, level, "import numpy as np\nnp.fromfile('/etc/passwd')");
-            assert_eq!(record.status, Status::Error, "{record:#?}");
+            assert_eq!(record.status, RunStatus::Error, "{record:#?}");
             let record = say(&sandbox, level, "import pandas as pd\npd.read_csv('/etc/passwd')");
-            assert_eq!(record.status, Status::Error, "{record:#?}");
+            assert_eq!(record.status, RunStatus::Error, "{record:#?}");
             let record =
                 say(&sandbox, level, "import numpy as np\nx = np.ones((1 << 20, 1 << 8))\nprint('ESCAPED')");
             assert_eq!(
                 (record.status, &*record.stdout),
-                (Status::Error, ""),
+                (RunStatus::Error, ""),
                 "2 GB were never touched: {record:#?}"
             );
             let record =
                 say(&sandbox, level, "import numpy as np\nl = []\nwhile True: l.append(np.ones(1 << 20))");
-            assert_eq!(record.status, Status::Oom, "{record:#?}");
+            assert_eq!(record.status, RunStatus::Oom, "{record:#?}");
         }
         drop(sandbox);
         support::assert_nothing_left(scratch.path());

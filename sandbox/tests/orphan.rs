@@ -9,7 +9,7 @@ mod suite {
     use std::path::Path;
     use std::time::Duration;
 
-    use nanoclaw_sandbox::{Language, Level, Program, SessionOrder};
+    use nanoclaw_sandbox::{Language, Level, Program, SessionSpec};
 
     use super::support::{self, Process, eventually};
 
@@ -21,7 +21,7 @@ mod suite {
         let sandbox = support::sandbox(scratch);
         assert!(sandbox.report().able());
         let command = "trap '' TERM; setsid sleep 86398 & >here; sleep 86398";
-        let mut order = SessionOrder::new("/bin/sh", &["-c", command]);
+        let mut order = SessionSpec::new("/bin/sh", &["-c", command]);
         // Those with the network have a broker of their own.
         order.network = true;
         let _session = sandbox.open_session(&order).unwrap();

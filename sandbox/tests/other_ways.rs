@@ -12,7 +12,7 @@ mod suite {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use nanoclaw_sandbox::{HostCalls, Language, Level, Sandbox, SessionEnd, SessionOrder};
+    use nanoclaw_sandbox::{HostCalls, Language, Level, Sandbox, SessionEnd, SessionSpec};
 
     use super::support::canary::{self, Canary, escaped};
     use super::support::{self, Sample};
@@ -48,7 +48,7 @@ mod suite {
 
     /// What is wrong with a program's time as a session, if anything.
     fn attack(sandbox: &Sandbox, sample: &Sample) -> Option<String> {
-        let mut order = SessionOrder::new("/bin/bash", &["-c", &sample.code]);
+        let mut order = SessionSpec::new("/bin/bash", &["-c", &sample.code]);
         order.limits.address_space_bytes = 1024 * 1024 * 1024;
         let mut session = sandbox.open_session(&order).unwrap();
         drop(session.take_stdin());

@@ -11,7 +11,7 @@ mod suite {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
-    use nanoclaw_sandbox::{Language, Level, Options, Program, Record, Sandbox, Status};
+    use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus, Sandbox, SandboxOptions};
 
     use super::support::canary::{self, Canary, escaped};
     use super::support::{self, Sample};
@@ -33,14 +33,14 @@ mod suite {
     }
 
     /// What is wrong with a record, if anything.
-    fn judge(sample: &Sample, program: &Program, record: &Record) -> Option<String> {
+    fn judge(sample: &Sample, program: &Program, record: &RunRecord) -> Option<String> {
         let (level, check) = (program.level, program.language_check);
         // A refusal by the check is true; only without one can it be forged.
         let could_be_refused = check && level != Level::Lenient && level != Level::Shell;
         let never = sample.header("never:").unwrap_or_default();
         let is_a_lie =
             !could_be_refused && never.split_whitespace().any(|status| status == record.status.name());
-        let wrong = escaped(record) || is_a_lie || record.status == Status::SandboxError;
+        let wrong = escaped(record) || is_a_lie || record.status == RunStatus::SandboxError;
         if let (true, Some(weakness)) = (wrong, sample.header("open:")) {
             println!("OPEN: {} at {level}, check {check}: {weakness}", sample.name);
             return None;
@@ -94,7 +94,7 @@ mod suite {
         }
         let canary = Canary::set_up();
         let scratch = tempfile::tempdir().unwrap();
-        let mut options: Options = support::options(scratch.path());
+        let mut options: SandboxOptions = support::options(scratch.path());
         options.levels = support::levels_with_timeout(PATIENT_MS);
         let sandbox = Sandbox::new(options).unwrap();
         assert!(sandbox.report().able(), "this kernel cannot sandbox: {:#?}", sandbox.report());

@@ -6,7 +6,7 @@ mod support;
 
 #[cfg(test)]
 mod suite {
-    use nanoclaw_sandbox::{Language, Level, Program, Status};
+    use nanoclaw_sandbox::{Language, Level, Program, RunStatus};
 
     use super::support;
 
@@ -75,7 +75,7 @@ mod suite {
             let mut program: Program = support::python(level, &code);
             program.language_check = false;
             let record = sandbox.run(&program, &|| false);
-            (record.status != Status::ForbiddenSyscall).then(|| format!("{name} at {level}: {record:#?}"))
+            (record.status != RunStatus::ForbiddenSyscall).then(|| format!("{name} at {level}: {record:#?}"))
         });
         let alive: Vec<_> = alive.into_iter().flatten().collect();
         assert!(alive.is_empty(), "{}", alive.join("\n"));
@@ -93,7 +93,7 @@ mod suite {
         program.language_check = false;
         let record = sandbox.run(&program, &|| false);
         let blocked = record.stdout.starts_with("BLOCKED PermissionError");
-        assert!(record.status == Status::ForbiddenSyscall || blocked, "{record:#?}");
+        assert!(record.status == RunStatus::ForbiddenSyscall || blocked, "{record:#?}");
         let python = std::path::Path::new("/usr/bin/python3");
         if !python.exists() {
             println!("skipped: no {} for the command's half", python.display());
@@ -185,7 +185,7 @@ mod suite {
             let mut program = support::python(level, code);
             program.language_check = false;
             let record = sandbox.run(&program, &|| false);
-            assert_eq!(record.status, Status::Ok, "{record:#?}");
+            assert_eq!(record.status, RunStatus::Ok, "{record:#?}");
             assert!(record.stdout.lines().count() > 60, "{record:#?}");
             let got: Vec<_> = record.stdout.lines().filter(|line| line.starts_with("ESCAPED")).collect();
             assert!(got.is_empty(), "{level}: {got:?}");

@@ -12,7 +12,7 @@ mod suite {
     use std::time::Duration;
 
     use nanoclaw_sandbox::{
-        Language, Level, Options, Program, Sandbox, Session, SessionEnd, SessionOrder, Status,
+        Language, Level, Program, RunStatus, Sandbox, SandboxOptions, SandboxSession, SessionEnd, SessionSpec,
     };
 
     use super::support;
@@ -22,7 +22,7 @@ mod suite {
     /// The argument of the programs that are left behind: nobody else sleeps that long.
     const MARK: &[u8] = b"86397";
 
-    fn with(change: impl FnOnce(&mut Options), work: impl FnOnce(&Sandbox, &Path)) {
+    fn with(change: impl FnOnce(&mut SandboxOptions), work: impl FnOnce(&Sandbox, &Path)) {
         let _turn = support::alone();
         let scratch = tempfile::tempdir().unwrap();
         let mut options = support::options(scratch.path());
@@ -33,11 +33,11 @@ mod suite {
         support::assert_nothing_left(scratch.path());
     }
 
-    fn line(command: &str) -> SessionOrder {
-        SessionOrder::new("/bin/sh", &["-c", command])
+    fn line(command: &str) -> SessionSpec {
+        SessionSpec::new("/bin/sh", &["-c", command])
     }
 
-    fn read_all(session: &mut Session) -> (String, String) {
+    fn read_all(session: &mut SandboxSession) -> (String, String) {
         let (mut stdout, mut stderr) = (String::new(), String::new());
         session.take_stdout().unwrap().read_to_string(&mut stdout).unwrap();
         session.take_stderr().unwrap().read_to_string(&mut stderr).unwrap();
@@ -45,7 +45,7 @@ mod suite {
     }
 
     /// What a session says until it ends, and how it ends.
-    fn whole(sandbox: &Sandbox, order: &SessionOrder) -> (String, String, SessionEnd) {
+    fn whole(sandbox: &Sandbox, order: &SessionSpec) -> (String, String, SessionEnd) {
         let mut session = sandbox.open_session(order).unwrap();
         drop(session.take_stdin());
         let (stdout, stderr) = read_all(&mut session);
@@ -77,7 +77,7 @@ mod suite {
         with(
             |_| {},
             |sandbox, _| {
-                let mut session = sandbox.open_session(&SessionOrder::new("cat", &[])).unwrap();
+                let mut session = sandbox.open_session(&SessionSpec::new("cat", &[])).unwrap();
                 let mut stdin = session.take_stdin().unwrap();
                 let mut stdout = BufReader::new(session.take_stdout().unwrap());
                 for number in 0..100 {
@@ -90,7 +90,7 @@ mod suite {
                 // Other programs run beside it, and it takes none of their places.
                 let record =
                     sandbox.run(&Program::new(Language::Bash, Level::Shell, "echo beside"), &|| false);
-                assert_eq!((record.status, record.stdout.as_str()), (Status::Ok, "beside\n"));
+                assert_eq!((record.status, record.stdout.as_str()), (RunStatus::Ok, "beside\n"));
                 drop(stdin);
                 assert_eq!(session.wait().exit_code, Some(0));
                 assert_eq!(stdout.read_line(&mut String::new()).unwrap(), 0);
@@ -122,16 +122,16 @@ mod suite {
         with(
             |_| {},
             |sandbox, scratch| {
-                let mut order = SessionOrder::new("printenv", &["TOKEN", "HOME"]);
+                let mut order = SessionSpec::new("printenv", &["TOKEN", "HOME"]);
                 order.environment = vec![("TOKEN".to_owned(), "a b".to_owned())];
                 let (stdout, _, _) = whole(sandbox, &order);
                 let (token, home) = stdout.split_once('\n').unwrap();
                 assert_eq!(token, "a b");
                 assert!(Path::new(home.trim()).starts_with(scratch), "{stdout}");
                 let (stdout, _, _) =
-                    whole(sandbox, &SessionOrder::new("printf", &["%s|", "a b", "", "$HOME"]));
+                    whole(sandbox, &SessionSpec::new("printf", &["%s|", "a b", "", "$HOME"]));
                 assert_eq!(stdout, "a b||$HOME|");
-                let variables = whole(sandbox, &SessionOrder::new("env", &[])).0;
+                let variables = whole(sandbox, &SessionSpec::new("env", &[])).0;
                 assert!(!variables.contains("CARGO"), "nothing of ours: {variables}");
             },
         );
@@ -142,9 +142,9 @@ mod suite {
         with(
             |_| {},
             |sandbox, scratch| {
-                let refused = |order: &SessionOrder| sandbox.open_session(order).unwrap_err().to_string();
-                assert!(refused(&SessionOrder::new("no-such-program", &[])).contains("cannot start"));
-                assert!(refused(&SessionOrder::new("", &[])).contains("no program"));
+                let refused = |order: &SessionSpec| sandbox.open_session(order).unwrap_err().to_string();
+                assert!(refused(&SessionSpec::new("no-such-program", &[])).contains("cannot start"));
+                assert!(refused(&SessionSpec::new("", &[])).contains("no program"));
                 let mut nowhere = line("true");
                 nowhere.workdir = Some(scratch.join("none"));
                 assert!(refused(&nowhere).contains("working directory"));
@@ -219,8 +219,8 @@ mod suite {
                 drop(sandbox.open_session(&line("true")).unwrap());
                 let before = support::open_descriptors();
                 for _ in 0..20 {
-                    drop(sandbox.open_session(&SessionOrder::new("cat", &[])).unwrap());
-                    assert!(sandbox.open_session(&SessionOrder::new("no-such-program", &[])).is_err());
+                    drop(sandbox.open_session(&SessionSpec::new("cat", &[])).unwrap());
+                    assert!(sandbox.open_session(&SessionSpec::new("no-such-program", &[])).is_err());
                 }
                 support::eventually("everything is closed", || support::open_descriptors() <= before);
             },
@@ -308,7 +308,7 @@ mod suite {
                  ls /home /root && echo ESCAPED 9; python3 -c 'import socket; socket.socket(); print(\"ESCAPED 10\")'; \
                  ulimit -n 99999 && echo ESCAPED 11; (: >&5) && echo ESCAPED 12; (: >&3) && echo ESCAPED 13; echo end"
                 );
-                let mut order = SessionOrder::new("/bin/bash", &["-c", &command]);
+                let mut order = SessionSpec::new("/bin/bash", &["-c", &command]);
                 order.limits.open_files = 64;
                 let (stdout, stderr, end) = whole(sandbox, &order);
                 assert_eq!((stdout.as_str(), end.exit_code), ("end\n", Some(0)), "{stderr}");
@@ -324,7 +324,7 @@ mod suite {
                 let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
                 let port = tcp.local_addr().unwrap().port();
                 let command = format!("exec 5<>/dev/tcp/127.0.0.1/{port} && echo connected");
-                let mut order = SessionOrder::new("/bin/bash", &["-c", &command]);
+                let mut order = SessionSpec::new("/bin/bash", &["-c", &command]);
                 assert_eq!(whole(sandbox, &order).0, "");
                 order.network = true;
                 let (stdout, stderr, _) = whole(sandbox, &order);
@@ -350,7 +350,7 @@ mod suite {
             |_| {},
             |sandbox, _| {
                 let (stdout, stderr, end) =
-                    whole(sandbox, &SessionOrder::new(&node, &["-e", "console.log(1)"]));
+                    whole(sandbox, &SessionSpec::new(&node, &["-e", "console.log(1)"]));
                 assert_eq!((stdout.as_str(), end.exit_code), ("1\n", Some(0)), "{stderr}");
                 let packages = tempfile::tempdir().unwrap();
                 let package = packages.path().join("node_modules/answer");
@@ -359,7 +359,7 @@ mod suite {
                 std::fs::write(packages.path().join("server.js"), LOOP).unwrap();
                 let given = tempfile::tempdir().unwrap();
                 let server = packages.path().join("server.js").display().to_string();
-                let mut order = SessionOrder::new("node", &[&server]);
+                let mut order = SessionSpec::new("node", &[&server]);
                 order.readable = vec![packages.path().to_owned()];
                 order.workdir = Some(given.path().to_owned());
                 order.writable = true;
@@ -402,7 +402,7 @@ mod suite {
                  socket.on('connect', () => console.log('ESCAPED')).on('error', (error) => console.log(error.code));",
                     canary.display()
                 );
-                let (stdout, stderr, _) = whole(sandbox, &SessionOrder::new(&node, &["-e", &script]));
+                let (stdout, stderr, _) = whole(sandbox, &SessionSpec::new(&node, &["-e", &script]));
                 assert_eq!(stdout, "EPERM\n", "{stderr}");
             },
         );
@@ -416,7 +416,7 @@ mod suite {
             |sandbox, _| {
                 let script = "let n = 0; for (let i = 0; i < 3e7; i++) n = (n + i) % 1000003; \
                           console.log(n, process.execArgv.length, typeof WebAssembly)";
-                let (stdout, stderr, _) = whole(sandbox, &SessionOrder::new(&node, &["-e", script]));
+                let (stdout, stderr, _) = whole(sandbox, &SessionSpec::new(&node, &["-e", script]));
                 assert!(stdout.ends_with("object\n"), "WebAssembly needs the compiler: {stdout}{stderr}");
             },
         );
@@ -449,7 +449,7 @@ mod suite {
                     .unwrap();
                 std::fs::write(given.path().join("package.json"), "{\"dependencies\":{\"tool\":\"1.0.0\"}}")
                     .unwrap();
-                let mut order = SessionOrder::new("npx", &["--offline", "--no-install", "tool"]);
+                let mut order = SessionSpec::new("npx", &["--offline", "--no-install", "tool"]);
                 order.workdir = Some(given.path().to_owned());
                 let (stdout, stderr, end) = whole(sandbox, &order);
                 assert_eq!((stdout.as_str(), end.exit_code), ("from the package\n", Some(0)), "{stderr}");

@@ -12,7 +12,7 @@ mod support;
 mod suite {
     use std::path::Path;
 
-    use nanoclaw_sandbox::{Language, Level, Program, Record, Sandbox, Status};
+    use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus, Sandbox};
 
     use super::support;
 
@@ -34,7 +34,7 @@ mod suite {
             (stdout, Some(exit_code)),
             "{code}\n{record:#?}"
         );
-        let status = if exit_code == 0 { Status::Ok } else { Status::Error };
+        let status = if exit_code == 0 { RunStatus::Ok } else { RunStatus::Error };
         assert_eq!((record.status, record.signal, record.limit.as_deref()), (status, None, None), "{code}");
     }
 
@@ -47,7 +47,7 @@ mod suite {
         support::assert_nothing_left(scratch.path());
     }
 
-    fn run(program: &Program) -> Record {
+    fn run(program: &Program) -> RunRecord {
         let scratch = tempfile::tempdir().unwrap();
         support::sandbox(scratch.path()).run(program, &|| false)
     }
@@ -236,7 +236,7 @@ if __name__ == '__main__':
             let record = run(&program);
             assert_eq!(
                 (record.status, record.exit_code),
-                (Status::SandboxError, None),
+                (RunStatus::SandboxError, None),
                 "{below}: {record:#?}"
             );
             assert!(record.error.unwrap().contains(&format!("directory '{below}'")));
@@ -252,14 +252,26 @@ if __name__ == '__main__':
         let fits = sandbox.run(&bash(&format!("echo ok #{}", "x".repeat(longest - 9))), &|| false);
         assert_eq!(fits.stdout, "ok\n", "{:?}", fits.error);
         for (program, status, words) in [
-            (bash(&"#".repeat(longest + 1)), Status::SyntaxError, "the limit is 131071"),
-            (bash(&"#".repeat(1 << 20)), Status::SyntaxError, "write long input to a file"),
-            (bash(" \n"), Status::SyntaxError, "empty"),
-            (bash("echo a\necho \0"), Status::SyntaxError, "line 2"),
-            (Program::new(Language::Bash, Level::Strict, "true"), Status::SandboxError, "level shell alone"),
-            (Program::new(Language::Bash, Level::Lenient, "true"), Status::SandboxError, "level shell alone"),
-            (Program::new(Language::Python, Level::Shell, "1"), Status::SandboxError, "is for commands"),
-            (Program::new(Language::JavaScript, Level::Shell, "1"), Status::SandboxError, "is for commands"),
+            (bash(&"#".repeat(longest + 1)), RunStatus::SyntaxError, "the limit is 131071"),
+            (bash(&"#".repeat(1 << 20)), RunStatus::SyntaxError, "write long input to a file"),
+            (bash(" \n"), RunStatus::SyntaxError, "empty"),
+            (bash("echo a\necho \0"), RunStatus::SyntaxError, "line 2"),
+            (
+                Program::new(Language::Bash, Level::Strict, "true"),
+                RunStatus::SandboxError,
+                "level shell alone",
+            ),
+            (
+                Program::new(Language::Bash, Level::Lenient, "true"),
+                RunStatus::SandboxError,
+                "level shell alone",
+            ),
+            (Program::new(Language::Python, Level::Shell, "1"), RunStatus::SandboxError, "is for commands"),
+            (
+                Program::new(Language::JavaScript, Level::Shell, "1"),
+                RunStatus::SandboxError,
+                "is for commands",
+            ),
         ] {
             let record = sandbox.run(&program, &|| false);
             assert_eq!((record.status, record.exit_code), (status, None), "{record:#?}");

@@ -6,7 +6,7 @@ mod support;
 
 #[cfg(test)]
 mod suite {
-    use nanoclaw_sandbox::{Language, Level, Program, Record, Sandbox, Status};
+    use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus, Sandbox};
 
     use super::support;
 
@@ -17,7 +17,7 @@ mod suite {
         Program { stdin: Some(stdin.to_vec()), ..Program::new(Language::Bash, Level::Shell, code) }
     }
 
-    fn run(sandbox: &Sandbox, program: &Program) -> Record {
+    fn run(sandbox: &Sandbox, program: &Program) -> RunRecord {
         sandbox.run(program, &|| false)
     }
 
@@ -36,7 +36,11 @@ mod suite {
             (b"{\"n\": 41}", "python3 -c 'import json,sys; print(json.load(sys.stdin)[\"n\"] + 1)'", "42\n"),
         ] {
             let record = run(&sandbox, &with(stdin, code));
-            assert_eq!((record.status, record.stdout.as_str()), (Status::Ok, stdout), "{code}: {record:#?}");
+            assert_eq!(
+                (record.status, record.stdout.as_str()),
+                (RunStatus::Ok, stdout),
+                "{code}: {record:#?}"
+            );
         }
         let record = run(&sandbox, &with(&vec![b'x'; MOST], "wc -c"));
         assert_eq!(record.stdout.trim(), MOST.to_string(), "{record:#?}");
@@ -82,13 +86,13 @@ mod suite {
         let scratch = tempfile::tempdir().unwrap();
         let sandbox = support::sandbox(scratch.path());
         let long = run(&sandbox, &with(&vec![b'x'; MOST + 1], "cat"));
-        assert_eq!(long.status, Status::SandboxError);
+        assert_eq!(long.status, RunStatus::SandboxError);
         assert!(long.error.unwrap().contains("the limit is 1048576"));
         for (language, level) in [(Language::Python, Level::Lenient), (Language::JavaScript, Level::Standard)]
         {
             let program = Program { stdin: Some(Vec::new()), ..Program::new(language, level, "1") };
             let record = run(&sandbox, &program);
-            assert_eq!(record.status, Status::SandboxError);
+            assert_eq!(record.status, RunStatus::SandboxError);
             assert!(record.error.unwrap().contains("has no standard input"));
         }
     }

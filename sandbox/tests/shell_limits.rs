@@ -9,7 +9,7 @@ mod suite {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
 
-    use nanoclaw_sandbox::{Language, Level, Limits, Program, Record, Sandbox, Status};
+    use nanoclaw_sandbox::{Language, Level, Program, RunLimits, RunRecord, RunStatus, Sandbox};
 
     use super::support;
 
@@ -22,7 +22,7 @@ mod suite {
     }
 
     /// Runs under limits that the test has changed.
-    fn run(code: &str, change: impl Fn(&mut Limits)) -> Record {
+    fn run(code: &str, change: impl Fn(&mut RunLimits)) -> RunRecord {
         let scratch = tempfile::tempdir().unwrap();
         let mut options = support::options(scratch.path());
         change(&mut options.levels.shell);
@@ -35,7 +35,7 @@ mod suite {
         record
     }
 
-    fn assert_ended(record: &Record, status: Status, limit: &str) {
+    fn assert_ended(record: &RunRecord, status: RunStatus, limit: &str) {
         assert_eq!((record.status, record.limit.as_deref()), (status, Some(limit)), "{record:#?}");
     }
 
@@ -59,7 +59,7 @@ mod suite {
             let start = Instant::now();
             let record = sandbox.run(&program, &|| false);
             let took = start.elapsed();
-            assert_ended(&record, Status::Timeout, "timeout_ms");
+            assert_ended(&record, RunStatus::Timeout, "timeout_ms");
             assert_eq!((record.stdout.as_str(), record.exit_code), ("here\n", Some(137)), "{code}");
             let over = took.saturating_sub(Duration::from_secs(1));
             assert!(over < OVERSHOOT, "{over:?} for {code}");
@@ -90,7 +90,7 @@ mod suite {
             let record = running.join().unwrap();
             assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
             println!("cancelled within {:?}", start.elapsed());
-            assert_ended(&record, Status::Timeout, "cancelled");
+            assert_ended(&record, RunStatus::Timeout, "cancelled");
             assert_eq!(support::guests(), Vec::<String>::new());
         });
     }
@@ -98,9 +98,9 @@ mod suite {
     #[test]
     fn long_output_is_kept_as_head_and_tail_and_ends_nothing() {
         let _turn = support::alone();
-        let small = |limits: &mut Limits| (limits.stdout_bytes, limits.stderr_bytes) = (2_000, 1_000);
+        let small = |limits: &mut RunLimits| (limits.stdout_bytes, limits.stderr_bytes) = (2_000, 1_000);
         let record = run("echo first; seq 1000000; echo last; seq 5000 >&2; exit 6", small);
-        assert_eq!((record.status, record.exit_code), (Status::Error, Some(6)));
+        assert_eq!((record.status, record.exit_code), (RunStatus::Error, Some(6)));
         for (text, first, last, most) in [
             (&record.stdout, "first\n1\n", "1000000\nlast\n", 2_000),
             (&record.stderr, "1\n2\n", "4999\n5000\n", 1_000),
@@ -125,19 +125,19 @@ mod suite {
             "python3 -c 'import threading, time\nthreading.stack_size(65536)\nfor _ in range(300): \
              threading.Thread(target=time.sleep, args=(5,)).start()'",
         ] {
-            assert_ended(&run(code, |_| {}), Status::Error, "processes");
+            assert_ended(&run(code, |_| {}), RunStatus::Error, "processes");
         }
         let fine = run("for i in $(seq 40); do sleep 0.3 & done; wait; echo done", |_| {});
-        assert_eq!((fine.status, fine.stdout.as_str()), (Status::Ok, "done\n"), "{fine:#?}");
+        assert_eq!((fine.status, fine.stdout.as_str()), (RunStatus::Ok, "done\n"), "{fine:#?}");
         let few = run("for i in $(seq 20); do sleep 5 & done; wait", |limits| limits.processes = 10);
-        assert_ended(&few, Status::Error, "processes");
+        assert_ended(&few, RunStatus::Error, "processes");
     }
 
     #[test]
     fn memory_files_and_descriptors_are_bounded() {
         let _turn = support::alone();
         let hog = run("python3 -c 'x = bytearray(2 << 30)' 2>&1 | tail -1; exit ${PIPESTATUS[0]}", |_| {});
-        assert_eq!((hog.status, hog.stdout.as_str()), (Status::Error, "MemoryError\n"), "{hog:#?}");
+        assert_eq!((hog.status, hog.stdout.as_str()), (RunStatus::Error, "MemoryError\n"), "{hog:#?}");
         let file = run("dd if=/dev/zero of=f bs=1M count=20; echo $?; stat -c %s f", |limits| {
             limits.file_size_bytes = 8 * MIB;
         });
@@ -151,7 +151,7 @@ mod suite {
     #[test]
     fn the_own_directory_is_bounded() {
         let _turn = support::alone();
-        let bounds = |limits: &mut Limits| {
+        let bounds = |limits: &mut RunLimits| {
             (limits.own_directory_bytes, limits.own_directory_entries) = (40 * MIB, 2_000);
         };
         for (code, limit) in [
@@ -162,10 +162,10 @@ mod suite {
             ("n=0; while :; do >f$n; n=$((n + 1)); done", "own_directory_entries"),
             ("python3 -c 'import os\nwhile True: os.mkdir(\"d\"); os.chdir(\"d\")'", "own_directory_entries"),
         ] {
-            assert_ended(&run(code, bounds), Status::OutputLimit, limit);
+            assert_ended(&run(code, bounds), RunStatus::OutputLimit, limit);
         }
         let deep = "python3 -c \"import os\nfor _ in range(5000): os.mkdir('d'); os.chdir('d')\"; chmod 0 d; ln -s / root; echo x >d2";
         let record = run(deep, |_| {});
-        assert_eq!((record.status, record.error), (Status::Ok, None));
+        assert_eq!((record.status, record.error), (RunStatus::Ok, None));
     }
 }

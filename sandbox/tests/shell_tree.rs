@@ -14,7 +14,7 @@ mod suite {
     use std::path::Path;
     use std::time::{Duration, Instant};
 
-    use nanoclaw_sandbox::{Language, Level, Limits, Program, Status};
+    use nanoclaw_sandbox::{Language, Level, Program, RunLimits, RunStatus};
     use serde_json::{Value, json};
 
     use super::broker::{Broker, order};
@@ -80,7 +80,7 @@ os.execvp('sleep', ['sleep', '86399'])
             let record = sandbox.run(&Program::new(Language::Bash, Level::Shell, code), &|| false);
             assert!(start.elapsed() < PROMPT, "{leave}: {:?}", start.elapsed());
             let execs = leave.contains("exec true");
-            let (code, status) = if execs { (0, Status::Ok) } else { (5, Status::Error) };
+            let (code, status) = if execs { (0, RunStatus::Ok) } else { (5, RunStatus::Error) };
             assert_eq!((record.exit_code, record.status), (Some(code), status), "{leave}: {record:#?}");
             assert!(execs || record.stdout == "end\n", "{leave}: {record:#?}");
             assert_eq!(left(), Vec::<String>::new(), "{leave}");
@@ -100,7 +100,7 @@ os.execvp('sleep', ['sleep', '86399'])
         files.push(json!({"path": "/dev/null", "access": "read_write_file"}));
         files.push(json!({"path": own, "access": "own_tree"}));
         changed["level"] = json!("shell");
-        changed["limits"] = json!(Limits::of(Level::Shell));
+        changed["limits"] = json!(RunLimits::of(Level::Shell));
         changed["landlock_abi"] = json!(abi);
         changed["directory"] = json!(own);
         changed["files"] = json!(files);

@@ -4,7 +4,7 @@ use crate::list::Unit;
 use crate::server::binary;
 use crate::sheet::Sheet;
 use crate::{Run, SPAN, median, processes};
-use nanoclaw_sandbox::{Language, Level, Options, Program, Sandbox};
+use nanoclaw_sandbox::{Language, Level, Program, Sandbox, SandboxOptions};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,8 @@ const RUNS: usize = 400;
 
 /// Every figure of the sandbox.
 pub(crate) fn measure(run: &mut Run) {
-    let sandbox = Sandbox::new(Options { child_exe: binary(), ..Options::default() }).expect("a sandbox");
+    let sandbox =
+        Sandbox::new(SandboxOptions { child_exe: binary(), ..SandboxOptions::default() }).expect("a sandbox");
     assert!(sandbox.report().able(), "this kernel cannot sandbox: {:#?}", sandbox.report());
     let javascript = Program::new(Language::JavaScript, Level::Standard, "1 + 1");
     let python = Program::new(Language::Python, Level::Standard, "print(1)");

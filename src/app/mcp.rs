@@ -4,7 +4,7 @@ use super::AppError;
 use crate::config::Config;
 use crate::mcp::{McpPorts, McpServers};
 use crate::ports::{Clock, GuestPipes, GuestProcess, ProcessOrder, Processes};
-use nanoclaw_sandbox::{Sandbox, Session, SessionEnd, SessionOrder};
+use nanoclaw_sandbox::{Sandbox, SandboxSession, SessionEnd, SessionSpec};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,21 +29,21 @@ struct SandboxProcesses(Arc<Sandbox>);
 impl Processes for SandboxProcesses {
     fn start(&self, order: &ProcessOrder) -> Result<Box<dyn GuestProcess>, String> {
         let order = order.clone();
-        let session = self.0.open_session(&SessionOrder {
+        let session = self.0.open_session(&SessionSpec {
             arguments: order.arguments,
             environment: order.environment,
             workdir: order.workdir,
             writable: order.writable,
             readable: order.readable,
             network: order.network,
-            ..SessionOrder::new(order.program, &[])
+            ..SessionSpec::new(order.program, &[])
         });
         Ok(Box::new(SessionGuest(session.map_err(|error| error.to_string())?)))
     }
 }
 
 /// A session of the sandbox.
-struct SessionGuest(Session);
+struct SessionGuest(SandboxSession);
 
 impl GuestProcess for SessionGuest {
     fn take_pipes(&mut self) -> Option<GuestPipes> {

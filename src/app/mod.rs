@@ -108,7 +108,7 @@ pub enum AppError {
     Audit(std::io::Error),
     /// The sandbox's options.
     #[error("cannot set up the sandbox: {0}")]
-    Sandbox(#[from] nanoclaw_sandbox::Error),
+    Sandbox(#[from] nanoclaw_sandbox::SandboxError),
     /// The workers.
     #[error(transparent)]
     Workers(#[from] PoolError),

@@ -25,7 +25,7 @@ const HEAPS: i32 = 2;
 
 /// Makes the process fit to hold secrets and many connections. None of it can fail in a way that matters.
 pub(super) fn settle() {
-    if !nanoclaw_sandbox::share_heaps(HEAPS) {
+    if !nanoclaw_sandbox::limit_malloc_arenas(HEAPS) {
         tracing::warn!(
             "the C library keeps a heap for each thread: memory that was freed stays with the process"
         );
@@ -43,7 +43,7 @@ pub(super) fn settle() {
 
 /// Gives back what only the start needed: of 15 MiB that an idle server holds, 7 were code that would not run again.
 pub(super) fn give_back() {
-    if !nanoclaw_sandbox::give_back() {
+    if !nanoclaw_sandbox::release_startup_memory() {
         tracing::debug!("code that only the start needed stays mapped");
     }
 }

@@ -2,17 +2,17 @@
 //! no program runs at a level before that level's own test has passed (P5).
 
 use crate::ports::Probe;
-use nanoclaw_sandbox::{Level, Report, Sandbox};
+use nanoclaw_sandbox::{Level, Sandbox, SandboxReport};
 use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 
 /// Told what the sandbox achieves on this machine, once it is known.
-pub type Announce = Box<dyn FnOnce(&Report) + Send>;
+pub type Announce = Box<dyn FnOnce(&SandboxReport) + Send>;
 
 /// The test's outcome, once there is one.
 pub(super) struct SandboxProof {
-    outcome: Arc<OnceLock<Report>>,
+    outcome: Arc<OnceLock<SandboxReport>>,
     level: Level,
     go: SyncSender<()>,
 }
@@ -61,7 +61,7 @@ impl SandboxProof {
 /// level of a call that names none. Any other is refused by name when it is asked for, which is no reason to send clients
 /// away: its kernel may be too old for it.
 struct LevelProbe {
-    outcome: Arc<OnceLock<Report>>,
+    outcome: Arc<OnceLock<SandboxReport>>,
     level: Level,
     is_needed: bool,
 }
@@ -92,7 +92,7 @@ impl Probe for LevelProbe {
 }
 
 /// Without Python the other tools work, and JavaScript does.
-struct PythonProbe(Arc<OnceLock<Report>>);
+struct PythonProbe(Arc<OnceLock<SandboxReport>>);
 
 impl Probe for PythonProbe {
     fn name(&self) -> &'static str {
@@ -110,7 +110,7 @@ impl Probe for PythonProbe {
 }
 
 /// Which of the wanted levels do not hold.
-fn judge(report: &Report, is_wanted: impl Fn(Level) -> bool) -> Result<(), String> {
+fn judge(report: &SandboxReport, is_wanted: impl Fn(Level) -> bool) -> Result<(), String> {
     let failed = report.levels.iter().filter(|found| !found.able && is_wanted(found.level));
     let reasons: Vec<String> = failed
         .map(|level| format!("{}: {}", level.level, level.reason.as_deref().unwrap_or("cannot be enforced")))
@@ -124,7 +124,7 @@ mod tests {
     use nanoclaw_sandbox::LevelReport;
 
     fn proof(unable: &[Level], python: Option<&str>) -> SandboxProof {
-        let sandbox = Sandbox::new(nanoclaw_sandbox::Options::default()).expect("good options");
+        let sandbox = Sandbox::new(nanoclaw_sandbox::SandboxOptions::default()).expect("good options");
         let mut report = sandbox.report();
         let reason = |level| unable.contains(&level).then(|| "no landlock".to_owned());
         let level = |level| LevelReport { level, able: !unable.contains(&level), reason: reason(level) };

@@ -3,7 +3,7 @@
 
 use super::error::CliError;
 use super::terminal::Terminal;
-use nanoclaw_sandbox::{Language, Level, Options, Program, Record, Sandbox, Status};
+use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus, Sandbox, SandboxOptions};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -59,7 +59,11 @@ fn parse_level(text: &str) -> Result<Level, String> {
 }
 
 /// Runs the program and ends with its exit code.
-pub(super) fn exec(options: Options, args: &ExecArgs, terminal: &Terminal) -> Result<ExitCode, CliError> {
+pub(super) fn exec(
+    options: SandboxOptions,
+    args: &ExecArgs,
+    terminal: &Terminal,
+) -> Result<ExitCode, CliError> {
     let language = args.lang.map_or_else(|| guess_language(&args.file), Ok)?;
     let level = level(language, args.strictness, &options)?;
     let mut program = Program::new(language, level, read_code(&args.file)?);
@@ -82,7 +86,7 @@ pub(super) fn exec(options: Options, args: &ExecArgs, terminal: &Terminal) -> Re
 }
 
 /// Commands have a level of their own; a level that the operator rules out is refused before anything is read.
-fn level(language: Language, asked: Option<Level>, options: &Options) -> Result<Level, CliError> {
+fn level(language: Language, asked: Option<Level>, options: &SandboxOptions) -> Result<Level, CliError> {
     if language == Language::Bash {
         let refusal = CliError::usage("--strictness is for python and javascript: bash has one level only")
             .hint("leave it out");
@@ -99,8 +103,8 @@ fn level(language: Language, asked: Option<Level>, options: &Options) -> Result<
 }
 
 /// A word on ends that the program's own output does not show.
-fn explain(record: &Record, terminal: &Terminal) {
-    let told_by_output = matches!(record.status, Status::Ok | Status::Error);
+fn explain(record: &RunRecord, terminal: &Terminal) {
+    let told_by_output = matches!(record.status, RunStatus::Ok | RunStatus::Error);
     if told_by_output || record.error.as_ref().is_some_and(|e| record.stderr.contains(e.as_str())) {
         return;
     }
@@ -108,10 +112,10 @@ fn explain(record: &Record, terminal: &Terminal) {
     terminal.say(&format!("nanoclaw: {}: {why}", record.status));
 }
 
-fn exit_code(record: &Record) -> ExitCode {
+fn exit_code(record: &RunRecord) -> ExitCode {
     let code = match (record.status, record.exit_code, record.signal) {
-        (Status::Ok, ..) => 0,
-        (Status::Timeout, ..) => TIMEOUT_EXIT,
+        (RunStatus::Ok, ..) => 0,
+        (RunStatus::Timeout, ..) => TIMEOUT_EXIT,
         (_, Some(code), _) => u8::try_from(code & 0xff).unwrap_or(1).max(1),
         (_, None, Some(signal)) => u8::try_from(signal.saturating_add(SIGNAL_EXIT)).unwrap_or(1),
         _ => 1,

@@ -5,7 +5,7 @@ use super::logging;
 use super::terminal::Terminal;
 use crate::app::{App, AppError, HandedError};
 use crate::config::{Config, LogFormat};
-use nanoclaw_sandbox::Report;
+use nanoclaw_sandbox::SandboxReport;
 
 /// What `serve` was asked.
 #[derive(Debug, clap::Args)]
@@ -28,7 +28,8 @@ pub(super) fn serve(config: &Config, terminal: &Terminal) -> Result<(), CliError
     // Who reads JSON lines wants nothing else on the same stream.
     let is_json = config.log.format == LogFormat::Json;
     let voice = terminal.twin();
-    let told = move |report: &Report| if is_json { log_report(report) } else { announce(report, &voice) };
+    let told =
+        move |report: &SandboxReport| if is_json { log_report(report) } else { announce(report, &voice) };
     let app = App::start(config, Box::new(told)).map_err(|error| explain(&error))?;
     terminal.line(&app.bound().to_string())?;
     if is_json {
@@ -53,13 +54,13 @@ fn greet(config: &Config, app: &App, terminal: &Terminal) {
 }
 
 /// The same as a line of the log.
-fn log_report(report: &Report) {
+fn log_report(report: &SandboxReport) {
     let levels: Vec<&str> = report.levels.iter().filter(|l| l.able).map(|l| l.level.name()).collect();
     tracing::info!(levels = levels.join(", "), python = report.python.version, "the sandbox was tested");
 }
 
 /// The banner's last line, when the self-test is over.
-fn announce(report: &Report, terminal: &Terminal) {
+fn announce(report: &SandboxReport, terminal: &Terminal) {
     let levels: Vec<&str> = report.levels.iter().filter(|l| l.able).map(|l| l.level.name()).collect();
     let holds = if levels.is_empty() { "OFF: run 'nanoclaw doctor'".to_owned() } else { levels.join(", ") };
     let python = report.python.version.as_deref().map_or("no Python".to_owned(), |v| format!("Python {v}"));

@@ -54,7 +54,7 @@ pub struct RawConfig {
     /// Patterns of the tools whose calls wait for somebody's approval.
     pub approval: Vec<String>,
     /// The sandbox's own options.
-    pub code_execution: nanoclaw_sandbox::Options,
+    pub code_execution: nanoclaw_sandbox::SandboxOptions,
     /// What the operator says about commands.
     pub bash: BashOptions,
     /// What tools may do in projects.
@@ -109,7 +109,7 @@ impl Default for RawConfig {
             tool_max_workers: 4,
             tool_cache: CacheBounds::default(),
             approval: Vec::new(),
-            code_execution: nanoclaw_sandbox::Options::default(),
+            code_execution: nanoclaw_sandbox::SandboxOptions::default(),
             bash: BashOptions::default(),
             files: FileOptions::default(),
             sub_agent: SubAgentOptions::default(),

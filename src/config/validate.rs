@@ -62,7 +62,7 @@ pub struct Config {
     /// Patterns of the tools whose calls wait for somebody's approval.
     pub approval: Vec<String>,
     /// The sandbox's part.
-    pub code_execution: nanoclaw_sandbox::Options,
+    pub code_execution: nanoclaw_sandbox::SandboxOptions,
     /// What the operator says about commands.
     pub bash: BashOptions,
     /// What is kept of the audit log.
@@ -310,7 +310,7 @@ impl Problems {
         }
     }
 
-    fn sandbox(&mut self, options: &nanoclaw_sandbox::Options) {
+    fn sandbox(&mut self, options: &nanoclaw_sandbox::SandboxOptions) {
         let allowed = options.levels_allowed();
         let names = |levels: &[Level]| levels.iter().map(|level| level.name()).collect::<Vec<_>>().join(", ");
         let most = options.max_strictness_allowed.filter(|level| !Level::FOR_CODE.contains(level));

@@ -3,7 +3,7 @@
 
 use crate::domain::tool::Strictness;
 use crate::ports::{ToolContext, ToolError};
-use nanoclaw_sandbox::{HostCalls, Language, Level, Program, Record, Sandbox, Status};
+use nanoclaw_sandbox::{HostCalls, Language, Level, Program, RunRecord, RunStatus, Sandbox};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,14 @@ use std::time::Duration;
 /// Runs programs: the sandbox, or a fake of it in tests.
 pub trait CodeRunner: Send + Sync {
     /// Runs a program to its end, or until `cancel` says so.
-    fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Record;
+    fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> RunRecord;
     /// The same for a JavaScript program that may ask its host.
-    fn run_with_host(&self, program: &Program, host: Arc<dyn HostCalls>, cancel: &dyn Fn() -> bool)
-    -> Record;
+    fn run_with_host(
+        &self,
+        program: &Program,
+        host: Arc<dyn HostCalls>,
+        cancel: &dyn Fn() -> bool,
+    ) -> RunRecord;
     /// The level of a call that names none, in a job that names none.
     fn default_level(&self) -> Level;
     /// The levels that a call may name, from the tightest on.
@@ -26,7 +30,7 @@ pub trait CodeRunner: Send + Sync {
 }
 
 impl CodeRunner for Sandbox {
-    fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Record {
+    fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> RunRecord {
         Self::run(self, program, cancel)
     }
 
@@ -35,7 +39,7 @@ impl CodeRunner for Sandbox {
         program: &Program,
         host: Arc<dyn HostCalls>,
         cancel: &dyn Fn() -> bool,
-    ) -> Record {
+    ) -> RunRecord {
         Self::run_with_host(self, program, host, cancel)
     }
 
@@ -102,14 +106,14 @@ pub(super) fn run(
         ..Program::new(language, level, word("code").unwrap_or_default())
     };
     let record = runner.run(&program, &|| context.leash.is_pulled());
-    if record.status == Status::Ok {
+    if record.status == RunStatus::Ok {
         return Ok(Value::Object(data(&record, told(&record))));
     }
     let message = explained(&record, context);
     Err(ToolError::Failed { data: Value::Object(data(&record, told(&record))), message })
 }
 
-fn was_cancelled(record: &Record) -> bool {
+fn was_cancelled(record: &RunRecord) -> bool {
     record.limit.as_deref() == Some("cancelled")
 }
 
@@ -122,9 +126,9 @@ fn level_of(strictness: Strictness) -> Level {
 }
 
 /// Why a run did not end well, in words.
-pub(super) fn explained(record: &Record, context: &ToolContext) -> String {
+pub(super) fn explained(record: &RunRecord, context: &ToolContext) -> String {
     // Nobody cancelled the job: the call's own time was up, perhaps while it waited for a free place.
-    let is_late = record.status == Status::Timeout && was_cancelled(record);
+    let is_late = record.status == RunStatus::Timeout && was_cancelled(record);
     if is_late && context.leash.stop.raised().is_none() {
         return "the time for one tool call (limits.tool_timeout_s) is over".to_owned();
     }
@@ -132,13 +136,13 @@ pub(super) fn explained(record: &Record, context: &ToolContext) -> String {
     said.map_or_else(|| format!("Execution failed: {}", record.status), str::to_owned)
 }
 
-fn told(record: &Record) -> &str {
+fn told(record: &RunRecord) -> &str {
     record.error.as_deref().unwrap_or_default()
 }
 
 /// The record's fields that say something, `output` and `status` first: each of them costs the model tokens, so standard
 /// error is left out where it is `told` already.
-pub(super) fn data(record: &Record, told: &str) -> Map<String, Value> {
+pub(super) fn data(record: &RunRecord, told: &str) -> Map<String, Value> {
     let mut data = Map::new();
     let mut put = |name: &str, value: Value| {
         data.insert(name.to_owned(), value);

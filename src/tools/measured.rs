@@ -2,7 +2,7 @@
 
 use super::code::CodeRunner;
 use crate::ports::{Meter, Sample};
-use nanoclaw_sandbox::{HostCalls, Level, Program, Record};
+use nanoclaw_sandbox::{HostCalls, Level, Program, RunRecord};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ impl MeasuredCode {
         Self { runner, meter }
     }
 
-    fn told(&self, program: &Program, record: Record) -> Record {
+    fn told(&self, program: &Program, record: RunRecord) -> RunRecord {
         self.meter.note(Sample::SandboxRan {
             language: program.language.name(),
             level: record.level.name(),
@@ -30,7 +30,7 @@ impl MeasuredCode {
 }
 
 impl CodeRunner for MeasuredCode {
-    fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Record {
+    fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> RunRecord {
         self.told(program, self.runner.run(program, cancel))
     }
 
@@ -39,7 +39,7 @@ impl CodeRunner for MeasuredCode {
         program: &Program,
         host: Arc<dyn HostCalls>,
         cancel: &dyn Fn() -> bool,
-    ) -> Record {
+    ) -> RunRecord {
         self.told(program, self.runner.run_with_host(program, host, cancel))
     }
 

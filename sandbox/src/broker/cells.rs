@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::clock::now;
 use crate::layers::{Cgroups, RunCgroup};
-use crate::limits::Limits;
+use crate::limits::RunLimits;
 
 /// The supervisor, and itself once more while it forks its command.
 const SUPERVISORS: u64 = 2;
@@ -28,7 +28,7 @@ impl Cells {
     }
 
     /// One for a command with these limits, if it can be had. `memory_bytes` replaces the address space's number; 0: not bounded.
-    pub(super) fn make(&mut self, limits: &Limits, memory_bytes: Option<u64>) -> Option<RunCgroup> {
+    pub(super) fn make(&mut self, limits: &RunLimits, memory_bytes: Option<u64>) -> Option<RunCgroup> {
         let cgroups = self.cgroups.as_ref()?;
         self.made += 1;
         let bound = Some(memory_bytes.unwrap_or(limits.address_space_bytes)).filter(|bytes| *bytes > 0);

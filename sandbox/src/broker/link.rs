@@ -19,7 +19,7 @@ use super::order::{Order, Reply, Task};
 use super::packet::{self, Packet};
 use crate::child::{BROKER_MARKER, NETWORK_ARGUMENT};
 use crate::clock::now;
-use crate::error::Error;
+use crate::error::SandboxError;
 use crate::guest::{Ends, Guest};
 use crate::layers::LayersReport;
 
@@ -66,7 +66,7 @@ impl Link {
     }
 
     /// Starts the broker unless it runs.
-    pub(crate) fn connect(&self) -> Result<(), Error> {
+    pub(crate) fn connect(&self) -> Result<(), SandboxError> {
         self.broker().map(drop)
     }
 
@@ -77,9 +77,14 @@ impl Link {
     }
 
     /// Orders a run. Waits for its start, at the longest until `cancel` says so.
-    pub(crate) fn run(&self, order: &Order, ends: Ends, cancel: &dyn Fn() -> bool) -> Result<Guest, Error> {
+    pub(crate) fn run(
+        &self,
+        order: &Order,
+        ends: Ends,
+        cancel: &dyn Fn() -> bool,
+    ) -> Result<Guest, SandboxError> {
         let (reply, theirs) =
-            packet::pair().map_err(|source| Error::MakeDescriptor { what: "reply", source })?;
+            packet::pair().map_err(|source| SandboxError::MakeDescriptor { what: "reply", source })?;
         let descriptors: Vec<BorrowedFd<'_>> =
             std::iter::once(&theirs).chain(&ends.theirs).chain(&ends.extra).map(AsFd::as_fd).collect();
         let broker = self.broker()?;
@@ -91,13 +96,13 @@ impl Link {
                 let broker = self.broker()?;
                 match packet::send(broker.control.as_fd(), order, &descriptors) {
                     Err(error) if packet::is_hang_up(&error) => {
-                        return Err(Error::NoBroker { path: self.exe.clone() });
+                        return Err(SandboxError::NoBroker { path: self.exe.clone() });
                     }
-                    sent => sent.map_err(Error::Order)?,
+                    sent => sent.map_err(SandboxError::Order)?,
                 }
                 broker
             }
-            Err(error) => return Err(Error::Order(error)),
+            Err(error) => return Err(SandboxError::Order(error)),
         };
         drop((theirs, ends.theirs, ends.extra));
         let is_python = matches!(order.task, Task::Python { .. });
@@ -108,15 +113,15 @@ impl Link {
                 Ok(if matches!(order.task, Task::Shell(_)) { guest.asked_first() } else { guest })
             }
             // It has no descriptor left for the order, or none for the reply; its other runs go on.
-            Err(Error::BrokerDied) if !broker.is_dead() => {
-                Err(Error::Broker("the sandbox's broker dropped the run: too many at once".to_owned()))
+            Err(SandboxError::BrokerDied) if !broker.is_dead() => {
+                Err(SandboxError::Broker("the sandbox's broker dropped the run: too many at once".to_owned()))
             }
             Err(error) => {
-                if matches!(error, Error::BrokerDied | Error::BrokerStuck) {
+                if matches!(error, SandboxError::BrokerDied | SandboxError::BrokerStuck) {
                     self.forget(&broker);
                 }
-                if matches!(error, Error::BrokerDied) && !broker.has_answered.load(Ordering::Relaxed) {
-                    return Err(Error::NoBroker { path: self.exe.clone() });
+                if matches!(error, SandboxError::BrokerDied) && !broker.has_answered.load(Ordering::Relaxed) {
+                    return Err(SandboxError::NoBroker { path: self.exe.clone() });
                 }
                 Err(error)
             }
@@ -130,7 +135,7 @@ impl Link {
         }
     }
 
-    fn broker(&self) -> Result<Arc<Broker>, Error> {
+    fn broker(&self) -> Result<Arc<Broker>, SandboxError> {
         let mut broker = self.lock();
         if let Some(running) = &*broker {
             return Ok(Arc::clone(running));
@@ -156,8 +161,8 @@ impl Link {
 
 impl Broker {
     /// The binary again, with nothing of ours but one end of a socket pair as its standard input.
-    fn start(exe: &Path, has_network: bool) -> Result<Self, Error> {
-        let fail = |source: io::Error| Error::StartBroker { path: exe.to_owned(), source };
+    fn start(exe: &Path, has_network: bool) -> Result<Self, SandboxError> {
+        let fail = |source: io::Error| SandboxError::StartBroker { path: exe.to_owned(), source };
         let (control, theirs) = packet::pair().map_err(fail)?;
         set_socket_timeout(&control, Timeout::Send, Some(SEND_TIMEOUT))
             .map_err(|error| fail(error.into()))?;
@@ -176,19 +181,22 @@ impl Broker {
     }
 
     /// The first thing it says, and the only one on this socket.
-    fn layers(&self) -> Result<LayersReport, Error> {
+    fn layers(&self) -> Result<LayersReport, SandboxError> {
         let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(told) = &*layers {
             return Ok(told.clone());
         }
         let start = now();
-        while !wait_until_readable(&self.control, CANCEL_POLL).map_err(|error| Error::Watch(error.into()))? {
+        while !wait_until_readable(&self.control, CANCEL_POLL)
+            .map_err(|error| SandboxError::Watch(error.into()))?
+        {
             if start.elapsed() > HELLO_TIMEOUT {
-                return Err(Error::BrokerStuck);
+                return Err(SandboxError::BrokerStuck);
             }
         }
-        let hello = packet::receive(&self.control, RecvFlags::DONTWAIT).map_err(Error::Watch)?;
-        let told: LayersReport = hello.ok_or(Error::BrokerDied)?.decode().map_err(Error::Watch)?;
+        let hello = packet::receive(&self.control, RecvFlags::DONTWAIT).map_err(SandboxError::Watch)?;
+        let told: LayersReport =
+            hello.ok_or(SandboxError::BrokerDied)?.decode().map_err(SandboxError::Watch)?;
         Ok(layers.insert(told).clone())
     }
 
@@ -239,25 +247,25 @@ fn await_start(
     reply: &OwnedFd,
     patience: Duration,
     cancel: &dyn Fn() -> bool,
-) -> Result<(i32, OwnedFd), Error> {
+) -> Result<(i32, OwnedFd), SandboxError> {
     let start = now();
-    while !wait_until_readable(reply, CANCEL_POLL).map_err(|error| Error::Watch(error.into()))? {
+    while !wait_until_readable(reply, CANCEL_POLL).map_err(|error| SandboxError::Watch(error.into()))? {
         if cancel() {
             let_go(reply);
-            return Err(Error::Cancelled);
+            return Err(SandboxError::Cancelled);
         }
         if start.elapsed() > patience {
-            return Err(Error::BrokerStuck);
+            return Err(SandboxError::BrokerStuck);
         }
     }
-    let packet = packet::receive(reply, RecvFlags::empty()).map_err(Error::Watch)?;
-    let Some(Packet { bytes, descriptors }) = packet else { return Err(Error::BrokerDied) };
-    let said = serde_json::from_slice(&bytes).map_err(|error| Error::Watch(error.into()))?;
+    let packet = packet::receive(reply, RecvFlags::empty()).map_err(SandboxError::Watch)?;
+    let Some(Packet { bytes, descriptors }) = packet else { return Err(SandboxError::BrokerDied) };
+    let said = serde_json::from_slice(&bytes).map_err(|error| SandboxError::Watch(error.into()))?;
     match (said, descriptors.into_iter().next()) {
         (Reply::Started { pid }, Some(pidfd)) => Ok((pid, pidfd)),
-        (Reply::Failed { message }, _) => Err(Error::Broker(message)),
+        (Reply::Failed { message }, _) => Err(SandboxError::Broker(message)),
         (Reply::Started { .. } | Reply::Ended { .. }, _) => {
-            Err(Error::Broker("the broker's answer makes no sense".to_owned()))
+            Err(SandboxError::Broker("the broker's answer makes no sense".to_owned()))
         }
     }
 }

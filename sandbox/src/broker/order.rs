@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::packet;
 use crate::level::Level;
-use crate::limits::Limits;
+use crate::limits::RunLimits;
 use crate::policy::FileRule;
 use crate::python::ZygoteSpec;
 use crate::selftest::Probe;
@@ -21,7 +21,7 @@ pub(crate) struct Order {
     /// The level, for the policy's profile and for messages.
     pub level: Level,
     /// The limits, with a call's own timeout worked in.
-    pub limits: Limits,
+    pub limits: RunLimits,
     /// The kernel's landlock ABI as the server found it.
     pub landlock_abi: u32,
     /// The directory to start in; lenient Python and shell commands own it.
@@ -178,7 +178,7 @@ pub(crate) struct Birth {
     /// The directory to start in.
     pub directory: PathBuf,
     /// The limits.
-    pub limits: Limits,
+    pub limits: RunLimits,
 }
 
 /// What a zygote says.

@@ -9,7 +9,7 @@ use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, Signal};
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 
 use crate::broker::Order;
-use crate::limits::Limits;
+use crate::limits::RunLimits;
 
 /// Real user ids of root's children start here: one each, so that the process limit counts that child alone.
 pub(crate) const FIRST_PRIVATE_UID: u32 = 0x7000_0000;
@@ -99,7 +99,7 @@ pub(crate) fn take_private_uid() -> Result<Isolation, String> {
 /// `RLIMIT_NPROC` counts every task of a real user. Where that user is the server's own, its threads and those of other
 /// runs count too: the limit then only bounds the damage. Processes are the filter's to forbid, threads the parent's to
 /// count.
-fn process_limit(limits: &Limits, isolation: Isolation) -> u64 {
+fn process_limit(limits: &RunLimits, isolation: Isolation) -> u64 {
     if isolation == Isolation::Alone || limits.processes == 0 {
         limits.processes
     } else {
@@ -108,7 +108,7 @@ fn process_limit(limits: &Limits, isolation: Isolation) -> u64 {
 }
 
 /// Sets every rlimit of a level.
-pub(crate) fn limit_resources(limits: &Limits, isolation: Isolation) -> Result<(), String> {
+pub(crate) fn limit_resources(limits: &RunLimits, isolation: Isolation) -> Result<(), String> {
     let processes = process_limit(limits, isolation);
     let table = [
         (Resource::Cpu, limits.cpu_s, limits.cpu_s.saturating_add(1)),
@@ -162,9 +162,9 @@ mod tests {
 
     #[test]
     fn a_shared_user_s_other_tasks_leave_room_and_none_stays_none() {
-        let lenient = Limits::of(Level::Lenient);
+        let lenient = RunLimits::of(Level::Lenient);
         assert_eq!(process_limit(&lenient, Isolation::Alone), lenient.processes);
         assert!(process_limit(&lenient, Isolation::Shared) > 10_000);
-        assert_eq!(process_limit(&Limits::of(Level::Strict), Isolation::Shared), 0);
+        assert_eq!(process_limit(&RunLimits::of(Level::Strict), Isolation::Shared), 0);
     }
 }

@@ -10,7 +10,7 @@ use rquickjs::{Context, Ctx, Value};
 
 use super::FILE_NAME;
 use crate::frame::Frame;
-use crate::record::Status;
+use crate::record::RunStatus;
 
 /// How a program wants to be evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,13 +92,13 @@ fn refusal(code: &str, error: String, language_check: bool) -> Frame {
     });
     match module_line {
         Some(line) if language_check => Frame::Refused {
-            status: Status::ModuleNotAllowed,
+            status: RunStatus::ModuleNotAllowed,
             message: format!(
                 "line {}: `import` and `export` are not available in JavaScript at any level: there are no modules. \
                  Allowed: the language itself, console, timers. Way out: write the function you need, or use Python.",
                 line + 1
             ),
         },
-        _ => Frame::Refused { status: Status::SyntaxError, message: error },
+        _ => Frame::Refused { status: RunStatus::SyntaxError, message: error },
     }
 }

@@ -11,7 +11,7 @@ use rquickjs::{Context, Ctx, Function, Object, Persistent, Runtime};
 
 use super::session;
 use crate::clock::now;
-use crate::limits::Limits;
+use crate::limits::RunLimits;
 use crate::sys::{Meter, MeteredAllocator};
 
 const PRELUDE: &str = include_str!("prelude.js");
@@ -60,7 +60,7 @@ impl Engine {
     }
 
     /// Makes this process's copy its own, within the limits of a run.
-    pub(super) fn settle(&self, limits: &Limits) -> std::io::Result<()> {
+    pub(super) fn settle(&self, limits: &RunLimits) -> std::io::Result<()> {
         let (share, whole) = HEAP_SHARE;
         self.meter
             .limit

@@ -10,7 +10,7 @@ mod session;
 
 use crate::child::Report;
 use crate::frame::{Frame, MAX_TEXT_BYTES, Words, cut, cut_at};
-use crate::limits::Limits;
+use crate::limits::RunLimits;
 pub(crate) use engine::Engine;
 
 /// The version of the engine that is built in.
@@ -45,7 +45,7 @@ pub(crate) struct Terms {
 /// Runs a program behind the policy that is already in force; the code is the one to leave with.
 ///
 /// The engine is not taken down: the process ends.
-pub(crate) fn run(report: &mut Report, engine: &Engine, limits: &Limits, code: &str, terms: Terms) -> i32 {
+pub(crate) fn run(report: &mut Report, engine: &Engine, limits: &RunLimits, code: &str, terms: Terms) -> i32 {
     let offer = |socket| engine.context.with(|ctx| host::offer(&ctx, socket));
     let settled = engine
         .settle(limits)

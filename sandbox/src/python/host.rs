@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Interpreter;
-use crate::error::Error;
+use crate::error::SandboxError;
 use crate::level::Level;
-use crate::options::{ExtraModules, Options};
+use crate::options::{ExtraModules, SandboxOptions};
 
 /// What runs find; looked for when first needed.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(crate) struct Python {
 
 impl Host {
     /// What these options say. Nothing is started yet.
-    pub(crate) fn new(options: &Options) -> Self {
+    pub(crate) fn new(options: &SandboxOptions) -> Self {
         let known = Known { extra: options.extra_allowed_modules.clone(), found: None };
         Self { python: options.python.clone(), turn: Mutex::default(), known: Mutex::new(known) }
     }
@@ -50,8 +50,8 @@ impl Host {
     }
 
     /// Allows modules at a level from the next run on.
-    pub(crate) fn allow(&self, level: Level, names: &[&str]) -> Result<(), Error> {
-        let fail = |reason: String| Error::AllowModules { level, reason };
+    pub(crate) fn allow(&self, level: Level, names: &[&str]) -> Result<(), SandboxError> {
+        let fail = |reason: String| SandboxError::AllowModules { level, reason };
         if let Some(bad) = names.iter().find(|name| !is_module_name(name)) {
             return Err(fail(format!("'{}' is not the name of a module", bad.escape_debug())));
         }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
-use crate::error::Error;
+use crate::error::SandboxError;
 use remove::remove_tree;
 pub(crate) use trash::Remover;
 
@@ -31,10 +31,12 @@ pub(crate) struct Scratch {
 
 impl Scratch {
     /// Makes one below `parent`, for this user alone.
-    pub(crate) fn make(parent: &Path) -> Result<Self, Error> {
-        let fail = |source: Errno| Error::MakeScratch { path: parent.to_owned(), source: source.into() };
-        let parent =
-            parent.canonicalize().map_err(|source| Error::MakeScratch { path: parent.to_owned(), source })?;
+    pub(crate) fn make(parent: &Path) -> Result<Self, SandboxError> {
+        let fail =
+            |source: Errno| SandboxError::MakeScratch { path: parent.to_owned(), source: source.into() };
+        let parent = parent
+            .canonicalize()
+            .map_err(|source| SandboxError::MakeScratch { path: parent.to_owned(), source })?;
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
@@ -52,9 +54,9 @@ impl Scratch {
     }
 
     /// Renames it out of the way and leaves the rest to the remover: the time of it does not depend on the contents.
-    pub(crate) fn discard(mut self, remover: &Remover) -> Result<(), Error> {
+    pub(crate) fn discard(mut self, remover: &Remover) -> Result<(), SandboxError> {
         self.removed = true;
-        let fail = |source| Error::RemoveScratch { path: self.path.clone(), source };
+        let fail = |source| SandboxError::RemoveScratch { path: self.path.clone(), source };
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let trash = self.path.with_file_name(format!("{TRASH_PREFIX}{}-{number}", std::process::id()));
@@ -70,10 +72,10 @@ impl Scratch {
     }
 
     /// Removes it with everything in it, at once.
-    pub(crate) fn remove(mut self) -> Result<(), Error> {
+    pub(crate) fn remove(mut self) -> Result<(), SandboxError> {
         self.removed = true;
         remove_tree(&self.path)
-            .map_err(|source| Error::RemoveScratch { path: self.path.clone(), source: source.into() })
+            .map_err(|source| SandboxError::RemoveScratch { path: self.path.clone(), source: source.into() })
     }
 }
 
@@ -112,8 +114,8 @@ pub(crate) fn remove_now(path: &Path) -> rustix::io::Result<()> {
 }
 
 /// Checks a directory that the caller gives instead of a private one.
-pub(crate) fn check_workdir(path: &Path) -> Result<PathBuf, Error> {
-    let bad = |reason: String| Error::BadWorkdir { path: path.to_owned(), reason };
+pub(crate) fn check_workdir(path: &Path) -> Result<PathBuf, SandboxError> {
+    let bad = |reason: String| SandboxError::BadWorkdir { path: path.to_owned(), reason };
     let real = path.canonicalize().map_err(|error: io::Error| bad(error.to_string()))?;
     if !real.is_dir() {
         return Err(bad("it is not a directory".to_owned()));

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use super::SessionEnd;
 use crate::broker::wait_until_readable;
 use crate::clock::now;
-use crate::error::Error;
+use crate::error::SandboxError;
 use crate::guest::Guest;
-use crate::limits::Limits;
+use crate::limits::RunLimits;
 use crate::quota::Quota;
 use crate::watch::insist;
 
@@ -69,7 +69,7 @@ pub(super) struct Watched {
     /// The supervisor.
     pub(super) guest: Guest,
     /// How many processes and threads there may be, and what the private directory may hold.
-    pub(super) limits: Limits,
+    pub(super) limits: RunLimits,
     /// The private directory, if there is one.
     pub(super) own: Option<PathBuf>,
 }
@@ -105,10 +105,10 @@ pub(super) fn watch(watched: Watched, life: &Life) {
 /// Waits for the end, and brings it about where it must be: why, and what kept it from coming.
 fn until_end(
     guest: &Guest,
-    limits: &Limits,
+    limits: &RunLimits,
     own: Option<PathBuf>,
     life: &Life,
-) -> (Option<String>, Option<Error>) {
+) -> (Option<String>, Option<SandboxError>) {
     let mut guard =
         Guard { limits, own: own.and_then(|own| Quota::new(&own, true, limits, 1).ok()), tasks: 0 };
     let mut next_directory = now() + DIRECTORY_PAUSE;
@@ -118,7 +118,7 @@ fn until_end(
         match wait_until_readable(guest.end(), pause) {
             Ok(true) => return (cut.map(|(reason, _)| reason).or_else(|| given_up(life)), None),
             Ok(false) => {}
-            Err(error) => return (None, Some(Error::Watch(error.into()))),
+            Err(error) => return (None, Some(SandboxError::Watch(error.into()))),
         }
         if let Some((reason, since)) = &cut {
             if let Err(error) = insist(guest, since.elapsed()) {
@@ -147,7 +147,7 @@ fn given_up(life: &Life) -> Option<String> {
 
 /// The bounds that no kernel of every machine keeps.
 struct Guard<'a> {
-    limits: &'a Limits,
+    limits: &'a RunLimits,
     own: Option<Quota>,
     tasks: u64,
 }

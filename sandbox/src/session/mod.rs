@@ -23,7 +23,7 @@ const MIB: u64 = 1024 * 1024;
 
 /// What to start as a session, and on what terms.
 #[derive(Clone, Debug)]
-pub struct SessionOrder {
+pub struct SessionSpec {
     /// The program: a path (a relative one from the directory where it starts), or a name for `PATH` to find.
     pub program: PathBuf,
     /// What it is given, without its own name. A command line: the shell as program, `-c` and the line.
@@ -44,7 +44,7 @@ pub struct SessionOrder {
     pub limits: SessionLimits,
 }
 
-impl SessionOrder {
+impl SessionSpec {
     /// A program in a private directory, without the network, with the usual limits.
     pub fn new(program: impl Into<PathBuf>, arguments: &[&str]) -> Self {
         Self {
@@ -100,7 +100,7 @@ pub struct SessionEnd {
 
 /// A running session. Dropped, it ends with everything that it has started; its private directory is removed.
 #[derive(Debug)]
-pub struct Session {
+pub struct SandboxSession {
     stdin: Option<File>,
     stdout: Option<File>,
     stderr: Option<File>,
@@ -112,7 +112,7 @@ pub struct Session {
     _place: open::Place,
 }
 
-impl Session {
+impl SandboxSession {
     /// The writing end of its standard input, blocking; once. Dropped, the program reads the end of its input.
     pub fn take_stdin(&mut self) -> Option<File> {
         self.stdin.take()
@@ -143,7 +143,7 @@ impl Session {
         self.life.wait()
     }
 
-    /// Ends it with everything that it has started. Returns at once; [`Session::wait`] tells when it is over.
+    /// Ends it with everything that it has started. Returns at once; [`SandboxSession::wait`] tells when it is over.
     pub fn kill(&self) {
         self.life.give_up();
         // It may be gone already; that is what is wanted. The watcher insists.
@@ -151,7 +151,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for SandboxSession {
     fn drop(&mut self) {
         if self.try_wait().is_none() {
             self.kill();

@@ -11,15 +11,15 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::life::{self, Life, Watched};
-use super::{Session, SessionOrder};
+use super::{SandboxSession, SessionSpec};
 use crate::broker::{Link, Order, ShellTask, Task, wait_until_readable};
 use crate::clock::now;
-use crate::error::Error;
+use crate::error::SandboxError;
 use crate::frame::{self, Stage};
 use crate::guest::Ends;
 use crate::level::Level;
-use crate::limits::Limits;
-use crate::options::Options;
+use crate::limits::RunLimits;
+use crate::options::SandboxOptions;
 use crate::policy::{Access, FileRule};
 use crate::scratch::{self, Remover, Scratch};
 use crate::shell;
@@ -47,14 +47,14 @@ pub(super) struct Place(Arc<AtomicUsize>);
 /// What a session is opened with.
 pub(crate) struct Surroundings<'a> {
     pub link: &'a Link,
-    pub options: &'a Options,
+    pub options: &'a SandboxOptions,
     pub remover: &'a Arc<Remover>,
     pub sessions: &'a Sessions,
 }
 
 impl Sessions {
     /// None yet.
-    pub(crate) fn new(options: &Options) -> Self {
+    pub(crate) fn new(options: &SandboxOptions) -> Self {
         Self {
             count: Arc::default(),
             online: Link::new(&options.child_exe, true),
@@ -62,11 +62,11 @@ impl Sessions {
         }
     }
 
-    fn take(&self, most: usize) -> Result<Place, Error> {
+    fn take(&self, most: usize) -> Result<Place, SandboxError> {
         let one_more = |count| if count < most { Some(count + 1) } else { None };
         match self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more) {
             Ok(_) => Ok(Place(Arc::clone(&self.count))),
-            Err(_) => Err(Error::TooManySessions { most }),
+            Err(_) => Err(SandboxError::TooManySessions { most }),
         }
     }
 }
@@ -78,31 +78,31 @@ impl Drop for Place {
 }
 
 /// Opens a session at a level that holds.
-pub(crate) fn open(wanted: &SessionOrder, around: &Surroundings<'_>) -> Result<Session, Error> {
+pub(crate) fn open(wanted: &SessionSpec, around: &Surroundings<'_>) -> Result<SandboxSession, SandboxError> {
     check_words(wanted).map_err(refused)?;
     let place = around.sessions.take(around.options.max_sessions)?;
     let (own, workdir) = directories(wanted, around.options)?;
     let order = order(wanted, around.options, own.as_ref().map(Scratch::path), workdir.as_deref())?;
     let (stdin_end, stdin) = pipe_with(PipeFlags::CLOEXEC)
-        .map_err(|error| Error::MakeDescriptor { what: "standard input", source: error.into() })?;
+        .map_err(|error| SandboxError::MakeDescriptor { what: "standard input", source: error.into() })?;
     let mut ends = Ends::make("")?;
     ends.extra = Some(stdin_end);
     let mut guest = around.link.run(&order, ends, &|| false)?;
     let [stdout, stderr, frames, _words] = guest.take_pipes()?;
     await_program(&frames.into(), &wanted.program)?;
-    let unwatched = |error: Errno| Error::Watch(error.into());
+    let unwatched = |error: Errno| SandboxError::Watch(error.into());
     for output in [&stdout, &stderr] {
         rustix::io::ioctl_fionbio(output, false).map_err(unwatched)?;
     }
-    let pidfd = guest.pidfd().map_err(Error::Watch)?;
+    let pidfd = guest.pidfd().map_err(SandboxError::Watch)?;
     let life = Arc::new(Life::default());
     let subject = Watched { guest, limits: order.limits, own: own.as_ref().map(|own| own.path().to_owned()) };
     let told = Arc::clone(&life);
     let watcher = std::thread::Builder::new()
         .name("nanoclaw-session".to_owned())
         .spawn(move || life::watch(subject, &told))
-        .map_err(Error::Watch)?;
-    Ok(Session {
+        .map_err(SandboxError::Watch)?;
+    Ok(SandboxSession {
         stdin: Some(stdin.into()),
         stdout: Some(stdout.into()),
         stderr: Some(stderr.into()),
@@ -115,12 +115,12 @@ pub(crate) fn open(wanted: &SessionOrder, around: &Surroundings<'_>) -> Result<S
     })
 }
 
-fn refused(reason: String) -> Error {
-    Error::OpenSession { reason }
+fn refused(reason: String) -> SandboxError {
+    SandboxError::OpenSession { reason }
 }
 
 /// What no program could be started with.
-fn check_words(wanted: &SessionOrder) -> Result<(), String> {
+fn check_words(wanted: &SessionSpec) -> Result<(), String> {
     let program = wanted.program.to_string_lossy();
     if program.trim().is_empty() {
         return Err("it names no program".to_owned());
@@ -141,9 +141,9 @@ fn check_words(wanted: &SessionOrder) -> Result<(), String> {
 
 /// The private directory, if it has one, and the caller's.
 fn directories(
-    wanted: &SessionOrder,
-    options: &Options,
-) -> Result<(Option<Scratch>, Option<PathBuf>), Error> {
+    wanted: &SessionSpec,
+    options: &SandboxOptions,
+) -> Result<(Option<Scratch>, Option<PathBuf>), SandboxError> {
     let workdir = wanted.workdir.as_deref().map(scratch::check_workdir).transpose()?;
     let has_own = workdir.is_none() || !wanted.writable;
     let own = has_own.then(|| Scratch::make(&options.scratch_dir)).transpose()?;
@@ -151,9 +151,9 @@ fn directories(
 }
 
 /// The numbers of the level for commands, with the session's own worked in.
-fn limits(wanted: &SessionOrder, options: &Options) -> Limits {
+fn limits(wanted: &SessionSpec, options: &SandboxOptions) -> RunLimits {
     let bounded = |number: u64| if number == 0 { u64::MAX } else { number };
-    Limits {
+    RunLimits {
         timeout_ms: u64::MAX,
         cpu_s: u64::MAX,
         address_space_bytes: bounded(wanted.limits.address_space_bytes),
@@ -165,11 +165,11 @@ fn limits(wanted: &SessionOrder, options: &Options) -> Limits {
 }
 
 fn order(
-    wanted: &SessionOrder,
-    options: &Options,
+    wanted: &SessionSpec,
+    options: &SandboxOptions,
     own: Option<&Path>,
     workdir: Option<&Path>,
-) -> Result<Order, Error> {
+) -> Result<Order, SandboxError> {
     let landlock_abi = sys::landlock_abi().map_err(|error| refused(format!("landlock: {error}")))?;
     let shell = shell::find_shell().map_err(refused)?;
     let mut files = shell::system_files(wanted.network);
@@ -180,7 +180,7 @@ fn order(
         Some(path) if wanted.writable => {
             if written.overlaps(path) {
                 let reason = "the directories of other programs lie in it".to_owned();
-                return Err(Error::BadWorkdir { path: path.to_owned(), reason });
+                return Err(SandboxError::BadWorkdir { path: path.to_owned(), reason });
             }
             files.push(FileRule { path: path.to_owned(), access: Access::OwnTree });
             written.writes.push(path);
@@ -248,19 +248,19 @@ impl Own<'_> {
 }
 
 /// Waits until the program itself runs: the pipe of frames closes with its start.
-fn await_program(frames: &File, program: &Path) -> Result<(), Error> {
+fn await_program(frames: &File, program: &Path) -> Result<(), SandboxError> {
     let start = now();
     let mut said = Vec::new();
     let mut chunk = [0; 1024];
     loop {
-        wait_until_readable(frames, START_PAUSE).map_err(|error| Error::Watch(error.into()))?;
+        wait_until_readable(frames, START_PAUSE).map_err(|error| SandboxError::Watch(error.into()))?;
         match rustix::io::read(frames, &mut chunk) {
             Ok(0) => break,
             Ok(length) if said.len() < frame::MAX_REPORT_BYTES => {
                 said.extend_from_slice(chunk.get(..length).unwrap_or_default());
             }
             Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(error) => return Err(Error::Watch(error.into())),
+            Err(error) => return Err(SandboxError::Watch(error.into())),
         }
         if start.elapsed() > START_TIMEOUT {
             return Err(refused("its start takes too long".to_owned()));
@@ -300,8 +300,8 @@ mod tests {
 
     #[test]
     fn words_that_start_nothing_are_refused() {
-        let with = |change: fn(&mut SessionOrder)| {
-            let mut order = SessionOrder::new("cat", &[]);
+        let with = |change: fn(&mut SessionSpec)| {
+            let mut order = SessionSpec::new("cat", &[]);
             change(&mut order);
             check_words(&order)
         };

@@ -42,7 +42,7 @@ impl Outcome {
 pub(crate) fn order() -> Value {
     json!({
         "level": "strict",
-        "limits": nanoclaw_sandbox::Limits::of(nanoclaw_sandbox::Level::Strict),
+        "limits": nanoclaw_sandbox::RunLimits::of(nanoclaw_sandbox::Level::Strict),
         "landlock_abi": 1,
         "directory": "/",
         "subdirectory": null,

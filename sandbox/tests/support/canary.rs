@@ -5,7 +5,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use nanoclaw_sandbox::Record;
+use nanoclaw_sandbox::RunRecord;
 
 /// Where the programs look for what they must not get.
 const CANARY: &str = "/tmp/sbx_canary";
@@ -76,7 +76,7 @@ fn state() -> BTreeMap<String, (u32, u32, u64)> {
 }
 
 /// Whether a program says that it got out.
-pub(crate) fn escaped(record: &Record) -> bool {
+pub(crate) fn escaped(record: &RunRecord) -> bool {
     let said = |text: &str| text.lines().any(|line| line.starts_with("ESCAPED"));
     said(&record.stdout) || said(&record.stderr) || record.result.as_deref().is_some_and(said)
 }

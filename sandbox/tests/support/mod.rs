@@ -1,11 +1,11 @@
-//! What the suites share: a sandbox on this crate's own child, the programs, a pool, and the look for leftovers.
+//! What the suites share: a sandbox on this crate's own child, the programs, a pool, and the look for removal_failures.
 
 pub(crate) mod canary;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nanoclaw_sandbox::{Language, Levels, Options, Program, Sandbox};
+use nanoclaw_sandbox::{Language, LevelLimits, Program, Sandbox, SandboxOptions};
 
 /// One test at a time: they count this process's children and descriptors, and measure time.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
@@ -13,12 +13,12 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Options that start this crate's own child and keep private directories in `scratch`.
-pub(crate) fn options(scratch: &Path) -> Options {
-    Options {
+/// SandboxOptions that start this crate's own child and keep private directories in `scratch`.
+pub(crate) fn options(scratch: &Path) -> SandboxOptions {
+    SandboxOptions {
         child_exe: PathBuf::from(env!("CARGO_BIN_EXE_nanoclaw-sandbox-child")),
         scratch_dir: scratch.to_owned(),
-        ..Options::default()
+        ..SandboxOptions::default()
     }
 }
 
@@ -27,9 +27,9 @@ pub(crate) fn sandbox(scratch: &Path) -> Sandbox {
     Sandbox::new(options(scratch)).unwrap()
 }
 
-/// Limits with another wall clock at every level.
-pub(crate) fn levels_with_timeout(timeout_ms: u64) -> Levels {
-    let mut levels = Levels::default();
+/// RunLimits with another wall clock at every level.
+pub(crate) fn levels_with_timeout(timeout_ms: u64) -> LevelLimits {
+    let mut levels = LevelLimits::default();
     for limits in [&mut levels.strict, &mut levels.standard, &mut levels.lenient, &mut levels.shell] {
         limits.timeout_ms = timeout_ms;
     }

@@ -2,11 +2,11 @@
 //! by anything but its self-test.
 
 use super::finding::Finding;
-use nanoclaw_sandbox::{LayersReport, Report};
+use nanoclaw_sandbox::{LayersReport, SandboxReport};
 use serde_json::json;
 
 /// Interpreters, layers and levels.
-pub(super) fn check_code(report: &Report) -> Vec<Finding> {
+pub(super) fn check_code(report: &SandboxReport) -> Vec<Finding> {
     let python = &report.python;
     let mut findings = vec![
         match (&python.path, &python.version) {

@@ -47,7 +47,7 @@ pub(super) fn doctor(
         Err(error) => {
             let advice = error.advice().unwrap_or("mend the file, or run with --config another");
             findings.push(Finding::bad("config", error.message(), advice).with(json!({"file": null})));
-            nanoclaw_sandbox::Options::default()
+            nanoclaw_sandbox::SandboxOptions::default()
         }
     };
     findings.extend(machine::check_limits(config.as_ref().ok()));

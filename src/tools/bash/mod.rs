@@ -22,7 +22,7 @@ use super::code::{self, CodeRunner};
 use super::registry::ToolDeps;
 use crate::domain::tool::{Aliases, ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError};
-use nanoclaw_sandbox::{Language, Level, Program, Record, Status};
+use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus};
 use place::Place;
 use serde_json::{Map, Value, json};
 use std::path::{Component, Path, PathBuf};
@@ -107,7 +107,7 @@ impl Tool for Bash {
         };
         let record = self.runner.run(&program, &|| context.leash.is_pulled());
         match record.status {
-            Status::Ok => Ok(data(&record, "")),
+            RunStatus::Ok => Ok(data(&record, "")),
             _ => Err(failure(&record, context)),
         }
     }
@@ -133,8 +133,8 @@ fn subdirectory(text: &str) -> Result<Option<PathBuf>, ToolError> {
 }
 
 /// A command that did not end well: an exit code other than 0 is a failure, with everything it printed.
-fn failure(record: &Record, context: &ToolContext) -> ToolError {
-    if let (Status::Error, Some(exit_code), None) = (record.status, record.exit_code, &record.limit) {
+fn failure(record: &RunRecord, context: &ToolContext) -> ToolError {
+    if let (RunStatus::Error, Some(exit_code), None) = (record.status, record.exit_code, &record.limit) {
         return ToolError::Failed { message: format!("Exit code {exit_code}"), data: data(record, "") };
     }
     let message = code::explained(record, context);
@@ -143,7 +143,7 @@ fn failure(record: &Record, context: &ToolContext) -> ToolError {
 
 /// As of any program, and always with the exit code; none when a signal ended the shell or nothing ran. There is one
 /// level only, so it is not told.
-fn data(record: &Record, told: &str) -> Value {
+fn data(record: &RunRecord, told: &str) -> Value {
     let mut data = code::data(record, told);
     data.shift_remove("strictness");
     data.insert("exit_code".to_owned(), json!(record.exit_code));

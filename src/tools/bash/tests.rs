@@ -20,12 +20,12 @@ impl Clock for Still {
 
 /// Notes what it is to run and answers with a record made before.
 struct Told {
-    record: Record,
+    record: RunRecord,
     seen: Mutex<Vec<Program>>,
 }
 
 impl CodeRunner for Told {
-    fn run(&self, program: &Program, _: &dyn Fn() -> bool) -> Record {
+    fn run(&self, program: &Program, _: &dyn Fn() -> bool) -> RunRecord {
         self.seen.lock().expect("unpoisoned").push(program.clone());
         self.record.clone()
     }
@@ -34,7 +34,7 @@ impl CodeRunner for Told {
         program: &Program,
         _: Arc<dyn nanoclaw_sandbox::HostCalls>,
         cancel: &dyn Fn() -> bool,
-    ) -> Record {
+    ) -> RunRecord {
         self.run(program, cancel)
     }
     fn default_level(&self) -> Level {
@@ -46,8 +46,8 @@ impl CodeRunner for Told {
     }
 }
 
-fn record(status: Status, exit_code: Option<i32>) -> Record {
-    Record {
+fn record(status: RunStatus, exit_code: Option<i32>) -> RunRecord {
+    RunRecord {
         status,
         exit_code,
         signal: None,
@@ -85,7 +85,7 @@ fn context() -> ToolContext {
     }
 }
 
-fn bash(record: Record) -> (Bash, Arc<Told>) {
+fn bash(record: RunRecord) -> (Bash, Arc<Told>) {
     let runner = Arc::new(Told { record, seen: Mutex::default() });
     let options = BashOptions { allowed_env: vec!["SET".into(), "UNSET".into()], ..BashOptions::default() };
     let environment = |name: &str| (name == "SET").then(|| "value".to_owned());
@@ -100,14 +100,14 @@ fn map(arguments: Value) -> Map<String, Value> {
 
 /// What the sandbox is told to run.
 fn program(arguments: Value) -> Result<Program, ToolError> {
-    let (tool, runner) = bash(record(Status::Ok, Some(0)));
+    let (tool, runner) = bash(record(RunStatus::Ok, Some(0)));
     let result = tool.call(&map(arguments), &context());
     let seen = std::mem::take(&mut *runner.seen.lock().expect("unpoisoned"));
     assert_eq!(result.is_ok(), seen.len() == 1, "what is refused is not run");
     result.map(|_| seen.into_iter().next().expect("one program"))
 }
 
-fn failed(record: Record) -> (String, Value) {
+fn failed(record: RunRecord) -> (String, Value) {
     let (tool, _) = bash(record);
     match tool.call(&map(json!({"command": "false"})), &context()) {
         Err(ToolError::Failed { message, data }) => (message, data),
@@ -149,22 +149,22 @@ fn what_the_guard_refuses_is_not_run() {
 
 #[test]
 fn the_exit_code_is_always_told() {
-    let (tool, _) = bash(record(Status::Ok, Some(0)));
+    let (tool, _) = bash(record(RunStatus::Ok, Some(0)));
     let data = tool.call(&map(json!({"command": "true"})), &context()).expect("it ran well");
     assert_eq!(data, json!({"output": "out\n", "status": "ok", "duration_ms": 3, "exit_code": 0}));
     let stderr = "no such file\n".to_owned();
     let (message, data) =
-        failed(Record { stderr: stderr.clone(), error: Some(stderr), ..record(Status::Error, Some(2)) });
+        failed(RunRecord { stderr: stderr.clone(), error: Some(stderr), ..record(RunStatus::Error, Some(2)) });
     assert_eq!(message, "Exit code 2");
     assert_eq!(
         data,
         json!({"output": "out\n", "status": "error", "duration_ms": 3, "stderr": "no such file\n", "exit_code": 2})
     );
-    let killed = Record {
+    let killed = RunRecord {
         signal: Some(9),
         limit: Some("timeout_ms".into()),
         error: Some("too long".into()),
-        ..record(Status::Timeout, None)
+        ..record(RunStatus::Timeout, None)
     };
     let (message, data) = failed(killed);
     assert_eq!(
@@ -176,10 +176,10 @@ fn the_exit_code_is_always_told() {
 
 #[test]
 fn a_call_that_is_late_says_which_limit_it_met_and_a_cancelled_one_does_not() {
-    let late = || Record {
+    let late = || RunRecord {
         limit: Some("cancelled".into()),
         error: Some("cancelled".into()),
-        ..record(Status::Timeout, None)
+        ..record(RunStatus::Timeout, None)
     };
     assert!(failed(late()).0.contains("limits.tool_timeout_s"));
     let (tool, _) = bash(late());
@@ -191,7 +191,7 @@ fn a_call_that_is_late_says_which_limit_it_met_and_a_cancelled_one_does_not() {
 
 #[test]
 fn a_command_has_the_time_that_it_asks_for() {
-    let (tool, _) = bash(record(Status::Ok, Some(0)));
+    let (tool, _) = bash(record(RunStatus::Ok, Some(0)));
     assert_eq!(tool.own_time(&map(json!({"command": "x", "timeout": 600}))), Duration::from_secs(600));
     assert_eq!(tool.own_time(&map(json!({"command": "x"}))), Duration::from_secs(33), "the level's own");
     assert!(!tool.traits().idempotent);

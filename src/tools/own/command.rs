@@ -6,7 +6,7 @@ use crate::domain::secret::Veil;
 use crate::domain::tool::{FileUse, ToolOrigin, ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError, ToolSource};
 use crate::tools::code::{self, CodeRunner};
-use nanoclaw_sandbox::{Language, Level, Program, Record, Status};
+use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,14 +84,14 @@ impl Tool for CommandTool {
         let record = self.runner.run(&program, &|| context.leash.is_pulled());
         match record.status {
             // A command that repeats what it was given tells no model of it.
-            Status::Ok => Ok(veil.value(said(&record))),
+            RunStatus::Ok => Ok(veil.value(said(&record))),
             _ => Err(failure(&record, context).veiled(&veil)),
         }
     }
 }
 
 /// Its standard output as JSON, or as a text if it is none.
-fn said(record: &Record) -> Value {
+fn said(record: &RunRecord) -> Value {
     let text = record.stdout.trim_end_matches('\n');
     if record.stdout_truncated {
         return json!({"output": text, "stdout_truncated": true});
@@ -99,10 +99,10 @@ fn said(record: &Record) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| json!({"output": text}))
 }
 
-fn failure(record: &Record, context: &ToolContext) -> ToolError {
+fn failure(record: &RunRecord, context: &ToolContext) -> ToolError {
     let words = [record.stderr.trim(), record.stdout.trim()].into_iter().find(|text| !text.is_empty());
     let message = match (record.status, record.exit_code, &record.limit) {
-        (Status::Error, Some(code), None) => {
+        (RunStatus::Error, Some(code), None) => {
             words.map_or_else(|| format!("Exit code {code}"), |words| format!("Exit code {code}: {words}"))
         }
         _ => code::explained(record, context),

@@ -10,7 +10,7 @@ use crate::tools::executor::{Bounds, Executor, Terms};
 use crate::tools::{
     BashOptions, BashRules, CacheBounds, CodeRunner, JobDesk, ToolDeps, ToolOptions, registered,
 };
-use nanoclaw_sandbox::{Level, Program, Record, Status};
+use nanoclaw_sandbox::{Level, Program, RunRecord, RunStatus};
 use serde_json::{Map, Value, json};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,14 +35,14 @@ impl Clock for Ticking {
 struct FakeRunner(&'static [Level]);
 
 impl CodeRunner for FakeRunner {
-    fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Record {
+    fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> RunRecord {
         let fails = program.code.contains("raise");
         let (status, error) = if fails {
-            (Status::Error, Some("Traceback\nValueError: x".to_owned()))
+            (RunStatus::Error, Some("Traceback\nValueError: x".to_owned()))
         } else {
-            (Status::Ok, None)
+            (RunStatus::Ok, None)
         };
-        Record {
+        RunRecord {
             status,
             exit_code: Some(i32::from(fails)),
             signal: None,
@@ -66,7 +66,7 @@ impl CodeRunner for FakeRunner {
         program: &Program,
         _: Arc<dyn nanoclaw_sandbox::HostCalls>,
         cancel: &dyn Fn() -> bool,
-    ) -> Record {
+    ) -> RunRecord {
         self.run(program, cancel)
     }
     fn default_level(&self) -> Level {

@@ -6,7 +6,7 @@ use super::permission::{FilePermission, Permissions};
 use super::program::Source;
 use crate::tools::code::CodeRunner;
 use crate::tools::own::{BadTool, MOST_TIMEOUT_S, NOT_CACHEABLE, bad_description, bad_name, bad_parameters};
-use nanoclaw_sandbox::{HostCalls, Language, Level, Program, Status};
+use nanoclaw_sandbox::{HostCalls, Language, Level, Program, RunStatus};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -79,13 +79,13 @@ impl Description {
         };
         let host: Arc<dyn HostCalls> = Arc::<Ear>::clone(&ear);
         let record = code.run_with_host(&program, host, is_stopped);
-        if record.status != Status::Ok {
+        if record.status != RunStatus::Ok {
             let words = record.error.unwrap_or_else(|| record.status.to_string());
             let is_cancelled = record.limit.as_deref() == Some("cancelled");
             return Err(match record.status {
-                Status::SandboxError => Error::Unasked(words),
-                Status::Timeout if is_cancelled => Error::Unasked(words),
-                Status::Timeout => Error::Late(words),
+                RunStatus::SandboxError => Error::Unasked(words),
+                RunStatus::Timeout if is_cancelled => Error::Unasked(words),
+                RunStatus::Timeout => Error::Late(words),
                 _ => Error::Undescribed(words),
             });
         }

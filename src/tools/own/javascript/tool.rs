@@ -9,7 +9,7 @@ use super::program::Source;
 use crate::domain::tool::{FileUse, ToolOrigin, ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError};
 use crate::tools::code;
-use nanoclaw_sandbox::{HostCalls, Language, Level, Program, Status};
+use nanoclaw_sandbox::{HostCalls, Language, Level, Program, RunStatus};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +77,7 @@ impl Tool for JavaScriptTool {
         };
         let calls: Arc<dyn HostCalls> = Arc::<ToolHost>::clone(&host);
         let record = self.means.code.run_with_host(&program, calls, &|| context.leash.is_pulled());
-        if record.status != Status::Ok {
+        if record.status != RunStatus::Ok {
             let data = if record.stdout.is_empty() { Value::Null } else { json!({"output": record.stdout}) };
             return Err(ToolError::Failed { message: code::explained(&record, context), data });
         }

@@ -4,7 +4,7 @@ use super::*;
 use crate::ports::Stop;
 use crate::tools::code::CodeRunner;
 use crate::tools::executor::tests::deps;
-use nanoclaw_sandbox::{HostCalls, Level, Program, Record, Status};
+use nanoclaw_sandbox::{HostCalls, Level, Program, RunRecord, RunStatus};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use std::time::Duration;
 /// Describes the tool that a file's first line names, unless it has an end to tell of.
 #[derive(Default)]
 struct Describing {
-    ends: Mutex<VecDeque<(Status, Option<&'static str>)>>,
+    ends: Mutex<VecDeque<(RunStatus, Option<&'static str>)>>,
     runs: Mutex<usize>,
 }
 
 impl CodeRunner for Describing {
-    fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> Record {
+    fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> RunRecord {
         deps().code.run(program, cancel)
     }
 
@@ -26,14 +26,14 @@ impl CodeRunner for Describing {
         program: &Program,
         host: Arc<dyn HostCalls>,
         cancel: &dyn Fn() -> bool,
-    ) -> Record {
+    ) -> RunRecord {
         *self.runs.lock().expect("unpoisoned") += 1;
         let end = self.ends.lock().expect("unpoisoned").pop_front();
-        let (status, limit) = end.unwrap_or((Status::Ok, None));
+        let (status, limit) = end.unwrap_or((RunStatus::Ok, None));
         let name = program.code.lines().next().expect("a line").trim_start_matches("// ").to_owned();
         let said = serde_json::json!({"name": name, "description": "A test."}).to_string();
         host.call("describe", &said).expect("heard");
-        Record { status, limit: limit.map(str::to_owned), ..self.run(program, cancel) }
+        RunRecord { status, limit: limit.map(str::to_owned), ..self.run(program, cancel) }
     }
 
     fn default_level(&self) -> Level {
@@ -54,7 +54,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(ends: &[(Status, Option<&'static str>)]) -> Self {
+    fn new(ends: &[(RunStatus, Option<&'static str>)]) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let code = Arc::new(Describing {
             ends: Mutex::new(ends.iter().copied().collect()),
@@ -85,8 +85,8 @@ impl Scene {
 
 #[test]
 fn what_is_not_the_files_fault_is_tried_again() {
-    let late = (Status::Timeout, Some("timeout_ms"));
-    for end in [(Status::SandboxError, None), (Status::Timeout, Some("cancelled")), late] {
+    let late = (RunStatus::Timeout, Some("timeout_ms"));
+    for end in [(RunStatus::SandboxError, None), (RunStatus::Timeout, Some("cancelled")), late] {
         let mut scene = Scene::new(&[end]);
         scene.write("a.js", "own_a");
         assert_eq!(scene.look(), Vec::<String>::new(), "{end:?}");
@@ -99,7 +99,7 @@ fn what_is_not_the_files_fault_is_tried_again() {
 
 #[test]
 fn what_is_the_files_fault_waits_for_another_file() {
-    let mut scene = Scene::new(&[(Status::SyntaxError, None)]);
+    let mut scene = Scene::new(&[(RunStatus::SyntaxError, None)]);
     scene.write("a.js", "own_a");
     for _ in 0..3 {
         assert_eq!(scene.look(), Vec::<String>::new());
@@ -107,7 +107,7 @@ fn what_is_the_files_fault_waits_for_another_file() {
     assert_eq!(scene.runs(), 1);
     scene.write("a.js", "own_other");
     assert_eq!(scene.look(), ["own_other"]);
-    let mut endless = Scene::new(&[(Status::Timeout, Some("timeout_ms")); 9]);
+    let mut endless = Scene::new(&[(RunStatus::Timeout, Some("timeout_ms")); 9]);
     endless.write("a.js", "own_a");
     for _ in 0..9 {
         assert_eq!(endless.look(), Vec::<String>::new());
@@ -117,7 +117,8 @@ fn what_is_the_files_fault_waits_for_another_file() {
 
 #[test]
 fn a_changed_file_does_not_run_as_it_was_and_one_that_is_gone_does_not_run() {
-    let mut scene = Scene::new(&[(Status::Ok, None), (Status::Ok, None), (Status::SandboxError, None)]);
+    let mut scene =
+        Scene::new(&[(RunStatus::Ok, None), (RunStatus::Ok, None), (RunStatus::SandboxError, None)]);
     scene.write("a.js", "own_a");
     scene.write("b.js", "own_b");
     assert_eq!(scene.look(), ["own_a", "own_b"]);
