@@ -343,6 +343,54 @@ fn every_number_has_a_range() {
     }
 }
 
+/// A bound as `default.yml` writes it: `5` or `64 KiB`.
+fn written_bound(name: &str, bound: u64) -> String {
+    let units = [("EiB", 60), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let unit = units.into_iter().find(|(_, shift)| bound >= 1 << shift && bound.is_multiple_of(1 << shift));
+    match unit.filter(|_| name.ends_with("bytes")) {
+        Some((unit, shift)) => format!("{} {unit}", bound >> shift),
+        None => bound.to_string(),
+    }
+}
+
+/// The line of a key with the comment lines above it.
+fn documentation(path: &[&str], name: &str) -> String {
+    let lines: Vec<&str> = DEFAULT_YML.lines().collect();
+    let mut at = 0;
+    for (depth, key) in path.iter().chain([&name]).enumerate() {
+        let start = format!("{}{key}:", "  ".repeat(depth));
+        let found = lines.iter().skip(at).position(|line| line.starts_with(&start));
+        at += found.unwrap_or_else(|| panic!("default.yml has no '{start}' in {path:?}"));
+    }
+    let above = lines.get(..at).expect("lines").iter().rev();
+    let comments = above.take_while(|line| line.trim_start().starts_with('#')).copied();
+    lines.get(at).copied().into_iter().chain(comments).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn default_yml_states_the_range_of_every_number() {
+    for (path, table) in [
+        (&[] as &[&str], TOP),
+        (&["limits"], LIMITS),
+        (&["store"], STORE),
+        (&["webhooks"], WEBHOOKS),
+        (&["audit"], AUDIT),
+        (&["tool_cache"], TOOL_CACHE),
+        (&["sub_agent"], SUB_AGENT),
+        (&["web"], WEB),
+        (&["web_search"], ASKED),
+        (&["weather"], ASKED),
+        (&["code_execution"], SANDBOX),
+        (&["code_execution", "levels", "strict"], LEVEL),
+    ] {
+        for (name, least, most) in table {
+            let range = format!("[{}–{}]", written_bound(name, *least), written_bound(name, *most));
+            let text = documentation(path, name);
+            assert!(text.contains(&range), "default.yml must say {range} of {path:?} {name}:\n{text}");
+        }
+    }
+}
+
 #[test]
 fn a_time_has_its_unit_or_is_never() {
     let config =
