@@ -2,7 +2,7 @@
 
 use crate::support::{Server, command};
 use nanoclaw::domain::limits::Limits;
-use nanoclaw::ports::{Clock, StopFlag, Store};
+use nanoclaw::ports::{CancelToken, Clock, Store};
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
 use nanoclaw::store::{Keep, RedbStore};
 use serde_json::json;
@@ -147,7 +147,7 @@ impl Clock for HandClock {
     fn monotonic_ms(&self) -> u64 {
         self.passed_ms.load(Ordering::SeqCst)
     }
-    fn pause(&self, stop: &StopFlag, timeout: Duration) {
+    fn sleep(&self, stop: &CancelToken, timeout: Duration) {
         stop.wait(timeout);
     }
 }

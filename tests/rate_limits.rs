@@ -6,7 +6,7 @@ use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::llm::Router;
-use nanoclaw::ports::{Chunk, Clock, Leash, Model, ModelError, ModelRequest, StopFlag};
+use nanoclaw::ports::{CancelToken, Chunk, Clock, Model, ModelError, ModelRequest};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ impl Clock for TestClock {
         let passed = u64::try_from(self.start.elapsed().as_millis()).expect("a short test");
         passed + self.ahead_ms.load(Ordering::SeqCst) as u64
     }
-    fn pause(&self, stop: &StopFlag, timeout: Duration) {
+    fn sleep(&self, stop: &CancelToken, timeout: Duration) {
         stop.wait(timeout);
     }
 }
@@ -95,10 +95,9 @@ fn ask(router: &Router, model: &str, clock: &Arc<TestClock>) -> (Result<(), Mode
         max_tokens: None,
         thinking: false,
     };
-    let leash =
-        Leash { stop: StopFlag::default(), deadline_ms: u64::MAX, clock: Arc::<TestClock>::clone(clock) };
+    let cancel = CancelToken::new(Arc::<TestClock>::clone(clock));
     let mut spent = None;
-    let result = router.ask(&request, &leash, &mut |chunk| {
+    let result = router.ask(&request, &cancel, &mut |chunk| {
         if let Chunk::Spent(usage) = chunk {
             spent = Some(usage);
         }

@@ -5,13 +5,13 @@ use nanoclaw::app::system::SystemClock;
 use nanoclaw::domain::id::{ProjectId, UserId};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::project::{Project, ProjectName};
-use nanoclaw::ports::{Allowance, FileError, Workspaces};
+use nanoclaw::ports::{FileError, StorageAllowance, Workspaces};
 use nanoclaw::workspace::HostFiles;
 use nanoclaw_sandbox::{Language, Level, Program, Sandbox, SandboxOptions};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-const ROOM: Allowance = Allowance { project_bytes: 1 << 30, project_entries: 10_000 };
+const ROOM: StorageAllowance = StorageAllowance { project_bytes: 1 << 30, project_entries: 10_000 };
 
 #[test]
 fn commands_and_clients_share_a_project() {

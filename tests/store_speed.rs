@@ -2,7 +2,7 @@
 
 use crate::support::store::{ANN, BOB, delta, done, id, job, turn};
 use nanoclaw::domain::limits::Limits;
-use nanoclaw::ports::{Clock, StopFlag, Store, Urgency};
+use nanoclaw::ports::{CancelToken, Clock, Store, Urgency};
 use nanoclaw::store::RedbStore;
 use nanoclaw::store::options::StoreOptions;
 use std::path::Path;
@@ -31,7 +31,7 @@ impl Clock for Watch {
     fn monotonic_ms(&self) -> u64 {
         u64::try_from(self.0.elapsed().as_millis()).unwrap()
     }
-    fn pause(&self, stop: &StopFlag, timeout: Duration) {
+    fn sleep(&self, stop: &CancelToken, timeout: Duration) {
         stop.wait(timeout);
     }
 }

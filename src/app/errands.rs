@@ -3,14 +3,14 @@
 
 use crate::config::Config;
 use crate::domain::account::AuthMode;
-use crate::domain::id::{IdMint, JobId, ScheduleId, UserId};
-use crate::domain::idempotency::OnceKey;
+use crate::domain::id::{IdGenerator, JobId, ScheduleId, UserId};
+use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::{ApprovalMode, Job, JobOrigin, JobSpec, OnDisconnect, Priority};
 use crate::domain::message::Message;
-use crate::domain::schedule::{Order, Schedule};
+use crate::domain::schedule::{Schedule, ScheduledRequest};
 use crate::ports::{
-    ACCOUNT_DAY_MS, Accounts, Asker, Background, Clock, Entropy, Errand, ErrandError, Errands, NewJob, Once,
-    Plan, ScheduleQuery, Schedules, Standing, Store, Users,
+    ACCOUNT_DAY_MS, Accounts, BackgroundJobs, BackgroundTask, Clock, Entropy, Idempotent, JobServiceError,
+    JobServices, NewJob, NewSchedule, ScheduleQuery, ScheduleStatus, Schedules, Store, ToolCaller, Users,
 };
 use crate::store::RedbStore;
 use serde_json::{Map, Value};
@@ -35,7 +35,7 @@ pub(super) struct StoredErrands {
     store: Arc<RedbStore>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    mint: IdMint,
+    mint: IdGenerator,
     bounds: Bounds,
 }
 
@@ -53,31 +53,33 @@ impl StoredErrands {
             metadata_pairs: config.limits.metadata_pairs,
         };
         let (store, clock, entropy) = (Arc::clone(store), Arc::clone(clock), Arc::clone(entropy));
-        Self { store, clock, entropy, mint: IdMint::default(), bounds }
+        Self { store, clock, entropy, mint: IdGenerator::default(), bounds }
     }
 
-    fn parent(&self, asker: &Asker) -> Result<JobSpec, ErrandError> {
-        self.store.spec(asker.user, asker.job)?.ok_or(ErrandError::NoAsker)
+    fn parent(&self, asker: &ToolCaller) -> Result<JobSpec, JobServiceError> {
+        self.store.spec(asker.user, asker.job)?.ok_or(JobServiceError::NoAsker)
     }
 
     /// The bounds of the account that are looked at whenever work is handed in.
-    fn check_quota(&self, user: UserId) -> Result<(), ErrandError> {
+    fn check_quota(&self, user: UserId) -> Result<(), JobServiceError> {
         if !self.bounds.has_quotas {
             return Ok(());
         }
         let quota = self.store.account(user)?.map(|account| account.quota).unwrap_or_default();
         if let Some(most) = quota.unfinished_jobs
-            && self.store.unfinished_of(user, most)? >= most
+            && self.store.unfinished_count(user, most)? >= most
         {
             let message = format!("this account has {most} unfinished jobs, as many as it may have");
-            return Err(ErrandError::Quota(message));
+            return Err(JobServiceError::Quota(message));
         }
         if let Some(most) = quota.tokens_per_day {
             let today = u32::try_from(self.clock.now_ms() / ACCOUNT_DAY_MS).unwrap_or(u32::MAX);
             let lines = self.store.usage(user, today, today)?;
             let spent = lines.iter().fold(0_u64, |sum, line| sum.saturating_add(line.usage.total_tokens));
             if spent >= most {
-                return Err(ErrandError::Quota(format!("this account's {most} tokens of today are used up")));
+                return Err(JobServiceError::Quota(format!(
+                    "this account's {most} tokens of today are used up"
+                )));
             }
         }
         Ok(())
@@ -108,13 +110,13 @@ fn inherited(parent: JobSpec, said: String) -> JobSpec {
 }
 
 /// One call is one job, however often it is made: no client's key is made like this one.
-fn key_of(asker: &Asker) -> OnceKey {
+fn key_of(asker: &ToolCaller) -> IdempotencyKey {
     let digest = Sha256::new()
         .chain_update("spawn\0")
         .chain_update(asker.job.to_bytes())
         .chain_update(asker.id_ref.as_bytes())
         .finalize();
-    OnceKey { key: digest.into(), fingerprint: digest.into() }
+    IdempotencyKey { key: digest.into(), fingerprint: digest.into() }
 }
 
 /// What a schedule's clients are shown of it, as if one of them had written it.
@@ -132,8 +134,8 @@ fn as_given(spec: &JobSpec, message: &str) -> Map<String, Value> {
     given
 }
 
-impl Errands for StoredErrands {
-    fn spawn(&self, asker: &Asker, errand: Errand) -> Result<Job, ErrandError> {
+impl JobServices for StoredErrands {
+    fn spawn(&self, asker: &ToolCaller, errand: BackgroundTask) -> Result<Job, JobServiceError> {
         let key = key_of(asker);
         // What comes back is no new work.
         if !self.store.is_known(asker.user, &key.key)? {
@@ -141,8 +143,8 @@ impl Errands for StoredErrands {
         }
         let parent = self.parent(asker)?;
         let in_existing = parent.conversation_id.is_some();
-        let Errand { task, label, tools } = errand;
-        let said = format!("[Background task '{label}'] {task}");
+        let BackgroundTask { task, label, tools } = errand;
+        let said = format!("[BackgroundJobs task '{label}'] {task}");
         let spec = JobSpec {
             tools,
             priority: Priority::new(PRIORITY).unwrap_or(Priority::DEFAULT),
@@ -154,11 +156,11 @@ impl Errands for StoredErrands {
         let id = JobId::from_bits(self.fresh_bits(created_at_ms));
         let job = NewJob { id, user: asker.user, created_at_ms, spec, in_existing };
         match self.store.spawn(job, key, self.bounds.spawned_jobs).wait()? {
-            Once::New(job) | Once::Before(job) => Ok(job),
+            Idempotent::New(job) | Idempotent::Replayed(job) => Ok(job),
         }
     }
 
-    fn spawned(&self, asker: &Asker) -> Result<Vec<Job>, ErrandError> {
+    fn spawned(&self, asker: &ToolCaller) -> Result<Vec<Job>, JobServiceError> {
         let here = self.parent(asker)?.conversation_id;
         let mut jobs = self.store.spawned(asker.user)?;
         jobs.retain(|job| match &here {
@@ -168,7 +170,7 @@ impl Errands for StoredErrands {
         Ok(jobs)
     }
 
-    fn cancel(&self, asker: &Asker, job: JobId) -> Result<Option<Job>, ErrandError> {
+    fn cancel(&self, asker: &ToolCaller, job: JobId) -> Result<Option<Job>, JobServiceError> {
         let found = self.store.job(asker.user, job)?;
         if found.is_none_or(|job| job.origin.parent().is_none() || job.id == asker.job) {
             return Ok(None);
@@ -176,10 +178,10 @@ impl Errands for StoredErrands {
         Ok(Store::cancel(self.store.as_ref(), asker.user, job).wait()?)
     }
 
-    fn schedule(&self, asker: &Asker, plan: Plan) -> Result<Schedule, ErrandError> {
+    fn schedule(&self, asker: &ToolCaller, plan: NewSchedule) -> Result<Schedule, JobServiceError> {
         self.check_quota(asker.user)?;
         let parent = self.parent(asker)?;
-        let Plan { name, timing, message, tools } = plan;
+        let NewSchedule { name, timing, message, tools } = plan;
         let now_ms = self.clock.now_ms();
         let id = ScheduleId::from_bits(self.fresh_bits(now_ms));
         let labels = self.labels([("schedule_id", id.to_string()), ("scheduled_by", asker.job.to_string())]);
@@ -192,17 +194,22 @@ impl Errands for StoredErrands {
         };
         let given = as_given(&spec, &message);
         let schedule = Schedule::new(id, asker.user, name, timing, now_ms);
-        let stored = self.store.put(schedule, Order { spec, given }, self.bounds.schedules).wait()?;
+        let stored =
+            self.store.put(schedule, ScheduledRequest { spec, given }, self.bounds.schedules).wait()?;
         Ok(stored)
     }
 
-    fn schedules(&self, asker: &Asker, limit: usize) -> Result<(Vec<Standing>, bool), ErrandError> {
+    fn schedules(
+        &self,
+        asker: &ToolCaller,
+        limit: usize,
+    ) -> Result<(Vec<ScheduleStatus>, bool), JobServiceError> {
         let query = ScheduleQuery { user: asker.user, before: None, limit };
         let page = Schedules::schedules(self.store.as_ref(), &query)?;
         Ok((page.schedules, page.has_more))
     }
 
-    fn unschedule(&self, asker: &Asker, id: ScheduleId) -> Result<bool, ErrandError> {
+    fn unschedule(&self, asker: &ToolCaller, id: ScheduleId) -> Result<bool, JobServiceError> {
         Ok(self.store.remove(asker.user, id).wait()?)
     }
 }
@@ -213,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_call_has_one_key_and_no_other_call_has_it() {
-        let asker = |job, id_ref: &str| Asker {
+        let asker = |job, id_ref: &str| ToolCaller {
             user: UserId::SINGLE,
             job: JobId::from_bits(job),
             id_ref: id_ref.to_owned(),

@@ -5,8 +5,9 @@ use crate::config::Config;
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::{OWN_NAME, Project};
 use crate::ports::{
-    Allowance, Change, FileError, FileKind, FindQuery, Listing, ProjectFiles, ProjectFolder, Projects,
-    QuotaShare, QuotaSources, SearchFound, SearchQuery, StoreError, Users, Workspaces, Written,
+    DirectoryListing, FileChange, FileError, FileKind, GlobQuery, ProjectFiles, ProjectFolder, Projects,
+    QuotaShare, QuotaSources, SearchQuery, SearchResults, StorageAllowance, StoreError, Users, Workspaces,
+    WrittenFile,
 };
 use crate::store::RedbStore;
 use std::fs::File;
@@ -19,7 +20,7 @@ pub(super) struct StoredFiles {
     users: Arc<dyn Users>,
     workspaces: Arc<dyn Workspaces>,
     /// What every project may hold.
-    most: Allowance,
+    most: StorageAllowance,
     /// Names that begin with a dot are files like others.
     show_hidden: bool,
 }
@@ -32,7 +33,10 @@ impl StoredFiles {
             projects: Arc::<RedbStore>::clone(store),
             users: Arc::<RedbStore>::clone(store),
             workspaces: Arc::clone(workspaces),
-            most: Allowance { project_bytes: limits.project_bytes, project_entries: limits.project_entries },
+            most: StorageAllowance {
+                project_bytes: limits.project_bytes,
+                project_entries: limits.project_entries,
+            },
             show_hidden: config.files.show_hidden,
         }
     }
@@ -54,14 +58,14 @@ struct StoredFolder {
 
 impl StoredFolder {
     /// What may be written: the limits, and what the account's quota leaves of them.
-    fn allowance(&self) -> Result<Allowance, FileError> {
+    fn allowance(&self) -> Result<StorageAllowance, FileError> {
         let of = QuotaSources {
             users: self.all.users.as_ref(),
             projects: self.all.projects.as_ref(),
             workspaces: self.all.workspaces.as_ref(),
         };
         let left = of.share::<FileError>(&self.project)?.map_or(u64::MAX, QuotaShare::left);
-        Ok(Allowance { project_bytes: self.all.most.project_bytes.min(left), ..self.all.most })
+        Ok(StorageAllowance { project_bytes: self.all.most.project_bytes.min(left), ..self.all.most })
     }
 
     /// The path, unless it has a name in it that is none of the tools' business.
@@ -91,24 +95,24 @@ impl ProjectFolder for StoredFolder {
         self.all.workspaces.kind(&self.project, self.shown(path)?)
     }
 
-    fn find(&self, path: &str, glob: &str) -> Result<Listing, FileError> {
+    fn find(&self, path: &str, glob: &str) -> Result<DirectoryListing, FileError> {
         let (path, glob) = (self.shown(path)?.to_owned(), self.shown(glob)?.to_owned());
-        let query = FindQuery { path, glob, with_hidden: self.all.show_hidden };
+        let query = GlobQuery { path, glob, with_hidden: self.all.show_hidden };
         self.all.workspaces.find(&self.project, &query)
     }
 
-    fn search(&self, query: SearchQuery) -> Result<SearchFound, FileError> {
+    fn search(&self, query: SearchQuery) -> Result<SearchResults, FileError> {
         self.shown(&query.path)?;
         self.shown(query.glob.as_deref().unwrap_or_default())?;
         let query = SearchQuery { with_hidden: self.all.show_hidden, ..query };
         self.all.workspaces.search(&self.project, &query)
     }
 
-    fn replace(&self, path: &str, bytes: &[u8]) -> Result<Written, FileError> {
+    fn replace(&self, path: &str, bytes: &[u8]) -> Result<WrittenFile, FileError> {
         self.all.workspaces.replace(&self.project, self.shown(path)?, bytes, self.allowance()?)
     }
 
-    fn revise(&self, path: &str, change: Change<'_>) -> Result<Option<Written>, FileError> {
+    fn revise(&self, path: &str, change: FileChange<'_>) -> Result<Option<WrittenFile>, FileError> {
         self.all.workspaces.revise(&self.project, self.shown(path)?, change, self.allowance()?)
     }
 

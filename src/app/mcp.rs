@@ -3,7 +3,7 @@
 use super::AppError;
 use crate::config::Config;
 use crate::mcp::{McpPorts, McpServers};
-use crate::ports::{Clock, GuestPipes, GuestProcess, ProcessOrder, Processes};
+use crate::ports::{Clock, GuestPipes, GuestProcess, ProcessSpec, Processes};
 use nanoclaw_sandbox::{Sandbox, SandboxSession, SessionEnd, SessionSpec};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub fn ports(sandbox: &Arc<Sandbox>, clock: &Arc<dyn Clock>) -> McpPorts {
 struct SandboxProcesses(Arc<Sandbox>);
 
 impl Processes for SandboxProcesses {
-    fn start(&self, order: &ProcessOrder) -> Result<Box<dyn GuestProcess>, String> {
+    fn start(&self, order: &ProcessSpec) -> Result<Box<dyn GuestProcess>, String> {
         let order = order.clone();
         let session = self.0.open_session(&SessionSpec {
             arguments: order.arguments,

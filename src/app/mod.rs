@@ -23,8 +23,8 @@ mod workplaces;
 
 use crate::config::{Config, Listen};
 use crate::courier::{self, BadSecret};
-use crate::domain::address::{AddressPolicy, BadRange};
-use crate::domain::id::IdMint;
+use crate::domain::address::{AddressPolicy, AddressRangeError};
+use crate::domain::id::IdGenerator;
 use crate::engine::pool::{Pool, PoolError};
 use crate::engine::timekeeper::{TimePorts, Timekeeping};
 use crate::engine::vigil::Vigil;
@@ -33,7 +33,9 @@ use crate::http::minted::{self, Kind};
 use crate::http::{AuthTerms, Bound, Listener, Room, Stage, Stages, serve};
 use crate::llm::Router;
 use crate::mcp::McpServers;
-use crate::ports::{Audit, Clock, Digest, Entropy, Exposition, Model, Probe, Workplaces, Workspaces};
+use crate::ports::{
+    Audit, Clock, Entropy, Exposition, Model, ProjectDirectories, ReadinessProbe, SecretDigest, Workspaces,
+};
 use crate::store::RedbStore;
 use crate::store::options::StoreOptions;
 use crate::tools::{BadBashOption, BadPattern, BashRules};
@@ -126,10 +128,10 @@ pub enum AppError {
     BadSecret(BadSecret),
     /// An address of the configuration, which it should have refused.
     #[error("webhooks.allow_private_addresses {0}")]
-    BadRange(BadRange),
+    BadRange(AddressRangeError),
     /// Likewise.
     #[error("web.allow_private_addresses {0}")]
-    BadWebRange(BadRange),
+    BadWebRange(AddressRangeError),
     /// The socket.
     #[error("cannot listen on {listen}: {source}")]
     Listen {
@@ -348,24 +350,25 @@ fn listen(runtime: &Runtime, wanted: &Listen, handed: Option<Handed>) -> Result<
 
 /// What a room has beside the store and what workers have.
 struct Surroundings {
-    probes: Vec<Box<dyn Probe>>,
+    probes: Vec<Box<dyn ReadinessProbe>>,
     addresses: AddressPolicy,
     files: Arc<dyn Workspaces>,
     audit: Arc<dyn Audit>,
     session_key: Vec<u8>,
-    control_key: Digest,
+    control_key: SecretDigest,
     exposition: Arc<dyn Exposition>,
 }
 
-fn probes(store: &Arc<RedbStore>, pool: &Pool, proof: &SandboxProof) -> Vec<Box<dyn Probe>> {
+fn probes(store: &Arc<RedbStore>, pool: &Pool, proof: &SandboxProof) -> Vec<Box<dyn ReadinessProbe>> {
     let disk = DiskProbe(Arc::clone(store));
     let store = StoreProbe(Arc::<RedbStore>::clone(store));
-    let mut probes: Vec<Box<dyn Probe>> = vec![Box::new(store), Box::new(disk), Box::new(pool.probe())];
+    let mut probes: Vec<Box<dyn ReadinessProbe>> =
+        vec![Box::new(store), Box::new(disk), Box::new(pool.probe())];
     probes.extend(proof.probes());
     probes
 }
 
-fn workplaces(store: &Arc<RedbStore>, files: &Arc<dyn Workspaces>) -> Arc<dyn Workplaces> {
+fn workplaces(store: &Arc<RedbStore>, files: &Arc<dyn Workspaces>) -> Arc<dyn ProjectDirectories> {
     let (projects, workspaces) = (Arc::<RedbStore>::clone(store), Arc::clone(files));
     Arc::new(workplaces::ProjectPlaces { projects, workspaces })
 }
@@ -395,7 +398,7 @@ fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, around: Surround
         backup: Arc::<RedbStore>::clone(store),
         clock: Arc::clone(&ports.clock),
         entropy: Arc::clone(&ports.entropy),
-        mint: IdMint::default(),
+        mint: IdGenerator::default(),
         toolbox: Arc::clone(&ports.tools),
         model: Arc::clone(&ports.model),
         meter: Arc::clone(&ports.meter),

@@ -1,13 +1,13 @@
 //! What `/readyz` asks of the store and of its disk.
 
-use crate::ports::{Probe, Store, StoreError};
+use crate::ports::{ReadinessProbe, Store, StoreError};
 use crate::store::RedbStore;
 use std::sync::Arc;
 
 /// The store is well when an empty commit comes back from the disk.
 pub(super) struct StoreProbe(pub(super) Arc<dyn Store>);
 
-impl Probe for StoreProbe {
+impl ReadinessProbe for StoreProbe {
     fn name(&self) -> &'static str {
         "store"
     }
@@ -24,7 +24,7 @@ impl Probe for StoreProbe {
 /// A disk that is nearly full keeps no client away: new jobs are a 507 each, everything else goes on.
 pub(super) struct DiskProbe(pub(super) Arc<RedbStore>);
 
-impl Probe for DiskProbe {
+impl ReadinessProbe for DiskProbe {
     fn name(&self) -> &'static str {
         "disk"
     }
@@ -33,7 +33,7 @@ impl Probe for DiskProbe {
         Ok(())
     }
 
-    fn shortfall(&self) -> Option<String> {
+    fn degradation(&self) -> Option<String> {
         let low = self.0.low_disk()?;
         Some(format!(
             "{low}; new jobs are refused (507), running ones go on: free some space, set retention, or lower \

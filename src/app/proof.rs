@@ -1,7 +1,7 @@
 //! The sandbox's self-test at start. Owns the thread that runs it beside the start, so that clients need not wait for it:
 //! no program runs at a level before that level's own test has passed (P5).
 
-use crate::ports::Probe;
+use crate::ports::ReadinessProbe;
 use nanoclaw_sandbox::{Level, Sandbox, SandboxReport};
 use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -47,12 +47,12 @@ impl SandboxProof {
     }
 
     /// For `/readyz`: one for each level, and one for Python.
-    pub(super) fn probes(&self) -> Vec<Box<dyn Probe>> {
-        let of_level = |level: Level| -> Box<dyn Probe> {
+    pub(super) fn probes(&self) -> Vec<Box<dyn ReadinessProbe>> {
+        let of_level = |level: Level| -> Box<dyn ReadinessProbe> {
             let is_needed = level == self.level;
             Box::new(LevelProbe { outcome: Arc::clone(&self.outcome), level, is_needed })
         };
-        let python: Box<dyn Probe> = Box::new(PythonProbe(Arc::clone(&self.outcome)));
+        let python: Box<dyn ReadinessProbe> = Box::new(PythonProbe(Arc::clone(&self.outcome)));
         Level::ALL.into_iter().map(of_level).chain([python]).collect()
     }
 }
@@ -72,7 +72,7 @@ impl LevelProbe {
     }
 }
 
-impl Probe for LevelProbe {
+impl ReadinessProbe for LevelProbe {
     fn name(&self) -> &'static str {
         match self.level {
             Level::Strict => "sandbox_strict",
@@ -86,7 +86,7 @@ impl Probe for LevelProbe {
         if self.is_needed { self.judge() } else { Ok(()) }
     }
 
-    fn shortfall(&self) -> Option<String> {
+    fn degradation(&self) -> Option<String> {
         self.judge().err()
     }
 }
@@ -94,7 +94,7 @@ impl Probe for LevelProbe {
 /// Without Python the other tools work, and JavaScript does.
 struct PythonProbe(Arc<OnceLock<SandboxReport>>);
 
-impl Probe for PythonProbe {
+impl ReadinessProbe for PythonProbe {
     fn name(&self) -> &'static str {
         "python"
     }
@@ -103,7 +103,7 @@ impl Probe for PythonProbe {
         Ok(())
     }
 
-    fn shortfall(&self) -> Option<String> {
+    fn degradation(&self) -> Option<String> {
         let reason = self.0.get()?.python.reason.as_ref()?;
         Some(format!("{reason}; install Python 3.9 or later, or name it in code_execution.python"))
     }
@@ -134,7 +134,8 @@ mod tests {
     }
 
     fn told(proof: &SandboxProof) -> Vec<(&'static str, bool, Option<String>)> {
-        let told = |probe: Box<dyn Probe>| (probe.name(), probe.check().is_ok(), probe.shortfall());
+        let told =
+            |probe: Box<dyn ReadinessProbe>| (probe.name(), probe.check().is_ok(), probe.degradation());
         proof.probes().into_iter().map(told).filter(|(_, ok, short)| !ok || short.is_some()).collect()
     }
 

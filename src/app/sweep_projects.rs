@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// Begins the round on a thread of its own. What is unswept is read before anybody can begin an upload: those look the same.
 pub(super) fn begin(projects: Arc<dyn Projects>, workspaces: Arc<dyn Workspaces>) -> std::io::Result<()> {
-    let left = match projects.unswept() {
+    let left = match projects.pending_removals() {
         Ok(left) => left,
         Err(error) => {
             tracing::warn!(%error, "directories of removed projects stay until the next start");
@@ -29,7 +29,7 @@ pub(super) fn begin(projects: Arc<dyn Projects>, workspaces: Arc<dyn Workspaces>
 fn sweep(projects: &dyn Projects, workspaces: &dyn Workspaces, project: Project) {
     let id = project.id;
     match workspaces.remove(&project) {
-        Ok(()) => match projects.swept(project).wait() {
+        Ok(()) => match projects.mark_removed(project).wait() {
             Ok(()) => tracing::info!(project = %id, "removed the directory of a project that is gone"),
             Err(error) => tracing::warn!(project = %id, %error, "a removed directory could not be noted"),
         },

@@ -1,7 +1,7 @@
 //! The operating system's clock and randomness behind their ports, and the variables that commands may get: the one place
 //! that asks for any of them.
 
-use crate::ports::{Clock, Entropy, StopFlag};
+use crate::ports::{CancelToken, Clock, Entropy};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The system's clocks.
@@ -39,7 +39,7 @@ impl Clock for SystemClock {
         u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    fn pause(&self, stop: &StopFlag, timeout: Duration) {
+    fn sleep(&self, stop: &CancelToken, timeout: Duration) {
         stop.wait(timeout);
     }
 }

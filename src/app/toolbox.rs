@@ -6,7 +6,8 @@ use crate::config::Config;
 use crate::llm::Router;
 use crate::mcp::McpServers;
 use crate::ports::{
-    Audit, Clock, Entropy, Errands, Meter, Model, Silent, ToolSource, Toolbox, Workplaces, Workspaces,
+    Audit, Clock, Entropy, JobServices, Meter, Model, NoopMeter, ProjectDirectories, ToolSource, Toolbox,
+    Workspaces,
 };
 use crate::store::RedbStore;
 use crate::tools::{
@@ -24,7 +25,7 @@ pub struct Workbench {
     /// All tools.
     pub toolbox: Arc<dyn Toolbox>,
     /// Directories of projects.
-    pub workplaces: Arc<dyn Workplaces>,
+    pub workplaces: Arc<dyn ProjectDirectories>,
 }
 
 /// The tools as the server has them, over a store that no server holds.
@@ -39,7 +40,7 @@ pub fn workbench(
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
     let files: Arc<dyn Workspaces> =
         Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(clock)));
-    let meter: Arc<dyn Meter> = Arc::new(Silent);
+    let meter: Arc<dyn Meter> = Arc::new(NoopMeter);
     let parts = Parts {
         sandbox: &sandbox,
         bash,
@@ -73,7 +74,7 @@ pub(super) struct Parts<'a> {
 /// All tools, those of the operator included.
 pub(super) fn executor(config: &Config, parts: Parts<'_>) -> Result<Arc<Executor>, AppError> {
     let Parts { sandbox, bash, store, model, clock, entropy, files, audit, mcp, meter } = parts;
-    let errands: Arc<dyn Errands> = Arc::new(errands::StoredErrands::new(config, store, clock, entropy));
+    let errands: Arc<dyn JobServices> = Arc::new(errands::StoredErrands::new(config, store, clock, entropy));
     let desk =
         JobDesk { errands, model: Arc::clone(model), toolbox: Arc::default(), clock: Arc::clone(clock) };
     let deps = ToolDeps {

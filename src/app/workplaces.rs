@@ -1,7 +1,7 @@
 //! Where jobs work: joins the rows of projects with their directories.
 
 use crate::domain::id::{ProjectId, UserId};
-use crate::ports::{Projects, StoreError, Workplaces, Workspaces};
+use crate::ports::{ProjectDirectories, Projects, StoreError, Workspaces};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ pub(super) struct ProjectPlaces {
     pub(super) workspaces: Arc<dyn Workspaces>,
 }
 
-impl Workplaces for ProjectPlaces {
-    fn workplace(&self, user: UserId, project: ProjectId) -> Result<Option<PathBuf>, StoreError> {
+impl ProjectDirectories for ProjectPlaces {
+    fn project_directory(&self, user: UserId, project: ProjectId) -> Result<Option<PathBuf>, StoreError> {
         Ok(self.projects.project(user, project)?.map(|project| self.workspaces.absolute(&project)))
     }
 }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 /// A job for the scripted model: one plain tool and one program, in one batch.
 const TOOL_JOB: &str = "tool: calculator {\"expression\": \"17*23\"}\n\
@@ -26,8 +27,8 @@ const STREAM_JOB: &str = "stream: 40 words, 50 ms";
 const EVENTS_BEFORE_KILL: u64 = 12;
 
 /// Runs the demonstration; fails when anything is not as promised.
-pub(super) fn demo(clock: &dyn Clock, terminal: &Terminal) -> Result<(), CliError> {
-    let dir = TempDir::create(clock)?;
+pub(super) fn demo(clock: &Arc<dyn Clock>, terminal: &Terminal) -> Result<(), CliError> {
+    let dir = TempDir::create(&**clock)?;
     terminal.say("1. A server starts on a free port, with a store of its own.");
     let mut server = DemoServer::start(&dir.0)?;
     terminal.say(&format!("   {} (data in {})\n", server.url, dir.0.display()));
@@ -63,7 +64,7 @@ pub(super) fn demo(clock: &dyn Clock, terminal: &Terminal) -> Result<(), CliErro
 
 /// What the acts share.
 struct Stage<'a> {
-    clock: &'a dyn Clock,
+    clock: &'a Arc<dyn Clock>,
     terminal: &'a Terminal,
 }
 

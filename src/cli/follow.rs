@@ -6,9 +6,10 @@ use super::error::CliError;
 use super::patience::{FIRST_PAUSE, PATIENCE_MS, longer};
 use super::terminal::Terminal;
 use crate::llm::sse;
-use crate::ports::{Clock, StopFlag};
+use crate::ports::{CancelToken, Clock};
 use serde_json::Value;
 use std::io::Read;
+use std::sync::Arc;
 
 /// Longest event that is read, bytes.
 const MAX_EVENT_BYTES: usize = 64 * 1024 * 1024;
@@ -43,7 +44,7 @@ pub(super) enum Go {
 /// A job being followed.
 pub(super) struct Follow<'a> {
     client: &'a Client,
-    clock: &'a dyn Clock,
+    clock: &'a Arc<dyn Clock>,
     terminal: &'a Terminal,
     job: &'a str,
     after: u64,
@@ -55,7 +56,7 @@ impl<'a> Follow<'a> {
     /// Events of `job` after the cursor.
     pub(super) fn new(
         client: &'a Client,
-        clock: &'a dyn Clock,
+        clock: &'a Arc<dyn Clock>,
         terminal: &'a Terminal,
         job: &'a str,
         after: u64,
@@ -114,7 +115,7 @@ impl<'a> Follow<'a> {
                     self.job, self.after
                 )));
             }
-            self.clock.pause(&StopFlag::default(), pause);
+            self.clock.sleep(&CancelToken::new(Arc::clone(self.clock)), pause);
             pause = longer(pause);
         }
     }

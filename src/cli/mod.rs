@@ -191,7 +191,7 @@ fn tell(error: &CliError, wants_json: bool, terminal: &Terminal) -> ExitCode {
 
 impl Command {
     fn run(&self, common: &Everywhere, terminal: &Terminal) -> Result<ExitCode, CliError> {
-        let clock = SystemClock::new();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let client = || Client::new(&common.server, common.token.as_ref());
         let done = |()| ExitCode::SUCCESS;
         match self {
@@ -211,7 +211,7 @@ impl Command {
                 let data_dir = || common.data_dir();
                 backup::backup(&common.keeper()?, data_dir, args, terminal).map(done)
             }
-            Self::Restore(args) => backup::restore(&common.data_dir()?, &clock, args, terminal).map(done),
+            Self::Restore(args) => backup::restore(&common.data_dir()?, &*clock, args, terminal).map(done),
             Self::User(command) => user::user(|| common.office(), command, terminal).map(done),
             Self::Token(command) => token::token(&*common.office()?, command, terminal).map(done),
             Self::Tools(args) => {

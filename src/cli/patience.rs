@@ -2,7 +2,7 @@
 
 use super::client::{Trouble, refusal};
 use super::error::CliError;
-use crate::ports::{Clock, StopFlag};
+use crate::ports::{CancelToken, Clock};
 use std::time::Duration;
 
 /// How long a vanished server is waited for: longer than a machine takes to start anew.
@@ -60,7 +60,7 @@ pub(super) struct Patience<'a> {
     /// Counts the time.
     pub(super) clock: &'a dyn Clock,
     /// Raised when the user has had enough.
-    pub(super) stop: &'a StopFlag,
+    pub(super) stop: &'a CancelToken,
     /// Hears what is waited for.
     pub(super) say: &'a dyn Fn(&str),
     /// What to do when it does not come back.
@@ -72,7 +72,7 @@ impl Patience<'_> {
     pub(super) fn ask<T>(&self, attempt: &mut dyn FnMut() -> Result<T, Trouble>) -> Result<T, Error> {
         let (mut lost_since_ms, mut pause) = (None, FIRST_PAUSE);
         loop {
-            if self.stop.raised().is_some() {
+            if self.stop.reason().is_some() {
                 return Err(Error::Interrupted);
             }
             let reason = match attempt() {
@@ -92,7 +92,7 @@ impl Patience<'_> {
             if now_ms.saturating_sub(*lost_since_ms.get_or_insert(now_ms)) > PATIENCE_MS {
                 return Err(Error::Gone { reason, hint: self.hint });
             }
-            self.clock.pause(self.stop, pause);
+            self.clock.sleep(self.stop, pause);
             pause = longer(pause);
         }
     }

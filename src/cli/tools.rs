@@ -8,9 +8,9 @@ use super::terminal::Terminal;
 use crate::app::system::SystemEntropy;
 use crate::app::{Workbench, workbench};
 use crate::config::Config;
-use crate::domain::id::{IdMint, JobId, ProjectId, UserId};
+use crate::domain::id::{IdGenerator, JobId, ProjectId, UserId};
 use crate::http::{ToolView, Trial};
-use crate::ports::{Clock, Entropy, StopFlag};
+use crate::ports::{CancelToken, Clock, Entropy};
 use serde_json::{Map, Value};
 use std::io::Read;
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ pub(super) fn tools(
 fn list(config: &Config, clock: &Arc<dyn Clock>, json: bool, terminal: &Terminal) -> Result<(), CliError> {
     let tools = match office::place(config, clock)? {
         Place::Here(store) => {
-            let infos = workbench(config, &store, clock).map_err(said)?.toolbox.infos();
+            let infos = workbench(config, &store, clock).map_err(said)?.toolbox.tool_infos();
             let shown = infos.into_iter().map(|info| serde_json::to_value(ToolView::of(info)));
             shown.collect::<Result<Vec<Value>, _>>().map_err(said)?
         }
@@ -130,17 +130,16 @@ fn trial(
 ) -> Result<Trial, CliError> {
     let user = UserId::SINGLE;
     let at = |id: ProjectId| -> Result<(ProjectId, PathBuf), CliError> {
-        let found = bench.workplaces.workplace(user, id).map_err(said)?;
+        let found = bench.workplaces.project_directory(user, id).map_err(said)?;
         Ok((id, found.ok_or_else(|| CliError::failed("there is no such project").hint(PROJECTS))?))
     };
     Ok(Trial {
         user,
-        job: JobId::from_bits(IdMint::default().mint(clock.now_ms(), SystemEntropy.random())),
+        job: JobId::from_bits(IdGenerator::default().mint(clock.now_ms(), SystemEntropy.random())),
         project: project.map(at).transpose()?,
         model: config.default_model.clone(),
         time: Duration::from_secs(config.limits.job_timeout_s),
-        stop: StopFlag::default(),
-        clock: Arc::clone(clock),
+        cancel: CancelToken::new(Arc::clone(clock)),
     })
 }
 

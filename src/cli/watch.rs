@@ -10,7 +10,7 @@ use super::render::Render;
 use super::terminal::Terminal;
 use crate::app::system::{SystemClock, SystemEntropy};
 use crate::app::{INTERRUPTED_EXIT, on_interrupt};
-use crate::ports::{Clock, Entropy, Stop, StopFlag};
+use crate::ports::{CancelReason, CancelToken, Clock, Entropy};
 use serde_json::Value;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -39,9 +39,9 @@ pub(super) struct Manner {
 pub(super) struct Watch {
     client: Client,
     terminal: Terminal,
-    clock: SystemClock,
+    clock: Arc<dyn Clock>,
     manner: Manner,
-    stop: StopFlag,
+    stop: CancelToken,
     seen: Arc<Mutex<Seen>>,
 }
 
@@ -59,7 +59,7 @@ impl Watch {
         self.client.knock()?;
         let key = format!("{:032x}", SystemEntropy.random());
         let say = |text: &str| self.terminal.say(text);
-        let patience = Patience { clock: &self.clock, stop: &self.stop, say: &say, hint: GONE };
+        let patience = Patience { clock: &*self.clock, stop: &self.stop, say: &say, hint: GONE };
         Ok(patience.ask(&mut || self.client.submit("/v1/jobs", &key, body))?)
     }
 
@@ -109,17 +109,18 @@ pub(super) fn watch(
     manner: Manner,
     work: impl FnOnce(&Watch) -> Result<(), CliError> + Send + 'static,
 ) -> Result<ExitCode, CliError> {
-    let (stop, seen) = (StopFlag::default(), Arc::new(Mutex::new(Seen::default())));
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let (stop, seen) = (CancelToken::new(Arc::clone(&clock)), Arc::new(Mutex::new(Seen::default())));
     let watch = Watch {
         client: client.clone(),
         terminal: terminal.twin(),
-        clock: SystemClock::new(),
+        clock,
         manner,
         stop: stop.clone(),
         seen: Arc::clone(&seen),
     };
     let interrupted = stop.clone();
-    on_interrupt(move || interrupted.raise(Stop::Cancelled))
+    on_interrupt(move || interrupted.cancel(CancelReason::Cancelled))
         .map_err(|error| CliError::failed(format!("cannot listen for Ctrl-C: {error}")))?;
     let (tell, told) = channel();
     let working = move || drop(tell.send(work(&watch)));
@@ -151,10 +152,10 @@ fn settle(told: &Receiver<Result<(), CliError>>, seen: &Mutex<Seen>) {
 }
 
 /// The outcome, or nothing when the user has had enough first.
-fn await_end(told: &Receiver<Result<(), CliError>>, stop: &StopFlag) -> Option<Result<(), CliError>> {
+fn await_end(told: &Receiver<Result<(), CliError>>, stop: &CancelToken) -> Option<Result<(), CliError>> {
     loop {
         match told.recv_timeout(LOOK) {
-            Ok(Err(_)) | Err(_) if stop.raised().is_some() => return None,
+            Ok(Err(_)) | Err(_) if stop.reason().is_some() => return None,
             Ok(result) => return Some(result),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {

@@ -4,7 +4,7 @@
 use crate::domain::batch_object::BatchObject;
 use crate::domain::id::{BatchId, JobId, UserId};
 use crate::domain::job_object::JobObject;
-use crate::domain::webhook::Subject;
+use crate::domain::webhook::WebhookSubject;
 use crate::ports::{Batches, Payload, Payloads, Store, StoreError};
 use serde::Serialize;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ pub struct StorePayloads {
 }
 
 impl Payloads for StorePayloads {
-    fn payload(&self, user: UserId, subject: Subject) -> Result<Payload, StoreError> {
+    fn payload(&self, user: UserId, subject: WebhookSubject) -> Result<Payload, StoreError> {
         match subject {
-            Subject::Job(id) => self.job(user, id),
-            Subject::Batch(id) => self.batch(user, id),
+            WebhookSubject::Job(id) => self.job(user, id),
+            WebhookSubject::Batch(id) => self.batch(user, id),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! way then is sent again after the next start.
 
 use super::round::{Courier, Round};
-use crate::ports::{Clock, Stop, StopFlag, StoreError};
+use crate::ports::{CancelReason, CancelToken, Clock, StoreError};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub struct PoolError(std::io::Error);
 
 /// Running threads.
 pub struct Pool {
-    stop: StopFlag,
+    stop: CancelToken,
     clock: Arc<dyn Clock>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -29,7 +29,7 @@ pub struct Pool {
 impl Pool {
     /// Starts them; each ticks until told to stop.
     pub fn start(courier: Courier, clock: Arc<dyn Clock>) -> Result<Self, PoolError> {
-        let (courier, stop) = (Arc::new(courier), StopFlag::default());
+        let (courier, stop) = (Arc::new(courier), CancelToken::new(Arc::clone(&clock)));
         let mut threads = Vec::with_capacity(THREADS);
         for number in 1..=THREADS {
             let (courier, stop) = (Arc::clone(&courier), stop.clone());
@@ -44,7 +44,7 @@ impl Pool {
 
     /// Nothing more is sent.
     pub fn stop(&self) {
-        self.stop.raise(Stop::Shutdown);
+        self.stop.cancel(CancelReason::Shutdown);
     }
 
     /// Waits for what is under way, up to `patience`; then leaves it.
@@ -52,19 +52,19 @@ impl Pool {
         self.stop();
         let patience_ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
         let deadline_ms = self.clock.monotonic_ms().saturating_add(patience_ms);
-        let never = StopFlag::default();
+        let never = CancelToken::new(Arc::clone(&self.clock));
         while self.threads.iter().any(|thread| !thread.is_finished()) {
             if self.clock.monotonic_ms() >= deadline_ms {
                 tracing::info!("a receiver of webhooks does not answer; it hears again after the next start");
                 return;
             }
-            self.clock.pause(&never, LOOK);
+            self.clock.sleep(&never, LOOK);
         }
     }
 }
 
-fn run(courier: &Courier, stop: &StopFlag) {
-    while stop.raised().is_none() {
+fn run(courier: &Courier, stop: &CancelToken) {
+    while stop.reason().is_none() {
         match courier.tick() {
             Ok(Round::Tried(_)) => {}
             Ok(Round::Idle) => courier.wait(stop),

@@ -2,7 +2,7 @@
 //! clock or to roll dice: both come in as arguments.
 
 use super::post::{Answer, PostError};
-use crate::domain::webhook::{Attempt, Next};
+use crate::domain::webhook::{AfterAttempt, DeliveryAttempt};
 use jiff::fmt::rfc2822;
 
 /// The wait before each try, seconds: ten tries over three days, then it is given up.
@@ -26,38 +26,38 @@ pub(super) struct Moment {
 }
 
 /// What follows from the outcome of a delivery's try, after `tries` earlier ones.
-pub(super) fn attempt(outcome: &Result<Answer, PostError>, tries: u32, moment: Moment) -> Attempt {
+pub(super) fn attempt(outcome: &Result<Answer, PostError>, tries: u32, moment: Moment) -> DeliveryAttempt {
     match outcome {
         Ok(Answer { status: status @ 200..=299, .. }) => {
-            Attempt { status: Some(*status), error: None, next: Next::Delivered }
+            DeliveryAttempt { status: Some(*status), error: None, next: AfterAttempt::Delivered }
         }
-        Ok(Answer { status: GONE, .. }) => Attempt {
+        Ok(Answer { status: GONE, .. }) => DeliveryAttempt {
             status: Some(GONE),
             error: Some("the receiver answered 410: it wants no more of this".to_owned()),
-            next: Next::Dead,
+            next: AfterAttempt::Dead,
         },
-        Ok(Answer { status, retry_after }) => Attempt {
+        Ok(Answer { status, retry_after }) => DeliveryAttempt {
             status: Some(*status),
             error: Some(format!("the receiver answered {status}")),
             next: later(tries, retry_after.as_deref(), moment),
         },
         Err(error @ PostError::Refused(_)) => {
-            Attempt { status: None, error: Some(error.to_string()), next: Next::Dead }
+            DeliveryAttempt { status: None, error: Some(error.to_string()), next: AfterAttempt::Dead }
         }
         Err(error) => {
-            Attempt { status: None, error: Some(error.to_string()), next: later(tries, None, moment) }
+            DeliveryAttempt { status: None, error: Some(error.to_string()), next: later(tries, None, moment) }
         }
     }
 }
 
 /// The next try, not before the receiver's own wish; none after the last.
-fn later(tries: u32, retry_after: Option<&str>, moment: Moment) -> Next {
+fn later(tries: u32, retry_after: Option<&str>, moment: Moment) -> AfterAttempt {
     let done = usize::try_from(tries).unwrap_or(usize::MAX).saturating_add(1);
-    let Some(planned_s) = WAITS_S.get(done) else { return Next::Dead };
+    let Some(planned_s) = WAITS_S.get(done) else { return AfterAttempt::Dead };
     let wished_s = retry_after.and_then(|text| wished(text, moment.now_ms)).unwrap_or(0);
     let wait_ms = jittered(planned_s.saturating_mul(1_000), moment.random)
         .max(wished_s.min(RETRY_AFTER_MAX_S).saturating_mul(1_000));
-    Next::Retry { at_ms: moment.now_ms.saturating_add(wait_ms) }
+    AfterAttempt::Retry { at_ms: moment.now_ms.saturating_add(wait_ms) }
 }
 
 fn jittered(wait_ms: u64, random: u128) -> u64 {
@@ -84,14 +84,14 @@ mod tests {
 
     const NOW_MS: u64 = 1_700_000_000_000;
 
-    fn answered(status: u16, retry_after: Option<&str>, tries: u32) -> Attempt {
+    fn answered(status: u16, retry_after: Option<&str>, tries: u32) -> DeliveryAttempt {
         let answer = Answer { status, retry_after: retry_after.map(str::to_owned) };
         attempt(&Ok(answer), tries, Moment { now_ms: NOW_MS, random: 0 })
     }
 
-    fn wait_ms(attempt: &Attempt) -> Option<u64> {
+    fn wait_ms(attempt: &DeliveryAttempt) -> Option<u64> {
         match attempt.next {
-            Next::Retry { at_ms } => Some(at_ms - NOW_MS),
+            AfterAttempt::Retry { at_ms } => Some(at_ms - NOW_MS),
             _ => None,
         }
     }
@@ -102,17 +102,17 @@ mod tests {
         let shortest = WAITS_S.iter().skip(1).map(|wait_s| Some(wait_s * 900));
         assert_eq!(waits[..9], shortest.collect::<Vec<_>>());
         assert_eq!(waits[9..], [None, None]);
-        assert_eq!(answered(500, None, 9).next, Next::Dead);
-        assert_eq!(answered(500, None, u32::MAX).next, Next::Dead);
+        assert_eq!(answered(500, None, 9).next, AfterAttempt::Dead);
+        assert_eq!(answered(500, None, u32::MAX).next, AfterAttempt::Dead);
         assert_eq!(WAITS_S.iter().sum::<u64>() / 3_600, 75, "hours");
     }
 
     #[test]
     fn two_hundreds_arrive_410_dies_and_redirects_are_tried_again() {
         for status in [200, 201, 204, 299] {
-            assert_eq!(answered(status, None, 0).next, Next::Delivered);
+            assert_eq!(answered(status, None, 0).next, AfterAttempt::Delivered);
         }
-        assert_eq!(answered(410, Some("1"), 0).next, Next::Dead);
+        assert_eq!(answered(410, Some("1"), 0).next, AfterAttempt::Dead);
         for status in [301, 302, 307, 400, 404, 429, 500, 503] {
             let attempt = answered(status, None, 0);
             assert!(wait_ms(&attempt).is_some() && attempt.status == Some(status), "{attempt:?}");
@@ -124,7 +124,7 @@ mod tests {
         let moment = Moment { now_ms: NOW_MS, random: 0 };
         let refused = PostError::Refused(IpAddr::from([10, 0, 0, 1]));
         let attempt = super::attempt(&Err(refused), 0, moment);
-        assert_eq!(attempt.next, Next::Dead);
+        assert_eq!(attempt.next, AfterAttempt::Dead);
         assert!(attempt.error.expect("a reason").contains("10.0.0.1"));
         let failed = super::attempt(&Err(PostError::Failed("no answer in time".into())), 0, moment);
         assert_eq!(wait_ms(&failed), Some(4_500));

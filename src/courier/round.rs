@@ -5,8 +5,8 @@ use super::post::{Answer, Parcel, Post, PostError};
 use super::retry::{self, Moment};
 use super::signature::Signer;
 use crate::domain::id::DeliveryId;
-use crate::domain::webhook::{Attempt, Delivery, Next};
-use crate::ports::{Clock, Entropy, Meter, Outbox, Payload, Payloads, Sample, StopFlag, StoreError};
+use crate::domain::webhook::{AfterAttempt, Delivery, DeliveryAttempt};
+use crate::ports::{CancelToken, Clock, Entropy, Measurement, Meter, Outbox, Payload, Payloads, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -63,7 +63,7 @@ struct State {
     served: BTreeMap<String, u64>,
     turn: u64,
     /// Tried, but the store would not write it down.
-    unsettled: Vec<(DeliveryId, Attempt)>,
+    unsettled: Vec<(DeliveryId, DeliveryAttempt)>,
 }
 
 impl Courier {
@@ -80,7 +80,7 @@ impl Courier {
         let id = errand.delivery.id;
         let attempt = self.attempt(&errand.delivery)?;
         report(&errand.delivery, &attempt);
-        self.parts.meter.note(Sample::WebhookTried(word(attempt.next)));
+        self.parts.meter.record(Measurement::WebhookTried(word(attempt.next)));
         let settled = self.parts.outbox.settle(id, attempt.clone()).wait();
         match settled {
             // Its row cannot be read any more: there is nowhere to write to, now or later.
@@ -93,18 +93,18 @@ impl Courier {
     }
 
     /// Waits until a tick may find something, or `stop` is raised.
-    pub fn wait(&self, stop: &StopFlag) {
+    pub fn wait(&self, stop: &CancelToken) {
         let now_ms = self.parts.clock.now_ms();
         let until_ms = match self.parts.outbox.next_due_ms() {
             Ok(Some(due_ms)) => due_ms.saturating_sub(now_ms).clamp(WAIT_MIN_MS, WAIT_MAX_MS),
             Ok(None) | Err(_) => WAIT_MAX_MS,
         };
-        self.parts.outbox.wait_for_mail(stop, Duration::from_millis(until_ms));
+        self.parts.outbox.wait_for_deliveries(stop, Duration::from_millis(until_ms));
     }
 
     /// Waits a moment after a failure of the store.
-    pub fn recover(&self, stop: &StopFlag) {
-        self.parts.clock.pause(stop, Duration::from_millis(WAIT_MIN_MS));
+    pub fn recover(&self, stop: &CancelToken) {
+        self.parts.clock.sleep(stop, Duration::from_millis(WAIT_MIN_MS));
     }
 
     fn catch_up(&self) -> Result<(), StoreError> {
@@ -135,11 +135,15 @@ impl Courier {
         Ok(Some(Errand { courier: self, delivery, host }))
     }
 
-    fn attempt(&self, delivery: &Delivery) -> Result<Attempt, StoreError> {
+    fn attempt(&self, delivery: &Delivery) -> Result<DeliveryAttempt, StoreError> {
         let outcome = match self.parts.payloads.payload(delivery.user, delivery.subject) {
             Ok(Payload::Body(body)) => self.post(delivery, &body),
             Ok(Payload::Nothing(why)) => {
-                return Ok(Attempt { status: None, error: Some(why.to_owned()), next: Next::Dead });
+                return Ok(DeliveryAttempt {
+                    status: None,
+                    error: Some(why.to_owned()),
+                    next: AfterAttempt::Dead,
+                });
             }
             Err(StoreError::Corrupt(reason)) => {
                 tracing::error!(id = %delivery.id, subject = %delivery.subject, reason, "cannot be reported");
@@ -178,22 +182,22 @@ impl Drop for Errand<'_> {
     }
 }
 
-fn word(next: Next) -> &'static str {
+fn word(next: AfterAttempt) -> &'static str {
     match next {
-        Next::Delivered => "delivered",
-        Next::Retry { .. } => "retried",
-        Next::Dead => "dead",
+        AfterAttempt::Delivered => "delivered",
+        AfterAttempt::Retry { .. } => "retried",
+        AfterAttempt::Dead => "dead",
     }
 }
 
-fn report(delivery: &Delivery, attempt: &Attempt) {
+fn report(delivery: &Delivery, attempt: &DeliveryAttempt) {
     let (id, subject, status) = (delivery.id, delivery.subject, attempt.status);
     let reason = attempt.error.as_deref().unwrap_or_default();
     match attempt.next {
-        Next::Delivered => tracing::debug!(%id, %subject, "webhook delivered"),
-        Next::Retry { at_ms } => {
+        AfterAttempt::Delivered => tracing::debug!(%id, %subject, "webhook delivered"),
+        AfterAttempt::Retry { at_ms } => {
             tracing::info!(%id, %subject, status, reason, at_ms, "webhook is tried again");
         }
-        Next::Dead => tracing::warn!(%id, %subject, status, reason, "webhook is given up"),
+        AfterAttempt::Dead => tracing::warn!(%id, %subject, status, reason, "webhook is given up"),
     }
 }

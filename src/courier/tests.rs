@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::domain::id::{DeliveryId, JobId, UserId};
-use crate::domain::webhook::{Attempt, Delivery, DeliveryState, Subject, WebhookUrl};
+use crate::domain::webhook::{Delivery, DeliveryAttempt, DeliveryState, WebhookSubject, WebhookUrl};
 use crate::ports::{
-    Clock, DeliveryPage, DeliveryQuery, Entropy, Outbox, Payload, Payloads, StopFlag, StoreError, Ticket,
+    CancelToken, Clock, DeliveryPage, DeliveryQuery, Entropy, Outbox, Payload, Payloads, StoreError, Ticket,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ impl Clock for HandClock {
     fn monotonic_ms(&self) -> u64 {
         self.now_ms()
     }
-    fn pause(&self, _: &StopFlag, _: Duration) {}
+    fn sleep(&self, _: &CancelToken, _: Duration) {}
 }
 
 struct NoChance;
@@ -61,7 +61,7 @@ impl Outbox for MemoryOutbox {
     fn next_due_ms(&self) -> Result<Option<u64>, StoreError> {
         Ok(self.rows.lock().expect("lock").values().filter_map(|d| d.next_try_ms).min())
     }
-    fn settle(&self, id: DeliveryId, attempt: Attempt) -> Ticket<()> {
+    fn settle(&self, id: DeliveryId, attempt: DeliveryAttempt) -> Ticket<()> {
         if let Some(error) = self.refuse.lock().expect("lock").take() {
             return Ticket::refused(error);
         }
@@ -80,13 +80,13 @@ impl Outbox for MemoryOutbox {
     fn deliveries(&self, _: &DeliveryQuery) -> Result<DeliveryPage, StoreError> {
         unreachable!("couriers list nothing")
     }
-    fn wait_for_mail(&self, _: &StopFlag, _: Duration) {}
+    fn wait_for_deliveries(&self, _: &CancelToken, _: Duration) {}
 }
 
 struct Saying(Payload);
 
 impl Payloads for Saying {
-    fn payload(&self, _: UserId, _: Subject) -> Result<Payload, StoreError> {
+    fn payload(&self, _: UserId, _: WebhookSubject) -> Result<Payload, StoreError> {
         Ok(self.0.clone())
     }
 }
@@ -139,7 +139,7 @@ fn rig_saying(
         signer: Signer::new(&[super::signature::secret_of(&[7; 32])]).expect("a secret"),
         clock: Arc::<HandClock>::clone(&clock),
         entropy: Arc::new(NoChance),
-        meter: Arc::new(crate::ports::Silent),
+        meter: Arc::new(crate::ports::NoopMeter),
     });
     Rig { outbox, post, clock, courier: Arc::new(courier) }
 }
@@ -148,7 +148,7 @@ impl Rig {
     fn add(&self, bits: u128, url: &str) {
         let url = WebhookUrl::try_from(url.to_owned()).expect("a URL");
         let (id, now_ms) = (DeliveryId::from_bits(bits), self.clock.now_ms());
-        let subject = Subject::Job(JobId::from_bits(bits));
+        let subject = WebhookSubject::Job(JobId::from_bits(bits));
         self.outbox.rows.lock().expect("lock").insert(id, Delivery::new(id, UserId(1), subject, url, now_ms));
     }
 

@@ -191,7 +191,7 @@ pub struct Account {
 
 /// What an API token may be used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Scopes {
+pub struct TokenScopes {
     /// Reading: `GET` and `HEAD`.
     pub read: bool,
     /// Everything else of the owner's.
@@ -200,7 +200,7 @@ pub struct Scopes {
     pub admin: bool,
 }
 
-impl Scopes {
+impl TokenScopes {
     /// What a session may: everything that its account may.
     pub const ALL: Self = Self { read: true, write: true, admin: true };
 }
@@ -215,7 +215,7 @@ pub struct ApiToken {
     /// What it is for, in its owner's words.
     pub name: String,
     /// What it may be used for.
-    pub scopes: Scopes,
+    pub scopes: TokenScopes,
     /// Unix milliseconds.
     pub created_at_ms: u64,
     /// Unix milliseconds; never when absent.

@@ -72,7 +72,7 @@ impl Bits for Ipv6Addr {
 /// A text that is no address and no range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be an address or a range of them, as in 127.0.0.1, 10.0.0.0/8 or fd00::/8")]
-pub struct BadRange;
+pub struct AddressRangeError;
 
 /// A range of addresses: a network and its prefix length. A single address is the longest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,21 +82,21 @@ struct Range {
 }
 
 impl Range {
-    fn parse(text: &str) -> Result<Self, BadRange> {
+    fn parse(text: &str) -> Result<Self, AddressRangeError> {
         let (network, prefix) = match text.split_once('/') {
             Some((network, prefix)) => (network, Some(prefix)),
             None => (text, None),
         };
-        let network: IpAddr = network.parse().map_err(|_| BadRange)?;
+        let network: IpAddr = network.parse().map_err(|_| AddressRangeError)?;
         let width = if network.is_ipv4() { 32 } else { 128 };
         let plain = |digits: &&str| digits.bytes().all(|b| b.is_ascii_digit());
         let prefix = match prefix {
             Some(digits) => {
-                Some(digits).filter(plain).and_then(|digits| digits.parse().ok()).ok_or(BadRange)?
+                Some(digits).filter(plain).and_then(|digits| digits.parse().ok()).ok_or(AddressRangeError)?
             }
             None => width,
         };
-        if prefix <= width { Ok(Self { network, prefix }) } else { Err(BadRange) }
+        if prefix <= width { Ok(Self { network, prefix }) } else { Err(AddressRangeError) }
     }
 
     fn holds(&self, address: IpAddr) -> bool {
@@ -116,7 +116,7 @@ pub struct AddressPolicy {
 
 impl AddressPolicy {
     /// A policy with these exceptions; the first that is none fails with its place in the list.
-    pub fn new(allowed: &[String]) -> Result<Self, (usize, BadRange)> {
+    pub fn new(allowed: &[String]) -> Result<Self, (usize, AddressRangeError)> {
         let ranges = allowed.iter().enumerate().map(|(at, text)| Range::parse(text).map_err(|bad| (at, bad)));
         Ok(Self { allowed: ranges.collect::<Result<_, _>>()? })
     }
@@ -233,7 +233,7 @@ mod tests {
         }
     }
 
-    fn policy(allowed: &[&str]) -> Result<AddressPolicy, (usize, BadRange)> {
+    fn policy(allowed: &[&str]) -> Result<AddressPolicy, (usize, AddressRangeError)> {
         AddressPolicy::new(&allowed.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>())
     }
 
@@ -253,7 +253,7 @@ mod tests {
         for bad in
             ["", "localhost", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/+8", "fd00::/129", "10.0.0/8", "/8"]
         {
-            assert_eq!(policy(&["::1", bad]), Err((1, BadRange)), "{bad}");
+            assert_eq!(policy(&["::1", bad]), Err((1, AddressRangeError)), "{bad}");
         }
     }
 

@@ -18,7 +18,7 @@ const SHOWN_BYTES: usize = 16 * 1024;
 
 /// What somebody decides about calls that wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decision {
+pub struct ApprovalDecision {
     /// They may be made.
     pub approve: bool,
     /// Which; `None`: all that wait.

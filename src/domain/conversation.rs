@@ -17,7 +17,7 @@ pub struct Conversation {
     /// Empty until there is one.
     pub title: String,
     /// What its settings are.
-    pub settings: Settings,
+    pub settings: ConversationSettings,
     /// Unix milliseconds.
     pub created_at_ms: u64,
     /// When it, or one of its messages, last changed; unix milliseconds.
@@ -28,7 +28,7 @@ pub struct Conversation {
 
 /// What the messages of a conversation are sent with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Settings {
+pub struct ConversationSettings {
     /// A configured model's id, as it was when it was chosen.
     pub model: String,
     /// Put before the history; empty for none.
@@ -69,7 +69,7 @@ impl Conversation {
     }
 
     /// The conversation after the change.
-    pub fn amend(&mut self, change: ConversationChange) {
+    pub fn update(&mut self, change: ConversationChange) {
         let settings = &mut self.settings;
         put(&mut self.title, change.title);
         put(&mut settings.model, change.model);

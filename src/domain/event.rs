@@ -5,7 +5,7 @@
 //! no gap. *Marks* are what only the engine needs to go on after a crash: they stand between events and have no `seq`,
 //! so that a client which counts ids misses nothing.
 
-use super::message::Echo;
+use super::message::ProviderReplay;
 use super::tool::ToolCall;
 use super::usage::Usage;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub enum Record {
     /// Seen by clients, numbered.
     Event(Event),
     /// For the engine alone, not numbered.
-    Mark(Mark),
+    Mark(EngineMark),
 }
 
 impl From<Event> for Record {
@@ -26,8 +26,8 @@ impl From<Event> for Record {
     }
 }
 
-impl From<Mark> for Record {
-    fn from(mark: Mark) -> Self {
+impl From<EngineMark> for Record {
+    fn from(mark: EngineMark) -> Self {
         Self::Mark(mark)
     }
 }
@@ -47,7 +47,7 @@ pub enum StepKind {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Phase {
+pub enum StatusPhase {
     /// Accepted, waiting for a worker.
     Queued,
     /// A worker has begun, or has gone on.
@@ -71,14 +71,14 @@ pub struct AgentStep {
     pub index: u32,
     /// What it did.
     #[serde(flatten)]
-    pub act: AgentAct,
+    pub act: AgentAction,
 }
 
 /// The kinds of an agent's steps.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum AgentAct {
+pub enum AgentAction {
     /// It thought, whole.
     Thinking {
         /// What.
@@ -173,14 +173,14 @@ pub enum Event {
     /// The job went into another phase.
     Status {
         /// Which.
-        status: Phase,
+        status: StatusPhase,
         /// Counted from 1 at the first run; 0 while it has never run.
         attempt: u32,
         /// Why, when it is not the ordinary way.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// Calls of tools wait for somebody's approval; clients read it as a `status` of [`Phase::WaitingApproval`].
+    /// Calls of tools wait for somebody's approval; clients read it as a `status` of [`StatusPhase::WaitingApproval`].
     WaitingApproval {
         /// As in [`Event::Status`].
         attempt: u32,
@@ -275,7 +275,7 @@ impl Event {
 /// What only the engine needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "mark", rename_all = "snake_case")]
-pub enum Mark {
+pub enum EngineMark {
     /// A call to the model ended well: the steps since the last such mark are complete.
     ModelFinished {
         /// How it stopped.
@@ -287,7 +287,7 @@ pub enum Mark {
         model: Option<String>,
         /// What its provider wants back with the answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        echo: Option<Echo>,
+        echo: Option<ProviderReplay>,
     },
     /// A call to the model failed: the steps since the last such mark are to be discarded.
     ModelFailed {
@@ -363,7 +363,7 @@ pub enum Mark {
 
 /// An event with the number under which clients know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Numbered {
+pub struct SequencedEvent {
     /// 1, 2, 3 … within the job.
     pub seq: u64,
     /// The event.
@@ -379,7 +379,7 @@ mod tests {
         let records: Vec<Record> = vec![
             Event::Delta { index: 2, kind: StepKind::Text, offset: 3, first_seq: 4, text: "é\u{0}".into() }
                 .into(),
-            Mark::ToolStarted { id_ref: "call_1".into() }.into(),
+            EngineMark::ToolStarted { id_ref: "call_1".into() }.into(),
             Event::Error { content: "x".into(), code: FailureCode::MaxTotalTokens }.into(),
         ];
         for record in records {

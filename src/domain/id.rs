@@ -240,11 +240,11 @@ impl fmt::Display for ConversationId {
 
 /// Makes 128-bit ids that rise strictly within one process: 48 bits of unix milliseconds, 80 random bits.
 #[derive(Debug, Default)]
-pub struct IdMint {
+pub struct IdGenerator {
     last: Mutex<u128>,
 }
 
-impl IdMint {
+impl IdGenerator {
     /// The next id's bits at `now_ms`; ids of one millisecond, or of a clock that went back, still rise.
     pub fn mint(&self, now_ms: u64, random: u128) -> u128 {
         let fresh = Ulid::from_parts(now_ms, random).0;
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn minted_ids_rise_even_when_the_clock_goes_back() {
-        let mint = IdMint::default();
+        let mint = IdGenerator::default();
         let ids = [mint.mint(10, 5), mint.mint(10, 4), mint.mint(9, 9), mint.mint(11, 0)];
         assert!(ids.windows(2).all(|w| w[0] < w[1]));
     }

@@ -316,13 +316,13 @@ impl Job {
 pub struct ConversationSummary {
     /// The text.
     pub content: String,
-    /// The newest turn that it stands for: [`PastTurn::number`].
+    /// The newest turn that it stands for: [`ConversationTurn::number`].
     pub through: u64,
 }
 
 /// What one job added to its conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PastTurn {
+pub struct ConversationTurn {
     /// Rises from turn to turn of a conversation.
     pub number: u64,
     /// What was asked and answered; the oldest part may be missing where it was too long.
@@ -335,7 +335,7 @@ pub struct History {
     /// What stands for the turns before `turns`.
     pub summary: Option<String>,
     /// The turns, oldest first.
-    pub turns: Vec<PastTurn>,
+    pub turns: Vec<ConversationTurn>,
     /// Whether the conversation has no title yet.
     pub wants_title: bool,
 }
@@ -349,7 +349,7 @@ impl History {
 
 /// How a job ends: the terminal event and everything that is written with it, in one transaction.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ending {
+pub struct JobOutcome {
     /// `done` or `error`, nothing else.
     pub event: Event,
     /// The answer's text; what there is of it when the job failed.
@@ -360,7 +360,7 @@ pub struct Ending {
     pub summary: Option<ConversationSummary>,
 }
 
-impl Ending {
+impl JobOutcome {
     /// The state that the terminal event means.
     pub fn status(&self) -> JobStatus {
         match &self.event {

@@ -34,7 +34,7 @@ pub enum Message {
         tool_calls: Vec<ToolCall>,
         /// What its provider wants back with it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        echo: Option<Echo>,
+        echo: Option<ProviderReplay>,
     },
     /// A tool's result, one for each call.
     Tool {
@@ -50,7 +50,7 @@ pub enum Message {
 /// Parts of an answer that its provider wants back as they were (signed or hidden reasoning, calls of its own tools).
 /// Only the dialect that wrote it reads it, and only while the same model is asked: signatures mean nothing to others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Echo {
+pub struct ProviderReplay {
     /// The configured model's id.
     pub model: String,
     /// The parts in the dialect's own form.

@@ -12,7 +12,7 @@ pub const CLOCK_SLACK_MS: u64 = 60_000;
 
 /// What each run of a schedule asks for; written once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Order {
+pub struct ScheduledRequest {
     /// As validated.
     pub spec: JobSpec,
     /// As the client wrote it.

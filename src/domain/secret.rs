@@ -49,9 +49,9 @@ impl Serialize for Secret {
 
 /// What hides known secrets in what somebody else said.
 #[derive(Debug, Clone, Default)]
-pub struct Veil(Vec<Secret>);
+pub struct Redactor(Vec<Secret>);
 
-impl Veil {
+impl Redactor {
     /// Over these secrets and their parts; those of less than six bytes are words like others.
     pub fn over<'a>(secrets: impl Iterator<Item = &'a Secret>) -> Self {
         let parts = secrets.flat_map(Secret::parts).filter(|secret| secret.0.len() >= SECRET_BYTES);
@@ -95,7 +95,7 @@ mod tests {
     fn p9_a_veil_hides_what_it_knows_and_nothing_else() {
         let secrets =
             ["Bearer sk-12345", "sk-12345-long", "1", "7777777"].map(|text| Secret::from(text.to_owned()));
-        let veil = Veil::over(secrets.iter());
+        let veil = Redactor::over(secrets.iter());
         let said =
             json!({"sk-12345": [1, true, "a sk-12345-long b", 17_777_777], "n": {"x": "Bearer sk-12345"}});
         let shown = json!({"***": [1, true, "a *** b", "1***"], "n": {"x": "***"}});

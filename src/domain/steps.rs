@@ -1,7 +1,7 @@
 //! What an answer consists of: the steps of a job in order, as a page that is loaded anew shows them. Owns the fold from a
 //! job's events, and from messages where retention has cut the log; pure: refuses stores and the wire.
 
-use super::event::{Event, Numbered, StepKind};
+use super::event::{Event, SequencedEvent, StepKind};
 use super::message::Message;
 use super::tool::ToolCall;
 use serde::{Deserialize, Serialize, Serializer};
@@ -17,7 +17,7 @@ pub struct Step {
     pub index: u32,
     /// What it is.
     #[serde(flatten)]
-    pub part: Part,
+    pub part: StepContent,
 }
 
 /// The name of the step of this index.
@@ -45,7 +45,7 @@ impl Serialize for StepId {
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "MessageStepPart"))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Part {
+pub enum StepContent {
     /// The model's reasoning.
     Thinking {
         /// All of it.
@@ -106,19 +106,19 @@ pub struct CalledFunction {
 }
 
 /// The steps of a log, in order; those that were discarded are left out.
-pub fn fold(events: impl IntoIterator<Item = Numbered>) -> Vec<Step> {
-    let mut parts: BTreeMap<u32, Part> = BTreeMap::new();
-    for Numbered { event, .. } in events {
+pub fn fold(events: impl IntoIterator<Item = SequencedEvent>) -> Vec<Step> {
+    let mut parts: BTreeMap<u32, StepContent> = BTreeMap::new();
+    for SequencedEvent { event, .. } in events {
         match event {
             Event::Delta { index, kind, offset, text, .. } => match parts.get_mut(&index) {
-                Some(Part::Thinking { content } | Part::Text { content }) if offset > 0 => {
+                Some(StepContent::Thinking { content } | StepContent::Text { content }) if offset > 0 => {
                     content.push_str(&text);
                 }
                 _ => drop(parts.insert(index, said(kind, text))),
             },
-            Event::ToolCall { index, call } => drop(parts.insert(index, Part::ToolCall(call))),
+            Event::ToolCall { index, call } => drop(parts.insert(index, StepContent::ToolCall(call))),
             Event::ToolResult { index, id_ref, name, content, skipped } => {
-                parts.insert(index, Part::ToolResult { id_ref, name, content, skipped });
+                parts.insert(index, StepContent::ToolResult { id_ref, name, content, skipped });
             }
             Event::StepDiscarded { index } => drop(parts.remove(&index)),
             Event::Status { .. }
@@ -138,24 +138,24 @@ pub fn of_messages(messages: &[Message]) -> Vec<Step> {
     (0..).zip(parts).map(|(index, part)| Step { id: StepId(index), index, part }).collect()
 }
 
-fn said(kind: StepKind, content: String) -> Part {
+fn said(kind: StepKind, content: String) -> StepContent {
     match kind {
-        StepKind::Thinking => Part::Thinking { content },
-        StepKind::Text => Part::Text { content },
+        StepKind::Thinking => StepContent::Thinking { content },
+        StepKind::Text => StepContent::Text { content },
     }
 }
 
-fn parts_of(message: &Message) -> Vec<Part> {
+fn parts_of(message: &Message) -> Vec<StepContent> {
     match message {
         Message::Assistant { content, thinking, tool_calls, .. } => {
             let texts = [(StepKind::Thinking, thinking), (StepKind::Text, content)];
             let texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
-            let calls = tool_calls.iter().cloned().map(Part::ToolCall);
+            let calls = tool_calls.iter().cloned().map(StepContent::ToolCall);
             texts.map(|(kind, text)| said(kind, text.clone())).chain(calls).collect()
         }
         Message::Tool { id_ref, name, content } => {
             let (id_ref, name, content) = (id_ref.clone(), name.clone(), content.clone());
-            vec![Part::ToolResult { id_ref, name, content, skipped: false }]
+            vec![StepContent::ToolResult { id_ref, name, content, skipped: false }]
         }
         Message::System { .. } | Message::User { .. } => Vec::new(),
     }
@@ -166,8 +166,8 @@ pub fn answer(steps: &[Step]) -> String {
     let mut texts: Vec<&str> = Vec::new();
     for step in steps.iter().rev() {
         match &step.part {
-            Part::Text { content } => texts.push(content),
-            Part::Thinking { .. } => {}
+            StepContent::Text { content } => texts.push(content),
+            StepContent::Thinking { .. } => {}
             _ if texts.is_empty() => {}
             _ => break,
         }
@@ -178,7 +178,7 @@ pub fn answer(steps: &[Step]) -> String {
 /// The calls of the steps, each with its result.
 pub fn calls(steps: &[Step]) -> Vec<CallRecord> {
     let called = steps.iter().enumerate().filter_map(|(at, step)| match &step.part {
-        Part::ToolCall(call) => Some((at, call)),
+        StepContent::ToolCall(call) => Some((at, call)),
         _ => None,
     });
     called.map(|(at, call)| record(call, steps.get(at..).unwrap_or_default())).collect()
@@ -195,7 +195,7 @@ struct Told {
 /// The call with the first result behind it that answers it: a provider may use a name twice.
 fn record(call: &ToolCall, behind: &[Step]) -> CallRecord {
     let found = behind.iter().find_map(|step| match &step.part {
-        Part::ToolResult { id_ref, content, skipped, .. } if *id_ref == call.id_ref => {
+        StepContent::ToolResult { id_ref, content, skipped, .. } if *id_ref == call.id_ref => {
             Some((content, *skipped))
         }
         _ => None,
@@ -233,7 +233,7 @@ mod tests {
     }
 
     fn folded(events: Vec<Event>) -> Vec<Step> {
-        fold((1..).zip(events).map(|(seq, event)| Numbered { seq, event }))
+        fold((1..).zip(events).map(|(seq, event)| SequencedEvent { seq, event }))
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod given;
 mod zones;
 
 pub use cron::{Cron, CronError, DEFAULT_ZONE};
-pub use given::{EVERY_MAX_S, GivenTiming, TimingFault, read_time};
+pub use given::{EVERY_MAX_S, TimingError, TimingRequest, read_time};
 pub use zones::zone;
 
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 //! reported; refuses tokenizers: an estimate decides when to shorten, not what to bill where something was reported.
 
 use super::message::Message;
-use super::tool::{Offer, ToolCall};
+use super::tool::{ToolCall, ToolDefinition};
 
 /// Tokens that the frame of a message costs, thousandths.
 const FRAME: u64 = 4_000;
@@ -37,13 +37,13 @@ const UNKNOWN: Weights = Weights { ascii: 280, other: 550, wide: 1_000 };
 
 /// The characters of a text, by what they cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Letters {
+pub struct CharacterCounts {
     ascii: u64,
     other: u64,
     wide: u64,
 }
 
-impl Letters {
+impl CharacterCounts {
     /// Those of these texts together.
     pub fn of(texts: &[&str]) -> Self {
         let mut letters = Self::default();
@@ -60,12 +60,12 @@ impl Letters {
 
 /// Estimates for one model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Estimator {
+pub struct TokenEstimator {
     weights: Weights,
     factor: u64,
 }
 
-impl Estimator {
+impl TokenEstimator {
     /// For the model of this name.
     pub fn of_model(name: &str) -> Self {
         let name = name.to_ascii_lowercase();
@@ -92,8 +92,8 @@ impl Estimator {
     }
 
     /// Tokens of what models are told about tools.
-    pub fn tools(&self, tools: &[Offer]) -> u64 {
-        let weigh = |tool: &Offer| self.weigh_letters(tool.letters()).saturating_add(FRAME);
+    pub fn tools(&self, tools: &[ToolDefinition]) -> u64 {
+        let weigh = |tool: &ToolDefinition| self.weigh_letters(tool.letters()).saturating_add(FRAME);
         self.tokens(tools.iter().map(weigh).sum())
     }
 
@@ -120,10 +120,10 @@ impl Estimator {
         if text.is_ascii() {
             return (text.len() as u64).saturating_mul(self.weights.ascii);
         }
-        self.weigh_letters(Letters::of(&[text]))
+        self.weigh_letters(CharacterCounts::of(&[text]))
     }
 
-    fn weigh_letters(&self, letters: Letters) -> u64 {
+    fn weigh_letters(&self, letters: CharacterCounts) -> u64 {
         let (ascii, other) = (
             letters.ascii.saturating_mul(self.weights.ascii),
             letters.other.saturating_mul(self.weights.other),
@@ -143,17 +143,17 @@ mod tests {
 
     #[test]
     fn families_differ_and_wide_characters_weigh_more() {
-        let gpt = Estimator::of_model("GPT-4o-mini");
+        let gpt = TokenEstimator::of_model("GPT-4o-mini");
         assert_eq!(gpt.text(&"abcd".repeat(100)), 100);
         let words = "hello world ".repeat(50);
-        assert!(Estimator::of_model("claude-sonnet-4").text(&words) > gpt.text(&words));
+        assert!(TokenEstimator::of_model("claude-sonnet-4").text(&words) > gpt.text(&words));
         assert!(gpt.text("漢字漢字") >= 3 && gpt.text("漢字漢字") > gpt.text("abcd"));
-        assert_eq!(Estimator::of_model("who knows").text(""), 0);
+        assert_eq!(TokenEstimator::of_model("who knows").text(""), 0);
     }
 
     #[test]
     fn what_was_reported_corrects_what_comes() {
-        let mut estimator = Estimator::of_model("gpt-4");
+        let mut estimator = TokenEstimator::of_model("gpt-4");
         let before = estimator.text(&"x".repeat(4_000));
         estimator.correct(before, before * 2);
         assert_eq!(estimator.text(&"x".repeat(4_000)), before * 2);
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn whatever_a_message_carries_counts() {
-        let estimator = Estimator::of_model("gpt-4");
+        let estimator = TokenEstimator::of_model("gpt-4");
         let plain = estimator.messages(&[Message::user("hi")]);
         let file = super::super::attachment::Attachment {
             name: "a".into(),

@@ -1,6 +1,6 @@
 //! What a tool call is, and what a tool says of itself. Refuses to know any tool by name (P6).
 
-use super::tokens::Letters;
+use super::tokens::CharacterCounts;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -34,7 +34,7 @@ pub struct ToolSpec {
 /// A tool on offer: what models are told, and how much that is. Copies share it, because every call to a model is told of
 /// every tool.
 #[derive(Debug, Clone)]
-pub struct Offer(Arc<Told>);
+pub struct ToolDefinition(Arc<Told>);
 
 #[derive(Debug)]
 struct Told {
@@ -42,13 +42,13 @@ struct Told {
     /// `"name":…,"description":…`
     introduction: String,
     schema: String,
-    letters: Letters,
+    letters: CharacterCounts,
     bytes: usize,
 }
 
-impl Offer {
+impl ToolDefinition {
     /// The characters of all that is told.
-    pub fn letters(&self) -> Letters {
+    pub fn letters(&self) -> CharacterCounts {
         self.0.letters
     }
 
@@ -68,11 +68,11 @@ impl Offer {
     }
 }
 
-impl From<ToolSpec> for Offer {
+impl From<ToolSpec> for ToolDefinition {
     fn from(spec: ToolSpec) -> Self {
         let schema = spec.parameters.to_string();
         let texts: [&str; 3] = [&spec.name, &spec.description, &schema];
-        let (letters, bytes) = (Letters::of(&texts), texts.iter().map(|text| text.len()).sum());
+        let (letters, bytes) = (CharacterCounts::of(&texts), texts.iter().map(|text| text.len()).sum());
         let quoted = |text: &str| Value::from(text).to_string();
         let introduction =
             format!("\"name\":{},\"description\":{}", quoted(&spec.name), quoted(&spec.description));
@@ -80,7 +80,7 @@ impl From<ToolSpec> for Offer {
     }
 }
 
-impl Deref for Offer {
+impl Deref for ToolDefinition {
     type Target = ToolSpec;
 
     fn deref(&self) -> &ToolSpec {
@@ -88,7 +88,7 @@ impl Deref for Offer {
     }
 }
 
-impl PartialEq for Offer {
+impl PartialEq for ToolDefinition {
     fn eq(&self, other: &Self) -> bool {
         self.0.spec == other.0.spec
     }
@@ -111,19 +111,19 @@ pub struct ToolTraits {
     /// A pure read: an earlier result may stand for a new one, for a while and until something that it reads is written.
     pub cacheable: bool,
     /// What it does with the files of the job's project.
-    pub files: FileUse,
+    pub files: FileAccess,
 }
 
 impl ToolTraits {
     /// Its result follows from its arguments alone.
-    pub const PURE: Self = Self { idempotent: true, cacheable: true, files: FileUse::None };
+    pub const PURE: Self = Self { idempotent: true, cacheable: true, files: FileAccess::None };
     /// It changes nothing, but what it reads may change.
-    pub const READ: Self = Self { idempotent: true, cacheable: false, files: FileUse::None };
+    pub const READ: Self = Self { idempotent: true, cacheable: false, files: FileAccess::None };
 }
 
 /// What a tool's runs set going beyond their own job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Reach {
+pub enum ToolReach {
     /// Nothing.
     #[default]
     Here,
@@ -137,7 +137,7 @@ pub enum Reach {
 
 /// What a tool does with the files of the job's project.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum FileUse {
+pub enum FileAccess {
     /// It never touches them.
     None,
     /// It reads them: within a batch it waits for the writes before it, and nothing cached outlives a write.

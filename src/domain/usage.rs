@@ -1,6 +1,6 @@
 //! Token counts and what they cost. Owns their addition and the reading of them out of a log; refuses time.
 
-use super::event::{Mark, Record};
+use super::event::{EngineMark, Record};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -74,18 +74,18 @@ pub struct Price {
 /// What was spent on each model.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Ledger(BTreeMap<String, Usage>);
+pub struct UsageByModel(BTreeMap<String, Usage>);
 
-impl Ledger {
+impl UsageByModel {
     /// Adds what the record says was spent. `asked` is the model that the job names: records of an earlier version do
     /// not say whom they asked.
     pub fn enter(&mut self, record: &Record, asked: &str) {
         let Record::Mark(mark) = record else { return };
         let (model, usage) = match mark {
-            Mark::ModelFinished { usage, model, .. } | Mark::ModelFailed { usage, model, .. } => {
+            EngineMark::ModelFinished { usage, model, .. } | EngineMark::ModelFailed { usage, model, .. } => {
                 (model.as_deref(), *usage)
             }
-            Mark::Spent { model, usage } => (Some(model.as_str()), *usage),
+            EngineMark::Spent { model, usage } => (Some(model.as_str()), *usage),
             _ => return,
         };
         self.add(model.unwrap_or(asked), usage);
@@ -149,9 +149,9 @@ mod tests {
     #[test]
     fn the_ledger_adds_up_whatever_was_spent() {
         let usage = Usage::new(1, 2);
-        let mut ledger = Ledger::default();
+        let mut ledger = UsageByModel::default();
         for model in [None, Some("b".to_owned())] {
-            let mark = Mark::ModelFinished {
+            let mark = EngineMark::ModelFinished {
                 finish_reason: crate::domain::event::FinishReason::Stop,
                 usage,
                 model,
@@ -159,7 +159,7 @@ mod tests {
             };
             ledger.enter(&mark.into(), "a");
         }
-        ledger.enter(&Mark::Spent { model: "a".into(), usage }.into(), "a");
+        ledger.enter(&EngineMark::Spent { model: "a".into(), usage }.into(), "a");
         let entries: Vec<_> = ledger.entries().collect();
         assert_eq!(entries, [("a", Usage::new(2, 4)), ("b", usage)]);
         assert_eq!(ledger.total(), Usage::new(3, 6));

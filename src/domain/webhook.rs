@@ -115,14 +115,14 @@ impl fmt::Debug for WebhookUrl {
 /// What has an end that can be reported, or was made of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "id", rename_all = "lowercase")]
-pub enum Subject {
+pub enum WebhookSubject {
     /// The end of a job.
     Job(JobId),
     /// The end of a batch.
     Batch(BatchId),
 }
 
-impl Subject {
+impl WebhookSubject {
     /// The bits that identify it among its kind.
     pub fn bits(self) -> u128 {
         u128::from_be_bytes(match self {
@@ -132,7 +132,7 @@ impl Subject {
     }
 }
 
-impl fmt::Display for Subject {
+impl fmt::Display for WebhookSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Job(id) => id.fmt(f),
@@ -176,7 +176,7 @@ pub struct Delivery {
     /// Whose subject it is.
     pub user: UserId,
     /// What it is about.
-    pub subject: Subject,
+    pub subject: WebhookSubject,
     /// Where it goes.
     pub url: WebhookUrl,
     /// Where it stands.
@@ -197,7 +197,7 @@ pub struct Delivery {
 
 impl Delivery {
     /// A delivery that has never been tried and is due at once.
-    pub fn new(id: DeliveryId, user: UserId, subject: Subject, url: WebhookUrl, now_ms: u64) -> Self {
+    pub fn new(id: DeliveryId, user: UserId, subject: WebhookSubject, url: WebhookUrl, now_ms: u64) -> Self {
         Self {
             id,
             user,
@@ -214,14 +214,14 @@ impl Delivery {
     }
 
     /// Takes in what became of a try that ended at `now_ms`.
-    pub fn take(&mut self, attempt: &Attempt, now_ms: u64) {
+    pub fn take(&mut self, attempt: &DeliveryAttempt, now_ms: u64) {
         self.tries = self.tries.saturating_add(1);
         self.last_status = attempt.status;
         self.last_error.clone_from(&attempt.error);
         (self.state, self.next_try_ms) = match attempt.next {
-            Next::Delivered => (DeliveryState::Delivered, None),
-            Next::Retry { at_ms } => (DeliveryState::Pending, Some(at_ms)),
-            Next::Dead => (DeliveryState::Dead, None),
+            AfterAttempt::Delivered => (DeliveryState::Delivered, None),
+            AfterAttempt::Retry { at_ms } => (DeliveryState::Pending, Some(at_ms)),
+            AfterAttempt::Dead => (DeliveryState::Dead, None),
         };
         self.settled_at_ms = self.next_try_ms.is_none().then_some(now_ms);
     }
@@ -239,18 +239,18 @@ impl Delivery {
 
 /// What became of one try.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attempt {
+pub struct DeliveryAttempt {
     /// The answer's status, if there was an answer.
     pub status: Option<u16>,
     /// Why it was no success, in words that hold no secret.
     pub error: Option<String>,
     /// What follows.
-    pub next: Next,
+    pub next: AfterAttempt,
 }
 
 /// What follows a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum AfterAttempt {
     /// Nothing: it has arrived.
     Delivered,
     /// Another try.
@@ -331,10 +331,10 @@ mod tests {
 
     #[test]
     fn subjects_are_stored_with_their_kind() {
-        let subject = Subject::Batch(BatchId::from_bits(7));
+        let subject = WebhookSubject::Batch(BatchId::from_bits(7));
         let text = serde_json::to_string(&subject).expect("JSON");
         assert!(text.starts_with("{\"kind\":\"batch\",\"id\":\"batch_"), "{text}");
-        assert_eq!(serde_json::from_str::<Subject>(&text).expect("a subject"), subject);
+        assert_eq!(serde_json::from_str::<WebhookSubject>(&text).expect("a subject"), subject);
     }
 
     #[test]
@@ -342,11 +342,14 @@ mod tests {
         let mut delivery = Delivery::new(
             DeliveryId::from_bits(1),
             UserId(1),
-            Subject::Job(JobId::from_bits(1)),
+            WebhookSubject::Job(JobId::from_bits(1)),
             url("https://x.test").expect("a URL"),
             5,
         );
-        delivery.take(&Attempt { status: Some(410), error: Some("gone".into()), next: Next::Dead }, 9);
+        delivery.take(
+            &DeliveryAttempt { status: Some(410), error: Some("gone".into()), next: AfterAttempt::Dead },
+            9,
+        );
         assert_eq!(
             (delivery.state, delivery.tries, delivery.settled_at_ms),
             (DeliveryState::Dead, 1, Some(9))
@@ -356,7 +359,7 @@ mod tests {
             (delivery.state, delivery.tries, delivery.next_try_ms),
             (DeliveryState::Pending, 0, Some(20))
         );
-        delivery.take(&Attempt { status: Some(200), error: None, next: Next::Delivered }, 21);
+        delivery.take(&DeliveryAttempt { status: Some(200), error: None, next: AfterAttempt::Delivered }, 21);
         let delivered = delivery.clone();
         delivery.again(30);
         assert_eq!(delivery, delivered);

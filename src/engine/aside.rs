@@ -5,9 +5,9 @@ use super::asking::{Heard, is_credible};
 use super::context::{Cut, transcript};
 use super::driver::{Drive, Driver};
 use super::title;
-use crate::domain::event::{Event, Mark};
+use crate::domain::event::{EngineMark, Event};
 use crate::domain::message::Message;
-use crate::domain::tokens::Estimator;
+use crate::domain::tokens::TokenEstimator;
 use crate::domain::usage::Usage;
 use crate::ports::{Chunk, ModelError, ModelRequest, StoreError};
 use std::ops::ControlFlow;
@@ -64,7 +64,7 @@ impl Driver<'_> {
         };
         let stub = before.map(|text| format!("{text}{GAP}")).unwrap_or_default() + STUB;
         let answer = self.ask_aside(&request, SUMMARY_TIME, SUMMARY_BYTES)?;
-        if self.leash.is_pulled() {
+        if self.cancel.is_cancelled() {
             return Ok(Shortening::Done);
         }
         let (content, is_stub) = match answer {
@@ -187,9 +187,9 @@ impl Driver<'_> {
         bytes: usize,
     ) -> Result<Result<String, ModelError>, StoreError> {
         let (mut words, mut heard, mut spent) = (String::new(), 0_usize, None);
-        let leash = self.leash.shortened(time);
+        let cancel = self.cancel.with_timeout(time);
         self.progress.ask(&request.model);
-        let outcome = self.ports.model.ask(request, &leash, &mut |chunk| {
+        let outcome = self.ports.model.ask(request, &cancel, &mut |chunk| {
             match chunk {
                 Chunk::Text(text) => {
                     words.push_str(text);
@@ -206,7 +206,7 @@ impl Driver<'_> {
         }
         if spent.is_some() || heard > 0 || outcome.is_ok() {
             let usage = spent.unwrap_or_else(|| self.estimate_aside(request, &words));
-            self.append(vec![Mark::Spent { model: request.model.clone(), usage }.into()])?;
+            self.append(vec![EngineMark::Spent { model: request.model.clone(), usage }.into()])?;
         }
         let is_enough = words.len() > bytes;
         let words = words.trim().to_owned();
@@ -220,7 +220,7 @@ impl Driver<'_> {
     }
 
     fn estimate_aside(&self, request: &ModelRequest, words: &str) -> Usage {
-        let estimator = Estimator::of_model(&request.model);
+        let estimator = TokenEstimator::of_model(&request.model);
         Usage::new(estimator.messages(&request.messages), estimator.text(words))
             .priced(self.price_of(&request.model))
     }

@@ -5,7 +5,7 @@ use super::aside::Shortening;
 use super::context::Room;
 use super::driver::{Drive, Driver};
 use super::turn::Step;
-use crate::domain::event::{Event, FailureCode, Mark, Phase, StepKind};
+use crate::domain::event::{EngineMark, Event, FailureCode, StatusPhase, StepKind};
 use crate::domain::tool::ToolChoice;
 use crate::domain::usage::Usage;
 use crate::ports::{Chunk, Completion, ModelError, StoreError, Ticket, Urgency};
@@ -61,7 +61,7 @@ impl Driver<'_> {
         let mut heard = Heard::default();
         match self.stream(&mut heard)? {
             Ok(completion) => return self.seal(completion, with_tools, &heard),
-            Err(ModelError::Stopped) if self.leash.is_pulled() => self.pay(&heard)?,
+            Err(ModelError::Stopped) if self.cancel.is_cancelled() => self.pay(&heard)?,
             Err(ModelError::Busy { message, retry_after_ms }) => {
                 if retry_after_ms <= WAIT_IN_PLACE_MS || !self.turn.has_stand_in(&self.models) {
                     return self.defer(message, retry_after_ms).map(Some);
@@ -118,7 +118,7 @@ impl Driver<'_> {
         let mut urgency = Urgency::Now;
         let (turn, progress) = (&mut self.turn, &self.progress);
         progress.ask(&self.request.model);
-        let outcome = self.ports.model.ask(&self.request, &self.leash, &mut |chunk| {
+        let outcome = self.ports.model.ask(&self.request, &self.cancel, &mut |chunk| {
             // A model that goes on after `Break` must not write behind a piece that is lost.
             if broken.is_some() {
                 return ControlFlow::Break(());
@@ -188,7 +188,9 @@ impl Driver<'_> {
             return Ok(());
         }
         match self.cost_of_part(heard) {
-            Some(usage) => self.append(vec![Mark::Spent { model: self.request.model.clone(), usage }.into()]),
+            Some(usage) => {
+                self.append(vec![EngineMark::Spent { model: self.request.model.clone(), usage }.into()])
+            }
             None => Ok(()),
         }
     }
@@ -225,11 +227,13 @@ impl Driver<'_> {
         let elsewhere = elsewhere && !(code == FailureCode::ContextTooLong && retryable);
         let usage = self.cost_of_part(heard).unwrap_or_default();
         let model = Some(self.request.model.clone());
-        self.append(vec![Mark::ModelFailed { message, code, retryable, elsewhere, usage, model }.into()])
+        self.append(vec![
+            EngineMark::ModelFailed { message, code, retryable, elsewhere, usage, model }.into(),
+        ])
     }
 
     /// Says that the call is made again and waits 1 → 2 → 4 s and a little jitter, or as long as the provider asked. Breaks
-    /// off when the leash is pulled or the server begins to drain, and with the job given back when the wait is long.
+    /// off when the cancel is pulled or the server begins to drain, and with the job given back when the wait is long.
     fn back_off(&mut self, failures: u32) -> Result<ControlFlow<Option<Drive>>, StoreError> {
         let base_ms = 1000_u64.saturating_mul(1 << failures.saturating_sub(1).min(5));
         let jitter_ms = u64::try_from(self.ports.entropy.random() % 250).unwrap_or(0);
@@ -242,24 +246,24 @@ impl Driver<'_> {
         }
         let reason = Some(format!("the call to the model failed {times}, trying again"));
         let attempt = self.lease.job.attempt;
-        self.append(vec![Event::Status { status: Phase::Retrying, attempt, reason }.into()])?;
+        self.append(vec![Event::Status { status: StatusPhase::Retrying, attempt, reason }.into()])?;
         Ok(self.pause(Duration::from_millis(wait_ms)).map_break(|()| None))
     }
 
     /// Waits, in pieces short enough to notice a drain: the clock watches one flag, and that is the lease's.
     fn pause(&self, length: Duration) -> ControlFlow<()> {
-        let patience = self.leash.shortened(length);
-        while !patience.is_pulled() && self.draining.raised().is_none() {
-            self.ports.clock.pause(&patience.stop, patience.remaining().min(DRAIN_LOOK));
+        let patience = self.cancel.with_timeout(length);
+        while !patience.is_cancelled() && self.draining.reason().is_none() {
+            self.ports.clock.sleep(&patience, patience.remaining().min(DRAIN_LOOK));
         }
-        if self.leash.is_pulled() || self.draining.raised().is_some() {
+        if self.cancel.is_cancelled() || self.draining.reason().is_some() {
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())
     }
 
     fn is_fenced(&self) -> bool {
-        self.lease.stop.raised() == Some(crate::ports::Stop::Fenced)
+        self.lease.cancel.reason() == Some(crate::ports::CancelReason::LeaseLost)
     }
 }
 

@@ -6,15 +6,15 @@ use super::journal::LogJournal;
 use super::progress::Progress;
 use super::setup::{DriveLimits, Ports, spent_in};
 use super::turn::{INTERRUPTED, Rules, Step, Turn, TurnLimits};
-use crate::domain::event::{Event, FailureCode, FinishReason, Mark, Phase, Record};
-use crate::domain::job::{Ending, JobStatus};
-use crate::domain::quota::Quota;
-use crate::domain::tokens::Estimator;
+use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase};
+use crate::domain::job::{JobOutcome, JobStatus};
+use crate::domain::log_rate_limit::LogRateLimit;
+use crate::domain::tokens::TokenEstimator;
 use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::domain::usage::{Price, Usage};
 use crate::ports::{
-    Approved, Lease, Leash, ModelRequest, ModelTerms, Settled, Stop, StopFlag, StoreError, TokenBudget,
-    ToolContext, Urgency,
+    ApprovedCalls, CancelReason, CancelToken, Lease, ModelParameters, ModelRequest, StoreError, TokenBudget,
+    ToolContext, UnexecutedReason, Urgency,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,8 +38,8 @@ pub struct Driver<'a> {
     pub(super) ports: &'a Ports,
     pub(super) limits: &'a DriveLimits,
     pub(super) lease: &'a Lease,
-    pub(super) draining: &'a StopFlag,
-    pub(super) leash: Leash,
+    pub(super) draining: &'a CancelToken,
+    pub(super) cancel: CancelToken,
     pub(super) turn: Turn,
     /// What was there before the job's first word.
     pub(super) opening: Opening,
@@ -49,7 +49,7 @@ pub struct Driver<'a> {
     pub(super) tool_tokens: Option<u64>,
     /// They were looked up when there was a whole result already.
     pub(super) offers_results: bool,
-    pub(super) estimator: Estimator,
+    pub(super) estimator: TokenEstimator,
     /// Whom to ask: the job's model, then those that stand in for it.
     pub(super) models: Vec<String>,
     /// What a provider asked to wait.
@@ -58,7 +58,7 @@ pub struct Driver<'a> {
     pub(super) progress: Arc<Progress>,
     began_ms: u64,
     /// Room in the server's log for ends that nobody has to mend.
-    ends: Arc<Quota>,
+    ends: Arc<LogRateLimit>,
 }
 
 impl<'a> Driver<'a> {
@@ -67,7 +67,7 @@ impl<'a> Driver<'a> {
         ports: &'a Ports,
         limits: &'a DriveLimits,
         lease: &'a Lease,
-        draining: &'a StopFlag,
+        draining: &'a CancelToken,
     ) -> Result<Self, StoreError> {
         // The claim has just been made: what reading takes counts, too.
         let budget_ms = lease.spec.timeout_s.saturating_mul(1000);
@@ -75,7 +75,7 @@ impl<'a> Driver<'a> {
         let deadline_ms = began_ms.saturating_add(budget_ms);
         let turn = Turn::fold(&ports.store.log(lease.job.id)?);
         let history = ports.store.history(&lease.job, limits.history_messages)?;
-        let (stop, clock) = (lease.stop.clone(), Arc::clone(&ports.clock));
+        let cancel = lease.cancel.with_deadline(deadline_ms);
         let spec = &lease.spec;
         let stand_ins = ports.model.model(&spec.model).map(|model| model.fallback).unwrap_or_default();
         let models: Vec<String> = std::iter::once(spec.model.clone()).chain(stand_ins).collect();
@@ -85,9 +85,9 @@ impl<'a> Driver<'a> {
             limits,
             lease,
             draining,
-            leash: Leash { stop, deadline_ms, clock },
+            cancel,
             opening: Opening::new(spec, history),
-            estimator: Estimator::of_model(&asked),
+            estimator: TokenEstimator::of_model(&asked),
             request: ModelRequest {
                 model: asked,
                 messages: Vec::new(),
@@ -110,7 +110,7 @@ impl<'a> Driver<'a> {
 
     /// The same, and what it does is told there; its end in the log while there is room for it.
     #[must_use]
-    pub(super) fn watched(self, progress: &Arc<Progress>, ends: &Arc<Quota>) -> Self {
+    pub(super) fn watched(self, progress: &Arc<Progress>, ends: &Arc<LogRateLimit>) -> Self {
         Self { progress: Arc::clone(progress), ends: Arc::clone(ends), ..self }
     }
 
@@ -178,25 +178,25 @@ impl<'a> Driver<'a> {
 
     /// Whether [`Self::heed_stop`] has something to heed.
     pub(super) fn is_stopped(&self) -> bool {
-        let is_raised = self.lease.stop.raised().is_some() || self.draining.raised().is_some();
-        is_raised || self.leash.remaining().is_zero()
+        let is_raised = self.lease.cancel.reason().is_some() || self.draining.reason().is_some();
+        is_raised || self.cancel.remaining().is_zero()
     }
 
     /// What cancel, a lost lease, shutdown and the deadline mean between two steps.
     fn heed_stop(&mut self) -> Result<Option<Drive>, StoreError> {
-        let ended = match self.lease.stop.raised() {
-            Some(Stop::Cancelled) => {
+        let ended = match self.lease.cancel.reason() {
+            Some(CancelReason::Cancelled) => {
                 let content = "the job was cancelled".to_owned();
                 self.finish(Vec::new(), Event::Error { content, code: FailureCode::Cancelled })?
             }
-            Some(Stop::Fenced) => Drive::Abandoned,
-            Some(Stop::Shutdown) => self.release()?,
-            None if self.leash.remaining().is_zero() => {
+            Some(CancelReason::LeaseLost) => Drive::Abandoned,
+            Some(CancelReason::Shutdown) => self.release()?,
+            None if self.cancel.remaining().is_zero() => {
                 let content =
                     format!("the job ran longer than its timeout_s of {}", self.lease.spec.timeout_s);
                 self.fail(FailureCode::Timeout, content)?
             }
-            None if self.draining.raised().is_some() => self.release()?,
+            None if self.draining.reason().is_some() => self.release()?,
             None => return Ok(None),
         };
         Ok(Some(ended))
@@ -239,24 +239,24 @@ impl<'a> Driver<'a> {
         let mut records = Turn::discard(indices);
         if let Some(text) = unpaid {
             let usage = self.estimate(text);
-            records.insert(0, Mark::Spent { model: self.request.model.clone(), usage }.into());
+            records.insert(0, EngineMark::Spent { model: self.request.model.clone(), usage }.into());
         }
         self.append(records)
     }
 
     fn switch_model(&mut self, model: &str, because: &str) -> Result<(), StoreError> {
         let reason = Some(format!("{because}; going on with model '{model}'"));
-        let status = Event::Status { status: Phase::Retrying, attempt: self.lease.job.attempt, reason };
-        let switched = Mark::ModelSwitched { model: model.to_owned() };
+        let status = Event::Status { status: StatusPhase::Retrying, attempt: self.lease.job.attempt, reason };
+        let switched = EngineMark::ModelSwitched { model: model.to_owned() };
         model.clone_into(&mut self.request.model);
-        self.estimator = Estimator::of_model(model);
+        self.estimator = TokenEstimator::of_model(model);
         self.tool_tokens = None;
         self.retry_after_ms = None;
         self.append(vec![status.into(), switched.into()])
     }
 
     fn finish(&self, records: Vec<Record>, event: Event) -> Result<Drive, StoreError> {
-        let ending = Ending {
+        let ending = JobOutcome {
             event,
             output_text: self.turn.answer(),
             messages: self.turn.closing_messages(),
@@ -321,7 +321,7 @@ impl<'a> Driver<'a> {
         let suggested_title = self.suggest_title()?;
         // A title may have been asked for. Whoever stops the job meanwhile is heard; the deadline was met before.
         if records.is_empty()
-            && self.lease.stop.raised().is_some()
+            && self.lease.cancel.reason().is_some()
             && let Some(drive) = self.heed_stop()?
         {
             return Ok(drive);
@@ -353,11 +353,11 @@ impl<'a> Driver<'a> {
     // ------------------------------------------------------------------------------------------------ the tools
 
     /// How the job asks its model.
-    fn terms(&self) -> ModelTerms {
+    fn terms(&self) -> ModelParameters {
         let spec = &self.lease.spec;
         let spent = self.turn.usage().total_tokens;
         let left = spec.max_total_tokens.map(|most| most.saturating_sub(spent));
-        ModelTerms {
+        ModelParameters {
             model: self.request.model.clone(),
             temperature: spec.temperature,
             max_tokens: spec.max_tokens,
@@ -378,7 +378,7 @@ impl<'a> Driver<'a> {
         let spec = &self.lease.spec;
         let workdir = match spec.project_id {
             // A project that has been deleted since: its job goes on in a directory of its own, as without one.
-            Some(project) => self.ports.workplaces.workplace(self.lease.job.user, project)?,
+            Some(project) => self.ports.workplaces.project_directory(self.lease.job.user, project)?,
             None => None,
         };
         let context = self.tool_context(workdir);
@@ -393,9 +393,10 @@ impl<'a> Driver<'a> {
     /// calls that were denied or interrupted.
     fn tell_settled(&self, records: &[Record]) {
         for record in records {
-            let Record::Mark(Mark::ToolFinished { id_ref, content, .. }) = record else { continue };
+            let Record::Mark(EngineMark::ToolFinished { id_ref, content, .. }) = record else { continue };
             let Some(call) = self.turn.unsettled_call(id_ref) else { continue };
-            let why = if content == INTERRUPTED { Settled::Interrupted } else { Settled::Denied };
+            let why =
+                if content == INTERRUPTED { UnexecutedReason::Interrupted } else { UnexecutedReason::Denied };
             self.ports.tools.settled(call, &self.tool_context(None), why, content);
         }
     }
@@ -414,8 +415,8 @@ impl<'a> Driver<'a> {
             origin: spec.origin,
             is_trial: false,
             id_ref: String::new(),
-            approved: Approved::Calls(self.turn.approved().into()),
-            leash: self.leash.clone(),
+            approved: ApprovedCalls::Calls(self.turn.approved().into()),
+            cancel: self.cancel.clone(),
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use super::progress::Progress;
 use crate::domain::id::JobId;
-use crate::domain::quota::Quota;
-use crate::ports::{Clock, Lease, Stop, StopFlag};
+use crate::domain::log_rate_limit::LogRateLimit;
+use crate::ports::{CancelReason, CancelToken, Clock, Lease};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,21 +13,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Clone, Default)]
 pub struct Held {
     leases: Arc<Mutex<HashMap<(JobId, u64), Holding>>>,
-    ends: Arc<Quota>,
+    ends: Arc<LogRateLimit>,
 }
 
 /// One of them.
 #[derive(Clone)]
 pub(super) struct Holding {
-    stop: StopFlag,
+    stop: CancelToken,
     pub(super) attempt: u32,
     pub(super) progress: Arc<Progress>,
 }
 
 impl Held {
     /// Raises `stop` on every lease.
-    pub fn raise_all(&self, stop: Stop) {
-        self.all().values().for_each(|holding| holding.stop.raise(stop));
+    pub fn raise_all(&self, reason: CancelReason) {
+        self.all().values().for_each(|holding| holding.stop.cancel(reason));
     }
 
     /// Leases being worked on.
@@ -43,7 +43,7 @@ impl Held {
     /// The lease is worked on from now; what it comes to is told to the progress.
     pub(super) fn insert(&self, lease: &Lease, clock: &Arc<dyn Clock>) -> Arc<Progress> {
         let progress = Arc::new(Progress::begin(clock));
-        let (stop, attempt) = (lease.stop.clone(), lease.job.attempt);
+        let (stop, attempt) = (lease.cancel.clone(), lease.job.attempt);
         let holding = Holding { stop, attempt, progress: Arc::clone(&progress) };
         self.all().insert((lease.job.id, lease.job.epoch), holding);
         progress
@@ -54,7 +54,7 @@ impl Held {
     }
 
     /// Room in the server's log for the ends of jobs, shared by all who hold some.
-    pub(super) fn ends(&self) -> &Arc<Quota> {
+    pub(super) fn ends(&self) -> &Arc<LogRateLimit> {
         &self.ends
     }
 

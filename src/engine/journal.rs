@@ -4,10 +4,10 @@
 use super::progress::Progress;
 use super::setup::{Ports, spent_in};
 use super::turn::Turn;
-use crate::domain::event::{AgentStep, Event, Mark, Record};
+use crate::domain::event::{AgentStep, EngineMark, Event, Record};
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
-use crate::ports::{Journal, Lease, Stop, StoreError, ToolOutcome, Urgency};
+use crate::ports::{CancelReason, Journal, Lease, StoreError, ToolOutcome, Urgency};
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
@@ -77,22 +77,22 @@ impl<'a> LogJournal<'a> {
 
 impl Journal for LogJournal<'_> {
     fn started(&self, call: &ToolCall) -> ControlFlow<()> {
-        if self.lease.stop.raised().is_some() {
+        if self.lease.cancel.reason().is_some() {
             return ControlFlow::Break(());
         }
-        self.append(|_| vec![Mark::ToolStarted { id_ref: call.id_ref.clone() }.into()])
+        self.append(|_| vec![EngineMark::ToolStarted { id_ref: call.id_ref.clone() }.into()])
     }
 
     fn finished(&self, call: &ToolCall, outcome: ToolOutcome) {
         self.progress.finish(call);
         // What shutdown cut off or never let begin is left without an outcome, and so is simply made after the restart.
-        if self.lease.stop.raised() == Some(Stop::Shutdown) && self.would_rerun(call) {
+        if self.lease.cancel.reason() == Some(CancelReason::Shutdown) && self.would_rerun(call) {
             return;
         }
         // What was cut of the result is in the log before anybody can ask for it.
-        let whole = outcome
-            .whole
-            .map(|whole| Mark::ToolWhole { handle: whole.handle.to_string(), content: whole.content }.into());
+        let whole = outcome.whole.map(|whole| {
+            EngineMark::ToolWhole { handle: whole.handle.to_string(), content: whole.content }.into()
+        });
         let settle = |turn: &Turn| {
             let results = turn.settle(&call.id_ref, &outcome.content, outcome.skipped);
             whole.into_iter().chain(results).collect()
@@ -106,6 +106,6 @@ impl Journal for LogJournal<'_> {
     }
 
     fn spent(&self, _call: &ToolCall, model: &str, usage: Usage) {
-        let _kept = self.append(|_| vec![Mark::Spent { model: model.to_owned(), usage }.into()]);
+        let _kept = self.append(|_| vec![EngineMark::Spent { model: model.to_owned(), usage }.into()]);
     }
 }

@@ -3,7 +3,7 @@
 use super::setup::{DriveLimits, Ports};
 use super::vigil::Vigil;
 use super::worker::{Held, Tick, Worker};
-use crate::ports::{Probe, Stop, StopFlag};
+use crate::ports::{CancelReason, CancelToken, ReadinessProbe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -30,7 +30,7 @@ pub struct PoolError {
 /// Running workers.
 pub struct Pool {
     ports: Ports,
-    draining: StopFlag,
+    draining: CancelToken,
     held: Held,
     alive: Arc<AtomicUsize>,
     threads: Vec<JoinHandle<()>>,
@@ -39,7 +39,7 @@ pub struct Pool {
 impl Pool {
     /// Starts `workers` threads; each ticks until the pool drains.
     pub fn start(workers: usize, ports: &Ports, limits: &DriveLimits) -> Result<Self, PoolError> {
-        let (draining, held) = (StopFlag::default(), Held::default());
+        let (draining, held) = (CancelToken::new(Arc::clone(&ports.clock)), Held::default());
         let alive = Arc::new(AtomicUsize::new(0));
         let mut threads = Vec::with_capacity(workers);
         for number in 1..=workers {
@@ -59,7 +59,7 @@ impl Pool {
     }
 
     /// Whether all workers live.
-    pub fn probe(&self) -> impl Probe + use<> {
+    pub fn probe(&self) -> impl ReadinessProbe + use<> {
         WorkersProbe { alive: Arc::clone(&self.alive), wanted: self.threads.len() }
     }
 
@@ -70,17 +70,17 @@ impl Pool {
 
     /// Stops claiming, lets running jobs reach a step boundary for up to `patience`, then pulls their leases.
     pub fn drain(self, patience: Duration) {
-        self.draining.raise(Stop::Shutdown);
+        self.draining.cancel(CancelReason::Shutdown);
         let deadline_ms = self
             .ports
             .clock
             .monotonic_ms()
             .saturating_add(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX));
-        let never = StopFlag::default();
+        let never = CancelToken::new(Arc::clone(&self.ports.clock));
         while self.held.count() > 0 && self.ports.clock.monotonic_ms() < deadline_ms {
-            self.ports.clock.pause(&never, Duration::from_millis(20));
+            self.ports.clock.sleep(&never, Duration::from_millis(20));
         }
-        self.held.raise_all(Stop::Shutdown);
+        self.held.raise_all(CancelReason::Shutdown);
         for thread in self.threads {
             if thread.join().is_err() {
                 tracing::error!("a worker thread had panicked");
@@ -89,14 +89,14 @@ impl Pool {
     }
 }
 
-fn run(worker: &Worker, ports: &Ports, draining: &StopFlag) {
-    while draining.raised().is_none() {
+fn run(worker: &Worker, ports: &Ports, draining: &CancelToken) {
+    while draining.reason().is_none() {
         match worker.tick() {
             Tick::Idle => ports.store.wait_for_work(draining, IDLE_WAIT),
             Tick::Drove(job, drive) => tracing::debug!(%job, ?drive, "job left"),
             Tick::Stumbled(error) => {
                 tracing::warn!(%error, "the store failed; trying again");
-                ports.clock.pause(draining, STUMBLE_WAIT);
+                ports.clock.sleep(draining, STUMBLE_WAIT);
             }
         }
     }
@@ -123,7 +123,7 @@ struct WorkersProbe {
     wanted: usize,
 }
 
-impl Probe for WorkersProbe {
+impl ReadinessProbe for WorkersProbe {
     fn name(&self) -> &'static str {
         "workers"
     }

@@ -2,8 +2,8 @@
 
 use super::backoff::Backoff;
 use crate::domain::event::Record;
-use crate::domain::usage::Ledger;
-use crate::ports::{Clock, Entropy, Meter, Model, Sample, Store, Toolbox, Workplaces};
+use crate::domain::usage::UsageByModel;
+use crate::ports::{Clock, Entropy, Measurement, Meter, Model, ProjectDirectories, Store, Toolbox};
 use std::sync::Arc;
 
 /// Everything that running a job needs from outside.
@@ -16,7 +16,7 @@ pub struct Ports {
     /// The tools.
     pub tools: Arc<dyn Toolbox>,
     /// The directories of projects.
-    pub workplaces: Arc<dyn Workplaces>,
+    pub workplaces: Arc<dyn ProjectDirectories>,
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Jitter.
@@ -27,16 +27,16 @@ pub struct Ports {
 
 impl Ports {
     /// Tells what was spent, once that stands in the log.
-    pub(super) fn tell_spent(&self, spent: &Ledger) {
+    pub(super) fn tell_spent(&self, spent: &UsageByModel) {
         for (model, usage) in spent.entries() {
-            self.meter.note(Sample::Spent { model, usage });
+            self.meter.record(Measurement::Spent { model, usage });
         }
     }
 }
 
 /// What these records say was spent; of those that name no model, on `asked`.
-pub(super) fn spent_in(records: &[Record], asked: &str) -> Ledger {
-    let mut spent = Ledger::default();
+pub(super) fn spent_in(records: &[Record], asked: &str) -> UsageByModel {
+    let mut spent = UsageByModel::default();
     for record in records {
         spent.enter(record, asked);
     }

@@ -2,9 +2,9 @@
 //! thread that does so and the suspicion that the clock went back; refuses to compute any occurrence (the schedules do).
 
 use super::vigil::Vigil;
-use crate::domain::id::{IdMint, JobId};
+use crate::domain::id::{IdGenerator, JobId};
 use crate::domain::schedule::CLOCK_SLACK_MS;
-use crate::ports::{Clock, Entropy, Schedules, Stop, StopFlag, StoreError};
+use crate::ports::{CancelReason, CancelToken, Clock, Entropy, Schedules, StoreError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -49,7 +49,7 @@ struct Seen {
 /// The keeper's eyes and hands.
 pub struct Timekeeper {
     ports: TimePorts,
-    mint: IdMint,
+    mint: IdGenerator,
     /// `None` before the first look: nobody knows what the clock did while the server was down.
     seen: Option<Seen>,
     is_blocked: bool,
@@ -58,7 +58,7 @@ pub struct Timekeeper {
 impl Timekeeper {
     /// A keeper that has not looked yet.
     pub fn new(ports: TimePorts) -> Self {
-        Self { ports, mint: IdMint::default(), seen: None, is_blocked: false }
+        Self { ports, mint: IdGenerator::default(), seen: None, is_blocked: false }
     }
 
     /// Looks once: 1. a clock that went back is made good for; 2. what is due becomes jobs, up to a batch of them.
@@ -112,14 +112,14 @@ fn went_back(before: Seen, now: Seen) -> bool {
 
 /// The thread that ticks.
 pub struct Timekeeping {
-    stop: StopFlag,
+    stop: CancelToken,
     thread: JoinHandle<()>,
 }
 
 impl Timekeeping {
     /// Starts it; on its way it keeps the vigil.
     pub fn start(ports: TimePorts, mut vigil: Vigil) -> std::io::Result<Self> {
-        let stop = StopFlag::default();
+        let stop = CancelToken::new(Arc::clone(&ports.clock));
         let flag = stop.clone();
         let thread = std::thread::Builder::new()
             .name("timekeeper".to_owned())
@@ -129,16 +129,16 @@ impl Timekeeping {
 
     /// Ends it; what is due stays due for the next start.
     pub fn end(self) {
-        self.stop.raise(Stop::Shutdown);
+        self.stop.cancel(CancelReason::Shutdown);
         if self.thread.join().is_err() {
             tracing::error!("the timekeeper's thread had panicked");
         }
     }
 }
 
-fn run(ports: &TimePorts, vigil: &mut Vigil, stop: &StopFlag) {
+fn run(ports: &TimePorts, vigil: &mut Vigil, stop: &CancelToken) {
     let mut keeper = Timekeeper::new(ports.clone());
-    while stop.raised().is_none() {
+    while stop.reason().is_none() {
         if catch_unwind(AssertUnwindSafe(|| vigil.watch())).is_err() {
             tracing::error!("looking after the running jobs panicked; it goes on");
         }
@@ -154,6 +154,6 @@ fn run(ports: &TimePorts, vigil: &mut Vigil, stop: &StopFlag) {
                 STUMBLE_WAIT
             }
         };
-        ports.clock.pause(stop, rest);
+        ports.clock.sleep(stop, rest);
     }
 }

@@ -10,8 +10,8 @@ pub(super) use calls::CANCELLED;
 pub use calls::INTERRUPTED;
 pub use next::{Rules, Step, TurnLimits};
 
-use crate::domain::event::{Event, FinishReason, Mark, Phase, Record, StepKind};
-use crate::domain::message::{Echo, Message};
+use crate::domain::event::{EngineMark, Event, FinishReason, Record, StatusPhase, StepKind};
+use crate::domain::message::{Message, ProviderReplay};
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
 use crate::ports::Completion;
@@ -214,48 +214,50 @@ impl Turn {
 
     /// A job that had ended and is queued again has not ended. Others may have spoken in its conversation since, so what
     /// was left out is counted anew. A run that was not only put off asks again for words that did not come.
-    fn enter(&mut self, phase: Phase) {
+    fn enter(&mut self, phase: StatusPhase) {
         match phase {
-            Phase::Queued if std::mem::take(&mut self.ended) => {
+            StatusPhase::Queued if std::mem::take(&mut self.ended) => {
                 self.shortened = None;
                 self.trouble.give_up_run();
             }
-            Phase::Running if self.trouble.begin_run() => self.empties = 0,
-            Phase::Queued | Phase::Running | Phase::WaitingApproval => {}
-            Phase::Retrying => self.trouble.give_up_run(),
+            StatusPhase::Running if self.trouble.begin_run() => self.empties = 0,
+            StatusPhase::Queued | StatusPhase::Running | StatusPhase::WaitingApproval => {}
+            StatusPhase::Retrying => self.trouble.give_up_run(),
         }
     }
 
-    fn apply_mark(&mut self, mark: &Mark) {
+    fn apply_mark(&mut self, mark: &EngineMark) {
         match mark {
-            Mark::ModelFinished { finish_reason, usage, echo, .. } => {
+            EngineMark::ModelFinished { finish_reason, usage, echo, .. } => {
                 self.seal_call(*finish_reason, *usage, echo.clone());
             }
-            Mark::ModelFailed { message, code, retryable, elsewhere, usage, .. } => {
+            EngineMark::ModelFailed { message, code, retryable, elsewhere, usage, .. } => {
                 self.usage += *usage;
                 self.paid = !self.open.is_empty();
                 let (code, message, retryable, elsewhere) = (*code, message.clone(), *retryable, *elsewhere);
                 self.trouble.note(Failure { code, message, retryable, elsewhere });
             }
-            Mark::ModelSwitched { model } => self.trouble.switch(model),
-            Mark::Spent { usage, .. } => {
+            EngineMark::ModelSwitched { model } => self.trouble.switch(model),
+            EngineMark::Spent { usage, .. } => {
                 self.usage += *usage;
                 self.paid = !self.open.is_empty();
             }
-            Mark::Deferred => self.trouble.defer(),
-            Mark::ToolWhole { .. } => self.has_results = true,
+            EngineMark::Deferred => self.trouble.defer(),
+            EngineMark::ToolWhole { .. } => self.has_results = true,
             // Only what was decided counts: who asked and was cut off asks again.
-            Mark::ApprovalAsked { .. } => {}
-            Mark::Approved { id_refs } => self.calls.decide(id_refs, &Verdict::Approved),
-            Mark::Denied { id_refs, reason } => {
+            EngineMark::ApprovalAsked { .. } => {}
+            EngineMark::Approved { id_refs } => self.calls.decide(id_refs, &Verdict::Approved),
+            EngineMark::Denied { id_refs, reason } => {
                 self.calls.decide(id_refs, &Verdict::Denied(reason.clone()));
             }
-            Mark::ToolStarted { id_ref } => self.calls.start(id_ref),
-            Mark::ToolFinished { id_ref, content, skipped } => self.calls.settle(id_ref, content, *skipped),
+            EngineMark::ToolStarted { id_ref } => self.calls.start(id_ref),
+            EngineMark::ToolFinished { id_ref, content, skipped } => {
+                self.calls.settle(id_ref, content, *skipped)
+            }
         }
     }
 
-    fn seal_call(&mut self, finish_reason: FinishReason, usage: Usage, echo: Option<Echo>) {
+    fn seal_call(&mut self, finish_reason: FinishReason, usage: Usage, echo: Option<ProviderReplay>) {
         let content = self.open_text(StepKind::Text);
         let thinking = self.open_text(StepKind::Thinking);
         let tool_calls = self.calls.seal();
@@ -361,7 +363,7 @@ impl Turn {
             records.push(Event::ToolCall { index, call }.into());
         }
         let model = self.trouble.model().map(str::to_owned);
-        records.push(Mark::ModelFinished { finish_reason, usage, model, echo }.into());
+        records.push(EngineMark::ModelFinished { finish_reason, usage, model, echo }.into());
         records
     }
 

@@ -8,8 +8,8 @@ use super::setup::{DriveLimits, Ports};
 use super::turn::Turn;
 use crate::domain::event::{Event, FailureCode};
 use crate::domain::id::JobId;
-use crate::domain::job::Ending;
-use crate::ports::{Lease, Sample, StopFlag, StoreError, Ticket};
+use crate::domain::job::JobOutcome;
+use crate::ports::{CancelToken, Lease, Measurement, StoreError, Ticket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,14 +46,14 @@ struct Busy<'a> {
 impl<'a> Busy<'a> {
     fn begin(worker: &'a Worker, lease: &'a Lease) -> Self {
         let progress = worker.held.insert(lease, &worker.ports.clock);
-        worker.ports.meter.note(Sample::WorkerBusy);
+        worker.ports.meter.record(Measurement::WorkerBusy);
         Self { worker, lease, progress }
     }
 }
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        self.worker.ports.meter.note(Sample::WorkerFree);
+        self.worker.ports.meter.record(Measurement::WorkerFree);
         self.worker.held.remove(self.lease);
     }
 }
@@ -62,13 +62,13 @@ impl Drop for Busy<'_> {
 pub struct Worker {
     ports: Ports,
     limits: DriveLimits,
-    draining: StopFlag,
+    draining: CancelToken,
     held: Held,
 }
 
 impl Worker {
     /// A worker that releases at the next step boundary once `draining` is raised.
-    pub fn new(ports: Ports, limits: DriveLimits, draining: StopFlag, held: Held) -> Self {
+    pub fn new(ports: Ports, limits: DriveLimits, draining: CancelToken, held: Held) -> Self {
         Self { ports, limits, draining, held }
     }
 
@@ -125,28 +125,28 @@ impl Worker {
     fn open<'a>(&'a self, lease: &'a Lease) -> Result<Driver<'a>, StoreError> {
         for _ in 1..READ_TRIES {
             match Driver::new(&self.ports, &self.limits, lease, &self.draining) {
-                Err(StoreError::Io(_)) if lease.stop.raised().is_none() => {
-                    self.ports.clock.pause(&lease.stop, STORE_PAUSE);
+                Err(StoreError::Io(_)) if lease.cancel.reason().is_none() => {
+                    self.ports.clock.sleep(&lease.cancel, STORE_PAUSE);
                     self.ports.store.probe().wait()?;
                 }
                 outcome => return outcome,
             }
         }
         Driver::new(&self.ports, &self.limits, lease, &self.draining).map_err(|error| match error {
-            StoreError::Io(reason) if lease.stop.raised().is_none() => StoreError::Corrupt(reason),
+            StoreError::Io(reason) if lease.cancel.reason().is_none() => StoreError::Corrupt(reason),
             other => other,
         })
     }
 
     /// Puts the job back into the queue as it stands.
     fn give_back(&self, lease: &Lease) -> Result<Drive, StoreError> {
-        self.ports.clock.pause(&self.draining, STORE_PAUSE);
+        self.ports.clock.sleep(&self.draining, STORE_PAUSE);
         self.insist(lease, Drive::Released, || self.ports.store.release(lease.fence()))
     }
 
     /// Ends the job, with what it has come to where that can still be told.
     fn fail(&self, lease: &Lease) -> Result<Drive, StoreError> {
-        let finish = |ending: &Ending| {
+        let finish = |ending: &JobOutcome| {
             self.insist(lease, Drive::Finished, || {
                 self.ports.store.finish(lease.fence(), Vec::new(), ending.clone())
             })
@@ -154,7 +154,7 @@ impl Worker {
         let event = || Event::Error { content: FAULT.to_owned(), code: FailureCode::Internal };
         let told = catch_unwind(AssertUnwindSafe(|| {
             let turn = Turn::fold(&self.ports.store.log(lease.job.id).ok()?);
-            Some(Ending {
+            Some(JobOutcome {
                 event: event(),
                 output_text: turn.answer(),
                 messages: turn.closing_messages(),
@@ -162,7 +162,8 @@ impl Worker {
             })
         }));
         let told = told.ok().flatten();
-        let bare = Ending { event: event(), output_text: String::new(), messages: Vec::new(), summary: None };
+        let bare =
+            JobOutcome { event: event(), output_text: String::new(), messages: Vec::new(), summary: None };
         match told.as_ref().map(finish) {
             None | Some(Err(StoreError::Corrupt(_))) => finish(&bare),
             Some(outcome) => outcome,
@@ -186,12 +187,12 @@ impl Worker {
                     tracing::error!(%job, %error, "the store cannot write this job's end; its lease stays");
                     return Err(error);
                 }
-                Err(error) if error == StoreError::Closed || self.draining.raised().is_some() => {
+                Err(error) if error == StoreError::Closed || self.draining.reason().is_some() => {
                     return Err(error);
                 }
                 Err(error) => tracing::warn!(%job, %error, "the store does not let go of a job yet"),
             }
-            self.ports.clock.pause(&self.draining, STORE_PAUSE);
+            self.ports.clock.sleep(&self.draining, STORE_PAUSE);
         }
     }
 }

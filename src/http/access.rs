@@ -3,7 +3,7 @@
 
 use super::reply::{Reply, ReplyBody};
 use super::request_id::RequestId;
-use crate::domain::quota::Quota;
+use crate::domain::log_rate_limit::LogRateLimit;
 use crate::ports::Clock;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
@@ -17,13 +17,13 @@ use tracing::Level;
 /// what this server fails at.
 #[derive(Debug, Default)]
 pub(crate) struct Rush {
-    faults: Quota,
-    refusals: Quota,
+    faults: LogRateLimit,
+    refusals: LogRateLimit,
 }
 
 impl Rush {
     /// What there is for lines as loud as this.
-    fn of(&self, wanted: Level) -> &Quota {
+    fn of(&self, wanted: Level) -> &LogRateLimit {
         if wanted == Level::WARN { &self.faults } else { &self.refusals }
     }
 }
@@ -147,7 +147,7 @@ impl Body for Metered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::quota::LINES_PER_S;
+    use crate::domain::log_rate_limit::LINES_PER_S;
 
     #[test]
     fn refused_callers_cannot_hide_what_the_server_fails_at() {

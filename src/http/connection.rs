@@ -10,7 +10,7 @@ use super::request_id::RequestId;
 use super::router;
 use super::shutdown::{Shutdown, Stage};
 use super::stall::Stall;
-use crate::ports::Sample;
+use crate::ports::Measurement;
 use hyper::Response;
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
@@ -78,7 +78,7 @@ where
     };
     let io = speaking.into_parts().io.into_inner();
     if let Some(status) = io.refused() {
-        meter.note(Sample::Answered { method: OTHER, route: None, status, took_us: 0 });
+        meter.record(Measurement::Answered { method: OTHER, route: None, status, took_us: 0 });
     }
     match ended {
         Ok(()) => {}

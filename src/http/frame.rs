@@ -2,7 +2,7 @@
 //! clocks. The log holds deltas; a cumulative frame is made here, for one reader, when it is about to be sent.
 
 use super::long_frame::{LongFrame, Told};
-use crate::domain::event::{Event, FailureCode, FinishReason, Numbered, Phase, StepKind};
+use crate::domain::event::{Event, FailureCode, FinishReason, SequencedEvent, StatusPhase, StepKind};
 use crate::domain::id::MessageId;
 use crate::domain::usage::Usage;
 use crate::ports::{EventPage, StoreError};
@@ -165,7 +165,7 @@ impl Renderer {
 
     /// Retention leaves holes. Where it folded deltas, the text that follows is whole: only a reader who counts the pieces
     /// has to know. Where it cut the log, a hole lies before the terminal event, and every reader has to.
-    fn tell_gap(&mut self, out: &mut Vec<u8>, next: &Numbered) -> Result<(), Error> {
+    fn tell_gap(&mut self, out: &mut Vec<u8>, next: &SequencedEvent) -> Result<(), Error> {
         let Some(cursor) = self.cursor.replace(next.seq) else { return Ok(()) };
         let (from, to) = (cursor.saturating_add(1), next.seq.saturating_sub(1));
         let is_told = self.text == Text::Delta || next.event.is_terminal();
@@ -265,12 +265,12 @@ impl Parts {
 }
 
 /// For each step with text in the page, the position of its newest piece.
-fn newest_pieces(page: &[Numbered]) -> HashMap<u32, usize> {
+fn newest_pieces(page: &[SequencedEvent]) -> HashMap<u32, usize> {
     let positions = page.iter().enumerate();
     positions.filter_map(|(at, numbered)| piece(numbered).map(|piece| (piece.index, at))).collect()
 }
 
-fn piece(numbered: &Numbered) -> Option<Piece<'_>> {
+fn piece(numbered: &SequencedEvent) -> Option<Piece<'_>> {
     match &numbered.event {
         Event::Delta { index, kind, offset, first_seq, text } => {
             let (index, kind, offset, first_seq) = (*index, *kind, *offset, *first_seq);
@@ -281,7 +281,7 @@ fn piece(numbered: &Numbered) -> Option<Piece<'_>> {
 }
 
 /// An event that is told as it is stored.
-fn write_event(out: &mut Vec<u8>, wire: Wire, numbered: &Numbered) -> Result<(), Error> {
+fn write_event(out: &mut Vec<u8>, wire: Wire, numbered: &SequencedEvent) -> Result<(), Error> {
     let seq = numbered.seq;
     match &numbered.event {
         Event::Status { status, attempt, reason } => {
@@ -291,7 +291,7 @@ fn write_event(out: &mut Vec<u8>, wire: Wire, numbered: &Numbered) -> Result<(),
         }
         Event::WaitingApproval { attempt, reason, calls } => {
             let (reason, calls) = (Some(reason.as_str()), Some(calls.as_slice()));
-            let status = Phase::WaitingApproval;
+            let status = StatusPhase::WaitingApproval;
             write(out, wire, seq, "status", &Phased { status, attempt: *attempt, reason, calls })
         }
         Event::Delta { index, kind, offset, text, .. } => {
@@ -378,7 +378,7 @@ pub(crate) struct Gap {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 pub(crate) struct Phased<'a> {
-    status: Phase,
+    status: StatusPhase,
     attempt: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,

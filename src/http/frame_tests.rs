@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// A log with steps of text, each in pieces, and a tool call between some of them.
-fn log(steps: &[(bool, Vec<String>, bool)]) -> Vec<Numbered> {
+fn log(steps: &[(bool, Vec<String>, bool)]) -> Vec<SequencedEvent> {
     let mut events = Vec::new();
     let mut push = |event| {
         let seq = events.len() as u64 + 1;
-        events.push(Numbered { seq, event });
+        events.push(SequencedEvent { seq, event });
         seq
     };
-    push(Event::Status { status: Phase::Running, attempt: 1, reason: None });
+    push(Event::Status { status: StatusPhase::Running, attempt: 1, reason: None });
     let mut index = 0;
     for (thinking, pieces, tool) in steps {
         let kind = if *thinking { StepKind::Thinking } else { StepKind::Text };
@@ -36,7 +36,7 @@ fn log(steps: &[(bool, Vec<String>, bool)]) -> Vec<Numbered> {
         }
     }
     push(Event::Error { content: "over\n".into(), code: FailureCode::Cancelled });
-    for Numbered { seq, event } in &mut events {
+    for SequencedEvent { seq, event } in &mut events {
         if let Event::Delta { first_seq: first_seq @ 0, .. } = event {
             *first_seq = *seq;
         }
@@ -50,13 +50,17 @@ fn steps() -> impl Strategy<Value = Vec<(bool, Vec<String>, bool)>> {
 }
 
 /// Renders a page at the log's end, as the bytes that a reader gets.
-fn rendered(renderer: &mut Renderer, events: &[Numbered], earlier: Earlier<'_>) -> Result<Vec<u8>, Error> {
+fn rendered(
+    renderer: &mut Renderer,
+    events: &[SequencedEvent],
+    earlier: Earlier<'_>,
+) -> Result<Vec<u8>, Error> {
     let last_seq = events.last().map_or(0, |numbered| numbered.seq);
     bytes(renderer.render(&EventPage { events: events.to_vec(), last_seq }, earlier)?, events)
 }
 
 /// What the parts are on the wire, when long frames are made of this log in pages of two.
-fn bytes(parts: Vec<Part>, events: &[Numbered]) -> Result<Vec<u8>, Error> {
+fn bytes(parts: Vec<Part>, events: &[SequencedEvent]) -> Result<Vec<u8>, Error> {
     let mut out = Vec::new();
     for part in parts {
         match part {
@@ -64,7 +68,7 @@ fn bytes(parts: Vec<Part>, events: &[Numbered]) -> Result<Vec<u8>, Error> {
             Part::Long(mut frame) => {
                 while !frame.is_whole() {
                     let rest = events.iter().filter(|numbered| numbered.seq > frame.cursor());
-                    let page: Vec<Numbered> = rest.take(2).cloned().collect();
+                    let page: Vec<SequencedEvent> = rest.take(2).cloned().collect();
                     out.extend(frame.piece(&page)?);
                 }
             }
@@ -74,11 +78,11 @@ fn bytes(parts: Vec<Part>, events: &[Numbered]) -> Result<Vec<u8>, Error> {
 }
 
 /// Renders the log after `after`, in pages of the given sizes, taken in turn.
-fn frames(events: &[Numbered], after: u64, sizes: &[usize], wire: Wire, text: Text) -> String {
+fn frames(events: &[SequencedEvent], after: u64, sizes: &[usize], wire: Wire, text: Text) -> String {
     frames_of(Renderer::new(wire, text), events, after, sizes)
 }
 
-fn frames_of(mut renderer: Renderer, events: &[Numbered], after: u64, sizes: &[usize]) -> String {
+fn frames_of(mut renderer: Renderer, events: &[SequencedEvent], after: u64, sizes: &[usize]) -> String {
     let last_seq = events.last().map_or(0, |numbered| numbered.seq);
     let earlier = |first, up_to| Ok(step_text(events, first, up_to));
     let mut rest = &events[usize::try_from(after).expect("small")..];
@@ -100,7 +104,7 @@ fn lines(text: &str) -> Vec<Value> {
 }
 
 /// The text of each step as the log has it.
-fn truth(events: &[Numbered]) -> BTreeMap<u64, String> {
+fn truth(events: &[SequencedEvent]) -> BTreeMap<u64, String> {
     let mut texts = BTreeMap::new();
     for numbered in events {
         if let Event::Delta { index, text, .. } = &numbered.event {
@@ -200,8 +204,8 @@ proptest! {
     }
 }
 
-fn delta(seq: u64, index: u32, offset: u64, first_seq: u64, text: &str) -> Numbered {
-    Numbered {
+fn delta(seq: u64, index: u32, offset: u64, first_seq: u64, text: &str) -> SequencedEvent {
+    SequencedEvent {
         seq,
         event: Event::Delta { index, kind: StepKind::Text, offset, first_seq, text: text.into() },
     }
@@ -232,7 +236,7 @@ fn the_held_text_saves_reading_and_a_long_one_is_neither_held_nor_read() {
     rendered(&mut renderer, &[delta(1, 0, 0, 1, "ab")], &never).expect("renders");
     rendered(&mut renderer, &[delta(2, 0, 2, 1, "cd")], &never).expect("renders");
     assert!(renderer.is_light());
-    let page = |events: Vec<Numbered>| EventPage { last_seq: events[0].seq, events };
+    let page = |events: Vec<SequencedEvent>| EventPage { last_seq: events[0].seq, events };
     for late in [delta(3, 0, 4, 1, &long), delta(4, 0, 5 + HELD_BYTES as u64, 1, "e")] {
         let parts = renderer.render(&page(vec![late]), &never).expect("renders");
         assert!(matches!(parts[..], [Part::Long(_)]), "{parts:?}");
@@ -244,10 +248,10 @@ fn the_held_text_saves_reading_and_a_long_one_is_neither_held_nor_read() {
 fn a_long_text_that_goes_on_behind_its_page_is_told_once() {
     let mut renderer = Renderer { held_bytes: 2, ..Renderer::new(Wire::Ndjson, Text::Cumulative) };
     let never = |_, _| unreachable!("long");
-    let log: Vec<Numbered> = (1..=6)
+    let log: Vec<SequencedEvent> = (1..=6)
         .map(|seq| delta(seq, u32::from(seq == 6), if seq == 6 { 0 } else { (seq - 1) * 3 }, 1, "abc"))
         .collect();
-    let mut page = |events: &[Numbered], last_seq| {
+    let mut page = |events: &[SequencedEvent], last_seq| {
         let parts =
             renderer.render(&EventPage { events: events.to_vec(), last_seq }, &never).expect("renders");
         lines(&String::from_utf8(bytes(parts, &log).expect("frames")).expect("UTF-8"))
@@ -297,10 +301,10 @@ fn every_event_has_the_fields_of_the_contract() {
         finish_reason: FinishReason::Stop,
     };
     let usage = json!({"prompt_tokens":1,"completion_tokens":2,"total_tokens":3});
-    let retrying = Event::Status { status: Phase::Retrying, attempt: 1, reason: Some("busy".into()) };
+    let retrying = Event::Status { status: StatusPhase::Retrying, attempt: 1, reason: Some("busy".into()) };
     for (event, name, data) in [
         (
-            Event::Status { status: Phase::Queued, attempt: 0, reason: None },
+            Event::Status { status: StatusPhase::Queued, attempt: 0, reason: None },
             "status",
             json!({"status":"queued","attempt":0}),
         ),
@@ -332,7 +336,7 @@ fn every_event_has_the_fields_of_the_contract() {
             json!({"content":"c","code":"timeout"}),
         ),
     ] {
-        let page = [Numbered { seq: 7, event }];
+        let page = [SequencedEvent { seq: 7, event }];
         let out = rendered(&mut Renderer::new(Wire::Ndjson, Text::Delta), &page, &|_, _| Ok(String::new()))
             .expect("renders");
         let line = lines(&String::from_utf8(out).expect("UTF-8"));
@@ -340,7 +344,7 @@ fn every_event_has_the_fields_of_the_contract() {
     }
 }
 
-fn tell(events: &[Numbered], after: u64, text: Text) -> Vec<(u64, String, Value)> {
+fn tell(events: &[SequencedEvent], after: u64, text: Text) -> Vec<(u64, String, Value)> {
     let page: Vec<_> = events.iter().filter(|event| event.seq > after).cloned().collect();
     let mut renderer = Renderer::new(Wire::Ndjson, text).after(after);
     let out = rendered(&mut renderer, &page, &|_, _| unreachable!("a whole step")).expect("renders");
@@ -353,10 +357,13 @@ fn tell(events: &[Numbered], after: u64, text: Text) -> Vec<(u64, String, Value)
 
 #[test]
 fn a_folded_step_is_a_gap_for_those_who_count_pieces_and_none_for_those_who_read() {
-    let status = Event::Status { status: Phase::Running, attempt: 1, reason: None };
+    let status = Event::Status { status: StatusPhase::Running, attempt: 1, reason: None };
     let over = Event::Error { content: "over".into(), code: FailureCode::Cancelled };
-    let events =
-        [Numbered { seq: 2, event: status }, delta(6, 0, 0, 6, "whole"), Numbered { seq: 7, event: over }];
+    let events = [
+        SequencedEvent { seq: 2, event: status },
+        delta(6, 0, 0, 6, "whole"),
+        SequencedEvent { seq: 7, event: over },
+    ];
     let gap = |from: u64, to: u64| (to, "gap".to_owned(), json!({"from": from, "to": to}));
     let pieces = tell(&events, 0, Text::Delta);
     assert_eq!((&pieces[0], &pieces[2]), (&gap(1, 1), &gap(3, 5)));
@@ -371,7 +378,7 @@ fn a_folded_step_is_a_gap_for_those_who_count_pieces_and_none_for_those_who_read
 #[test]
 fn a_log_that_was_cut_is_a_gap_for_everybody() {
     let over = Event::Error { content: "over".into(), code: FailureCode::Cancelled };
-    let events = [Numbered { seq: 9, event: over }];
+    let events = [SequencedEvent { seq: 9, event: over }];
     for text in [Text::Delta, Text::Cumulative] {
         for after in 0..8 {
             let shown = tell(&events, after, text);

@@ -5,7 +5,7 @@ use super::error::Error;
 use super::reply::{self, Reply};
 use super::shutdown::Stage;
 use crate::http::blocking::blocking;
-use crate::ports::Probe;
+use crate::ports::ReadinessProbe;
 use hyper::StatusCode;
 use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -118,9 +118,9 @@ async fn probe(door: &Arc<Door>) -> Vec<Check> {
     tokio::time::timeout(PROBE_TIMEOUT, asked).await.unwrap_or_else(late)
 }
 
-fn asked_of(probe: &dyn Probe) -> Check {
+fn asked_of(probe: &dyn ReadinessProbe) -> Check {
     let check = check(probe.name(), probe.check());
-    if check.ok { Check { reason: probe.shortfall(), ..check } } else { check }
+    if check.ok { Check { reason: probe.degradation(), ..check } } else { check }
 }
 
 fn check(name: &'static str, found: Result<(), String>) -> Check {

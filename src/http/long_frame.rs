@@ -2,7 +2,7 @@
 //! its head, its text as JSON spells it, and its tail; pure: refuses stores and sockets.
 
 use super::frame::Error;
-use crate::domain::event::{Event, Numbered};
+use crate::domain::event::{Event, SequencedEvent};
 
 /// What follows the text of a step's frame on either wire: `"}` and a blank line, or `"}}` and a line break.
 pub(super) const TAIL_BYTES: usize = 4;
@@ -55,7 +55,7 @@ impl LongFrame {
     }
 
     /// The next piece, out of the log's next page. A text that does not come to its length is no frame.
-    pub(crate) fn piece(&mut self, page: &[Numbered]) -> Result<Vec<u8>, Error> {
+    pub(crate) fn piece(&mut self, page: &[SequencedEvent]) -> Result<Vec<u8>, Error> {
         let mut out = std::mem::take(&mut self.head);
         for numbered in page.iter().take_while(|numbered| numbered.seq <= self.told.up_to) {
             self.cursor = numbered.seq;
@@ -90,9 +90,12 @@ mod tests {
 
     const EMPTY: &str = "id: 9\nevent: process_step\ndata: {\"id\":\"step-0\",\"content\":\"\"}\n\n";
 
-    fn delta(seq: u64, index: u32, text: &str) -> Numbered {
+    fn delta(seq: u64, index: u32, text: &str) -> SequencedEvent {
         let text = text.to_owned();
-        Numbered { seq, event: Event::Delta { index, kind: StepKind::Text, offset: 0, first_seq: 2, text } }
+        SequencedEvent {
+            seq,
+            event: Event::Delta { index, kind: StepKind::Text, offset: 0, first_seq: 2, text },
+        }
     }
 
     fn frame(bytes: u64) -> LongFrame {

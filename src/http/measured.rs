@@ -1,35 +1,35 @@
 //! What the door tells the meter. Owns the words of methods, and the guards that see both ends of what lasts.
 
-use crate::ports::{Meter, Sample};
+use crate::ports::{Measurement, Meter};
 use hyper::Method;
 use std::sync::Arc;
 
 /// Something that has begun; its end is told when this is dropped, however that comes about.
 pub(crate) struct Lasting {
     meter: Arc<dyn Meter>,
-    end: Sample<'static>,
+    end: Measurement<'static>,
 }
 
 impl Lasting {
     /// A connection.
     pub(crate) fn connection(meter: &Arc<dyn Meter>) -> Self {
-        Self::begin(meter, Sample::ConnectionOpened, Sample::ConnectionClosed)
+        Self::begin(meter, Measurement::ConnectionOpened, Measurement::ConnectionClosed)
     }
 
     /// An event stream.
     pub(crate) fn stream(meter: &Arc<dyn Meter>) -> Self {
-        Self::begin(meter, Sample::StreamOpened, Sample::StreamClosed)
+        Self::begin(meter, Measurement::StreamOpened, Measurement::StreamClosed)
     }
 
-    fn begin(meter: &Arc<dyn Meter>, begin: Sample<'static>, end: Sample<'static>) -> Self {
-        meter.note(begin);
+    fn begin(meter: &Arc<dyn Meter>, begin: Measurement<'static>, end: Measurement<'static>) -> Self {
+        meter.record(begin);
         Self { meter: Arc::clone(meter), end }
     }
 }
 
 impl Drop for Lasting {
     fn drop(&mut self) {
-        self.meter.note(self.end);
+        self.meter.record(self.end);
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) async fn check(door: &Door, user: UserId, key: Option<Key>) -> Result
         }
         let quota = users.account(user)?.map(|account| account.quota).unwrap_or_default();
         let jobs = match quota.unfinished_jobs {
-            Some(most) => store.unfinished_of(user, most)?,
+            Some(most) => store.unfinished_count(user, most)?,
             None => 0,
         };
         let tokens = match quota.tokens_per_day {

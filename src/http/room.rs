@@ -2,11 +2,11 @@
 
 use crate::domain::account::{AuthMode, Registration};
 use crate::domain::address::AddressPolicy;
-use crate::domain::id::{ConversationId, IdMint, JobId};
+use crate::domain::id::{ConversationId, IdGenerator, JobId};
 use crate::domain::limits::Limits;
 use crate::ports::{
-    Accounts, Audit, Backup, Batches, Clock, Conversations, Digest, Entropy, Exposition, Meter, Model,
-    Outbox, Probe, Projects, Schedules, Store, Toolbox, Users, Workplaces, Workspaces,
+    Accounts, Audit, Backup, Batches, Clock, Conversations, Entropy, Exposition, Meter, Model, Outbox,
+    ProjectDirectories, Projects, ReadinessProbe, Schedules, SecretDigest, Store, Toolbox, Users, Workspaces,
 };
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub struct Room {
     /// Their files.
     pub workspaces: Arc<dyn Workspaces>,
     /// Their directories.
-    pub workplaces: Arc<dyn Workplaces>,
+    pub workplaces: Arc<dyn ProjectDirectories>,
     /// What became of calls of tools.
     pub audit: Arc<dyn Audit>,
     /// How clients come in.
@@ -45,7 +45,7 @@ pub struct Room {
     /// What makes ids unguessable.
     pub entropy: Arc<dyn Entropy>,
     /// Makes ids rise.
-    pub mint: IdMint,
+    pub mint: IdGenerator,
     /// Knows the names that `tools` may list.
     pub toolbox: Arc<dyn Toolbox>,
     /// Knows the names that `model` may be.
@@ -55,7 +55,7 @@ pub struct Room {
     /// What `/metrics` says.
     pub exposition: Arc<dyn Exposition>,
     /// What `/readyz` asks.
-    pub probes: Vec<Box<dyn Probe>>,
+    pub probes: Vec<Box<dyn ReadinessProbe>>,
     /// The bounds of P8.
     pub limits: Limits,
     /// What a job gets that names no model.
@@ -78,7 +78,7 @@ pub struct AuthTerms {
     /// What sessions are signed with.
     pub session_key: Vec<u8>,
     /// What the key of the command line on this machine is known by; `None`: it has no way in.
-    pub control_key_digest: Option<Digest>,
+    pub control_key_digest: Option<SecretDigest>,
     /// Whether everybody may fetch `/metrics`.
     pub metrics_are_public: bool,
 }

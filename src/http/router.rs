@@ -14,7 +14,7 @@ use super::{armour, auth, cors, measured, path};
 use crate::domain::account::AuthMode;
 use crate::domain::id::{JobId, UserId};
 use crate::domain::limits::Limits;
-use crate::ports::Sample;
+use crate::ports::Measurement;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
@@ -154,7 +154,12 @@ impl<'d> Underway<'d> {
     fn count(&self, status: u16) {
         let took_us = self.door.room.clock.monotonic_us().saturating_sub(self.begun_us);
         let method = if self.told.is_strange { measured::OTHER } else { self.method };
-        self.door.room.meter.note(Sample::Answered { method, route: self.told.about.route, status, took_us });
+        self.door.room.meter.record(Measurement::Answered {
+            method,
+            route: self.told.about.route,
+            status,
+            took_us,
+        });
     }
 
     /// There is an answer with these headers: counted now, and told when it is over.

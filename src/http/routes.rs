@@ -124,7 +124,7 @@ routes! {
     GET "/api/conversations" User => |door, call, _body| api::conversations::list(&door, &call).await;
     POST "/api/conversations" User => |door, call, body| api::conversations::create(&door, call, body).await;
     GET "/api/conversations/{id}" User => |door, call, _body| api::conversations::show(&door, &call).await;
-    PATCH "/api/conversations/{id}" User => |door, call, body| api::conversations::amend(&door, call, body).await;
+    PATCH "/api/conversations/{id}" User => |door, call, body| api::conversations::update(&door, call, body).await;
     DELETE "/api/conversations/{id}" User => |door, call, _body| api::conversations::remove(&door, &call).await;
     POST "/api/conversations/{id}/cancel" User
         => |door, call, _body| api::conversations::cancel::cancel(&door, &call).await;
@@ -141,8 +141,8 @@ routes! {
     POST "/api/projects" User => |door, call, body| api::projects::create::create(&door, call, body).await;
     POST "/api/projects/upload" User => |door, call, body| api::projects::upload::create(&door, call, body).await;
     GET "/api/projects/{id}" User => |door, call, _body| api::projects::show::show(&door, &call).await;
-    PUT "/api/projects/{id}" User => |door, call, body| api::projects::amend::amend(&door, &call, body).await;
-    PATCH "/api/projects/{id}" User => |door, call, body| api::projects::amend::amend(&door, &call, body).await;
+    PUT "/api/projects/{id}" User => |door, call, body| api::projects::amend::update(&door, &call, body).await;
+    PATCH "/api/projects/{id}" User => |door, call, body| api::projects::amend::update(&door, &call, body).await;
     DELETE "/api/projects/{id}" User => |door, call, _body| api::projects::delete::delete(&door, &call).await;
     POST "/api/projects/{id}/upload" User => |door, call, body| api::projects::upload::add(&door, call, body).await;
     GET "/api/projects/{id}/files" User => |door, call, _body| api::projects::files::list(&door, &call).await;

@@ -14,7 +14,7 @@ use crate::domain::limits::Limits;
 use crate::domain::secret::Secret;
 use crate::domain::usage::Price;
 use crate::ports::{
-    Chunk, Completion, Leash, Meter, Model, ModelError, ModelInfo, ModelRequest, Silent, Sink,
+    CancelToken, Chunk, ChunkSink, Completion, Meter, Model, ModelError, ModelInfo, ModelRequest, NoopMeter,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -136,7 +136,7 @@ impl Router {
             }
             routes.push(route);
         }
-        Ok(Self { routes, meter: Arc::new(Silent) })
+        Ok(Self { routes, meter: Arc::new(NoopMeter) })
     }
 
     /// Tells `meter` of every call, and of every provider as it stands now.
@@ -172,21 +172,26 @@ impl Route {
                 Way::Openai(Box::new(openai::Dialect::new(agent.clone(), endpoint, provider, terms)))
             }
         };
-        Ok(Self { info, way, gate: None, meter: Arc::new(Silent) })
+        Ok(Self { info, way, gate: None, meter: Arc::new(NoopMeter) })
     }
 
     /// Through the gate, if there is one. What is spent goes on with its price.
-    fn ask(&self, request: &ModelRequest, leash: &Leash, sink: Sink<'_>) -> Result<Completion, ModelError> {
+    fn ask(
+        &self,
+        request: &ModelRequest,
+        cancel: &CancelToken,
+        sink: ChunkSink<'_>,
+    ) -> Result<Completion, ModelError> {
         let Some(gate) = &self.gate else {
-            return self.watched(request, leash, sink);
+            return self.watched(request, cancel, sink);
         };
-        let entered = gate.enter(request, leash).inspect_err(|error| {
+        let entered = gate.enter(request, cancel).inspect_err(|error| {
             watch::kept_back(&*self.meter, &self.info.id, error);
         });
         gate.tell(&*self.meter);
         let mut permit = entered?;
         plea::forget();
-        let result = self.watched(request, leash, &mut |chunk| {
+        let result = self.watched(request, cancel, &mut |chunk| {
             match chunk {
                 Chunk::Spent(usage) => permit.spend(usage),
                 Chunk::Thinking(_) | Chunk::Text(_) if permit.hear() => gate.tell(&*self.meter),
@@ -204,12 +209,12 @@ impl Route {
     fn watched(
         &self,
         request: &ModelRequest,
-        leash: &Leash,
-        sink: Sink<'_>,
+        cancel: &CancelToken,
+        sink: ChunkSink<'_>,
     ) -> Result<Completion, ModelError> {
         let price = self.info.price;
-        let mut watch = Watch::begin(&*self.meter, &*leash.clock, &self.info.id);
-        let result = self.way.ask(request, leash, &mut |chunk| {
+        let mut watch = Watch::begin(&*self.meter, &**cancel.clock(), &self.info.id);
+        let result = self.way.ask(request, cancel, &mut |chunk| {
             watch.hear(&chunk);
             sink(priced(chunk, price))
         });
@@ -219,11 +224,16 @@ impl Route {
 }
 
 impl Way {
-    fn ask(&self, request: &ModelRequest, leash: &Leash, sink: Sink<'_>) -> Result<Completion, ModelError> {
+    fn ask(
+        &self,
+        request: &ModelRequest,
+        cancel: &CancelToken,
+        sink: ChunkSink<'_>,
+    ) -> Result<Completion, ModelError> {
         match self {
-            Self::Demo => demo::ask(request, leash, sink),
-            Self::Openai(dialect) => dialect.ask(request, leash, sink),
-            Self::Anthropic(dialect) => dialect.ask(request, leash, sink),
+            Self::Demo => demo::ask(request, cancel, sink),
+            Self::Openai(dialect) => dialect.ask(request, cancel, sink),
+            Self::Anthropic(dialect) => dialect.ask(request, cancel, sink),
         }
     }
 }
@@ -315,8 +325,13 @@ fn check_header(name: &str, value: &Secret) -> Result<(), &'static str> {
 }
 
 impl Model for Router {
-    fn ask(&self, request: &ModelRequest, leash: &Leash, sink: Sink<'_>) -> Result<Completion, ModelError> {
-        if leash.is_pulled() {
+    fn ask(
+        &self,
+        request: &ModelRequest,
+        cancel: &CancelToken,
+        sink: ChunkSink<'_>,
+    ) -> Result<Completion, ModelError> {
+        if cancel.is_cancelled() {
             return Err(ModelError::Stopped);
         }
         match self.route(&request.model) {
@@ -325,7 +340,7 @@ impl Model for Router {
                 watch::not_made(&*self.meter, None, &error);
                 Err(error)
             }
-            Some(route) => route.ask(request, leash, sink),
+            Some(route) => route.ask(request, cancel, sink),
         }
     }
 

@@ -1,6 +1,6 @@
 //! One call to a model, measured. Owns the words for what came of it; refuses to look at what is said.
 
-use crate::ports::{Chunk, Clock, Completion, Meter, ModelError, Sample};
+use crate::ports::{Chunk, Clock, Completion, Measurement, Meter, ModelError};
 
 /// A call under way.
 pub(super) struct Watch<'a> {
@@ -28,7 +28,7 @@ impl<'a> Watch<'a> {
     pub(super) fn end(&self, result: &Result<Completion, ModelError>) {
         let outcome = result.as_ref().map_or_else(word, |_| "ok");
         let (took_us, first_us) = (Some(self.passed_us()), self.first_us);
-        self.meter.note(Sample::ModelCalled { model: Some(self.model), outcome, took_us, first_us });
+        self.meter.record(Measurement::ModelCalled { model: Some(self.model), outcome, took_us, first_us });
     }
 
     fn passed_us(&self) -> u64 {
@@ -38,13 +38,13 @@ impl<'a> Watch<'a> {
 
 /// A call that was not made, and why.
 pub(super) fn not_made(meter: &dyn Meter, model: Option<&str>, error: &ModelError) {
-    meter.note(Sample::ModelCalled { model, outcome: word(error), took_us: None, first_us: None });
+    meter.record(Measurement::ModelCalled { model, outcome: word(error), took_us: None, first_us: None });
 }
 
 /// A call that the gate did not let through. Where the provider is not asked at all, it has not failed once more.
 pub(super) fn kept_back(meter: &dyn Meter, model: &str, error: &ModelError) {
     let outcome = if matches!(error, ModelError::Unavailable { .. }) { "circuit_open" } else { word(error) };
-    meter.note(Sample::ModelCalled { model: Some(model), outcome, took_us: None, first_us: None });
+    meter.record(Measurement::ModelCalled { model: Some(model), outcome, took_us: None, first_us: None });
 }
 
 fn word(error: &ModelError) -> &'static str {

@@ -1,14 +1,14 @@
 //! Words of others, fit to be repeated: short, on one line, without our secrets (P9).
 
 use super::options::McpServerOptions;
-use crate::domain::secret::Veil;
+use crate::domain::secret::Redactor;
 
 /// Longest word of a server that is repeated in an error, characters.
 const CHARS: usize = 400;
 
 /// What a server, or the way to it, said.
 pub(super) fn quote(said: &str, options: &McpServerOptions) -> String {
-    let said = Veil::over(options.secrets()).text(said);
+    let said = Redactor::over(options.secrets()).text(said);
     let line = said.chars().map(|c| if c.is_control() { ' ' } else { c });
     line.take(CHARS).collect::<String>().trim().to_owned()
 }

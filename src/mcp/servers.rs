@@ -181,7 +181,7 @@ mod tests {
     use super::super::keeper::refresh;
     use super::super::server::Listed;
     use super::*;
-    use crate::ports::StopFlag;
+    use crate::ports::CancelToken;
     use serde_json::json;
 
     struct Still;
@@ -193,7 +193,7 @@ mod tests {
         fn monotonic_ms(&self) -> u64 {
             0
         }
-        fn pause(&self, _: &StopFlag, _: Duration) {}
+        fn sleep(&self, _: &CancelToken, _: Duration) {}
     }
 
     fn of(names: &[&str], runtime: &Runtime) -> Catalogue {

@@ -3,8 +3,8 @@
 
 use super::options::McpServerOptions;
 use super::redact::quote;
-use crate::domain::secret::Veil;
-use crate::ports::{GuestProcess, ProcessOrder, Processes};
+use crate::domain::secret::Redactor;
+use crate::ports::{GuestProcess, ProcessSpec, Processes};
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -127,9 +127,9 @@ fn reading(pipe: File) -> Result<Receiver, String> {
     Receiver::from_file(pipe).map_err(|error| format!("its pipes cannot be used: {error}"))
 }
 
-fn order(options: &McpServerOptions) -> ProcessOrder {
+fn order(options: &McpServerOptions) -> ProcessSpec {
     let environment = options.env.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned()));
-    ProcessOrder {
+    ProcessSpec {
         program: options.command.clone().unwrap_or_default().into(),
         arguments: options.args.clone(),
         environment: environment.collect(),
@@ -143,7 +143,7 @@ fn order(options: &McpServerOptions) -> ProcessOrder {
 /// Reads standard error to its end, so that the program never waits for us.
 async fn listen(name: String, options: McpServerOptions, mut stderr: Receiver, tail: Tail) {
     let (mut piece, mut lines, veil) =
-        (vec![0; PIECE_BYTES], Lines::default(), Veil::over(options.secrets()));
+        (vec![0; PIECE_BYTES], Lines::default(), Redactor::over(options.secrets()));
     let tell = |line: String| {
         // Before it is cut to the last words.
         tail.push(format!("{}\n", veil.text(&line)).as_bytes());

@@ -5,9 +5,9 @@ use super::call::{Answer, call};
 use super::content;
 use super::redact::quote;
 use super::server::Server;
-use crate::domain::secret::Veil;
-use crate::domain::tool::{FileUse, ToolOrigin, ToolSpec, ToolTraits};
-use crate::ports::{Leash, Stop, Tool, ToolContext, ToolError};
+use crate::domain::secret::Redactor;
+use crate::domain::tool::{FileAccess, ToolOrigin, ToolSpec, ToolTraits};
+use crate::ports::{CancelReason, CancelToken, Tool, ToolContext, ToolError};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// How often a call that waits looks at its leash.
+/// How often a call that waits looks at its cancel.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A tool of a server.
@@ -39,27 +39,27 @@ impl McpTool {
         Duration::from_secs(self.server.options.timeout_s)
     }
 
-    /// Waits for the answer; when the leash is pulled first, the call is taken back.
+    /// Waits for the answer; when the cancel is pulled first, the call is taken back.
     fn wait(
         &self,
         answers: &Receiver<Answer>,
         recall: oneshot::Sender<String>,
-        given: &Leash,
+        given: &CancelToken,
     ) -> Result<Answer, ToolError> {
-        let leash = given.shortened(self.patience());
+        let cancel = given.with_timeout(self.patience());
         let (name, broken) = (&self.server.name, "the thread of the MCP servers has ended");
         loop {
             match answers.recv_timeout(LOOK) {
                 Ok(answer) => return Ok(answer),
                 Err(RecvTimeoutError::Disconnected) => return Err(ToolError::failed(broken)),
-                Err(RecvTimeoutError::Timeout) if !leash.is_pulled() => {}
+                Err(RecvTimeoutError::Timeout) if !cancel.is_cancelled() => {}
                 Err(RecvTimeoutError::Timeout) => break,
             }
         }
-        let (why, message) = match leash.stop.raised() {
-            Some(Stop::Cancelled) => ("the user cancelled it", "the call was cancelled".to_owned()),
+        let (why, message) = match cancel.reason() {
+            Some(CancelReason::Cancelled) => ("the user cancelled it", "the call was cancelled".to_owned()),
             Some(_) => ("this client is being stopped", "the call was stopped".to_owned()),
-            None if leash.deadline_ms == given.deadline_ms => (
+            None if given.is_cancelled() => (
                 "it took too long",
                 format!("the job's own time was over before the MCP server '{name}' had answered"),
             ),
@@ -92,7 +92,7 @@ impl McpTool {
 
     /// A server that repeats what it was given tells no model of it.
     fn veiled(&self, told: Result<Value, ToolError>) -> Result<Value, ToolError> {
-        let veil = Veil::over(self.server.options.secrets());
+        let veil = Redactor::over(self.server.options.secrets());
         told.map(|data| veil.value(data)).map_err(|error| error.veiled(&veil))
     }
 
@@ -109,7 +109,7 @@ impl Tool for McpTool {
     /// The careful ones, but for what the operator says: a server's own hints (`readOnlyHint`, `idempotentHint`) are the
     /// word of a stranger, and a wrong one would run something twice.
     fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: self.is_idempotent, cacheable: false, files: FileUse::Runs }
+        ToolTraits { idempotent: self.is_idempotent, cacheable: false, files: FileAccess::Runs }
     }
 
     fn origin(&self) -> ToolOrigin {
@@ -121,7 +121,7 @@ impl Tool for McpTool {
         self.meant.to_vec()
     }
 
-    fn own_time(&self, _arguments: &Map<String, Value>) -> Duration {
+    fn own_timeout(&self, _arguments: &Map<String, Value>) -> Duration {
         self.patience()
     }
 
@@ -140,7 +140,7 @@ impl Tool for McpTool {
             // Whoever asked may have gone.
             drop(answer.send(call(peer, tool, arguments, recalled).await));
         });
-        let answer = self.wait(&answers, recall, &context.leash)?;
+        let answer = self.wait(&answers, recall, &context.cancel)?;
         self.tell(&answer)
     }
 }

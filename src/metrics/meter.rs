@@ -7,7 +7,7 @@ use super::text::{Kind, Text, labels};
 use crate::domain::event::FailureCode;
 use crate::domain::job::JobStatus;
 use crate::domain::usage::Usage;
-use crate::ports::{CircuitState, Meter, Sample};
+use crate::ports::{CircuitState, Measurement, Meter};
 use std::collections::BTreeSet;
 
 /// A code or a route that there is none of.
@@ -112,46 +112,46 @@ impl Metrics {
 }
 
 impl Meter for Metrics {
-    fn note(&self, sample: Sample<'_>) {
+    fn record(&self, sample: Measurement<'_>) {
         let families = &self.families;
         match sample {
-            Sample::Accepted(jobs) => families.accepted.of(&[]).add(jobs),
-            Sample::Claimed { waited_us } => families.queue_wait.of(&[]).observe(waited_us),
-            Sample::Ended { status, code, ran_us } => self.count_end(status, code, ran_us),
-            Sample::WorkerBusy => families.workers_busy.of(&[]).add(1),
-            Sample::WorkerFree => families.workers_busy.of(&[]).add(-1),
-            Sample::ModelCalled { model, outcome, took_us, first_us } => {
+            Measurement::Accepted(jobs) => families.accepted.of(&[]).add(jobs),
+            Measurement::Claimed { waited_us } => families.queue_wait.of(&[]).observe(waited_us),
+            Measurement::Ended { status, code, ran_us } => self.count_end(status, code, ran_us),
+            Measurement::WorkerBusy => families.workers_busy.of(&[]).add(1),
+            Measurement::WorkerFree => families.workers_busy.of(&[]).add(-1),
+            Measurement::ModelCalled { model, outcome, took_us, first_us } => {
                 self.count_call(model.map_or(OTHER, |model| self.model(model)), outcome, (took_us, first_us));
             }
-            Sample::Spent { model, usage } => self.count_tokens(self.model(model), usage),
-            Sample::Circuit { provider, state } => families.circuits.of(&[provider]).set(match state {
+            Measurement::Spent { model, usage } => self.count_tokens(self.model(model), usage),
+            Measurement::Circuit { provider, state } => families.circuits.of(&[provider]).set(match state {
                 CircuitState::Closed => 0,
                 CircuitState::HalfOpen => 1,
                 CircuitState::Open => 2,
             }),
-            Sample::ToolCalled { tool, outcome, took_us } => {
+            Measurement::ToolCalled { tool, outcome, took_us } => {
                 self.count_tool(tool.unwrap_or(OTHER), outcome, took_us);
             }
-            Sample::SandboxRan { language, level, status, took_us } => {
+            Measurement::SandboxRan { language, level, status, took_us } => {
                 families.sandbox_runs.of(&[language, level, status]).add(1);
                 families.sandbox_seconds.of(&[language, level]).observe(took_us);
             }
-            Sample::Committed { writes, took_us } => {
+            Measurement::Committed { writes, took_us } => {
                 families.commit_seconds.of(&[]).observe(took_us);
                 families.commit_writes.of(&[]).observe(u64::try_from(writes).unwrap_or(u64::MAX));
             }
-            Sample::CommitFailed => families.store_failures.of(&[]).add(1),
-            Sample::ConnectionOpened => families.connections.of(&[]).add(1),
-            Sample::ConnectionClosed => families.connections.of(&[]).add(-1),
-            Sample::StreamOpened => families.streams.of(&[]).add(1),
-            Sample::StreamClosed => families.streams.of(&[]).add(-1),
-            Sample::Answered { method, route, status, took_us } => {
+            Measurement::CommitFailed => families.store_failures.of(&[]).add(1),
+            Measurement::ConnectionOpened => families.connections.of(&[]).add(1),
+            Measurement::ConnectionClosed => families.connections.of(&[]).add(-1),
+            Measurement::StreamOpened => families.streams.of(&[]).add(1),
+            Measurement::StreamClosed => families.streams.of(&[]).add(-1),
+            Measurement::Answered { method, route, status, took_us } => {
                 let route = route.unwrap_or(NONE);
                 let late = [OTHER, route, OTHER];
                 families.requests.of_or(&[method, route, &status.to_string()], &late).add(1);
                 families.request_seconds.of(&[route]).observe(took_us);
             }
-            Sample::WebhookTried(outcome) => families.webhooks.of(&[outcome]).add(1),
+            Measurement::WebhookTried(outcome) => families.webhooks.of(&[outcome]).add(1),
         }
     }
 }

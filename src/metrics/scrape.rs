@@ -4,7 +4,7 @@
 use super::meter::Metrics;
 use super::process;
 use super::text::{Kind, Text};
-use crate::ports::{Census, Exposition, TakesCensus};
+use crate::ports::{Exposition, StatsSource, StoreStats};
 use std::sync::Arc;
 
 /// What `GET /metrics` fetches from.
@@ -12,7 +12,7 @@ pub struct Scrape {
     /// What was counted.
     pub metrics: Arc<Metrics>,
     /// What stands in the store.
-    pub store: Arc<dyn TakesCensus>,
+    pub store: Arc<dyn StatsSource>,
 }
 
 impl Exposition for Scrape {
@@ -21,7 +21,7 @@ impl Exposition for Scrape {
         self.metrics.tell(&mut text);
         let census = self
             .store
-            .census()
+            .stats()
             .inspect_err(|error| tracing::warn!(%error, "the store's figures cannot be read"));
         text.single(
             "nanoclaw_store_up",
@@ -38,7 +38,7 @@ impl Exposition for Scrape {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "an age of millennia would lose its milliseconds")]
-fn tell(text: &mut Text, census: &Census) {
+fn tell(text: &mut Text, census: &StoreStats) {
     for (name, help, value) in [
         (
             "jobs_queued",

@@ -6,14 +6,14 @@ use super::{Facts, Metrics, Scrape};
 use crate::domain::event::FailureCode;
 use crate::domain::job::JobStatus;
 use crate::domain::usage::Usage;
-use crate::ports::{Census, CircuitState, Exposition, Meter, Sample, StoreError, TakesCensus};
+use crate::ports::{CircuitState, Exposition, Measurement, Meter, StatsSource, StoreError, StoreStats};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-struct Told(Result<Census, StoreError>);
+struct Told(Result<StoreStats, StoreError>);
 
-impl TakesCensus for Told {
-    fn census(&self) -> Result<Census, StoreError> {
+impl StatsSource for Told {
+    fn stats(&self) -> Result<StoreStats, StoreError> {
         self.0.clone()
     }
 }
@@ -23,7 +23,7 @@ fn metrics() -> Arc<Metrics> {
     Arc::new(Metrics::new(Facts { version: "9.9.9", started_at_ms: 5_000, workers: 3, models }))
 }
 
-fn scrape(metrics: &Arc<Metrics>, census: Result<Census, StoreError>) -> BTreeMap<String, f64> {
+fn scrape(metrics: &Arc<Metrics>, census: Result<StoreStats, StoreError>) -> BTreeMap<String, f64> {
     let text = Scrape { metrics: Arc::clone(metrics), store: Arc::new(Told(census)) }.render();
     let samples = read(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
     let shown = |labels: BTreeMap<String, String>| {
@@ -39,33 +39,48 @@ fn assert_value(samples: &BTreeMap<String, f64>, series: &str, value: f64) {
 }
 
 /// One of everything that can happen.
-fn everything() -> Vec<Sample<'static>> {
+fn everything() -> Vec<Measurement<'static>> {
     vec![
-        Sample::Accepted(2),
-        Sample::Claimed { waited_us: 20_000 },
-        Sample::Ended { status: JobStatus::Succeeded, code: None, ran_us: Some(2_000_000) },
-        Sample::Ended { status: JobStatus::Cancelled, code: Some(FailureCode::Cancelled), ran_us: None },
-        Sample::WorkerBusy,
-        Sample::WorkerBusy,
-        Sample::WorkerFree,
-        Sample::ModelCalled { model: Some("demo"), outcome: "ok", took_us: Some(300), first_us: Some(100) },
-        Sample::ModelCalled { model: Some("demo"), outcome: "busy", took_us: None, first_us: None },
-        Sample::ModelCalled { model: Some("demo"), outcome: "circuit_open", took_us: None, first_us: None },
-        Sample::ModelCalled { model: Some("demo"), outcome: "unavailable", took_us: Some(1), first_us: None },
-        Sample::ModelCalled { model: None, outcome: "not_found", took_us: None, first_us: None },
-        Sample::Spent { model: "demo", usage: Usage::new(10, 4) },
-        Sample::Circuit { provider: "x.test", state: CircuitState::Open },
-        Sample::ToolCalled { tool: Some("calculator"), outcome: "succeeded", took_us: Some(400) },
-        Sample::ToolCalled { tool: None, outcome: "refused", took_us: None },
-        Sample::SandboxRan { language: "python", level: "strict", status: "ok", took_us: 50_000 },
-        Sample::Committed { writes: 3, took_us: 700 },
-        Sample::CommitFailed,
-        Sample::ConnectionOpened,
-        Sample::StreamOpened,
-        Sample::StreamClosed,
-        Sample::Answered { method: "GET", route: Some("/v1/jobs/{id}"), status: 404, took_us: 1_200 },
-        Sample::Answered { method: "other", route: None, status: 405, took_us: 9 },
-        Sample::WebhookTried("retried"),
+        Measurement::Accepted(2),
+        Measurement::Claimed { waited_us: 20_000 },
+        Measurement::Ended { status: JobStatus::Succeeded, code: None, ran_us: Some(2_000_000) },
+        Measurement::Ended { status: JobStatus::Cancelled, code: Some(FailureCode::Cancelled), ran_us: None },
+        Measurement::WorkerBusy,
+        Measurement::WorkerBusy,
+        Measurement::WorkerFree,
+        Measurement::ModelCalled {
+            model: Some("demo"),
+            outcome: "ok",
+            took_us: Some(300),
+            first_us: Some(100),
+        },
+        Measurement::ModelCalled { model: Some("demo"), outcome: "busy", took_us: None, first_us: None },
+        Measurement::ModelCalled {
+            model: Some("demo"),
+            outcome: "circuit_open",
+            took_us: None,
+            first_us: None,
+        },
+        Measurement::ModelCalled {
+            model: Some("demo"),
+            outcome: "unavailable",
+            took_us: Some(1),
+            first_us: None,
+        },
+        Measurement::ModelCalled { model: None, outcome: "not_found", took_us: None, first_us: None },
+        Measurement::Spent { model: "demo", usage: Usage::new(10, 4) },
+        Measurement::Circuit { provider: "x.test", state: CircuitState::Open },
+        Measurement::ToolCalled { tool: Some("calculator"), outcome: "succeeded", took_us: Some(400) },
+        Measurement::ToolCalled { tool: None, outcome: "refused", took_us: None },
+        Measurement::SandboxRan { language: "python", level: "strict", status: "ok", took_us: 50_000 },
+        Measurement::Committed { writes: 3, took_us: 700 },
+        Measurement::CommitFailed,
+        Measurement::ConnectionOpened,
+        Measurement::StreamOpened,
+        Measurement::StreamClosed,
+        Measurement::Answered { method: "GET", route: Some("/v1/jobs/{id}"), status: 404, took_us: 1_200 },
+        Measurement::Answered { method: "other", route: None, status: 405, took_us: 9 },
+        Measurement::WebhookTried("retried"),
     ]
 }
 
@@ -73,9 +88,10 @@ fn everything() -> Vec<Sample<'static>> {
 fn every_sample_is_counted_and_the_text_keeps_to_the_format() {
     let metrics = metrics();
     for sample in everything() {
-        metrics.note(sample);
+        metrics.record(sample);
     }
-    let census = Census { queued: 7, oldest_ready_ms: 1_500, disk_free_bytes: Some(99), ..Census::default() };
+    let census =
+        StoreStats { queued: 7, oldest_ready_ms: 1_500, disk_free_bytes: Some(99), ..StoreStats::default() };
     let samples = scrape(&metrics, Ok(census));
     for (series, value) in [
         ("nanoclaw_build_info version=9.9.9", 1.0),
@@ -132,10 +148,10 @@ fn p8_models_that_nobody_configured_are_one_and_tools_are_bounded() {
     let metrics = metrics();
     for number in 0..SERIES * 2 {
         let name = format!("made-up-{number}");
-        metrics.note(Sample::Spent { model: &name, usage: Usage::new(1, 0) });
-        metrics.note(Sample::ToolCalled { tool: Some(&name), outcome: "succeeded", took_us: Some(1) });
+        metrics.record(Measurement::Spent { model: &name, usage: Usage::new(1, 0) });
+        metrics.record(Measurement::ToolCalled { tool: Some(&name), outcome: "succeeded", took_us: Some(1) });
     }
-    let samples = scrape(&metrics, Ok(Census::default()));
+    let samples = scrape(&metrics, Ok(StoreStats::default()));
     assert_value(&samples, "nanoclaw_tokens_total kind=prompt,model=other", 2_000.0);
     let tools = samples.keys().filter(|s| s.starts_with("nanoclaw_tool_call_duration_seconds_count"));
     assert_eq!(tools.count(), SERIES + 1);

@@ -2,7 +2,7 @@
 //! errors of others; refuses to know leashes.
 //!
 //! `ureq` hands a transport no context of the call it serves, and pools transports between calls. But a call runs on
-//! one thread from start to end, so its leash waits there, in a thread local: a tether is the way to it, and answers
+//! one thread from start to end, so its cancel waits there, in a thread local: a tether is the way to it, and answers
 //! for the call of the thread that asks.
 
 use std::error::Error;

@@ -2,7 +2,7 @@
 
 use super::store::StoreError;
 use crate::domain::id::{ConversationId, UserId};
-use crate::domain::usage::{Ledger, Usage};
+use crate::domain::usage::{Usage, UsageByModel};
 
 /// Milliseconds of a day of the accounts, UTC.
 pub const ACCOUNT_DAY_MS: u64 = 24 * 3_600 * 1_000;
@@ -47,5 +47,9 @@ pub trait Accounts: Send + Sync {
         to_hour: u32,
     ) -> Result<Vec<HourUsage>, StoreError>;
     /// What the user's conversation has cost: its ended jobs together.
-    fn conversation_usage(&self, user: UserId, conversation: &ConversationId) -> Result<Ledger, StoreError>;
+    fn conversation_usage(
+        &self,
+        user: UserId,
+        conversation: &ConversationId,
+    ) -> Result<UsageByModel, StoreError>;
 }

@@ -1,11 +1,11 @@
 //! Batches as everybody but the store sees them. Owns the trait and the values that cross it; refuses to know how lines
 //! are kept.
 
-use super::store::{News, Once, StoreError};
+use super::store::{ChangeWatch, Idempotent, StoreError};
 use super::ticket::Ticket;
 use crate::domain::batch::Batch;
 use crate::domain::id::{BatchId, JobId, UserId};
-use crate::domain::idempotency::OnceKey;
+use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::{Job, JobSpec};
 use crate::domain::webhook::WebhookUrl;
 
@@ -52,7 +52,7 @@ pub enum LineOutcome {
     /// With its job.
     Ended(Box<Job>),
     /// Its batch was cancelled before its job began.
-    NeverBegan,
+    NotStarted,
     /// Its job has been deleted since.
     Deleted,
     /// Its job failed, was told so, and has been started again.
@@ -90,7 +90,7 @@ pub trait Batches: Send + Sync {
     fn abandon(&self, batch: BatchId) -> Ticket<()>;
     /// Accepts the batch with all lines that were stored, unless the user's key was seen before: then it is abandoned,
     /// and the batch of that time is told.
-    fn accept(&self, batch: NewBatch, key: Option<OnceKey>) -> Ticket<Once<Batch>>;
+    fn accept(&self, batch: NewBatch, key: Option<IdempotencyKey>) -> Ticket<Idempotent<Batch>>;
     /// Cancels: no further line begins, those that have begun are cancelled. An ended batch stays as it is. `None` when
     /// the user has no such batch.
     fn cancel_batch(&self, user: UserId, batch: BatchId) -> Ticket<Option<Batch>>;
@@ -104,5 +104,5 @@ pub trait Batches: Send + Sync {
     /// Lines in the order in which they ended: up to `max`, after the first `after` of them.
     fn ended(&self, batch: BatchId, after: u32, max: u32) -> Result<ResultPage, StoreError>;
     /// A number that rises with everything that happens to the batch, as a wake-up.
-    fn watch_batch(&self, batch: BatchId) -> News;
+    fn watch_batch(&self, batch: BatchId) -> ChangeWatch;
 }

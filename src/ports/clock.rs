@@ -1,6 +1,6 @@
 //! Time and chance. Owns the traits that both come in through; nothing else in the crate reads a clock or a dice.
 
-use super::stop::StopFlag;
+use super::cancel::CancelToken;
 use std::time::Duration;
 
 /// Time comes in here and nowhere else.
@@ -14,7 +14,7 @@ pub trait Clock: Send + Sync {
         self.monotonic_ms().saturating_mul(1_000)
     }
     /// Waits for `timeout` or until `stop` is raised, whichever comes first.
-    fn pause(&self, stop: &StopFlag, timeout: Duration);
+    fn sleep(&self, stop: &CancelToken, timeout: Duration);
 }
 
 /// Randomness comes in here and nowhere else.

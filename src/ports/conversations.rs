@@ -4,7 +4,7 @@
 use super::store::{NewJob, StoreError};
 use super::ticket::Ticket;
 use crate::domain::conversation::{Conversation, ConversationChange};
-use crate::domain::event::Numbered;
+use crate::domain::event::SequencedEvent;
 use crate::domain::id::{AskId, ConversationId, JobId, MessageId, ProjectId, UserId};
 use crate::domain::job::Job;
 use crate::domain::message::Message;
@@ -18,14 +18,14 @@ pub struct ConversationQuery {
     /// Only those of this project.
     pub project: Option<ProjectId>,
     /// Only those behind this one, in a list that is newest first.
-    pub before: Option<ConversationPlace>,
+    pub before: Option<ConversationCursor>,
     /// At most so many; fewer when they are large.
     pub limit: usize,
 }
 
 /// A place in the list of conversations: when it last changed, then its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConversationPlace {
+pub struct ConversationCursor {
     /// Unix milliseconds.
     pub updated_at_ms: u64,
     /// Which.
@@ -67,7 +67,7 @@ pub enum ChatMessage {
         /// How the job stands.
         job: Box<Job>,
         /// What its log tells; what retention has left of it.
-        events: Vec<Numbered>,
+        events: Vec<SequencedEvent>,
         /// The whole of it, as the conversation keeps it, where retention has cut the log; else nothing.
         said: Vec<Message>,
     },
@@ -84,7 +84,7 @@ pub struct MessagePage {
 
 /// What an answer is to be given to anew.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Again {
+pub struct RegenerateRequest {
     /// Which answer gives way; whatever came after it goes as well.
     pub answer: MessageId,
     /// The job that answers in its place: its input is replaced by the old job's.
@@ -97,7 +97,7 @@ pub trait Conversations: Send + Sync {
     /// id ([`StoreError::NameTaken`]).
     fn found(&self, conversation: Conversation, most: u64) -> Ticket<Conversation>;
     /// Changes a conversation; resolves to it as it then is, `None` when the user has none of this name.
-    fn amend(
+    fn update(
         &self,
         user: UserId,
         id: ConversationId,
@@ -115,7 +115,7 @@ pub trait Conversations: Send + Sync {
     /// id and its place. [`StoreError::WrongState`] while a job of the conversation has not ended,
     /// [`StoreError::NoConversation`] when it has gone, [`StoreError::NoQuestion`] when the question
     /// was deleted, [`StoreError::TooLate`] when too much came after; `None` when it has no such answer.
-    fn regenerate(&self, user: UserId, id: ConversationId, again: Again) -> Ticket<Option<Job>>;
+    fn regenerate(&self, user: UserId, id: ConversationId, again: RegenerateRequest) -> Ticket<Option<Job>>;
 
     /// The conversation, if it is this user's.
     fn conversation(&self, user: UserId, id: &ConversationId) -> Result<Option<Conversation>, StoreError>;
@@ -133,7 +133,8 @@ pub trait Conversations: Send + Sync {
         limit: usize,
     ) -> Result<MessagePage, StoreError>;
     /// Whether the conversation has this message, and nobody has deleted it; an answer that is under way as well.
-    fn shows(&self, user: UserId, id: &ConversationId, message: MessageRef) -> Result<bool, StoreError>;
+    fn has_message(&self, user: UserId, id: &ConversationId, message: MessageRef)
+    -> Result<bool, StoreError>;
     /// The conversation's jobs that have not ended, newest first.
     fn unfinished(&self, user: UserId, id: &ConversationId) -> Result<Vec<JobId>, StoreError>;
 }

@@ -2,7 +2,9 @@
 //! refuses to know how a path is kept inside (whoever stands behind it does). Blocking.
 
 use super::store::StoreError;
-use super::workspaces::{Change, FileError, FileKind, Listing, SearchFound, SearchQuery, Written};
+use super::workspaces::{
+    DirectoryListing, FileChange, FileError, FileKind, SearchQuery, SearchResults, WrittenFile,
+};
 use crate::domain::id::{ProjectId, UserId};
 use std::fs::File;
 
@@ -20,13 +22,13 @@ pub trait ProjectFolder: Send + Sync {
     /// What stands at a path; `None` when nothing does.
     fn kind(&self, path: &str) -> Result<Option<FileKind>, FileError>;
     /// Everything below a directory that a glob is true of, by path.
-    fn find(&self, path: &str, glob: &str) -> Result<Listing, FileError>;
+    fn find(&self, path: &str, glob: &str) -> Result<DirectoryListing, FileError>;
     /// Searches text files. Whether hidden names count is not the query's to say.
-    fn search(&self, query: SearchQuery) -> Result<SearchFound, FileError>;
+    fn search(&self, query: SearchQuery) -> Result<SearchResults, FileError>;
     /// Writes a file of any bytes, atomically; directories above it are made.
-    fn replace(&self, path: &str, bytes: &[u8]) -> Result<Written, FileError>;
+    fn replace(&self, path: &str, bytes: &[u8]) -> Result<WrittenFile, FileError>;
     /// Changes a file by what it holds, atomically and in turn; `None` when the change left it alone.
-    fn revise(&self, path: &str, change: Change<'_>) -> Result<Option<Written>, FileError>;
+    fn revise(&self, path: &str, change: FileChange<'_>) -> Result<Option<WrittenFile>, FileError>;
     /// Removes a file, or whatever else is no directory.
     fn delete(&self, path: &str) -> Result<(), FileError>;
     /// Makes a directory and those above it. Whether any was made.

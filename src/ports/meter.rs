@@ -12,7 +12,7 @@ use std::fmt::Debug;
 
 /// Something that has happened. Times are microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Sample<'a> {
+pub enum Measurement<'a> {
     /// So many jobs were accepted, durably.
     Accepted(u64),
     /// A job was claimed.
@@ -124,20 +124,20 @@ pub enum CircuitState {
 /// Counts what happens.
 pub trait Meter: Debug + Send + Sync {
     /// This has happened. Quick, and never fails.
-    fn note(&self, sample: Sample<'_>);
+    fn record(&self, sample: Measurement<'_>);
 }
 
 /// Counts nothing.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Silent;
+pub struct NoopMeter;
 
-impl Meter for Silent {
-    fn note(&self, _: Sample<'_>) {}
+impl Meter for NoopMeter {
+    fn record(&self, _: Measurement<'_>) {}
 }
 
 /// What stands in the store right now, all users together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Census {
+pub struct StoreStats {
     /// Jobs that have not begun, given back ones and lines of batches that are no jobs yet included.
     pub queued: u64,
     /// Jobs that a worker holds.
@@ -161,9 +161,9 @@ pub struct Census {
 }
 
 /// Whoever can tell what stands in the store.
-pub trait TakesCensus: Send + Sync {
+pub trait StatsSource: Send + Sync {
     /// It all, from a bounded number of reads however many jobs there are.
-    fn census(&self) -> Result<Census, StoreError>;
+    fn stats(&self) -> Result<StoreStats, StoreError>;
 }
 
 /// All that was counted, for whoever comes to fetch it.

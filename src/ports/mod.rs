@@ -7,20 +7,20 @@ mod audit;
 mod backup;
 mod batch;
 mod budget;
+mod cancel;
 mod clock;
 mod conversations;
-mod errands;
 mod files;
+mod job_services;
 mod meter;
 mod model;
 mod outbox;
-mod probe;
 mod processes;
 mod projects;
 mod quota;
+mod readiness;
 mod results;
 mod schedule;
-mod stop;
 mod store;
 mod ticket;
 mod tool;
@@ -33,32 +33,38 @@ pub use audit::{Audit, AuditEntry, AuditPage};
 pub use backup::Backup;
 pub use batch::{BatchPage, Batches, LineOutcome, LineResult, NewBatch, NewLine, ResultPage};
 pub use budget::TokenBudget;
+pub use cancel::{CancelReason, CancelToken};
 pub use clock::{Clock, Entropy};
 pub use conversations::{
-    Again, ChatMessage, ConversationPage, ConversationPlace, ConversationQuery, Conversations, MessagePage,
-    MessageRef,
+    ChatMessage, ConversationCursor, ConversationPage, ConversationQuery, Conversations, MessagePage,
+    MessageRef, RegenerateRequest,
 };
-pub use errands::{Asker, Background, Errand, ErrandError, Errands, Plan};
 pub use files::{ProjectFiles, ProjectFolder};
-pub use meter::{Census, CircuitState, Exposition, Meter, Sample, Silent, TakesCensus};
-pub use model::{Chunk, Completion, Model, ModelError, ModelInfo, ModelRequest, Sink};
+pub use job_services::{
+    BackgroundJobs, BackgroundTask, JobServiceError, JobServices, NewSchedule, ToolCaller,
+};
+pub use meter::{CircuitState, Exposition, Measurement, Meter, NoopMeter, StatsSource, StoreStats};
+pub use model::{Chunk, ChunkSink, Completion, Model, ModelError, ModelInfo, ModelRequest};
 pub use outbox::{DeliveryPage, DeliveryQuery, Outbox, Payload, Payloads};
-pub use probe::Probe;
-pub use processes::{GuestPipes, GuestProcess, ProcessOrder, Processes};
-pub use projects::{ProjectPage, ProjectPlace, Projects};
+pub use processes::{GuestPipes, GuestProcess, ProcessSpec, Processes};
+pub use projects::{ProjectCursor, ProjectPage, Projects};
 pub use quota::{QuotaShare, QuotaSources};
+pub use readiness::ReadinessProbe;
 pub use results::Results;
-pub use schedule::{Fired, SchedulePage, ScheduleQuery, Schedules, Standing};
-pub use stop::{Leash, Stop, StopFlag};
-pub use store::{EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Once, Store, StoreError, Urgency};
+pub use schedule::{FiredSchedules, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules};
+pub use store::{
+    ChangeWatch, EventPage, Fence, Idempotent, JobPage, JobQuery, Lease, NewJob, Store, StoreError, Urgency,
+};
 pub use ticket::Ticket;
 pub use tool::{
-    Approved, Journal, ModelTerms, Report, Settled, Tool, ToolContext, ToolError, ToolInfo, ToolOutcome,
-    ToolSource, Toolbox, WholeResult,
+    ApprovedCalls, FullResult, Journal, ModelParameters, ProgressReporter, Tool, ToolContext, ToolError,
+    ToolInfo, ToolOutcome, ToolSource, Toolbox, UnexecutedReason,
 };
-pub use users::{AccountChange, AccountPage, Admission, Digest, NewAccount, NewInvite, NewToken, Users};
-pub use web::{Trust, Web, WebAnswer, WebError, WebMethod, WebRequest};
+pub use users::{
+    AccountChange, AccountPage, NewAccount, NewInvite, NewToken, RegistrationGate, SecretDigest, Users,
+};
+pub use web::{UrlTrust, Web, WebError, WebMethod, WebRequest, WebResponse};
 pub use workspaces::{
-    Allowance, Change, FileEntry, FileError, FileKind, FindQuery, Listing, SearchFound, SearchHit,
-    SearchQuery, TreeStats, Upload, Workplaces, Workspaces, Written,
+    DirectoryListing, FileChange, FileEntry, FileError, FileKind, GlobQuery, ProjectDirectories, SearchHit,
+    SearchQuery, SearchResults, StorageAllowance, TreeStats, Upload, Workspaces, WrittenFile,
 };

@@ -1,9 +1,9 @@
 //! Where answers come from. Owns the trait, what it is asked and what it may answer; refuses to know a wire dialect.
 
-use super::stop::Leash;
+use super::cancel::CancelToken;
 use crate::domain::event::FinishReason;
-use crate::domain::message::{Echo, Message};
-use crate::domain::tool::{Offer, ToolCall};
+use crate::domain::message::{Message, ProviderReplay};
+use crate::domain::tool::{ToolCall, ToolDefinition};
 use crate::domain::usage::{Price, Usage};
 use std::ops::ControlFlow;
 
@@ -15,7 +15,7 @@ pub struct ModelRequest {
     /// System prompt, history, input, and what this job has said and done so far.
     pub messages: Vec<Message>,
     /// Tools on offer; empty when none.
-    pub tools: Vec<Offer>,
+    pub tools: Vec<ToolDefinition>,
     /// Whether they may be called. A closing answer is asked for with `false`: the tools are told only to dialects that want
     /// the earlier calls explained.
     pub may_call: bool,
@@ -46,7 +46,7 @@ pub struct Completion {
     /// Why it stopped.
     pub finish_reason: FinishReason,
     /// What the provider wants back with the answer.
-    pub echo: Option<Echo>,
+    pub echo: Option<ProviderReplay>,
 }
 
 /// Why there is no complete answer. The text is for clients: it names no URL and no key (P9).
@@ -109,7 +109,12 @@ pub struct ModelInfo {
 pub trait Model: Send + Sync {
     /// Asks, and hands on pieces as they arrive. Returns within a second of `stop` being raised, of `deadline_ms`
     /// ([`super::Clock::monotonic_ms`]) passing, or of the sink breaking off, even while the provider hangs.
-    fn ask(&self, request: &ModelRequest, leash: &Leash, sink: Sink<'_>) -> Result<Completion, ModelError>;
+    fn ask(
+        &self,
+        request: &ModelRequest,
+        cancel: &CancelToken,
+        sink: ChunkSink<'_>,
+    ) -> Result<Completion, ModelError>;
     /// The models on offer, in configured order.
     fn models(&self) -> Vec<ModelInfo>;
     /// The configured model of this id.
@@ -119,4 +124,4 @@ pub trait Model: Send + Sync {
 }
 
 /// Takes the pieces of an answer; `Break` ends the call.
-pub type Sink<'a> = &'a mut dyn FnMut(Chunk<'_>) -> ControlFlow<()>;
+pub type ChunkSink<'a> = &'a mut dyn FnMut(Chunk<'_>) -> ControlFlow<()>;

@@ -1,11 +1,11 @@
 //! Webhooks that wait to be sent, and what became of them. Owns the traits and the values that cross them; refuses to know
 //! how one is sent.
 
-use super::stop::StopFlag;
+use super::cancel::CancelToken;
 use super::store::StoreError;
 use super::ticket::Ticket;
 use crate::domain::id::{DeliveryId, UserId};
-use crate::domain::webhook::{Attempt, Delivery, DeliveryState, Subject};
+use crate::domain::webhook::{Delivery, DeliveryAttempt, DeliveryState, WebhookSubject};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub trait Outbox: Send + Sync {
     /// When the next one is due, unix milliseconds; overdue ones count.
     fn next_due_ms(&self) -> Result<Option<u64>, StoreError>;
     /// Writes down what became of a try. One that is no longer pending stays as it is. Settled ones are kept for 30 days.
-    fn settle(&self, id: DeliveryId, attempt: Attempt) -> Ticket<()>;
+    fn settle(&self, id: DeliveryId, attempt: DeliveryAttempt) -> Ticket<()>;
     /// Has it tried now: one given up begins anew, one that waits waits no longer, a delivered one stays as it is.
     /// Resolves to the delivery as it then stands; `None` when the user has no such delivery.
     fn again(&self, user: UserId, id: DeliveryId) -> Ticket<Option<Delivery>>;
@@ -48,7 +48,7 @@ pub trait Outbox: Send + Sync {
     /// A page of a user's deliveries, newest first.
     fn deliveries(&self, query: &DeliveryQuery) -> Result<DeliveryPage, StoreError>;
     /// Blocks until a delivery may have become due, `stop` is raised, or the timeout has passed: a hint only.
-    fn wait_for_mail(&self, stop: &StopFlag, timeout: Duration);
+    fn wait_for_deliveries(&self, stop: &CancelToken, timeout: Duration);
 }
 
 /// What a delivery says, made at the moment of sending.
@@ -63,5 +63,5 @@ pub enum Payload {
 /// Makes what deliveries say: the same object that a client reads.
 pub trait Payloads: Send + Sync {
     /// The subject as it stands now.
-    fn payload(&self, user: UserId, subject: Subject) -> Result<Payload, StoreError>;
+    fn payload(&self, user: UserId, subject: WebhookSubject) -> Result<Payload, StoreError>;
 }

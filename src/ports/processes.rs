@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// What to start, and what it may reach.
 #[derive(Clone, Default)]
-pub struct ProcessOrder {
+pub struct ProcessSpec {
     /// A path, or a name for `PATH` to find.
     pub program: PathBuf,
     /// Without its own name.
@@ -46,5 +46,5 @@ pub trait GuestProcess: Send {
 /// Starts programs. Blocking: a start may take seconds.
 pub trait Processes: Send + Sync {
     /// A program, or why there is none: words without secrets.
-    fn start(&self, order: &ProcessOrder) -> Result<Box<dyn GuestProcess>, String>;
+    fn start(&self, order: &ProcessSpec) -> Result<Box<dyn GuestProcess>, String>;
 }

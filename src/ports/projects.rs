@@ -7,7 +7,7 @@ use crate::domain::project::{Project, ProjectName};
 
 /// A place in the list of projects: when it last changed, then its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProjectPlace {
+pub struct ProjectCursor {
     /// Unix milliseconds.
     pub updated_at_ms: u64,
     /// Which.
@@ -37,9 +37,9 @@ pub trait Projects: Send + Sync {
     /// Stores a project, unless its user has `most` of them already ([`StoreError::ProjectsFull`]) or one of this name
     /// ([`StoreError::NameTaken`]). One that was reserved keeps its directory's name; another one gets it now, as by
     /// [`Projects::reserve_project`].
-    fn found_project(&self, project: Project, most: u64) -> Ticket<Project>;
+    fn create_project(&self, project: Project, most: u64) -> Ticket<Project>;
     /// Renames or describes a project; `None` when the user has no such project.
-    fn amend_project(
+    fn update_project(
         &self,
         user: UserId,
         id: ProjectId,
@@ -50,7 +50,7 @@ pub trait Projects: Send + Sync {
     /// it was; `None` when the user has no such project.
     fn remove_project(&self, user: UserId, id: ProjectId) -> Ticket<Option<Project>>;
     /// The directory of a forgotten project, or of one that was reserved in vain, is gone.
-    fn swept(&self, project: Project) -> Ticket<()>;
+    fn mark_removed(&self, project: Project) -> Ticket<()>;
 
     /// The project, if it is this user's.
     fn project(&self, user: UserId, id: ProjectId) -> Result<Option<Project>, StoreError>;
@@ -58,11 +58,11 @@ pub trait Projects: Send + Sync {
     fn projects(
         &self,
         user: UserId,
-        before: Option<ProjectPlace>,
+        before: Option<ProjectCursor>,
         limit: usize,
     ) -> Result<ProjectPage, StoreError>;
     /// All projects of a user, for adding up their files.
     fn all_projects(&self, user: UserId) -> Result<Vec<Project>, StoreError>;
     /// Projects whose directories may be there while they are not: forgotten ones, and those in the making.
-    fn unswept(&self) -> Result<Vec<Project>, StoreError>;
+    fn pending_removals(&self) -> Result<Vec<Project>, StoreError>;
 }

@@ -1,13 +1,13 @@
 //! The durable truth as everybody else sees it. Owns the trait and the values that cross it; refuses to know a file
 //! format.
 
-use super::stop::StopFlag;
+use super::cancel::CancelToken;
 use super::ticket::Ticket;
-use crate::domain::approval::Decision;
-use crate::domain::event::{Numbered, Record};
+use crate::domain::approval::ApprovalDecision;
+use crate::domain::event::{Record, SequencedEvent};
 use crate::domain::id::{JobId, UserId};
-use crate::domain::idempotency::OnceKey;
-use crate::domain::job::{Ending, History, Job, JobSpec, JobStatus};
+use crate::domain::idempotency::IdempotencyKey;
+use crate::domain::job::{History, Job, JobOutcome, JobSpec, JobStatus};
 use crate::domain::tool::ToolCall;
 use std::sync::Arc;
 use std::time::Duration;
@@ -173,11 +173,11 @@ pub struct NewJob {
 
 /// What became of a request that must not take effect twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Once<T> {
+pub enum Idempotent<T> {
     /// It took effect now.
     New(T),
     /// It had taken effect before; what came of it, as it now stands.
-    Before(T),
+    Replayed(T),
 }
 
 /// The right to run a job, until it is finished, released, or fenced out by a later epoch.
@@ -188,7 +188,7 @@ pub struct Lease {
     /// What was asked.
     pub spec: Arc<JobSpec>,
     /// Raised by the store when the job is cancelled or the lease lost.
-    pub stop: StopFlag,
+    pub cancel: CancelToken,
 }
 
 impl Lease {
@@ -245,13 +245,13 @@ pub struct JobPage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventPage {
     /// In order of `seq`, without a gap.
-    pub events: Vec<Numbered>,
+    pub events: Vec<SequencedEvent>,
     /// The newest `seq` in the log when the page was read.
     pub last_seq: u64,
 }
 
 /// The newest committed `seq` of a job, as it changes.
-pub type News = watch::Receiver<u64>;
+pub type ChangeWatch = watch::Receiver<u64>;
 
 /// The durable truth. Batch-first: writes are lists, claims take `n`, so that another engine can stand behind it.
 ///
@@ -262,20 +262,20 @@ pub trait Store: Send + Sync {
     fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>>;
     /// Stores one job unless the user's key was seen before; then nothing is stored, and the job of that time is told.
     /// A key is kept for `limits.idempotency_s`.
-    fn submit_once(&self, job: NewJob, key: OnceKey) -> Ticket<Once<Job>>;
+    fn submit_once(&self, job: NewJob, key: IdempotencyKey) -> Ticket<Idempotent<Job>>;
     /// Leases up to `max` ready jobs in queue order and counts their attempts, durably, before it returns.
     /// Each claim appends `status: running`.
     fn claim(&self, max: usize) -> Ticket<Vec<Lease>>;
     /// Appends to the log of a leased job, in order.
     fn append(&self, fence: Fence, records: Vec<Record>, urgency: Urgency) -> Ticket<()>;
     /// Appends the records and the terminal event, settles the job's row, frees its conversation: one transaction.
-    fn finish(&self, fence: Fence, records: Vec<Record>, ending: Ending) -> Ticket<()>;
+    fn finish(&self, fence: Fence, records: Vec<Record>, ending: JobOutcome) -> Ticket<()>;
     /// Gives a leased job back to the queue as it stands; the attempt does not count.
     fn release(&self, fence: Fence) -> Ticket<()>;
     /// Gives a leased job back for another attempt, not before `delay_ms` from now; the failed one counts.
     fn postpone(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()>;
     /// Gives a leased job back to wait for `delay_ms`; neither a failed attempt nor, for its budget of failures, a new
-    /// start ([`crate::domain::event::Mark::Deferred`]).
+    /// start ([`crate::domain::event::EngineMark::Deferred`]).
     fn defer(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()>;
     /// Gives a leased job back until somebody has decided about these calls ([`Store::decide`]), at most `timeout_ms` from
     /// now; then they count as denied and the job is queued again. As with `defer`, neither an attempt nor a failure.
@@ -283,7 +283,7 @@ pub trait Store: Send + Sync {
     /// Decides about calls that a job waits for; once none is left, the job is queued again. The same decision again, as
     /// long as nothing else was asked and the job has not ended, changes nothing. Resolves to the job as it then stands;
     /// `None` when the user has no such job.
-    fn decide(&self, user: UserId, job: JobId, decision: Decision) -> Ticket<Option<Job>>;
+    fn decide(&self, user: UserId, job: JobId, decision: ApprovalDecision) -> Ticket<Option<Job>>;
     /// Puts a failed job into the queue again: its next run goes on from its last recorded step. It counts as accepted
     /// anew. Resolves to the job as it then stands; `None` when the user has no such job.
     fn retry(&self, user: UserId, job: JobId) -> Ticket<Option<Job>>;
@@ -304,7 +304,7 @@ pub trait Store: Send + Sync {
     /// Whether the user's idempotency key, by its digest, is remembered, whatever request it came with.
     fn is_known(&self, user: UserId, key: &[u8; 32]) -> Result<bool, StoreError>;
     /// How many jobs of the user have not ended, counted up to `most`.
-    fn unfinished_of(&self, user: UserId, most: u64) -> Result<u64, StoreError>;
+    fn unfinished_count(&self, user: UserId, most: u64) -> Result<u64, StoreError>;
     /// Events after the cursor: at most `max` of them, or about 64 KiB.
     fn events(&self, job: JobId, after: u64, max: usize) -> Result<EventPage, StoreError>;
     /// The text of a step up to and including `up_to`; `first_seq` as its deltas carry it.
@@ -317,7 +317,7 @@ pub trait Store: Send + Sync {
     fn history(&self, job: &Job, max: usize) -> Result<History, StoreError>;
 
     /// The newest committed `seq` of a job as a wake-up: a hint only; the log is the truth.
-    fn watch(&self, job: JobId) -> News;
+    fn watch(&self, job: JobId) -> ChangeWatch;
     /// Blocks until a job may be ready, `stop` is raised, or the timeout has passed: a hint only.
-    fn wait_for_work(&self, stop: &StopFlag, timeout: Duration);
+    fn wait_for_work(&self, stop: &CancelToken, timeout: Duration);
 }

@@ -2,14 +2,14 @@
 //! reported to; refuses to know any tool by name (P6).
 
 use super::budget::TokenBudget;
-use super::stop::Leash;
+use super::cancel::CancelToken;
 use crate::domain::event::AgentStep;
 use crate::domain::handle::ResultHandle;
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
 use crate::domain::job::JobOrigin;
-use crate::domain::secret::Veil;
+use crate::domain::secret::Redactor;
 use crate::domain::tool::{
-    Aliases, Offer, Reach, Strictness, ToolCall, ToolChoice, ToolOrigin, ToolSpec, ToolTraits,
+    Aliases, Strictness, ToolCall, ToolChoice, ToolDefinition, ToolOrigin, ToolReach, ToolSpec, ToolTraits,
 };
 use crate::domain::usage::Usage;
 use serde_json::{Map, Value};
@@ -36,7 +36,7 @@ pub struct ToolContext {
     /// The job's project directory, if it has a project: code that may use files uses these.
     pub workdir: Option<PathBuf>,
     /// What its model was asked with: calls that ask a model of their own ask as the job does.
-    pub terms: ModelTerms,
+    pub terms: ModelParameters,
     /// Where the job comes from.
     pub origin: JobOrigin,
     /// The operator makes the call: there is no such job.
@@ -45,15 +45,15 @@ pub struct ToolContext {
     /// calls are part of; empty for a job's own.
     pub id_ref: String,
     /// Which calls may be made although they need approval.
-    pub approved: Approved,
+    pub approved: ApprovedCalls,
     /// When to stop.
-    pub leash: Leash,
+    pub cancel: CancelToken,
 }
 
 /// Calls that may be made although they need approval: decided before the tools of the moment are looked up, so that a
 /// tool which has come or changed in between is not run unasked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Approved {
+pub enum ApprovedCalls {
     /// All of them: the operator makes the call.
     All,
     /// Those that somebody has approved of, by `id_ref`.
@@ -62,7 +62,7 @@ pub enum Approved {
     None,
 }
 
-impl Approved {
+impl ApprovedCalls {
     /// Whether this call may be made.
     pub fn covers(&self, id_ref: &str) -> bool {
         match self {
@@ -75,7 +75,7 @@ impl Approved {
 
 /// How a job asks its model.
 #[derive(Debug, Clone, Default)]
-pub struct ModelTerms {
+pub struct ModelParameters {
     /// The configured model that answers the job now.
     pub model: String,
     /// 0.0 to 2.0.
@@ -110,7 +110,7 @@ impl ToolError {
 
     /// The same without these secrets.
     #[must_use]
-    pub fn veiled(self, veil: &Veil) -> Self {
+    pub fn veiled(self, veil: &Redactor) -> Self {
         match self {
             Self::Invalid(message) => Self::Invalid(veil.text(&message)),
             Self::Failed { message, data } => {
@@ -148,8 +148,8 @@ pub trait Tool: Send + Sync {
         false
     }
     /// What its runs set going beyond their own job.
-    fn reach(&self) -> Reach {
-        Reach::Here
+    fn reach(&self) -> ToolReach {
+        ToolReach::Here
     }
     /// How the sandbox confines it, where that is the same for every call; else its results tell it as `strictness`.
     fn level(&self) -> Option<&'static str> {
@@ -157,24 +157,24 @@ pub trait Tool: Send + Sync {
     }
     /// How long a call with these arguments may run of its own right, on top of `limits.tool_timeout_s`. The tool sees
     /// to it that it takes no longer.
-    fn own_time(&self, _arguments: &Map<String, Value>) -> Duration {
+    fn own_timeout(&self, _arguments: &Map<String, Value>) -> Duration {
         Duration::ZERO
     }
     /// Runs it with arguments that fit the schema; the result is the `data` that the model gets.
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError>;
     /// The same, for a tool that has something to tell while it runs.
-    fn call_telling(
+    fn call_with_progress(
         &self,
         arguments: &Map<String, Value>,
         context: &ToolContext,
-        _report: &dyn Report,
+        _report: &dyn ProgressReporter,
     ) -> Result<Value, ToolError> {
         self.call(arguments, context)
     }
 }
 
 /// Where a running tool tells what it does: into the log of its job.
-pub trait Report: Sync {
+pub trait ProgressReporter: Sync {
     /// A step of an agent that works for the call.
     fn step(&self, step: AgentStep);
     /// What an agent's call to a model has cost.
@@ -210,12 +210,12 @@ pub struct ToolOutcome {
     /// The call was not run.
     pub skipped: bool,
     /// What was cut of the result, where the job has a way to read it.
-    pub whole: Option<WholeResult>,
+    pub whole: Option<FullResult>,
 }
 
 /// The texts of a result that were too long for the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WholeResult {
+pub struct FullResult {
     /// What the model was told to name it by.
     pub handle: ResultHandle,
     /// The text, at most `limits.tool_result_bytes` and a marker.
@@ -234,21 +234,21 @@ pub trait Journal: Sync {
     /// Called while a call runs, when it has spent tokens.
     fn spent(&self, _call: &ToolCall, _model: &str, _usage: Usage) {}
     /// Whether it keeps what was cut of a result. If not, nobody is told how to read it.
-    fn keeps_whole(&self) -> bool {
+    fn keeps_full_result(&self) -> bool {
         true
     }
 }
 
 /// Why a call has its outcome without having run, or without that anybody saw it end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Settled {
+pub enum UnexecutedReason {
     /// Somebody, or the job's terms, did not approve of it.
     Denied,
     /// It was under way when the server ended.
     Interrupted,
 }
 
-impl Settled {
+impl UnexecutedReason {
     /// For the audit log.
     pub fn name(self) -> &'static str {
         match self {
@@ -262,24 +262,24 @@ impl Settled {
 pub trait Toolbox: Send + Sync {
     /// What a job with this choice offers to its model, in stable order. What reads whole results is offered once there
     /// is one (`has_results`), or where the choice names it: small models mix its parameters into other calls.
-    fn offered(&self, choice: &ToolChoice, has_results: bool) -> Vec<Offer>;
+    fn offered(&self, choice: &ToolChoice, has_results: bool) -> Vec<ToolDefinition>;
     /// Whether there is a tool of this name, or one that has it as an alias.
-    fn knows(&self, name: &str) -> bool;
+    fn has_tool(&self, name: &str) -> bool;
     /// Whether a call of this name waits for somebody's approval; an unknown tool may be there when the call is made.
     fn needs_approval(&self, _name: &str) -> bool {
         false
     }
     /// What the call sets going beyond its own job; an unknown tool nothing.
-    fn reach(&self, _name: &str) -> Reach {
-        Reach::Here
+    fn reach(&self, _name: &str) -> ToolReach {
+        ToolReach::Here
     }
     /// All tools, for people, in stable order.
-    fn infos(&self) -> Vec<ToolInfo> {
+    fn tool_infos(&self) -> Vec<ToolInfo> {
         Vec::new()
     }
-    /// Makes the calls, several at once, and reports each. Returns when all are reported; a call that the leash
+    /// Makes the calls, several at once, and reports each. Returns when all are reported; a call that the cancel
     /// cut off is reported as such.
     fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal);
     /// Told of a call that has this outcome and will not be run: before that is on record, so that it may come twice.
-    fn settled(&self, _call: &ToolCall, _context: &ToolContext, _why: Settled, _told: &str) {}
+    fn settled(&self, _call: &ToolCall, _context: &ToolContext, _why: UnexecutedReason, _told: &str) {}
 }

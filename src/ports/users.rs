@@ -7,15 +7,15 @@ use crate::domain::account::{Account, ApiToken, Email, PasswordHash, Quota, Role
 use crate::domain::id::{TokenId, UserId};
 
 /// A SHA-256 digest of a secret text.
-pub type Digest = [u8; 32];
+pub type SecretDigest = [u8; 32];
 
 /// Why nobody needs to ask, or what has to be shown, to register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Admission {
+pub enum RegistrationGate {
     /// Everybody may.
     Open,
     /// Who has this invite, which is used up by it. The first account needs none.
-    Invited(Option<Digest>),
+    Invited(Option<SecretDigest>),
     /// Only the first account.
     FirstOnly,
     /// An administrator does it.
@@ -34,7 +34,7 @@ pub struct NewAccount {
     /// What it may do; the first account that has a password is an administrator in any case.
     pub role: Role,
     /// Why it may be made.
-    pub admission: Admission,
+    pub admission: RegistrationGate,
     /// Unix milliseconds.
     pub created_at_ms: u64,
 }
@@ -73,14 +73,14 @@ pub struct NewToken {
     /// What is kept.
     pub token: ApiToken,
     /// What the key is found by.
-    pub digest: Digest,
+    pub digest: SecretDigest,
 }
 
 /// An invite to be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewInvite {
     /// What the code is found by.
-    pub digest: Digest,
+    pub digest: SecretDigest,
     /// Unix milliseconds.
     pub expires_at_ms: u64,
 }
@@ -94,15 +94,15 @@ pub trait Users: Send + Sync {
     /// Changes an account; resolves to it as it then is, `None` when there is none.
     fn change_account(&self, user: UserId, change: AccountChange) -> Ticket<Option<Account>>;
     /// Keeps a token, unless its owner has `most` of them already ([`StoreError::TokensFull`]).
-    fn keep_token(&self, new: NewToken, most: u64) -> Ticket<()>;
+    fn store_token(&self, new: NewToken, most: u64) -> Ticket<()>;
     /// Forgets a token. Whether the user had it.
     fn revoke_token(&self, user: UserId, token: TokenId) -> Ticket<bool>;
     /// Keeps an invite, and forgets those that have expired.
-    fn keep_invite(&self, invite: NewInvite) -> Ticket<()>;
+    fn store_invite(&self, invite: NewInvite) -> Ticket<()>;
 
     /// Whether nobody has a password yet, so that whoever registers is the administrator. An account that cannot be read counts
     /// as one with a password.
-    fn is_first(&self) -> Result<bool, StoreError>;
+    fn has_no_accounts(&self) -> Result<bool, StoreError>;
     /// The account.
     fn account(&self, user: UserId) -> Result<Option<Account>, StoreError>;
     /// The account of this name, whatever the case.
@@ -110,7 +110,7 @@ pub trait Users: Send + Sync {
     /// A page of accounts behind this one, by number.
     fn accounts(&self, after: Option<UserId>, limit: usize) -> Result<AccountPage, StoreError>;
     /// The token whose key has this digest; expired ones as well.
-    fn token(&self, digest: &Digest) -> Result<Option<ApiToken>, StoreError>;
+    fn token(&self, digest: &SecretDigest) -> Result<Option<ApiToken>, StoreError>;
     /// All tokens of a user, oldest first.
     fn tokens(&self, user: UserId) -> Result<Vec<ApiToken>, StoreError>;
 }

@@ -1,7 +1,7 @@
 //! The web as tools see it. Owns the trait and what crosses it; refuses to know which addresses are public (whoever
 //! stands behind it does).
 
-use super::stop::Leash;
+use super::cancel::CancelToken;
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct WebRequest {
     /// Names and values, beside those that every request has.
     pub headers: Vec<(String, String)>,
     /// Who chose the address.
-    pub trust: Trust,
+    pub trust: UrlTrust,
     /// Largest body of the answer, unpacked, bytes.
     pub max_bytes: usize,
 }
@@ -29,7 +29,7 @@ pub enum WebMethod {
 
 /// Who chose the address, and so where it may lead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trust {
+pub enum UrlTrust {
     /// A model, or a page: public addresses only, before and after every redirect.
     Guest,
     /// The same, where only the host that was named may be asked: redirects to another origin are refused.
@@ -40,7 +40,7 @@ pub enum Trust {
 
 /// An answer, whatever its status.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WebAnswer {
+pub struct WebResponse {
     /// Where it came from in the end, without credentials and fragment.
     pub url: String,
     /// HTTP's.
@@ -78,13 +78,13 @@ pub enum WebError {
     /// There is no such host, it does not answer, or it broke off.
     #[error("{0}")]
     Unreachable(String),
-    /// The leash was pulled.
+    /// The cancel was pulled.
     #[error("the request was stopped")]
     Stopped,
 }
 
-/// The web. Blocking; returns within a second of the leash being pulled.
+/// The web. Blocking; returns within a second of the cancel being pulled.
 pub trait Web: Send + Sync {
     /// Sends a request and reads the answer.
-    fn send(&self, request: &WebRequest, leash: &Leash) -> Result<WebAnswer, WebError>;
+    fn send(&self, request: &WebRequest, cancel: &CancelToken) -> Result<WebResponse, WebError>;
 }

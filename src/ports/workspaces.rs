@@ -62,7 +62,7 @@ pub struct FileEntry {
 
 /// What lies in a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Listing {
+pub struct DirectoryListing {
     /// Files, by name.
     pub files: Vec<FileEntry>,
     /// Directories, by name: name and path.
@@ -95,7 +95,7 @@ pub enum FileKind {
 
 /// What came of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenFile {
     /// Bytes of the file as it now is.
     pub size: u64,
     /// Nothing was there before.
@@ -103,11 +103,11 @@ pub struct Written {
 }
 
 /// Makes the new bytes of a file from those it has, `None` when it is not there; `None` leaves it as it is.
-pub type Change<'a> = &'a mut dyn FnMut(Option<Vec<u8>>) -> Option<Vec<u8>>;
+pub type FileChange<'a> = &'a mut dyn FnMut(Option<Vec<u8>>) -> Option<Vec<u8>>;
 
 /// Which files are listed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FindQuery {
+pub struct GlobQuery {
     /// The directory, below the project; empty for the project's own.
     pub path: String,
     /// A glob below that directory: `*` for what lies in it, `**/*.rs` for what lies anywhere below it.
@@ -146,7 +146,7 @@ pub struct SearchHit {
 
 /// What a search found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SearchFound {
+pub struct SearchResults {
     /// Files with matches, by path.
     pub hits: Vec<SearchHit>,
     /// It was stopped by a bound: there may be more.
@@ -155,7 +155,7 @@ pub struct SearchFound {
 
 /// How much a write may add; made by whoever knows the quotas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Allowance {
+pub struct StorageAllowance {
     /// Bytes that the project's files may come to together.
     pub project_bytes: u64,
     /// Files and directories that the project may hold.
@@ -183,46 +183,57 @@ pub trait Workspaces: Send + Sync {
     /// What it holds.
     fn stats(&self, project: &Project) -> Result<TreeStats, FileError>;
     /// What lies in a directory; what begins with a dot is left out. `""` and `.` are the project's own.
-    fn list(&self, project: &Project, path: &str) -> Result<Listing, FileError>;
+    fn list(&self, project: &Project, path: &str) -> Result<DirectoryListing, FileError>;
     /// A text file's text.
     fn read(&self, project: &Project, path: &str) -> Result<String, FileError>;
     /// Writes a text file, atomically; directories above it are made. Its size.
-    fn write(&self, project: &Project, path: &str, text: &str, most: Allowance) -> Result<u64, FileError>;
+    fn write(
+        &self,
+        project: &Project,
+        path: &str,
+        text: &str,
+        most: StorageAllowance,
+    ) -> Result<u64, FileError>;
     /// Moves a file or a directory to where nothing is; directories above it are made.
     fn rename(&self, project: &Project, from: &str, to: &str) -> Result<(), FileError>;
     /// Removes a file, or a directory with all that is in it; never the project's own.
     fn delete(&self, project: &Project, path: &str) -> Result<(), FileError>;
     /// Makes a directory and those above it; one that is there is fine. Whether any was made.
-    fn make_directory(&self, project: &Project, path: &str, most: Allowance) -> Result<bool, FileError>;
+    fn make_directory(
+        &self,
+        project: &Project,
+        path: &str,
+        most: StorageAllowance,
+    ) -> Result<bool, FileError>;
     /// Searches text files.
-    fn search(&self, project: &Project, query: &SearchQuery) -> Result<SearchFound, FileError>;
+    fn search(&self, project: &Project, query: &SearchQuery) -> Result<SearchResults, FileError>;
     /// Opens a regular file to be read from its beginning, with its size at the moment. It never waits for a pipe's other end.
     fn open_file(&self, project: &Project, path: &str) -> Result<(File, u64), FileError>;
     /// What stands at a path; `None` when nothing does.
     fn kind(&self, project: &Project, path: &str) -> Result<Option<FileKind>, FileError>;
     /// Everything below a directory that a glob is true of, by path.
-    fn find(&self, project: &Project, query: &FindQuery) -> Result<Listing, FileError>;
+    fn find(&self, project: &Project, query: &GlobQuery) -> Result<DirectoryListing, FileError>;
     /// Writes a file of any bytes, atomically; directories above it are made.
     fn replace(
         &self,
         project: &Project,
         path: &str,
         bytes: &[u8],
-        most: Allowance,
-    ) -> Result<Written, FileError>;
+        most: StorageAllowance,
+    ) -> Result<WrittenFile, FileError>;
     /// Changes a file by what it holds, atomically; `None` when the change left it alone. No other change made here comes
     /// in between.
     fn revise(
         &self,
         project: &Project,
         path: &str,
-        change: Change<'_>,
-        most: Allowance,
-    ) -> Result<Option<Written>, FileError>;
+        change: FileChange<'_>,
+        most: StorageAllowance,
+    ) -> Result<Option<WrittenFile>, FileError>;
     /// Removes a file, or whatever else is no directory.
     fn delete_file(&self, project: &Project, path: &str) -> Result<(), FileError>;
     /// Takes files piece by piece.
-    fn upload(&self, project: &Project, most: Allowance) -> Result<Box<dyn Upload>, FileError>;
+    fn upload(&self, project: &Project, most: StorageAllowance) -> Result<Box<dyn Upload>, FileError>;
     /// Bytes of the files of all these projects together; one that is being removed meanwhile counts nothing.
     fn bytes_of(&self, projects: &[Project]) -> Result<u64, FileError> {
         projects.iter().try_fold(0_u64, |bytes, project| match self.stats(project) {
@@ -234,7 +245,7 @@ pub trait Workspaces: Send + Sync {
 }
 
 /// Where a job works: its project's directory, with its owner checked again when it runs.
-pub trait Workplaces: Send + Sync {
+pub trait ProjectDirectories: Send + Sync {
     /// The directory on the host; `None` when the user has no such project (any more).
-    fn workplace(&self, user: UserId, project: ProjectId) -> Result<Option<PathBuf>, StoreError>;
+    fn project_directory(&self, user: UserId, project: ProjectId) -> Result<Option<PathBuf>, StoreError>;
 }

@@ -6,8 +6,8 @@ use super::catalogue::{Catalogue, Registered};
 use super::executor::Terms;
 use super::nearest::{NAME_CHARS, nearest};
 use crate::domain::canonical::canonical;
-use crate::domain::tool::{FileUse, ToolCall, ToolTraits};
-use crate::ports::{Approved, ToolContext};
+use crate::domain::tool::{FileAccess, ToolCall, ToolTraits};
+use crate::ports::{ApprovedCalls, ToolContext};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -82,14 +82,14 @@ impl<'a> Batch<'a> {
 
 /// Whether nothing that a batch does changes what the call comes to.
 fn is_unmoved(traits: ToolTraits) -> bool {
-    traits.cacheable && traits.files == FileUse::None
+    traits.cacheable && traits.files == FileAccess::None
 }
 
 /// Whether a later call may see something else because of this one. That running it twice is the same as once does not
 /// mean that it changes nothing; only what says that it is a pure read, or reads files, is taken to.
 fn may_change(traits: ToolTraits) -> bool {
-    let only_reads = traits.cacheable || traits.files == FileUse::Reads;
-    !traits.idempotent || !only_reads || matches!(traits.files, FileUse::Writes | FileUse::Runs)
+    let only_reads = traits.cacheable || traits.files == FileAccess::Reads;
+    !traits.idempotent || !only_reads || matches!(traits.files, FileAccess::Writes | FileAccess::Runs)
 }
 
 type Fitting<'a> = (&'a Registered, Map<String, Value>);
@@ -116,10 +116,10 @@ impl<'a> Rules<'a> {
 
     fn unasked(&self, name: &str) -> String {
         match &self.context.approved {
-            Approved::None => format!(
+            ApprovedCalls::None => format!(
                 "The tool '{name}' needs approval, and nobody can be asked here: do without it, or leave it to the job"
             ),
-            Approved::All | Approved::Calls(_) => {
+            ApprovedCalls::All | ApprovedCalls::Calls(_) => {
                 format!("The tool '{name}' needs approval, and nobody was asked: make the call again")
             }
         }

@@ -3,7 +3,7 @@
 
 use super::catalogue::Registered;
 use crate::domain::id::{ProjectId, UserId};
-use crate::domain::tool::FileUse;
+use crate::domain::tool::FileAccess;
 use crate::ports::ToolContext;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -118,7 +118,7 @@ impl Cache {
     }
 
     /// What stands for a new result, if anything does, of a tool that uses files like this.
-    pub(super) fn get(&self, key: &Key, files: FileUse, now_ms: u64) -> Option<Value> {
+    pub(super) fn get(&self, key: &Key, files: FileAccess, now_ms: u64) -> Option<Value> {
         let mut state = self.state();
         let stamp = state.stamp(key, files);
         let entry = state.entries.get(key)?;
@@ -130,12 +130,12 @@ impl Cache {
     }
 
     /// To be taken before a read begins.
-    pub(super) fn stamp(&self, key: &Key, files: FileUse) -> Stamp {
+    pub(super) fn stamp(&self, key: &Key, files: FileAccess) -> Stamp {
         self.state().stamp(key, files)
     }
 
     /// Keeps what a read that began at `stamp` came to, unless something may have been written since.
-    pub(super) fn put(&self, key: Key, (files, stamp): (FileUse, Stamp), data: &Value, now_ms: u64) {
+    pub(super) fn put(&self, key: Key, (files, stamp): (FileAccess, Stamp), data: &Value, now_ms: u64) {
         let bytes = key.bytes().saturating_add(data.to_string().len());
         if self.bounds.ttl_ms() == 0 || bytes > self.bounds.bytes / LARGEST_PART {
             return;
@@ -172,8 +172,8 @@ impl Cache {
 
 impl State {
     /// `None`: something is being written right now.
-    fn stamp(&self, key: &Key, files: FileUse) -> Stamp {
-        if files == FileUse::None {
+    fn stamp(&self, key: &Key, files: FileAccess) -> Stamp {
+        if files == FileAccess::None {
             return Stamp(Some(0));
         }
         let counter = self.counters.get(counter_of(key.user, key.project)).copied().unwrap_or_default();

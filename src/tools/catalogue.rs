@@ -2,7 +2,7 @@
 
 use super::executor::Error;
 use super::schema::Schema;
-use crate::domain::tool::{Aliases, Offer, ToolChoice, ToolTraits};
+use crate::domain::tool::{Aliases, ToolChoice, ToolDefinition, ToolTraits};
 use crate::ports::{Tool, ToolSource};
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -16,7 +16,7 @@ const NAME_CHARS: usize = 64;
 pub(super) struct Registered {
     pub(super) tool: Arc<dyn Tool>,
     /// What models are told.
-    pub(super) spec: Offer,
+    pub(super) spec: ToolDefinition,
     /// Its other names.
     pub(super) aliases: Aliases,
     /// Further names that patterns of approval may mean.
@@ -31,7 +31,7 @@ pub(super) struct Registered {
 
 impl Registered {
     fn new(tool: Arc<dyn Tool>, version: u64) -> Result<Self, Error> {
-        let spec = Offer::from(tool.spec());
+        let spec = ToolDefinition::from(tool.spec());
         let bad = |reason| Error::BadSchema { tool: spec.name.to_string(), reason };
         let schema = Schema::new(&spec.parameters).map_err(bad)?;
         let (aliases, reads_results) = (tool.aliases(), tool.reads_results());

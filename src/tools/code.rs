@@ -105,7 +105,7 @@ pub(super) fn run(
         workdir: context.workdir.clone().filter(|_| has_files),
         ..Program::new(language, level, word("code").unwrap_or_default())
     };
-    let record = runner.run(&program, &|| context.leash.is_pulled());
+    let record = runner.run(&program, &|| context.cancel.is_cancelled());
     if record.status == RunStatus::Ok {
         return Ok(Value::Object(data(&record, told(&record))));
     }
@@ -129,7 +129,7 @@ fn level_of(strictness: Strictness) -> Level {
 pub(super) fn explained(record: &RunRecord, context: &ToolContext) -> String {
     // Nobody cancelled the job: the call's own time was up, perhaps while it waited for a free place.
     let is_late = record.status == RunStatus::Timeout && was_cancelled(record);
-    if is_late && context.leash.stop.raised().is_none() {
+    if is_late && context.cancel.reason().is_none() {
         return "the time for one tool call (limits.tool_timeout_s) is over".to_owned();
     }
     let said = [told(record), record.stderr.as_str()].into_iter().find(|text| !text.trim().is_empty());

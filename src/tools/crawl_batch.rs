@@ -62,7 +62,7 @@ impl Tool for CrawlBatch {
         ToolTraits::READ
     }
 
-    fn own_time(&self, arguments: &Map<String, Value>) -> Duration {
+    fn own_timeout(&self, arguments: &Map<String, Value>) -> Duration {
         let rounds = u64::try_from(urls(arguments).len().div_ceil(AT_ONCE)).unwrap_or(1);
         Duration::from_secs(self.timeout_s.saturating_mul(rounds))
     }
@@ -73,7 +73,7 @@ impl Tool for CrawlBatch {
         let next = AtomicUsize::new(0);
         let work = || {
             while let Some((at, url)) = taken(&next, &urls) {
-                let visited = || visit(self.web.as_ref(), url, extract, &context.leash);
+                let visited = || visit(self.web.as_ref(), url, extract, &context.cancel);
                 let result = one(caught(visited), url);
                 let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(slot) = results.get_mut(at) {
@@ -134,14 +134,14 @@ fn one(result: Result<Map<String, Value>, ToolError>, url: &str) -> Value {
 mod tests {
     use super::*;
     use crate::domain::tool::ToolChoice;
-    use crate::ports::{Leash, WebAnswer, WebError, WebRequest};
+    use crate::ports::{CancelToken, WebResponse, WebError, WebRequest};
     use crate::tools::executor::tests::context;
 
     /// Falls over at some addresses, and finds none of the others.
     struct Shaky;
 
     impl Web for Shaky {
-        fn send(&self, request: &WebRequest, _: &Leash) -> Result<WebAnswer, WebError> {
+        fn send(&self, request: &WebRequest, _: &CancelToken) -> Result<WebResponse, WebError> {
             assert!(!request.url.contains("bad"), "secret detail");
             Err(WebError::Unreachable("nobody is there".into()))
         }

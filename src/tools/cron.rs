@@ -6,9 +6,9 @@ use super::registry::{JobDesk, ToolDeps};
 use crate::domain::id::ScheduleId;
 use crate::domain::job::{JobOrigin, JobStatus};
 use crate::domain::schedule::Schedule;
-use crate::domain::timing::{GivenTiming, Timing, read_time};
-use crate::domain::tool::{FileUse, Reach, ToolSpec, ToolTraits};
-use crate::ports::{Plan, Standing, Tool, ToolContext, ToolError};
+use crate::domain::timing::{TimingRequest, Timing, read_time};
+use crate::domain::tool::{FileAccess, ToolReach, ToolSpec, ToolTraits};
+use crate::ports::{NewSchedule, ScheduleStatus, Tool, ToolContext, ToolError};
 use serde_json::{Map, Value, json};
 
 /// The longest name, characters.
@@ -55,11 +55,11 @@ impl Tool for CronTool {
 
     /// Adding twice makes two.
     fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: false, cacheable: false, files: FileUse::None }
+        ToolTraits { idempotent: false, cacheable: false, files: FileAccess::None }
     }
 
-    fn reach(&self) -> Reach {
-        Reach::HandsIn
+    fn reach(&self) -> ToolReach {
+        ToolReach::HandsIn
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
@@ -90,10 +90,10 @@ impl CronTool {
         }
         let plan = self.plan(arguments, context)?;
         let added = self.desk.errands.schedule(&asker(context), plan).map_err(|error| refused(&error))?;
-        Ok(shown(&Standing { schedule: added, last_status: None }))
+        Ok(shown(&ScheduleStatus { schedule: added, last_status: None }))
     }
 
-    fn plan(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Plan, ToolError> {
+    fn plan(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<NewSchedule, ToolError> {
         let text = |name: &str| {
             let text = arguments.get(name).and_then(Value::as_str).map(str::trim);
             text.filter(|text| !text.is_empty())
@@ -109,7 +109,7 @@ impl CronTool {
             text("name").map(|name| name.chars().filter(|c| !c.is_control()).collect());
         let timing = self.timing(text, arguments.get("every_s").and_then(Value::as_u64))?;
         let tools = without_handing_in(&self.desk, context)?;
-        Ok(Plan { name, timing, message: message.to_owned(), tools })
+        Ok(NewSchedule { name, timing, message: message.to_owned(), tools })
     }
 
     fn timing<'a>(
@@ -130,7 +130,7 @@ impl CronTool {
         });
         // The zone of a time is used up by reading it.
         let tz = if at.is_some() && cron.is_none() { None } else { tz.map(str::to_owned) };
-        let given = GivenTiming { at_ms: at_ms.transpose()?, every_s, cron: cron.map(str::to_owned), tz };
+        let given = TimingRequest { at_ms: at_ms.transpose()?, every_s, cron: cron.map(str::to_owned), tz };
         given.check(self.desk.clock.now_ms()).map_err(|fault| invalid(&fault.message))
     }
 
@@ -159,8 +159,8 @@ impl CronTool {
     }
 }
 
-fn shown(standing: &Standing) -> Value {
-    let Standing { schedule, last_status } = standing;
+fn shown(standing: &ScheduleStatus) -> Value {
+    let ScheduleStatus { schedule, last_status } = standing;
     let Schedule { id, name, timing, next_run_ms, runs, .. } = schedule;
     let timing = match timing {
         Timing::At(at_ms) => json!({"at": time(*at_ms)}),

@@ -1,7 +1,7 @@
 //! Services that the operator has configured. Owns their addresses, what of them can be wrong, and asking them for JSON;
 //! refuses to tell what stands in a key.
 
-use crate::ports::{Leash, ToolError, Trust, Web, WebAnswer, WebError, WebMethod, WebRequest};
+use crate::ports::{CancelToken, ToolError, UrlTrust, Web, WebError, WebMethod, WebRequest, WebResponse};
 use serde_json::Value;
 use std::time::Duration;
 use url::Url;
@@ -66,15 +66,15 @@ impl Question {
 }
 
 /// Asks; an answer that is an error, or leads elsewhere, is a failure.
-pub(super) fn ask(web: &dyn Web, question: Question, leash: &Leash) -> Result<WebAnswer, ToolError> {
+pub(super) fn ask(web: &dyn Web, question: Question, cancel: &CancelToken) -> Result<WebResponse, ToolError> {
     let Question { url, method, headers, service, timeout_s } = question;
     let keys: Vec<String> = headers.iter().map(|(_, value)| bare_key(value).to_owned()).collect();
-    let said = |answer: &WebAnswer| said(answer, &keys);
+    let said = |answer: &WebResponse| said(answer, &keys);
     let request =
-        WebRequest { method, url: url.into(), headers, trust: Trust::Operator, max_bytes: ANSWER_BYTES };
-    let answer = web.send(&request, &leash.shortened(Duration::from_secs(timeout_s)));
+        WebRequest { method, url: url.into(), headers, trust: UrlTrust::Operator, max_bytes: ANSWER_BYTES };
+    let answer = web.send(&request, &cancel.with_timeout(Duration::from_secs(timeout_s)));
     let answer = answer.map_err(|error| match error {
-        WebError::Stopped if !leash.is_pulled() => {
+        WebError::Stopped if !cancel.is_cancelled() => {
             ToolError::failed(format!("{service} gives no answer within {timeout_s} s"))
         }
         other => ToolError::failed(format!("{service} cannot be asked: {other}")),
@@ -95,9 +95,9 @@ pub(super) fn ask(web: &dyn Web, question: Question, leash: &Leash) -> Result<We
 }
 
 /// The same for a service that answers in JSON.
-pub(super) fn ask_json(web: &dyn Web, question: Question, leash: &Leash) -> Result<Value, ToolError> {
+pub(super) fn ask_json(web: &dyn Web, question: Question, cancel: &CancelToken) -> Result<Value, ToolError> {
     let service = question.service;
-    let answer = ask(web, question, leash)?;
+    let answer = ask(web, question, cancel)?;
     serde_json::from_slice(&answer.body)
         .map_err(|_| ToolError::failed(format!("{service} does not answer in JSON")))
 }
@@ -108,7 +108,7 @@ fn bare_key(value: &str) -> &str {
 }
 
 /// The first words of an answer, without keys of ours that it repeats.
-fn said(answer: &WebAnswer, keys: &[String]) -> String {
+fn said(answer: &WebResponse, keys: &[String]) -> String {
     let text = String::from_utf8_lossy(&answer.body);
     let is_key = |key: &&String| key.len() >= KEY_CHARS;
     let text =

@@ -10,7 +10,7 @@ pub(super) fn entry(call: &ToolCall, context: &ToolContext) -> AuditEntry {
         parent => format!("{parent}/{}", call.id_ref),
     };
     AuditEntry {
-        time_ms: context.leash.clock.now_ms(),
+        time_ms: context.cancel.clock().now_ms(),
         user: context.user,
         job: (!context.is_trial).then_some(context.job),
         project: context.project_id,

@@ -2,17 +2,17 @@
 //! words of a refusal; refuses to know which tools hand in work.
 
 use super::registry::JobDesk;
-use crate::domain::tool::{Reach, ToolChoice};
-use crate::ports::{Asker, ErrandError, ToolContext, ToolError};
+use crate::domain::tool::{ToolChoice, ToolReach};
+use crate::ports::{JobServiceError, ToolCaller, ToolContext, ToolError};
 use std::sync::Weak;
 
 /// Whose call it is.
-pub(super) fn asker(context: &ToolContext) -> Asker {
-    Asker { user: context.user, job: context.job, id_ref: context.id_ref.clone() }
+pub(super) fn asker(context: &ToolContext) -> ToolCaller {
+    ToolCaller { user: context.user, job: context.job, id_ref: context.id_ref.clone() }
 }
 
 /// What the model is told of an errand that was not taken.
-pub(super) fn refused(error: &ErrandError) -> ToolError {
+pub(super) fn refused(error: &JobServiceError) -> ToolError {
     ToolError::failed(format!("It was not taken: {error}"))
 }
 
@@ -21,6 +21,6 @@ pub(super) fn without_handing_in(desk: &JobDesk, context: &ToolContext) -> Resul
     let toolbox = desk.toolbox.get().and_then(Weak::upgrade);
     let toolbox = toolbox.ok_or_else(|| ToolError::failed("The server is shutting down".to_owned()))?;
     let names = toolbox.offered(&context.allowed, false).into_iter().map(|tool| tool.name.to_string());
-    let names: Vec<String> = names.filter(|name| toolbox.reach(name) != Reach::HandsIn).collect();
+    let names: Vec<String> = names.filter(|name| toolbox.reach(name) != ToolReach::HandsIn).collect();
     Ok(if names.is_empty() { ToolChoice::All(false) } else { ToolChoice::Named(names) })
 }

@@ -7,7 +7,7 @@ use crate::domain::job::{JobOrigin, JobStatus};
 use crate::domain::schedule::Schedule;
 use crate::domain::timing::Timing;
 use crate::domain::tool::ToolChoice;
-use crate::ports::{Asker, ErrandError, Errands, Plan, Standing, StoreError, Toolbox};
+use crate::ports::{ToolCaller, JobServiceError, JobServices, NewSchedule, ScheduleStatus, StoreError, Toolbox};
 use crate::tools::executor::tests::{context, deps};
 use crate::tools::testing as kit;
 use std::sync::{Arc, Mutex};
@@ -15,35 +15,35 @@ use std::sync::{Arc, Mutex};
 /// Takes whatever it is given.
 #[derive(Default)]
 struct Notes {
-    errands: Mutex<Vec<(Asker, Errand)>>,
-    plans: Mutex<Vec<Plan>>,
+    errands: Mutex<Vec<(ToolCaller, BackgroundTask)>>,
+    plans: Mutex<Vec<NewSchedule>>,
     full: bool,
 }
 
-impl Errands for Notes {
-    fn spawn(&self, asker: &Asker, errand: Errand) -> Result<Job, ErrandError> {
+impl JobServices for Notes {
+    fn spawn(&self, asker: &ToolCaller, errand: BackgroundTask) -> Result<Job, JobServiceError> {
         if self.full {
             return Err(StoreError::SpawnedFull { limit: 8 }.into());
         }
         self.errands.lock().unwrap().push((asker.clone(), errand));
         Ok(kit::job(7))
     }
-    fn spawned(&self, _: &Asker) -> Result<Vec<Job>, ErrandError> {
+    fn spawned(&self, _: &ToolCaller) -> Result<Vec<Job>, JobServiceError> {
         Ok(vec![kit::job(7)])
     }
-    fn cancel(&self, _: &Asker, job: JobId) -> Result<Option<Job>, ErrandError> {
+    fn cancel(&self, _: &ToolCaller, job: JobId) -> Result<Option<Job>, JobServiceError> {
         Ok((job == JobId::from_bits(7)).then(|| Job { status: JobStatus::Cancelled, ..kit::job(7) }))
     }
-    fn schedule(&self, asker: &Asker, plan: Plan) -> Result<Schedule, ErrandError> {
+    fn schedule(&self, asker: &ToolCaller, plan: NewSchedule) -> Result<Schedule, JobServiceError> {
         let timing = plan.timing.clone();
         self.plans.lock().unwrap().push(plan);
         Ok(kit::schedule(3, asker.user, timing))
     }
-    fn schedules(&self, asker: &Asker, _: usize) -> Result<(Vec<Standing>, bool), ErrandError> {
+    fn schedules(&self, asker: &ToolCaller, _: usize) -> Result<(Vec<ScheduleStatus>, bool), JobServiceError> {
         let schedule = kit::schedule(3, asker.user, Timing::Every { seconds: 60, anchor_ms: 0 });
-        Ok((vec![Standing { schedule, last_status: Some(JobStatus::Failed) }], false))
+        Ok((vec![ScheduleStatus { schedule, last_status: Some(JobStatus::Failed) }], false))
     }
-    fn unschedule(&self, asker: &Asker, id: ScheduleId) -> Result<bool, ErrandError> {
+    fn unschedule(&self, asker: &ToolCaller, id: ScheduleId) -> Result<bool, JobServiceError> {
         Ok(asker.user == UserId::SINGLE && id == ScheduleId::from_bits(3))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::code::{self, CodeRunner};
 use super::registry::ToolDeps;
-use crate::domain::tool::{FileUse, ToolSpec, ToolTraits};
+use crate::domain::tool::{FileAccess, ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError};
 use nanoclaw_sandbox::Language;
 use serde_json::{Map, Value};
@@ -31,7 +31,7 @@ impl Tool for ExecutePython {
 
     fn traits(&self) -> ToolTraits {
         // A program cannot touch anything but a private directory that is gone afterwards …
-        ToolTraits { files: FileUse::Runs, ..ToolTraits::READ }
+        ToolTraits { files: FileAccess::Runs, ..ToolTraits::READ }
     }
 
     fn traits_in(&self, has_project: bool) -> ToolTraits {

@@ -8,10 +8,10 @@ use super::catalogue::{Catalogues, Registered};
 use super::entry::entry;
 use super::run::Run;
 use crate::domain::limits::Limits;
-use crate::domain::tool::{Offer, Reach, ToolCall, ToolChoice, ToolSpec};
+use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition, ToolReach, ToolSpec};
 use crate::ports::{
-    Audit, AuditEntry, Journal, Meter, Sample, Settled, Silent, Tool, ToolContext, ToolInfo, ToolSource,
-    Toolbox,
+    Audit, AuditEntry, Journal, Measurement, Meter, NoopMeter, Tool, ToolContext, ToolInfo, ToolSource,
+    Toolbox, UnexecutedReason,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +75,7 @@ pub struct Terms {
 impl Terms {
     /// These bounds; nothing waits for anybody, and nothing is recorded or counted.
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, approval: ApprovalRules::default(), audit: None, meter: Arc::new(Silent) }
+        Self { bounds, approval: ApprovalRules::default(), audit: None, meter: Arc::new(NoopMeter) }
     }
 }
 
@@ -111,7 +111,7 @@ impl Executor {
 }
 
 impl Toolbox for Executor {
-    fn offered(&self, choice: &ToolChoice, has_results: bool) -> Vec<Offer> {
+    fn offered(&self, choice: &ToolChoice, has_results: bool) -> Vec<ToolDefinition> {
         let is_offered = |tool: &&Arc<Registered>| {
             let is_wanted = !tool.reads_results || has_results || tool.is_named(choice);
             is_wanted && tool.is_allowed(choice)
@@ -120,7 +120,7 @@ impl Toolbox for Executor {
         catalogue.tools().iter().filter(is_offered).map(|tool| tool.spec.clone()).collect()
     }
 
-    fn knows(&self, name: &str) -> bool {
+    fn has_tool(&self, name: &str) -> bool {
         self.catalogues.now().find(name).is_some()
     }
 
@@ -128,11 +128,11 @@ impl Toolbox for Executor {
         self.terms.approval.covers(name, self.catalogues.now().find(name))
     }
 
-    fn reach(&self, name: &str) -> Reach {
-        self.catalogues.now().find(name).map_or(Reach::Here, |tool| tool.tool.reach())
+    fn reach(&self, name: &str) -> ToolReach {
+        self.catalogues.now().find(name).map_or(ToolReach::Here, |tool| tool.tool.reach())
     }
 
-    fn infos(&self) -> Vec<ToolInfo> {
+    fn tool_infos(&self) -> Vec<ToolInfo> {
         let info = |tool: &Arc<Registered>| ToolInfo {
             spec: ToolSpec::clone(&tool.spec),
             traits: tool.traits_in(true),
@@ -149,10 +149,10 @@ impl Toolbox for Executor {
         Run { terms, catalogue: &catalogue, cache, context, journal }.perform(&batch);
     }
 
-    fn settled(&self, call: &ToolCall, context: &ToolContext, why: Settled, told: &str) {
+    fn settled(&self, call: &ToolCall, context: &ToolContext, why: UnexecutedReason, told: &str) {
         let catalogue = self.catalogues.now();
         let tool = catalogue.find(&call.name).map(|tool| tool.spec.name.as_ref());
-        self.terms.meter.note(Sample::ToolCalled { tool, outcome: why.name(), took_us: None });
+        self.terms.meter.record(Measurement::ToolCalled { tool, outcome: why.name(), took_us: None });
         let Some(audit) = &self.terms.audit else { return };
         let (result, skipped) = (told.to_owned(), Some(why.name().to_owned()));
         audit.record(&AuditEntry { result, skipped, ..entry(call, context) });

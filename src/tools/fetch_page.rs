@@ -42,12 +42,12 @@ impl Tool for FetchPage {
         ToolTraits { cacheable: true, ..ToolTraits::READ }
     }
 
-    fn own_time(&self, _: &Map<String, Value>) -> Duration {
+    fn own_timeout(&self, _: &Map<String, Value>) -> Duration {
         Duration::from_secs(self.timeout_s)
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
         let url = arguments.get("url").and_then(Value::as_str).unwrap_or_default();
-        visit(self.web.as_ref(), url, Extract::of(arguments), &context.leash).map(Value::Object)
+        visit(self.web.as_ref(), url, Extract::of(arguments), &context.cancel).map(Value::Object)
     }
 }

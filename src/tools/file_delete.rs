@@ -2,7 +2,7 @@
 
 use super::project_file::{folder, path_parameter, refused, shown, text};
 use super::registry::ToolDeps;
-use crate::domain::tool::{FileUse, ToolSpec, ToolTraits};
+use crate::domain::tool::{FileAccess, ToolSpec, ToolTraits};
 use crate::ports::{FileError, FileKind, ProjectFiles, Tool, ToolContext, ToolError};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Tool for FileDelete {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: false, cacheable: false, files: FileUse::Writes }
+        ToolTraits { idempotent: false, cacheable: false, files: FileAccess::Writes }
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {

@@ -2,7 +2,7 @@
 
 use super::project_file::{folder, path_parameter, refused, shown, text};
 use super::registry::ToolDeps;
-use crate::domain::tool::{FileUse, ToolSpec, ToolTraits};
+use crate::domain::tool::{FileAccess, ToolSpec, ToolTraits};
 use crate::ports::{FileKind, ProjectFiles, Tool, ToolContext, ToolError};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl Tool for FileExists {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits { files: FileUse::Reads, ..ToolTraits::READ }
+        ToolTraits { files: FileAccess::Reads, ..ToolTraits::READ }
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {

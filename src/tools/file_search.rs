@@ -3,8 +3,8 @@
 
 use super::project_file::{folder, refused, text};
 use super::registry::ToolDeps;
-use crate::domain::tool::{FileUse, ToolSpec, ToolTraits};
-use crate::ports::{ProjectFiles, SearchFound, SearchQuery, Tool, ToolContext, ToolError};
+use crate::domain::tool::{FileAccess, ToolSpec, ToolTraits};
+use crate::ports::{ProjectFiles, SearchResults, SearchQuery, Tool, ToolContext, ToolError};
 use regex::RegexBuilder;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl Tool for FileSearch {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits { files: FileUse::Reads, ..ToolTraits::READ }
+        ToolTraits { files: FileAccess::Reads, ..ToolTraits::READ }
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
@@ -76,7 +76,7 @@ impl Tool for FileSearch {
     }
 }
 
-fn told(found: SearchFound, is_pattern: bool) -> Value {
+fn told(found: SearchResults, is_pattern: bool) -> Value {
     let (files, mut total, mut matches) = (found.hits.len(), 0_usize, Vec::new());
     for hit in found.hits {
         for (line, content) in hit.matches {

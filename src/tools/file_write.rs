@@ -3,8 +3,8 @@
 
 use super::project_file::{folder, path_parameter, refused, shown, text};
 use super::registry::ToolDeps;
-use crate::domain::tool::{FileUse, ToolSpec, ToolTraits};
-use crate::ports::{FileError, ProjectFiles, ProjectFolder, Tool, ToolContext, ToolError, Written};
+use crate::domain::tool::{FileAccess, ToolSpec, ToolTraits};
+use crate::ports::{FileError, ProjectFiles, ProjectFolder, Tool, ToolContext, ToolError, WrittenFile};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Tool for FileWrite {
 
     fn traits(&self) -> ToolTraits {
         // Adding twice is not adding once.
-        ToolTraits { idempotent: false, cacheable: false, files: FileUse::Writes }
+        ToolTraits { idempotent: false, cacheable: false, files: FileAccess::Writes }
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
@@ -55,7 +55,7 @@ impl Tool for FileWrite {
     }
 }
 
-fn append(files: &dyn ProjectFolder, path: &str, new: &str) -> Result<Written, ToolError> {
+fn append(files: &dyn ProjectFolder, path: &str, new: &str) -> Result<WrittenFile, ToolError> {
     let revised = files.revise(path, &mut |before| {
         let mut bytes = before.unwrap_or_default();
         // Half a file in one encoding and half in another could be read in none.

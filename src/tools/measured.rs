@@ -1,7 +1,7 @@
 //! A runner of code whose runs are counted. Owns nothing of the running.
 
 use super::code::CodeRunner;
-use crate::ports::{Meter, Sample};
+use crate::ports::{Measurement, Meter};
 use nanoclaw_sandbox::{HostCalls, Level, Program, RunRecord};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ impl MeasuredCode {
     }
 
     fn told(&self, program: &Program, record: RunRecord) -> RunRecord {
-        self.meter.note(Sample::SandboxRan {
+        self.meter.record(Measurement::SandboxRan {
             language: program.language.name(),
             level: record.level.name(),
             status: record.status.name(),

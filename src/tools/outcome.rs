@@ -2,7 +2,7 @@
 //! failure in a success.
 
 use super::cut::{Room, shortened};
-use crate::ports::{ToolError, ToolOutcome, WholeResult};
+use crate::ports::{FullResult, ToolError, ToolOutcome};
 use serde_json::{Map, Value, json};
 
 /// Why there is a result.
@@ -76,7 +76,7 @@ impl Outcome {
         let skipped = self.duplicate || matches!(self.fate, Fate::Cancelled | Fate::Cached);
         let (value, whole) = shortened(self.into_value(), room);
         let handle = room.reader.as_ref().map(|reader| reader.handle.clone());
-        let whole = handle.zip(whole).map(|(handle, content)| WholeResult { handle, content });
+        let whole = handle.zip(whole).map(|(handle, content)| FullResult { handle, content });
         ToolOutcome { content: value.to_string(), skipped, whole }
     }
 

@@ -7,7 +7,7 @@ use super::message::Channels;
 use super::multi_agent::SubAgentOptions;
 use super::web_search::WebSearchOptions;
 use crate::domain::limits::Limits;
-use crate::ports::{Clock, Errands, Model, ProjectFiles, Results, Toolbox, Web};
+use crate::ports::{Clock, JobServices, Model, ProjectFiles, Results, Toolbox, Web};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// Six fields at most: a tool that needs more is more than a tool.
@@ -31,7 +31,7 @@ pub struct ToolDeps {
 #[derive(Clone)]
 pub struct JobDesk {
     /// Background jobs and schedules.
-    pub errands: Arc<dyn Errands>,
+    pub errands: Arc<dyn JobServices>,
     /// Models.
     pub model: Arc<dyn Model>,
     /// All tools; filled once they are there.

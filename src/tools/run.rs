@@ -11,9 +11,9 @@ use super::outcome::Outcome;
 use super::waves::Waves;
 use crate::domain::event::AgentStep;
 use crate::domain::handle::ResultHandle;
-use crate::domain::tool::{FileUse, ToolCall, ToolOrigin};
+use crate::domain::tool::{FileAccess, ToolCall, ToolOrigin};
 use crate::domain::usage::Usage;
-use crate::ports::{AuditEntry, Journal, Report, Sample, ToolContext, ToolError, ToolOutcome};
+use crate::ports::{AuditEntry, Journal, Measurement, ProgressReporter, ToolContext, ToolError, ToolOutcome};
 use serde_json::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -46,7 +46,7 @@ impl Run<'_> {
     /// Performs the tasks on as many threads as the bound allows; this thread is one of them.
     fn perform_all(&self, tasks: &[Task<'_>]) {
         let in_project = self.context.project_id.is_some();
-        let uses = |task: &Task<'_>| if in_project { task.traits.files } else { FileUse::None };
+        let uses = |task: &Task<'_>| if in_project { task.traits.files } else { FileAccess::None };
         let waves = Waves::new(tasks.iter().map(uses).collect());
         let about = tracing::Span::current();
         let work = || {
@@ -69,7 +69,8 @@ impl Run<'_> {
     }
 
     fn perform_one(&self, task: &Task<'_>) {
-        let outcome = if self.context.leash.is_pulled() { Outcome::cancelled() } else { self.outcome(task) };
+        let outcome =
+            if self.context.cancel.is_cancelled() { Outcome::cancelled() } else { self.outcome(task) };
         let (twin, room) = (outcome.for_twin(), self.room(task));
         self.record(task.call, Some(task), &outcome);
         self.journal.finished(task.call, outcome.into_tool_outcome(&room));
@@ -84,11 +85,11 @@ impl Run<'_> {
     fn outcome(&self, task: &Task<'_>) -> Outcome {
         let files = task.traits.files;
         if !(task.traits.cacheable && task.traits.idempotent) {
-            let may_write = matches!(files, FileUse::Writes | FileUse::Runs);
+            let may_write = matches!(files, FileAccess::Writes | FileAccess::Runs);
             let _until_it_ends = may_write.then(|| self.cache.writing(self.context));
             return self.started(task);
         }
-        let clock = &self.context.leash.clock;
+        let clock = &self.context.cancel.clock();
         let key = Key::new(task.tool, &task.canonical, self.context);
         if let Some(data) = self.cache.get(&key, files, clock.monotonic_ms()) {
             return Outcome::cached(data);
@@ -109,7 +110,7 @@ impl Run<'_> {
 
     /// Counted, and into the audit log.
     fn record(&self, call: &ToolCall, task: Option<&Task<'_>>, outcome: &Outcome) {
-        self.terms.meter.note(sample(task, outcome));
+        self.terms.meter.record(sample(task, outcome));
         let Some(audit) = &self.terms.audit else { return };
         let bare = entry(call, self.context);
         let said = task.map(|task| Value::Object(task.arguments.clone()));
@@ -127,7 +128,7 @@ impl Run<'_> {
     /// The room of a call's result. What reads results has none of its own to be read, and what nobody keeps cannot be.
     fn room(&self, task: &Task<'_>) -> Room {
         let mut readers = self.catalogue.tools().iter().filter(|tool| tool.reads_results);
-        let is_kept = self.journal.keeps_whole() && !task.tool.reads_results;
+        let is_kept = self.journal.keeps_full_result() && !task.tool.reads_results;
         let reader = readers.find(|_| is_kept && self.context.allowed.offers_any());
         let handle = || ResultHandle::of(self.context.job, &task.call.id_ref);
         Room {
@@ -142,13 +143,13 @@ impl Run<'_> {
     }
 
     fn call(&self, task: &Task<'_>) -> Outcome {
-        let time = self.terms.bounds.timeout.saturating_add(task.tool.tool.own_time(&task.arguments));
-        let leash = self.context.leash.shortened(time);
-        let clock = leash.clock.clone();
+        let time = self.terms.bounds.timeout.saturating_add(task.tool.tool.own_timeout(&task.arguments));
+        let cancel = self.context.cancel.with_timeout(time);
+        let clock = cancel.clock().clone();
         let begun_ms = clock.monotonic_ms();
-        let context = ToolContext { leash, id_ref: task.call.id_ref.clone(), ..self.context.clone() };
+        let context = ToolContext { cancel, id_ref: task.call.id_ref.clone(), ..self.context.clone() };
         let report = Telling { call: task.call, journal: self.journal };
-        let run = || task.tool.tool.call_telling(&task.arguments, &context, &report);
+        let run = || task.tool.tool.call_with_progress(&task.arguments, &context, &report);
         let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
             let name = task.tool.spec.name.as_ref();
             tracing::error!(tool = name, job = %context.job, "a tool panicked");
@@ -160,11 +161,11 @@ impl Run<'_> {
 }
 
 /// What is counted of a call.
-fn sample<'a>(task: Option<&'a Task<'_>>, outcome: &Outcome) -> Sample<'a> {
+fn sample<'a>(task: Option<&'a Task<'_>>, outcome: &Outcome) -> Measurement<'a> {
     let tool = task.map(|task| task.tool.spec.name.as_ref());
     let ran = if outcome.result().is_ok() { "succeeded" } else { "failed" };
     let took_us = outcome.why_not_run().is_none().then(|| outcome.millis().saturating_mul(1_000));
-    Sample::ToolCalled { tool, outcome: outcome.why_not_run().unwrap_or(ran), took_us }
+    Measurement::ToolCalled { tool, outcome: outcome.why_not_run().unwrap_or(ran), took_us }
 }
 
 /// The sandbox's level of a call that ran in one.
@@ -186,7 +187,7 @@ struct Telling<'a> {
     journal: &'a dyn Journal,
 }
 
-impl Report for Telling<'_> {
+impl ProgressReporter for Telling<'_> {
     fn step(&self, step: AgentStep) {
         self.journal.stepped(self.call, step);
     }

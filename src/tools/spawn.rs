@@ -4,8 +4,8 @@ use super::errand::{asker, refused, without_handing_in};
 use super::registry::{JobDesk, ToolDeps};
 use crate::domain::id::JobId;
 use crate::domain::job::Job;
-use crate::domain::tool::{FileUse, Reach, ToolSpec, ToolTraits};
-use crate::ports::{Errand, Tool, ToolContext, ToolError};
+use crate::domain::tool::{FileAccess, ToolReach, ToolSpec, ToolTraits};
+use crate::ports::{BackgroundTask, Tool, ToolContext, ToolError};
 use serde_json::{Map, Value, json};
 
 /// The longest label, characters.
@@ -46,11 +46,11 @@ impl Tool for Spawn {
 
     /// The same call is one job, however often it is made.
     fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: true, cacheable: false, files: FileUse::None }
+        ToolTraits { idempotent: true, cacheable: false, files: FileAccess::None }
     }
 
-    fn reach(&self) -> Reach {
-        Reach::HandsIn
+    fn reach(&self) -> ToolReach {
+        ToolReach::HandsIn
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
@@ -83,7 +83,7 @@ impl Spawn {
         }
         let label = label_of(label, task);
         let tools = without_handing_in(&self.desk, context)?;
-        let errand = Errand { task: task.to_owned(), label: label.clone(), tools };
+        let errand = BackgroundTask { task: task.to_owned(), label: label.clone(), tools };
         let job = self.desk.errands.spawn(&asker(context), errand).map_err(|error| refused(&error))?;
         Ok(json!({"job_id": job.id.to_string(), "label": label, "status": job.status.as_str()}))
     }

@@ -2,7 +2,7 @@
 //! refuses binary files and answers that are errors.
 
 use super::page::{Form, LINKS, Page};
-use crate::ports::{Leash, ToolError, Trust, Web, WebAnswer, WebError, WebMethod, WebRequest};
+use crate::ports::{CancelToken, ToolError, UrlTrust, Web, WebError, WebMethod, WebRequest, WebResponse};
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -52,7 +52,7 @@ pub(super) fn visit(
     web: &dyn Web,
     asked: &str,
     extract: Extract,
-    leash: &Leash,
+    cancel: &CancelToken,
 ) -> Result<Map<String, Value>, ToolError> {
     let accept = "text/html,application/xhtml+xml,text/plain;q=0.9,application/json;q=0.9,*/*;q=0.5";
     let request = WebRequest {
@@ -62,10 +62,10 @@ pub(super) fn visit(
             ("accept".to_owned(), accept.to_owned()),
             ("accept-language".to_owned(), "en,*;q=0.8".to_owned()),
         ],
-        trust: Trust::Guest,
+        trust: UrlTrust::Guest,
         max_bytes: usize::MAX,
     };
-    let answer = web.send(&request, leash).map_err(refused)?;
+    let answer = web.send(&request, cancel).map_err(refused)?;
     let mut told = heading(asked, &answer);
     let page = page(&answer);
     if answer.status >= 400 {
@@ -83,7 +83,7 @@ pub(super) fn visit(
 }
 
 /// What is told of every page.
-fn heading(asked: &str, answer: &WebAnswer) -> Map<String, Value> {
+fn heading(asked: &str, answer: &WebResponse) -> Map<String, Value> {
     let heading = json!({
         "url": asked,
         "final_url": answer.url,
@@ -94,7 +94,7 @@ fn heading(asked: &str, answer: &WebAnswer) -> Map<String, Value> {
     heading.as_object().cloned().unwrap_or_default()
 }
 
-fn page(answer: &WebAnswer) -> Result<Page, String> {
+fn page(answer: &WebResponse) -> Result<Page, String> {
     let url = Url::parse(&answer.url).map_err(|_| "The page has no address".to_owned())?;
     Page::read(&answer.body, answer.content_type.as_deref(), &url)
         .map_err(|not_text| format!("This cannot be read: {not_text}. Look for a page with text"))

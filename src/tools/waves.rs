@@ -1,7 +1,7 @@
 //! Whose turn it is within a batch. Owns the order that files impose: what writes them waits for whatever used them before it
 //! in the batch, what reads them for whatever may have written them; programs run beside each other. Refuses to run anything.
 
-use crate::domain::tool::FileUse;
+use crate::domain::tool::FileAccess;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,14 +13,14 @@ enum Stage {
 
 /// The turns of a batch, handed out to its threads.
 pub(super) struct Waves {
-    uses: Vec<FileUse>,
+    uses: Vec<FileAccess>,
     stages: Mutex<Vec<Stage>>,
     moved: Condvar,
 }
 
 impl Waves {
     /// For tasks that use files like this.
-    pub(super) fn new(uses: Vec<FileUse>) -> Self {
+    pub(super) fn new(uses: Vec<FileAccess>) -> Self {
         let stages = Mutex::new(vec![Stage::Waiting; uses.len()]);
         Self { uses, stages, moved: Condvar::new() }
     }
@@ -40,12 +40,12 @@ impl Waves {
     }
 
     fn may_begin(&self, at: usize, stages: &[Stage]) -> bool {
-        let waits_for = |earlier: FileUse| match self.uses.get(at) {
-            Some(FileUse::Writes) => earlier != FileUse::None,
-            Some(FileUse::Reads) => matches!(earlier, FileUse::Writes | FileUse::Runs),
+        let waits_for = |earlier: FileAccess| match self.uses.get(at) {
+            Some(FileAccess::Writes) => earlier != FileAccess::None,
+            Some(FileAccess::Reads) => matches!(earlier, FileAccess::Writes | FileAccess::Runs),
             // Programs run beside each other: what depends on what among them is the model's to say.
-            Some(FileUse::Runs) => matches!(earlier, FileUse::Reads | FileUse::Writes),
-            Some(FileUse::None) | None => false,
+            Some(FileAccess::Runs) => matches!(earlier, FileAccess::Reads | FileAccess::Writes),
+            Some(FileAccess::None) | None => false,
         };
         let mut before = self.uses.iter().zip(stages).take(at);
         before.all(|(earlier, stage)| *stage == Stage::Done || !waits_for(*earlier))
@@ -85,10 +85,10 @@ impl Drop for Turn<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use FileUse::{None as Free, Reads, Runs, Writes};
+    use FileAccess::{None as Free, Reads, Runs, Writes};
 
     /// The turns that can be had at once while none of them ends.
-    fn at_once(uses: &[FileUse], done: usize) -> Vec<usize> {
+    fn at_once(uses: &[FileAccess], done: usize) -> Vec<usize> {
         let waves = Waves::new(uses.to_vec());
         for at in 0..done {
             set(&mut waves.stages(), at, Stage::Done);

@@ -9,9 +9,9 @@ pub mod options;
 mod resolver;
 mod tether;
 
-use crate::domain::address::{AddressPolicy, BadRange};
+use crate::domain::address::{AddressPolicy, AddressRangeError};
 use crate::net::{Names, SystemNames};
-use crate::ports::{Leash, Trust, Web, WebAnswer, WebError, WebMethod, WebRequest};
+use crate::ports::{CancelToken, UrlTrust, Web, WebError, WebMethod, WebRequest, WebResponse};
 use exchange::Sending;
 pub use options::WebOptions;
 use resolver::CheckedResolver;
@@ -35,11 +35,11 @@ pub struct GuardedWeb {
 
 impl GuardedWeb {
     /// With these options; a range that is none fails with its place in the list.
-    pub fn new(options: &WebOptions) -> Result<Self, (usize, BadRange)> {
+    pub fn new(options: &WebOptions) -> Result<Self, (usize, AddressRangeError)> {
         Self::over(options, &(Arc::new(SystemNames) as Arc<dyn Names>))
     }
 
-    fn over(options: &WebOptions, names: &Arc<dyn Names>) -> Result<Self, (usize, BadRange)> {
+    fn over(options: &WebOptions, names: &Arc<dyn Names>) -> Result<Self, (usize, AddressRangeError)> {
         let policy = AddressPolicy::new(&options.allow_private_addresses)?;
         let agent = |policy| exchange::agent(CheckedResolver::new(policy, Arc::clone(names)));
         Ok(Self {
@@ -51,11 +51,11 @@ impl GuardedWeb {
         })
     }
 
-    fn follow(&self, request: &WebRequest) -> Result<WebAnswer, WebError> {
+    fn follow(&self, request: &WebRequest) -> Result<WebResponse, WebError> {
         let max_bytes = request.max_bytes.min(self.max_bytes);
         let (method, headers) = (request.method.clone(), request.headers.clone());
         let mut sending = Sending { url: destination::parse(&request.url)?, method, headers };
-        if request.trust == Trust::Operator {
+        if request.trust == UrlTrust::Operator {
             return answer(exchange::send(&self.operators, &sending)?, &sending.url, max_bytes);
         }
         let asked = sending.url.clone();
@@ -64,7 +64,7 @@ impl GuardedWeb {
             let reply = exchange::send(&self.guests, &sending)?;
             let Some(location) = &reply.location else { return answer(reply, &sending.url, max_bytes) };
             let next = destination::joined(&sending.url, location)?;
-            if request.trust == Trust::Bound && !is_same_origin(&asked, &next) {
+            if request.trust == UrlTrust::Bound && !is_same_origin(&asked, &next) {
                 return Err(WebError::Redirects(format!(
                     "it redirects to another host ('{}'), which is not followed here",
                     next.host_str().unwrap_or_default()
@@ -77,17 +77,17 @@ impl GuardedWeb {
 }
 
 impl Web for GuardedWeb {
-    fn send(&self, request: &WebRequest, leash: &Leash) -> Result<WebAnswer, WebError> {
-        let _held = tether::hold(&leash.shortened(Duration::from_secs(self.timeout_s)));
+    fn send(&self, request: &WebRequest, cancel: &CancelToken) -> Result<WebResponse, WebError> {
+        let _held = tether::hold(&cancel.with_timeout(Duration::from_secs(self.timeout_s)));
         self.follow(request).map_err(|error| match error {
-            WebError::Stopped if !leash.is_pulled() => WebError::Timeout { timeout_s: self.timeout_s },
+            WebError::Stopped if !cancel.is_cancelled() => WebError::Timeout { timeout_s: self.timeout_s },
             other => other,
         })
     }
 }
 
-fn answer(reply: exchange::Reply, url: &Url, max_bytes: usize) -> Result<WebAnswer, WebError> {
-    Ok(WebAnswer {
+fn answer(reply: exchange::Reply, url: &Url, max_bytes: usize) -> Result<WebResponse, WebError> {
+    Ok(WebResponse {
         url: destination::shown(url),
         status: reply.status,
         content_type: reply.content_type,

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::app::system::SystemClock;
-use crate::ports::{Stop, StopFlag};
+use crate::ports::{CancelReason, CancelToken};
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -114,11 +114,11 @@ fn plain(allowed: &[&str]) -> GuardedWeb {
     web(&Lying::saying(&[]), &open(allowed))
 }
 
-fn leash() -> Leash {
-    Leash { stop: StopFlag::default(), deadline_ms: u64::MAX, clock: Arc::new(SystemClock::new()) }
+fn cancel() -> CancelToken {
+    CancelToken::new(Arc::new(SystemClock::new()))
 }
 
-fn asking(url: &str, trust: Trust) -> WebRequest {
+fn asking(url: &str, trust: UrlTrust) -> WebRequest {
     WebRequest {
         method: WebMethod::Get,
         url: url.to_owned(),
@@ -128,8 +128,8 @@ fn asking(url: &str, trust: Trust) -> WebRequest {
     }
 }
 
-fn get(web: &GuardedWeb, url: &str) -> Result<WebAnswer, WebError> {
-    web.send(&asking(url, Trust::Guest), &leash())
+fn get(web: &GuardedWeb, url: &str) -> Result<WebResponse, WebError> {
+    web.send(&asking(url, UrlTrust::Guest), &cancel())
 }
 
 #[test]
@@ -226,14 +226,14 @@ fn p9_keys_do_not_go_to_other_origins_and_bound_requests_do_not_either() {
         headers: vec![("authorization".into(), "Bearer key".into()), ("accept".into(), "text/x".into())],
         ..asking(&site.url(path), trust)
     };
-    assert_eq!(web.send(&post("/away", Trust::Guest), &leash()).expect("a page").body, b"other");
+    assert_eq!(web.send(&post("/away", UrlTrust::Guest), &cancel()).expect("a page").body, b"other");
     let seen = other.seen().concat();
     assert!(seen.starts_with("POST /there") && seen.ends_with("words"), "{seen}");
     assert!(!seen.contains("Bearer") && seen.contains("text/x"), "{seen}");
-    let bound = web.send(&post("/away", Trust::Bound), &leash());
+    let bound = web.send(&post("/away", UrlTrust::Bound), &cancel());
     assert!(matches!(bound, Err(WebError::Redirects(_))) && other.seen().len() == 1);
-    web.send(&post("/see", Trust::Bound), &leash()).expect("the same origin");
-    web.send(&post("/again", Trust::Bound), &leash()).expect("the same origin");
+    web.send(&post("/see", UrlTrust::Bound), &cancel()).expect("the same origin");
+    web.send(&post("/again", UrlTrust::Bound), &cancel()).expect("the same origin");
     let seen = site.seen();
     let here: Vec<&String> = seen.iter().filter(|request| request.contains(" /here ")).collect();
     assert!(
@@ -246,7 +246,7 @@ fn p9_keys_do_not_go_to_other_origins_and_bound_requests_do_not_either() {
 #[test]
 fn operators_go_anywhere_and_follow_nothing() {
     let site = Site::start(|_| redirect(302, "http://example.org/"));
-    let answer = plain(&[]).send(&asking(&site.url("/"), Trust::Operator), &leash()).expect("an answer");
+    let answer = plain(&[]).send(&asking(&site.url("/"), UrlTrust::Operator), &cancel()).expect("an answer");
     assert_eq!((answer.status, site.seen().len()), (302, 1));
     assert!(matches!(get(&plain(&[]), &site.url("/")), Err(WebError::Forbidden(_))));
     assert_eq!(site.seen().len(), 1);
@@ -286,8 +286,8 @@ fn p8_bodies_are_unpacked_within_their_bound() {
     for path in ["/br", "/broken", "/head"] {
         assert!(matches!(get(&web, &site.url(path)), Err(WebError::Unreachable(_))), "{path}");
     }
-    let most = WebRequest { max_bytes: 4, ..asking(&site.url("/small"), Trust::Guest) };
-    assert_eq!(web.send(&most, &leash()), Err(WebError::TooLarge { max_bytes: 4 }));
+    let most = WebRequest { max_bytes: 4, ..asking(&site.url("/small"), UrlTrust::Guest) };
+    assert_eq!(web.send(&most, &cancel()), Err(WebError::TooLarge { max_bytes: 4 }));
 }
 
 #[test]
@@ -306,13 +306,13 @@ fn p8_silence_and_drips_end_with_the_time_and_with_the_leash() {
     });
     let quick = web(&Lying::saying(&[]), &WebOptions { timeout_s: 1, ..open(&["127.0.0.1"]) });
     assert_eq!(get(&quick, &url), Err(WebError::Timeout { timeout_s: 1 }));
-    let (slow, leash) = (plain(&["127.0.0.1"]), leash());
-    let stop = leash.stop.clone();
+    let (slow, cancel) = (plain(&["127.0.0.1"]), cancel());
+    let stop = cancel.clone();
     let pulling = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(300));
-        stop.raise(Stop::Cancelled);
+        stop.cancel(CancelReason::Cancelled);
     });
-    assert_eq!(slow.send(&asking(&url, Trust::Guest), &leash), Err(WebError::Stopped));
+    assert_eq!(slow.send(&asking(&url, UrlTrust::Guest), &cancel), Err(WebError::Stopped));
     pulling.join().expect("no panic");
 }
 
@@ -341,5 +341,5 @@ fn no_connection_is_used_twice() {
 
 #[test]
 fn a_range_that_is_none_is_told_by_its_place() {
-    assert!(matches!(GuardedWeb::new(&open(&["::1", "x"])), Err((1, BadRange))));
+    assert!(matches!(GuardedWeb::new(&open(&["::1", "x"])), Err((1, AddressRangeError))));
 }

@@ -1,7 +1,7 @@
-//! Ties a thread's network waits to the leash of the request that it makes. Owns that tie; refuses to know sockets.
+//! Ties a thread's network waits to the cancel of the request that it makes. Owns that tie; refuses to know sockets.
 
 use crate::net::{Held, Tether, cut_of};
-use crate::ports::Leash;
+use crate::ports::CancelToken;
 use std::cell::RefCell;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// The longest wait for the addresses of a name to take a connection.
 const DIAL_TIME: Duration = Duration::from_secs(10);
 
-/// The leash was pulled, or the time for the request is over.
+/// The cancel was pulled, or the time for the request is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("stopped")]
 pub(super) struct Cut;
@@ -21,12 +21,12 @@ impl From<Cut> for io::Error {
 }
 
 thread_local! {
-    static LEASH: RefCell<Option<Leash>> = const { RefCell::new(None) };
+    static LEASH: RefCell<Option<CancelToken>> = const { RefCell::new(None) };
 }
 
-/// Ties this thread's network waits to the leash.
-pub(super) fn hold(leash: &Leash) -> Held {
-    LEASH.set(Some(leash.clone()));
+/// Ties this thread's network waits to the cancel.
+pub(super) fn hold(cancel: &CancelToken) -> Held {
+    LEASH.set(Some(cancel.clone()));
     Held::new(|| LEASH.set(None))
 }
 
@@ -35,10 +35,10 @@ pub(super) fn check() -> Result<(), Cut> {
     if remaining().is_zero() { Err(Cut) } else { Ok(()) }
 }
 
-/// What is left of the time; none once the leash is pulled.
+/// What is left of the time; none once the cancel is pulled.
 fn remaining() -> Duration {
-    LEASH.with_borrow(|leash| match leash {
-        Some(leash) if !leash.is_pulled() => leash.remaining(),
+    LEASH.with_borrow(|cancel| match cancel {
+        Some(cancel) if !cancel.is_cancelled() => cancel.remaining(),
         _ => Duration::ZERO,
     })
 }
@@ -48,13 +48,15 @@ pub(super) fn is_cut(error: &io::Error) -> bool {
     cut_of::<Cut>(error).is_some()
 }
 
-/// The leash of the request that this thread makes.
+/// The cancel of the request that this thread makes.
 #[derive(Debug)]
 pub(super) struct RequestTether;
 
 impl Tether for RequestTether {
     fn now_ms(&self) -> io::Result<u64> {
-        LEASH.with_borrow(|leash| leash.as_ref().map(|leash| leash.clock.monotonic_ms()).ok_or(Cut.into()))
+        LEASH.with_borrow(|cancel| {
+            cancel.as_ref().map(|cancel| cancel.clock().monotonic_ms()).ok_or(Cut.into())
+        })
     }
 
     fn check(&self, _: u64) -> io::Result<()> {

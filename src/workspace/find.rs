@@ -7,7 +7,7 @@ use super::paths::ProjectPath;
 use super::refusal::refused;
 use super::search::Deadline;
 use super::walk::{WalkTerms, names_below};
-use crate::ports::{FileEntry, FileError, FindQuery, Listing};
+use crate::ports::{DirectoryListing, FileEntry, FileError, GlobQuery};
 use rustix::fs::{FileType, OFlags};
 use std::os::fd::OwnedFd;
 
@@ -15,12 +15,16 @@ use std::os::fd::OwnedFd;
 const MOST_SEEN: usize = 200_000;
 
 /// Lists what is below a directory of a project.
-pub(super) fn find(project: &OwnedFd, query: &FindQuery, until: Deadline<'_>) -> Result<Listing, FileError> {
+pub(super) fn find(
+    project: &OwnedFd,
+    query: &GlobQuery,
+    until: Deadline<'_>,
+) -> Result<DirectoryListing, FileError> {
     let (start, glob) = (ProjectPath::parse(&query.path)?, Glob::parse(&query.glob)?);
     let directory =
         open_directory(project, start.target()).map_err(|error| refused(error, start.target()))?;
     let terms = WalkTerms { with_hidden: query.with_hidden, depth: glob.depth() };
-    let mut listing = Listing::default();
+    let mut listing = DirectoryListing::default();
     for (seen, (name, _)) in names_below(&directory, terms).enumerate() {
         let listed = listing.files.len() + listing.directories.len();
         listing.is_cut = seen >= MOST_SEEN || listed >= MOST_LISTED || until.is_over();
@@ -38,7 +42,7 @@ pub(super) fn find(project: &OwnedFd, query: &FindQuery, until: Deadline<'_>) ->
     Ok(listing)
 }
 
-fn add(listing: &mut Listing, project: &OwnedFd, path: &ProjectPath) {
+fn add(listing: &mut DirectoryListing, project: &OwnedFd, path: &ProjectPath) {
     let (Ok((_, name)), path) = (path.entry("listed"), path.as_str()) else { return };
     // Neither the walk's word nor the path's is taken for it.
     let Ok(stat) = open(project, path, OFlags::PATH).and_then(rustix::fs::fstat) else { return };

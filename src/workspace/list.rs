@@ -5,7 +5,7 @@
 use super::beneath::{kind, look, open_directory, size};
 use super::paths::{ProjectPath, is_name};
 use super::refusal::refused;
-use crate::ports::{FileEntry, FileError, Listing};
+use crate::ports::{DirectoryListing, FileEntry, FileError};
 use rustix::fs::{Dir, FileType};
 use std::os::fd::OwnedFd;
 
@@ -15,10 +15,10 @@ pub(super) const MOST_LISTED: usize = 10_000;
 const MOST_SEEN: usize = 100_000;
 
 /// Lists a directory of a project.
-pub(super) fn list(project: &OwnedFd, path: &ProjectPath) -> Result<Listing, FileError> {
+pub(super) fn list(project: &OwnedFd, path: &ProjectPath) -> Result<DirectoryListing, FileError> {
     let fail = |error| refused(error, path.target());
     let directory = open_directory(project, path.target()).map_err(fail)?;
-    let mut listing = Listing::default();
+    let mut listing = DirectoryListing::default();
     for (seen, entry) in Dir::read_from(&directory).map_err(fail)?.enumerate() {
         let entry = entry.map_err(fail)?;
         listing.is_cut = seen >= MOST_SEEN || listing.files.len() + listing.directories.len() >= MOST_LISTED;
@@ -35,7 +35,12 @@ pub(super) fn list(project: &OwnedFd, path: &ProjectPath) -> Result<Listing, Fil
     Ok(listing)
 }
 
-fn add(listing: &mut Listing, directory: &OwnedFd, path: &ProjectPath, (name, told): (&str, FileType)) {
+fn add(
+    listing: &mut DirectoryListing,
+    directory: &OwnedFd,
+    path: &ProjectPath,
+    (name, told): (&str, FileType),
+) {
     let child = path.child(name);
     if told == FileType::Directory {
         listing.directories.push((name.to_owned(), child));

@@ -24,8 +24,8 @@ mod walk;
 use crate::domain::limits::Limits;
 use crate::domain::project::Project;
 use crate::ports::{
-    Allowance, Change, Clock, FileError, FileKind, FindQuery, Listing, SearchFound, SearchQuery, TreeStats,
-    Upload, Workspaces, Written,
+    Clock, DirectoryListing, FileChange, FileError, FileKind, GlobQuery, SearchQuery, SearchResults,
+    StorageAllowance, TreeStats, Upload, Workspaces, WrittenFile,
 };
 use beneath::{kind, look, make_and_open, open_directory, provide_directory, unlock};
 use desk::{Desk, Names};
@@ -107,7 +107,7 @@ impl HostFiles {
         if let Ok(there) = open_directory(opened, path) {
             return Ok(there);
         }
-        let most = Allowance { project_bytes: u64::MAX, project_entries: self.project_entries };
+        let most = StorageAllowance { project_bytes: u64::MAX, project_entries: self.project_entries };
         let mut share = self.share(project, opened, most)?;
         provide_directory(opened, path, &mut || share.add_entry())
     }
@@ -116,14 +116,14 @@ impl HostFiles {
         &self,
         project: &Project,
         file: (&ProjectPath, &[u8]),
-        most: Allowance,
-    ) -> Result<Written, FileError> {
+        most: StorageAllowance,
+    ) -> Result<WrittenFile, FileError> {
         let (opened, desk) = (self.open(project)?, self.desk(project)?);
         let mut share = self.share(project, &opened, most)?;
         text::write(&opened, &desk, file, self.file_bytes, &mut share)
     }
 
-    fn share(&self, project: &Project, opened: &OwnedFd, most: Allowance) -> Result<Share, FileError> {
+    fn share(&self, project: &Project, opened: &OwnedFd, most: StorageAllowance) -> Result<Share, FileError> {
         self.tallies.join(project.id, opened, most)
     }
 }
@@ -173,7 +173,7 @@ impl Workspaces for HostFiles {
         Ok(TreeStats { files: found.files, directories: found.directories, size: found.bytes })
     }
 
-    fn list(&self, project: &Project, path: &str) -> Result<Listing, FileError> {
+    fn list(&self, project: &Project, path: &str) -> Result<DirectoryListing, FileError> {
         list::list(&self.open(project)?, &ProjectPath::parse(path)?)
     }
 
@@ -181,7 +181,13 @@ impl Workspaces for HostFiles {
         text::read(&self.open(project)?, &ProjectPath::parse(path)?, self.file_bytes)
     }
 
-    fn write(&self, project: &Project, path: &str, text: &str, most: Allowance) -> Result<u64, FileError> {
+    fn write(
+        &self,
+        project: &Project,
+        path: &str,
+        text: &str,
+        most: StorageAllowance,
+    ) -> Result<u64, FileError> {
         self.replace(project, path, text.as_bytes(), most).map(|written| written.size)
     }
 
@@ -214,7 +220,12 @@ impl Workspaces for HostFiles {
         self.desk(project)?.take(&parent, name).map_err(fail)
     }
 
-    fn make_directory(&self, project: &Project, path: &str, most: Allowance) -> Result<bool, FileError> {
+    fn make_directory(
+        &self,
+        project: &Project,
+        path: &str,
+        most: StorageAllowance,
+    ) -> Result<bool, FileError> {
         let path = ProjectPath::parse(path)?;
         let opened = self.open(project)?;
         let mut share = self.share(project, &opened, most)?;
@@ -246,7 +257,7 @@ impl Workspaces for HostFiles {
         }
     }
 
-    fn find(&self, project: &Project, query: &FindQuery) -> Result<Listing, FileError> {
+    fn find(&self, project: &Project, query: &GlobQuery) -> Result<DirectoryListing, FileError> {
         let at_ms = self.clock.monotonic_ms().saturating_add(self.searches.time_ms);
         find::find(&self.open(project)?, query, Deadline { clock: self.clock.as_ref(), at_ms })
     }
@@ -256,8 +267,8 @@ impl Workspaces for HostFiles {
         project: &Project,
         path: &str,
         bytes: &[u8],
-        most: Allowance,
-    ) -> Result<Written, FileError> {
+        most: StorageAllowance,
+    ) -> Result<WrittenFile, FileError> {
         let path = ProjectPath::parse(path)?;
         path.entry("written")?;
         self.turns.take(project.id, || self.put(project, (&path, bytes), most))
@@ -267,9 +278,9 @@ impl Workspaces for HostFiles {
         &self,
         project: &Project,
         path: &str,
-        change: Change<'_>,
-        most: Allowance,
-    ) -> Result<Option<Written>, FileError> {
+        change: FileChange<'_>,
+        most: StorageAllowance,
+    ) -> Result<Option<WrittenFile>, FileError> {
         let path = ProjectPath::parse(path)?;
         path.entry("changed")?;
         self.turns.take(project.id, || {
@@ -291,11 +302,11 @@ impl Workspaces for HostFiles {
         self.turns.take(project.id, unlink)
     }
 
-    fn search(&self, project: &Project, query: &SearchQuery) -> Result<SearchFound, FileError> {
+    fn search(&self, project: &Project, query: &SearchQuery) -> Result<SearchResults, FileError> {
         search::search(&self.open(project)?, query, self.searches, self.clock.as_ref())
     }
 
-    fn upload(&self, project: &Project, most: Allowance) -> Result<Box<dyn Upload>, FileError> {
+    fn upload(&self, project: &Project, most: StorageAllowance) -> Result<Box<dyn Upload>, FileError> {
         let (opened, desk) = (self.open(project)?, self.desk(project)?);
         let share = self.share(project, &opened, most)?;
         let bounds = self.uploads;

@@ -10,7 +10,7 @@ use super::matches::{self, Matches};
 use super::paths::ProjectPath;
 use super::refusal::refused;
 use super::walk::{WalkTerms, names_below};
-use crate::ports::{Clock, FileError, SearchFound, SearchHit, SearchQuery};
+use crate::ports::{Clock, FileError, SearchHit, SearchQuery, SearchResults};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::Searcher;
 use rustix::fs::FileType;
@@ -49,7 +49,7 @@ pub(super) fn search(
     query: &SearchQuery,
     bounds: SearchBounds,
     clock: &dyn Clock,
-) -> Result<SearchFound, FileError> {
+) -> Result<SearchResults, FileError> {
     let start = ProjectPath::parse(&query.path)?;
     let deadline = Deadline { clock, at_ms: clock.monotonic_ms().saturating_add(bounds.time_ms) };
     let mut search = Search {
@@ -61,7 +61,7 @@ pub(super) fn search(
         deadline,
         files_left: bounds.files,
         most_hits: query.max_results,
-        found: SearchFound::default(),
+        found: SearchResults::default(),
     };
     if look_at(project, &start)? == FileType::Directory {
         search.walk(&start)?;
@@ -110,7 +110,7 @@ struct Search<'a> {
     deadline: Deadline<'a>,
     files_left: u64,
     most_hits: usize,
-    found: SearchFound,
+    found: SearchResults,
 }
 
 impl Search<'_> {

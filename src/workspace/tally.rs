@@ -4,7 +4,7 @@
 use super::count::{Count, count};
 use super::refusal::refused;
 use crate::domain::id::ProjectId;
-use crate::ports::{Allowance, FileError};
+use crate::ports::{FileError, StorageAllowance};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -47,13 +47,18 @@ impl Sum {
 /// One writer's part. What did not come to its place is given back when it goes.
 pub(super) struct Share {
     tally: Arc<Tally>,
-    most: Allowance,
+    most: StorageAllowance,
     coming: Sum,
 }
 
 impl Tallies {
     /// Joins the writers of a project, whose tree is counted anew.
-    pub(super) fn join(&self, id: ProjectId, project: &OwnedFd, most: Allowance) -> Result<Share, FileError> {
+    pub(super) fn join(
+        &self,
+        id: ProjectId,
+        project: &OwnedFd,
+        most: StorageAllowance,
+    ) -> Result<Share, FileError> {
         let tally = {
             let mut all = lock(&self.0);
             all.retain(|_, tally| tally.strong_count() > 0);

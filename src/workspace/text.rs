@@ -5,7 +5,7 @@ use super::desk::Desk;
 use super::paths::ProjectPath;
 use super::refusal::{refused, refused_io};
 use super::tally::Share;
-use crate::ports::{FileError, Written};
+use crate::ports::{FileError, WrittenFile};
 use rustix::fs::{FileType, Mode, Stat};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -42,7 +42,7 @@ pub(super) fn write(
     (path, bytes): (&ProjectPath, &[u8]),
     most_bytes: u64,
     share: &mut Share,
-) -> Result<Written, FileError> {
+) -> Result<WrittenFile, FileError> {
     let fail = |error| refused(error, path.target());
     let (parent, name) = path.entry("written")?;
     let size = bytes.len() as u64;
@@ -58,7 +58,7 @@ pub(super) fn write(
         rustix::fs::fchmod(&draft.file, mode).map_err(fail)?;
     }
     share.settle(|| draft.place(&parent, name, true).map_err(fail))?;
-    Ok(Written { size, created: before.is_none() })
+    Ok(WrittenFile { size, created: before.is_none() })
 }
 
 fn announce(share: &mut Share, before: Option<&Stat>, size_now: u64) -> Result<(), FileError> {

@@ -2,12 +2,12 @@
 //! failures.
 
 use super::openai::{
-    STREAM_HEAD, answer, chunk, leash, limits, linger, provider, read_request, request, write,
+    STREAM_HEAD, answer, cancel, chunk, limits, linger, provider, read_request, request, write,
 };
 use nanoclaw::domain::event::FinishReason;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::llm::Router;
-use nanoclaw::ports::{Chunk, Completion, Leash, Model, ModelError, ModelRequest, Stop};
+use nanoclaw::ports::{CancelReason, CancelToken, Chunk, Completion, Model, ModelError, ModelRequest};
 use serde_json::{Value, json};
 use std::io::BufReader;
 use std::net::SocketAddr;
@@ -72,7 +72,7 @@ struct Call {
     result: Result<Completion, ModelError>,
 }
 
-fn ask(router: &Router, request: &ModelRequest, leash: &Leash) -> Call {
+fn ask(router: &Router, request: &ModelRequest, cancel: &CancelToken) -> Call {
     let (mut text, mut spent) = (String::new(), Usage::default());
     let mut sink = |chunk: Chunk<'_>| {
         match chunk {
@@ -82,7 +82,7 @@ fn ask(router: &Router, request: &ModelRequest, leash: &Leash) -> Call {
         }
         ControlFlow::Continue(())
     };
-    let result = router.ask(request, leash, &mut sink);
+    let result = router.ask(request, cancel, &mut sink);
     Call { text, spent, result }
 }
 
@@ -97,7 +97,7 @@ fn a_message_goes_to_its_path_with_its_headers() {
     });
     let router = router(address, &options);
     for _ in 0..2 {
-        let call = ask(&router, &request(), &leash());
+        let call = ask(&router, &request(), &cancel());
         assert_eq!((call.text.as_str(), call.spent), ("hello", Usage::new(3, 5)));
         assert_eq!(call.result.expect("complete").finish_reason, FinishReason::Stop);
         let (head, body) = seen.recv_timeout(Duration::from_secs(30)).expect("a request");
@@ -116,7 +116,7 @@ fn a_message_goes_to_its_path_with_its_headers() {
 #[test]
 fn a_loopback_provider_needs_no_key() {
     let (address, seen) = scripted(vec![streamed(&message(&[said("x")], "end_turn", 1))]);
-    let call = ask(&router(address, &json!({"api_key": ""})), &request(), &leash());
+    let call = ask(&router(address, &json!({"api_key": ""})), &request(), &cancel());
     assert!(call.result.is_ok(), "{:?}", call.result);
     let (head, _) = seen.recv_timeout(Duration::from_secs(30)).expect("a request");
     assert!(!head.to_ascii_lowercase().contains("x-api-key"), "{head}");
@@ -130,7 +130,7 @@ fn a_pause_is_gone_on_with_until_the_end_of_the_turn() {
     let first = streamed(&message(&[search.clone(), found.clone(), said("I look. ")], "pause_turn", 10));
     let second = streamed(&message(&[said("Found it.")], "end_turn", 20));
     let (address, seen) = scripted(vec![first, second]);
-    let call = ask(&router(address, &json!({})), &request(), &leash());
+    let call = ask(&router(address, &json!({})), &request(), &cancel());
     assert_eq!((call.text.as_str(), call.spent), ("I look. Found it.", Usage::new(30, 10)));
     let completion = call.result.expect("complete");
     let echo = completion.echo.expect("an echo").parts;
@@ -146,7 +146,7 @@ fn a_pause_is_gone_on_with_until_the_end_of_the_turn() {
 fn a_provider_that_pauses_for_ever_is_left_after_five_times() {
     let paused = streamed(&message(&[said("on ")], "pause_turn", 1));
     let (address, seen) = scripted(vec![paused; 9]);
-    let call = ask(&router(address, &json!({})), &request(), &leash());
+    let call = ask(&router(address, &json!({})), &request(), &cancel());
     assert_eq!(call.text, "on on on on on on ");
     assert_eq!(call.result.expect("complete").finish_reason, FinishReason::Length);
     assert_eq!((seen.try_iter().count(), call.spent), (6, Usage::new(6, 30)));
@@ -165,13 +165,13 @@ fn a_pause_does_not_outlive_its_leash() {
         told.lock().expect("unpoisoned").send(()).expect("the test listens");
         linger(&mut stream);
     });
-    let leash = leash();
-    let stop = leash.stop.clone();
+    let cancel = cancel();
+    let stop = cancel.clone();
     std::thread::spawn(move || {
         asked_again.recv_timeout(Duration::from_secs(30)).expect("it goes on");
-        stop.raise(Stop::Cancelled);
+        stop.cancel(CancelReason::Cancelled);
     });
-    let call = ask(&router(address, &json!({})), &request(), &leash);
+    let call = ask(&router(address, &json!({})), &request(), &cancel);
     assert_eq!((call.text.as_str(), call.result), ("I look. ", Err(ModelError::Stopped)));
     assert_eq!(call.spent, Usage::new(10, 5), "what it has cost is known");
 }
@@ -189,14 +189,14 @@ fn p9_failures_show_neither_key_nor_address() {
         answer("200 OK", &error("permission_error").to_string()),
     ] {
         let (address, _seen) = scripted(vec![bad.clone()]);
-        let told = ask(&router(address, &json!({})), &request(), &leash()).result.expect_err("a failure");
+        let told = ask(&router(address, &json!({})), &request(), &cancel()).result.expect_err("a failure");
         for secret in [KEY, "127.0.0.1", "http://"] {
             assert!(!told.to_string().contains(secret), "{told} after {bad}");
         }
     }
     let long = json!({"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 9 tokens"}});
     let (address, _seen) = scripted(vec![answer("400 Bad Request", &long.to_string())]);
-    let told = ask(&router(address, &json!({})), &request(), &leash()).result;
+    let told = ask(&router(address, &json!({})), &request(), &cancel()).result;
     assert!(matches!(told, Err(ModelError::ContextTooLong(_))), "{told:?}");
     assert!(!format!("{:?}", router(address, &json!({}))).contains(KEY));
 }

@@ -1,9 +1,10 @@
 //! The cases, each with a provider of its own.
 
+use nanoclaw::app::system::SystemClock;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::llm::Router;
-use nanoclaw::ports::{Chunk, Clock, Completion, Leash, Model, ModelError, ModelRequest, Stop, StopFlag};
+use nanoclaw::ports::{CancelReason, CancelToken, Chunk, Clock, Completion, Model, ModelError, ModelRequest};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -28,7 +29,7 @@ impl Clock for RealClock {
     fn monotonic_ms(&self) -> u64 {
         u64::try_from(self.0.elapsed().as_millis()).expect("a short test")
     }
-    fn pause(&self, stop: &StopFlag, timeout: Duration) {
+    fn sleep(&self, stop: &CancelToken, timeout: Duration) {
         stop.wait(timeout);
     }
 }
@@ -94,7 +95,7 @@ fn router(url: &str, limits: &Limits) -> Router {
 }
 
 pub(super) struct Call {
-    leash: Leash,
+    cancel: CancelToken,
     pub(super) text: String,
     pub(super) result: Result<Completion, ModelError>,
     took: Duration,
@@ -113,11 +114,11 @@ pub(super) fn request() -> ModelRequest {
     }
 }
 
-pub(super) fn leash() -> Leash {
-    Leash { stop: StopFlag::default(), deadline_ms: 60_000, clock: Arc::new(RealClock::start()) }
+pub(super) fn cancel() -> CancelToken {
+    CancelToken::new(Arc::new(RealClock::start())).with_deadline(60_000)
 }
 
-pub(super) fn ask(router: &Router, leash: Leash) -> Call {
+pub(super) fn ask(router: &Router, cancel: CancelToken) -> Call {
     let mut text = String::new();
     let mut sink = |chunk: Chunk<'_>| {
         if let Chunk::Text(piece) = chunk {
@@ -125,21 +126,21 @@ pub(super) fn ask(router: &Router, leash: Leash) -> Call {
         }
         ControlFlow::Continue(())
     };
-    let begun = leash.clock.monotonic_ms();
-    let result = router.ask(&request(), &leash, &mut sink);
-    let took = Duration::from_millis(leash.clock.monotonic_ms() - begun);
-    Call { leash, text, result, took }
+    let begun = cancel.clock().monotonic_ms();
+    let result = router.ask(&request(), &cancel, &mut sink);
+    let took = Duration::from_millis(cancel.clock().monotonic_ms() - begun);
+    Call { cancel, text, result, took }
 }
 
 /// Raises the flag after 500 ms; the call must end within a second of that.
 fn assert_cancels(router: &Router) -> Call {
-    let leash = leash();
-    let stop = leash.stop.clone();
+    let cancel = cancel();
+    let stop = cancel.clone();
     std::thread::spawn(move || {
-        StopFlag::default().wait(Duration::from_millis(500));
-        stop.raise(Stop::Cancelled);
+        CancelToken::new(Arc::new(SystemClock::new())).wait(Duration::from_millis(500));
+        stop.cancel(CancelReason::Cancelled);
     });
-    let call = ask(router, leash);
+    let call = ask(router, cancel);
     assert_eq!(call.result, Err(ModelError::Stopped));
     let after =
         call.took.checked_sub(Duration::from_millis(450)).expect("it was not ended before the cancel");
@@ -170,7 +171,7 @@ fn an_answer_streams_and_the_connection_is_reused() {
     });
     let router = router(&base(address), &limits());
     for _ in 0..3 {
-        let call = ask(&router, leash());
+        let call = ask(&router, cancel());
         assert_eq!(call.text, "hello");
         assert!(call.result.is_ok(), "{:?}", call.result);
     }
@@ -203,7 +204,7 @@ fn a_provider_that_drips_bytes_is_left_within_a_second() {
             read_request(&mut stream);
             write(&stream, STREAM_HEAD);
             while write(&stream, &chunk(":")) {
-                StopFlag::default().wait(Duration::from_millis(pause));
+                CancelToken::new(Arc::new(SystemClock::new())).wait(Duration::from_millis(pause));
             }
         });
         assert_cancels(&router(&base(address), &limits()));
@@ -219,10 +220,10 @@ fn comments_and_empty_pieces_for_ever_are_no_answer() {
             read_request(&mut stream);
             write(&stream, STREAM_HEAD);
             while write(&stream, &chunk(&what)) {
-                StopFlag::default().wait(Duration::from_millis(100));
+                CancelToken::new(Arc::new(SystemClock::new())).wait(Duration::from_millis(100));
             }
         });
-        let call = ask(&router(&base(address), &Limits { model_idle_timeout_s: 1, ..limits() }), leash());
+        let call = ask(&router(&base(address), &Limits { model_idle_timeout_s: 1, ..limits() }), cancel());
         let message = "the model's provider sent nothing of an answer for 5 s".to_owned();
         assert_eq!(call.result, Err(ModelError::Unavailable { message, retry_after_ms: None }));
     }
@@ -237,7 +238,7 @@ fn a_tls_handshake_that_hangs_is_left_within_a_second() {
 #[test]
 fn a_provider_that_speaks_no_tls_is_told_as_such() {
     let address = provider(|mut stream| drop(stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")));
-    let call = ask(&router(&format!("https://{address}/v1"), &limits()), leash());
+    let call = ask(&router(&format!("https://{address}/v1"), &limits()), cancel());
     let message = "the secure connection to the model's provider failed".to_owned();
     assert_eq!(call.result, Err(ModelError::Unavailable { message, retry_after_ms: None }));
 }
@@ -258,7 +259,7 @@ fn a_connection_that_does_not_come_about_is_left_within_a_second() {
     let address = listener.local_addr().expect("has an address");
     assert_cancels(&router(&base(address), &limits()));
     let hasty = Limits { model_connect_timeout_s: 1, ..limits() };
-    let call = ask(&router(&base(address), &hasty), leash());
+    let call = ask(&router(&base(address), &hasty), cancel());
     let message = "no connection to the model's provider within 1 s".to_owned();
     assert_eq!(call.result, Err(ModelError::Unavailable { message, retry_after_ms: None }));
     assert!(call.took < Duration::from_secs(2), "{:?}", call.took);
@@ -267,21 +268,21 @@ fn a_connection_that_does_not_come_about_is_left_within_a_second() {
 #[test]
 fn a_provider_that_takes_no_bytes_is_left_within_a_second() {
     let address = provider(|stream| {
-        StopFlag::default().wait(Duration::from_secs(20));
+        CancelToken::new(Arc::new(SystemClock::new())).wait(Duration::from_secs(20));
         drop(stream);
     });
     let router = router(&base(address), &limits());
-    let leash = leash();
-    let stop = leash.stop.clone();
+    let cancel = cancel();
+    let stop = cancel.clone();
     std::thread::spawn(move || {
-        StopFlag::default().wait(Duration::from_millis(500));
-        stop.raise(Stop::Shutdown);
+        CancelToken::new(Arc::new(SystemClock::new())).wait(Duration::from_millis(500));
+        stop.cancel(CancelReason::Shutdown);
     });
     let long = ModelRequest { messages: vec![Message::user("x".repeat(32 << 20))], ..request() };
-    let begun = leash.clock.monotonic_ms();
-    let result = router.ask(&long, &leash, &mut |_| ControlFlow::Continue(()));
+    let begun = cancel.clock().monotonic_ms();
+    let result = router.ask(&long, &cancel, &mut |_| ControlFlow::Continue(()));
     assert_eq!(result, Err(ModelError::Stopped));
-    assert!(leash.clock.monotonic_ms() - begun < 3_000, "building 32 MiB and one second");
+    assert!(cancel.clock().monotonic_ms() - begun < 3_000, "building 32 MiB and one second");
 }
 
 #[test]
@@ -293,21 +294,21 @@ fn the_deadline_and_the_sink_end_a_call_too() {
         linger(&mut stream);
     });
     let router = router(&base(address), &limits());
-    let short = leash().shortened(Duration::from_millis(300));
+    let short = cancel().with_timeout(Duration::from_millis(300));
     let call = ask(&router, short);
     assert_eq!(call.result, Err(ModelError::Stopped));
     assert!(call.took < Duration::from_millis(1_300), "{:?}", call.took);
     let result =
-        router.ask(&request(), &call.leash.shortened(Duration::ZERO), &mut |_| ControlFlow::Continue(()));
-    assert_eq!(result, Err(ModelError::Stopped), "a pulled leash asks nobody");
-    let result = router.ask(&request(), &leash(), &mut |_| ControlFlow::Break(()));
+        router.ask(&request(), &call.cancel.with_timeout(Duration::ZERO), &mut |_| ControlFlow::Continue(()));
+    assert_eq!(result, Err(ModelError::Stopped), "a pulled cancel asks nobody");
+    let result = router.ask(&request(), &cancel(), &mut |_| ControlFlow::Break(()));
     assert_eq!(result, Err(ModelError::Stopped));
 }
 
 #[test]
 fn silence_beyond_the_idle_timeout_is_unavailable() {
     let address = provider(|mut stream| linger(&mut stream));
-    let call = ask(&router(&base(address), &Limits { model_idle_timeout_s: 1, ..limits() }), leash());
+    let call = ask(&router(&base(address), &Limits { model_idle_timeout_s: 1, ..limits() }), cancel());
     let message = "the model's provider was silent for 1 s".to_owned();
     assert_eq!(call.result, Err(ModelError::Unavailable { message, retry_after_ms: None }));
     assert!(call.took < Duration::from_secs(2), "{:?}", call.took);
@@ -321,7 +322,7 @@ fn an_answer_with_a_finish_reason_needs_no_end() {
         write(&stream, &(STREAM_HEAD.to_owned() + &event("all", Some("stop"))));
         linger(&mut stream);
     });
-    let call = ask(&router(&base(address), &Limits { model_idle_timeout_s: 1, ..limits() }), leash());
+    let call = ask(&router(&base(address), &Limits { model_idle_timeout_s: 1, ..limits() }), cancel());
     assert!(call.result.is_ok() && call.text == "all", "{:?}", call.result);
     assert!(call.took < Duration::from_secs(2), "{:?}", call.took);
     let address = provider(|stream| {
@@ -329,7 +330,7 @@ fn an_answer_with_a_finish_reason_needs_no_end() {
         read_request(&mut stream);
         write(&stream, &(STREAM_HEAD.to_owned() + &event("all", Some("stop"))));
     });
-    assert!(ask(&router(&base(address), &limits()), leash()).result.is_ok(), "nor a whole body");
+    assert!(ask(&router(&base(address), &limits()), cancel()).result.is_ok(), "nor a whole body");
 }
 
 /// What a client is told of an answer with this head and body.
@@ -339,7 +340,7 @@ fn told(answer: String) -> ModelError {
         read_request(&mut stream);
         write(&stream, &answer);
     });
-    let error = ask(&router(&base(address), &limits()), leash()).result.expect_err("no answer");
+    let error = ask(&router(&base(address), &limits()), cancel()).result.expect_err("no answer");
     for secret in ["topsecret", "127.0.0.1", "http://"] {
         assert!(!error.to_string().contains(secret), "P9: {error}");
     }
@@ -387,10 +388,10 @@ fn nobody_at_the_address_is_unavailable() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
     let address = listener.local_addr().expect("has an address");
     drop(listener);
-    let refused = ask(&router(&base(address), &limits()), leash()).result;
+    let refused = ask(&router(&base(address), &limits()), cancel()).result;
     let message = "the model's provider refused the connection".to_owned();
     assert_eq!(refused, Err(ModelError::Unavailable { message, retry_after_ms: None }));
-    let unknown = ask(&router("http://no-such-host.invalid/v1", &limits()), leash());
+    let unknown = ask(&router("http://no-such-host.invalid/v1", &limits()), cancel());
     assert!(matches!(unknown.result, Err(ModelError::Unavailable { .. })), "{:?}", unknown.result);
 }
 
@@ -398,6 +399,6 @@ fn nobody_at_the_address_is_unavailable() {
 fn an_unknown_model_is_not_found() {
     let router = router("http://127.0.0.1:1/v1", &limits());
     let other = ModelRequest { model: "other".into(), ..request() };
-    let result = router.ask(&other, &leash(), &mut |_| ControlFlow::Continue(()));
+    let result = router.ask(&other, &cancel(), &mut |_| ControlFlow::Continue(()));
     assert_eq!(result, Err(ModelError::NotFound("other".into())));
 }

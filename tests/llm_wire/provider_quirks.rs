@@ -1,10 +1,11 @@
 //! Requests as each provider likes them, over real sockets: what is configured, what is packed, what is learned.
 
-use super::openai::{ask, leash, limits, provider, read_request};
+use super::openai::{ask, cancel, limits, provider, read_request};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use nanoclaw::app::system::SystemClock;
 use nanoclaw::llm::Router;
-use nanoclaw::ports::{ModelError, Stop, StopFlag};
+use nanoclaw::ports::{CancelReason, CancelToken, ModelError};
 use serde_json::{Value, json};
 use std::io::{BufReader, Write};
 use std::sync::{Arc, Mutex};
@@ -55,7 +56,7 @@ fn a_field_that_a_provider_does_not_know_is_left_out_and_stays_out() {
     });
     let router = router(&url, &json!({"max_output_tokens": 7}));
     for requests in [3, 4] {
-        let call = ask(&router, leash());
+        let call = ask(&router, cancel());
         assert!(call.result.is_ok() && call.text == "fine", "{:?}", call.result);
         let asked = asked.lock().expect("no panic");
         assert_eq!(asked.len(), requests);
@@ -69,7 +70,7 @@ fn a_field_that_a_provider_does_not_know_is_left_out_and_stays_out() {
 fn what_does_not_help_is_not_tried_for_ever() {
     let said = json!({"error": {"message": "Unsupported: stream_options, temperature, model"}}).to_string();
     let (url, asked) = strict(move |_| (400, said.clone()));
-    let call = ask(&router(&url, &json!({})), leash());
+    let call = ask(&router(&url, &json!({})), cancel());
     assert!(matches!(call.result, Err(ModelError::Refused(_))), "{:?}", call.result);
     assert_eq!(asked.lock().expect("no panic").len(), 2);
 }
@@ -82,7 +83,7 @@ fn the_configured_name_fields_and_headers_are_sent() {
         "extra_body": {"top_k": 3, "stream_options": null},
         "extra_headers": {"X-Title": "claw", "Authorization": "Basic abc"},
     });
-    assert!(ask(&router(&url, &more), leash()).result.is_ok());
+    assert!(ask(&router(&url, &more), cancel()).result.is_ok());
     let asked = asked.lock().expect("no panic");
     let (head, body) = asked.first().expect("was asked");
     assert_eq!((&body["model"], &body["top_k"]), (&json!("vendor/model"), &json!(3)));
@@ -122,7 +123,7 @@ fn send_packed(coding: &'static str, parts: Vec<Vec<u8>>, hangs: bool) -> String
         }
         drop(stream.write_all(&bytes));
         if hangs {
-            StopFlag::default().wait(Duration::from_secs(20));
+            CancelToken::new(Arc::new(SystemClock::new())).wait(Duration::from_secs(20));
         }
     });
     format!("http://{address}/v1")
@@ -132,7 +133,7 @@ fn send_packed(coding: &'static str, parts: Vec<Vec<u8>>, hangs: bool) -> String
 fn an_answer_that_is_packed_though_nobody_asked_is_read() {
     for coding in ["gzip", "x-gzip", "GZIP"] {
         let url = send_packed(coding, packed(&[GOOD]), false);
-        let call = ask(&router(&url, &json!({})), leash());
+        let call = ask(&router(&url, &json!({})), cancel());
         assert!(call.result.is_ok() && call.text == "fine", "{coding}: {:?}", call.result);
     }
 }
@@ -144,13 +145,13 @@ fn what_has_come_of_a_packed_answer_is_handed_on_and_the_leash_still_holds() {
         let mut parts = packed(&[first, GOOD]);
         parts.truncate(1);
         let url = send_packed(coding, parts, true);
-        let leash = leash();
-        let stop = leash.stop.clone();
+        let cancel = cancel();
+        let stop = cancel.clone();
         std::thread::spawn(move || {
-            StopFlag::default().wait(Duration::from_millis(700));
-            stop.raise(Stop::Cancelled);
+            CancelToken::new(Arc::new(SystemClock::new())).wait(Duration::from_millis(700));
+            stop.cancel(CancelReason::Cancelled);
         });
-        let call = ask(&router(&url, &json!({})), leash);
+        let call = ask(&router(&url, &json!({})), cancel);
         assert_eq!(call.result, Err(ModelError::Stopped), "{coding}");
         assert_eq!(call.text, "half", "{coding}");
     }

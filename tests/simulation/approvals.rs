@@ -3,7 +3,7 @@
 
 use super::world::World;
 use crate::support::store::{ANN, BOB};
-use nanoclaw::domain::approval::Decision;
+use nanoclaw::domain::approval::ApprovalDecision;
 use nanoclaw::domain::id::JobId;
 use nanoclaw::domain::job::{Job, JobStatus, PendingApproval};
 use nanoclaw::domain::tool::ToolCall;
@@ -74,7 +74,7 @@ impl World {
         let approve = !self.is_free() || self.chance(2);
         let some = if self.is_free() && self.chance(3) { 1 } else { pending.len() };
         let named: Vec<String> = pending.into_iter().take(some).collect();
-        let decision = Decision { approve, id_refs: Some(named.clone()), reason: None };
+        let decision = ApprovalDecision { approve, id_refs: Some(named.clone()), reason: None };
         let (life, stranger) = (self.life(), if job.user == ANN { BOB } else { ANN });
         if let Ok(Some(row)) = life.sim_store.decide(stranger, job.id, decision.clone()).wait() {
             self.truth(|truth| truth.blame(format!("a stranger has decided about {row:?}")));

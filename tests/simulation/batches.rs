@@ -179,7 +179,7 @@ impl KnownBatch {
         if page.is_last != row.status.is_terminal() || (page.is_last && all.len() != self.lines as usize) {
             return Some("has an order of ends that is not whole");
         }
-        let has_job = |outcome: &LineOutcome| !matches!(outcome, LineOutcome::NeverBegan);
+        let has_job = |outcome: &LineOutcome| !matches!(outcome, LineOutcome::NotStarted);
         let ended: Vec<_> =
             page.results.iter().filter(|result| has_job(&result.outcome)).map(|result| result.line).collect();
         let is_kept = ended.starts_with(&self.ended);

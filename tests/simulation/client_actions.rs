@@ -5,12 +5,12 @@ use super::server_process::Life;
 use super::world::World;
 use crate::support::store::{ANN, BOB, job};
 use nanoclaw::domain::id::{BatchId, ScheduleId, UserId};
-use nanoclaw::domain::idempotency::OnceKey;
-use nanoclaw::domain::schedule::{Order, Schedule};
+use nanoclaw::domain::idempotency::IdempotencyKey;
+use nanoclaw::domain::schedule::{Schedule, ScheduledRequest};
 use nanoclaw::domain::timing::Timing;
-use nanoclaw::domain::webhook::{Attempt, Next, WebhookUrl};
+use nanoclaw::domain::webhook::{AfterAttempt, DeliveryAttempt, WebhookUrl};
 use nanoclaw::ports::{
-    Batches, Clock, NewBatch, NewJob, NewLine, Once, Outbox, Schedules, Store, StoreError,
+    Batches, Clock, Idempotent, NewBatch, NewJob, NewLine, Outbox, Schedules, Store, StoreError,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -54,10 +54,10 @@ impl World {
         if self.chance(2) { ANN } else { BOB }
     }
 
-    fn key(&self, first: u8) -> OnceKey {
+    fn key(&self, first: u8) -> IdempotencyKey {
         let name = first + u8::try_from(self.roll(KEYS)).unwrap();
         // Now and then somebody uses a key for something else.
-        OnceKey { key: [name; 32], fingerprint: [u8::from(self.chance(8)); 32] }
+        IdempotencyKey { key: [name; 32], fingerprint: [u8::from(self.chance(8)); 32] }
     }
 
     /// Submits a job with one of few keys.
@@ -69,7 +69,7 @@ impl World {
         let sent = Used { user, key, leaps: self.clock.leaps() };
         self.truth(|truth| {
             truth.books.heard_once(&sent, offered, &outcome);
-            if let Ok(Once::New(job) | Once::Before(job)) = &outcome {
+            if let Ok(Idempotent::New(job) | Idempotent::Replayed(job)) = &outcome {
                 truth.counts.repeated_keys += u64::from(job.id != offered);
                 truth.accept(job.id);
             }
@@ -175,13 +175,13 @@ impl World {
         }
         for delivery in due {
             let next = match self.roll(4) {
-                0 => Next::Retry { at_ms: self.clock.now_ms() + self.roll(60_000) },
-                1 => Next::Dead,
-                _ => Next::Delivered,
+                0 => AfterAttempt::Retry { at_ms: self.clock.now_ms() + self.roll(60_000) },
+                1 => AfterAttempt::Dead,
+                _ => AfterAttempt::Delivered,
             };
-            let attempt = Attempt { status: Some(200), error: None, next };
+            let attempt = DeliveryAttempt { status: Some(200), error: None, next };
             let settled = life.sim_store.write("settle", |store| store.settle(delivery.id, attempt));
-            if settled.is_ok() && !matches!(next, Next::Retry { .. }) {
+            if settled.is_ok() && !matches!(next, AfterAttempt::Retry { .. }) {
                 self.truth(|truth| truth.books.settled(delivery.id));
             }
         }
@@ -218,7 +218,7 @@ impl World {
                 truth.is_mixed = true;
                 truth.books.offer_schedule(user, id);
             });
-            store.put(schedule, Order { spec, given: serde_json::Map::new() }, 100)
+            store.put(schedule, ScheduledRequest { spec, given: serde_json::Map::new() }, 100)
         });
         if outcome.is_ok() {
             self.truth(|truth| truth.books.accept_schedule(id));

@@ -6,13 +6,13 @@ use super::oracle::{Known, Truth};
 use crate::support::store::{ANN, BOB};
 use nanoclaw::domain::batch::Batch;
 use nanoclaw::domain::id::{BatchId, DeliveryId, JobId, ScheduleId, UserId};
-use nanoclaw::domain::idempotency::OnceKey;
+use nanoclaw::domain::idempotency::IdempotencyKey;
 use nanoclaw::domain::job::Job;
 use nanoclaw::domain::schedule::Schedule;
 use nanoclaw::domain::timing::Timing;
-use nanoclaw::domain::webhook::{Delivery, DeliveryState, Subject};
+use nanoclaw::domain::webhook::{Delivery, DeliveryState, WebhookSubject};
 use nanoclaw::ports::{
-    Batches, DeliveryQuery, JobQuery, NewBatch, Once, Outbox, Schedules, Store, StoreError,
+    Batches, DeliveryQuery, Idempotent, JobQuery, NewBatch, Outbox, Schedules, Store, StoreError,
 };
 use nanoclaw::store::RedbStore;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +40,7 @@ pub(crate) struct Books {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Used {
     pub(crate) user: UserId,
-    pub(crate) key: OnceKey,
+    pub(crate) key: IdempotencyKey,
     /// Of the clock until then.
     pub(crate) leaps: u64,
 }
@@ -60,8 +60,8 @@ struct KnownSchedule {
     last_due_ms: Option<u64>,
 }
 
-fn key_of(subject: Subject) -> (u8, u128) {
-    (u8::from(matches!(subject, Subject::Batch(_))), subject.bits())
+fn key_of(subject: WebhookSubject) -> (u8, u128) {
+    (u8::from(matches!(subject, WebhookSubject::Batch(_))), subject.bits())
 }
 
 impl Key {
@@ -120,12 +120,12 @@ impl Books {
         &mut self,
         used: &Used,
         offered: JobId,
-        outcome: &Result<Once<Job>, StoreError>,
+        outcome: &Result<Idempotent<Job>, StoreError>,
     ) {
         let bits = |job: &Job| u128::from_be_bytes(job.id.to_bytes());
         let made = match outcome {
-            Ok(Once::New(job)) => Ok((bits(job), true)),
-            Ok(Once::Before(job)) => Ok((bits(job), false)),
+            Ok(Idempotent::New(job)) => Ok((bits(job), true)),
+            Ok(Idempotent::Replayed(job)) => Ok((bits(job), false)),
             Err(error) => Err(error),
         };
         self.hear(used, made, &(offered, outcome));
@@ -164,11 +164,11 @@ impl Books {
         &mut self,
         batch: BatchId,
         used: Option<&Used>,
-        outcome: &Result<Once<Batch>, StoreError>,
+        outcome: &Result<Idempotent<Batch>, StoreError>,
     ) {
         let made = match outcome {
-            Ok(Once::New(batch)) => Ok((batch.id, true)),
-            Ok(Once::Before(batch)) => Ok((batch.id, false)),
+            Ok(Idempotent::New(batch)) => Ok((batch.id, true)),
+            Ok(Idempotent::Replayed(batch)) => Ok((batch.id, false)),
             Err(error) => Err(error),
         };
         if let Ok((made, _)) = made
@@ -233,7 +233,7 @@ impl Books {
         self.deliveries.entry(key_of(delivery.subject)).or_default().insert(delivery.id)
     }
 
-    fn told(&self, subject: Subject) -> usize {
+    fn told(&self, subject: WebhookSubject) -> usize {
         self.deliveries.get(&key_of(subject)).map_or(0, BTreeSet::len)
     }
 }
@@ -263,8 +263,10 @@ impl Truth {
         let is_new = self.books.meet_delivery(delivery);
         self.counts.reports += u64::from(is_new);
         let has_end = match delivery.subject {
-            Subject::Job(job) => self.jobs.get(&job).is_none_or(|known| known.is_hooked),
-            Subject::Batch(batch) => self.books.batches.get(&batch).is_some_and(|known| known.is_hooked),
+            WebhookSubject::Job(job) => self.jobs.get(&job).is_none_or(|known| known.is_hooked),
+            WebhookSubject::Batch(batch) => {
+                self.books.batches.get(&batch).is_some_and(|known| known.is_hooked)
+            }
         };
         if !has_end {
             self.blame(format!("nobody asked for {delivery:?}"));
@@ -320,14 +322,14 @@ impl Truth {
         for (id, known) in &self.jobs {
             let Ok(page) = store.events(*id, 0, ALL) else { continue };
             let ends = page.events.iter().filter(|event| event.event.is_terminal()).count();
-            let told = self.books.told(Subject::Job(*id));
+            let told = self.books.told(WebhookSubject::Job(*id));
             if told != if known.is_hooked { ends } else { 0 } {
                 wrong.push(format!("{id} has ended {ends} times and is told {told} times"));
             }
         }
         for (id, known) in &self.books.batches {
             let retries = usize::try_from(self.retries_of(*id)).unwrap();
-            let told = self.books.told(Subject::Batch(*id));
+            let told = self.books.told(WebhookSubject::Batch(*id));
             let (least, most) = (usize::from(known.has_ended), usize::from(known.has_ended) + retries);
             if known.is_hooked && !(least..=most).contains(&told) {
                 wrong.push(format!("{id} is told {told} times: {known:?}"));

@@ -1,6 +1,6 @@
 //! Time as the world says. Wall time may jump, the other never goes back; both pass only when somebody moves them.
 
-use nanoclaw::ports::{Clock, StopFlag};
+use nanoclaw::ports::{CancelToken, Clock};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -50,8 +50,8 @@ impl Clock for SimClock {
         self.monotonic_ms.load(Ordering::SeqCst)
     }
 
-    fn pause(&self, stop: &StopFlag, timeout: Duration) {
-        if stop.raised().is_none() {
+    fn sleep(&self, stop: &CancelToken, timeout: Duration) {
+        if stop.reason().is_none() {
             self.advance(u64::try_from(timeout.as_millis()).unwrap());
         }
     }

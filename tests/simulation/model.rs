@@ -1,5 +1,5 @@
 //! The model as the world plays it: it streams, thinks, calls tools, fails in every way there is, and hangs until its
-//! leash is pulled. A message `call NAME NAME …` gets just these calls, then a text.
+//! cancel is pulled. A message `call NAME NAME …` gets just these calls, then a text.
 
 use super::disk_faults::Doom;
 use super::world::World;
@@ -7,13 +7,15 @@ use nanoclaw::domain::event::FinishReason;
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{Chunk, Completion, Leash, Model, ModelError, ModelInfo, ModelRequest, Sink};
+use nanoclaw::ports::{
+    CancelToken, Chunk, ChunkSink, Completion, Model, ModelError, ModelInfo, ModelRequest,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What tools there are; two of the first kind in a batch stand for the others as well.
 pub(crate) const TOOLS: [&str; 5] = ["pure", "effect", "sandbox", "network", "guarded"];
-/// Looks at the leash before a model that hangs gives up by itself.
+/// Looks at the cancel before a model that hangs gives up by itself.
 const HANGS: u32 = 30;
 
 /// One process's way to its model.
@@ -27,26 +29,26 @@ impl SimModel {
         Self { world: Arc::clone(world), doom: Arc::clone(doom) }
     }
 
-    fn say(&self, pieces: u64, leash: &Leash, sink: Sink<'_>) -> Result<(), ModelError> {
+    fn say(&self, pieces: u64, cancel: &CancelToken, sink: ChunkSink<'_>) -> Result<(), ModelError> {
         let thoughts = self.world.roll(2);
         for number in 0..pieces {
             self.world.point();
             let text = format!("piece {number} ");
             let chunk = if number < thoughts { Chunk::Thinking(&text) } else { Chunk::Text(&text) };
-            if self.doom.is_dead() || leash.is_pulled() || sink(chunk).is_break() {
+            if self.doom.is_dead() || cancel.is_cancelled() || sink(chunk).is_break() {
                 return Err(ModelError::Stopped);
             }
         }
         Ok(())
     }
 
-    fn hang(&self, leash: &Leash) -> Result<Completion, ModelError> {
+    fn hang(&self, cancel: &CancelToken) -> Result<Completion, ModelError> {
         for _ in 0..HANGS {
             self.world.point();
-            if self.doom.is_dead() || leash.is_pulled() {
+            if self.doom.is_dead() || cancel.is_cancelled() {
                 return Err(ModelError::Stopped);
             }
-            leash.clock.pause(&leash.stop, Duration::from_secs(4));
+            cancel.sleep(Duration::from_secs(4));
         }
         Err(ModelError::Refused("it hangs".to_owned()))
     }
@@ -66,12 +68,17 @@ impl SimModel {
 }
 
 impl Model for SimModel {
-    fn ask(&self, request: &ModelRequest, leash: &Leash, sink: Sink<'_>) -> Result<Completion, ModelError> {
+    fn ask(
+        &self,
+        request: &ModelRequest,
+        cancel: &CancelToken,
+        sink: ChunkSink<'_>,
+    ) -> Result<Completion, ModelError> {
         if self.doom.is_dead() {
             return Err(ModelError::Stopped);
         }
         if let Some(calls) = scripted(request) {
-            self.say(2, leash, sink)?;
+            self.say(2, cancel, sink)?;
             spend(sink);
             return Ok(completion(calls));
         }
@@ -82,7 +89,7 @@ impl Model for SimModel {
                 Err(ModelError::Unavailable { message: "busy".to_owned(), retry_after_ms })
             }
             1 => {
-                self.say(2, leash, sink)?;
+                self.say(2, cancel, sink)?;
                 Err(ModelError::Unavailable { message: "broke off".to_owned(), retry_after_ms: None })
             }
             2 => Err(match self.world.roll(2) {
@@ -90,17 +97,17 @@ impl Model for SimModel {
                 _ => ModelError::ContextTooLong("too long".to_owned()),
             }),
             3 => {
-                self.say(3, leash, sink)?;
+                self.say(3, cancel, sink)?;
                 Err(ModelError::TooLarge("too much".to_owned()))
             }
-            4 | 5 => self.hang(leash),
+            4 | 5 => self.hang(cancel),
             7 => Err(ModelError::Busy { message: "full".to_owned(), retry_after_ms: 3_000 }),
             // A bug; without the hook's noise.
             6 => std::panic::resume_unwind(Box::new("a bug in the model's wire")),
             _ => {
                 // In peace it has something to say: empty answers are asked for again, and then fail.
                 let floor = u64::from(self.world.is_calm());
-                self.say(self.world.roll(4).max(floor), leash, sink)?;
+                self.say(self.world.roll(4).max(floor), cancel, sink)?;
                 self.world.point();
                 spend(sink);
                 Ok(completion(self.calls(request)))
@@ -130,7 +137,7 @@ fn scripted(request: &ModelRequest) -> Option<Vec<ToolCall>> {
 }
 
 /// Tells what the call has cost; the answer is over whatever the sink says to it.
-fn spend(sink: Sink<'_>) {
+fn spend(sink: ChunkSink<'_>) {
     let _over = sink(Chunk::Spent(Usage::new(10, 5)));
 }
 

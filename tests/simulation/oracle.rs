@@ -4,12 +4,12 @@
 use super::approvals::Verdicts;
 use super::client_records::Books;
 use crate::support::store::{ANN, BOB};
-use nanoclaw::domain::event::{Event, FailureCode, Numbered, Phase};
+use nanoclaw::domain::event::{Event, FailureCode, SequencedEvent, StatusPhase};
 use nanoclaw::domain::id::{BatchId, JobId, UserId};
 use nanoclaw::domain::job::{Job, JobSpec, JobStatus};
 use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{Accounts, JobQuery, Lease, NewJob, StopFlag, Store};
+use nanoclaw::ports::{Accounts, CancelToken, JobQuery, Lease, NewJob, Store};
 use nanoclaw::store::RedbStore;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -115,11 +115,11 @@ pub(crate) struct Known {
     /// So was that it failed, when it was last looked at.
     pub(crate) has_failed: bool,
     pub(crate) was_poison: bool,
-    pub(crate) seen: Vec<Numbered>,
+    pub(crate) seen: Vec<SequencedEvent>,
     pub(crate) epoch: u64,
     pub(crate) claims: u64,
     /// The flag of the lease that somebody holds.
-    pub(crate) lease: Option<StopFlag>,
+    pub(crate) lease: Option<CancelToken>,
     pub(crate) sure_crashes: u64,
     pub(crate) possible_crashes: u64,
 }
@@ -247,7 +247,7 @@ impl Truth {
         }
         let is_first = known.claims == 0;
         (known.has_ended, known.may_go_on) = (false, false);
-        (known.epoch, known.claims, known.lease) = (job.epoch, known.claims + 1, Some(lease.stop.clone()));
+        (known.epoch, known.claims, known.lease) = (job.epoch, known.claims + 1, Some(lease.cancel.clone()));
         for what in wrong {
             self.blame(format!("{} {what}: {job:?}", job.id));
         }
@@ -288,7 +288,7 @@ impl Truth {
         for known in self.jobs.values_mut() {
             if let Some(stop) = known.lease.take() {
                 // A lease that was lost to a disk error before counts no crash.
-                known.sure_crashes += u64::from(stop.raised().is_none());
+                known.sure_crashes += u64::from(stop.reason().is_none());
                 known.possible_crashes += 1;
             }
         }
@@ -305,7 +305,7 @@ impl Truth {
 
     /// A call is about to have its effect.
     pub(crate) fn runs(&mut self, store: &RedbStore, job: JobId, call: &ToolCall, is_idempotent: bool) {
-        use nanoclaw::domain::event::{Mark, Record};
+        use nanoclaw::domain::event::{EngineMark, Record};
         self.counts.runs += 1;
         let count = self.runs.entry((job, call.id_ref.clone())).or_default();
         *count += 1;
@@ -318,7 +318,7 @@ impl Truth {
         }
         let is_recorded = |record: &Record| match record {
             Record::Event(Event::ToolResult { id_ref, .. })
-            | Record::Mark(Mark::ToolFinished { id_ref, .. }) => *id_ref == call.id_ref,
+            | Record::Mark(EngineMark::ToolFinished { id_ref, .. }) => *id_ref == call.id_ref,
             _ => false,
         };
         if store.log(job).is_ok_and(|log| log.iter().any(is_recorded)) {
@@ -477,13 +477,13 @@ impl Known {
     }
 
     /// One terminal event for each life of the job; a retry begins the next one, and nothing else does.
-    fn check_lives(&self, events: &[Numbered]) -> Option<&'static str> {
+    fn check_lives(&self, events: &[SequencedEvent]) -> Option<&'static str> {
         let mut again = 0;
         for (event, next) in events.iter().zip(events.iter().skip(1)) {
             if event.event.is_terminal() {
                 again += 1;
                 let has_failed = matches!(event.event, Event::Error { .. });
-                if !has_failed || !matches!(next.event, Event::Status { status: Phase::Queued, .. }) {
+                if !has_failed || !matches!(next.event, Event::Status { status: StatusPhase::Queued, .. }) {
                     return Some("goes on after its end");
                 }
             }

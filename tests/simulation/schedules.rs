@@ -4,8 +4,10 @@
 use super::store::{SimStore, resolved};
 use super::world::{Flaw, World};
 use nanoclaw::domain::id::{JobId, ScheduleId, UserId};
-use nanoclaw::domain::schedule::{Order, Schedule};
-use nanoclaw::ports::{Fired, SchedulePage, ScheduleQuery, Schedules, Standing, StoreError, Ticket};
+use nanoclaw::domain::schedule::{Schedule, ScheduledRequest};
+use nanoclaw::ports::{
+    FiredSchedules, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules, StoreError, Ticket,
+};
 use nanoclaw::store::RedbStore;
 use std::sync::Arc;
 
@@ -26,13 +28,13 @@ fn fire_and_forget(
     store: &RedbStore,
     fresh_ids: Vec<JobId>,
     known: Vec<(UserId, ScheduleId)>,
-) -> Ticket<Fired> {
+) -> Ticket<FiredSchedules> {
     let before = |(user, id)| store.schedule(user, id).ok().flatten();
     let before: Vec<_> = known.into_iter().filter_map(before).collect();
     let fired = store.fire_due(fresh_ids).wait();
     for (schedule, _) in fired.iter().flat_map(|fired| &fired.jobs) {
         let old = before.iter().find(|(standing, _)| standing.schedule.id == *schedule);
-        if let Some((Standing { schedule, .. }, order)) = old.cloned() {
+        if let Some((ScheduleStatus { schedule, .. }, order)) = old.cloned() {
             drop(store.remove(schedule.user, schedule.id).wait());
             drop(store.put(schedule, order, u64::MAX).wait());
         }
@@ -41,7 +43,7 @@ fn fire_and_forget(
 }
 
 impl Schedules for SimSchedules {
-    fn put(&self, schedule: Schedule, order: Order, most: u64) -> Ticket<Schedule> {
+    fn put(&self, schedule: Schedule, order: ScheduledRequest, most: u64) -> Ticket<Schedule> {
         resolved(self.store.write("put schedule", |store| store.put(schedule, order, most)))
     }
 
@@ -49,7 +51,7 @@ impl Schedules for SimSchedules {
         resolved(self.store.write("remove schedule", |store| store.remove(user, id)))
     }
 
-    fn fire_due(&self, fresh_ids: Vec<JobId>) -> Ticket<Fired> {
+    fn fire_due(&self, fresh_ids: Vec<JobId>) -> Ticket<FiredSchedules> {
         resolved(self.store.write("fire", |store| match self.world.flaw {
             Flaw::FiresTwice => {
                 let known = self.world.truth(|truth| truth.books.schedules());
@@ -63,7 +65,11 @@ impl Schedules for SimSchedules {
         resolved(self.store.write("rearm", Schedules::rearm))
     }
 
-    fn schedule(&self, user: UserId, id: ScheduleId) -> Result<Option<(Standing, Order)>, StoreError> {
+    fn schedule(
+        &self,
+        user: UserId,
+        id: ScheduleId,
+    ) -> Result<Option<(ScheduleStatus, ScheduledRequest)>, StoreError> {
         self.store.read(|store| store.schedule(user, id))
     }
 

@@ -7,12 +7,15 @@ use super::store::SimStore;
 use super::tools::SimTools;
 use super::world::{Flaw, World};
 use crate::support::disk::{Disk, Fate, Syncs};
+use nanoclaw::app::system::SystemClock;
 use nanoclaw::domain::id::{ProjectId, UserId};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::engine::timekeeper::{TimePorts, Timekeeper};
 use nanoclaw::engine::worker::{Held, Tick, Worker};
 use nanoclaw::engine::{Backoff, DriveLimits, Ports};
-use nanoclaw::ports::{Clock, Entropy, Model, Schedules, StopFlag, Store, StoreError, Toolbox, Workplaces};
+use nanoclaw::ports::{
+    CancelToken, Clock, Entropy, Model, ProjectDirectories, Schedules, Store, StoreError, Toolbox,
+};
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
 use nanoclaw::store::{Keep, RedbStore};
 use std::path::PathBuf;
@@ -43,7 +46,7 @@ pub(crate) struct Life {
     pub(crate) store: Arc<RedbStore>,
     /// As the engine sees it.
     pub(crate) sim_store: Arc<SimStore>,
-    pub(crate) draining: StopFlag,
+    pub(crate) draining: CancelToken,
     pub(crate) held: Held,
     workers: Vec<(Worker, AtomicBool)>,
     keeper: Mutex<Timekeeper>,
@@ -130,14 +133,14 @@ impl Life {
             workplaces: Arc::new(NoProjects),
             clock: Arc::clone(&world.clock) as Arc<dyn Clock>,
             entropy: Arc::new(NoJitter),
-            meter: Arc::new(nanoclaw::ports::Silent),
+            meter: Arc::new(nanoclaw::ports::NoopMeter),
         };
         let keeper = Timekeeper::new(TimePorts {
             schedules: Arc::new(SimSchedules::new(world, &sim_store)) as Arc<dyn Schedules>,
             clock: Arc::clone(&world.clock) as Arc<dyn Clock>,
             entropy: Arc::new(SimEntropy(Arc::clone(world))),
         });
-        let (draining, held) = (StopFlag::default(), Held::default());
+        let (draining, held) = (CancelToken::new(Arc::new(SystemClock::new())), Held::default());
         let worker = || Worker::new(ports.clone(), LIMITS, draining.clone(), held.clone());
         let workers = (0..WORKERS).map(|_| (worker(), AtomicBool::new(false))).collect();
         Ok(Arc::new(Self {
@@ -160,14 +163,14 @@ impl Life {
     /// The timekeeper looks at the clock, unless it is about to.
     pub(crate) fn keep_time(&self) {
         let Ok(mut keeper) = self.keeper.try_lock() else { return };
-        if self.draining.raised().is_none() && !self.doom.is_dead() {
+        if self.draining.reason().is_none() && !self.doom.is_dead() {
             drop(keeper.tick());
         }
     }
 
     /// A free worker ticks; `None` when all are busy or the server stops.
     pub(crate) fn tick(&self) -> Option<Tick> {
-        if self.draining.raised().is_some() || self.doom.is_dead() {
+        if self.draining.reason().is_some() || self.doom.is_dead() {
             return None;
         }
         let (worker, is_busy) = self.workers.iter().find(|(_, is_busy)| !is_busy.load(Ordering::SeqCst))?;
@@ -203,8 +206,8 @@ impl World {
 /// Nobody has a project.
 struct NoProjects;
 
-impl Workplaces for NoProjects {
-    fn workplace(&self, _: UserId, _: ProjectId) -> Result<Option<PathBuf>, StoreError> {
+impl ProjectDirectories for NoProjects {
+    fn project_directory(&self, _: UserId, _: ProjectId) -> Result<Option<PathBuf>, StoreError> {
         Ok(None)
     }
 }

@@ -4,15 +4,15 @@
 use super::client_records::Used;
 use super::disk_faults::Doom;
 use super::world::{Flaw, World};
-use nanoclaw::domain::approval::Decision;
-use nanoclaw::domain::event::{Event, Numbered, Record};
+use nanoclaw::domain::approval::ApprovalDecision;
+use nanoclaw::domain::event::{Event, Record, SequencedEvent};
 use nanoclaw::domain::id::{JobId, UserId};
-use nanoclaw::domain::idempotency::OnceKey;
-use nanoclaw::domain::job::{Ending, History, Job};
+use nanoclaw::domain::idempotency::IdempotencyKey;
+use nanoclaw::domain::job::{History, Job, JobOutcome};
 use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::ports::{
-    Clock, EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Once, StopFlag, Store, StoreError,
-    Ticket, Urgency,
+    CancelToken, ChangeWatch, Clock, EventPage, Fence, Idempotent, JobPage, JobQuery, Lease, NewJob, Store,
+    StoreError, Ticket, Urgency,
 };
 use nanoclaw::store::RedbStore;
 use std::collections::BTreeMap;
@@ -128,7 +128,7 @@ impl Store for SimStore {
         }))
     }
 
-    fn submit_once(&self, job: NewJob, key: OnceKey) -> Ticket<Once<Job>> {
+    fn submit_once(&self, job: NewJob, key: IdempotencyKey) -> Ticket<Idempotent<Job>> {
         resolved(self.write("submit once", |store| {
             let (now_ms, leaps) = (self.world.clock.now_ms(), self.world.clock.leaps());
             let lives = self.world.truth(|truth| {
@@ -183,7 +183,7 @@ impl Store for SimStore {
         self.leave(fence, result, false)
     }
 
-    fn decide(&self, user: UserId, job: JobId, decision: Decision) -> Ticket<Option<Job>> {
+    fn decide(&self, user: UserId, job: JobId, decision: ApprovalDecision) -> Ticket<Option<Job>> {
         resolved(
             self.write(&format!("decide {job}: {decision:?}"), |store| store.decide(user, job, decision)),
         )
@@ -237,7 +237,7 @@ impl Store for SimStore {
         resolved(self.write(&format!("append {}", fence.job), |store| store.append(fence, records, urgency)))
     }
 
-    fn finish(&self, fence: Fence, records: Vec<Record>, ending: Ending) -> Ticket<()> {
+    fn finish(&self, fence: Fence, records: Vec<Record>, ending: JobOutcome) -> Ticket<()> {
         if self.world.flaw == Flaw::SplitEnd {
             self.early_ends.lock().unwrap().insert(fence.job, ending.event.clone());
             // A reader that follows the job sees the end at once.
@@ -281,8 +281,8 @@ impl Store for SimStore {
         self.read(|store| store.is_known(user, key))
     }
 
-    fn unfinished_of(&self, user: UserId, most: u64) -> Result<u64, StoreError> {
-        self.read(|store| store.unfinished_of(user, most))
+    fn unfinished_count(&self, user: UserId, most: u64) -> Result<u64, StoreError> {
+        self.read(|store| store.unfinished_count(user, most))
     }
 
     fn events(&self, job: JobId, after: u64, max: usize) -> Result<EventPage, StoreError> {
@@ -291,7 +291,7 @@ impl Store for SimStore {
         if let Some(event) = early.filter(|_| page.events.last().is_none_or(|last| last.seq == page.last_seq))
         {
             page.last_seq += 1;
-            page.events.push(Numbered { seq: page.last_seq, event });
+            page.events.push(SequencedEvent { seq: page.last_seq, event });
         }
         Ok(page)
     }
@@ -308,11 +308,11 @@ impl Store for SimStore {
         self.read(|store| store.history(job, max))
     }
 
-    fn watch(&self, job: JobId) -> News {
+    fn watch(&self, job: JobId) -> ChangeWatch {
         self.inner.watch(job)
     }
 
-    fn wait_for_work(&self, stop: &StopFlag, timeout: Duration) {
+    fn wait_for_work(&self, stop: &CancelToken, timeout: Duration) {
         self.inner.wait_for_work(stop, timeout);
     }
 }

@@ -1,16 +1,16 @@
 //! The tools as the world plays them. `pure` may run again; `effect` may not; `sandbox` may not either, and is cut off
-//! in the middle; `network` may run again and hangs until its leash is pulled; `guarded` may not run again, and not at all
+//! in the middle; `network` may run again and hangs until its cancel is pulled; `guarded` may not run again, and not at all
 //! unless somebody approves of it. Each run goes into the ledger.
 
 use super::disk_faults::Doom;
 use super::model::TOOLS;
 use super::world::{Flaw, World};
-use nanoclaw::domain::tool::{Offer, ToolCall, ToolChoice, ToolSpec};
-use nanoclaw::ports::{Journal, Leash, ToolContext, ToolOutcome, Toolbox};
+use nanoclaw::domain::tool::{ToolCall, ToolChoice, ToolDefinition, ToolSpec};
+use nanoclaw::ports::{CancelToken, Journal, ToolContext, ToolOutcome, Toolbox};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Looks at the leash before the network answers after all.
+/// Looks at the cancel before the network answers after all.
 const HANGS: u32 = 30;
 
 /// One process's tools.
@@ -41,15 +41,15 @@ impl SimTools {
         self.world.point();
         let may_start = || self.claims_idempotent(&call.name) || journal.started(call).is_continue();
         // A dead process reports, too: that its store is gone is what ends the drive.
-        if context.leash.is_pulled() || self.doom.is_dead() || !may_start() || self.doom.is_dead() {
+        if context.cancel.is_cancelled() || self.doom.is_dead() || !may_start() || self.doom.is_dead() {
             return journal.finished(call, outcome("(cancelled)".to_owned(), true));
         }
         let store = Arc::clone(&self.world.life().store);
         self.world.truth(|truth| truth.runs(&store, context.job, call, may_repeat(&call.name)));
         self.world.point();
         let is_cut = match call.name.as_str() {
-            "network" if !self.world.is_calm() && self.world.chance(2) => self.hang(&context.leash),
-            "sandbox" => context.leash.is_pulled(),
+            "network" if !self.world.is_calm() && self.world.chance(2) => self.hang(&context.cancel),
+            "sandbox" => context.cancel.is_cancelled(),
             _ => false,
         };
         let said = if is_cut { "(cut off)".to_owned() } else { format!("ran {}", call.id_ref) };
@@ -57,20 +57,20 @@ impl SimTools {
     }
 
     /// Whether it was cut off.
-    fn hang(&self, leash: &Leash) -> bool {
+    fn hang(&self, cancel: &CancelToken) -> bool {
         for _ in 0..HANGS {
             self.world.point();
-            if self.doom.is_dead() || leash.is_pulled() {
+            if self.doom.is_dead() || cancel.is_cancelled() {
                 return true;
             }
-            leash.clock.pause(&leash.stop, Duration::from_secs(4));
+            cancel.sleep(Duration::from_secs(4));
         }
         false
     }
 }
 
 impl Toolbox for SimTools {
-    fn offered(&self, _: &ToolChoice, _: bool) -> Vec<Offer> {
+    fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolDefinition> {
         let spec = |name: &'static str| ToolSpec {
             name: name.into(),
             description: "".into(),
@@ -79,7 +79,7 @@ impl Toolbox for SimTools {
         TOOLS.map(|name| spec(name).into()).to_vec()
     }
 
-    fn knows(&self, name: &str) -> bool {
+    fn has_tool(&self, name: &str) -> bool {
         TOOLS.contains(&name)
     }
 

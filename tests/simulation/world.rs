@@ -11,7 +11,7 @@ use crate::support::store::{ANN, BOB, id, job, turn};
 use nanoclaw::domain::id::{JobId, UserId};
 use nanoclaw::domain::job::Priority;
 use nanoclaw::engine::worker::Tick;
-use nanoclaw::ports::{Clock, NewJob, Stop, Store};
+use nanoclaw::ports::{CancelReason, Clock, NewJob, Store};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -224,7 +224,7 @@ impl World {
     /// After a step: the process may have ended, or wants to.
     pub(crate) fn mend(self: &Arc<Self>) {
         let life = self.life();
-        if life.doom.is_dead() || life.draining.raised().is_some() {
+        if life.doom.is_dead() || life.draining.reason().is_some() {
             let next = life.next(self);
             *self.life.lock().unwrap() = Some(next);
         }
@@ -292,9 +292,9 @@ impl World {
     fn drain(&self) {
         let life = self.life();
         self.tell(|| "SIGTERM".to_owned());
-        life.draining.raise(Stop::Shutdown);
+        life.draining.cancel(CancelReason::Shutdown);
         if self.chance(2) {
-            life.held.raise_all(Stop::Shutdown);
+            life.held.raise_all(CancelReason::Shutdown);
         }
     }
 

@@ -2,16 +2,16 @@
 
 use super::fixture::Rig;
 use crate::support::store::{ANN, BOB, cost, done, id, job, turn};
-use nanoclaw::domain::approval::Decision;
+use nanoclaw::domain::approval::ApprovalDecision;
 use nanoclaw::domain::batch::BatchCounts;
-use nanoclaw::domain::event::{Event, FailureCode, Mark, Phase, Record};
+use nanoclaw::domain::event::{EngineMark, Event, FailureCode, Record, StatusPhase};
 use nanoclaw::domain::id::{BatchId, JobId, UserId};
 use nanoclaw::domain::job::{Job, JobStatus, PendingApproval};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{
-    Batches, Conversations, JobQuery, NewBatch, NewLine, Once, Store, StoreError, Urgency,
+    Batches, Conversations, Idempotent, JobQuery, NewBatch, NewLine, Store, StoreError, Urgency,
 };
 
 const TIMEOUT_MS: u64 = 60_000;
@@ -41,7 +41,7 @@ fn waiting() -> Rig {
 fn decide(rig: &Rig, user: UserId, approve: bool, calls: &[&str]) -> Result<Option<Job>, StoreError> {
     let id_refs = (!calls.is_empty()).then(|| calls.iter().map(|id_ref| (*id_ref).to_owned()).collect());
     let reason = (!approve).then(|| "no".to_owned());
-    rig.store.decide(user, id(1), Decision { approve, id_refs, reason }).wait()
+    rig.store.decide(user, id(1), ApprovalDecision { approve, id_refs, reason }).wait()
 }
 
 fn shown(rig: &Rig) -> Job {
@@ -55,7 +55,7 @@ fn pending(job: &Job) -> Vec<String> {
 /// The end of the log, from the question on.
 fn since_asked(rig: &Rig) -> Vec<Record> {
     let log = rig.store.log(id(1)).unwrap();
-    let asked = |record: &Record| matches!(record, Record::Mark(Mark::ApprovalAsked { .. }));
+    let asked = |record: &Record| matches!(record, Record::Mark(EngineMark::ApprovalAsked { .. }));
     let at = log.iter().position(asked).unwrap();
     log[at..].to_vec()
 }
@@ -76,7 +76,7 @@ fn asks(calls: &[&str]) -> Record {
 }
 
 fn queued(reason: &str) -> Record {
-    Event::Status { status: Phase::Queued, attempt: 0, reason: Some(reason.to_owned()) }.into()
+    Event::Status { status: StatusPhase::Queued, attempt: 0, reason: Some(reason.to_owned()) }.into()
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_job_waits_through_crashes_and_its_conversation_waits_behind_it() {
     assert_eq!(rig.claim_all(), []);
     assert_eq!(
         since_asked(&rig),
-        [Mark::ApprovalAsked { id_refs: strings(&["a", "b"]) }.into(), asks(&["a", "b"])]
+        [EngineMark::ApprovalAsked { id_refs: strings(&["a", "b"]) }.into(), asks(&["a", "b"])]
     );
     let page = rig.store.events(id(1), 0, 10).unwrap();
     assert!(page.events.iter().map(|event| event.seq).eq(1..=before.last_event_id), "marks have no number");
@@ -107,7 +107,7 @@ fn it_is_listed_counted_and_neither_deleted_nor_retried() {
     let of = |status| JobQuery { user: ANN, status, parent: None, before: None, limit: 10 };
     let ids = |status| rig.store.jobs(&of(status)).unwrap().jobs.iter().map(|job| job.id).collect::<Vec<_>>();
     assert_eq!((ids(Some(JobStatus::Waiting)), ids(Some(JobStatus::Running))), (vec![id(1)], vec![]));
-    assert_eq!((ids(None), rig.store.unfinished_of(ANN, 10)), (vec![id(2), id(1)], Ok(2)));
+    assert_eq!((ids(None), rig.store.unfinished_count(ANN, 10)), (vec![id(2), id(1)], Ok(2)));
     let refused = StoreError::WrongState { status: JobStatus::Waiting };
     assert_eq!(rig.store.delete(ANN, id(1)).wait(), Err(refused.clone()));
     assert_eq!(rig.store.retry(ANN, id(1)).wait(), Err(refused));
@@ -124,7 +124,8 @@ fn an_approval_of_all_queues_it_at_once_at_its_place() {
     ask(&rig);
     let approved = decide(&rig, ANN, true, &[]).unwrap().unwrap();
     assert_eq!((approved.status, &approved.approval), (JobStatus::Queued, &None));
-    let end = [Mark::Approved { id_refs: strings(&["a", "b"]) }.into(), queued("the calls were approved")];
+    let end =
+        [EngineMark::Approved { id_refs: strings(&["a", "b"]) }.into(), queued("the calls were approved")];
     assert_eq!(since_asked(&rig)[2..], end);
     let rig = rig.crash();
     let lease = rig.claim();
@@ -146,9 +147,9 @@ fn calls_are_decided_one_by_one_and_the_job_waits_for_the_last() {
     let whole = decide(&rig, ANN, true, &["a"]).unwrap().unwrap();
     assert_eq!(whole.status, JobStatus::Queued);
     let said = [
-        Mark::Denied { id_refs: strings(&["b"]), reason: "no".to_owned() }.into(),
+        EngineMark::Denied { id_refs: strings(&["b"]), reason: "no".to_owned() }.into(),
         asks(&["a"]),
-        Mark::Approved { id_refs: strings(&["a"]) }.into(),
+        EngineMark::Approved { id_refs: strings(&["a"]) }.into(),
         queued("some of the calls were approved, the others denied"),
     ];
     assert_eq!(since_asked(&rig)[2..], said);
@@ -187,7 +188,7 @@ fn p7_nobody_decides_about_anothers_job_and_none_that_does_not_wait() {
     idle.submit([job(1, ANN)]);
     assert_eq!(decide(&idle, ANN, true, &[]), Err(StoreError::WrongState { status: JobStatus::Queued }));
     assert_eq!(
-        idle.store.decide(ANN, id(9), Decision { approve: true, id_refs: None, reason: None }).wait(),
+        idle.store.decide(ANN, id(9), ApprovalDecision { approve: true, id_refs: None, reason: None }).wait(),
         Ok(None)
     );
 }
@@ -204,7 +205,7 @@ fn nobody_decides_in_time_what_is_left_is_denied_and_the_job_goes_on() {
     assert_eq!((lease.job.id, lease.job.attempt, &lease.job.approval), (id(1), 1, &None));
     let log = since_asked(&rig);
     let [.., denied, told, _running] = &log[..] else { panic!("{log:?}") };
-    let Record::Mark(Mark::Denied { id_refs, reason }) = denied else { panic!("{denied:?}") };
+    let Record::Mark(EngineMark::Denied { id_refs, reason }) = denied else { panic!("{denied:?}") };
     assert_eq!(*id_refs, strings(&["b"]));
     assert!(reason.starts_with("nobody decided within 60 s"), "{reason}");
     assert_eq!(*told, queued("some of the calls were approved, the others denied"));
@@ -222,7 +223,7 @@ fn a_waiting_job_is_cancelled_at_once_and_its_conversation_goes_on() {
     assert_eq!(rig.claim_all(), [id(2)]);
     rig.clock.advance(10 * TIMEOUT_MS);
     assert_eq!(
-        (rig.claim_all(), rig.store.unfinished_of(ANN, 10)),
+        (rig.claim_all(), rig.store.unfinished_count(ANN, 10)),
         (vec![], Ok(1)),
         "it has left every queue"
     );
@@ -263,10 +264,10 @@ fn a_line_of_a_batch_waits_and_the_batch_with_it() {
     rig.store.fill(batch, 0, vec![line(0), line(1)]).wait().unwrap();
     let created_at_ms = 1_000_000;
     let new = NewBatch { id: batch, user: ANN, created_at_ms, lines: 2, concurrency: 1, webhook_url: None };
-    assert!(matches!(rig.store.accept(new, None).wait(), Ok(Once::New(_))));
+    assert!(matches!(rig.store.accept(new, None).wait(), Ok(Idempotent::New(_))));
     let first = ask(&rig);
     assert_eq!(rig.claim_all(), [], "it keeps its place among those that run at once");
-    let approve = Decision { approve: true, id_refs: None, reason: None };
+    let approve = ApprovalDecision { approve: true, id_refs: None, reason: None };
     assert!(rig.store.decide(ANN, first, approve).wait().unwrap().is_some());
     while let Some(lease) = rig.store.claim(1).wait().unwrap().pop() {
         rig.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
@@ -282,7 +283,7 @@ fn a_line_of_a_batch_waits_and_the_batch_with_it() {
         concurrency: 1,
         webhook_url: None,
     };
-    assert!(matches!(rig.store.accept(new, None).wait(), Ok(Once::New(_))));
+    assert!(matches!(rig.store.accept(new, None).wait(), Ok(Idempotent::New(_))));
     let waits = ask(&rig);
     rig.store.cancel_batch(ANN, BatchId::from_bits(2)).wait().unwrap();
     assert_eq!(

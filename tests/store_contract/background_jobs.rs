@@ -4,10 +4,13 @@ use super::fixture::Rig;
 use super::messages::shown;
 use crate::support::store::{ANN, BOB, done, id, job, name, turn};
 use nanoclaw::domain::id::{JobId, UserId};
-use nanoclaw::domain::idempotency::OnceKey;
-use nanoclaw::domain::job::{ConversationSummary, Ending, Job, JobOrigin, JobStatus};
+use nanoclaw::domain::idempotency::IdempotencyKey;
+use nanoclaw::domain::job::{ConversationSummary, Job, JobOrigin, JobOutcome, JobStatus};
 use nanoclaw::domain::message::Message;
-use nanoclaw::ports::{Again, Background, Conversations, JobQuery, NewJob, Once, Stop, Store, StoreError};
+use nanoclaw::ports::{
+    BackgroundJobs, CancelReason, Conversations, Idempotent, JobQuery, NewJob, RegenerateRequest, Store,
+    StoreError,
+};
 
 /// A child of a job, in a conversation.
 fn child(number: u128, user: UserId, parent: u128, conversation: &str) -> NewJob {
@@ -17,11 +20,11 @@ fn child(number: u128, user: UserId, parent: u128, conversation: &str) -> NewJob
     new
 }
 
-fn key(number: u8) -> OnceKey {
-    OnceKey { key: [number; 32], fingerprint: [number; 32] }
+fn key(number: u8) -> IdempotencyKey {
+    IdempotencyKey { key: [number; 32], fingerprint: [number; 32] }
 }
 
-fn spawn(rig: &Rig, new: NewJob, most: u64) -> Result<Once<Job>, StoreError> {
+fn spawn(rig: &Rig, new: NewJob, most: u64) -> Result<Idempotent<Job>, StoreError> {
     let number = u8::try_from(u128::from_be_bytes(new.id.to_bytes())).unwrap();
     rig.store.spawn(new, key(number), most).wait()
 }
@@ -39,13 +42,13 @@ fn text(message: &Message) -> String {
     }
 }
 
-fn end(rig: &Rig, number: u128, ending: Ending) {
+fn end(rig: &Rig, number: u128, ending: JobOutcome) {
     let lease = rig.claim();
     assert_eq!(lease.job.id, id(number));
     rig.store.finish(lease.fence(), vec![], ending).wait().unwrap();
 }
 
-fn plain(number: u128) -> Ending {
+fn plain(number: u128) -> JobOutcome {
     done(id(number), &format!("answer {number}"))
 }
 
@@ -88,7 +91,7 @@ fn p1_it_is_there_after_a_crash_and_one_call_makes_one() {
     spawn(&rig, child(2, ANN, 1, "chat"), 8).unwrap();
     let rig = rig.crash();
     let again = rig.store.spawn(child(3, ANN, 1, "chat"), key(2), 8).wait().unwrap();
-    assert!(matches!(again, Once::Before(job) if job.id == id(2)), "the key names the first");
+    assert!(matches!(again, Idempotent::Replayed(job) if job.id == id(2)), "the key names the first");
     assert_eq!(spawned(&rig, ANN), [id(2)]);
     let mut ready = rig.claim_all();
     ready.sort_unstable();
@@ -104,7 +107,7 @@ fn p7_p8_users_have_as_many_as_the_bound_says_each() {
     }
     assert_eq!(spawn(&rig, child(5, ANN, 1, "chat"), 2), Err(StoreError::SpawnedFull { limit: 2 }));
     let again = rig.store.spawn(child(9, ANN, 1, "chat"), key(3), 2).wait().unwrap();
-    assert!(matches!(again, Once::Before(_)), "what is there already is told all the same");
+    assert!(matches!(again, Idempotent::Replayed(_)), "what is there already is told all the same");
     spawn(&rig, child(6, BOB, 2, "chat"), 2).unwrap();
     assert_eq!((spawned(&rig, ANN), spawned(&rig, BOB)), (vec![id(3), id(4)], vec![id(6)]));
     let cancelled = rig.store.cancel(ANN, id(3)).wait().unwrap().unwrap();
@@ -154,7 +157,7 @@ fn a_summary_that_overtook_it_does_not_swallow_its_answer() {
     end(&rig, 3, plain(3));
     rig.submit([turn(4, ANN, "chat")]);
     let summary = ConversationSummary { content: "one and three".to_owned(), through: 3 };
-    end(&rig, 4, Ending { summary: Some(summary), ..plain(4) });
+    end(&rig, 4, JobOutcome { summary: Some(summary), ..plain(4) });
     let count = rig.store.conversation(ANN, &name("chat")).unwrap().unwrap().message_count;
     rig.store.finish(slow.fence(), vec![], plain(2)).wait().unwrap();
     rig.submit([turn(5, ANN, "chat")]);
@@ -182,7 +185,7 @@ fn a_summary_that_overtook_it_does_not_swallow_what_a_cancelled_one_was_asked() 
     rig.store.finish(parent.fence(), vec![], plain(1)).wait().unwrap();
     rig.submit([turn(3, ANN, "chat")]);
     let summary = ConversationSummary { content: "one".to_owned(), through: 2 };
-    end(&rig, 3, Ending { summary: Some(summary), ..plain(3) });
+    end(&rig, 3, JobOutcome { summary: Some(summary), ..plain(3) });
     // In the queue again when it is cancelled: its place there has the old number.
     rig.store.release(slow.fence()).wait().unwrap();
     let cancelled = rig.store.cancel(ANN, id(2)).wait().unwrap().unwrap();
@@ -205,9 +208,9 @@ fn a_conversation_that_goes_stops_what_runs_beside_it() {
     assert!(rig.store.remove_conversation(ANN, name("chat")).wait().unwrap());
     let stopped = |number| {
         let lease = leases.iter().find(|lease| lease.job.id == id(number)).unwrap();
-        lease.stop.raised()
+        lease.cancel.reason()
     };
-    assert_eq!((stopped(2), stopped(3)), (Some(Stop::Cancelled), None));
+    assert_eq!((stopped(2), stopped(3)), (Some(CancelReason::Cancelled), None));
 }
 
 #[test]
@@ -220,8 +223,10 @@ fn an_answer_is_given_anew_unless_a_later_job_beside_it_runs() {
     rig.store.finish(parent.fence(), vec![], plain(1)).wait().unwrap();
     rig.submit([turn(3, ANN, "chat")]);
     end(&rig, 3, plain(3));
-    let again =
-        |answer: u128, number| Again { answer: id(answer).message_id(), job: turn(number, ANN, "chat") };
+    let again = |answer: u128, number| RegenerateRequest {
+        answer: id(answer).message_id(),
+        job: turn(number, ANN, "chat"),
+    };
     let refused = rig.store.regenerate(ANN, name("chat"), again(1, 10)).wait();
     assert!(matches!(refused, Err(StoreError::WrongState { .. })), "it would go with its parent's answer");
     assert!(rig.store.regenerate(ANN, name("chat"), again(3, 11)).wait().unwrap().is_some());

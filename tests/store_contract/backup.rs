@@ -6,11 +6,11 @@ use super::schedules::{every, order, schedule};
 use super::users::{newcomer, token};
 use crate::support::store::{ANN, BOB, HandClock, cancelled, cost, delta, done, id, job, name, turn};
 use nanoclaw::domain::id::BatchId;
-use nanoclaw::domain::idempotency::OnceKey;
-use nanoclaw::domain::job::{ConversationSummary, Ending, JobOrigin, Priority};
+use nanoclaw::domain::idempotency::IdempotencyKey;
+use nanoclaw::domain::job::{ConversationSummary, JobOrigin, JobOutcome, Priority};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::domain::webhook::{Attempt, Next, WebhookUrl};
+use nanoclaw::domain::webhook::{AfterAttempt, DeliveryAttempt, WebhookUrl};
 use nanoclaw::ports::{
     Backup, Batches, Conversations, NewBatch, NewLine, Outbox, Projects, Schedules, Store, StoreError,
     Urgency, Users,
@@ -30,7 +30,7 @@ fn busy() -> Rig {
     let lease = rig.claim();
     assert_eq!(lease.job.id, id(2));
     let summary = Some(ConversationSummary { content: "summed up".to_owned(), through: 0 });
-    let ending = Ending { summary, ..done(id(2), "answer") };
+    let ending = JobOutcome { summary, ..done(id(2), "answer") };
     rig.store.finish(lease.fence(), vec![cost(None, Usage::new(1, 1))], ending).wait().unwrap();
     let held = rig.claim();
     rig.store.append(held.fence(), vec![delta(0, 0, "half")], Urgency::Now).wait().unwrap();
@@ -56,7 +56,7 @@ fn fill_the_other_tables(rig: &Rig) {
     let (created_at_ms, webhook_url) = (1_000_000, None);
     let batch =
         NewBatch { id: BatchId::from_bits(1), user, created_at_ms, lines: 2, concurrency: 1, webhook_url };
-    rig.store.accept(batch, Some(OnceKey { key: [1; 32], fingerprint: [1; 32] })).wait().unwrap();
+    rig.store.accept(batch, Some(IdempotencyKey { key: [1; 32], fingerprint: [1; 32] })).wait().unwrap();
     let lease = rig.claim();
     rig.store.finish(lease.fence(), vec![], done(lease.job.id, "line")).wait().unwrap();
     rig.claim();
@@ -74,12 +74,12 @@ fn fill_the_other_tables(rig: &Rig) {
     rig.store.remove_conversation(ANN, name("gone")).wait().unwrap();
     let delivery = rig.store.due(2_000_000, 1, &BTreeSet::new()).unwrap().pop().expect("a delivery");
     rig.store
-        .settle(delivery.id, Attempt { status: Some(410), error: None, next: Next::Dead })
+        .settle(delivery.id, DeliveryAttempt { status: Some(410), error: None, next: AfterAttempt::Dead })
         .wait()
         .unwrap();
     rig.store.put(schedule(1, every(60), 1_000_000), order(), 10).wait().unwrap();
     rig.store.register(newcomer("ann")).wait().unwrap();
-    rig.store.keep_token(token(1, ANN), 10).wait().unwrap();
+    rig.store.store_token(token(1, ANN), 10).wait().unwrap();
     for number in [1, 2] {
         projects::found(rig, number, ANN, &format!("project {number}")).unwrap();
     }

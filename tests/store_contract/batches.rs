@@ -4,10 +4,10 @@ use super::fixture::Rig;
 use crate::support::store::{ANN, BOB, done, id, job};
 use nanoclaw::domain::batch::{Batch, BatchCounts, BatchStatus};
 use nanoclaw::domain::id::{BatchId, UserId};
-use nanoclaw::domain::idempotency::OnceKey;
+use nanoclaw::domain::idempotency::IdempotencyKey;
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
-use nanoclaw::ports::{Batches, LineOutcome, NewBatch, NewLine, Once, Store, StoreError};
+use nanoclaw::ports::{Batches, Idempotent, LineOutcome, NewBatch, NewLine, Store, StoreError};
 
 fn batch(number: u128) -> BatchId {
     BatchId::from_bits(number)
@@ -27,7 +27,7 @@ fn new(number: u128, user: UserId, lines: u32, concurrency: u32) -> NewBatch {
 fn accept(rig: &Rig, number: u128, count: u32, concurrency: u32) -> Batch {
     rig.store.fill(batch(number), 0, lines(0, count)).wait().unwrap();
     match rig.store.accept(new(number, ANN, count, concurrency), None).wait().unwrap() {
-        Once::New(batch) | Once::Before(batch) => batch,
+        Idempotent::New(batch) | Idempotent::Replayed(batch) => batch,
     }
 }
 
@@ -138,7 +138,7 @@ fn a_cancelled_batch_begins_nothing_more_and_every_line_has_a_result() {
     assert_eq!(rig.store.cancel_batch(BOB, batch(1)).wait(), Ok(None), "P7");
     let told = rig.store.cancel_batch(ANN, batch(1)).wait().unwrap().unwrap();
     assert_eq!((told.status, told.counts), (BatchStatus::Cancelling, counts(10, 0, 9)));
-    assert!(running.stop.raised().is_some(), "the running one is told");
+    assert!(running.cancel.reason().is_some(), "the running one is told");
     assert_eq!(rig.store.ended(batch(1), 0, 100).unwrap().results.len(), 2, "two ended in the queue");
     assert_eq!(rig.claim_all(), []);
     rig.store.finish(running.fence(), vec![], crate::support::store::cancelled()).wait().unwrap();
@@ -147,7 +147,7 @@ fn a_cancelled_batch_begins_nothing_more_and_every_line_has_a_result() {
     let page = rig.store.ended(batch(1), 0, 100).unwrap();
     assert!(page.is_last && page.results.len() == 10);
     let page = rig.store.results(batch(1), 0, 100).unwrap();
-    let never = page.results.iter().filter(|r| r.outcome == LineOutcome::NeverBegan).count();
+    let never = page.results.iter().filter(|r| r.outcome == LineOutcome::NotStarted).count();
     assert_eq!((page.results.len(), never), (10, 7));
     assert_eq!(rig.store.cancel_batch(ANN, batch(1)).wait().unwrap().unwrap(), ended, "twice is once");
     let limits = Limits { queue_jobs: 1, ..Limits::default() };
@@ -173,12 +173,12 @@ fn a_batch_has_to_fit_into_the_queue() {
 #[test]
 fn a_key_makes_one_batch_and_is_no_key_of_a_job() {
     let rig = Rig::new();
-    let key = OnceKey { key: [1; 32], fingerprint: [2; 32] };
+    let key = IdempotencyKey { key: [1; 32], fingerprint: [2; 32] };
     for number in [1, 2] {
         rig.store.fill(batch(number), 0, lines(0, 3)).wait().unwrap();
         let answer = rig.store.accept(new(number, ANN, 3, 2), Some(key)).wait().unwrap();
-        assert_eq!(matches!(answer, Once::New(_)), number == 1);
-        let (Once::New(told) | Once::Before(told)) = answer;
+        assert_eq!(matches!(answer, Idempotent::New(_)), number == 1);
+        let (Idempotent::New(told) | Idempotent::Replayed(told)) = answer;
         assert_eq!(told.id, batch(1));
     }
     assert_eq!(rig.store.submit_once(job(9, ANN), key).wait(), Err(StoreError::KeyReused));

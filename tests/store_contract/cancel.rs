@@ -4,7 +4,7 @@ use super::fixture::Rig;
 use crate::support::store::{ANN, BOB, cancelled, delta, done, id, job};
 use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::job::JobStatus;
-use nanoclaw::ports::{Stop, Store, StoreError, Urgency};
+use nanoclaw::ports::{CancelReason, Store, StoreError, Urgency};
 use std::sync::{Arc, Barrier};
 
 fn last_event(rig: &Rig, n: u128) -> Event {
@@ -41,7 +41,7 @@ fn a_running_job_is_told_and_its_worker_ends_it() {
     let lease = rig.claim();
     let told = rig.store.cancel(ANN, id(1)).wait().unwrap().unwrap();
     assert_eq!((told.status, told.cancel_requested), (JobStatus::Running, true));
-    assert_eq!(lease.stop.raised(), Some(Stop::Cancelled));
+    assert_eq!(lease.cancel.reason(), Some(CancelReason::Cancelled));
     rig.store.append(lease.fence(), vec![delta(0, 0, "so far")], Urgency::Now).wait().unwrap();
     rig.store.finish(lease.fence(), vec![], cancelled()).wait().unwrap();
     assert_eq!(rig.store.job(ANN, id(1)).unwrap().unwrap().status, JobStatus::Cancelled);

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The worker's side of a round: it looks at its flag as late as it can, as the engine does.
 fn end(store: &RedbStore, lease: &Lease, round: u128) {
     let (fence, job) = (lease.fence(), lease.job.id);
-    let ended = match (lease.stop.raised(), round % 4) {
+    let ended = match (lease.cancel.reason(), round % 4) {
         (Some(_), _) => store.finish(fence, Vec::new(), cancelled()).wait(),
         (None, 3) => store.release(fence).wait(),
         (None, _) => store.finish(fence, vec![delta(1, 0, "last")], done(job, "answer")).wait(),
@@ -37,7 +37,7 @@ fn works(
             start.wait();
             // Now the one is first, now the other, now both at once.
             let pause_us = u64::try_from(round % 7 * 150).unwrap();
-            lease.stop.wait(Duration::from_micros(pause_us));
+            lease.cancel.wait(Duration::from_micros(pause_us));
             end(&store, &lease, round);
             outbox.send(()).unwrap();
         }

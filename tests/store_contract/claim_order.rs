@@ -2,13 +2,15 @@
 
 use super::fixture::Rig;
 use crate::support::store::{ANN, BOB, done, id, job, turn};
+use nanoclaw::app::system::SystemClock;
 use nanoclaw::domain::id::UserId;
-use nanoclaw::domain::job::{Ending, Priority};
+use nanoclaw::domain::job::{JobOutcome, Priority};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::tool::ToolCall;
-use nanoclaw::ports::{StopFlag, Store, StoreError};
+use nanoclaw::ports::{CancelToken, Store, StoreError};
 use proptest::prelude::*;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[test]
@@ -68,7 +70,7 @@ fn a_delayed_job_waits_for_its_time_and_wakes_a_worker() {
     let (sender, receiver) = std::sync::mpsc::channel();
     let store = std::sync::Arc::clone(&rig.store);
     std::thread::spawn(move || {
-        store.wait_for_work(&StopFlag::default(), Duration::from_secs(30));
+        store.wait_for_work(&CancelToken::new(Arc::new(SystemClock::new())), Duration::from_secs(30));
         sender.send(()).unwrap();
     });
     assert!(receiver.recv_timeout(Duration::from_millis(200)).is_err(), "not due yet");
@@ -137,7 +139,7 @@ fn a_conversation_remembers_what_was_said() {
 }
 
 /// A turn of `calls` calls of tools, each with its result.
-fn busy(n: u128, calls: usize) -> Ending {
+fn busy(n: u128, calls: usize) -> JobOutcome {
     let mut ending = done(id(n), "x");
     let call = |at: usize| ToolCall {
         id_ref: format!("call-{n}-{at}"),

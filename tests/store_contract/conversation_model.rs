@@ -5,9 +5,9 @@ use super::fixture::Rig;
 use super::messages::shown;
 use crate::support::store::{ANN, BOB, done, id, job, name, turn};
 use nanoclaw::domain::event::{Event, FailureCode};
-use nanoclaw::domain::job::{Ending, JobStatus};
+use nanoclaw::domain::job::{JobOutcome, JobStatus};
 use nanoclaw::domain::message::Message;
-use nanoclaw::ports::{Again, Conversations, MessageRef, Store, StoreError};
+use nanoclaw::ports::{Conversations, MessageRef, RegenerateRequest, Store, StoreError};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -109,7 +109,7 @@ impl Model {
         let from_user = turns.skip_while(|turn| !matches!(turn.first(), Some(Message::User { .. })));
         assert_eq!(told, from_user.flatten().collect::<Vec<_>>());
         let event = Event::Error { content: "broke".to_owned(), code: FailureCode::Internal };
-        let failed = Ending { event, output_text: String::new(), messages: Vec::new(), summary: None };
+        let failed = JobOutcome { event, output_text: String::new(), messages: Vec::new(), summary: None };
         let ending = if end == State::Done { done(id(number), &format!("answer {number}")) } else { failed };
         self.rig.store.finish(lease.fence(), vec![], ending).wait().unwrap();
         self.pairs[at].state = end;
@@ -136,7 +136,7 @@ impl Model {
     fn regenerate(&mut self, at: usize) {
         let Some(old) = self.pairs.get(at).copied() else { return };
         let number = self.next();
-        let again = Again { answer: id(old.number).message_id(), job: job(number, ANN) };
+        let again = RegenerateRequest { answer: id(old.number).message_id(), job: job(number, ANN) };
         let told = self.rig.store.regenerate(ANN, name("chat"), again).wait();
         if !old.shows_answer {
             assert_eq!(told, Ok(None));

@@ -5,10 +5,10 @@ use super::fixture::{Rig, open};
 use super::messages::{say, shown, told};
 use crate::support::store::{ANN, BOB, HandClock, done, id, job, name, turn};
 use nanoclaw::domain::id::JobId;
-use nanoclaw::domain::job::{ConversationSummary, Ending, History, JobStatus};
+use nanoclaw::domain::job::{ConversationSummary, History, JobOutcome, JobStatus};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
-use nanoclaw::ports::{Accounts, Conversations, JobQuery, Stop, Store};
+use nanoclaw::ports::{Accounts, CancelReason, Conversations, JobQuery, Store};
 use std::sync::Arc;
 
 /// Longer than the sweeper waits between two looks.
@@ -39,9 +39,9 @@ pub(crate) fn sweep_until_gone(rig: &Rig, number: u128) {
     panic!("job {number} was never swept");
 }
 
-fn summed_up(number: u128, content: &str) -> Ending {
+fn summed_up(number: u128, content: &str) -> JobOutcome {
     let summary = ConversationSummary { content: content.to_owned(), through: 1 };
-    Ending { summary: Some(summary), ..done(id(number), "late answer") }
+    JobOutcome { summary: Some(summary), ..done(id(number), "late answer") }
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn jobs_that_have_not_ended_are_cancelled_and_a_late_end_brings_nothing_back() {
     let lease = rig.claim();
     assert!(remove(&rig));
     assert!(is_gone(&rig));
-    assert_eq!(lease.stop.raised(), Some(Stop::Cancelled));
+    assert_eq!(lease.cancel.reason(), Some(CancelReason::Cancelled));
     assert_eq!((status(&rig, 2), status(&rig, 3)), (Some(JobStatus::Running), Some(JobStatus::Cancelled)));
     let history = rig.store.history(&lease.job, 9).unwrap();
     assert_eq!(history, History::default(), "its history is gone");
@@ -137,7 +137,7 @@ fn a_job_of_a_removed_conversation_is_not_tried_again() {
     let lease = rig.claim();
     assert!(remove(&rig));
     let event = Event::Error { content: "broke".to_owned(), code: FailureCode::Internal };
-    let failed = Ending { event, output_text: String::new(), messages: Vec::new(), summary: None };
+    let failed = JobOutcome { event, output_text: String::new(), messages: Vec::new(), summary: None };
     rig.store.finish(lease.fence(), vec![], failed).wait().unwrap();
     assert_eq!(rig.store.retry(ANN, id(1)).wait(), Ok(None));
     assert!(is_gone(&rig));

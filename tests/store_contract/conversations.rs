@@ -5,11 +5,11 @@ use crate::support::store::{ANN, BOB, chat, done, id, job, name, turn};
 use nanoclaw::domain::conversation::{Conversation, ConversationChange};
 use nanoclaw::domain::event::Event;
 use nanoclaw::domain::id::{BatchId, JobId, ProjectId, UserId};
-use nanoclaw::domain::job::Ending;
+use nanoclaw::domain::job::JobOutcome;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::ports::{
-    Again, Batches, Clock, ConversationPlace, ConversationQuery, Conversations, NewBatch, NewJob, NewLine,
-    Once, Store, StoreError,
+    Batches, Clock, ConversationCursor, ConversationQuery, Conversations, Idempotent, NewBatch, NewJob,
+    NewLine, RegenerateRequest, Store, StoreError,
 };
 
 fn query(user: UserId, limit: usize) -> ConversationQuery {
@@ -29,8 +29,8 @@ fn get(rig: &Rig, user: UserId, id: &str) -> Option<Conversation> {
     rig.store.conversation(user, &name(id)).unwrap()
 }
 
-fn amend(rig: &Rig, user: UserId, id: &str, change: ConversationChange) -> Option<Conversation> {
-    rig.store.amend(user, name(id), change).wait().unwrap()
+fn update(rig: &Rig, user: UserId, id: &str, change: ConversationChange) -> Option<Conversation> {
+    rig.store.update(user, name(id), change).wait().unwrap()
 }
 
 fn titled(title: &str) -> ConversationChange {
@@ -38,7 +38,7 @@ fn titled(title: &str) -> ConversationChange {
 }
 
 /// A good end that brings a title.
-fn with_title(job: JobId, title: &str) -> Ending {
+fn with_title(job: JobId, title: &str) -> JobOutcome {
     let mut ending = done(job, "answer");
     if let Event::Done { suggested_title, .. } = &mut ending.event {
         *suggested_title = Some(title.to_owned());
@@ -47,7 +47,7 @@ fn with_title(job: JobId, title: &str) -> Ending {
 }
 
 /// Runs one job of the conversation; whether it was told that a title is wanted.
-fn run(rig: &Rig, number: u128, ending: Ending) -> bool {
+fn run(rig: &Rig, number: u128, ending: JobOutcome) -> bool {
     rig.submit([turn(number, ANN, "chat")]);
     let lease = rig.claim();
     let wants_title = rig.store.history(&lease.job, 10).unwrap().wants_title;
@@ -60,11 +60,11 @@ fn p7_a_conversation_is_its_users_alone() {
     let rig = Rig::new();
     found(&rig, ANN, "same");
     found(&rig, BOB, "same");
-    amend(&rig, ANN, "same", titled("Ann's")).unwrap();
+    update(&rig, ANN, "same", titled("Ann's")).unwrap();
     assert_eq!(get(&rig, BOB, "same").unwrap().title, "");
     found(&rig, ANN, "hers");
     assert_eq!(get(&rig, BOB, "hers"), None);
-    assert_eq!(amend(&rig, BOB, "hers", titled("his")), None);
+    assert_eq!(update(&rig, BOB, "hers", titled("his")), None);
     assert_eq!(names(&rig, &query(BOB, 10)), ["same"]);
     assert!(!rig.store.remove_conversation(BOB, name("hers")).wait().unwrap());
     rig.submit([turn(1, ANN, "same")]);
@@ -82,14 +82,14 @@ fn a_conversation_that_is_there_is_not_made_again_and_a_bound_holds() {
     assert_eq!(rig.store.found(chat(ANN, "c", 1), 2).wait(), Err(full.clone()));
     assert_eq!(rig.store.submit(vec![job(2, ANN), turn(3, ANN, "c")]).wait(), Err(full.clone()));
     assert_eq!(rig.store.job(ANN, id(2)).unwrap(), None, "nothing was written");
-    let key = nanoclaw::domain::idempotency::OnceKey { key: [1; 32], fingerprint: [1; 32] };
+    let key = nanoclaw::domain::idempotency::IdempotencyKey { key: [1; 32], fingerprint: [1; 32] };
     assert_eq!(rig.store.submit_once(turn(4, ANN, "c"), key).wait().err(), Some(full.clone()));
     rig.submit([turn(5, ANN, "b"), turn(6, BOB, "c")]);
 
     let rig = rig.crash_with(&Limits { conversations: 2, ..Limits::default() });
     assert_eq!(rig.store.submit(vec![turn(7, ANN, "c")]).wait(), Err(full), "the count is stored");
     assert!(rig.store.remove_conversation(ANN, name("a")).wait().unwrap());
-    assert!(matches!(rig.store.submit_once(turn(8, ANN, "c"), key).wait(), Ok(Once::New(_))));
+    assert!(matches!(rig.store.submit_once(turn(8, ANN, "c"), key).wait(), Ok(Idempotent::New(_))));
 }
 
 #[test]
@@ -129,10 +129,10 @@ fn a_title_is_taken_once_and_never_over_one_that_was_given() {
     assert_eq!(get(&rig, ANN, "chat").unwrap().title, "Weather");
     assert!(!run(&rig, 3, with_title(id(3), "Another")));
     assert_eq!(get(&rig, ANN, "chat").unwrap().title, "Weather");
-    amend(&rig, ANN, "chat", titled("")).unwrap();
+    update(&rig, ANN, "chat", titled("")).unwrap();
     rig.submit([turn(4, ANN, "chat")]);
     let lease = rig.claim();
-    amend(&rig, ANN, "chat", titled("Mine")).unwrap();
+    update(&rig, ANN, "chat", titled("Mine")).unwrap();
     rig.store.finish(lease.fence(), vec![], with_title(id(4), "Late")).wait().unwrap();
     assert_eq!(get(&rig, ANN, "chat").unwrap().title, "Mine", "given while the job ran");
 }
@@ -149,10 +149,10 @@ fn a_list_is_newest_first_and_pages_hold_while_conversations_come_and_move() {
     let page = rig.store.conversations(&query(ANN, 3)).unwrap();
     assert!(page.has_more);
     let last = page.conversations.last().unwrap();
-    let before = ConversationPlace { updated_at_ms: last.updated_at_ms, id: last.id.clone() };
+    let before = ConversationCursor { updated_at_ms: last.updated_at_ms, id: last.id.clone() };
     // One that was not shown yet moves to the front, one that was shown goes, one comes.
     rig.clock.advance(1);
-    amend(&rig, ANN, "b", titled("moved")).unwrap();
+    update(&rig, ANN, "b", titled("moved")).unwrap();
     rig.store.remove_conversation(ANN, last.id.clone()).wait().unwrap();
     found(&rig, ANN, "f");
     let next = ConversationQuery { before: Some(before), ..query(ANN, 2) };
@@ -213,13 +213,13 @@ fn a_job_for_a_conversation_that_has_to_be_there_does_not_bring_it_back() {
     found(&rig, BOB, "chat");
     let homed = |number| NewJob { in_existing: true, ..turn(number, ANN, "chat") };
     rig.submit([homed(1)]);
-    let key = nanoclaw::domain::idempotency::OnceKey { key: [1; 32], fingerprint: [1; 32] };
-    assert!(matches!(rig.store.submit_once(homed(2), key).wait(), Ok(Once::New(_))));
+    let key = nanoclaw::domain::idempotency::IdempotencyKey { key: [1; 32], fingerprint: [1; 32] };
+    assert!(matches!(rig.store.submit_once(homed(2), key).wait(), Ok(Idempotent::New(_))));
     assert!(rig.store.remove_conversation(ANN, name("chat")).wait().unwrap());
     assert_eq!(rig.store.submit(vec![job(3, ANN), homed(4)]).wait(), Err(StoreError::NoConversation));
-    let other = nanoclaw::domain::idempotency::OnceKey { key: [2; 32], ..key };
+    let other = nanoclaw::domain::idempotency::IdempotencyKey { key: [2; 32], ..key };
     assert_eq!(rig.store.submit_once(homed(5), other).wait().err(), Some(StoreError::NoConversation));
-    let again = Again { answer: id(1).message_id(), job: homed(6) };
+    let again = RegenerateRequest { answer: id(1).message_id(), job: homed(6) };
     let again = rig.store.regenerate(ANN, name("chat"), again).wait();
     assert_eq!(again, Err(StoreError::NoConversation));
     assert_eq!([3, 4, 5, 6].map(|number| rig.store.job(ANN, id(number)).unwrap()), [const { None }; 4]);
@@ -239,7 +239,7 @@ fn p8_a_page_of_the_list_is_bounded_in_bytes_and_never_empty() {
     let page = rig.store.conversations(&query(ANN, 100)).unwrap();
     assert_eq!((page.conversations.len(), page.has_more), (2, true));
     let last = page.conversations.last().unwrap();
-    let place = ConversationPlace { updated_at_ms: last.updated_at_ms, id: last.id.clone() };
+    let place = ConversationCursor { updated_at_ms: last.updated_at_ms, id: last.id.clone() };
     let rest = ConversationQuery { before: Some(place), ..query(ANN, 100) };
     assert_eq!(names(&rig, &rest), ["c1"]);
 }

@@ -2,7 +2,7 @@
 
 use super::fixture::Rig;
 use crate::support::store::{ANN, cost, id, job, turn};
-use nanoclaw::domain::event::{Event, FailureCode, Mark, Phase, Record};
+use nanoclaw::domain::event::{EngineMark, Event, FailureCode, Record, StatusPhase};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{Store, StoreError, Urgency};
@@ -40,9 +40,9 @@ fn a_deferred_job_waits_its_time_through_a_crash_and_counts_no_attempt() {
 fn the_log_says_that_and_why_it_waits() {
     let rig = deferred();
     let log = rig.store.log(id(1)).unwrap();
-    let at = log.iter().position(|record| *record == Record::Mark(Mark::Deferred)).unwrap();
+    let at = log.iter().position(|record| *record == Record::Mark(EngineMark::Deferred)).unwrap();
     let reason = Some("waits for its turn".to_owned());
-    let waits = Event::Status { status: Phase::Queued, attempt: 0, reason };
+    let waits = Event::Status { status: StatusPhase::Queued, attempt: 0, reason };
     assert_eq!(log[at + 1..], [waits.into()]);
     let page = rig.store.events(id(1), 0, 10).unwrap();
     assert!(page.events.iter().map(|event| event.seq).eq(1..=3), "marks have no number");

@@ -2,13 +2,13 @@
 
 use super::fixture::Rig;
 use crate::support::store::{ANN, BOB, delta, done, id, job};
-use nanoclaw::domain::event::{Event, FinishReason, Mark, Phase, Record};
+use nanoclaw::domain::event::{EngineMark, Event, FinishReason, Record, StatusPhase};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{Fence, Stop, Store, StoreError, Urgency};
+use nanoclaw::ports::{CancelReason, Fence, Store, StoreError, Urgency};
 
 fn mark() -> Record {
-    Mark::ModelFinished {
+    EngineMark::ModelFinished {
         finish_reason: FinishReason::Stop,
         usage: Usage::new(1, 1),
         model: None,
@@ -27,7 +27,7 @@ fn p1_a_submitted_job_is_there_with_its_first_event() {
     assert_eq!(after.store.job(ANN, id(1)), Ok(Some(stored)));
     let page = after.store.events(id(1), 0, 10).unwrap();
     assert_eq!(page.last_seq, 1);
-    assert_eq!(page.events[0].event, Event::Status { status: Phase::Queued, attempt: 0, reason: None });
+    assert_eq!(page.events[0].event, Event::Status { status: StatusPhase::Queued, attempt: 0, reason: None });
 }
 
 #[test]
@@ -196,5 +196,5 @@ fn a_watch_is_told_of_commits() {
     let lease = rig.claim();
     rig.store.append(lease.fence(), vec![delta(0, 0, "a")], Urgency::Soon).wait().unwrap();
     assert_eq!(*watch.borrow_and_update(), 3);
-    assert_eq!(lease.stop.raised(), None::<Stop>);
+    assert_eq!(lease.cancel.reason(), None::<CancelReason>);
 }

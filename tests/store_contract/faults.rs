@@ -1,10 +1,11 @@
 //! Disks that refuse: nothing is acknowledged, nothing in memory has moved, and the store heals without a restart.
 
 use crate::support::store::{ANN, HandClock, delta, done, id, job};
+use nanoclaw::app::system::SystemClock;
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
-use nanoclaw::ports::{Lease, Stop, StopFlag, Store, StoreError, Ticket, Urgency};
+use nanoclaw::ports::{CancelReason, CancelToken, Lease, Store, StoreError, Ticket, Urgency};
 use nanoclaw::store::RedbStore;
 use nanoclaw::store::options::StoreOptions;
 use redb::StorageBackend;
@@ -96,11 +97,11 @@ fn a_failed_commit_heals(switch: fn(&Disk) -> &AtomicBool) {
     assert!(matches!(failed, Err(StoreError::Io(_))), "{failed:?}");
     assert_eq!(*watch.borrow(), before, "p2: nothing was committed, nobody is woken");
     assert!(matches!(store.submit(vec![job(3, ANN)]).wait(), Err(StoreError::Io(_))), "still broken");
-    assert_eq!(hit.stop.raised(), Some(Stop::Fenced), "nobody knows what reached the disk");
+    assert_eq!(hit.cancel.reason(), Some(CancelReason::LeaseLost), "nobody knows what reached the disk");
 
     switch(&disk.0).store(false, Ordering::SeqCst);
     store.append(spared.fence(), vec![delta(0, 0, "goes on")], Urgency::Now).wait().unwrap();
-    assert_eq!(spared.stop.raised(), None);
+    assert_eq!(spared.cancel.reason(), None);
     let late = store.append(hit.fence(), vec![delta(0, 0, "again")], Urgency::Now).wait();
     assert_eq!(late, Err(StoreError::Fenced { job: id(1) }), "a retry must not write twice");
     let resumed = store.claim(10).wait().unwrap();
@@ -177,7 +178,7 @@ fn a_disk_that_stays_broken_is_tried_again_and_again() {
     }
     disk.0.writes_fail.store(false, Ordering::SeqCst);
     store.append(lease.fence(), vec![delta(0, 0, "x")], Urgency::Now).wait().unwrap();
-    assert_eq!(lease.stop.raised(), None, "what was never tried is not in doubt");
+    assert_eq!(lease.cancel.reason(), None, "what was never tried is not in doubt");
     assert_eq!(seqs(&store, 1), [1, 2, 3]);
     assert_eq!(claim(&store).job.id, id(2));
 }
@@ -191,7 +192,7 @@ fn a_store_that_broke_while_nobody_writes_heals_by_itself() {
     disk.0.syncs_fail.store(true, Ordering::SeqCst);
     assert!(store.append(lease.fence(), vec![delta(0, 0, "x")], Urgency::Now).wait().is_err());
     disk.0.syncs_fail.store(false, Ordering::SeqCst);
-    store.wait_for_work(&StopFlag::default(), Duration::from_secs(5));
+    store.wait_for_work(&CancelToken::new(Arc::new(SystemClock::new())), Duration::from_secs(5));
     assert_eq!(claim(&store).job.id, id(1), "the job that lost its lease is ready again");
 }
 

@@ -4,7 +4,7 @@ use crate::support::store::HandClock;
 use nanoclaw::domain::event::FailureCode;
 use nanoclaw::domain::id::JobId;
 use nanoclaw::domain::limits::Limits;
-use nanoclaw::ports::{Clock, Lease, Meter, NewJob, Sample, Store};
+use nanoclaw::ports::{Clock, Lease, Measurement, Meter, NewJob, Store};
 use nanoclaw::store::options::StoreOptions;
 use nanoclaw::store::{OpenError, RedbStore};
 use std::path::PathBuf;
@@ -96,8 +96,8 @@ impl Ends {
 }
 
 impl Meter for Ends {
-    fn note(&self, sample: Sample<'_>) {
-        if let Sample::Ended { code, ran_us, .. } = sample {
+    fn record(&self, sample: Measurement<'_>) {
+        if let Measurement::Ended { code, ran_us, .. } = sample {
             self.0.lock().unwrap().push((code, ran_us));
         }
     }

@@ -4,7 +4,7 @@ use super::fixture::Rig;
 use crate::support::store::{ANN, BOB, delta, done, id, name, turn};
 use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::id::{JobId, UserId};
-use nanoclaw::domain::job::{ConversationSummary, Ending, JobStatus};
+use nanoclaw::domain::job::{ConversationSummary, JobOutcome, JobStatus};
 use nanoclaw::domain::message::Message;
 use nanoclaw::ports::{ChatMessage, Conversations, Lease, MessageRef, Store, StoreError};
 use nanoclaw::store::RedbStore;
@@ -169,9 +169,9 @@ fn a_message_stays_until_its_job_has_ended() {
     assert_eq!(delete(&rig, ask(1)), Ok(true));
 }
 
-fn summed_up(number: u128, content: &str, through: u64) -> Ending {
+fn summed_up(number: u128, content: &str, through: u64) -> JobOutcome {
     let summary = ConversationSummary { content: content.to_owned(), through };
-    Ending { summary: Some(summary), ..done(id(number), &format!("answer {number}")) }
+    JobOutcome { summary: Some(summary), ..done(id(number), &format!("answer {number}")) }
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_failed_job_that_is_tried_again_goes_to_the_end_and_its_summary_is_still_not
     say(&rig, 1);
     rig.submit([turn(2, ANN, "chat")]);
     let event = Event::Error { content: "broke".to_owned(), code: FailureCode::Internal };
-    let failed = Ending { event, output_text: String::new(), messages: Vec::new(), summary: None };
+    let failed = JobOutcome { event, output_text: String::new(), messages: Vec::new(), summary: None };
     rig.store.finish(rig.claim().fence(), vec![], failed).wait().unwrap();
     say(&rig, 3);
     assert_eq!(count(&rig), 6);
@@ -224,10 +224,10 @@ fn p9_what_a_deleted_answer_said_is_gone_with_it() {
     let said = vec![delta(0, 0, "the secret")];
     rig.store.append(lease.fence(), said, nanoclaw::ports::Urgency::Now).wait().unwrap();
     rig.store.finish(lease.fence(), vec![], done(id(1), "the secret")).wait().unwrap();
-    let shows = |message| rig.store.shows(ANN, &name("chat"), message).unwrap();
+    let shows = |message| rig.store.has_message(ANN, &name("chat"), message).unwrap();
     assert_eq!((shows(ask(1)), shows(answer(1)), shows(answer(9))), (true, true, false));
-    assert_eq!(rig.store.shows(BOB, &name("chat"), answer(1)), Ok(false), "P7");
-    assert_eq!(rig.store.shows(ANN, &name("other"), answer(1)), Ok(false));
+    assert_eq!(rig.store.has_message(BOB, &name("chat"), answer(1)), Ok(false), "P7");
+    assert_eq!(rig.store.has_message(ANN, &name("other"), answer(1)), Ok(false));
     assert_eq!(rig.store.output(id(1)), Ok(Some("the secret".to_owned())));
     let last = rig.store.events(id(1), 0, 100).unwrap().events.pop().unwrap();
 

@@ -4,7 +4,7 @@ use super::fixture::Rig;
 use crate::support::store::{ANN, BOB};
 use nanoclaw::domain::id::{ProjectId, UserId};
 use nanoclaw::domain::project::{Project, ProjectName};
-use nanoclaw::ports::{Clock, ProjectPlace, Projects, StoreError};
+use nanoclaw::ports::{Clock, ProjectCursor, Projects, StoreError};
 
 const MOST: u64 = 5;
 
@@ -30,7 +30,7 @@ fn project(number: u128, user: UserId, called: &str, at_ms: u64) -> Project {
 
 /// Founds one at the rig's time.
 pub(crate) fn found(rig: &Rig, number: u128, user: UserId, called: &str) -> Result<Project, StoreError> {
-    rig.store.found_project(project(number, user, called, rig.clock.now_ms()), MOST).wait()
+    rig.store.create_project(project(number, user, called, rig.clock.now_ms()), MOST).wait()
 }
 
 fn names(rig: &Rig, user: UserId) -> Vec<String> {
@@ -44,7 +44,7 @@ fn a_project_survives_a_crash_as_it_was_founded() {
     let founded = found(&rig, 1, ANN, "app").expect("founded");
     let after = rig.crash();
     assert_eq!(after.store.project(ANN, pid(1)), Ok(Some(founded)));
-    assert_eq!(after.store.unswept(), Ok(vec![]));
+    assert_eq!(after.store.pending_removals(), Ok(vec![]));
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn p7_projects_are_their_users_alone() {
     found(&rig, 1, ANN, "app").expect("founded");
     found(&rig, 2, BOB, "app").expect("names are per user");
     assert_eq!(rig.store.project(BOB, pid(1)), Ok(None));
-    assert_eq!(rig.store.amend_project(BOB, pid(1), Some(name("mine")), None).wait(), Ok(None));
+    assert_eq!(rig.store.update_project(BOB, pid(1), Some(name("mine")), None).wait(), Ok(None));
     assert_eq!(rig.store.remove_project(BOB, pid(1)).wait(), Ok(None));
     let page = rig.store.projects(BOB, None, 10).expect("a page");
     assert_eq!((page.projects.len(), page.total), (1, 1));
@@ -66,7 +66,7 @@ fn names_are_unique_by_case_and_free_again_once_given_up() {
     found(&rig, 1, ANN, "app").expect("founded");
     assert_eq!(found(&rig, 2, ANN, "app"), Err(StoreError::NameTaken));
     found(&rig, 2, ANN, "App").expect("another name");
-    let amend = |id, to| rig.store.amend_project(ANN, pid(id), Some(name(to)), None).wait();
+    let amend = |id, to| rig.store.update_project(ANN, pid(id), Some(name(to)), None).wait();
     assert_eq!(amend(2, "app"), Err(StoreError::NameTaken));
     assert_eq!(amend(2, "App").expect("its own name").expect("a project").name, name("App"));
     assert_eq!(amend(1, "other").expect("amended").expect("a project").directory, "app", "which stays");
@@ -84,9 +84,9 @@ fn directories_are_nobody_elses_until_they_are_swept() {
     assert_eq!(second.directory, "app_1", "the directory is not");
     assert_eq!(found(&rig, 3, BOB, "app").expect("founded").directory, "app", "others have their own");
     let rig = rig.crash();
-    assert_eq!(rig.store.unswept(), Ok(vec![removed.clone()]), "a crash forgets nothing");
-    rig.store.swept(removed).wait().expect("swept");
-    assert_eq!(rig.store.unswept(), Ok(vec![]));
+    assert_eq!(rig.store.pending_removals(), Ok(vec![removed.clone()]), "a crash forgets nothing");
+    rig.store.mark_removed(removed).wait().expect("swept");
+    assert_eq!(rig.store.pending_removals(), Ok(vec![]));
     rig.store.remove_project(ANN, pid(2)).wait().expect("removed");
     assert_eq!(found(&rig, 4, ANN, "app").expect("founded").directory, "app");
 }
@@ -99,15 +99,19 @@ fn a_project_in_the_making_is_unseen_and_unswept_until_it_is_founded() {
     let reserved = rig.store.reserve_project(draft, MOST).wait().expect("reserved");
     assert_eq!(reserved.directory, "app_1");
     assert_eq!((rig.store.project(ANN, pid(2)), names(&rig, ANN)), (Ok(None), vec!["app".to_owned()]));
-    assert_eq!(rig.crash().store.unswept(), Ok(vec![reserved.clone()]), "what a crash leaves is told");
+    assert_eq!(
+        rig.crash().store.pending_removals(),
+        Ok(vec![reserved.clone()]),
+        "what a crash leaves is told"
+    );
     let third = rig.store.reserve_project(project(3, ANN, "app", 0), MOST).wait().expect("reserved");
     assert_eq!(third.directory, "app_2");
-    rig.store.swept(third).wait().expect("given up");
+    rig.store.mark_removed(third).wait().expect("given up");
     let founded = Project { name: name("later"), ..reserved };
     // Whoever founds it may have forgotten what its directory was called.
-    let founded = rig.store.found_project(Project { directory: "x".into(), ..founded }, MOST).wait();
+    let founded = rig.store.create_project(Project { directory: "x".into(), ..founded }, MOST).wait();
     assert_eq!(founded.expect("founded").directory, "app_1");
-    assert_eq!(rig.store.unswept(), Ok(vec![]));
+    assert_eq!(rig.store.pending_removals(), Ok(vec![]));
 }
 
 #[test]
@@ -129,7 +133,7 @@ fn pages_show_what_changed_last_first_and_each_once() {
         found(&rig, number as u128, ANN, called).expect("founded");
         rig.clock.advance(10);
     }
-    let amended = rig.store.amend_project(ANN, pid(1), None, Some("new".to_owned())).wait();
+    let amended = rig.store.update_project(ANN, pid(1), None, Some("new".to_owned())).wait();
     let amended = amended.expect("amended").expect("a project");
     assert_eq!((amended.updated_at_ms, amended.description.as_str()), (rig.clock.now_ms(), "new"));
     assert_eq!(names(&rig, ANN), ["b", "d", "c", "a"]);
@@ -138,7 +142,7 @@ fn pages_show_what_changed_last_first_and_each_once() {
         let page = rig.store.projects(ANN, before, 2).expect("a page");
         assert_eq!(page.total, 4);
         let last = page.projects.last().expect("a project");
-        before = Some(ProjectPlace { updated_at_ms: last.updated_at_ms, id: last.id });
+        before = Some(ProjectCursor { updated_at_ms: last.updated_at_ms, id: last.id });
         seen.extend(page.projects.iter().map(|project| String::from(project.name.clone())));
         if !page.has_more {
             break;

@@ -2,13 +2,15 @@
 
 use super::fixture::{Ends, Rig, open};
 use crate::support::store::{ANN, HandClock, cost, delta, done, id, job, turn};
-use nanoclaw::domain::event::{Event, FailureCode, Phase};
+use nanoclaw::app::system::SystemClock;
+use nanoclaw::domain::event::{Event, FailureCode, StatusPhase};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{JobQuery, Stop, StopFlag, Store, StoreError, Urgency};
+use nanoclaw::ports::{CancelReason, CancelToken, JobQuery, Store, StoreError, Urgency};
 use nanoclaw::store::OpenError;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[test]
@@ -26,7 +28,7 @@ fn p2_a_running_job_goes_back_to_the_queue_and_keeps_its_numbers() {
     assert_eq!((again.job.id, again.job.epoch, again.job.attempt), (id(1), 2, 2));
     let last = after.store.events(id(1), 0, 10).unwrap().events.pop().unwrap();
     let reason = Some("resumed after a crash".to_owned());
-    assert_eq!(last.event, Event::Status { status: Phase::Running, attempt: 2, reason });
+    assert_eq!(last.event, Event::Status { status: StatusPhase::Running, attempt: 2, reason });
     assert!(
         after.store.append(lease.fence(), vec![delta(0, 0, "x")], Urgency::Now).wait().is_err(),
         "fenced"
@@ -200,7 +202,7 @@ fn closing_writes_what_was_asked_then_answers_closed() {
     rig.store.close();
     rig.store.close();
     assert_eq!(lingering.wait(), Ok(()));
-    assert_eq!(lease.stop.raised(), Some(Stop::Shutdown));
+    assert_eq!(lease.cancel.reason(), Some(CancelReason::Shutdown));
     assert_eq!(rig.store.submit(vec![job(2, ANN)]).wait(), Err(StoreError::Closed));
     assert_eq!(rig.store.job(ANN, id(1)), Err(StoreError::Closed));
     let again = open(&rig.path(), &Limits::default(), HandClock::new()).unwrap();
@@ -216,7 +218,7 @@ fn work_is_hinted_after_a_commit_and_after_an_open() {
         let (sender, receiver) = std::sync::mpsc::channel();
         let store = std::sync::Arc::clone(store);
         std::thread::spawn(move || {
-            store.wait_for_work(&StopFlag::default(), Duration::from_secs(30));
+            store.wait_for_work(&CancelToken::new(Arc::new(SystemClock::new())), Duration::from_secs(30));
             sender.send(()).unwrap();
         });
         assert!(receiver.recv_timeout(Duration::from_secs(1)).is_ok());

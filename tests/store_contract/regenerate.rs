@@ -6,17 +6,17 @@ use super::messages::{answer, ask, say, shown, told};
 use crate::support::store::{ANN, BOB, done, id, job, name, turn};
 use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::id::UserId;
-use nanoclaw::domain::job::{ConversationSummary, Ending, Job, JobStatus};
+use nanoclaw::domain::job::{ConversationSummary, Job, JobOutcome, JobStatus};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
-use nanoclaw::ports::{Again, ChatMessage, Conversations, MessageRef, Store, StoreError};
+use nanoclaw::ports::{ChatMessage, Conversations, MessageRef, RegenerateRequest, Store, StoreError};
 use std::ops::RangeInclusive;
 
 fn again(rig: &Rig, user: UserId, old: u128, new: u128) -> Result<Option<Job>, StoreError> {
     let mut new = job(new, user);
     new.spec.input = vec![Message::user("not this")];
     new.created_at_ms = 2_000_000;
-    let again = Again { answer: id(old).message_id(), job: new };
+    let again = RegenerateRequest { answer: id(old).message_id(), job: new };
     rig.store.regenerate(user, name("chat"), again).wait()
 }
 
@@ -96,7 +96,7 @@ fn a_question_that_was_deleted_stays_deleted_and_a_summary_of_what_goes_goes() {
     say(&rig, 2);
     rig.submit([turn(3, ANN, "chat")]);
     let summary = Some(ConversationSummary { content: "of two".to_owned(), through: 2 });
-    let ending = Ending { summary, ..done(id(3), "answer 3") };
+    let ending = JobOutcome { summary, ..done(id(3), "answer 3") };
     rig.store.finish(rig.claim().fence(), vec![], ending).wait().unwrap();
     again(&rig, ANN, 3, 4).unwrap().unwrap();
     rig.store.finish(rig.claim().fence(), vec![], done(id(4), "answer 4")).wait().unwrap();
@@ -131,7 +131,7 @@ fn p8_a_long_tail_is_out_of_the_conversation_at_once_and_goes_when_the_store_is_
     cancelled(&rig, 1..=150);
     rig.submit([turn(151, ANN, "chat")]);
     let event = Event::Error { content: "broke".to_owned(), code: FailureCode::Internal };
-    let failed = Ending { event, output_text: String::new(), messages: Vec::new(), summary: None };
+    let failed = JobOutcome { event, output_text: String::new(), messages: Vec::new(), summary: None };
     rig.store.finish(rig.claim().fence(), vec![], failed).wait().unwrap();
     say(&rig, 152);
     assert_eq!(count(&rig), 304);
@@ -139,7 +139,7 @@ fn p8_a_long_tail_is_out_of_the_conversation_at_once_and_goes_when_the_store_is_
     again(&rig, ANN, 2, 160).unwrap().unwrap();
     assert!(rig.store.job(ANN, id(152)).unwrap().is_some(), "one write does not clear them all");
     assert_eq!((all(&rig), count(&rig)), (["?1", "!1", "?2"].map(str::to_owned).to_vec(), 3));
-    assert_eq!(rig.store.shows(ANN, &name("chat"), answer(152)), Ok(false));
+    assert_eq!(rig.store.has_message(ANN, &name("chat"), answer(152)), Ok(false));
     assert_eq!(rig.store.retry(ANN, id(151)).wait(), Ok(None), "nothing of it comes back");
     let lease = rig.claim();
     let told_now = rig.store.history(&lease.job, 900).unwrap().into_messages();

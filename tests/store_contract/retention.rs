@@ -3,9 +3,9 @@
 
 use super::fixture::Rig;
 use crate::support::store::{ANN, HandClock, cancelled, delta, done, id, job, name, turn};
-use nanoclaw::domain::event::{Event, FailureCode, FinishReason, Mark, Record};
+use nanoclaw::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record};
 use nanoclaw::domain::id::{BatchId, JobId};
-use nanoclaw::domain::job::{ConversationSummary, Ending, History, JobStatus};
+use nanoclaw::domain::job::{ConversationSummary, History, JobOutcome, JobStatus};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::usage::Usage;
@@ -53,10 +53,10 @@ impl Kept {
     }
 
     /// A job with a step of three deltas, a mark, a discarded step and a step of one delta; then its end.
-    fn run(&self, n: u128, ending: impl FnOnce(JobId) -> Ending) {
+    fn run(&self, n: u128, ending: impl FnOnce(JobId) -> JobOutcome) {
         self.store.submit(vec![turn(n, ANN, &format!("chat-{n}"))]).wait().unwrap();
         let lease = self.store.claim(1).wait().unwrap().pop().unwrap();
-        let finished = Mark::ModelFinished {
+        let finished = EngineMark::ModelFinished {
             finish_reason: FinishReason::Stop,
             usage: Usage::new(1, 1),
             model: None,
@@ -88,13 +88,13 @@ impl Kept {
     }
 }
 
-fn answered(job: JobId) -> Ending {
+fn answered(job: JobId) -> JobOutcome {
     done(job, "answer")
 }
 
-fn failed(_: JobId) -> Ending {
+fn failed(_: JobId) -> JobOutcome {
     let event = Event::Error { content: "x".to_owned(), code: FailureCode::ProviderError };
-    Ending { event, ..cancelled() }
+    JobOutcome { event, ..cancelled() }
 }
 
 const WHOLE: [u64; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
@@ -295,7 +295,7 @@ fn p3_a_job_whose_log_was_cut_is_not_run_again() {
 fn a_conversation_loses_its_summary_with_its_last_turn_and_costs_what_it_did() {
     let kept = keep(Keep::Forever, Keep::Forever, Keep::For(3 * HOUR));
     let summary = ConversationSummary { content: "secret".to_owned(), through: 0 };
-    kept.run(1, |id| Ending { summary: Some(summary), ..answered(id) });
+    kept.run(1, |id| JobOutcome { summary: Some(summary), ..answered(id) });
     kept.store.submit(vec![turn(2, ANN, "chat-1")]).wait().unwrap();
     let waiting = kept.store.job(ANN, id(2)).unwrap().unwrap();
     assert_eq!(kept.store.history(&waiting, 9).unwrap().summary.as_deref(), Some("secret"));

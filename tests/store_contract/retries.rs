@@ -2,22 +2,22 @@
 
 use super::fixture::{Ends, Rig};
 use crate::support::store::{ANN, BOB, delta, done, id, job, turn};
-use nanoclaw::domain::event::{Event, FailureCode, Phase};
-use nanoclaw::domain::idempotency::OnceKey;
-use nanoclaw::domain::job::{Ending, JobStatus};
+use nanoclaw::domain::event::{Event, FailureCode, StatusPhase};
+use nanoclaw::domain::idempotency::IdempotencyKey;
+use nanoclaw::domain::job::{JobOutcome, JobStatus};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
-use nanoclaw::ports::{Once, Store, StoreError, Urgency};
+use nanoclaw::ports::{Idempotent, Store, StoreError, Urgency};
 use std::sync::{Arc, Barrier};
 
-fn failed() -> Ending {
+fn failed() -> JobOutcome {
     let event = Event::Error { content: "the provider is gone".to_owned(), code: FailureCode::ProviderError };
     let messages = vec![Message::assistant("half")];
-    Ending { event, output_text: "half".to_owned(), messages, summary: None }
+    JobOutcome { event, output_text: "half".to_owned(), messages, summary: None }
 }
 
-fn key(name: u8, request: u8) -> OnceKey {
-    OnceKey { key: [name; 32], fingerprint: [request; 32] }
+fn key(name: u8, request: u8) -> IdempotencyKey {
+    IdempotencyKey { key: [name; 32], fingerprint: [request; 32] }
 }
 
 fn phases(rig: &Rig, n: u128) -> Vec<String> {
@@ -27,9 +27,9 @@ fn phases(rig: &Rig, n: u128) -> Vec<String> {
     events
         .into_iter()
         .map(|numbered| match numbered.event {
-            Event::Status { status: Phase::Queued, .. } => "queued".to_owned(),
-            Event::Status { status: Phase::Running, .. } => "running".to_owned(),
-            Event::Status { status: Phase::Retrying, .. } => "retrying".to_owned(),
+            Event::Status { status: StatusPhase::Queued, .. } => "queued".to_owned(),
+            Event::Status { status: StatusPhase::Running, .. } => "running".to_owned(),
+            Event::Status { status: StatusPhase::Retrying, .. } => "retrying".to_owned(),
             event if event.is_terminal() => "end".to_owned(),
             _ => "text".to_owned(),
         })
@@ -144,14 +144,14 @@ fn p1_64_posts_with_one_key_are_one_job_also_after_a_crash() {
         })
         .collect();
     let answers: Vec<_> = posts.into_iter().map(|post| post.join().unwrap()).collect();
-    let new: Vec<_> = answers.iter().filter(|answer| matches!(answer, Once::New(_))).collect();
+    let new: Vec<_> = answers.iter().filter(|answer| matches!(answer, Idempotent::New(_))).collect();
     assert_eq!(new.len(), 1);
     let ids: std::collections::HashSet<_> =
-        answers.iter().map(|(Once::New(job) | Once::Before(job))| job.id).collect();
+        answers.iter().map(|(Idempotent::New(job) | Idempotent::Replayed(job))| job.id).collect();
     assert_eq!(ids.len(), 1, "all are told the one job");
     let after = rig.crash();
     let replayed = after.store.submit_once(job(100, ANN), key(1, 1)).wait().unwrap();
-    assert!(matches!(replayed, Once::Before(job) if ids.contains(&job.id)));
+    assert!(matches!(replayed, Idempotent::Replayed(job) if ids.contains(&job.id)));
     assert_eq!(after.claim_all().len(), 1);
 }
 
@@ -159,19 +159,22 @@ fn p1_64_posts_with_one_key_are_one_job_also_after_a_crash() {
 fn a_key_is_its_users_and_of_one_request_and_for_a_day() {
     let rig = Rig::new();
     let submit = |n, user, key| rig.store.submit_once(job(n, user), key).wait();
-    assert!(matches!(submit(1, ANN, key(1, 1)), Ok(Once::New(_))));
+    assert!(matches!(submit(1, ANN, key(1, 1)), Ok(Idempotent::New(_))));
     assert_eq!(submit(2, ANN, key(1, 2)), Err(StoreError::KeyReused));
     let is_known = |user, name| rig.store.is_known(user, &key(name, 9).key).unwrap();
     assert_eq!((is_known(ANN, 1), is_known(BOB, 1), is_known(ANN, 2)), (true, false, false));
-    assert!(matches!(submit(3, BOB, key(1, 2)), Ok(Once::New(_))), "P7: keys of users never meet");
-    assert!(matches!(submit(4, ANN, key(2, 1)), Ok(Once::New(_))));
+    assert!(matches!(submit(3, BOB, key(1, 2)), Ok(Idempotent::New(_))), "P7: keys of users never meet");
+    assert!(matches!(submit(4, ANN, key(2, 1)), Ok(Idempotent::New(_))));
     rig.clock.advance(86_400_000 - 1);
-    assert!(matches!(submit(5, ANN, key(1, 1)), Ok(Once::Before(_))));
+    assert!(matches!(submit(5, ANN, key(1, 1)), Ok(Idempotent::Replayed(_))));
     rig.clock.advance(1);
     assert!(!is_known(ANN, 1));
-    assert!(matches!(submit(6, ANN, key(1, 2)), Ok(Once::New(_))), "forgotten, and free for another request");
+    assert!(
+        matches!(submit(6, ANN, key(1, 2)), Ok(Idempotent::New(_))),
+        "forgotten, and free for another request"
+    );
     rig.clock.advance(1_000);
-    assert!(matches!(submit(7, ANN, key(1, 2)), Ok(Once::Before(job)) if job.id == id(6)));
+    assert!(matches!(submit(7, ANN, key(1, 2)), Ok(Idempotent::Replayed(job)) if job.id == id(6)));
 }
 
 #[test]
@@ -181,7 +184,7 @@ fn a_refused_request_uses_no_key_up() {
     let full = rig.store.submit_once(job(2, ANN), key(1, 1)).wait();
     assert_eq!(full, Err(StoreError::QueueFull { limit: 1 }));
     rig.store.cancel(ANN, id(1)).wait().unwrap();
-    assert!(matches!(rig.store.submit_once(job(3, ANN), key(1, 1)).wait(), Ok(Once::New(_))));
+    assert!(matches!(rig.store.submit_once(job(3, ANN), key(1, 1)).wait(), Ok(Idempotent::New(_))));
 }
 
 #[test]

@@ -4,11 +4,11 @@ use crate::support::store::{ANN, BOB, done, id, job};
 use nanoclaw::domain::id::{JobId, ScheduleId};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
-use nanoclaw::domain::schedule::{Order, Schedule};
+use nanoclaw::domain::schedule::{Schedule, ScheduledRequest};
 use nanoclaw::domain::timing::{Cron, Timing};
 use nanoclaw::engine::timekeeper::{TimePorts, Timekeeper};
 use nanoclaw::ports::{
-    AccountChange, Clock, Entropy, JobQuery, ScheduleQuery, Schedules, StopFlag, Store, StoreError, Users,
+    AccountChange, CancelToken, Clock, Entropy, JobQuery, ScheduleQuery, Schedules, Store, StoreError, Users,
 };
 use nanoclaw::store::RedbStore;
 use nanoclaw::store::options::StoreOptions;
@@ -53,7 +53,7 @@ impl Clock for Clocks {
     fn monotonic_ms(&self) -> u64 {
         self.monotonic_ms.load(Ordering::SeqCst)
     }
-    fn pause(&self, stop: &StopFlag, timeout: Duration) {
+    fn sleep(&self, stop: &CancelToken, timeout: Duration) {
         stop.wait(timeout);
     }
 }
@@ -141,9 +141,9 @@ pub(crate) fn schedule(number: u128, timing: Timing, now_ms: u64) -> Schedule {
     }
 }
 
-pub(crate) fn order() -> Order {
+pub(crate) fn order() -> ScheduledRequest {
     let given: Map<String, Value> = json!({"input": "again"}).as_object().unwrap().clone();
-    Order { spec: job(1, ANN).spec, given }
+    ScheduledRequest { spec: job(1, ANN).spec, given }
 }
 
 fn cron(expression: &str) -> Timing {

@@ -3,17 +3,17 @@
 use super::fixture::Rig;
 use crate::support::store::{ANN, BOB, done, id, turn};
 use nanoclaw::domain::id::UserId;
-use nanoclaw::domain::job::{ConversationSummary, Ending, History, Job};
+use nanoclaw::domain::job::{ConversationSummary, History, Job, JobOutcome};
 use nanoclaw::domain::message::Message;
 use nanoclaw::ports::Store;
 
-fn summed_up(number: u128, content: &str, through: u64) -> Ending {
+fn summed_up(number: u128, content: &str, through: u64) -> JobOutcome {
     let summary = ConversationSummary { content: content.to_owned(), through };
-    Ending { summary: Some(summary), ..done(id(number), &format!("answer {number}")) }
+    JobOutcome { summary: Some(summary), ..done(id(number), &format!("answer {number}")) }
 }
 
 /// Submits and ends a job of the conversation; what it was handed.
-fn say(rig: &Rig, user: UserId, number: u128, ending: Ending) -> History {
+fn say(rig: &Rig, user: UserId, number: u128, ending: JobOutcome) -> History {
     rig.submit([turn(number, user, "chat")]);
     let lease = rig.claim();
     assert_eq!(lease.job.id, id(number));
@@ -22,7 +22,7 @@ fn say(rig: &Rig, user: UserId, number: u128, ending: Ending) -> History {
     history
 }
 
-fn plain(number: u128) -> Ending {
+fn plain(number: u128) -> JobOutcome {
     done(id(number), &format!("answer {number}"))
 }
 

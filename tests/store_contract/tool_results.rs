@@ -2,9 +2,9 @@
 
 use super::fixture::Rig;
 use crate::support::store::{ANN, BOB, cancelled, id, job};
-use nanoclaw::domain::event::{Event, FailureCode, Mark};
+use nanoclaw::domain::event::{EngineMark, Event, FailureCode};
 use nanoclaw::domain::handle::ResultHandle;
-use nanoclaw::domain::job::Ending;
+use nanoclaw::domain::job::JobOutcome;
 use nanoclaw::ports::{Results, Store, Urgency};
 
 #[test]
@@ -14,7 +14,7 @@ fn p7_a_result_is_its_users_while_its_job_is_there() {
     let leases = rig.store.claim(2).wait().unwrap();
     for (lease, content) in leases.iter().zip(["of one", "of two"]) {
         let handle = ResultHandle::of(lease.job.id, "call_0").to_string();
-        let whole = Mark::ToolWhole { handle, content: content.to_owned() };
+        let whole = EngineMark::ToolWhole { handle, content: content.to_owned() };
         let result = Event::ToolResult {
             index: 0,
             id_ref: "call_0".to_owned(),
@@ -30,7 +30,7 @@ fn p7_a_result_is_its_users_while_its_job_is_there() {
     let failed = Event::Error { content: "no".to_owned(), code: FailureCode::ProviderError };
     for lease in leases {
         rig.store
-            .finish(lease.fence(), vec![], Ending { event: failed.clone(), ..cancelled() })
+            .finish(lease.fence(), vec![], JobOutcome { event: failed.clone(), ..cancelled() })
             .wait()
             .unwrap();
     }

@@ -2,9 +2,9 @@
 
 use super::fixture::{Rig, open};
 use crate::support::store::{ANN, BOB, HandClock, cancelled, cost, done, id, job, turn};
-use nanoclaw::domain::event::{Event, FailureCode, Mark, Record};
+use nanoclaw::domain::event::{EngineMark, Event, FailureCode, Record};
 use nanoclaw::domain::id::{BatchId, ConversationId, UserId};
-use nanoclaw::domain::job::Ending;
+use nanoclaw::domain::job::JobOutcome;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{Accounts, Batches, DayUsage, HourUsage, Lease, NewBatch, NewLine, Store, Urgency};
@@ -12,9 +12,9 @@ use nanoclaw::store::RedbStore;
 
 const DAY_MS: u64 = 86_400_000;
 
-fn failed() -> Ending {
+fn failed() -> JobOutcome {
     let event = Event::Error { content: "no".to_owned(), code: FailureCode::ProviderError };
-    Ending { event, ..cancelled() }
+    JobOutcome { event, ..cancelled() }
 }
 
 fn spend(rig: &Rig, lease: &Lease, records: Vec<Record>) {
@@ -45,7 +45,7 @@ fn all_that_was_spent_is_booked_at_the_end_with_whatever_it_was_spent_on() {
     let rig = Rig::new();
     rig.submit([turn(1, ANN, "chat")]);
     let lease = rig.claim();
-    let failure = Mark::ModelFailed {
+    let failure = EngineMark::ModelFailed {
         message: "broke off".to_owned(),
         code: FailureCode::ProviderError,
         retryable: true,
@@ -55,7 +55,7 @@ fn all_that_was_spent_is_booked_at_the_end_with_whatever_it_was_spent_on() {
     };
     spend(&rig, &lease, vec![failure.into(), demo(10), cost(Some("other"), Usage::new(20, 1))]);
     assert_eq!(told(&rig.store, ANN), [], "not before the end");
-    let title = Mark::Spent { model: "other".to_owned(), usage: Usage::new(2, 1) };
+    let title = EngineMark::Spent { model: "other".to_owned(), usage: Usage::new(2, 1) };
     rig.store.finish(lease.fence(), vec![title.into()], done(id(1), "x")).wait().unwrap();
     assert_eq!(told(&rig.store, ANN), [line(0, "demo", 15, 1), line(0, "other", 22, 1)]);
     assert_eq!(rig.store.job(ANN, id(1)).unwrap().unwrap().usage, Usage::new(37, 4));

@@ -2,11 +2,12 @@
 
 use super::fixture::Rig;
 use crate::support::store::{ANN, BOB, done, job};
-use nanoclaw::domain::account::{Account, ApiToken, Email, PasswordHash, Quota, Role, Scopes, Username};
+use nanoclaw::domain::account::{Account, ApiToken, Email, PasswordHash, Quota, Role, TokenScopes, Username};
 use nanoclaw::domain::id::{TokenId, UserId};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::ports::{
-    AccountChange, Admission, Digest, NewAccount, NewInvite, NewToken, Store, StoreError, Ticket, Users,
+    AccountChange, NewAccount, NewInvite, NewToken, RegistrationGate, SecretDigest, Store, StoreError,
+    Ticket, Users,
 };
 
 const NOW_MS: u64 = 1_000_000;
@@ -22,7 +23,7 @@ pub(crate) fn newcomer(name: &str) -> NewAccount {
         email: None,
         password: hash(name),
         role: Role::User,
-        admission: Admission::Open,
+        admission: RegistrationGate::Open,
         created_at_ms: NOW_MS,
     }
 }
@@ -43,7 +44,7 @@ fn change(rig: &Rig, user: UserId, change: AccountChange) -> Result<Option<Accou
     rig.store.change_account(user, change).wait()
 }
 
-fn digest(number: u8) -> Digest {
+fn digest(number: u8) -> SecretDigest {
     [number; 32]
 }
 
@@ -52,7 +53,7 @@ pub(crate) fn token(number: u8, user: UserId) -> NewToken {
         id: TokenId::from_bits(u128::from(number)),
         user,
         name: format!("script {number}"),
-        scopes: Scopes::ALL,
+        scopes: TokenScopes::ALL,
         created_at_ms: NOW_MS,
         expires_at_ms: None,
         hint: "abcd".to_owned(),
@@ -176,16 +177,22 @@ fn a_password_ends_what_came_before_and_other_changes_do_not() {
 fn who_may_register_is_decided_where_the_account_is_made() {
     let rig = Rig::new();
     let by = |name: &str, admission| rig.store.register(NewAccount { admission, ..newcomer(name) }).wait();
-    let first = by("ann", Admission::Invited(None)).unwrap();
+    let first = by("ann", RegistrationGate::Invited(None)).unwrap();
     assert_eq!(first.role, Role::Admin, "the first needs no invite");
-    assert_eq!(by("bob", Admission::FirstOnly), Err(StoreError::RegistrationClosed));
-    assert_eq!(by("ann", Admission::Invited(None)), Err(StoreError::NotInvited), "not even whose name it is");
-    assert_eq!(by("bob", Admission::Invited(Some(digest(1)))), Err(StoreError::NotInvited));
-    assert_eq!(by("bob", Admission::ByAdmin).map(|bob| bob.role), Ok(Role::User));
-    assert_eq!(by("carl", Admission::Open).map(|carl| carl.role), Ok(Role::User));
+    assert_eq!(by("bob", RegistrationGate::FirstOnly), Err(StoreError::RegistrationClosed));
+    assert_eq!(
+        by("ann", RegistrationGate::Invited(None)),
+        Err(StoreError::NotInvited),
+        "not even whose name it is"
+    );
+    assert_eq!(by("bob", RegistrationGate::Invited(Some(digest(1)))), Err(StoreError::NotInvited));
+    assert_eq!(by("bob", RegistrationGate::ByAdmin).map(|bob| bob.role), Ok(Role::User));
+    assert_eq!(by("carl", RegistrationGate::Open).map(|carl| carl.role), Ok(Role::User));
     let closed = Rig::new();
-    let first =
-        closed.store.register(NewAccount { admission: Admission::FirstOnly, ..newcomer("ann") }).wait();
+    let first = closed
+        .store
+        .register(NewAccount { admission: RegistrationGate::FirstOnly, ..newcomer("ann") })
+        .wait();
     assert_eq!(first.map(|ann| ann.role), Ok(Role::Admin));
 }
 
@@ -194,10 +201,10 @@ fn an_invite_is_used_once_and_for_a_while() {
     let rig = Rig::new();
     made(&rig, newcomer("ann"));
     let invite = |number, expires_at_ms| {
-        rig.store.keep_invite(NewInvite { digest: digest(number), expires_at_ms }).wait().unwrap();
+        rig.store.store_invite(NewInvite { digest: digest(number), expires_at_ms }).wait().unwrap();
     };
     let come = |rig: &Rig, name: &str, number| {
-        let admission = Admission::Invited(Some(digest(number)));
+        let admission = RegistrationGate::Invited(Some(digest(number)));
         rig.store.register(NewAccount { admission, ..newcomer(name) })
     };
     invite(1, NOW_MS + DAY_MS);
@@ -218,7 +225,7 @@ fn p7_tokens_are_found_by_their_key_listed_by_their_owner_and_gone_when_revoked(
     let rig = Rig::new();
     let (ann, bob) = (made(&rig, newcomer("ann")).id, made(&rig, newcomer("bob")).id);
     for (number, user) in [(1, ann), (2, bob), (3, ann)] {
-        rig.store.keep_token(token(number, user), 10).wait().unwrap();
+        rig.store.store_token(token(number, user), 10).wait().unwrap();
     }
     assert_eq!(rig.store.token(&digest(2)).unwrap(), Some(token(2, bob).token));
     assert_eq!(rig.store.token(&digest(4)).unwrap(), None);
@@ -237,18 +244,18 @@ fn p8_tokens_have_a_bound_for_each_user_and_expired_ones_make_room() {
     let rig = Rig::new();
     let mut short = token(1, UserId(2));
     short.token.expires_at_ms = Some(NOW_MS + 5);
-    rig.store.keep_token(short.clone(), 2).wait().unwrap();
-    rig.store.keep_token(token(2, UserId(2)), 2).wait().unwrap();
-    let full = rig.store.keep_token(token(3, UserId(2)), 2).wait();
+    rig.store.store_token(short.clone(), 2).wait().unwrap();
+    rig.store.store_token(token(2, UserId(2)), 2).wait().unwrap();
+    let full = rig.store.store_token(token(3, UserId(2)), 2).wait();
     assert_eq!(full, Err(StoreError::TokensFull { limit: 2 }));
-    assert!(rig.store.keep_token(token(4, UserId(3)), 2).wait().is_ok(), "another's list is another's");
+    assert!(rig.store.store_token(token(4, UserId(3)), 2).wait().is_ok(), "another's list is another's");
     rig.clock.advance(5);
     assert_eq!(
         rig.store.token(&digest(1)).unwrap(),
         Some(short.token),
         "whoever shows it hears that it expired"
     );
-    rig.store.keep_token(token(3, UserId(2)), 2).wait().unwrap();
+    rig.store.store_token(token(3, UserId(2)), 2).wait().unwrap();
     assert_eq!(rig.store.token(&digest(1)).unwrap(), None);
     assert_eq!(rig.store.tokens(UserId(2)).unwrap().len(), 2);
 }
@@ -258,7 +265,7 @@ fn p7_unfinished_jobs_are_counted_for_each_user_and_up_to_a_bound() {
     let rig = Rig::new();
     rig.submit((1..=3).map(|number| job(number, ANN)));
     rig.submit([job(4, BOB)]);
-    let count = |user, most| rig.store.unfinished_of(user, most).unwrap();
+    let count = |user, most| rig.store.unfinished_count(user, most).unwrap();
     assert_eq!((count(ANN, 10), count(ANN, 2), count(ANN, 0), count(BOB, 10)), (3, 2, 0, 1));
     let lease = rig.claim();
     assert_eq!(count(ANN, 10) + count(BOB, 10), 4, "what runs has not ended");
@@ -301,9 +308,9 @@ fn p9_a_damaged_account_makes_no_stranger_an_administrator() {
     use redb::TableDefinition;
     const USERS: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("users");
     let rig = Rig::new();
-    assert!(rig.store.is_first().unwrap());
+    assert!(rig.store.has_no_accounts().unwrap());
     let ann = made(&rig, newcomer("Ann"));
-    assert!(!rig.store.is_first().unwrap());
+    assert!(!rig.store.has_no_accounts().unwrap());
     rig.store.close();
     let database = redb::Database::open(rig.path()).unwrap();
     let writing = database.begin_write().unwrap();
@@ -314,8 +321,8 @@ fn p9_a_damaged_account_makes_no_stranger_an_administrator() {
     writing.commit().unwrap();
     drop(database);
     let rig = rig.crash();
-    assert!(!rig.store.is_first().unwrap());
-    let first_only = NewAccount { admission: Admission::FirstOnly, ..newcomer("bob") };
+    assert!(!rig.store.has_no_accounts().unwrap());
+    let first_only = NewAccount { admission: RegistrationGate::FirstOnly, ..newcomer("bob") };
     assert_eq!(rig.store.register(first_only).wait(), Err(StoreError::RegistrationClosed));
     assert_eq!(made(&rig, newcomer("Bob")).role, Role::User);
     // Nor does what cannot be read look after anybody.
@@ -332,7 +339,7 @@ fn p8_accounts_have_a_bound() {
     made(&rig, newcomer("Bob"));
     let full = Err(StoreError::AccountsFull { limit: 3 });
     assert_eq!(rig.store.register(newcomer("Cid")).wait(), full);
-    let by_admin = NewAccount { admission: Admission::ByAdmin, ..newcomer("Cid") };
+    let by_admin = NewAccount { admission: RegistrationGate::ByAdmin, ..newcomer("Cid") };
     assert_eq!(rig.store.register(by_admin).wait(), full);
 }
 

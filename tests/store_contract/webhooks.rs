@@ -6,7 +6,9 @@ use nanoclaw::domain::event::FailureCode;
 use nanoclaw::domain::id::{DeliveryId, UserId};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
-use nanoclaw::domain::webhook::{Attempt, Delivery, DeliveryState, Next, Subject, WebhookUrl};
+use nanoclaw::domain::webhook::{
+    AfterAttempt, Delivery, DeliveryAttempt, DeliveryState, WebhookSubject, WebhookUrl,
+};
 use nanoclaw::ports::{Clock, DeliveryQuery, Fence, NewJob, Outbox, Store};
 use std::collections::BTreeSet;
 
@@ -35,8 +37,8 @@ fn run(rig: &Rig, new: NewJob) {
     rig.store.finish(fence, Vec::new(), done(number, "yes")).wait().unwrap();
 }
 
-fn attempt(next: Next) -> Attempt {
-    Attempt { status: Some(500), error: Some("the receiver answered 500".to_owned()), next }
+fn attempt(next: AfterAttempt) -> DeliveryAttempt {
+    DeliveryAttempt { status: Some(500), error: Some("the receiver answered 500".to_owned()), next }
 }
 
 #[test]
@@ -52,7 +54,7 @@ fn p1_p4_an_end_and_its_delivery_are_one_transaction() {
     let after = rig.crash();
     let found = due(&after);
     assert_eq!(found.len(), 1, "one of both asked for it");
-    assert_eq!((found[0].subject, found[0].user), (Subject::Job(id(1)), ANN));
+    assert_eq!((found[0].subject, found[0].user), (WebhookSubject::Job(id(1)), ANN));
     assert_eq!((found[0].state, found[0].tries), (DeliveryState::Pending, 0));
     assert_eq!(after.store.job(ANN, id(1)).unwrap().unwrap().status, JobStatus::Succeeded);
     assert_eq!(after.store.next_due_ms().unwrap(), Some(rig.clock.now_ms()));
@@ -81,7 +83,7 @@ fn a_crash_between_sending_and_settling_repeats_the_same_id() {
     assert_eq!(due(&after), sent, "sent again, under one id");
     after
         .store
-        .settle(sent[0].id, Attempt { status: Some(200), error: None, next: Next::Delivered })
+        .settle(sent[0].id, DeliveryAttempt { status: Some(200), error: None, next: AfterAttempt::Delivered })
         .wait()
         .unwrap();
     let last = after.crash();
@@ -108,9 +110,12 @@ fn a_try_that_failed_waits_for_its_time_and_the_longest_due_is_first() {
     rig.clock.advance(10);
     run(&rig, hooked(2, ANN, "b.test"));
     let first = due(&rig);
-    assert_eq!(first.iter().map(|d| d.subject).collect::<Vec<_>>(), [1, 2].map(|n| Subject::Job(id(n))));
+    assert_eq!(
+        first.iter().map(|d| d.subject).collect::<Vec<_>>(),
+        [1, 2].map(|n| WebhookSubject::Job(id(n)))
+    );
     let at_ms = rig.clock.now_ms() + 5_000;
-    rig.store.settle(first[0].id, attempt(Next::Retry { at_ms })).wait().unwrap();
+    rig.store.settle(first[0].id, attempt(AfterAttempt::Retry { at_ms })).wait().unwrap();
     assert_eq!(due(&rig).len(), 1, "not before its time");
     rig.clock.advance(5_000);
     let later = due(&rig);
@@ -128,7 +133,7 @@ fn of_each_host_only_the_first_is_due_and_of_a_busy_one_none() {
     assert_eq!(due(&rig).len(), 2);
     let busy = BTreeSet::from(["a.test".to_owned()]);
     let free = rig.store.due(rig.clock.now_ms(), 100, &busy).unwrap();
-    assert_eq!(free.iter().map(|d| d.subject).collect::<Vec<_>>(), [Subject::Job(id(4))]);
+    assert_eq!(free.iter().map(|d| d.subject).collect::<Vec<_>>(), [WebhookSubject::Job(id(4))]);
     assert_eq!(rig.store.due(rig.clock.now_ms(), 1, &BTreeSet::new()).unwrap().len(), 1);
 }
 
@@ -141,8 +146,11 @@ fn p7_deliveries_are_shown_to_their_owner_newest_first() {
     }
     run(&rig, hooked(4, BOB, "b.test"));
     let mine = all(&rig, ANN, None);
-    assert_eq!(mine.iter().map(|d| d.subject).collect::<Vec<_>>(), [3, 2, 1].map(|n| Subject::Job(id(n))));
-    rig.store.settle(mine[1].id, attempt(Next::Dead)).wait().unwrap();
+    assert_eq!(
+        mine.iter().map(|d| d.subject).collect::<Vec<_>>(),
+        [3, 2, 1].map(|n| WebhookSubject::Job(id(n)))
+    );
+    rig.store.settle(mine[1].id, attempt(AfterAttempt::Dead)).wait().unwrap();
     assert_eq!(all(&rig, ANN, Some(DeliveryState::Dead)).len(), 1);
     assert_eq!(all(&rig, ANN, Some(DeliveryState::Pending)).len(), 2);
     assert_eq!(
@@ -166,8 +174,8 @@ fn a_dead_delivery_begins_anew_when_asked() {
     let rig = Rig::new();
     run(&rig, hooked(1, ANN, "a.test"));
     let id = due(&rig)[0].id;
-    rig.store.settle(id, attempt(Next::Dead)).wait().unwrap();
-    rig.store.settle(id, attempt(Next::Delivered)).wait().unwrap();
+    rig.store.settle(id, attempt(AfterAttempt::Dead)).wait().unwrap();
+    rig.store.settle(id, attempt(AfterAttempt::Delivered)).wait().unwrap();
     assert_eq!(rig.store.delivery(ANN, id).unwrap().unwrap().state, DeliveryState::Dead, "settled once");
     assert!(due(&rig).is_empty());
     let again = rig.store.again(ANN, id).wait().unwrap().unwrap();
@@ -183,17 +191,17 @@ fn p8_settled_deliveries_are_forgotten_after_thirty_days_and_pending_ones_never(
     }
     let old = due(&rig);
     for delivery in &old[..19] {
-        rig.store.settle(delivery.id, attempt(Next::Dead)).wait().unwrap();
+        rig.store.settle(delivery.id, attempt(AfterAttempt::Dead)).wait().unwrap();
     }
     rig.clock.advance(30 * DAY_MS - 1);
     run(&rig, hooked(21, ANN, "new.test"));
     let new = all(&rig, ANN, None)[0].id;
-    rig.store.settle(new, attempt(Next::Retry { at_ms: rig.clock.now_ms() })).wait().unwrap();
+    rig.store.settle(new, attempt(AfterAttempt::Retry { at_ms: rig.clock.now_ms() })).wait().unwrap();
     assert_eq!(all(&rig, ANN, None).len(), 21, "not before their time");
     rig.clock.advance(1);
-    rig.store.settle(new, attempt(Next::Retry { at_ms: rig.clock.now_ms() })).wait().unwrap();
+    rig.store.settle(new, attempt(AfterAttempt::Retry { at_ms: rig.clock.now_ms() })).wait().unwrap();
     assert_eq!(all(&rig, ANN, None).len(), 21 - 16, "a few at a time");
-    rig.store.settle(new, attempt(Next::Delivered)).wait().unwrap();
+    rig.store.settle(new, attempt(AfterAttempt::Delivered)).wait().unwrap();
     let left: BTreeSet<DeliveryId> = all(&rig, ANN, None).iter().map(|d| d.id).collect();
     assert_eq!(left, [new, old[19].id].into());
     assert_eq!(due(&rig).iter().map(|d| d.id).collect::<Vec<_>>(), [old[19].id]);

@@ -1,13 +1,13 @@
 //! What the store's tests share: a clock that is set by hand, small jobs, and short ways to say common things.
 
-use nanoclaw::domain::conversation::{Conversation, Settings};
-use nanoclaw::domain::event::{Event, FailureCode, FinishReason, Mark, Record, StepKind};
+use nanoclaw::domain::conversation::{Conversation, ConversationSettings};
+use nanoclaw::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StepKind};
 use nanoclaw::domain::id::{ConversationId, JobId, UserId};
-use nanoclaw::domain::job::{ApprovalMode, Ending, JobOrigin, JobSpec, OnDisconnect, Priority};
+use nanoclaw::domain::job::{ApprovalMode, JobOrigin, JobOutcome, JobSpec, OnDisconnect, Priority};
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::tool::ToolChoice;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{Clock, NewJob, StopFlag};
+use nanoclaw::ports::{CancelToken, Clock, NewJob};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,7 +43,7 @@ impl Clock for HandClock {
         self.0.load(Ordering::SeqCst)
     }
 
-    fn pause(&self, stop: &StopFlag, timeout: Duration) {
+    fn sleep(&self, stop: &CancelToken, timeout: Duration) {
         stop.wait(timeout);
     }
 }
@@ -96,11 +96,11 @@ pub(crate) fn delta(index: u32, offset: u64, text: &str) -> Record {
 /// A call to a model that ended well and cost this; `None`: the model that the job names.
 pub(crate) fn cost(model: Option<&str>, usage: Usage) -> Record {
     let model = model.map(str::to_owned);
-    Mark::ModelFinished { finish_reason: FinishReason::Stop, usage, model, echo: None }.into()
+    EngineMark::ModelFinished { finish_reason: FinishReason::Stop, usage, model, echo: None }.into()
 }
 
 /// A good end.
-pub(crate) fn done(job: JobId, text: &str) -> Ending {
+pub(crate) fn done(job: JobId, text: &str) -> JobOutcome {
     let event = Event::Done {
         message_id: job.message_id(),
         token_count: 2,
@@ -109,13 +109,13 @@ pub(crate) fn done(job: JobId, text: &str) -> Ending {
         finish_reason: FinishReason::Stop,
     };
     let messages = vec![Message::assistant(text)];
-    Ending { event, output_text: text.to_owned(), messages, summary: None }
+    JobOutcome { event, output_text: text.to_owned(), messages, summary: None }
 }
 
 /// An end as the engine writes it for a cancelled job.
-pub(crate) fn cancelled() -> Ending {
+pub(crate) fn cancelled() -> JobOutcome {
     let event = Event::Error { content: "cancelled".to_owned(), code: FailureCode::Cancelled };
-    Ending { event, output_text: String::new(), messages: Vec::new(), summary: None }
+    JobOutcome { event, output_text: String::new(), messages: Vec::new(), summary: None }
 }
 
 /// A name of a conversation.
@@ -125,7 +125,7 @@ pub(crate) fn name(text: &str) -> ConversationId {
 
 /// A conversation without messages, made at this time.
 pub(crate) fn chat(user: UserId, id: &str, at_ms: u64) -> Conversation {
-    let settings = Settings {
+    let settings = ConversationSettings {
         model: "demo".to_owned(),
         system_prompt: String::new(),
         temperature: None,

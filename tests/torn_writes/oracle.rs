@@ -1,15 +1,15 @@
 //! What the outside world knows of the store: what was acknowledged, and what was read.
 
 use crate::support::store::{ANN, BOB, done, job};
-use nanoclaw::domain::event::{Event, Numbered, Phase, Record};
+use nanoclaw::domain::event::{Event, Record, SequencedEvent, StatusPhase};
 use nanoclaw::domain::id::{BatchId, JobId};
-use nanoclaw::domain::idempotency::OnceKey;
+use nanoclaw::domain::idempotency::IdempotencyKey;
 use nanoclaw::domain::job::{Job, JobStatus};
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::domain::webhook::Subject;
+use nanoclaw::domain::webhook::WebhookSubject;
 use nanoclaw::ports::{
-    Accounts, Batches, ChatMessage, ConversationQuery, Conversations, DeliveryQuery, JobQuery, LineOutcome,
-    Once, Outbox, Store,
+    Accounts, Batches, ChatMessage, ConversationQuery, Conversations, DeliveryQuery, Idempotent, JobQuery,
+    LineOutcome, Outbox, Store,
 };
 use nanoclaw::store::RedbStore;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ledger {
     jobs: BTreeMap<JobId, Known>,
-    keys: BTreeMap<[u8; 32], (OnceKey, JobId)>,
+    keys: BTreeMap<[u8; 32], (IdempotencyKey, JobId)>,
     batches: BTreeMap<BatchId, u32>,
 }
 
@@ -57,7 +57,7 @@ impl Ledger {
     }
 
     /// A key has led to a job.
-    pub(crate) fn heard(&mut self, key: OnceKey, job: JobId) {
+    pub(crate) fn heard(&mut self, key: IdempotencyKey, job: JobId) {
         let (_, first) = *self.keys.entry(key.key).or_insert((key, job));
         assert_eq!(first, job, "a key leads to one job");
     }
@@ -71,7 +71,7 @@ impl Ledger {
     pub(crate) fn check_keys(&self, store: &RedbStore) -> Result<(), String> {
         for (number, (key, owed)) in (1_000_000..).zip(self.keys.values()) {
             let told = store.submit_once(job(number, ANN), *key).wait().map_err(|e| e.to_string())?;
-            if !matches!(&told, Once::Before(job) if job.id == *owed) {
+            if !matches!(&told, Idempotent::Replayed(job) if job.id == *owed) {
                 return Err(format!("a key led to {owed} and leads to {told:?}"));
             }
         }
@@ -144,7 +144,7 @@ fn consistent_all(store: &RedbStore, is_over: bool) -> Result<(), String> {
         let own = || jobs.iter().filter(|job| job.batch.is_some_and(|line| line.batch == batch.id));
         let ended = store.ended(batch.id, 0, 10_000).map_err(|e| e.to_string())?;
         let order: BTreeSet<_> = ended.results.iter().map(|result| result.line).collect();
-        let has_job = |outcome: &LineOutcome| !matches!(outcome, LineOutcome::NeverBegan);
+        let has_job = |outcome: &LineOutcome| !matches!(outcome, LineOutcome::NotStarted);
         let told = ended.results.iter().filter(|result| has_job(&result.outcome)).count();
         let good = own().filter(|job| job.status == JobStatus::Succeeded).count();
         let lines: BTreeSet<_> = own().filter_map(|job| job.batch.map(|line| line.line)).collect();
@@ -222,7 +222,7 @@ fn told_once(store: &RedbStore, jobs: &[Job]) -> Result<(), String> {
     for user in [ANN, BOB] {
         let query = DeliveryQuery { user, state: None, before: None, limit: 10_000 };
         for delivery in store.deliveries(&query).map_err(|e| e.to_string())?.deliveries {
-            if let Subject::Job(job) = delivery.subject {
+            if let WebhookSubject::Job(job) = delivery.subject {
                 *told.entry(job).or_default() += 1;
             }
         }
@@ -240,10 +240,10 @@ fn told_once(store: &RedbStore, jobs: &[Job]) -> Result<(), String> {
 }
 
 /// An end before the last one failed, and was retried.
-fn goes_on_rightly(events: &[Numbered]) -> bool {
+fn goes_on_rightly(events: &[SequencedEvent]) -> bool {
     events.iter().zip(events.iter().skip(1)).all(|(event, next)| {
         let is_retry = matches!(event.event, Event::Error { .. })
-            && matches!(next.event, Event::Status { status: Phase::Queued, .. });
+            && matches!(next.event, Event::Status { status: StatusPhase::Queued, .. });
         !event.event.is_terminal() || is_retry
     })
 }

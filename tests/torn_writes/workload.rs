@@ -5,13 +5,15 @@ use super::oracle::Ledger;
 use super::power_loss::{Loss, open};
 use crate::support::disk::{Dice, Disk, Fate, Syncs};
 use crate::support::store::{ANN, BOB, HandClock, cancelled, cost, delta, done, id, job, turn};
-use nanoclaw::domain::event::{Event, FailureCode, Mark, Record};
+use nanoclaw::domain::event::{EngineMark, Event, FailureCode, Record};
 use nanoclaw::domain::id::{BatchId, JobId};
-use nanoclaw::domain::idempotency::OnceKey;
-use nanoclaw::domain::job::Ending;
+use nanoclaw::domain::idempotency::IdempotencyKey;
+use nanoclaw::domain::job::JobOutcome;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::domain::webhook::{Attempt, Next, WebhookUrl};
-use nanoclaw::ports::{Batches, Clock, Lease, NewBatch, NewLine, Once, Outbox, Store, StoreError, Urgency};
+use nanoclaw::domain::webhook::{AfterAttempt, DeliveryAttempt, WebhookUrl};
+use nanoclaw::ports::{
+    Batches, Clock, Idempotent, Lease, NewBatch, NewLine, Outbox, Store, StoreError, Urgency,
+};
 use nanoclaw::store::RedbStore;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -141,7 +143,7 @@ impl Workload {
             let mut records = vec![delta(1, *offset, &text)];
             *offset += text.len() as u64;
             if self.dice.below(3) == 0 {
-                records.push(Record::Mark(Mark::ToolStarted { id_ref: format!("call_{offset}") }));
+                records.push(Record::Mark(EngineMark::ToolStarted { id_ref: format!("call_{offset}") }));
             }
             if self.dice.below(3) == 0 {
                 let model = ["demo", "other"][usize::from(self.dice.below(2) == 0)];
@@ -166,10 +168,10 @@ impl Workload {
         let Some(lease) = self.take() else { return };
         let text = "answer ".repeat(1 + usize::try_from(self.dice.below(200)).unwrap());
         let ending = match self.dice.below(3) {
-            _ if lease.stop.raised().is_some() => cancelled(),
+            _ if lease.cancel.reason().is_some() => cancelled(),
             0 => {
                 let event = Event::Error { content: "no".to_owned(), code: FailureCode::ProviderError };
-                Ending { event, ..cancelled() }
+                JobOutcome { event, ..cancelled() }
             }
             _ => done(lease.job.id, &text),
         };
@@ -200,14 +202,15 @@ impl Workload {
 
     /// One of few keys, from two clients at once.
     fn submit_once(&mut self) {
-        let key = OnceKey { key: [u8::try_from(self.dice.below(4)).unwrap(); 32], fingerprint: [0; 32] };
+        let key =
+            IdempotencyKey { key: [u8::try_from(self.dice.below(4)).unwrap(); 32], fingerprint: [0; 32] };
         let tickets = [1, 2].map(|more| {
             let number = self.jobs.len() as u128 + more;
             self.store.submit_once(job(number, ANN), key)
         });
         self.jobs.extend([1, 2].map(|more| id(self.jobs.len() as u128 + more)));
         for ticket in tickets {
-            let (Once::New(job) | Once::Before(job)) = ticket.wait().unwrap();
+            let (Idempotent::New(job) | Idempotent::Replayed(job)) = ticket.wait().unwrap();
             self.ledger.lock().unwrap().heard(key, job.id);
             self.note(job.id);
         }
@@ -277,11 +280,14 @@ impl Workload {
         let now_ms = self.clock.now_ms();
         for delivery in self.store.due(now_ms, 4, &BTreeSet::new()).unwrap() {
             let next = match self.dice.below(3) {
-                0 => Next::Retry { at_ms: now_ms + 5 },
-                1 => Next::Dead,
-                _ => Next::Delivered,
+                0 => AfterAttempt::Retry { at_ms: now_ms + 5 },
+                1 => AfterAttempt::Dead,
+                _ => AfterAttempt::Delivered,
             };
-            self.store.settle(delivery.id, Attempt { status: None, error: None, next }).wait().unwrap();
+            self.store
+                .settle(delivery.id, DeliveryAttempt { status: None, error: None, next })
+                .wait()
+                .unwrap();
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::cli::client::{Client, Trouble, refusal};
 use crate::cli::error::CliError;
 use crate::cli::jobs::path_segment;
 use crate::cli::patience::{Error, Patience};
-use crate::ports::{Clock, Entropy, StopFlag};
+use crate::ports::{CancelToken, Clock, Entropy};
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub(super) struct Call {
     /// For another key, when the first one's batch is gone.
     pub(super) entropy: Arc<dyn Entropy>,
     /// Raised when the user has had enough.
-    pub(super) stop: StopFlag,
+    pub(super) stop: CancelToken,
     /// Shows how far it is.
     pub(super) progress: Progress,
     /// The lines.

@@ -12,7 +12,7 @@ use super::error::CliError;
 use super::terminal::Terminal;
 use crate::app::system::{SystemClock, SystemEntropy};
 use crate::app::{INTERRUPTED_EXIT, on_interrupt};
-use crate::ports::{Entropy, Stop, StopFlag};
+use crate::ports::{CancelReason, CancelToken, Clock, Entropy};
 use bookmark::Bookmark;
 use call::{Call, Wish};
 use output::Place;
@@ -71,10 +71,11 @@ pub(super) fn batch(
     let place = Place::find(args.output.as_deref(), &source)?;
     let entropy = Arc::new(SystemEntropy);
     let bookmark = remember(client, &folder, &source, args.new, &*entropy)?;
-    let (stop, progress) = (StopFlag::default(), Progress::new(terminal));
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let (stop, progress) = (CancelToken::new(Arc::clone(&clock)), Progress::new(terminal));
     let call = Call {
         client: client.clone(),
-        clock: Arc::new(SystemClock::new()),
+        clock,
         entropy,
         stop: stop.clone(),
         progress: progress.twin(),
@@ -83,7 +84,7 @@ pub(super) fn batch(
         wish: Wish { concurrency: args.concurrency, detach: args.detach, place },
     };
     let interrupted = stop.clone();
-    on_interrupt(move || interrupted.raise(Stop::Cancelled))
+    on_interrupt(move || interrupted.cancel(CancelReason::Cancelled))
         .map_err(|error| CliError::failed(format!("cannot listen for Ctrl-C: {error}")))?;
     let (tell, told) = channel();
     let working =
@@ -120,12 +121,12 @@ fn remember(
 type Outcome = Result<(Standing, Value), CliError>;
 
 /// The call's outcome, or nothing when the user has had enough first.
-fn await_end(told: &Receiver<Outcome>, stop: &StopFlag) -> Option<Outcome> {
+fn await_end(told: &Receiver<Outcome>, stop: &CancelToken) -> Option<Outcome> {
     loop {
-        let is_stopped = stop.raised().is_some();
+        let is_stopped = stop.reason().is_some();
         match told.recv_timeout(LOOK) {
             Ok(Ok(end)) => return Some(Ok(end)),
-            _ if is_stopped || stop.raised().is_some() => return None,
+            _ if is_stopped || stop.reason().is_some() => return None,
             Ok(Err(error)) => return Some(Err(error)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {

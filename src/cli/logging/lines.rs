@@ -97,7 +97,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::StopFlag;
+    use crate::ports::CancelToken;
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
     use tracing_subscriber::layer::SubscriberExt;
@@ -111,7 +111,7 @@ mod tests {
         fn monotonic_ms(&self) -> u64 {
             0
         }
-        fn pause(&self, _: &StopFlag, _: Duration) {}
+        fn sleep(&self, _: &CancelToken, _: Duration) {}
     }
 
     #[test]

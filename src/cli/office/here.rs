@@ -4,7 +4,7 @@ use super::Office;
 use crate::app::system::SystemEntropy;
 use crate::cli::error::CliError;
 use crate::domain::account::{Account, PasswordHash};
-use crate::domain::id::{IdMint, TokenId, UserId};
+use crate::domain::id::{IdGenerator, TokenId, UserId};
 use crate::domain::limits::Limits;
 use crate::domain::secret::Secret;
 use crate::http::minted::{Kind, mint};
@@ -85,10 +85,10 @@ impl Office for Here {
         let wish = TokenWish::read(asked).map_err(said)?;
         let minted = mint(Kind::Key, &SystemEntropy);
         let now_ms = self.clock.now_ms();
-        let id = TokenId::from_bits(IdMint::default().mint(now_ms, SystemEntropy.random()));
+        let id = TokenId::from_bits(IdGenerator::default().mint(now_ms, SystemEntropy.random()));
         let token = wish.into_token((id, owner.id), now_ms, minted.hint);
         let new = NewToken { token: token.clone(), digest: minted.digest };
-        self.store.keep_token(new, self.limits.tokens).wait().map_err(said)?;
+        self.store.store_token(new, self.limits.tokens).wait().map_err(said)?;
         shown(TokenView::of(token).with_key(&minted.secret))
     }
 

@@ -47,9 +47,9 @@ pub enum CronError {
 
 /// An expression in a zone, both valid.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Written")]
+#[serde(try_from = "WrittenFile", into = "WrittenFile")]
 pub struct Cron {
-    written: Written,
+    written: WrittenFile,
     pattern: croner::Cron,
     zone: TimeZone,
     /// Every hour counts, so real time does.
@@ -58,7 +58,7 @@ pub struct Cron {
 
 /// As it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Written {
+struct WrittenFile {
     expression: String,
     zone: String,
 }
@@ -72,7 +72,7 @@ impl Cron {
             hours.from_wildcard || (0..24).all(|hour| pattern.pattern.hour_match(hour).unwrap_or(false));
         let zone = named(zone)?;
         let name = zone.iana_name().unwrap_or(DEFAULT_ZONE).to_owned();
-        let written = Written { expression: expression.trim().to_owned(), zone: name };
+        let written = WrittenFile { expression: expression.trim().to_owned(), zone: name };
         Ok(Self { written, pattern, zone, is_hourly })
     }
 
@@ -148,15 +148,15 @@ impl PartialEq for Cron {
 
 impl Eq for Cron {}
 
-impl TryFrom<Written> for Cron {
+impl TryFrom<WrittenFile> for Cron {
     type Error = CronError;
 
-    fn try_from(written: Written) -> Result<Self, CronError> {
+    fn try_from(written: WrittenFile) -> Result<Self, CronError> {
         Self::new(&written.expression, &written.zone)
     }
 }
 
-impl From<Cron> for Written {
+impl From<Cron> for WrittenFile {
     fn from(cron: Cron) -> Self {
         cron.written
     }

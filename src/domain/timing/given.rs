@@ -13,7 +13,7 @@ const ONE_TIMING: &str = "give exactly one of 'at' (unix seconds or an RFC 3339 
 
 /// The four keys, as given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct GivenTiming {
+pub struct TimingRequest {
     /// Once, at this time, unix milliseconds.
     pub at_ms: Option<u64>,
     /// Every so many seconds.
@@ -27,17 +27,17 @@ pub struct GivenTiming {
 /// Why it is no timing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct TimingFault {
+pub struct TimingError {
     /// The key that is wrong; `None` where it is their number.
     pub key: Option<&'static str>,
     /// What is wrong.
     pub message: String,
 }
 
-impl GivenTiming {
+impl TimingRequest {
     /// What it means when it is given at `now_ms`.
-    pub fn check(self, now_ms: u64) -> Result<Timing, TimingFault> {
-        let fault = |key, message: String| TimingFault { key: Some(key), message };
+    pub fn check(self, now_ms: u64) -> Result<Timing, TimingError> {
+        let fault = |key, message: String| TimingError { key: Some(key), message };
         if self.tz.is_some() && self.cron.is_none() {
             let message = "'tz' is the time zone of 'cron' and means nothing without it".to_owned();
             return Err(fault("tz", message));
@@ -60,7 +60,7 @@ impl GivenTiming {
                 }
                 Ok(Timing::Cron(Box::new(cron)))
             }
-            _ => Err(TimingFault { key: None, message: ONE_TIMING.to_owned() }),
+            _ => Err(TimingError { key: None, message: ONE_TIMING.to_owned() }),
         }
     }
 }
@@ -101,18 +101,18 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_key() {
         let now = 1_700_000_000_000;
-        let checked = |given: GivenTiming| given.check(now).map_err(|fault| fault.key);
-        let none = GivenTiming::default;
+        let checked = |given: TimingRequest| given.check(now).map_err(|fault| fault.key);
+        let none = TimingRequest::default;
         assert_eq!(checked(none()), Err(None));
-        assert_eq!(checked(GivenTiming { at_ms: Some(now - 100_000), ..none() }), Err(Some("at")));
-        assert_eq!(checked(GivenTiming { every_s: Some(0), ..none() }), Err(Some("every_s")));
+        assert_eq!(checked(TimingRequest { at_ms: Some(now - 100_000), ..none() }), Err(Some("at")));
+        assert_eq!(checked(TimingRequest { every_s: Some(0), ..none() }), Err(Some("every_s")));
         assert_eq!(
-            checked(GivenTiming { every_s: Some(5), tz: Some("UTC".into()), ..none() }),
+            checked(TimingRequest { every_s: Some(5), tz: Some("UTC".into()), ..none() }),
             Err(Some("tz"))
         );
-        assert_eq!(checked(GivenTiming { cron: Some("0 0 30 2 *".into()), ..none() }), Err(Some("cron")));
+        assert_eq!(checked(TimingRequest { cron: Some("0 0 30 2 *".into()), ..none() }), Err(Some("cron")));
         assert_eq!(
-            checked(GivenTiming { every_s: Some(5), ..none() }),
+            checked(TimingRequest { every_s: Some(5), ..none() }),
             Ok(Timing::Every { seconds: 5, anchor_ms: now })
         );
     }

@@ -4,7 +4,7 @@
 
 use super::Opening;
 use crate::domain::message::Message;
-use crate::domain::tokens::Estimator;
+use crate::domain::tokens::TokenEstimator;
 
 /// Of the room, so much may be filled before something is left out, percent: estimates are not exact.
 const FULL_PERCENT: u64 = 90;
@@ -65,7 +65,7 @@ impl Opening {
         said: &[Message],
         now: Cut,
         room: Room,
-        estimator: &Estimator,
+        estimator: &TokenEstimator,
     ) -> Option<Cut> {
         let places = self.places(said, now);
         let fits = |cut: &Cut| {

@@ -13,7 +13,7 @@ use super::turn::{Shortened, Turn};
 use crate::domain::attachment::Attachment;
 use crate::domain::job::{ConversationSummary, History, JobSpec};
 use crate::domain::message::Message;
-use crate::domain::tokens::Estimator;
+use crate::domain::tokens::TokenEstimator;
 
 /// What a model is told when its answer was cut at its bound.
 const GO_ON: &str = "Your answer was cut off because it reached the length limit. Go on exactly where it stops. \
@@ -82,7 +82,7 @@ impl Opening {
     }
 
     /// What every prompt holds, whatever is cut: the instructions.
-    pub(in crate::engine) fn standing_tokens(&self, estimator: &Estimator) -> u64 {
+    pub(in crate::engine) fn standing_tokens(&self, estimator: &TokenEstimator) -> u64 {
         let system = self.system_prompt.as_deref().map_or(0, |text| estimator.text(text));
         let within = self.earlier.iter().filter(|message| matches!(message, Message::System { .. }));
         system.saturating_add(estimator.messages(within))

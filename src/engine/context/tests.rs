@@ -1,9 +1,9 @@
 //! Requests as they are put together, mended and cut.
 
 use super::*;
-use crate::domain::event::{Event, FinishReason, Mark, Record};
-use crate::domain::job::PastTurn;
-use crate::domain::tokens::Estimator;
+use crate::domain::event::{EngineMark, Event, FinishReason, Record};
+use crate::domain::job::ConversationTurn;
+use crate::domain::tokens::TokenEstimator;
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
 use crate::engine::tests::spec;
@@ -29,7 +29,7 @@ fn result(id: &str, content: &str) -> Message {
 /// A history of so many turns with a tool call each, before a job that asks `now`.
 fn opening(turns: u64, words: usize) -> Opening {
     let text = "word ".repeat(words);
-    let turn = |number| PastTurn {
+    let turn = |number| ConversationTurn {
         number,
         messages: vec![
             Message::user(format!("question {number} {text}")),
@@ -54,7 +54,7 @@ fn rounds(count: usize, words: usize) -> Turn {
         let id = format!("c{n}");
         log.push(Event::ToolCall { index, call: call(&id) }.into());
         let (finish_reason, usage) = (FinishReason::ToolCalls, Usage::new(1, 1));
-        log.push(Mark::ModelFinished { finish_reason, usage, model: None, echo: None }.into());
+        log.push(EngineMark::ModelFinished { finish_reason, usage, model: None, echo: None }.into());
         let content = text.clone();
         log.push(
             Event::ToolResult { index: index + 1, id_ref: id, name: "t".into(), content, skipped: false }
@@ -123,7 +123,7 @@ fn orphans_go_and_gaps_are_filled() {
 #[test]
 fn the_oldest_turns_go_first_and_the_question_stays() {
     let (opening, turn) = (opening(6, 100), rounds(3, 10));
-    let estimator = Estimator::of_model("gpt-4");
+    let estimator = TokenEstimator::of_model("gpt-4");
     let room = Room { tokens: 1_400, fixed: 10 };
     let cut = opening.cut(turn.messages(), opening.whole(), room, &estimator).expect("a cut");
     assert_eq!(cut, Cut { kept: 2 + 4, said: 0 }, "one turn of some 390 tokens, and the input, stay");
@@ -140,7 +140,7 @@ fn the_oldest_turns_go_first_and_the_question_stays() {
 #[test]
 fn a_long_run_of_one_job_loses_its_oldest_rounds_and_keeps_its_question_and_instructions() {
     let (opening, mut turn) = (opening(1, 1), rounds(8, 200));
-    let estimator = Estimator::of_model("gpt-4");
+    let estimator = TokenEstimator::of_model("gpt-4");
     let room = Room { tokens: 1_000, fixed: 0 };
     let cut = opening.cut(turn.messages(), opening.whole(), room, &estimator).expect("a cut");
     assert_eq!((cut.kept, cut.said), (1, 14), "only the newest round fits");
@@ -178,7 +178,7 @@ proptest! {
     #[test]
     fn no_cut_parts_a_call_from_its_result(turns in 0u64..5, count in 0usize..6, tokens in 0u64..3_000) {
         let (opening, mut turn) = (opening(turns, 40), rounds(count, 40));
-        let estimator = Estimator::of_model("x");
+        let estimator = TokenEstimator::of_model("x");
         let (mut now, room) = (opening.whole(), Room { tokens, fixed: 0 });
         while let Some(cut) = opening.cut(turn.messages(), now, room, &estimator) {
             prop_assert!(cut.kept < now.kept || cut.said > now.said, "{cut:?} behind {now:?}");

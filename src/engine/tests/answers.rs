@@ -1,12 +1,12 @@
 //! Answers that are cut, empty or cost something; failures that another model, or patience, makes good.
 
 use super::rig::{Rig, answers, call, say, usual};
-use crate::domain::event::{Event, FailureCode, FinishReason, Mark, Phase, Record};
+use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase};
 use crate::domain::job::{JobSpec, JobStatus};
 use crate::domain::message::Message;
 use crate::domain::usage::{Price, Usage};
 use crate::engine::driver::Drive;
-use crate::ports::{Chunk, Completion, ModelError, ModelInfo, Sink, Stop};
+use crate::ports::{CancelReason, Chunk, ChunkSink, Completion, ModelError, ModelInfo};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,7 +15,7 @@ fn words(
     text: &str,
     finish_reason: FinishReason,
     spent: Option<Usage>,
-    sink: Sink<'_>,
+    sink: ChunkSink<'_>,
 ) -> Result<Completion, ModelError> {
     let chunks = [Some(Chunk::Text(text)).filter(|_| !text.is_empty()), spent.map(Chunk::Spent)];
     for chunk in chunks.into_iter().flatten() {
@@ -133,9 +133,9 @@ fn another_model_stands_in_for_one_that_fails() {
         (ModelError::Denied("no such key".into()), 1),
     ] {
         let failure = error.clone();
-        let rig = Rig::new(move |request, leash, sink| match request.model.as_str() {
+        let rig = Rig::new(move |request, cancel, sink| match request.model.as_str() {
             "fake" => Err(failure.clone()),
-            _ => usual(request, leash, sink),
+            _ => usual(request, cancel, sink),
         });
         rig.configure(vec![ModelInfo { fallback: vec!["b".into()], ..model("fake") }, model("b")]);
         rig.finish();
@@ -143,12 +143,12 @@ fn another_model_stands_in_for_one_that_fails() {
         let asked = rig.model.asked();
         assert_eq!(asked.iter().filter(|(_, request)| request.model == "fake").count(), calls, "{error:?}");
         let told = rig.store.records().into_iter().any(|record| {
-            matches!(record, Record::Event(Event::Status { status: Phase::Retrying, reason: Some(reason), .. })
+            matches!(record, Record::Event(Event::Status { status: StatusPhase::Retrying, reason: Some(reason), .. })
                 if reason.contains("going on with model 'b'"))
         });
         assert!(told, "{error:?}");
         let sealed_by = rig.store.records().into_iter().find_map(|record| match record {
-            Record::Mark(Mark::ModelFinished { model, .. }) => model,
+            Record::Mark(EngineMark::ModelFinished { model, .. }) => model,
             _ => None,
         });
         assert_eq!(sealed_by.as_deref(), Some("b"), "whose tokens they were");
@@ -175,9 +175,9 @@ fn p4_a_long_wait_gives_the_job_back_and_its_failures_still_count() {
 #[test]
 fn a_job_waits_for_its_turn_at_a_provider_without_failing() {
     let asked = AtomicUsize::new(0);
-    let rig = Rig::new(move |request, leash, sink| match asked.fetch_add(1, Ordering::SeqCst) {
+    let rig = Rig::new(move |request, cancel, sink| match asked.fetch_add(1, Ordering::SeqCst) {
         0..20 => Err(ModelError::Busy { message: "many calls".into(), retry_after_ms: 1_500 }),
-        _ => usual(request, leash, sink),
+        _ => usual(request, cancel, sink),
     });
     for _ in 0..20 {
         assert_eq!(rig.drive(), Drive::Postponed);
@@ -214,9 +214,9 @@ fn what_nobody_reports_is_estimated_and_priced() {
 
 #[test]
 fn an_answer_that_a_crash_or_a_shutdown_cut_off_is_paid_for_once() {
-    let rig = Rig::new(|_, leash, sink| {
+    let rig = Rig::new(|_, cancel, sink| {
         assert!(sink(Chunk::Text("half a word")).is_continue());
-        if leash.is_pulled() {
+        if cancel.is_cancelled() {
             return Err(ModelError::Stopped);
         }
         words(" and more", FinishReason::Stop, Some(Usage::new(10, 5)), sink)
@@ -224,13 +224,14 @@ fn an_answer_that_a_crash_or_a_shutdown_cut_off_is_paid_for_once() {
     let store = Arc::clone(&rig.store);
     rig.store.break_by(move |op, nth| {
         if op == super::store::Op::Append && nth == 1 {
-            store.raise(Stop::Shutdown);
+            store.raise(CancelReason::Shutdown);
         }
         None
     });
     assert_eq!(rig.drive(), Drive::Released);
     rig.finish();
-    let spent = rig.store.records().into_iter().filter(|r| matches!(r, Record::Mark(Mark::Spent { .. })));
+    let spent =
+        rig.store.records().into_iter().filter(|r| matches!(r, Record::Mark(EngineMark::Spent { .. })));
     assert_eq!(spent.count(), 1);
     assert!(usage(&rig).total_tokens > 15 + 2, "{:?}", usage(&rig));
 }
@@ -258,9 +259,9 @@ fn a_new_conversation_gets_a_title_by_the_model_for_titles_or_its_first_words() 
 #[test]
 fn a_provider_that_is_closed_for_long_is_stood_in_for_and_not_waited_for() {
     for (retry_after_ms, status) in [(600_000, JobStatus::Succeeded), (3_000, JobStatus::Queued)] {
-        let rig = Rig::new(move |request, leash, sink| match request.model.as_str() {
+        let rig = Rig::new(move |request, cancel, sink| match request.model.as_str() {
             "fake" => Err(ModelError::Busy { message: "closed".into(), retry_after_ms }),
-            _ => usual(request, leash, sink),
+            _ => usual(request, cancel, sink),
         });
         rig.configure(vec![ModelInfo { fallback: vec!["b".into()], ..model("fake") }, model("b")]);
         drop(rig.tick());
@@ -286,14 +287,14 @@ fn what_came_of_an_answer_counts_where_its_provider_reports_at_the_end_only() {
 
 #[test]
 fn a_title_that_takes_too_long_costs_no_answer() {
-    let mut rig = Rig::new(|request, leash, sink| {
+    let mut rig = Rig::new(|request, cancel, sink| {
         if request.model == "t" {
-            while !leash.is_pulled() {
-                leash.clock.pause(&leash.stop, std::time::Duration::from_secs(1));
+            while !cancel.is_cancelled() {
+                cancel.sleep(std::time::Duration::from_secs(1));
             }
             return Err(ModelError::Stopped);
         }
-        leash.clock.pause(&leash.stop, std::time::Duration::from_secs(super::store::TIMEOUT_S - 5));
+        cancel.sleep(std::time::Duration::from_secs(super::store::TIMEOUT_S - 5));
         words("yes", FinishReason::Stop, Some(Usage::new(10, 5)), sink)
     });
     ask_for(&mut rig, |spec| spec.conversation_id = Some("chat".to_owned().try_into().expect("a name")));

@@ -3,14 +3,14 @@
 
 use super::rig::{LIMITS, Rig, answers, call, say, usual};
 use super::store::Op;
-use crate::domain::approval::{Decision, denied_result};
-use crate::domain::event::{Event, Mark, Record};
+use crate::domain::approval::{ApprovalDecision, denied_result};
+use crate::domain::event::{EngineMark, Event, Record};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{ApprovalMode, JobStatus};
 use crate::domain::tool::ToolChoice;
 use crate::engine::driver::Drive;
 use crate::engine::turn::{INTERRUPTED, Turn};
-use crate::ports::{Settled, Store, StoreError};
+use crate::ports::{Store, StoreError, UnexecutedReason};
 use std::sync::Arc;
 
 /// The usual plan, where calls of `effect` need approval.
@@ -27,7 +27,7 @@ fn pending(rig: &Rig) -> Vec<String> {
 }
 
 fn decide(rig: &Rig, approve: bool, reason: &str) -> Result<(), StoreError> {
-    let decision = Decision { approve, id_refs: None, reason: Some(reason.to_owned()) };
+    let decision = ApprovalDecision { approve, id_refs: None, reason: Some(reason.to_owned()) };
     rig.store.decide(UserId::SINGLE, JobId::from_bits(7), decision).wait().map(drop)
 }
 
@@ -82,7 +82,11 @@ fn a_denied_call_never_runs_and_the_model_reads_why_beside_the_others_results() 
     let denied = ("b".to_owned(), denied_result("not on a \"Sunday\""), true);
     assert_eq!(results(&rig), [said("a"), denied, said("c")]);
     assert!(!ran(&rig).contains(&"b".to_owned()));
-    assert_eq!(rig.tools.settled(), [("b".to_owned(), Settled::Denied)], "the audit log hears of it");
+    assert_eq!(
+        rig.tools.settled(),
+        [("b".to_owned(), UnexecutedReason::Denied)],
+        "the audit log hears of it"
+    );
     let asked = rig.model.asked();
     let last = format!("{:?}", asked.last().expect("asked again").1.messages);
     assert!(last.contains("denied: not on a"), "{last}");
@@ -100,7 +104,7 @@ fn a_job_that_says_auto_deny_waits_for_nobody() {
         results(&rig).into_iter().filter(|(_, content, _)| content.contains("auto-deny")).collect();
     assert_eq!(told.len(), 2);
     let denied =
-        rig.store.records().iter().filter(|r| matches!(r, Record::Mark(Mark::Denied { .. }))).count();
+        rig.store.records().iter().filter(|r| matches!(r, Record::Mark(EngineMark::Denied { .. }))).count();
     assert_eq!(denied, 2, "the log says who denied it: a restart with other rules changes nothing");
 }
 
@@ -189,11 +193,11 @@ fn p3_p4_a_crash_between_any_two_writes_forgets_no_decision_and_repeats_no_effec
         assert_eq!(all[3].1, denied_result("no"), "{at}");
         let is_interrupted = all[1].1 == INTERRUPTED;
         assert_eq!(
-            rig.tools.settled().contains(&("b".to_owned(), Settled::Interrupted)),
+            rig.tools.settled().contains(&("b".to_owned(), UnexecutedReason::Interrupted)),
             is_interrupted,
             "{at}"
         );
-        assert!(rig.tools.settled().contains(&("d".to_owned(), Settled::Denied)), "{at}");
+        assert!(rig.tools.settled().contains(&("d".to_owned(), UnexecutedReason::Denied)), "{at}");
         interrupted += usize::from(is_interrupted);
         if !died {
             break;
@@ -214,6 +218,6 @@ fn only_a_decision_counts_and_the_wait_is_bounded_by_the_configuration() {
     let log: Vec<Record> = rig.store.records();
     let asked = Turn::fold(&log);
     let without: Vec<Record> =
-        log.into_iter().filter(|r| !matches!(r, Record::Mark(Mark::ApprovalAsked { .. }))).collect();
+        log.into_iter().filter(|r| !matches!(r, Record::Mark(EngineMark::ApprovalAsked { .. }))).collect();
     assert_eq!(asked, Turn::fold(&without));
 }

@@ -4,9 +4,9 @@ use super::rig::{Rig, answers, call};
 use crate::domain::event::{Event, FailureCode, FinishReason, Record};
 use crate::domain::job::JobStatus;
 use crate::domain::message::Message;
-use crate::domain::tokens::Estimator;
+use crate::domain::tokens::TokenEstimator;
 use crate::domain::usage::Usage;
-use crate::ports::{Chunk, Completion, ModelError, ModelInfo, ModelRequest, Sink};
+use crate::ports::{Chunk, ChunkSink, Completion, ModelError, ModelInfo, ModelRequest};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -22,14 +22,14 @@ fn is_aside(request: &ModelRequest) -> bool {
     matches!(request.messages.first(), Some(Message::System { content }) if content.contains("compress"))
 }
 
-fn noted(sink: Sink<'_>) -> Completion {
+fn noted(sink: ChunkSink<'_>) -> Completion {
     assert!(sink(Chunk::Text("they talked")).is_continue());
     assert!(sink(Chunk::Spent(Usage::new(50, 3))).is_continue());
     Completion { tool_calls: Vec::new(), finish_reason: FinishReason::Stop, echo: None }
 }
 
 /// A model that calls a tool again and again, each time with a long word on it.
-fn talker(request: &ModelRequest, sink: Sink<'_>) -> Completion {
+fn talker(request: &ModelRequest, sink: ChunkSink<'_>) -> Completion {
     let round = request.messages.iter().filter(|m| matches!(m, Message::Tool { .. })).count();
     assert!(sink(Chunk::Text(&"word ".repeat(200))).is_continue());
     let calls = if request.may_call { vec![call(&format!("c{round}"), "pure")] } else { Vec::new() };
@@ -60,7 +60,7 @@ fn p8_the_oldest_rounds_are_summarised_before_the_window_is_full() {
     let told = summaries(&rig);
     assert!(!told.is_empty() && told.iter().all(|text| text == "they talked"), "{told:?}");
     for (_, request) in rig.model.asked().iter().filter(|(_, request)| !is_aside(request)) {
-        let tokens = Estimator::of_model("fake").messages(&request.messages);
+        let tokens = TokenEstimator::of_model("fake").messages(&request.messages);
         assert!(tokens <= 2_000, "{tokens} tokens are sent");
         assert!(
             request
@@ -201,7 +201,7 @@ fn p8_a_summary_takes_a_small_part_of_a_small_window_whatever_a_server_sends() {
     assert_eq!(rig.status(), JobStatus::Succeeded, "{:?}", rig.store.ends());
     let told = summaries(&rig);
     assert!(
-        !told.is_empty() && told.iter().all(|text| Estimator::of_model("fake").text(text) <= 252),
+        !told.is_empty() && told.iter().all(|text| TokenEstimator::of_model("fake").text(text) <= 252),
         "{told:?}"
     );
 }

@@ -20,11 +20,10 @@ fn results(rig: &Rig) -> HashMap<String, String> {
 
 /// The calls whose outcome stands in the log.
 fn recorded(rig: &Rig) -> Vec<String> {
-    use crate::domain::event::Mark;
+    use crate::domain::event::EngineMark;
     let outcome = |record: Record| match record {
-        Record::Event(Event::ToolResult { id_ref, .. }) | Record::Mark(Mark::ToolFinished { id_ref, .. }) => {
-            Some(id_ref)
-        }
+        Record::Event(Event::ToolResult { id_ref, .. })
+        | Record::Mark(EngineMark::ToolFinished { id_ref, .. }) => Some(id_ref),
         _ => None,
     };
     rig.store.records().into_iter().filter_map(outcome).collect()

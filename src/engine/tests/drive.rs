@@ -2,10 +2,11 @@
 
 use super::rig::{Bell, LIMITS, Rig, answers, call, say, usual};
 use super::store::Op;
+use crate::app::system::SystemClock;
 use crate::domain::event::{Event, FailureCode, FinishReason};
 use crate::domain::job::JobStatus;
 use crate::engine::driver::{Drive, Driver};
-use crate::ports::{Chunk, ModelError, Stop, StopFlag, Store, StoreError};
+use crate::ports::{CancelReason, CancelToken, Chunk, ModelError, Store, StoreError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -41,7 +42,7 @@ fn a_request_after_a_restart_is_the_one_that_was_cut_off() {
     let whole = rig.model.asked().last().expect("the last call").1.clone();
     let cut = Rig::new(usual);
     let (bell, store) = (Bell::default(), Arc::clone(&cut.store));
-    bell.hang(move || store.raise(Stop::Shutdown));
+    bell.hang(move || store.raise(CancelReason::Shutdown));
     cut.tools.on_call(move || bell.ring());
     cut.finish();
     assert_eq!(cut.model.asked().last().expect("the last call").1, whole);
@@ -51,11 +52,11 @@ fn a_request_after_a_restart_is_the_one_that_was_cut_off() {
 fn retry_after_is_honoured() {
     for (asked_ms, waited_ms) in [(None, 1000), (Some(7000), 7000), (Some(0), 0), (Some(30_000), 30_000)] {
         let failed = AtomicBool::new(false);
-        let rig = Rig::new(move |request, leash, sink| {
+        let rig = Rig::new(move |request, cancel, sink| {
             if !failed.swap(true, Ordering::SeqCst) {
                 return Err(unavailable(asked_ms));
             }
-            usual(request, leash, sink)
+            usual(request, cancel, sink)
         });
         assert_eq!(rig.drive(), Drive::Finished);
         let second_ms = rig.model.asked()[1].0;
@@ -74,8 +75,8 @@ fn the_wait_doubles_and_the_budget_ends_the_job() {
 
 #[test]
 fn a_failed_job_is_tried_again_from_its_last_recorded_step_while_it_has_attempts() {
-    let mut rig = Rig::new(|request, leash, sink| match answers(request) {
-        0 => usual(request, leash, sink),
+    let mut rig = Rig::new(|request, cancel, sink| match answers(request) {
+        0 => usual(request, cancel, sink),
         _ => Err(unavailable(None)),
     });
     Arc::get_mut(&mut rig.store).expect("nobody else has it yet").allow_attempts(3);
@@ -122,7 +123,7 @@ fn nothing_is_written_behind_a_piece_that_was_lost() {
     });
     rig.store.break_by(|op, nth| (op == Op::Append && nth == 2).then(|| StoreError::Io("first".into())));
     let lease = rig.store.claim(1).wait().expect("a claim").pop().expect("a job");
-    let (ports, draining) = (rig.ports(), StopFlag::default());
+    let (ports, draining) = (rig.ports(), CancelToken::new(Arc::new(SystemClock::new())));
     let driver = Driver::new(&ports, &LIMITS, &lease, &draining).expect("a readable job");
     assert_eq!(driver.run(), Err(StoreError::Io("first".into())));
     assert_eq!(rig.store.count(Op::Append), 2, "three and four must not follow a gap");

@@ -7,7 +7,7 @@ use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
 use crate::engine::driver::Drive;
 use crate::engine::worker::Tick;
-use crate::ports::{Clock, Stop, StoreError};
+use crate::ports::{CancelReason, Clock, StoreError};
 
 fn io() -> StoreError {
     StoreError::Io("on purpose".into())
@@ -118,7 +118,7 @@ fn a_store_that_is_down_altogether_costs_no_job() {
 fn a_stop_ends_the_patience_with_a_read() {
     let rig = failing(Op::Log, &io(), |_| true);
     let store = std::sync::Arc::clone(&rig.store);
-    rig.clock.on_pause(move || store.raise(Stop::Shutdown));
+    rig.clock.on_pause(move || store.raise(CancelReason::Shutdown));
     assert_eq!(rig.drive(), Drive::Released);
     assert_eq!(rig.store.count(Op::Log), 2);
 }
@@ -188,7 +188,7 @@ fn giving_back_ends_with_the_lease_the_store_or_the_server() {
     let rig = Rig::new(usual);
     rig.store.break_by(|op, _| matches!(op, Op::Append | Op::Release).then(io));
     let draining = rig.draining.clone();
-    rig.clock.on_pause(move || draining.raise(Stop::Shutdown));
+    rig.clock.on_pause(move || draining.cancel(CancelReason::Shutdown));
     assert_eq!(rig.tick(), Tick::Stumbled(io()));
     assert_eq!(rig.store.count(Op::Release), 1);
 }

@@ -3,7 +3,7 @@
 use super::rig::FakeClock;
 use super::store::FakeStore;
 use crate::engine::worker::Held;
-use crate::ports::{Clock, Lease, Stop, Store};
+use crate::ports::{CancelReason, Clock, Lease, Store};
 use std::sync::Arc;
 
 fn claim(store: &FakeStore) -> Lease {
@@ -16,11 +16,11 @@ fn a_fenced_worker_leaves_its_successors_lease_alone() {
     let clock: Arc<dyn Clock> = Arc::new(FakeClock::default());
     let old = claim(&store);
     held.insert(&old, &clock);
-    store.raise(Stop::Fenced);
+    store.raise(CancelReason::LeaseLost);
     let new = claim(&store);
     held.insert(&new, &clock);
     held.remove(&old);
     assert_eq!(held.count(), 1, "the successor's lease is still held");
-    held.raise_all(Stop::Shutdown);
-    assert_eq!(new.stop.raised(), Some(Stop::Shutdown));
+    held.raise_all(CancelReason::Shutdown);
+    assert_eq!(new.cancel.reason(), Some(CancelReason::Shutdown));
 }

@@ -2,10 +2,11 @@
 
 use super::rig::{LIMITS, Rig, usual};
 use super::store::Op;
+use crate::app::system::SystemClock;
 use crate::domain::event::{Event, FailureCode};
 use crate::domain::job::JobStatus;
 use crate::engine::pool::Pool;
-use crate::ports::{Leash, ModelError, Probe, StopFlag, StoreError};
+use crate::ports::{CancelToken, ModelError, ReadinessProbe, StoreError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn wait_until(what: &str, met: impl Fn() -> bool) {
-    let (step, bell) = (Duration::from_millis(2), StopFlag::default());
+    let (step, bell) = (Duration::from_millis(2), CancelToken::new(Arc::new(SystemClock::new())));
     for _ in 0..PATIENCE.as_millis() / step.as_millis() {
         if met() {
             return;
@@ -28,9 +29,9 @@ fn start(rig: &Rig) -> Pool {
     Pool::start(3, &rig.ports(), &LIMITS).expect("threads")
 }
 
-/// A provider that says nothing until the leash is pulled.
-fn hang(leash: &Leash) -> ModelError {
-    leash.stop.wait(PATIENCE);
+/// A provider that says nothing until the cancel is pulled.
+fn hang(cancel: &CancelToken) -> ModelError {
+    cancel.wait(PATIENCE);
     ModelError::Stopped
 }
 
@@ -58,9 +59,9 @@ fn a_store_that_stumbles_is_asked_again() {
 fn p4_a_drain_gives_back_what_hangs_and_ends_the_threads() {
     let entered = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&entered);
-    let rig = Rig::new(move |_, leash, _| {
+    let rig = Rig::new(move |_, cancel, _| {
         told.store(true, Ordering::SeqCst);
-        Err(hang(leash))
+        Err(hang(cancel))
     });
     let pool = start(&rig);
     let probe = pool.probe();
@@ -74,21 +75,21 @@ fn p4_a_drain_gives_back_what_hangs_and_ends_the_threads() {
 
 #[test]
 fn a_drain_lets_a_job_reach_its_step_boundary() {
-    let (entered, go) = (Arc::new(AtomicBool::new(false)), StopFlag::default());
+    let (entered, go) = (Arc::new(AtomicBool::new(false)), CancelToken::new(Arc::new(SystemClock::new())));
     let (told, gate) = (Arc::clone(&entered), go.clone());
-    let rig = Rig::new(move |request, leash, sink| {
+    let rig = Rig::new(move |request, cancel, sink| {
         told.store(true, Ordering::SeqCst);
         gate.wait(PATIENCE);
-        assert!(leash.stop.raised().is_none(), "the drain has patience");
-        usual(request, leash, sink)
+        assert!(cancel.reason().is_none(), "the drain has patience");
+        usual(request, cancel, sink)
     });
     let pool = start(&rig);
     wait_until("the model is asked", || entered.load(Ordering::SeqCst));
     let opener = std::thread::spawn({
         let go = go.clone();
         move || {
-            StopFlag::default().wait(Duration::from_millis(30));
-            go.raise(crate::ports::Stop::Shutdown);
+            CancelToken::new(Arc::new(SystemClock::new())).wait(Duration::from_millis(30));
+            go.cancel(crate::ports::CancelReason::Shutdown);
         }
     });
     // The clock of these tests runs fast, so its patience is long.

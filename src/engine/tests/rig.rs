@@ -1,18 +1,19 @@
 //! A worker with everything around it scripted.
 
 use super::store::FakeStore;
+use crate::app::system::SystemClock;
 use crate::domain::event::FinishReason;
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::job::JobStatus;
 use crate::domain::message::Message;
-use crate::domain::tool::{Offer, ToolCall, ToolChoice, ToolSpec};
+use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition, ToolSpec};
 use crate::domain::usage::Usage;
 use crate::engine::driver::Drive;
 use crate::engine::worker::{Held, Tick, Worker};
 use crate::engine::{Backoff, DriveLimits, Ports};
 use crate::ports::{
-    Chunk, Clock, Completion, Entropy, Journal, Leash, Model, ModelError, ModelInfo, ModelRequest, Settled,
-    Sink, StopFlag, Store, StoreError, ToolContext, ToolOutcome, Toolbox, Workplaces,
+    CancelToken, Chunk, ChunkSink, Clock, Completion, Entropy, Journal, Model, ModelError, ModelInfo,
+    ModelRequest, ProjectDirectories, Store, StoreError, ToolContext, ToolOutcome, Toolbox, UnexecutedReason,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,12 +83,12 @@ impl Clock for FakeClock {
         self.now_ms.load(Ordering::SeqCst)
     }
 
-    fn pause(&self, stop: &StopFlag, timeout: Duration) {
+    fn sleep(&self, stop: &CancelToken, timeout: Duration) {
         let hook = lock(&self.on_pause).clone();
         if let Some(hook) = hook {
             hook();
         }
-        if stop.raised().is_none() {
+        if stop.reason().is_none() {
             self.advance(u64::try_from(timeout.as_millis()).expect("a short pause"));
             // Real time passes much slower, but it passes: other threads get on.
             stop.wait(Duration::from_micros(100));
@@ -103,7 +104,8 @@ impl Entropy for NoJitter {
     }
 }
 
-type Script = dyn Fn(&ModelRequest, &Leash, Sink<'_>) -> Result<Completion, ModelError> + Send + Sync;
+type Script =
+    dyn Fn(&ModelRequest, &CancelToken, ChunkSink<'_>) -> Result<Completion, ModelError> + Send + Sync;
 
 /// A model that follows a script and remembers what it was asked, and when.
 pub(super) struct FakeModel {
@@ -121,9 +123,14 @@ impl FakeModel {
 }
 
 impl Model for FakeModel {
-    fn ask(&self, request: &ModelRequest, leash: &Leash, sink: Sink<'_>) -> Result<Completion, ModelError> {
+    fn ask(
+        &self,
+        request: &ModelRequest,
+        cancel: &CancelToken,
+        sink: ChunkSink<'_>,
+    ) -> Result<Completion, ModelError> {
         lock(&self.asked).push((self.clock.monotonic_ms(), request.clone()));
-        (self.script)(request, leash, sink)
+        (self.script)(request, cancel, sink)
     }
 
     fn models(&self) -> Vec<ModelInfo> {
@@ -138,7 +145,7 @@ pub(super) struct FakeTools {
     on_call: Mutex<Option<Hook>>,
     on_start: Mutex<Option<Hook>>,
     guarded: Mutex<Vec<String>>,
-    settled: Mutex<Vec<(String, Settled)>>,
+    settled: Mutex<Vec<(String, UnexecutedReason)>>,
 }
 
 impl FakeTools {
@@ -148,7 +155,7 @@ impl FakeTools {
     }
 
     /// The calls that had their outcome without a run, and why.
-    pub(super) fn settled(&self) -> Vec<(String, Settled)> {
+    pub(super) fn settled(&self) -> Vec<(String, UnexecutedReason)> {
         lock(&self.settled).clone()
     }
 
@@ -173,7 +180,7 @@ fn outcome(content: &str, skipped: bool) -> ToolOutcome {
 }
 
 impl Toolbox for FakeTools {
-    fn offered(&self, choice: &ToolChoice, _: bool) -> Vec<Offer> {
+    fn offered(&self, choice: &ToolChoice, _: bool) -> Vec<ToolDefinition> {
         let spec = |name: &'static str| ToolSpec {
             name: name.into(),
             description: "".into(),
@@ -186,14 +193,14 @@ impl Toolbox for FakeTools {
             .collect()
     }
 
-    fn knows(&self, name: &str) -> bool {
+    fn has_tool(&self, name: &str) -> bool {
         self.offered(&ToolChoice::All(true), true).iter().any(|tool| tool.name == name)
     }
     fn needs_approval(&self, name: &str) -> bool {
         lock(&self.guarded).iter().any(|guarded| guarded == name)
     }
 
-    fn settled(&self, call: &ToolCall, _: &ToolContext, why: Settled, _: &str) {
+    fn settled(&self, call: &ToolCall, _: &ToolContext, why: UnexecutedReason, _: &str) {
         lock(&self.settled).push((call.id_ref.clone(), why));
     }
 
@@ -203,7 +210,7 @@ impl Toolbox for FakeTools {
         }
         for call in calls.iter().rev() {
             let may_start = || call.name != "effect" || journal.started(call).is_continue();
-            if context.leash.is_pulled() || !may_start() {
+            if context.cancel.is_cancelled() || !may_start() {
                 journal.finished(call, outcome("(cancelled)", true));
                 continue;
             }
@@ -230,14 +237,17 @@ pub(super) struct Rig {
     pub(super) model: Arc<FakeModel>,
     pub(super) tools: Arc<FakeTools>,
     pub(super) clock: Arc<FakeClock>,
-    pub(super) draining: StopFlag,
+    pub(super) draining: CancelToken,
     pub(super) held: Held,
 }
 
 impl Rig {
     /// One queued job, and a model that follows the script.
     pub(super) fn new(
-        script: impl Fn(&ModelRequest, &Leash, Sink<'_>) -> Result<Completion, ModelError> + Send + Sync + 'static,
+        script: impl Fn(&ModelRequest, &CancelToken, ChunkSink<'_>) -> Result<Completion, ModelError>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
         let clock = Arc::new(FakeClock::default());
         let model = FakeModel {
@@ -251,7 +261,7 @@ impl Rig {
             model: Arc::new(model),
             tools: Arc::default(),
             clock,
-            draining: StopFlag::default(),
+            draining: CancelToken::new(Arc::new(SystemClock::new())),
             held: Held::default(),
         }
     }
@@ -269,7 +279,7 @@ impl Rig {
             workplaces: Arc::new(NoProjects),
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             entropy: Arc::new(NoJitter),
-            meter: Arc::new(crate::ports::Silent),
+            meter: Arc::new(crate::ports::NoopMeter),
         }
     }
 
@@ -321,7 +331,7 @@ pub(super) fn call(id_ref: &str, name: &str) -> ToolCall {
 }
 
 /// An answer that streams two pieces and then asks for these calls.
-pub(super) fn say(calls: Vec<ToolCall>, sink: Sink<'_>) -> Result<Completion, ModelError> {
+pub(super) fn say(calls: Vec<ToolCall>, sink: ChunkSink<'_>) -> Result<Completion, ModelError> {
     for piece in ["so ", "on"] {
         if sink(Chunk::Text(piece)).is_break() {
             return Err(ModelError::Stopped);
@@ -341,7 +351,11 @@ pub(super) fn answers(request: &ModelRequest) -> usize {
 }
 
 /// The plan of most tests: two batches of calls, then an answer.
-pub(super) fn usual(request: &ModelRequest, _: &Leash, sink: Sink<'_>) -> Result<Completion, ModelError> {
+pub(super) fn usual(
+    request: &ModelRequest,
+    _: &CancelToken,
+    sink: ChunkSink<'_>,
+) -> Result<Completion, ModelError> {
     let calls = match answers(request) {
         0 => vec![call("a", "pure"), call("b", "effect"), call("c", "pure")],
         1 => vec![call("d", "effect")],
@@ -353,8 +367,8 @@ pub(super) fn usual(request: &ModelRequest, _: &Leash, sink: Sink<'_>) -> Result
 /// Nobody has a project.
 struct NoProjects;
 
-impl Workplaces for NoProjects {
-    fn workplace(&self, _: UserId, _: ProjectId) -> Result<Option<PathBuf>, StoreError> {
+impl ProjectDirectories for NoProjects {
+    fn project_directory(&self, _: UserId, _: ProjectId) -> Result<Option<PathBuf>, StoreError> {
         Ok(None)
     }
 }

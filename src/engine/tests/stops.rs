@@ -2,10 +2,11 @@
 
 use super::rig::{Bell, Rig, answers, usual};
 use super::store::{Op, TIMEOUT_S};
-use crate::domain::event::{Event, FailureCode, Mark, Record};
+use crate::app::system::SystemClock;
+use crate::domain::event::{EngineMark, Event, FailureCode, Record};
 use crate::domain::job::JobStatus;
 use crate::engine::driver::Drive;
-use crate::ports::{Chunk, ModelError, Stop, StopFlag};
+use crate::ports::{CancelReason, CancelToken, Chunk, ModelError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,15 +24,15 @@ const PHASES: [Phase; 5] =
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reason {
-    Raised(Stop),
+    Raised(CancelReason),
     Deadline,
     Drain,
 }
 
 const REASONS: [Reason; 5] = [
-    Reason::Raised(Stop::Cancelled),
-    Reason::Raised(Stop::Fenced),
-    Reason::Raised(Stop::Shutdown),
+    Reason::Raised(CancelReason::Cancelled),
+    Reason::Raised(CancelReason::LeaseLost),
+    Reason::Raised(CancelReason::Shutdown),
     Reason::Deadline,
     Reason::Drain,
 ];
@@ -41,7 +42,7 @@ fn staged(phase: Phase, reason: Reason) -> (Rig, Arc<AtomicBool>) {
     let bell = Bell::default();
     let met = Arc::new(AtomicBool::new(false));
     let (in_stream, failed) = (bell.clone(), AtomicBool::new(false));
-    let rig = Rig::new(move |request, leash, sink| {
+    let rig = Rig::new(move |request, cancel, sink| {
         if phase == Phase::InTheBackoff && !failed.swap(true, Ordering::SeqCst) {
             return Err(ModelError::Unavailable { message: "busy".into(), retry_after_ms: Some(20_000) });
         }
@@ -51,11 +52,11 @@ fn staged(phase: Phase, reason: Reason) -> (Rig, Arc<AtomicBool>) {
                 return Err(ModelError::Stopped);
             }
             in_stream.ring();
-            if leash.is_pulled() {
+            if cancel.is_cancelled() {
                 return Err(ModelError::Stopped);
             }
         }
-        let answer = usual(request, leash, sink);
+        let answer = usual(request, cancel, sink);
         if phase == Phase::BeforeTheEnd && last {
             in_stream.ring();
         }
@@ -78,9 +79,9 @@ fn staged(phase: Phase, reason: Reason) -> (Rig, Arc<AtomicBool>) {
     bell.hang(move || {
         told.store(true, Ordering::SeqCst);
         match reason {
-            Reason::Raised(stop) => store.raise(stop),
+            Reason::Raised(reason) => store.raise(reason),
             Reason::Deadline => clock.advance(TIMEOUT_S * 1000),
-            Reason::Drain => draining.raise(Stop::Shutdown),
+            Reason::Drain => draining.cancel(CancelReason::Shutdown),
         }
     });
     (rig, met)
@@ -101,11 +102,11 @@ fn check(phase: Phase, reason: Reason) {
         );
     };
     match reason {
-        Reason::Raised(Stop::Cancelled) => return ended(FailureCode::Cancelled),
+        Reason::Raised(CancelReason::Cancelled) => return ended(FailureCode::Cancelled),
         // What is over the deadline before the end is told is over the deadline.
         Reason::Deadline => return ended(FailureCode::Timeout),
-        Reason::Raised(Stop::Fenced) => assert_eq!(drive, Drive::Abandoned, "{at}"),
-        Reason::Raised(Stop::Shutdown) | Reason::Drain => assert_eq!(drive, Drive::Released, "{at}"),
+        Reason::Raised(CancelReason::LeaseLost) => assert_eq!(drive, Drive::Abandoned, "{at}"),
+        Reason::Raised(CancelReason::Shutdown) | Reason::Drain => assert_eq!(drive, Drive::Released, "{at}"),
     }
     assert!(rig.store.is_ready() && rig.store.ends().is_empty(), "{at}: another worker goes on");
     let expected = match phase {
@@ -114,7 +115,7 @@ fn check(phase: Phase, reason: Reason) {
         Phase::InMidStream | Phase::BeforeTheEnd => 3,
     };
     assert_eq!(calls, expected, "{at}: no model is asked after the word to stop");
-    rig.draining = StopFlag::default();
+    rig.draining = CancelToken::new(Arc::new(SystemClock::new()));
     rig.finish();
     assert_eq!(rig.status(), JobStatus::Succeeded, "{at}: the next run ends the job");
     for effect in ["b", "d"] {
@@ -145,7 +146,7 @@ fn p3_a_call_that_shutdown_never_let_begin_is_made_by_the_next_run() {
     let rig = Rig::new(usual);
     let bell = Bell::default();
     let (store, ringing) = (Arc::clone(&rig.store), bell.clone());
-    bell.hang(move || store.raise(Stop::Shutdown));
+    bell.hang(move || store.raise(CancelReason::Shutdown));
     rig.tools.on_start(move || ringing.ring());
     assert_eq!(rig.drive(), Drive::Released);
     assert!(rig.tools.runs().is_empty());
@@ -160,9 +161,9 @@ fn p3_an_effect_that_ended_as_shutdown_came_keeps_its_result() {
     let store = Arc::clone(&rig.store);
     let seen = Arc::clone(&rig.store);
     rig.tools.on_call(move || {
-        let in_effect = matches!(seen.records().last(), Some(Record::Mark(Mark::ToolStarted { .. })));
+        let in_effect = matches!(seen.records().last(), Some(Record::Mark(EngineMark::ToolStarted { .. })));
         if in_effect {
-            store.raise(Stop::Shutdown);
+            store.raise(CancelReason::Shutdown);
         }
     });
     rig.finish();

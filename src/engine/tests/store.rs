@@ -1,18 +1,19 @@
 //! A store for one job, in memory: it keeps the contract, and breaks it where a test says so.
 
-use crate::domain::approval::Decision;
-use crate::domain::event::{Event, Mark, Phase, Record};
+use crate::app::system::SystemClock;
+use crate::domain::approval::ApprovalDecision;
+use crate::domain::event::{EngineMark, Event, Record, StatusPhase};
 use crate::domain::id::{JobId, UserId};
-use crate::domain::idempotency::OnceKey;
+use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::{
-    ApprovalMode, ConversationSummary, Ending, History, Job, JobOrigin, JobSpec, JobStatus, OnDisconnect,
-    PastTurn, PendingApproval, Priority,
+    ApprovalMode, ConversationSummary, ConversationTurn, History, Job, JobOrigin, JobOutcome, JobSpec,
+    JobStatus, OnDisconnect, PendingApproval, Priority,
 };
 use crate::domain::message::Message;
 use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::ports::{
-    EventPage, Fence, JobPage, JobQuery, Lease, NewJob, News, Once, Stop, StopFlag, Store, StoreError,
-    Ticket, Urgency,
+    CancelReason, CancelToken, ChangeWatch, EventPage, Fence, Idempotent, JobPage, JobQuery, Lease, NewJob,
+    Store, StoreError, Ticket, Urgency,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,14 +41,14 @@ type Fault = dyn Fn(Op, usize) -> Option<StoreError> + Send + Sync;
 struct State {
     job: Job,
     log: Vec<Record>,
-    stop: Option<StopFlag>,
+    stop: Option<CancelToken>,
     ready: bool,
     counts: HashMap<Op, usize>,
     /// Writes that may linger are answered later, as by a disk.
     late: bool,
     writes_left: Option<usize>,
     postponed_ms: Vec<u64>,
-    ending: Option<Ending>,
+    ending: Option<JobOutcome>,
     has_history: bool,
 }
 
@@ -95,7 +96,7 @@ impl FakeStore {
         let spec = spec();
         let state = State {
             job: Job::queued(JobId::from_bits(7), UserId::SINGLE, 0, &spec),
-            log: vec![Event::Status { status: Phase::Queued, attempt: 0, reason: None }.into()],
+            log: vec![Event::Status { status: StatusPhase::Queued, attempt: 0, reason: None }.into()],
             stop: None,
             ready: true,
             counts: HashMap::new(),
@@ -141,12 +142,12 @@ impl FakeStore {
     }
 
     /// Raises the flag of whoever holds the job; one that is fenced out loses it to the queue.
-    pub(super) fn raise(&self, stop: Stop) {
+    pub(super) fn raise(&self, reason: CancelReason) {
         let mut state = self.state();
         if let Some(flag) = state.stop.clone() {
-            flag.raise(stop);
+            flag.cancel(reason);
         }
-        if stop == Stop::Fenced {
+        if reason == CancelReason::LeaseLost {
             state.stop = None;
             state.ready = true;
         }
@@ -239,7 +240,7 @@ impl Store for FakeStore {
         unreachable!("workers submit nothing")
     }
 
-    fn submit_once(&self, _: NewJob, _: OnceKey) -> Ticket<Once<Job>> {
+    fn submit_once(&self, _: NewJob, _: IdempotencyKey) -> Ticket<Idempotent<Job>> {
         unreachable!("workers submit nothing")
     }
 
@@ -258,8 +259,8 @@ impl Store for FakeStore {
             state.stop = None;
             state.ready = true;
             state.postponed_ms.push(delay_ms);
-            let (status, attempt, reason) = (Phase::Queued, state.job.attempt, Some(reason));
-            state.log.push(Mark::Deferred.into());
+            let (status, attempt, reason) = (StatusPhase::Queued, state.job.attempt, Some(reason));
+            state.log.push(EngineMark::Deferred.into());
             state.log.push(Event::Status { status, attempt, reason }.into());
         }))
     }
@@ -268,7 +269,7 @@ impl Store for FakeStore {
         settled(self.write(Op::Release, Some(fence)).map(|mut state| {
             let pending = PendingApproval { calls, expires_at_ms: timeout_ms };
             let (attempt, calls) = (state.job.attempt - 1, pending.id_refs());
-            state.log.push(Mark::ApprovalAsked { id_refs: calls.clone() }.into());
+            state.log.push(EngineMark::ApprovalAsked { id_refs: calls.clone() }.into());
             let reason = pending.plea(state.job.id);
             state.log.push(Event::WaitingApproval { attempt, reason, calls }.into());
             state.job.attempt = attempt;
@@ -278,7 +279,7 @@ impl Store for FakeStore {
         }))
     }
 
-    fn decide(&self, _: UserId, _: JobId, decision: Decision) -> Ticket<Option<Job>> {
+    fn decide(&self, _: UserId, _: JobId, decision: ApprovalDecision) -> Ticket<Option<Job>> {
         settled(self.write(Op::Release, None).map(|mut state| {
             let waiting = state.job.approval.as_ref().map(PendingApproval::id_refs).unwrap_or_default();
             let id_refs = decision.id_refs.unwrap_or(waiting);
@@ -286,14 +287,17 @@ impl Store for FakeStore {
                 pending.calls.retain(|call| !id_refs.contains(&call.id_ref));
             }
             let reason = decision.reason.unwrap_or_default();
-            let mark =
-                if decision.approve { Mark::Approved { id_refs } } else { Mark::Denied { id_refs, reason } };
+            let mark = if decision.approve {
+                EngineMark::Approved { id_refs }
+            } else {
+                EngineMark::Denied { id_refs, reason }
+            };
             state.log.push(mark.into());
             if state.job.approval.as_ref().is_some_and(|pending| pending.calls.is_empty()) {
                 state.job.approval = None;
                 state.job.status = JobStatus::Queued;
                 state.ready = true;
-                let (status, attempt) = (Phase::Queued, state.job.attempt);
+                let (status, attempt) = (StatusPhase::Queued, state.job.attempt);
                 state.log.push(Event::Status { status, attempt, reason: None }.into());
             }
             Some(state.job.clone())
@@ -305,7 +309,7 @@ impl Store for FakeStore {
             state.job.status = JobStatus::Queued;
             state.job.failed_runs += 1;
             state.postponed_ms.push(delay_ms);
-            let (status, attempt, reason) = (Phase::Retrying, state.job.attempt, Some(reason));
+            let (status, attempt, reason) = (StatusPhase::Retrying, state.job.attempt, Some(reason));
             state.log.push(Event::Status { status, attempt, reason }.into());
             state.stop = None;
             state.ready = true;
@@ -321,9 +325,9 @@ impl Store for FakeStore {
             state.job.attempt += 1;
             state.job.status = JobStatus::Running;
             let attempt = state.job.attempt;
-            state.log.push(Event::Status { status: Phase::Running, attempt, reason: None }.into());
-            let stop = state.stop.insert(StopFlag::default()).clone();
-            vec![Lease { job: state.job.clone(), spec: Arc::clone(&self.spec), stop }]
+            state.log.push(Event::Status { status: StatusPhase::Running, attempt, reason: None }.into());
+            let stop = state.stop.insert(CancelToken::new(Arc::new(SystemClock::new()))).clone();
+            vec![Lease { job: state.job.clone(), spec: Arc::clone(&self.spec), cancel: stop }]
         }))
     }
 
@@ -334,13 +338,13 @@ impl Store for FakeStore {
         }
         let (sender, ticket) = Ticket::new();
         std::thread::spawn(move || {
-            StopFlag::default().wait(Duration::from_millis(20));
+            CancelToken::new(Arc::new(SystemClock::new())).wait(Duration::from_millis(20));
             drop(sender.send(outcome));
         });
         ticket
     }
 
-    fn finish(&self, fence: Fence, records: Vec<Record>, ending: Ending) -> Ticket<()> {
+    fn finish(&self, fence: Fence, records: Vec<Record>, ending: JobOutcome) -> Ticket<()> {
         settled(self.write(Op::Finish, Some(fence)).map(|mut state| {
             state.job.status = ending.status();
             state.log.extend(records);
@@ -355,7 +359,7 @@ impl Store for FakeStore {
             state.job.attempt -= 1;
             state.job.status = JobStatus::Queued;
             let attempt = state.job.attempt;
-            state.log.push(Event::Status { status: Phase::Queued, attempt, reason: None }.into());
+            state.log.push(Event::Status { status: StatusPhase::Queued, attempt, reason: None }.into());
             state.stop = None;
             state.ready = true;
         }))
@@ -385,7 +389,7 @@ impl Store for FakeStore {
         unreachable!("workers have no keys")
     }
 
-    fn unfinished_of(&self, _: UserId, _: u64) -> Result<u64, StoreError> {
+    fn unfinished_count(&self, _: UserId, _: u64) -> Result<u64, StoreError> {
         unreachable!("workers have no quota")
     }
 
@@ -408,14 +412,14 @@ impl Store for FakeStore {
             return Ok(History { wants_title: true, ..History::default() });
         }
         let messages = vec![Message::user("earlier"), Message::assistant("yes")];
-        Ok(History { turns: vec![PastTurn { number: 1, messages }], ..History::default() })
+        Ok(History { turns: vec![ConversationTurn { number: 1, messages }], ..History::default() })
     }
 
-    fn watch(&self, _: JobId) -> News {
+    fn watch(&self, _: JobId) -> ChangeWatch {
         unreachable!("workers watch nothing")
     }
 
-    fn wait_for_work(&self, stop: &StopFlag, _: Duration) {
+    fn wait_for_work(&self, stop: &CancelToken, _: Duration) {
         stop.wait(Duration::from_millis(1));
     }
 }

@@ -2,7 +2,7 @@
 //! publish out of order.
 
 use crate::domain::approval::denied_result;
-use crate::domain::event::{Event, Mark, Record};
+use crate::domain::event::{EngineMark, Event, Record};
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 
@@ -169,7 +169,7 @@ impl Calls {
 
 /// The mark of an outcome that waits for its turn.
 pub(super) fn finished_mark(id_ref: &str, content: &str, skipped: bool) -> Record {
-    Mark::ToolFinished { id_ref: id_ref.to_owned(), content: content.to_owned(), skipped }.into()
+    EngineMark::ToolFinished { id_ref: id_ref.to_owned(), content: content.to_owned(), skipped }.into()
 }
 
 /// The result as the model reads it.

@@ -3,7 +3,7 @@
 use super::Turn;
 use super::trouble::Way;
 use crate::domain::approval::AUTO_DENIED;
-use crate::domain::event::{Event, FailureCode, FinishReason, Mark, Record};
+use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record};
 use crate::domain::job::ApprovalMode;
 use crate::domain::tool::ToolCall;
 
@@ -104,7 +104,7 @@ pub(super) enum Said {
 /// Nobody is asked about these calls.
 fn auto_denied(calls: &[ToolCall]) -> Record {
     let id_refs = calls.iter().map(|call| call.id_ref.clone()).collect();
-    Mark::Denied { id_refs, reason: AUTO_DENIED.to_owned() }.into()
+    EngineMark::Denied { id_refs, reason: AUTO_DENIED.to_owned() }.into()
 }
 
 impl Turn {

@@ -70,7 +70,7 @@ fn p3_a_recorded_result_is_never_run_again() {
 #[test]
 fn p3_an_interrupted_call_with_effects_is_reported_and_not_run() {
     let (mut log, mut turn) = after_batch(vec![call("a", "effect")]);
-    extend(&mut log, &mut turn, vec![Mark::ToolStarted { id_ref: "a".into() }.into()]);
+    extend(&mut log, &mut turn, vec![EngineMark::ToolStarted { id_ref: "a".into() }.into()]);
     let Step::Append(records) = next(&Turn::fold(&log)) else { panic!("wants a word on the call") };
     extend(&mut log, &mut turn, records);
     let Step::Append(results) = next(&turn) else { panic!("wants the result published") };
@@ -88,7 +88,7 @@ fn p3_a_call_without_a_recorded_start_is_run_again() {
 #[test]
 fn p3_a_recorded_start_counts_whatever_tools_there_are_now() {
     let (mut log, mut turn) = after_batch(vec![call("a", "mcp_gone_pay"), call("b", "pure")]);
-    extend(&mut log, &mut turn, vec![Mark::ToolStarted { id_ref: "a".into() }.into()]);
+    extend(&mut log, &mut turn, vec![EngineMark::ToolStarted { id_ref: "a".into() }.into()]);
     let Step::Append(records) = next(&Turn::fold(&log)) else { panic!("wants a word on the call") };
     extend(&mut log, &mut turn, records);
     let Step::Append(results) = next(&turn) else { panic!("wants the result published") };
@@ -100,7 +100,7 @@ fn p3_a_recorded_start_counts_whatever_tools_there_are_now() {
 fn results_are_published_in_call_order() {
     let (mut log, mut turn) = after_batch(vec![call("a", "pure"), call("b", "pure")]);
     let early = turn.settle("b", "2", false);
-    assert!(matches!(&early[..], [Record::Mark(Mark::ToolFinished { .. })]), "b waits for a");
+    assert!(matches!(&early[..], [Record::Mark(EngineMark::ToolFinished { .. })]), "b waits for a");
     extend(&mut log, &mut turn, early);
     let both = turn.settle("a", "1", false);
     let refs: Vec<_> = both
@@ -170,7 +170,7 @@ fn the_last_call_has_no_tools_and_ends_the_job() {
 #[test]
 fn failures_are_counted_in_a_row_and_bounded() {
     let failed = |retryable| -> Record {
-        Mark::ModelFailed {
+        EngineMark::ModelFailed {
             message: "busy".into(),
             code: FailureCode::ProviderError,
             retryable,
@@ -188,7 +188,7 @@ fn failures_are_counted_in_a_row_and_bounded() {
         next(&turn),
         Step::Fail { code: FailureCode::ProviderError, content: "busy".into(), is_mendable: true }
     );
-    turn.apply(&Event::Status { status: Phase::Running, attempt: 2, reason: None }.into());
+    turn.apply(&Event::Status { status: StatusPhase::Running, attempt: 2, reason: None }.into());
     assert_eq!(next(&turn), asked(0), "a new run, a new budget");
     let mut refused = Turn::default();
     refused.apply(&failed(false));
@@ -223,7 +223,7 @@ fn p4_nothing_follows_a_terminal_event() {
     let (mut log, _) = after_batch(vec![call("a", "pure")]);
     log.push(Event::Error { content: "x".into(), code: FailureCode::Cancelled }.into());
     assert_eq!(next(&Turn::fold(&log)), Step::Rest);
-    log.push(Event::Status { status: Phase::Queued, attempt: 1, reason: Some("again".into()) }.into());
+    log.push(Event::Status { status: StatusPhase::Queued, attempt: 1, reason: Some("again".into()) }.into());
     assert!(
         matches!(next(&Turn::fold(&log)), Step::RunTools(calls) if calls.len() == 1),
         "retried: it goes on"
@@ -243,8 +243,10 @@ fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, Turn) 
             Step::Append(records) => extend(&mut log, &mut turn, records),
             Step::Discard { indices, .. } => extend(&mut log, &mut turn, Turn::discard(&indices)),
             Step::AskModel { with_tools, .. } => {
-                let answer =
-                    log.iter().filter(|r| matches!(r, Record::Mark(Mark::ModelFinished { .. }))).count();
+                let answer = log
+                    .iter()
+                    .filter(|r| matches!(r, Record::Mark(EngineMark::ModelFinished { .. })))
+                    .count();
                 let name = |n: usize| if n % 2 == 1 { "guarded" } else { "pure" };
                 let calls =
                     (0..plan.get(answer).copied().unwrap_or(0)).map(|n| call(&format!("{n}"), name(n)));
@@ -261,8 +263,12 @@ fn play(plan: &[usize], cut: Option<usize>) -> (Vec<Record>, Vec<String>, Turn) 
                 // By place: ids differ where a discarded step has shifted the indices.
                 let ids = |rest| calls.iter().skip(rest).step_by(2).map(|call| call.id_ref.clone()).collect();
                 let (approved, denied) = (ids(0), ids(1));
-                let denied = Mark::Denied { id_refs: denied, reason: "no".into() };
-                extend(&mut log, &mut turn, vec![Mark::Approved { id_refs: approved }.into(), denied.into()]);
+                let denied = EngineMark::Denied { id_refs: denied, reason: "no".into() };
+                extend(
+                    &mut log,
+                    &mut turn,
+                    vec![EngineMark::Approved { id_refs: approved }.into(), denied.into()],
+                );
             }
             Step::RunTools(calls) => {
                 for call in calls.iter().rev() {
@@ -318,7 +324,7 @@ proptest! {
 }
 
 fn failed(elsewhere: bool) -> Record {
-    Mark::ModelFailed {
+    EngineMark::ModelFailed {
         message: "cut".into(),
         code: FailureCode::ProviderError,
         retryable: true,
@@ -329,7 +335,7 @@ fn failed(elsewhere: bool) -> Record {
     .into()
 }
 
-fn phase(status: Phase) -> Record {
+fn phase(status: StatusPhase) -> Record {
     Event::Status { status, attempt: 1, reason: None }.into()
 }
 
@@ -337,7 +343,7 @@ fn phase(status: Phase) -> Record {
 fn what_a_failure_has_paid_for_is_not_paid_for_again_by_the_next_run() {
     let mut turn = Turn::default();
     let piece = turn.piece(StepKind::Text, "half");
-    for record in [piece, failed(false), phase(Phase::Running)] {
+    for record in [piece, failed(false), phase(StatusPhase::Running)] {
         turn.apply(&record);
     }
     assert_eq!(next(&turn), Step::Discard { indices: vec![0], unpaid: None });
@@ -352,8 +358,8 @@ fn words_that_did_not_come_are_asked_for_again_by_the_next_run() {
         }
     }
     assert!(matches!(next(&turn), Step::Fail { is_mendable: true, .. }));
-    turn.apply(&phase(Phase::Retrying));
-    turn.apply(&phase(Phase::Running));
+    turn.apply(&phase(StatusPhase::Retrying));
+    turn.apply(&phase(StatusPhase::Running));
     assert_eq!(next(&turn), asked(0));
 }
 
@@ -365,12 +371,16 @@ fn a_stand_in_goes_on_after_a_crash_and_not_in_the_next_attempt() {
     turn.apply(&failed(true));
     let Step::SwitchModel { model, .. } = turn.next(&limits, &RULES) else { panic!("a stand-in is there") };
     assert_eq!(model, "b");
-    for record in [phase(Phase::Retrying), Mark::ModelSwitched { model }.into(), phase(Phase::Running)] {
+    for record in [
+        phase(StatusPhase::Retrying),
+        EngineMark::ModelSwitched { model }.into(),
+        phase(StatusPhase::Running),
+    ] {
         turn.apply(&record);
     }
     assert_eq!(turn.model(), Some("b"), "after a crash");
-    turn.apply(&phase(Phase::Retrying));
-    turn.apply(&phase(Phase::Running));
+    turn.apply(&phase(StatusPhase::Retrying));
+    turn.apply(&phase(StatusPhase::Running));
     assert_eq!(turn.model(), None, "in another attempt");
 }
 
@@ -378,9 +388,9 @@ fn a_stand_in_goes_on_after_a_crash_and_not_in_the_next_attempt() {
 fn a_retried_job_sees_what_was_said_since_it_failed() {
     let mut turn = Turn::default();
     turn.apply(&Event::Summary { content: "x".into(), kept: 1, said: 0, is_stub: false }.into());
-    turn.apply(&phase(Phase::Queued));
+    turn.apply(&phase(StatusPhase::Queued));
     assert!(turn.shortened().is_some(), "given back only");
     turn.apply(&Event::Error { content: "x".into(), code: FailureCode::Timeout }.into());
-    turn.apply(&phase(Phase::Queued));
+    turn.apply(&phase(StatusPhase::Queued));
     assert!(turn.shortened().is_none());
 }

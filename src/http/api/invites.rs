@@ -34,7 +34,7 @@ pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Arriving) -> Resu
     let holds_s = read(object(door, &call, body).await?)?;
     let expires_at_ms = door.room.clock.now_ms().saturating_add(holds_s.saturating_mul(1_000));
     let invite = mint(Kind::Invite, door.room.entropy.as_ref());
-    door.room.users.keep_invite(NewInvite { digest: invite.digest, expires_at_ms }).await?;
+    door.room.users.store_invite(NewInvite { digest: invite.digest, expires_at_ms }).await?;
     Ok(envelope::data(View { code: invite.secret.reveal(), expires_at: date(expires_at_ms) }))
 }
 

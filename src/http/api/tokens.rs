@@ -3,7 +3,7 @@
 use super::dates::date;
 use super::envelope;
 use super::object::object;
-use crate::domain::account::{ApiToken, Scopes};
+use crate::domain::account::{ApiToken, TokenScopes};
 use crate::domain::id::{TokenId, UserId};
 use crate::domain::nearest::hint;
 use crate::domain::secret::Secret;
@@ -47,7 +47,7 @@ pub(crate) struct TokenView {
 impl TokenView {
     /// What is shown of it.
     pub(crate) fn of(token: ApiToken) -> Self {
-        let Scopes { read, write, admin } = token.scopes;
+        let TokenScopes { read, write, admin } = token.scopes;
         let held = SCOPES.iter().zip([read, write, admin]).filter(|(_, held)| *held);
         Self {
             id: token.id,
@@ -70,7 +70,7 @@ impl TokenView {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wish {
     pub(crate) name: String,
-    pub(crate) scopes: Scopes,
+    pub(crate) scopes: TokenScopes,
     /// Seconds; for ever when absent.
     pub(crate) holds_s: Option<u64>,
 }
@@ -118,7 +118,7 @@ pub(crate) async fn mint_for(
     let kept = door
         .room
         .users
-        .keep_token(NewToken { token: token.clone(), digest: minted.digest }, door.room.limits.tokens);
+        .store_token(NewToken { token: token.clone(), digest: minted.digest }, door.room.limits.tokens);
     kept.await?;
     Ok(envelope::data(TokenView::of(token).with_key(&minted.secret)))
 }
@@ -144,7 +144,7 @@ impl Wish {
             return Err(Error::value("name", wanted));
         }
         let scopes = match fields.take("scopes") {
-            None => Scopes { read: true, write: true, admin: false },
+            None => TokenScopes { read: true, write: true, admin: false },
             Some(Value::Array(words)) => scopes(&words)?,
             Some(other) => return Err(wrong("scopes", "a list of read, write, admin", &other)),
         };
@@ -166,8 +166,8 @@ impl Wish {
     }
 }
 
-fn scopes(words: &[Value]) -> Result<Scopes, Error> {
-    let mut scopes = Scopes { read: false, write: false, admin: false };
+fn scopes(words: &[Value]) -> Result<TokenScopes, Error> {
+    let mut scopes = TokenScopes { read: false, write: false, admin: false };
     for word in words {
         match word.as_str() {
             Some("read") => scopes.read = true,
@@ -190,7 +190,7 @@ fn scopes(words: &[Value]) -> Result<Scopes, Error> {
     Ok(scopes)
 }
 
-fn exceeds(wanted: Scopes, held: Scopes) -> bool {
+fn exceeds(wanted: TokenScopes, held: TokenScopes) -> bool {
     (wanted.read && !held.read) || (wanted.write && !held.write) || (wanted.admin && !held.admin)
 }
 
@@ -207,7 +207,10 @@ mod tests {
     #[test]
     fn a_wish_is_read_and_write_for_ever_unless_it_says_otherwise() {
         let usual = asked(json!({})).expect("a wish");
-        assert_eq!((usual.scopes, usual.holds_s), (Scopes { read: true, write: true, admin: false }, None));
+        assert_eq!(
+            (usual.scopes, usual.holds_s),
+            (TokenScopes { read: true, write: true, admin: false }, None)
+        );
         let other = asked(json!({"name": "ci", "scopes": ["read"], "expires_in_s": 60})).expect("a wish");
         assert_eq!((other.name.as_str(), other.holds_s, other.scopes.write), ("ci", Some(60), false));
         for (bad, named) in [
@@ -227,8 +230,11 @@ mod tests {
 
     #[test]
     fn p9_a_token_gives_no_more_than_it_has() {
-        let read = Scopes { read: true, write: false, admin: false };
-        assert!(exceeds(Scopes::ALL, read) && exceeds(Scopes { admin: false, ..Scopes::ALL }, read));
-        assert!(!exceeds(read, read) && !exceeds(read, Scopes::ALL));
+        let read = TokenScopes { read: true, write: false, admin: false };
+        assert!(
+            exceeds(TokenScopes::ALL, read)
+                && exceeds(TokenScopes { admin: false, ..TokenScopes::ALL }, read)
+        );
+        assert!(!exceeds(read, read) && !exceeds(read, TokenScopes::ALL));
     }
 }

@@ -17,7 +17,7 @@ use crate::http::quoted::quoted;
 use crate::http::reply::Reply;
 use crate::http::router::Call;
 use crate::http::v1::field::{Fields, wrong};
-use crate::ports::{AccountChange, Admission, NewAccount};
+use crate::ports::{AccountChange, NewAccount, RegistrationGate};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -111,7 +111,7 @@ impl Newcomer {
     /// The account, with the password as it is kept.
     pub(crate) fn into_account(self, password: PasswordHash, created_at_ms: u64) -> NewAccount {
         let Self { username, email, role, .. } = self;
-        NewAccount { username, email, password, role, admission: Admission::ByAdmin, created_at_ms }
+        NewAccount { username, email, password, role, admission: RegistrationGate::ByAdmin, created_at_ms }
     }
 }
 

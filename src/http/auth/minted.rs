@@ -2,7 +2,7 @@
 //! and what they are found by; refuses to keep one.
 
 use crate::domain::secret::Secret;
-use crate::ports::{Digest, Entropy};
+use crate::ports::{Entropy, SecretDigest};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
@@ -39,7 +39,7 @@ pub(crate) struct Minted {
     /// To be shown once.
     pub(crate) secret: Secret,
     /// What it is found by.
-    pub(crate) digest: Digest,
+    pub(crate) digest: SecretDigest,
     /// Its last characters.
     pub(crate) hint: String,
 }
@@ -53,14 +53,14 @@ pub(crate) fn mint(kind: Kind, entropy: &dyn Entropy) -> Minted {
 
 /// What the text is found by, if it looks like a secret of ours; `None`: nothing needs to be looked up. Looking up a digest
 /// tells nothing about secrets that are close.
-pub(crate) fn digest_of(kind: Kind, text: &str) -> Option<Digest> {
+pub(crate) fn digest_of(kind: Kind, text: &str) -> Option<SecretDigest> {
     let secret = text.strip_prefix(kind.prefix())?;
     let is_plain = secret.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
     (is_plain && secret.len() == CHARS).then(|| digest(text))
 }
 
 /// What a secret is found by: all of it, prefix included.
-pub(crate) fn digest(secret: &str) -> Digest {
+pub(crate) fn digest(secret: &str) -> SecretDigest {
     Sha256::digest(secret).into()
 }
 

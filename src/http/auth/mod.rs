@@ -17,9 +17,9 @@ use super::door::Door;
 use super::error::Error;
 use super::room::Room;
 use super::routes::Access;
-use crate::domain::account::{Account, AuthMode, Role, Scopes};
+use crate::domain::account::{Account, AuthMode, Role, TokenScopes};
 use crate::domain::id::UserId;
-use crate::ports::Digest;
+use crate::ports::SecretDigest;
 use hyper::header::AUTHORIZATION;
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method};
@@ -57,7 +57,7 @@ pub(crate) struct Caller {
     pub(crate) user: UserId,
     pub(crate) role: Role,
     /// What the credential allows.
-    pub(crate) scopes: Scopes,
+    pub(crate) scopes: TokenScopes,
     /// What let them in.
     proof: Proof,
 }
@@ -72,25 +72,25 @@ enum Proof {
     /// A session, or a ticket made by one.
     Session { generation: u32 },
     /// An API key.
-    Key { digest: Digest, until_ms: Option<u64> },
+    Key { digest: SecretDigest, until_ms: Option<u64> },
 }
 
 impl Caller {
     /// Whoever asks for what is public.
     pub(crate) const NOBODY: Self = Self {
-        scopes: Scopes { read: true, write: false, admin: false },
+        scopes: TokenScopes { read: true, write: false, admin: false },
         ..Self::of(UserId(0), Role::User, Proof::Nobody)
     };
     /// The one user of single mode.
     pub(crate) const SINGLE: Self = Self::of(UserId::SINGLE, Role::Admin, Proof::Server);
 
     const fn of(user: UserId, role: Role, proof: Proof) -> Self {
-        Self { user, role, scopes: Scopes::ALL, proof }
+        Self { user, role, scopes: TokenScopes::ALL, proof }
     }
 
     /// Somebody whom nobody asks again, for tests of who may do what.
     #[cfg(test)]
-    pub(crate) const fn known(user: UserId, role: Role, scopes: Scopes) -> Self {
+    pub(crate) const fn known(user: UserId, role: Role, scopes: TokenScopes) -> Self {
         Self { user, role, scopes, proof: Proof::Server }
     }
 
@@ -172,7 +172,7 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Error> {
     Ok(scheme.eq_ignore_ascii_case("bearer").then(|| credential.trim()))
 }
 
-fn by_key(door: &Door, digest: &Digest) -> Result<Option<Caller>, Error> {
+fn by_key(door: &Door, digest: &SecretDigest) -> Result<Option<Caller>, Error> {
     let room = &door.room;
     let Some(token) = room.users.token(digest)? else { return Ok(None) };
     if token.expires_at_ms.is_some_and(|end| end <= room.clock.now_ms()) {
@@ -187,8 +187,8 @@ fn by_proof(door: &Door, proof: &str, purpose: Purpose) -> Result<Option<Caller>
     let Some(claims) = door.auth.sessions.read(proof, purpose, room.clock.now_ms()) else { return Ok(None) };
     let account = of_generation(room, claims.user_id, claims.generation)?;
     let scopes = match purpose {
-        Purpose::Session => Scopes::ALL,
-        Purpose::Ticket => Scopes { read: true, write: false, admin: false },
+        Purpose::Session => TokenScopes::ALL,
+        Purpose::Ticket => TokenScopes { read: true, write: false, admin: false },
         Purpose::Single => return Ok(None),
     };
     let proof = Proof::Session { generation: claims.generation };
@@ -204,7 +204,7 @@ fn of_generation(room: &Room, user: UserId, generation: u32) -> Result<Option<Ac
     Ok(active(room, user)?.filter(|account| account.generation == generation))
 }
 
-fn caller(account: &Account, scopes: Scopes, proof: Proof) -> Caller {
+fn caller(account: &Account, scopes: TokenScopes, proof: Proof) -> Caller {
     Caller { user: account.id, role: account.role, scopes, proof }
 }
 

@@ -6,7 +6,7 @@ use crate::domain::account::{ApiToken, PasswordHash, Username};
 use crate::domain::id::TokenId;
 use crate::domain::secret::Secret;
 use crate::http::testing::{self, HandClock, MemoryStore, Server, room};
-use crate::ports::{AccountChange, Admission, Clock, NewAccount, NewToken, Users};
+use crate::ports::{AccountChange, Clock, NewAccount, NewToken, RegistrationGate, Users};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
@@ -158,14 +158,19 @@ impl House {
             email: None,
             password: password::hash_password(&Secret::from("password".to_owned()), 1).expect("hashed"),
             role: Role::User,
-            admission: Admission::Open,
+            admission: RegistrationGate::Open,
             created_at_ms: 0,
         };
         self.users.register(new).await.expect("registered")
     }
 
     /// A key of the account's.
-    async fn key(&self, account: &Account, id: u8, (scopes, expires_at_ms): (Scopes, Option<u64>)) -> String {
+    async fn key(
+        &self,
+        account: &Account,
+        id: u8,
+        (scopes, expires_at_ms): (TokenScopes, Option<u64>),
+    ) -> String {
         let key = format!("nck_{}", char::from(b'a' + id).to_string().repeat(43));
         let token = ApiToken {
             id: TokenId::from_bits(u128::from(id)),
@@ -177,7 +182,7 @@ impl House {
             hint: "xxxx".into(),
         };
         let new = NewToken { token, digest: Sha256::digest(key.as_bytes()).into() };
-        self.users.keep_token(new, 9).await.expect("kept");
+        self.users.store_token(new, 9).await.expect("kept");
         key
     }
 
@@ -197,7 +202,7 @@ async fn p9_a_disabled_account_is_out_by_every_way_at_once() {
     let house = House::new();
     drop(house.account("admin").await);
     let ann = house.account("ann").await;
-    let key = house.key(&ann, 1, (Scopes::ALL, None)).await;
+    let key = house.key(&ann, 1, (TokenScopes::ALL, None)).await;
     let session = house.session(&ann);
     let cookie = format!("cookie: nanoclaw_session={session}");
     for credential in [&key, &session] {
@@ -223,7 +228,7 @@ async fn p9_a_disabled_account_is_out_by_every_way_at_once() {
 async fn p9_another_password_ends_sessions_and_leaves_keys() {
     let house = House::new();
     let ann = house.account("ann").await;
-    let (key, session) = (house.key(&ann, 1, (Scopes::ALL, None)).await, house.session(&ann));
+    let (key, session) = (house.key(&ann, 1, (TokenScopes::ALL, None)).await, house.session(&ann));
     let password = Some(PasswordHash::new("$argon2id$other".into()));
     let change = AccountChange { password, ..AccountChange::default() };
     let now = house.users.change_account(ann.id, change).await.expect("changed").expect("there");
@@ -236,7 +241,7 @@ async fn p9_another_password_ends_sessions_and_leaves_keys() {
 async fn p9_a_key_does_what_its_scopes_say_and_no_longer_than_it_lasts() {
     let house = House::new();
     let (admin, ann) = (house.account("admin").await, house.account("ann").await);
-    let scopes = |read, write, admin| Scopes { read, write, admin };
+    let scopes = |read, write, admin| TokenScopes { read, write, admin };
     let cases = [
         (&ann, scopes(true, false, false), [200, 403, 403]),
         (&ann, scopes(false, true, false), [403, 202, 403]),
@@ -254,7 +259,7 @@ async fn p9_a_key_does_what_its_scopes_say_and_no_longer_than_it_lasts() {
         assert_eq!(found, wanted, "{scopes:?} of {}", owner.username.as_str());
         assert_eq!(house.status("HEAD /v1/jobs", &key).await, wanted[0]);
     }
-    let key = house.key(&ann, 9, (Scopes::ALL, Some(60_000))).await;
+    let key = house.key(&ann, 9, (TokenScopes::ALL, Some(60_000))).await;
     assert_eq!(house.status("GET /v1/jobs", &key).await, 200);
     house.clock.pass(60_000);
     assert_eq!(house.status("GET /v1/jobs", &key).await, 401);
@@ -265,7 +270,7 @@ async fn p9_a_key_does_what_its_scopes_say_and_no_longer_than_it_lasts() {
 async fn p9_what_only_reads_asks_for_no_more_than_reading() {
     let house = House::new();
     let ann = house.account("ann").await;
-    let scopes = |read, write| Scopes { read, write, admin: false };
+    let scopes = |read, write| TokenScopes { read, write, admin: false };
     for (number, (scopes, may)) in (1..).zip([(scopes(true, false), true), (scopes(false, true), false)]) {
         let key = house.key(&ann, number, (scopes, None)).await;
         for line in ["POST /api/auth/ticket", "POST /api/projects/none/search"] {

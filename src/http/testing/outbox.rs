@@ -1,8 +1,8 @@
 //! An outbox in memory. Owns no rule of its own.
 
 use crate::domain::id::{DeliveryId, UserId};
-use crate::domain::webhook::{Attempt, Delivery};
-use crate::ports::{DeliveryPage, DeliveryQuery, Outbox, StopFlag, StoreError, Ticket};
+use crate::domain::webhook::{Delivery, DeliveryAttempt};
+use crate::ports::{CancelToken, DeliveryPage, DeliveryQuery, Outbox, StoreError, Ticket};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -46,10 +46,10 @@ impl Outbox for MemoryOutbox {
     fn next_due_ms(&self) -> Result<Option<u64>, StoreError> {
         unreachable!("HTTP sends nothing")
     }
-    fn settle(&self, _: DeliveryId, _: Attempt) -> Ticket<()> {
+    fn settle(&self, _: DeliveryId, _: DeliveryAttempt) -> Ticket<()> {
         unreachable!("HTTP sends nothing")
     }
-    fn wait_for_mail(&self, _: &StopFlag, _: Duration) {
+    fn wait_for_deliveries(&self, _: &CancelToken, _: Duration) {
         unreachable!("HTTP sends nothing")
     }
 }

@@ -1,26 +1,32 @@
 //! Schedules of which there are none: black-box tests have real ones.
 
 use crate::domain::id::{JobId, ScheduleId, UserId};
-use crate::domain::schedule::{Order, Schedule};
-use crate::ports::{Fired, SchedulePage, ScheduleQuery, Schedules, Standing, StoreError, Ticket};
+use crate::domain::schedule::{Schedule, ScheduledRequest};
+use crate::ports::{
+    FiredSchedules, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules, StoreError, Ticket,
+};
 
 /// No schedules.
 pub(super) struct NoSchedules;
 
 impl Schedules for NoSchedules {
-    fn put(&self, _: Schedule, _: Order, most: u64) -> Ticket<Schedule> {
+    fn put(&self, _: Schedule, _: ScheduledRequest, most: u64) -> Ticket<Schedule> {
         Ticket::refused(StoreError::SchedulesFull { limit: most })
     }
     fn remove(&self, _: UserId, _: ScheduleId) -> Ticket<bool> {
         Ticket::refused(StoreError::Closed)
     }
-    fn fire_due(&self, _: Vec<JobId>) -> Ticket<Fired> {
+    fn fire_due(&self, _: Vec<JobId>) -> Ticket<FiredSchedules> {
         unreachable!("HTTP keeps no time")
     }
     fn rearm(&self) -> Ticket<u64> {
         unreachable!("HTTP keeps no time")
     }
-    fn schedule(&self, _: UserId, _: ScheduleId) -> Result<Option<(Standing, Order)>, StoreError> {
+    fn schedule(
+        &self,
+        _: UserId,
+        _: ScheduleId,
+    ) -> Result<Option<(ScheduleStatus, ScheduledRequest)>, StoreError> {
         Ok(None)
     }
     fn schedules(&self, _: &ScheduleQuery) -> Result<SchedulePage, StoreError> {

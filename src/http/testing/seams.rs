@@ -6,17 +6,17 @@ use super::store::MemoryStore;
 use crate::domain::account::{AuthMode, Registration};
 use crate::domain::address::AddressPolicy;
 use crate::domain::batch::Batch;
-use crate::domain::id::{BatchId, ConversationId, IdMint, JobId, ProjectId, UserId};
-use crate::domain::idempotency::OnceKey;
+use crate::domain::id::{BatchId, ConversationId, IdGenerator, JobId, ProjectId, UserId};
+use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::limits::Limits;
-use crate::domain::tool::{Offer, ToolCall, ToolChoice, ToolSpec};
-use crate::domain::usage::{Ledger, Usage};
+use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition, ToolSpec};
+use crate::domain::usage::{Usage, UsageByModel};
 use crate::http::room::{AuthTerms, Room};
 use crate::ports::{
-    Accounts, Audit, AuditEntry, AuditPage, Backup, BatchPage, Batches, Clock, Completion, DayUsage, Entropy,
-    Exposition, HourUsage, Journal, Leash, Model, ModelError, ModelInfo, ModelRequest, NewBatch, NewLine,
-    News, Once, Probe, ResultPage, Silent, Sink, StopFlag, Store, StoreError, Ticket, ToolContext, Toolbox,
-    Workplaces,
+    Accounts, Audit, AuditEntry, AuditPage, Backup, BatchPage, Batches, CancelToken, ChangeWatch, ChunkSink,
+    Clock, Completion, DayUsage, Entropy, Exposition, HourUsage, Idempotent, Journal, Model, ModelError,
+    ModelInfo, ModelRequest, NewBatch, NewLine, NoopMeter, ProjectDirectories, ReadinessProbe, ResultPage,
+    Store, StoreError, Ticket, ToolContext, Toolbox,
 };
 use crate::store::RedbStore;
 use crate::workspace::HostFiles;
@@ -35,7 +35,7 @@ impl Clock for Rest {
     fn monotonic_ms(&self) -> u64 {
         0
     }
-    fn pause(&self, _: &StopFlag, _: Duration) {}
+    fn sleep(&self, _: &CancelToken, _: Duration) {}
 }
 
 impl Batches for Rest {
@@ -45,7 +45,7 @@ impl Batches for Rest {
     fn abandon(&self, _: BatchId) -> Ticket<()> {
         unreachable!("batches are tested against the real store")
     }
-    fn accept(&self, _: NewBatch, _: Option<OnceKey>) -> Ticket<Once<Batch>> {
+    fn accept(&self, _: NewBatch, _: Option<IdempotencyKey>) -> Ticket<Idempotent<Batch>> {
         unreachable!("batches are tested against the real store")
     }
     fn cancel_batch(&self, _: UserId, _: BatchId) -> Ticket<Option<Batch>> {
@@ -63,7 +63,7 @@ impl Batches for Rest {
     fn ended(&self, _: BatchId, _: u32, _: u32) -> Result<ResultPage, StoreError> {
         unreachable!("batches are tested against the real store")
     }
-    fn watch_batch(&self, _: BatchId) -> News {
+    fn watch_batch(&self, _: BatchId) -> ChangeWatch {
         unreachable!("batches are tested against the real store")
     }
 }
@@ -89,7 +89,7 @@ impl Accounts for Rest {
         let known = lines.filter(|line| (from..=to).contains(&line.hour));
         Ok(known.filter(|_| user.is_none_or(|user| user == UserId::SINGLE)).collect())
     }
-    fn conversation_usage(&self, _: UserId, _: &ConversationId) -> Result<Ledger, StoreError> {
+    fn conversation_usage(&self, _: UserId, _: &ConversationId) -> Result<UsageByModel, StoreError> {
         unreachable!("HTTP asks for no conversation yet")
     }
 }
@@ -115,7 +115,7 @@ impl Entropy for Rest {
 }
 
 impl Model for Rest {
-    fn ask(&self, _: &ModelRequest, _: &Leash, _: Sink<'_>) -> Result<Completion, ModelError> {
+    fn ask(&self, _: &ModelRequest, _: &CancelToken, _: ChunkSink<'_>) -> Result<Completion, ModelError> {
         unreachable!("HTTP asks no model")
     }
     fn models(&self) -> Vec<ModelInfo> {
@@ -126,8 +126,8 @@ impl Model for Rest {
     }
 }
 
-impl Workplaces for Rest {
-    fn workplace(&self, _: UserId, _: ProjectId) -> Result<Option<PathBuf>, StoreError> {
+impl ProjectDirectories for Rest {
+    fn project_directory(&self, _: UserId, _: ProjectId) -> Result<Option<PathBuf>, StoreError> {
         Ok(None)
     }
 }
@@ -140,7 +140,7 @@ impl Audit for Rest {
 }
 
 impl Toolbox for Rest {
-    fn offered(&self, _: &ToolChoice, _: bool) -> Vec<Offer> {
+    fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolDefinition> {
         let tool = |name: &'static str| ToolSpec {
             name: name.into(),
             description: "".into(),
@@ -148,7 +148,7 @@ impl Toolbox for Rest {
         };
         vec![tool("calculator").into(), tool("execute_python").into()]
     }
-    fn knows(&self, name: &str) -> bool {
+    fn has_tool(&self, name: &str) -> bool {
         ["calculator", "execute_python", "py"].contains(&name)
     }
     fn run(&self, _: &[ToolCall], _: &ToolContext, _: &dyn Journal) {
@@ -159,7 +159,7 @@ impl Toolbox for Rest {
 /// A probe that says what it was told to.
 pub(crate) struct Told(pub(crate) Result<(), String>);
 
-impl Probe for Told {
+impl ReadinessProbe for Told {
     fn name(&self) -> &'static str {
         "told"
     }
@@ -171,14 +171,14 @@ impl Probe for Told {
 /// A probe of a part that the server is of use without.
 pub(crate) struct Short;
 
-impl Probe for Short {
+impl ReadinessProbe for Short {
     fn name(&self) -> &'static str {
         "short"
     }
     fn check(&self) -> Result<(), String> {
         Ok(())
     }
-    fn shortfall(&self) -> Option<String> {
+    fn degradation(&self) -> Option<String> {
         Some("no room".to_owned())
     }
 }
@@ -200,7 +200,7 @@ impl Clock for HandClock {
     fn monotonic_ms(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }
-    fn pause(&self, _: &StopFlag, _: Duration) {}
+    fn sleep(&self, _: &CancelToken, _: Duration) {}
 }
 
 /// A probe that counts how often it is asked.
@@ -213,7 +213,7 @@ impl Counted {
     }
 }
 
-impl Probe for Counted {
+impl ReadinessProbe for Counted {
     fn name(&self) -> &'static str {
         "counted"
     }
@@ -254,10 +254,10 @@ pub(crate) fn room(store: &Arc<MemoryStore>) -> Room {
         backup: Arc::new(Rest),
         clock: Arc::new(Rest),
         entropy: Arc::new(Rest),
-        mint: IdMint::default(),
+        mint: IdGenerator::default(),
         toolbox: Arc::new(Rest),
         model: Arc::new(Rest),
-        meter: Arc::new(Silent),
+        meter: Arc::new(NoopMeter),
         exposition: Arc::new(Rest),
         probes: Vec::new(),
         limits: Limits::default(),

@@ -1,14 +1,15 @@
 //! A store in memory. Owns no rule of its own: what the real store promises is repeated here as simply as it can be.
 
-use crate::domain::approval::Decision;
-use crate::domain::event::{Event, FailureCode, FinishReason, Numbered, Phase, Record, StepKind};
+use crate::domain::approval::ApprovalDecision;
+use crate::domain::event::{Event, FailureCode, FinishReason, Record, SequencedEvent, StatusPhase, StepKind};
 use crate::domain::id::{JobId, UserId};
-use crate::domain::idempotency::OnceKey;
-use crate::domain::job::{Ending, History, Job, JobStatus, PendingApproval};
+use crate::domain::idempotency::IdempotencyKey;
+use crate::domain::job::{History, Job, JobOutcome, JobStatus, PendingApproval};
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
 use crate::ports::{
-    EventPage, Fence, JobPage, JobQuery, Lease, NewJob, Once, StopFlag, Store, StoreError, Ticket, Urgency,
+    CancelToken, EventPage, Fence, Idempotent, JobPage, JobQuery, Lease, NewJob, Store, StoreError, Ticket,
+    Urgency,
 };
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -19,7 +20,7 @@ use tokio::sync::{oneshot, watch};
 struct Entry {
     job: Job,
     new: NewJob,
-    events: Vec<Numbered>,
+    events: Vec<SequencedEvent>,
     output: Option<String>,
     newest: watch::Sender<u64>,
 }
@@ -40,13 +41,13 @@ pub(crate) struct MemoryStore {
     /// Wake-ups go astray: what is watched never changes.
     pub(crate) mute: Mutex<Option<watch::Sender<u64>>>,
     /// What was decided, as it was asked for.
-    pub(crate) decisions: Mutex<Vec<Decision>>,
+    pub(crate) decisions: Mutex<Vec<ApprovalDecision>>,
     /// Calls of `step_text`.
     pub(crate) step_texts: Mutex<u32>,
     /// Calls of `events`.
     pub(crate) pages: Mutex<u32>,
     /// Idempotency keys and what they were used for.
-    keys: Mutex<Vec<(OnceKey, JobId)>>,
+    keys: Mutex<Vec<(IdempotencyKey, JobId)>>,
 }
 
 fn ready<T>(value: Result<T, StoreError>) -> Ticket<T> {
@@ -62,10 +63,10 @@ impl MemoryStore {
         let entry = jobs.get_mut(&id).expect("the job");
         let seq = entry.events.len() as u64 + 1;
         if let Event::Delta { index, first_seq, .. } = &mut event {
-            let same = |n: &&Numbered| matches!(&n.event, Event::Delta { index: i, .. } if i == index);
+            let same = |n: &&SequencedEvent| matches!(&n.event, Event::Delta { index: i, .. } if i == index);
             *first_seq = entry.events.iter().find(same).map_or(seq, |n| n.seq);
         }
-        entry.events.push(Numbered { seq, event });
+        entry.events.push(SequencedEvent { seq, event });
         entry.newest.send_replace(seq);
     }
 
@@ -89,7 +90,7 @@ impl MemoryStore {
     /// Ends a job.
     pub(crate) fn end(&self, id: JobId, output: &str) {
         let usage = Usage::new(3, 4);
-        let ending = Ending {
+        let ending = JobOutcome {
             event: Event::Done {
                 message_id: id.message_id(),
                 token_count: 4,
@@ -105,7 +106,7 @@ impl MemoryStore {
     }
 
     /// Ends a job in any way.
-    pub(crate) fn settle(&self, id: JobId, ending: Ending) {
+    pub(crate) fn settle(&self, id: JobId, ending: JobOutcome) {
         let mut jobs = self.jobs.lock().expect("lock");
         let entry = jobs.get_mut(&id).expect("the job");
         let seq = entry.events.len() as u64 + 1;
@@ -117,7 +118,7 @@ impl MemoryStore {
         entry.job.finished_at_ms = Some(9_000);
         entry.job.last_event_id = seq;
         entry.output = Some(ending.output_text);
-        entry.events.push(Numbered { seq, event: ending.event });
+        entry.events.push(SequencedEvent { seq, event: ending.event });
         entry.newest.send_replace(seq);
     }
 
@@ -158,11 +159,11 @@ impl MemoryStore {
     fn entry(new: NewJob) -> Entry {
         let mut job = Job::queued(new.id, new.user, new.created_at_ms, &new.spec);
         job.last_event_id = 1;
-        let event = Event::Status { status: Phase::Queued, attempt: 0, reason: None };
+        let event = Event::Status { status: StatusPhase::Queued, attempt: 0, reason: None };
         Entry {
             job,
             new,
-            events: vec![Numbered { seq: 1, event }],
+            events: vec![SequencedEvent { seq: 1, event }],
             output: None,
             newest: watch::channel(1).0,
         }
@@ -190,16 +191,16 @@ impl Store for MemoryStore {
         ready(Ok(entries))
     }
 
-    fn submit_once(&self, job: NewJob, key: OnceKey) -> Ticket<Once<Job>> {
+    fn submit_once(&self, job: NewJob, key: IdempotencyKey) -> Ticket<Idempotent<Job>> {
         let mut keys = self.keys.lock().expect("lock");
         match keys.iter().find(|(seen, _)| seen.key == key.key) {
             Some((seen, _)) if seen.fingerprint != key.fingerprint => ready(Err(StoreError::KeyReused)),
-            Some((_, id)) => ready(Ok(Once::Before(self.jobs.lock().expect("lock")[id].job.clone()))),
+            Some((_, id)) => ready(Ok(Idempotent::Replayed(self.jobs.lock().expect("lock")[id].job.clone()))),
             None => {
                 keys.push((key, job.id));
                 let id = job.id;
                 drop(self.submit(vec![job]));
-                ready(Ok(Once::New(self.jobs.lock().expect("lock")[&id].job.clone())))
+                ready(Ok(Idempotent::New(self.jobs.lock().expect("lock")[&id].job.clone())))
             }
         }
     }
@@ -217,7 +218,7 @@ impl Store for MemoryStore {
         ready(Ok(true))
     }
 
-    fn decide(&self, user: UserId, id: JobId, decision: Decision) -> Ticket<Option<Job>> {
+    fn decide(&self, user: UserId, id: JobId, decision: ApprovalDecision) -> Ticket<Option<Job>> {
         let mut jobs = self.jobs.lock().expect("lock");
         let Some(entry) = jobs.get_mut(&id).filter(|entry| entry.job.user == user) else {
             return ready(Ok(None));
@@ -262,7 +263,7 @@ impl Store for MemoryStore {
             let code = FailureCode::Cancelled;
             let event = Event::Error { content: "cancelled".into(), code };
             let output_text = String::new();
-            self.settle(id, Ending { event, output_text, messages: Vec::new(), summary: None });
+            self.settle(id, JobOutcome { event, output_text, messages: Vec::new(), summary: None });
         }
         ready(self.job(user, id))
     }
@@ -281,7 +282,7 @@ impl Store for MemoryStore {
         Ok(keys.iter().any(|(seen, id)| seen.key == *key && jobs[id].job.user == user))
     }
 
-    fn unfinished_of(&self, user: UserId, most: u64) -> Result<u64, StoreError> {
+    fn unfinished_count(&self, user: UserId, most: u64) -> Result<u64, StoreError> {
         let jobs = self.jobs.lock().expect("lock");
         let count =
             jobs.values().filter(|entry| entry.job.user == user && !entry.job.status.is_terminal()).count();
@@ -336,7 +337,7 @@ impl Store for MemoryStore {
     fn append(&self, _: Fence, _: Vec<Record>, _: Urgency) -> Ticket<()> {
         unreachable!("HTTP writes no event")
     }
-    fn finish(&self, _: Fence, _: Vec<Record>, _: Ending) -> Ticket<()> {
+    fn finish(&self, _: Fence, _: Vec<Record>, _: JobOutcome) -> Ticket<()> {
         unreachable!("HTTP ends no job")
     }
     fn wait_for_approval(&self, _: Fence, _: Vec<ToolCall>, _: u64) -> Ticket<()> {
@@ -357,14 +358,14 @@ impl Store for MemoryStore {
     fn history(&self, _: &Job, _: usize) -> Result<History, StoreError> {
         unreachable!("HTTP reads no history")
     }
-    fn wait_for_work(&self, _: &StopFlag, _: Duration) {
+    fn wait_for_work(&self, _: &CancelToken, _: Duration) {
         unreachable!("HTTP does no work")
     }
 }
 
 /// The text of the step that starts at `first_seq`, as the real store reads it.
-pub(crate) fn step_text(events: &[Numbered], first_seq: u64, up_to: u64) -> String {
-    let index_of = |n: &Numbered| match &n.event {
+pub(crate) fn step_text(events: &[SequencedEvent], first_seq: u64, up_to: u64) -> String {
+    let index_of = |n: &SequencedEvent| match &n.event {
         Event::Delta { index, .. } => Some(*index),
         _ => None,
     };

@@ -1,6 +1,6 @@
 //! Deciding about calls that wait, and what a waiting job looks like.
 
-use crate::domain::approval::Decision;
+use crate::domain::approval::ApprovalDecision;
 use crate::domain::id::JobId;
 use crate::domain::tool::ToolCall;
 use crate::http::testing::{Server, request};
@@ -54,8 +54,9 @@ async fn all_calls_or_some_are_decided_and_the_answer_shows_the_job() {
         (approved.status, &queued["status"], &queued["approval"]),
         (200, &json!("queued"), &json!(null))
     );
-    let some = Decision { approve: false, id_refs: Some(vec!["a".into()]), reason: Some("no".into()) };
-    let all = Decision { approve: true, id_refs: None, reason: None };
+    let some =
+        ApprovalDecision { approve: false, id_refs: Some(vec!["a".into()]), reason: Some("no".into()) };
+    let all = ApprovalDecision { approve: true, id_refs: None, reason: None };
     assert_eq!(*server.store.decisions.lock().expect("lock"), [some, all]);
 }
 

@@ -1,6 +1,6 @@
 //! `GET /v1/jobs/{id}/events`.
 
-use crate::domain::event::{Event, Phase};
+use crate::domain::event::{Event, StatusPhase};
 use crate::domain::id::JobId;
 use crate::http::testing::{Server, request};
 use proptest::prelude::*;
@@ -189,7 +189,7 @@ async fn a_reader_that_does_not_read_costs_no_pages() {
     read_until(&mut io, "queued").await;
     for attempt in 0..40_000 {
         let reason = Some("some words, so that all of it is more than sockets hold".to_owned());
-        server.store.push(id, Event::Status { status: Phase::Retrying, attempt, reason });
+        server.store.push(id, Event::Status { status: StatusPhase::Retrying, attempt, reason });
     }
     tokio::time::sleep(Duration::from_millis(300)).await;
     let pages = *server.store.pages.lock().expect("lock");

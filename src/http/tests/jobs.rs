@@ -1,15 +1,15 @@
 //! Reading, listing and cancelling jobs; health; methods and paths.
 
 use crate::domain::event::{Event, FailureCode};
-use crate::domain::job::Ending;
+use crate::domain::job::JobOutcome;
 use crate::http::testing::{Counted, HandClock, Server, Short, Told};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
-fn failed(output: &str) -> Ending {
+fn failed(output: &str) -> JobOutcome {
     let event = Event::Error { content: "the provider is gone".into(), code: FailureCode::ProviderError };
-    Ending { event, output_text: output.into(), messages: Vec::new(), summary: None }
+    JobOutcome { event, output_text: output.into(), messages: Vec::new(), summary: None }
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! API tokens over HTTP, against a real store in memory.
 
-use crate::domain::account::Scopes;
+use crate::domain::account::TokenScopes;
 use crate::http::auth::minted;
 use crate::http::testing::{Answer, Server};
 use crate::ports::Users;
@@ -26,7 +26,10 @@ async fn p9_a_key_is_shown_once_and_found_by_its_digest() {
     let key = made["key"].as_str().expect("a key").to_owned();
     assert!(key.starts_with("nck_") && key.len() == 47, "{key}");
     let kept = users.token(&minted::digest(&key)).expect("read").expect("kept");
-    assert_eq!((kept.scopes, kept.name.as_str()), (Scopes { read: true, write: false, admin: true }, "ci"));
+    assert_eq!(
+        (kept.scopes, kept.name.as_str()),
+        (TokenScopes { read: true, write: false, admin: true }, "ci")
+    );
     let list = server.get("/api/tokens").await;
     let expected = json!([{
         "id": made["id"], "name": "ci", "scopes": ["read", "admin"], "created_at": "2023-11-14T22:13:20Z",

@@ -1,6 +1,6 @@
 //! Calls of tools that operators make: how many run at once, and how the shutdown ends them.
 
-use crate::domain::tool::{Offer, ToolCall, ToolChoice};
+use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition};
 use crate::http::Stage;
 use crate::http::testing::{Server, read_all, request};
 use crate::ports::{Journal, ToolContext, ToolOutcome, Toolbox};
@@ -14,15 +14,15 @@ use tokio::io::AsyncWriteExt;
 struct Waiting(AtomicUsize);
 
 impl Toolbox for Waiting {
-    fn offered(&self, _: &ToolChoice, _: bool) -> Vec<Offer> {
+    fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolDefinition> {
         Vec::new()
     }
-    fn knows(&self, _: &str) -> bool {
+    fn has_tool(&self, _: &str) -> bool {
         true
     }
     fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal) {
         self.0.fetch_add(1, Ordering::SeqCst);
-        let stop = context.leash.stop.wait(Duration::from_secs(60));
+        let stop = context.cancel.wait(Duration::from_secs(60));
         let told = serde_json::json!({"error": format!("{stop:?}")}).to_string();
         journal.finished(&calls[0], ToolOutcome { content: told, skipped: false, whole: None });
     }

@@ -1,7 +1,7 @@
 //! Deliveries as their owner sees them, and what a `webhook_url` may be.
 
 use crate::domain::id::{DeliveryId, JobId, UserId};
-use crate::domain::webhook::{Attempt, Delivery, Next, Subject, WebhookUrl};
+use crate::domain::webhook::{AfterAttempt, Delivery, DeliveryAttempt, WebhookSubject, WebhookUrl};
 use crate::http::testing::{MemoryOutbox, Server};
 use serde_json::json;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use std::sync::Arc;
 fn outbox() -> Arc<MemoryOutbox> {
     let outbox = MemoryOutbox::default();
     for (bits, user, next) in [
-        (1, UserId::SINGLE, Next::Retry { at_ms: 7_000 }),
-        (2, UserId::SINGLE, Next::Delivered),
-        (3, UserId::SINGLE, Next::Dead),
-        (4, UserId(2), Next::Dead),
+        (1, UserId::SINGLE, AfterAttempt::Retry { at_ms: 7_000 }),
+        (2, UserId::SINGLE, AfterAttempt::Delivered),
+        (3, UserId::SINGLE, AfterAttempt::Dead),
+        (4, UserId(2), AfterAttempt::Dead),
     ] {
         let url = WebhookUrl::try_from("https://x.test/hook?token=s3cret".to_owned()).expect("a URL");
-        let (id, subject) = (DeliveryId::from_bits(bits), Subject::Job(JobId::from_bits(bits)));
+        let (id, subject) = (DeliveryId::from_bits(bits), WebhookSubject::Job(JobId::from_bits(bits)));
         let mut delivery = Delivery::new(id, user, subject, url, 5_000);
         delivery.take(
-            &Attempt { status: Some(500), error: Some("the receiver answered 500".into()), next },
+            &DeliveryAttempt { status: Some(500), error: Some("the receiver answered 500".into()), next },
             6_000,
         );
         outbox.0.lock().expect("lock").insert(id, delivery);

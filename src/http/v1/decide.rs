@@ -2,7 +2,7 @@
 
 use super::field::{Fields, wrong};
 use super::job_view::{self, JobView};
-use crate::domain::approval::Decision;
+use crate::domain::approval::ApprovalDecision;
 use crate::http::arriving::Arriving;
 use crate::http::body;
 use crate::http::door::Door;
@@ -58,14 +58,14 @@ fn object(body: &[u8]) -> Result<Map<String, Value>, Error> {
 }
 
 /// What is decided.
-pub(crate) fn read(map: Map<String, Value>, approve: bool) -> Result<Decision, Error> {
+pub(crate) fn read(map: Map<String, Value>, approve: bool) -> Result<ApprovalDecision, Error> {
     let mut fields = Fields::new(map, if approve { APPROVE } else { DENY })?;
     let reason = if approve { None } else { fields.text("reason")? };
     if reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_CHARS) {
         return Err(Error::value("reason", format!("'reason' is longer than {REASON_CHARS} characters")));
     }
     let reason = reason.filter(|reason| !reason.trim().is_empty());
-    Ok(Decision { approve, id_refs: calls(fields.take("calls"))?, reason })
+    Ok(ApprovalDecision { approve, id_refs: calls(fields.take("calls"))?, reason })
 }
 
 fn calls(value: Option<Value>) -> Result<Option<Vec<String>>, Error> {
@@ -83,19 +83,19 @@ fn calls(value: Option<Value>) -> Result<Option<Vec<String>>, Error> {
 mod tests {
     use super::*;
 
-    fn told(body: &str, approve: bool) -> Result<Decision, Error> {
+    fn told(body: &str, approve: bool) -> Result<ApprovalDecision, Error> {
         read(object(body.as_bytes())?, approve)
     }
 
     #[test]
     fn nothing_said_speaks_of_all_calls() {
         for body in ["", " \n", "{}", r#"{"calls":null}"#] {
-            let all = Decision { approve: true, id_refs: None, reason: None };
+            let all = ApprovalDecision { approve: true, id_refs: None, reason: None };
             assert_eq!(told(body, true).unwrap(), all, "{body}");
         }
         let denial = told(r#"{"calls":["a","b"],"reason":"no"}"#, false).unwrap();
         let id_refs = Some(vec!["a".to_owned(), "b".to_owned()]);
-        assert_eq!(denial, Decision { approve: false, id_refs, reason: Some("no".to_owned()) });
+        assert_eq!(denial, ApprovalDecision { approve: false, id_refs, reason: Some("no".to_owned()) });
     }
 
     #[test]

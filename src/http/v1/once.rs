@@ -1,7 +1,7 @@
 //! `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header-07). Owns its two spellings, as a structured-field string
 //! and, for curl users, bare; refuses empty, long and unprintable ones.
 
-use crate::domain::idempotency::OnceKey;
+use crate::domain::idempotency::IdempotencyKey;
 use crate::http::error::Error;
 use hyper::HeaderMap;
 use sha2::{Digest, Sha256};
@@ -45,8 +45,8 @@ impl Key {
     }
 
     /// The key of this request.
-    pub(crate) fn of(self, fingerprint: Fingerprint) -> OnceKey {
-        OnceKey { key: self.0, fingerprint: fingerprint.0.finalize().into() }
+    pub(crate) fn of(self, fingerprint: Fingerprint) -> IdempotencyKey {
+        IdempotencyKey { key: self.0, fingerprint: fingerprint.0.finalize().into() }
     }
 }
 

@@ -5,7 +5,7 @@ pub(crate) mod body;
 pub(crate) mod view;
 
 use crate::domain::id::{ScheduleId, UserId};
-use crate::domain::schedule::{Order, Schedule};
+use crate::domain::schedule::{Schedule, ScheduledRequest};
 use crate::http::arriving::Arriving;
 use crate::http::blocking::blocking;
 use crate::http::body::{self as request_body, Whole};
@@ -18,7 +18,7 @@ use crate::http::reply::{self, Reply};
 use crate::http::router::Call;
 use crate::http::v1::once;
 use crate::http::v1::page::{self, List};
-use crate::ports::{ScheduleQuery, Standing};
+use crate::ports::{ScheduleQuery, ScheduleStatus};
 use body::Asked;
 use hyper::StatusCode;
 use hyper::header::LOCATION;
@@ -54,11 +54,11 @@ pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Arriving) -> Resu
     let now_ms = door.room.clock.now_ms();
     let id = ScheduleId::from_bits(door.room.mint.mint(now_ms, door.room.entropy.random()));
     let Asked { name, timing, spec, given } = asked;
-    let mut order = Order { spec, given };
+    let mut order = ScheduledRequest { spec, given };
     label(&mut order, id, door.room.limits.metadata_pairs);
     let schedule = Schedule::new(id, user, name, timing, now_ms);
     let stored = door.room.schedules.put(schedule, order.clone(), door.room.limits.schedules).await?;
-    let view = ScheduleView::whole(Standing { schedule: stored, last_status: None }, order);
+    let view = ScheduleView::whole(ScheduleStatus { schedule: stored, last_status: None }, order);
     let mut reply = reply::json(StatusCode::CREATED, &view);
     reply::set(&mut reply, LOCATION, &format!("/v1/schedules/{id}"));
     Ok(reply)
@@ -112,7 +112,7 @@ async fn understand(door: &Arc<Door>, user: UserId, body: Whole) -> Result<Asked
 }
 
 /// Every job says which schedule made it, where there is room to say so.
-fn label(order: &mut Order, id: ScheduleId, most: usize) {
+fn label(order: &mut ScheduledRequest, id: ScheduleId, most: usize) {
     let metadata = &mut order.spec.metadata;
     if metadata.len() < most && !metadata.contains_key(LABEL) {
         metadata.insert(LABEL.to_owned(), id.to_string());

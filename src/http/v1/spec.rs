@@ -139,7 +139,7 @@ fn tools(value: Option<Value>, room: &Room) -> Result<ToolChoice, Error> {
     for (at, value) in list.into_iter().enumerate() {
         let place = format!("tools[{at}]");
         let Value::String(name) = value else { return Err(wrong(&place, "a tool's name", &value)) };
-        if !room.toolbox.knows(&name) {
+        if !room.toolbox.has_tool(&name) {
             let offered = room.toolbox.offered(&ToolChoice::All(true), true);
             let meant = hint(&name, offered.iter().map(|tool| tool.name.as_ref()));
             return Err(Error::Invalid {

@@ -2,25 +2,29 @@
 //! job; refuses to know how it is answered.
 
 use crate::domain::id::JobId;
-use crate::domain::idempotency::OnceKey;
+use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::Job;
 use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::reply::{self, IDEMPOTENCY_REPLAYED, Reply, X_JOB_ID};
-use crate::ports::{NewJob, Once};
+use crate::ports::{Idempotent, NewJob};
 use hyper::header::LOCATION;
 use std::sync::Arc;
 
 /// The stored job, and whether it had been stored before under the same key.
-pub(crate) async fn store(door: &Arc<Door>, job: NewJob, key: Option<OnceKey>) -> Result<(Job, bool), Error> {
+pub(crate) async fn store(
+    door: &Arc<Door>,
+    job: NewJob,
+    key: Option<IdempotencyKey>,
+) -> Result<(Job, bool), Error> {
     let store = &door.room.store;
     let Some(key) = key else {
         let stored = store.submit(vec![job]).await?;
         return Ok((stored.into_iter().next().ok_or(Error::Internal)?, false));
     };
     Ok(match store.submit_once(job, key).await? {
-        Once::New(job) => (job, false),
-        Once::Before(job) => (job, true),
+        Idempotent::New(job) => (job, false),
+        Idempotent::Replayed(job) => (job, true),
     })
 }
 

@@ -7,7 +7,7 @@ use super::stored::{name, store};
 use super::streamed::{Reader, streamed};
 use super::{events, spec, wait};
 use crate::domain::id::UserId;
-use crate::domain::idempotency::OnceKey;
+use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::JobSpec;
 use crate::http::arriving::Arriving;
 use crate::http::blocking::blocking;
@@ -66,7 +66,12 @@ fn fingerprint(body: &Whole) -> Fingerprint {
     fingerprint
 }
 
-async fn held(door: &Arc<Door>, job: NewJob, key: Option<OnceKey>, wait_s: u64) -> Result<Reply, Error> {
+async fn held(
+    door: &Arc<Door>,
+    job: NewJob,
+    key: Option<IdempotencyKey>,
+    wait_s: u64,
+) -> Result<Reply, Error> {
     let user = job.user;
     let (job, is_replayed) = store(door, job, key).await?;
     let id = job.id;

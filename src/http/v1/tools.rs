@@ -14,7 +14,7 @@ use crate::http::shutdown::Stage;
 use crate::http::v1::page::List;
 use crate::http::v1::trial::Trial;
 use crate::http::{json, project};
-use crate::ports::{Stop, StopFlag, ToolInfo};
+use crate::ports::{CancelReason, CancelToken, ToolInfo};
 use hyper::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -62,7 +62,7 @@ pub(crate) async fn list(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> 
     Query::parse(call.query.as_deref(), &[])?;
     let toolbox = Arc::clone(&door.room.toolbox);
     // Tools that have just changed are read anew.
-    let infos = door.read(move |_| Ok(toolbox.infos())).await?;
+    let infos = door.read(move |_| Ok(toolbox.tool_infos())).await?;
     let data = infos.into_iter().map(ToolView::of).collect();
     Ok(reply::json(StatusCode::OK, &List::<ToolView, String>::new(data, None)))
 }
@@ -85,7 +85,7 @@ pub(crate) async fn call(door: &Arc<Door>, call: Call, body: Arriving) -> Result
         message: format!("{TRIALS} calls of tools are under way, as many as may be; try again in a moment"),
         retry_after_s: RETRY_AFTER_S,
     })?;
-    let stop = StopFlag::default();
+    let stop = CancelToken::new(Arc::clone(&door.room.clock));
     let _when_nobody_waits = StopOnDrop(stop.clone());
     let working = blocking({
         let (door, stop) = (Arc::clone(door), stop.clone());
@@ -100,7 +100,7 @@ pub(crate) async fn call(door: &Arc<Door>, call: Call, body: Arriving) -> Result
         result = &mut working => result,
         // Nobody waits for a tool as for a job: it is told to stop, and what it then says is the answer.
         () = shutdown.reached(Stage::Draining) => {
-            stop.raise(Stop::Shutdown);
+            stop.cancel(CancelReason::Shutdown);
             working.await
         }
     };
@@ -115,7 +115,7 @@ async fn place(
 ) -> Result<Option<(ProjectId, PathBuf)>, Error> {
     let Some(id) = asked else { return Ok(None) };
     let workplaces = Arc::clone(&door.room.workplaces);
-    let found = door.read(move |_| workplaces.workplace(user, id)).await?;
+    let found = door.read(move |_| workplaces.project_directory(user, id)).await?;
     Ok(Some((id, found.ok_or(Error::NotFound("project"))?)))
 }
 
@@ -128,7 +128,7 @@ struct Work {
 }
 
 impl Work {
-    fn perform(self, door: &Door, stop: StopFlag) -> Value {
+    fn perform(self, door: &Door, cancel: CancelToken) -> Value {
         let room = &door.room;
         let job: JobId = room.job_id(room.clock.now_ms());
         let trial = Trial {
@@ -137,18 +137,17 @@ impl Work {
             project: self.project,
             model: room.default_model.clone(),
             time: Duration::from_secs(room.limits.job_timeout_s),
-            stop,
-            clock: Arc::clone(&room.clock),
+            cancel,
         };
         trial.call(room.toolbox.as_ref(), &self.name, self.arguments)
     }
 }
 
 /// A client that has gone wants no result.
-struct StopOnDrop(StopFlag);
+struct StopOnDrop(CancelToken);
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        self.0.raise(Stop::Cancelled);
+        self.0.cancel(CancelReason::Cancelled);
     }
 }

@@ -3,14 +3,12 @@
 
 use crate::domain::id::{JobId, ProjectId, UserId};
 use crate::domain::job::JobOrigin;
-use crate::domain::tool::{Reach, ToolCall, ToolChoice};
-use crate::ports::{
-    Approved, Clock, Journal, Leash, ModelTerms, StopFlag, ToolContext, ToolOutcome, Toolbox,
-};
+use crate::domain::tool::{ToolCall, ToolChoice, ToolReach};
+use crate::ports::{ApprovedCalls, CancelToken, Journal, ModelParameters, ToolContext, ToolOutcome, Toolbox};
 use serde_json::{Map, Value, json};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Whose call it is, and where it works.
@@ -26,9 +24,7 @@ pub struct Trial {
     /// The longest that all of it may take.
     pub time: Duration,
     /// Raised when nobody waits any more.
-    pub stop: StopFlag,
-    /// Tells how late it is.
-    pub clock: Arc<dyn Clock>,
+    pub cancel: CancelToken,
 }
 
 /// What the call came to.
@@ -43,7 +39,7 @@ impl Journal for Caught {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome.content);
     }
     /// There is no job that could keep it.
-    fn keeps_whole(&self) -> bool {
+    fn keeps_full_result(&self) -> bool {
         false
     }
 }
@@ -51,7 +47,7 @@ impl Journal for Caught {
 impl Trial {
     /// Makes the call: the result as a model would get it. Blocks for as long as it takes.
     pub fn call(self, toolbox: &dyn Toolbox, name: &str, arguments: Map<String, Value>) -> Value {
-        if matches!(toolbox.reach(name), Reach::Agents | Reach::HandsIn) {
+        if matches!(toolbox.reach(name), ToolReach::Agents | ToolReach::HandsIn) {
             return unanswered("this tool needs a job: submit one, and let its model call the tool");
         }
         let call = ToolCall {
@@ -67,8 +63,6 @@ impl Trial {
 
     fn into_context(self) -> ToolContext {
         let (project_id, workdir) = self.project.unzip();
-        let millis = u64::try_from(self.time.as_millis()).unwrap_or(u64::MAX);
-        let deadline_ms = self.clock.monotonic_ms().saturating_add(millis);
         ToolContext {
             user: self.user,
             job: self.job,
@@ -77,12 +71,12 @@ impl Trial {
             allowed: ToolChoice::All(true),
             strictness: None,
             workdir,
-            terms: ModelTerms { model: self.model, ..ModelTerms::default() },
+            terms: ModelParameters { model: self.model, ..ModelParameters::default() },
             origin: JobOrigin::Client,
             is_trial: true,
             id_ref: String::new(),
-            approved: Approved::All,
-            leash: Leash { stop: self.stop, deadline_ms, clock: self.clock },
+            approved: ApprovedCalls::All,
+            cancel: self.cancel.with_timeout(self.time),
         }
     }
 }
@@ -94,49 +88,49 @@ fn unanswered(why: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::tool::Offer;
+    use crate::domain::tool::ToolDefinition;
     use crate::http::testing::HandClock;
+    use std::sync::Arc;
 
     /// Has one tool of this reach, and says of a run whether more than the model is told would be kept.
-    struct One(Reach);
+    struct One(ToolReach);
 
     impl Toolbox for One {
-        fn offered(&self, _: &ToolChoice, _: bool) -> Vec<Offer> {
+        fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolDefinition> {
             Vec::new()
         }
-        fn knows(&self, _: &str) -> bool {
+        fn has_tool(&self, _: &str) -> bool {
             true
         }
-        fn reach(&self, _: &str) -> Reach {
+        fn reach(&self, _: &str) -> ToolReach {
             self.0
         }
         fn run(&self, calls: &[ToolCall], _: &ToolContext, journal: &dyn Journal) {
-            let content = json!({"success": true, "data": journal.keeps_whole()}).to_string();
+            let content = json!({"success": true, "data": journal.keeps_full_result()}).to_string();
             journal.finished(&calls[0], ToolOutcome { content, skipped: false, whole: None });
         }
     }
 
-    fn told_of(reach: Reach) -> Value {
+    fn told_of(reach: ToolReach) -> Value {
         let trial = Trial {
             user: UserId::SINGLE,
             job: JobId::from_bits(1),
             project: None,
             model: "m".into(),
             time: Duration::from_secs(1),
-            stop: StopFlag::default(),
-            clock: Arc::new(HandClock::default()),
+            cancel: CancelToken::new(Arc::new(HandClock::default())),
         };
         trial.call(&One(reach), "one", Map::new())
     }
 
     #[test]
     fn what_needs_a_job_is_refused_before_anything_runs() {
-        for reach in [Reach::Agents, Reach::HandsIn] {
+        for reach in [ToolReach::Agents, ToolReach::HandsIn] {
             let told = told_of(reach);
             assert_eq!(told["success"], false);
             assert!(told["error"].as_str().is_some_and(|error| error.contains("needs a job")), "{told}");
         }
-        for reach in [Reach::Here, Reach::Speaks] {
+        for reach in [ToolReach::Here, ToolReach::Speaks] {
             assert_eq!(told_of(reach), json!({"success": true, "data": false}), "nothing is kept");
         }
     }

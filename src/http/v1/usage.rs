@@ -2,7 +2,7 @@
 //! conversation. Owns the range of days that may be asked for, in UTC; refuses to add up more than a year.
 
 use crate::domain::id::ConversationId;
-use crate::domain::usage::{Ledger, Usage};
+use crate::domain::usage::{Usage, UsageByModel};
 use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::query::Query;
@@ -45,7 +45,7 @@ impl View {
         Some(Self { object: "usage", date: Some(date), model, usage, jobs: Some(jobs) })
     }
 
-    fn of_conversation(ledger: &Ledger) -> Vec<Self> {
+    fn of_conversation(ledger: &UsageByModel) -> Vec<Self> {
         let line = |(model, usage): (&str, Usage)| Self {
             object: "usage",
             date: None,

@@ -4,7 +4,7 @@ use crate::domain::id::{BatchId, JobId, UserId};
 use crate::http::door::Door;
 use crate::http::error::Error;
 use crate::http::shutdown::Stage;
-use crate::ports::{News, StoreError};
+use crate::ports::{ChangeWatch, StoreError};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(crate) async fn for_batch(
 async fn held(
     door: &Door,
     seconds: u64,
-    watch: impl Fn() -> News,
+    watch: impl Fn() -> ChangeWatch,
     is_over: impl Fn() -> Result<bool, StoreError>,
 ) -> Result<(), Error> {
     if seconds == 0 {
@@ -49,7 +49,10 @@ async fn held(
 }
 
 /// `is_over` reads one row that was written a moment ago, so a cached one: not worth a thread change.
-async fn over(watch: impl Fn() -> News, is_over: impl Fn() -> Result<bool, StoreError>) -> Result<(), Error> {
+async fn over(
+    watch: impl Fn() -> ChangeWatch,
+    is_over: impl Fn() -> Result<bool, StoreError>,
+) -> Result<(), Error> {
     let mut news = watch(); // before the first look
     loop {
         news.borrow_and_update();

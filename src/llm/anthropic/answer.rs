@@ -5,7 +5,7 @@ use super::block::Block;
 use super::event::{Event, Head, Piece, Tokens};
 use super::failure;
 use crate::domain::event::FinishReason;
-use crate::domain::message::Echo;
+use crate::domain::message::ProviderReplay;
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
 use crate::llm::ids::Ids;
@@ -15,7 +15,7 @@ use crate::llm::terms::Bounds;
 use crate::llm::wire::body::Listener;
 use crate::llm::wire::failure::{Teller, unavailable};
 use crate::llm::wire::tether;
-use crate::ports::{Chunk, Completion, ModelError, ModelRequest, Sink};
+use crate::ports::{Chunk, ChunkSink, Completion, ModelError, ModelRequest};
 use serde_json::Value;
 
 /// The most blocks of one answer.
@@ -31,7 +31,7 @@ enum End {
 
 /// The answer so far: one message, or several when the provider pauses.
 pub(super) struct Answer<'a> {
-    sink: Sink<'a>,
+    sink: ChunkSink<'a>,
     bounds: Bounds,
     teller: &'a Teller,
     request: &'a ModelRequest,
@@ -51,7 +51,12 @@ pub(super) struct Answer<'a> {
 
 impl<'a> Answer<'a> {
     /// Nothing yet.
-    pub(super) fn new(sink: Sink<'a>, bounds: Bounds, teller: &'a Teller, request: &'a ModelRequest) -> Self {
+    pub(super) fn new(
+        sink: ChunkSink<'a>,
+        bounds: Bounds,
+        teller: &'a Teller,
+        request: &'a ModelRequest,
+    ) -> Self {
         Self {
             sink,
             bounds,
@@ -227,7 +232,7 @@ impl<'a> Answer<'a> {
     }
 
     /// What the history must carry back; nothing when text and calls say it all.
-    fn echo(&self, calls: &[Option<ToolCall>], finish_reason: FinishReason) -> Option<Echo> {
+    fn echo(&self, calls: &[Option<ToolCall>], finish_reason: FinishReason) -> Option<ProviderReplay> {
         // A call of the provider's own tools without its result is refused, unless it waits for a result of ours.
         let is_left = |block: &Block| {
             let own = block.own_call().filter(|_| finish_reason != FinishReason::ToolCalls);
@@ -244,7 +249,7 @@ impl<'a> Answer<'a> {
         }
         let parts =
             kept.iter().filter_map(|(block, call)| block.echo(call.as_ref().map(|c| c.id_ref.as_str())));
-        Some(Echo { model: self.request.model.clone(), parts: parts.collect() })
+        Some(ProviderReplay { model: self.request.model.clone(), parts: parts.collect() })
     }
 }
 

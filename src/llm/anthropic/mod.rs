@@ -21,7 +21,7 @@ use super::wire::post::Post;
 use super::wire::tether;
 use super::wire::upstream::Upstream;
 use crate::domain::secret::Secret;
-use crate::ports::{Completion, Leash, ModelError, ModelRequest, Sink};
+use crate::ports::{CancelToken, ChunkSink, Completion, ModelError, ModelRequest};
 use answer::Answer;
 use std::borrow::Cow;
 use ureq::Agent;
@@ -37,7 +37,7 @@ pub(super) fn read_body(
     mut body: impl std::io::Read,
     request: &ModelRequest,
     terms: (&super::wire::failure::Teller, super::terms::Bounds),
-    sink: Sink<'_>,
+    sink: ChunkSink<'_>,
 ) -> Result<Completion, ModelError> {
     let (teller, bounds) = terms;
     let mut answer = Answer::new(sink, bounds, teller, request);
@@ -67,30 +67,30 @@ impl Dialect {
     }
 
     /// Asks, and hands on pieces as they arrive. An answer that its provider pauses (`pause_turn`: a tool of its own
-    /// takes long) is one answer still: it is gone on with on the same leash and within the same bounds.
+    /// takes long) is one answer still: it is gone on with on the same cancel and within the same bounds.
     pub(super) fn ask(
         &self,
         request: &ModelRequest,
-        leash: &Leash,
-        sink: Sink<'_>,
+        cancel: &CancelToken,
+        sink: ChunkSink<'_>,
     ) -> Result<Completion, ModelError> {
         let first = request::body(request, &self.terms);
         let mut answer = Answer::new(sink, self.terms.bounds, self.upstream.teller(), request);
         let mut body = Cow::Borrowed(&first);
         for _ in 0..PAUSES {
-            self.read(&body, leash, &mut answer)?;
+            self.read(&body, cancel, &mut answer)?;
             if !answer.is_paused() {
                 return answer.finish();
             }
             body = Cow::Owned(request::going_on(&first, answer.turn_page(), answer.container()));
         }
-        self.read(&body, leash, &mut answer)?;
+        self.read(&body, cancel, &mut answer)?;
         answer.finish()
     }
 
-    fn read(&self, body: &Post, leash: &Leash, answer: &mut Answer<'_>) -> Result<(), ModelError> {
-        let _held = tether::hold(leash, self.terms.patience);
-        let mut read = self.upstream.post(body, leash).map_err(|refusal| failure::judge(refusal.error))?;
+    fn read(&self, body: &Post, cancel: &CancelToken, answer: &mut Answer<'_>) -> Result<(), ModelError> {
+        let _held = tether::hold(cancel, self.terms.patience);
+        let mut read = self.upstream.post(body, cancel).map_err(|refusal| failure::judge(refusal.error))?;
         let done = body::read(&mut read, answer, self.terms.bounds.output_bytes)?;
         answer.check_end(done)
     }

@@ -2,7 +2,7 @@
 //! providers of this dialect refuse.
 
 use super::turns::{self, Turns};
-use crate::domain::tool::Offer;
+use crate::domain::tool::ToolDefinition;
 use crate::llm::terms::Terms;
 use crate::llm::wire::post::Post;
 use crate::ports::ModelRequest;
@@ -81,7 +81,7 @@ fn gone(called: &[String]) -> Vec<Value> {
     called.iter().map(|name| json!({"name": name, "input_schema": {"type": "object"}})).collect()
 }
 
-fn write_tool(tool: &Offer, text: &mut String) {
+fn write_tool(tool: &ToolDefinition, text: &mut String) {
     text.extend(["{", tool.introduction(), ",\"input_schema\":", tool.schema(), "}"]);
 }
 

@@ -2,9 +2,9 @@
 
 use super::replay::BOUNDS;
 use super::request::{body, going_on};
-use crate::domain::message::{Echo, Message};
+use crate::domain::message::{Message, ProviderReplay};
 use crate::domain::secret::Secret;
-use crate::domain::tool::{Offer, ToolCall, ToolSpec};
+use crate::domain::tool::{ToolCall, ToolDefinition, ToolSpec};
 use crate::llm::terms::Terms;
 use crate::llm::wire::tether::Patience;
 use crate::ports::ModelRequest;
@@ -47,7 +47,7 @@ fn calling(content: &str, tool_calls: Vec<ToolCall>) -> Message {
 }
 
 fn echoing(content: &str, tool_calls: Vec<ToolCall>, model: &str, parts: Value) -> Message {
-    let echo = Some(Echo { model: model.into(), parts });
+    let echo = Some(ProviderReplay { model: model.into(), parts });
     Message::Assistant { content: content.into(), thinking: "hm".into(), tool_calls, echo }
 }
 
@@ -63,7 +63,7 @@ fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-fn spec() -> Offer {
+fn spec() -> ToolDefinition {
     let parameters = json!({"type": "object", "properties": {}});
     ToolSpec { name: "t".into(), description: "d".into(), parameters }.into()
 }
@@ -202,7 +202,7 @@ fn an_echo_of_the_same_model_is_sent_as_it_was() {
 fn tools_stay_listed_while_the_history_names_them() {
     let plain = || vec![Message::user("go")];
     let used = || vec![Message::user("go"), calling("", vec![call("a", "{}")]), result("a", "1")];
-    let listed = |messages: Vec<Message>, tools: Vec<Offer>, may_call: bool| {
+    let listed = |messages: Vec<Message>, tools: Vec<ToolDefinition>, may_call: bool| {
         let body = posted(&ModelRequest { tools, may_call, ..request(messages) }, &terms());
         (body.get("tools").cloned(), body.get("tool_choice").cloned())
     };

@@ -2,7 +2,7 @@
 //! arranging; refuses to send what providers refuse (empty texts, foreign ids, calls without results).
 
 use super::block::arguments;
-use crate::domain::message::{Echo, Message};
+use crate::domain::message::{Message, ProviderReplay};
 use crate::domain::tool::ToolCall;
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
@@ -182,7 +182,7 @@ impl Script<'_> {
         self.turns.last_mut()
     }
 
-    fn assistant(&mut self, content: &str, tool_calls: &[ToolCall], echo: Option<&Echo>) {
+    fn assistant(&mut self, content: &str, tool_calls: &[ToolCall], echo: Option<&ProviderReplay>) {
         let mut wanted: Vec<&ToolCall> = tool_calls.iter().collect();
         let (mut said, mut called) = (Vec::new(), Vec::new());
         let parts = echo.filter(|echo| echo.model == self.model).and_then(|echo| echo.parts.as_array());

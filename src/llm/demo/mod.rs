@@ -7,9 +7,9 @@ mod script;
 
 use crate::domain::event::FinishReason;
 use crate::domain::message::Message;
-use crate::domain::tool::{Offer, ToolCall};
+use crate::domain::tool::{ToolCall, ToolDefinition};
 use crate::domain::usage::Usage;
-use crate::ports::{Chunk, Completion, Leash, ModelError, ModelRequest, Sink};
+use crate::ports::{CancelToken, Chunk, ChunkSink, Completion, ModelError, ModelRequest};
 use script::{Wanted, Wish};
 use serde_json::Value;
 use std::time::Duration;
@@ -34,8 +34,12 @@ const ECHO_CHARS: usize = 4_000;
 const CHUNK_CHARS: usize = 64;
 
 /// Answers the request after the script.
-pub(super) fn ask(request: &ModelRequest, leash: &Leash, sink: Sink<'_>) -> Result<Completion, ModelError> {
-    let mut speech = Speech { leash, sink, chars: 0 };
+pub(super) fn ask(
+    request: &ModelRequest,
+    cancel: &CancelToken,
+    sink: ChunkSink<'_>,
+) -> Result<Completion, ModelError> {
+    let mut speech = Speech { cancel, sink, chars: 0 };
     if request.thinking {
         THOUGHTS.iter().try_for_each(|thought| speech.emit(Chunk::Thinking(thought)))?;
     }
@@ -88,8 +92,8 @@ impl<'a> Turn<'a> {
 
 /// What is said, on its way to the sink.
 struct Speech<'a> {
-    leash: &'a Leash,
-    sink: Sink<'a>,
+    cancel: &'a CancelToken,
+    sink: ChunkSink<'a>,
     chars: usize,
 }
 
@@ -98,7 +102,7 @@ impl Speech<'_> {
         if let Chunk::Thinking(text) | Chunk::Text(text) = chunk {
             self.chars = self.chars.saturating_add(text.chars().count());
         }
-        if self.leash.is_pulled() || (self.sink)(chunk).is_break() {
+        if self.cancel.is_cancelled() || (self.sink)(chunk).is_break() {
             return Err(ModelError::Stopped);
         }
         Ok(())
@@ -121,7 +125,7 @@ impl Speech<'_> {
         self.emit(Chunk::Text(LABEL))?;
         for number in 1..=words {
             if number > 1 {
-                self.leash.clock.pause(&self.leash.stop, every.min(self.leash.remaining()));
+                self.cancel.sleep(every.min(self.cancel.remaining()));
             }
             let space = if number > 1 { " " } else { "" };
             self.emit(Chunk::Text(&format!("{space}word-{number}")))?;
@@ -130,7 +134,7 @@ impl Speech<'_> {
     }
 }
 
-fn missing(wanted: &[Wanted], offered: &[Offer]) -> Option<String> {
+fn missing(wanted: &[Wanted], offered: &[ToolDefinition]) -> Option<String> {
     let absent = wanted.iter().find(|call| !offered.iter().any(|tool| tool.name == call.tool))?;
     let names: Vec<_> = offered.iter().map(|tool| tool.name.as_ref()).collect();
     let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::domain::tool::ToolSpec;
-use crate::ports::{Clock, Stop, StopFlag};
+use crate::ports::{CancelReason, CancelToken, Clock};
 use serde_json::json;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ impl Clock for Fake {
     fn monotonic_ms(&self) -> u64 {
         self.now_ms()
     }
-    fn pause(&self, stop: &StopFlag, timeout: Duration) {
+    fn sleep(&self, stop: &CancelToken, timeout: Duration) {
         let now = self.now.fetch_add(u64::try_from(timeout.as_millis()).expect("short"), Ordering::SeqCst);
         if self.stop_at.is_some_and(|at| now >= at) {
-            stop.raise(Stop::Cancelled);
+            stop.cancel(CancelReason::Cancelled);
         }
     }
 }
@@ -38,7 +38,7 @@ struct Heard {
     result: Result<Completion, ModelError>,
 }
 
-fn spec(name: &'static str) -> Offer {
+fn spec(name: &'static str) -> ToolDefinition {
     ToolSpec { name: name.into(), description: "".into(), parameters: json!({}) }.into()
 }
 
@@ -53,7 +53,7 @@ fn ask_on(clock: Fake, messages: Vec<Message>, thinking: bool) -> Heard {
         thinking,
         may_call: true,
     };
-    let leash = Leash { stop: StopFlag::default(), deadline_ms: 10_000, clock: Arc::new(clock) };
+    let cancel = CancelToken::new(Arc::new(clock)).with_deadline(10_000);
     let (mut text, mut thought, mut chunks) = (String::new(), String::new(), 0);
     let mut usage = Usage::default();
     let mut sink = |chunk: Chunk<'_>| {
@@ -65,7 +65,7 @@ fn ask_on(clock: Fake, messages: Vec<Message>, thinking: bool) -> Heard {
         }
         ControlFlow::Continue(())
     };
-    let result = ask(&request, &leash, &mut sink);
+    let result = ask(&request, &cancel, &mut sink);
     Heard { text, thinking: thought, usage, chunks, result }
 }
 

@@ -1,5 +1,5 @@
 //! The way to a provider: how many calls at once and in a minute, and whether it is asked at all. Owns the waiting, which
-//! is short, ends with the leash, and keeps the order of arrival; refuses to make calls, and to wait long: who has to,
+//! is short, ends with the cancel, and keeps the order of arrival; refuses to make calls, and to wait long: who has to,
 //! comes again.
 //!
 //! A gate serves one provider and key ([`Gates`]), whichever models share them. What it decides, [`turnstile`] decides,
@@ -17,7 +17,7 @@ mod turnstile;
 mod visit;
 
 use crate::domain::limits::Limits;
-use crate::ports::{Leash, Meter, ModelError, ModelRequest, Sample};
+use crate::ports::{CancelToken, Measurement, Meter, ModelError, ModelRequest};
 pub(super) use gates::Gates;
 use permit::Permit;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -42,20 +42,20 @@ impl Gate {
     }
 
     /// Waits for a call's turn, as long as that is soon. Else `Busy` with the time to come again, `Unavailable` while the
-    /// provider is not asked at all, or `Stopped` when the leash is pulled.
+    /// provider is not asked at all, or `Stopped` when the cancel is pulled.
     pub(super) fn enter<'a>(
         &'a self,
         request: &ModelRequest,
-        leash: &'a Leash,
+        cancel: &'a CancelToken,
     ) -> Result<Permit<'a>, ModelError> {
-        let admission = Visit::new(self, request, leash).wait()?;
-        Ok(Permit::new(self, leash, admission))
+        let admission = Visit::new(self, request, cancel).wait()?;
+        Ok(Permit::new(self, cancel, admission))
     }
 
     /// Tells where the circuit breaker stands. Under the lock: of two that tell, the later one must be right.
     pub(super) fn tell(&self, meter: &dyn Meter) {
         let turnstile = self.lock();
-        meter.note(Sample::Circuit { provider: &self.name, state: turnstile.circuit() });
+        meter.record(Measurement::Circuit { provider: &self.name, state: turnstile.circuit() });
     }
 
     fn lock(&self) -> MutexGuard<'_, Turnstile> {

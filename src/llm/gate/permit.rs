@@ -3,12 +3,12 @@
 use super::Gate;
 use super::turnstile::{Admission, Outcome};
 use crate::domain::usage::Usage;
-use crate::ports::{Completion, Leash, ModelError};
+use crate::ports::{CancelToken, Completion, ModelError};
 
 /// A seat at a provider.
 pub(in crate::llm) struct Permit<'a> {
     gate: &'a Gate,
-    leash: &'a Leash,
+    cancel: &'a CancelToken,
     admission: Admission,
     is_heard: bool,
     outcome: Outcome,
@@ -16,8 +16,8 @@ pub(in crate::llm) struct Permit<'a> {
 }
 
 impl<'a> Permit<'a> {
-    pub(super) fn new(gate: &'a Gate, leash: &'a Leash, admission: Admission) -> Self {
-        Self { gate, leash, admission, is_heard: false, outcome: Outcome::Untold, spent: None }
+    pub(super) fn new(gate: &'a Gate, cancel: &'a CancelToken, admission: Admission) -> Self {
+        Self { gate, cancel, admission, is_heard: false, outcome: Outcome::Untold, spent: None }
     }
 
     /// A piece of the answer has come. Whether that may have closed the circuit breaker.
@@ -56,7 +56,7 @@ impl<'a> Permit<'a> {
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         let mut state = self.gate.lock();
-        let now_ms = self.leash.clock.monotonic_ms();
+        let now_ms = self.cancel.clock().monotonic_ms();
         state.leave(now_ms, self.admission, self.outcome, self.spent);
     }
 }

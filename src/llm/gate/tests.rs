@@ -7,7 +7,7 @@ use crate::domain::message::Message;
 use crate::domain::secret::Secret;
 use crate::domain::usage::Usage;
 use crate::llm::options::RateOptions;
-use crate::ports::{Clock, Completion, Stop, StopFlag};
+use crate::ports::{CancelReason, CancelToken, Clock, Completion};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -34,7 +34,7 @@ impl Clock for PausedClock {
     fn monotonic_ms(&self) -> u64 {
         self.now_ms.load(Ordering::SeqCst)
     }
-    fn pause(&self, _: &StopFlag, timeout: Duration) {
+    fn sleep(&self, _: &CancelToken, timeout: Duration) {
         let step_ms = u64::try_from(timeout.as_millis()).unwrap().max(1);
         let now_ms = self.now_ms.fetch_add(step_ms, Ordering::SeqCst) + step_ms;
         let due = self.plan.lock().unwrap().take_if(|(when_ms, _)| *when_ms <= now_ms);
@@ -47,7 +47,7 @@ impl Clock for PausedClock {
 struct Bench {
     gate: Arc<Gate>,
     clock: Arc<PausedClock>,
-    leash: Leash,
+    cancel: CancelToken,
 }
 
 fn bench(concurrent: Option<u32>, requests: Option<u32>, tokens: Option<u64>) -> Bench {
@@ -56,9 +56,8 @@ fn bench(concurrent: Option<u32>, requests: Option<u32>, tokens: Option<u64>) ->
     let gate =
         Gates::new(&limits).gate("https://secret.test/v1", &Secret::from("topsecret".to_owned()), &rate);
     let clock = Arc::new(PausedClock::default());
-    let leash =
-        Leash { stop: StopFlag::default(), deadline_ms: 3_600_000, clock: Arc::<PausedClock>::clone(&clock) };
-    Bench { gate, clock, leash }
+    let cancel = CancelToken::new(Arc::<PausedClock>::clone(&clock)).with_deadline(3_600_000);
+    Bench { gate, clock, cancel }
 }
 
 fn request() -> ModelRequest {
@@ -92,7 +91,7 @@ impl Bench {
     }
 
     fn enter(&self) -> Result<Permit<'_>, ModelError> {
-        self.gate.enter(&request(), &self.leash)
+        self.gate.enter(&request(), &self.cancel)
     }
 
     fn call(&self, result: &Result<Completion, ModelError>, is_limited: bool) -> Result<(), ModelError> {
@@ -113,7 +112,7 @@ impl Bench {
 
     /// Takes a seat and gives it back at this time.
     fn seat_until(&self, when_ms: u64) {
-        let admission = Visit::new(&self.gate, &request(), &self.leash).wait().expect("a seat");
+        let admission = Visit::new(&self.gate, &request(), &self.cancel).wait().expect("a seat");
         let (gate, clock) = (Arc::clone(&self.gate), Arc::clone(&self.clock));
         self.clock.at(when_ms, move || {
             gate.lock().leave(clock.monotonic_ms(), admission, turnstile::Outcome::Answered, None);
@@ -167,8 +166,8 @@ fn a_turn_that_is_known_to_come_late_is_not_waited_for() {
 fn a_cancel_ends_the_wait_and_clears_the_place() {
     let bench = bench(Some(1), None, None);
     let _seated = bench.enter().expect("a seat");
-    let stop = bench.leash.stop.clone();
-    bench.clock.at(700, move || stop.raise(Stop::Cancelled));
+    let stop = bench.cancel.clone();
+    bench.clock.at(700, move || stop.cancel(CancelReason::Cancelled));
     assert_eq!(bench.enter().err(), Some(ModelError::Stopped));
     assert!(bench.now_ms() <= 760, "{}", bench.now_ms());
     assert!(bench.line_is_empty());
@@ -289,7 +288,7 @@ impl Clock for RealClock {
     fn monotonic_ms(&self) -> u64 {
         0
     }
-    fn pause(&self, stop: &StopFlag, _: Duration) {
+    fn sleep(&self, stop: &CancelToken, _: Duration) {
         stop.wait(Duration::from_millis(1));
     }
 }
@@ -301,12 +300,11 @@ fn p8_threads_never_hold_more_seats_than_there_are() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let leash =
-                    Leash { stop: StopFlag::default(), deadline_ms: u64::MAX, clock: Arc::new(RealClock) };
+                let cancel = CancelToken::new(Arc::new(RealClock));
                 for _ in 0..20 {
-                    let _permit = gate.enter(&request(), &leash).expect("time stands still: nobody goes");
+                    let _permit = gate.enter(&request(), &cancel).expect("time stands still: nobody goes");
                     most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                    leash.clock.pause(&leash.stop, Duration::ZERO);
+                    cancel.sleep(Duration::ZERO);
                     inside.fetch_sub(1, Ordering::SeqCst);
                     done.fetch_add(1, Ordering::SeqCst);
                 }

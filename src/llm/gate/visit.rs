@@ -3,7 +3,7 @@
 
 use super::Gate;
 use super::turnstile::{Admission, Obstacle, Verdict};
-use crate::ports::{Leash, ModelError, ModelRequest};
+use crate::ports::{CancelToken, ModelError, ModelRequest};
 use std::cell::OnceCell;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -21,17 +21,17 @@ const ANSWER_TOKENS: u32 = 1_000;
 pub(super) struct Visit<'a> {
     gate: &'a Gate,
     request: &'a ModelRequest,
-    leash: &'a Leash,
+    cancel: &'a CancelToken,
     tokens: OnceCell<u64>,
-    /// The leash of the wait, once there is one.
-    patience: Option<Leash>,
+    /// The cancel of the wait, once there is one.
+    patience: Option<CancelToken>,
     ticket: Option<u64>,
 }
 
 impl<'a> Visit<'a> {
     /// A call that wants to begin.
-    pub(super) fn new(gate: &'a Gate, request: &'a ModelRequest, leash: &'a Leash) -> Self {
-        Self { gate, request, leash, tokens: OnceCell::new(), patience: None, ticket: None }
+    pub(super) fn new(gate: &'a Gate, request: &'a ModelRequest, cancel: &'a CancelToken) -> Self {
+        Self { gate, request, cancel, tokens: OnceCell::new(), patience: None, ticket: None }
     }
 
     /// Waits until the call may begin, or says why it goes.
@@ -39,9 +39,9 @@ impl<'a> Visit<'a> {
         loop {
             match self.try_once()? {
                 ControlFlow::Break(admission) => return Ok(admission),
-                ControlFlow::Continue(pause) => self.leash.clock.pause(&self.leash.stop, pause),
+                ControlFlow::Continue(pause) => self.cancel.sleep(pause),
             }
-            if self.leash.is_pulled() {
+            if self.cancel.is_cancelled() {
                 return Err(ModelError::Stopped);
             }
         }
@@ -51,7 +51,7 @@ impl<'a> Visit<'a> {
     fn try_once(&mut self) -> Result<ControlFlow<Admission, Duration>, ModelError> {
         let tokens = || *self.tokens.get_or_init(|| estimate(self.request));
         let mut state = self.gate.lock();
-        let now_ms = self.leash.clock.monotonic_ms();
+        let now_ms = self.cancel.clock().monotonic_ms();
         let (obstacle, ready_in_ms, ahead) = match state.enter(now_ms, self.ticket, &tokens) {
             Verdict::Enter(admission) => {
                 self.ticket = None;
@@ -60,7 +60,7 @@ impl<'a> Visit<'a> {
             Verdict::Down { failures, left_ms } => return Err(down(failures, left_ms)),
             Verdict::Wait { obstacle, ready_in_ms, ahead } => (obstacle, ready_in_ms, ahead),
         };
-        let left = self.patience.get_or_insert_with(|| self.leash.shortened(self.gate.wait)).remaining();
+        let left = self.patience.get_or_insert_with(|| self.cancel.with_timeout(self.gate.wait)).remaining();
         let ready = Duration::from_millis(ready_in_ms);
         let is_one_too_many = ready.is_zero() && self.ticket.is_none() && state.is_crowded();
         if left.is_zero() || ready > left || is_one_too_many {

@@ -11,7 +11,7 @@ use crate::llm::json::{self, Halves};
 use crate::llm::text_calls::TextCalls;
 use crate::llm::wire::failure::{Teller, unavailable};
 use crate::llm::wire::tether;
-use crate::ports::{self, Completion, ModelError, ModelRequest, Sink};
+use crate::ports::{self, ChunkSink, Completion, ModelError, ModelRequest};
 use serde_json::Value;
 
 /// How a stream said that it is over.
@@ -25,7 +25,7 @@ enum End {
 
 /// The answer so far.
 pub(super) struct Answer<'a> {
-    sink: Sink<'a>,
+    sink: ChunkSink<'a>,
     bounds: Bounds,
     teller: &'a Teller,
     request: &'a ModelRequest,
@@ -43,7 +43,12 @@ pub(super) struct Answer<'a> {
 
 impl<'a> Answer<'a> {
     /// Nothing yet.
-    pub(super) fn new(sink: Sink<'a>, bounds: Bounds, teller: &'a Teller, request: &'a ModelRequest) -> Self {
+    pub(super) fn new(
+        sink: ChunkSink<'a>,
+        bounds: Bounds,
+        teller: &'a Teller,
+        request: &'a ModelRequest,
+    ) -> Self {
         Self {
             sink,
             bounds,

@@ -1,7 +1,7 @@
 //! Parts of an answer that providers want back as they were: signatures of calls (Gemini) and reasoning (`OpenRouter`).
 //! Owns their form, `{"reasoning_details": […], "extra_content": {<call>: …}}`; refuses to understand them.
 
-use crate::domain::message::Echo;
+use crate::domain::message::ProviderReplay;
 use crate::llm::json::Halves;
 use serde_json::{Map, Value, json};
 
@@ -39,7 +39,7 @@ impl Details {
     }
 
     /// What is to come back with the message, if anything; `extras` are the calls' own parts by call.
-    pub(super) fn finish(mut self, model: &str, extras: Map<String, Value>) -> Option<Echo> {
+    pub(super) fn finish(mut self, model: &str, extras: Map<String, Value>) -> Option<ProviderReplay> {
         let mut parts = Map::new();
         for detail in self.list.iter_mut().filter(|_| self.halved) {
             join_halves(detail);
@@ -50,7 +50,7 @@ impl Details {
         if !extras.is_empty() {
             parts.insert(EXTRA.to_owned(), Value::Object(extras));
         }
-        (!parts.is_empty()).then(|| Echo { model: model.to_owned(), parts: Value::Object(parts) })
+        (!parts.is_empty()).then(|| ProviderReplay { model: model.to_owned(), parts: Value::Object(parts) })
     }
 }
 
@@ -89,7 +89,12 @@ fn merge(last: &mut Map<String, Value>, next: &Map<String, Value>) {
 }
 
 /// Puts the parts back into the assistant message that they belong to; `with_extra` says whether those of calls, too.
-pub(super) fn put_back(echo: &Echo, message: &mut Map<String, Value>, ids: &[&str], with_extra: bool) {
+pub(super) fn put_back(
+    echo: &ProviderReplay,
+    message: &mut Map<String, Value>,
+    ids: &[&str],
+    with_extra: bool,
+) {
     if let Some(details) = echo.parts.get(DETAILS) {
         message.insert(DETAILS.to_owned(), details.clone());
     }

@@ -22,7 +22,7 @@ use super::wire::failure;
 use super::wire::tether::{self, Patience};
 use super::wire::upstream::Upstream;
 use crate::domain::secret::Secret;
-use crate::ports::{Completion, Leash, ModelError, ModelRequest, Sink};
+use crate::ports::{CancelToken, ChunkSink, Completion, ModelError, ModelRequest};
 use answer::Answer;
 use dislikes::Memory;
 use quirks::Quirks;
@@ -39,7 +39,7 @@ pub(super) fn read_body(
     request: &ModelRequest,
     terms: (&failure::Teller, Bounds),
     text_calls: bool,
-    sink: Sink<'_>,
+    sink: ChunkSink<'_>,
 ) -> Result<Completion, ModelError> {
     let (teller, bounds) = terms;
     let answer = Answer::new(sink, bounds, teller, request);
@@ -78,11 +78,11 @@ impl Dialect {
     pub(super) fn ask(
         &self,
         request: &ModelRequest,
-        leash: &Leash,
-        sink: Sink<'_>,
+        cancel: &CancelToken,
+        sink: ChunkSink<'_>,
     ) -> Result<Completion, ModelError> {
-        let _held = tether::hold(leash, self.patience);
-        let body = self.send_as_liked(request, leash)?;
+        let _held = tether::hold(cancel, self.patience);
+        let body = self.send_as_liked(request, cancel)?;
         let answer = Answer::new(sink, self.bounds, self.upstream.teller(), request);
         let answer = if self.text_calls { answer.reading_text_calls() } else { answer };
         stream::read(body, answer, self.bounds)
@@ -90,11 +90,15 @@ impl Dialect {
 
     /// Sends the request, and again without what the provider says that it does not know. What has helped is
     /// remembered for this model.
-    fn send_as_liked(&self, request: &ModelRequest, leash: &Leash) -> Result<impl Read + use<>, ModelError> {
+    fn send_as_liked(
+        &self,
+        request: &ModelRequest,
+        cancel: &CancelToken,
+    ) -> Result<impl Read + use<>, ModelError> {
         let mut dislikes = self.dislikes.known();
         let mut body = request::body(request, &self.shape, dislikes);
         for tries_left in (0..TRIES).rev() {
-            let refusal = match self.upstream.post(&body, leash) {
+            let refusal = match self.upstream.post(&body, cancel) {
                 Ok(answer) => {
                     self.dislikes.learn(dislikes);
                     return Ok(answer);
@@ -103,7 +107,7 @@ impl Dialect {
             };
             let named = refusal.status.map_or(dislikes, |status| dislikes.with_named(status, &refusal.words));
             let other = request::body(request, &self.shape, named);
-            let is_hopeless = tries_left == 0 || other == body || leash.is_pulled();
+            let is_hopeless = tries_left == 0 || other == body || cancel.is_cancelled();
             if is_hopeless || !matches!(refusal.error, ModelError::Refused(_)) {
                 return Err(refusal.error);
             }

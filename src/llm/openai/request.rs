@@ -5,7 +5,7 @@ use super::echo;
 use super::naming;
 use super::quirks::{Quirks, ThinkingField};
 use crate::domain::message::Message;
-use crate::domain::tool::{Offer, ToolCall};
+use crate::domain::tool::{ToolCall, ToolDefinition};
 use crate::llm::wire::post::Post;
 use crate::ports::ModelRequest;
 use serde_json::{Map, Value, json};
@@ -120,7 +120,7 @@ fn arguments(text: &str) -> String {
     }
 }
 
-fn write_tool(tool: &Offer, text: &mut String) {
+fn write_tool(tool: &ToolDefinition, text: &mut String) {
     let parts = [tool.introduction(), ",\"parameters\":", tool.schema()];
     text.push_str("{\"type\":\"function\",\"function\":{");
     text.extend(parts);
@@ -130,7 +130,7 @@ fn write_tool(tool: &Offer, text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::message::Echo;
+    use crate::domain::message::ProviderReplay;
     use crate::domain::tool::ToolSpec;
     use crate::llm::options::Provider;
 
@@ -282,7 +282,7 @@ mod tests {
         let parts = json!({"reasoning_details": [{"data": "d"}], "extra_content": {"c1": {"google": 1}}});
         let mut asked = request();
         let Some(Message::Assistant { echo, .. }) = asked.messages.get_mut(2) else { panic!("a turn") };
-        *echo = Some(Echo { model: "m".into(), parts });
+        *echo = Some(ProviderReplay { model: "m".into(), parts });
         let shape = shape(Provider::Openai, "localhost");
         let said = posted(&asked, &shape)["messages"][2].clone();
         assert_eq!(said["reasoning_details"], json!([{"data": "d"}]));

@@ -1,4 +1,4 @@
-//! The wire under the dialects: HTTP/1.1, every wait of it on a leash. The connections are those of `net`, which asks
+//! The wire under the dialects: HTTP/1.1, every wait of it on a cancel. The connections are those of `net`, which asks
 //! the [`tether`] of the calling thread whether to go on.
 
 mod agent;

@@ -1,7 +1,7 @@
 //! What is posted to a provider. Owns its text: fields as JSON values, and the tools as the text that they were written in once,
 //! because every call to a model tells of every tool. Refuses to know what a field means.
 
-use crate::domain::tool::Offer;
+use crate::domain::tool::ToolDefinition;
 use serde_json::{Map, Value};
 
 /// The field that tools stand in, in every dialect.
@@ -24,7 +24,7 @@ impl Post {
 
     /// The same with these tools, each written by the dialect; none is no field.
     #[must_use]
-    pub(crate) fn offering(self, tools: &[Offer], write: fn(&Offer, &mut String)) -> Self {
+    pub(crate) fn offering(self, tools: &[ToolDefinition], write: fn(&ToolDefinition, &mut String)) -> Self {
         if tools.is_empty() || self.fields.contains_key(TOOLS) {
             return self;
         }
@@ -64,12 +64,12 @@ mod tests {
     use crate::domain::tool::ToolSpec;
     use serde_json::json;
 
-    fn offer(name: &'static str) -> Offer {
+    fn offer(name: &'static str) -> ToolDefinition {
         let parameters = json!({"type": "object", "properties": {"a \"b\"": {"type": "string"}}});
-        Offer::from(ToolSpec { name: name.into(), description: "says \"hi\"\n".into(), parameters })
+        ToolDefinition::from(ToolSpec { name: name.into(), description: "says \"hi\"\n".into(), parameters })
     }
 
-    fn write(tool: &Offer, text: &mut String) {
+    fn write(tool: &ToolDefinition, text: &mut String) {
         text.extend(["{", tool.introduction(), ",\"schema\":", tool.schema(), "}"]);
     }
 

@@ -1,8 +1,8 @@
-//! Ties a thread's network waits to the leash of the call it makes. Owns the reasons to break off; refuses to know
+//! Ties a thread's network waits to the cancel of the call it makes. Owns the reasons to break off; refuses to know
 //! sockets.
 
 use crate::net::{Held, Tether, cut_of};
-use crate::ports::Leash;
+use crate::ports::CancelToken;
 use std::cell::RefCell;
 use std::io;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Patience {
 /// Why a network wait was broken off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Cut {
-    /// The leash was pulled.
+    /// The cancel was pulled.
     #[error("stopped")]
     Pulled,
     /// No connection within the connect timeout.
@@ -52,9 +52,9 @@ impl From<Cut> for io::Error {
 
 /// A call and how far it has come.
 struct Tied {
-    leash: Leash,
+    cancel: CancelToken,
     patience: Patience,
-    /// Set while a connection is being made: its end on the leash's clock.
+    /// Set while a connection is being made: its end on the cancel's clock.
     connect_by_ms: Option<u64>,
     /// When the answer last grew.
     grown_ms: u64,
@@ -62,12 +62,12 @@ struct Tied {
 
 impl Tied {
     fn now_ms(&self) -> u64 {
-        self.leash.clock.monotonic_ms()
+        self.cancel.clock().monotonic_ms()
     }
 
     fn check(&self, begun_ms: u64) -> Result<(), Cut> {
         let now = self.now_ms();
-        if self.leash.is_pulled() {
+        if self.cancel.is_cancelled() {
             Err(Cut::Pulled)
         } else if self.connect_by_ms.is_some_and(|by| now >= by) {
             Err(Cut::Connect)
@@ -89,10 +89,10 @@ thread_local! {
     static TIED: RefCell<Option<Tied>> = const { RefCell::new(None) };
 }
 
-/// Ties this thread's network waits to the leash.
-pub(crate) fn hold(leash: &Leash, patience: Patience) -> Held {
-    let grown_ms = leash.clock.monotonic_ms();
-    TIED.set(Some(Tied { leash: leash.clone(), patience, connect_by_ms: None, grown_ms }));
+/// Ties this thread's network waits to the cancel.
+pub(crate) fn hold(cancel: &CancelToken, patience: Patience) -> Held {
+    let grown_ms = cancel.clock().monotonic_ms();
+    TIED.set(Some(Tied { cancel: cancel.clone(), patience, connect_by_ms: None, grown_ms }));
     Held::new(|| TIED.set(None))
 }
 
@@ -119,7 +119,7 @@ fn ask<T>(question: impl FnOnce(&mut Tied) -> T) -> Result<T, Cut> {
     TIED.with_borrow_mut(|tied| tied.as_mut().map(question).ok_or(Cut::Pulled))
 }
 
-/// Whether the leash is what ended it.
+/// Whether the cancel is what ended it.
 pub(crate) fn is_pulled(error: &io::Error) -> bool {
     cut_of(error) == Some(Cut::Pulled)
 }
@@ -169,7 +169,7 @@ impl Tether for CallTether {
 mod tests {
     use super::*;
     use crate::net::{Lookups, Names};
-    use crate::ports::{Clock, Stop, StopFlag};
+    use crate::ports::{CancelReason, CancelToken, Clock};
     use std::net::SocketAddr;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -186,7 +186,7 @@ mod tests {
         fn monotonic_ms(&self) -> u64 {
             self.0.fetch_add(100, Ordering::SeqCst)
         }
-        fn pause(&self, _: &StopFlag, _: Duration) {}
+        fn sleep(&self, _: &CancelToken, _: Duration) {}
     }
 
     #[derive(Debug)]
@@ -210,10 +210,10 @@ mod tests {
     fn a_lookup_that_hangs_is_left() {
         let patience = Patience { connect: Duration::from_secs(1), idle: Duration::from_secs(9) };
         let clock = Arc::new(Striding::default());
-        let leash = Leash { stop: StopFlag::default(), deadline_ms: u64::MAX, clock };
-        let _held = hold(&leash, patience);
+        let cancel = CancelToken::new(clock);
+        let _held = hold(&cancel, patience);
         assert_eq!(left(), Some(Cut::Connect));
-        leash.stop.raise(Stop::Cancelled);
+        cancel.cancel(CancelReason::Cancelled);
         assert_eq!(left(), Some(Cut::Pulled));
     }
 

@@ -7,7 +7,7 @@ use super::failure::{self, Teller};
 use super::post::Post;
 use super::tether::Patience;
 use crate::domain::secret::Secret;
-use crate::ports::{Leash, ModelError};
+use crate::ports::{CancelToken, ModelError};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -89,9 +89,9 @@ impl Upstream {
         &self.teller
     }
 
-    /// Posts this; returns the body of an answer that began well. The leash must be held
+    /// Posts this; returns the body of an answer that began well. The cancel must be held
     /// ([`super::tether::hold`]).
-    pub(crate) fn post(&self, body: &Post, leash: &Leash) -> Result<impl Read + use<>, Refusal> {
+    pub(crate) fn post(&self, body: &Post, cancel: &CancelToken) -> Result<impl Read + use<>, Refusal> {
         let text = body.text().map_err(|error| unsayable(&error))?;
         let mut call = self.agent.post(self.endpoint.uri());
         for (name, value) in &self.headers {
@@ -99,21 +99,21 @@ impl Upstream {
         }
         let response = call.send(text).map_err(|error| self.teller.wire(error))?;
         if !response.status().is_success() {
-            return Err(self.refusal(response, leash));
+            return Err(self.refusal(response, cancel));
         }
         Ok(coding::reader(response)?)
     }
 
-    fn refusal(&self, response: Response<Body>, leash: &Leash) -> Refusal {
+    fn refusal(&self, response: Response<Body>, cancel: &CancelToken) -> Refusal {
         let status = response.status();
-        let wait = failure::wait_ms(status, response.headers(), leash.clock.as_ref());
+        let wait = failure::wait_ms(status, response.headers(), cancel.clock().as_ref());
         let mut body = Vec::new();
         let read = match coding::reader(response) {
             Ok(reader) => reader.take(REFUSAL_BYTES).read_to_end(&mut body),
             Err(_) => Ok(0), // the status tells enough
         };
         match read {
-            Err(error) if leash.is_pulled() => self.teller.read(&error).into(),
+            Err(error) if cancel.is_cancelled() => self.teller.read(&error).into(),
             // The status tells enough when its explanation breaks off.
             _ => {
                 let body = String::from_utf8_lossy(&body);

@@ -90,7 +90,7 @@ fn until_date_ms(text: &str, now_ms: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::StopFlag;
+    use crate::ports::CancelToken;
     use std::time::Duration;
 
     const NOW_MS: u64 = 1_445_412_470_000;
@@ -104,7 +104,7 @@ mod tests {
         fn monotonic_ms(&self) -> u64 {
             self.0
         }
-        fn pause(&self, _: &StopFlag, _: Duration) {}
+        fn sleep(&self, _: &CancelToken, _: Duration) {}
     }
 
     fn asked(status: u16, list: &[(&'static str, &str)]) -> Option<u64> {

@@ -11,7 +11,7 @@ use super::table::{ReadOnlyTable, ReadableTable, Table};
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::id::{ConversationId, UserId};
-use crate::domain::usage::{Ledger, Usage};
+use crate::domain::usage::{Usage, UsageByModel};
 use crate::ports::{ACCOUNT_DAY_MS, ACCOUNT_HOUR_MS, Accounts, DayUsage, HourUsage, StoreError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -63,11 +63,11 @@ impl Transaction<'_> {
         &mut self,
         user: UserId,
         conversation: &ConversationId,
-        rest: &Ledger,
+        rest: &UsageByModel,
     ) -> Result<(), StoreError> {
         let key = TurnKey { user, conversation, accept: 0 }.encode();
         let stored = self.tables.conversation_usage.get(&key)?.map(|bytes| value::decode(bytes.value()));
-        let mut cost: Ledger = readable(stored)?;
+        let mut cost: UsageByModel = readable(stored)?;
         for (model, usage) in rest.entries() {
             cost.add(model, usage);
         }
@@ -150,7 +150,11 @@ impl Accounts for RedbStore {
         self.shared.handle.read(|reading| hours(reading, user, from_hour, to_hour))
     }
 
-    fn conversation_usage(&self, user: UserId, conversation: &ConversationId) -> Result<Ledger, StoreError> {
+    fn conversation_usage(
+        &self,
+        user: UserId,
+        conversation: &ConversationId,
+    ) -> Result<UsageByModel, StoreError> {
         let key = TurnKey { user, conversation, accept: 0 }.encode();
         self.shared.handle.read(|reading| {
             let cost = CONVERSATION_USAGE.read(reading)?.get(&key)?.map(|bytes| value::decode(bytes.value()));

@@ -2,7 +2,7 @@
 
 use super::act::{Act, SMALL};
 use super::transaction::Transaction;
-use crate::domain::event::{Event, Mark, Record};
+use crate::domain::event::{EngineMark, Event, Record};
 use crate::domain::id::JobId;
 use crate::ports::{Fence, StoreError, Urgency};
 use std::sync::Arc;
@@ -63,8 +63,10 @@ pub(super) fn record_bytes(record: &Record) -> usize {
         Record::Event(Event::Delta { text, .. }) => text.len(),
         Record::Event(Event::ToolCall { call, .. }) => call.arguments.len(),
         Record::Event(Event::ToolResult { content, .. } | Event::Summary { content, .. })
-        | Record::Mark(Mark::ToolFinished { content, .. } | Mark::ToolWhole { content, .. }) => content.len(),
-        Record::Mark(Mark::ModelFinished { echo: Some(echo), .. }) => echo.parts.to_string().len(),
+        | Record::Mark(EngineMark::ToolFinished { content, .. } | EngineMark::ToolWhole { content, .. }) => {
+            content.len()
+        }
+        Record::Mark(EngineMark::ModelFinished { echo: Some(echo), .. }) => echo.parts.to_string().len(),
         _ => 0,
     };
     text.saturating_add(SMALL / 2)

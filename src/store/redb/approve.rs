@@ -6,8 +6,8 @@ use super::lease::Tail;
 use super::release::CANCELLED;
 use super::row::{Asked, Row};
 use super::transaction::Transaction;
-use crate::domain::approval::{DENIED, Decision, expired};
-use crate::domain::event::{Event, FailureCode, Mark, Phase};
+use crate::domain::approval::{ApprovalDecision, DENIED, expired};
+use crate::domain::event::{EngineMark, Event, FailureCode, StatusPhase};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobStatus, PendingApproval};
 use crate::domain::tool::ToolCall;
@@ -29,7 +29,7 @@ impl Act for AwaitApproval {
         transaction.drop_lease(self.fence.job);
         let expires_at_ms = transaction.now_ms.saturating_add(self.timeout_ms);
         let pending = PendingApproval::new(self.calls.clone(), expires_at_ms);
-        let asked = Mark::ApprovalAsked { id_refs: pending.id_refs() };
+        let asked = EngineMark::ApprovalAsked { id_refs: pending.id_refs() };
         transaction.tables.append(self.fence.job, &mut held.tail, &asked.into(), Urgency::Now)?;
         let mut row = Arc::unwrap_or_clone(held.row);
         if row.job.cancel_requested {
@@ -58,7 +58,7 @@ impl Act for AwaitApproval {
 pub(super) struct Decide {
     pub(super) user: UserId,
     pub(super) job: JobId,
-    pub(super) decision: Decision,
+    pub(super) decision: ApprovalDecision,
 }
 
 impl Act for Decide {
@@ -102,13 +102,13 @@ impl Decide {
         Ok(waiting.into_iter().filter(|id_ref| named.contains(id_ref)).collect())
     }
 
-    fn mark(&self, id_refs: &[String]) -> Mark {
+    fn mark(&self, id_refs: &[String]) -> EngineMark {
         let id_refs = id_refs.to_vec();
         if self.decision.approve {
-            return Mark::Approved { id_refs };
+            return EngineMark::Approved { id_refs };
         }
         let reason = self.decision.reason.clone().unwrap_or_else(|| DENIED.to_owned());
-        Mark::Denied { id_refs, reason }
+        EngineMark::Denied { id_refs, reason }
     }
 }
 
@@ -117,7 +117,7 @@ impl Transaction<'_> {
     pub(super) fn expire(&mut self, row: &mut Row, tail: Tail) -> Result<(), StoreError> {
         let id_refs = row.job.approval.as_ref().map(PendingApproval::id_refs).unwrap_or_default();
         let timeout_ms = row.asked.as_ref().map_or(0, |asked| asked.timeout_ms);
-        let mark = Mark::Denied { id_refs: id_refs.clone(), reason: expired(timeout_ms) };
+        let mark = EngineMark::Denied { id_refs: id_refs.clone(), reason: expired(timeout_ms) };
         self.settle_calls(row, tail, (&id_refs, mark))
     }
 
@@ -127,9 +127,9 @@ impl Transaction<'_> {
         &mut self,
         row: &mut Row,
         mut tail: Tail,
-        (id_refs, mark): (&[String], Mark),
+        (id_refs, mark): (&[String], EngineMark),
     ) -> Result<(), StoreError> {
-        let approve = matches!(mark, Mark::Approved { .. });
+        let approve = matches!(mark, EngineMark::Approved { .. });
         self.tables.append(row.id(), &mut tail, &mark.into(), Urgency::Now)?;
         let asked = row.asked.get_or_insert_default();
         asked.decided.extend(id_refs.iter().map(|id_ref| (id_ref.clone(), approve)));
@@ -145,7 +145,7 @@ impl Transaction<'_> {
         let reason = decided_words(asked_of(row));
         self.displace(row)?;
         row.resume_at_ms = Some(self.now_ms);
-        self.requeue(row, &mut tail, Phase::Queued, Some(reason.to_owned()))
+        self.requeue(row, &mut tail, StatusPhase::Queued, Some(reason.to_owned()))
     }
 
     /// Says for which calls the job waits.

@@ -10,9 +10,9 @@ use super::transaction::Transaction;
 use super::value;
 use crate::domain::batch::{Batch, BatchCounts, BatchStatus};
 use crate::domain::id::{BatchId, JobId};
-use crate::domain::idempotency::OnceKey;
-use crate::domain::webhook::Subject;
-use crate::ports::{NewBatch, NewLine, Once, StoreError};
+use crate::domain::idempotency::IdempotencyKey;
+use crate::domain::webhook::WebhookSubject;
+use crate::ports::{Idempotent, NewBatch, NewLine, StoreError};
 
 /// These lines, from this number on.
 pub(super) struct Fill {
@@ -68,22 +68,22 @@ impl Act for Abandon {
 /// The batch, unless its key was seen before.
 pub(super) struct Accept {
     pub(super) batch: NewBatch,
-    pub(super) key: Option<OnceKey>,
+    pub(super) key: Option<IdempotencyKey>,
 }
 
 impl Act for Accept {
-    type Out = Once<Batch>;
+    type Out = Idempotent<Batch>;
 
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Once<Batch>, StoreError> {
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Idempotent<Batch>, StoreError> {
         let NewBatch { id, user, .. } = self.batch;
         if let Some(key) = &self.key {
             match transaction.recall(user, key)? {
-                Some(Subject::Batch(before)) => {
+                Some(WebhookSubject::Batch(before)) => {
                     let before = transaction.find_batch(before)?.ok_or(StoreError::KeySpent)?;
                     transaction.abandon(id)?;
-                    return Ok(Once::Before(before.batch));
+                    return Ok(Idempotent::Replayed(before.batch));
                 }
-                Some(Subject::Job(_)) => return Err(StoreError::KeyReused),
+                Some(WebhookSubject::Job(_)) => return Err(StoreError::KeyReused),
                 None => {}
             }
         }
@@ -92,9 +92,9 @@ impl Act for Accept {
         }
         transaction.make_room(u64::from(self.batch.lines))?;
         if let Some(key) = &self.key {
-            transaction.remember(user, key, Subject::Batch(id))?;
+            transaction.remember(user, key, WebhookSubject::Batch(id))?;
         }
-        transaction.accept_batch(&self.batch).map(Once::New)
+        transaction.accept_batch(&self.batch).map(Idempotent::New)
     }
 
     fn jobs(&self) -> Vec<JobId> {

@@ -91,7 +91,7 @@ fn result(reading: &ReadTransaction, line: u32, row: Option<LineRow>) -> Result<
     };
     let outcome = match row.job {
         None if row.has_ended => LineOutcome::Unreadable,
-        None => LineOutcome::NeverBegan,
+        None => LineOutcome::NotStarted,
         Some(id) => match readable(read::row(reading, id))? {
             Some(Some(row)) if row.job.status.is_terminal() => LineOutcome::Ended(Box::new(row.job)),
             Some(Some(row)) => LineOutcome::Again(row.job.id),

@@ -11,7 +11,7 @@ use super::value;
 use crate::domain::batch::{Batch, BatchStatus};
 use crate::domain::id::{BatchId, JobId, UserId};
 use crate::domain::job::{BatchLine, Job, JobStatus};
-use crate::domain::webhook::Subject;
+use crate::domain::webhook::WebhookSubject;
 use crate::ports::StoreError;
 
 /// What lines that begin together weigh at most, but for the last one, bytes.
@@ -73,7 +73,7 @@ impl Transaction<'_> {
     fn settle_batch(&mut self, row: &mut BatchRow) -> Result<(), StoreError> {
         let has_ended = row.settle(self.now_ms);
         match row.batch.webhook_url.clone().filter(|_| has_ended) {
-            Some(url) => self.report(row.batch.user, Subject::Batch(row.batch.id), &url),
+            Some(url) => self.report(row.batch.user, WebhookSubject::Batch(row.batch.id), &url),
             None => Ok(()),
         }
     }

@@ -3,8 +3,10 @@
 use super::{RedbStore, batch_fill, batch_read, batch_run};
 use crate::domain::batch::Batch;
 use crate::domain::id::{BatchId, UserId};
-use crate::domain::idempotency::OnceKey;
-use crate::ports::{BatchPage, Batches, NewBatch, NewLine, News, Once, ResultPage, StoreError, Ticket};
+use crate::domain::idempotency::IdempotencyKey;
+use crate::ports::{
+    BatchPage, Batches, ChangeWatch, Idempotent, NewBatch, NewLine, ResultPage, StoreError, Ticket,
+};
 
 impl Batches for RedbStore {
     fn fill(&self, batch: BatchId, first: u32, lines: Vec<NewLine>) -> Ticket<()> {
@@ -15,7 +17,7 @@ impl Batches for RedbStore {
         self.push(batch_fill::Abandon(batch))
     }
 
-    fn accept(&self, batch: NewBatch, key: Option<OnceKey>) -> Ticket<Once<Batch>> {
+    fn accept(&self, batch: NewBatch, key: Option<IdempotencyKey>) -> Ticket<Idempotent<Batch>> {
         self.push(batch_fill::Accept { batch, key })
     }
 
@@ -40,7 +42,7 @@ impl Batches for RedbStore {
         self.shared.handle.read(|reading| batch_read::ended(reading, batch, after, max))
     }
 
-    fn watch_batch(&self, batch: BatchId) -> News {
+    fn watch_batch(&self, batch: BatchId) -> ChangeWatch {
         let receiver = self.shared.batch_watches.subscribe(batch);
         // Subscribed first, read second, as for jobs.
         if let Ok(news) = self.shared.handle.read(|reading| batch_read::news(reading, batch)) {

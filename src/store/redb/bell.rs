@@ -1,7 +1,7 @@
 //! The hint that there is mail. Owns who wakes when; refuses to be the outbox: whoever wakes has to look, and may find
 //! nothing.
 
-use crate::ports::StopFlag;
+use crate::ports::CancelToken;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -24,11 +24,11 @@ impl Bell {
     }
 
     /// Blocks until the next ring, until `stop` is raised, or until the timeout has passed.
-    pub(super) fn wait(&self, stop: &StopFlag, timeout: Duration) {
+    pub(super) fn wait(&self, stop: &CancelToken, timeout: Duration) {
         let mut left = timeout;
         let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
         let heard = *rings;
-        while *rings == heard && stop.raised().is_none() && !left.is_zero() {
+        while *rings == heard && stop.reason().is_none() && !left.is_zero() {
             let slice = SLICE.min(left);
             let (woken, result) =
                 self.bell.wait_timeout(rings, slice).unwrap_or_else(PoisonError::into_inner);
@@ -43,7 +43,8 @@ impl Bell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::Stop;
+    use crate::app::system::SystemClock;
+    use crate::ports::CancelReason;
     use std::sync::Arc;
     use std::sync::mpsc;
 
@@ -51,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_ring_and_a_stop_both_end_a_wait() {
-        let (bell, stop) = (Arc::new(Bell::default()), StopFlag::default());
+        let (bell, stop) = (Arc::new(Bell::default()), CancelToken::new(Arc::new(SystemClock::new())));
         for stops in [false, true] {
             let (sender, receiver) = mpsc::channel();
             let (waiting, flag) = (Arc::clone(&bell), stop.clone());
@@ -62,12 +63,12 @@ mod tests {
             // The waiter may not have begun yet, so it is told until it has heard.
             while receiver.recv_timeout(Duration::from_millis(20)).is_err() {
                 if stops {
-                    stop.raise(Stop::Shutdown);
+                    stop.cancel(CancelReason::Shutdown);
                 } else {
                     bell.ring();
                 }
             }
         }
-        bell.wait(&StopFlag::default(), Duration::from_millis(1));
+        bell.wait(&CancelToken::new(Arc::new(SystemClock::new())), Duration::from_millis(1));
     }
 }

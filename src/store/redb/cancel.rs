@@ -8,7 +8,7 @@ use super::transaction::Transaction;
 use crate::domain::event::FailureCode;
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobStatus};
-use crate::ports::{Stop, StoreError};
+use crate::ports::{CancelReason, StoreError};
 use std::sync::Arc;
 
 /// This job of this user.
@@ -42,7 +42,7 @@ impl Transaction<'_> {
                 self.put_row(row)?;
                 if let Some(mut held) = self.lease_of(row) {
                     held.row = Arc::new(row.clone());
-                    self.effects.stops.push((held.stop.clone(), Stop::Cancelled));
+                    self.effects.stops.push((held.stop.clone(), CancelReason::Cancelled));
                     self.keep(held);
                 }
                 Ok(())

@@ -7,7 +7,7 @@ use super::schema::{BATCH_ACTIVE, DELAYED, DELIVERIES_DUE, OWNED, READY, RUNNING
 use super::table::ReadableTable;
 use crate::domain::id::UserId;
 use crate::domain::job::JobStatus;
-use crate::ports::{Census, StoreError, TakesCensus};
+use crate::ports::{StatsSource, StoreError, StoreStats};
 use redb::ReadTransaction;
 use std::sync::PoisonError;
 use std::thread::JoinHandle;
@@ -20,8 +20,8 @@ const APPROVALS: usize = 20_000;
 /// the oldest job of every user is among them while no more users than this have one.
 const OLDEST: usize = 256;
 
-impl TakesCensus for RedbStore {
-    fn census(&self) -> Result<Census, StoreError> {
+impl StatsSource for RedbStore {
+    fn stats(&self) -> Result<StoreStats, StoreError> {
         // Without its writer a store is none, though the file can be read.
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if writer.as_ref().is_none_or(JoinHandle::is_finished) {
@@ -29,19 +29,19 @@ impl TakesCensus for RedbStore {
         }
         drop(writer);
         let now_ms = self.shared.clock.now_ms();
-        let counted = self.shared.handle.read(|reading| census(reading, now_ms))?;
+        let counted = self.shared.handle.read(|reading| stats(reading, now_ms))?;
         let disk_free_bytes = self.shared.medium.space().map(|space| space.free_bytes);
-        Ok(Census { file_bytes: self.shared.medium.bytes(), disk_free_bytes, ..counted })
+        Ok(StoreStats { file_bytes: self.shared.medium.bytes(), disk_free_bytes, ..counted })
     }
 }
 
-fn census(reading: &ReadTransaction, now_ms: u64) -> Result<Census, StoreError> {
+fn stats(reading: &ReadTransaction, now_ms: u64) -> Result<StoreStats, StoreError> {
     let unfinished = counters(reading)?.unfinished;
     let running = RUNNING.read(reading)?.len()?;
     let waiting = waiting(reading)?;
     let ready = READY.read(reading)?.len()?;
     let since_ms = oldest_ready(reading)?;
-    Ok(Census {
+    Ok(StoreStats {
         queued: unfinished.saturating_sub(running).saturating_sub(waiting),
         running,
         waiting,
@@ -51,7 +51,7 @@ fn census(reading: &ReadTransaction, now_ms: u64) -> Result<Census, StoreError> 
         oldest_ready_ms: since_ms.map_or(0, |since| now_ms.saturating_sub(since)),
         batches: batches(reading)?,
         deliveries: DELIVERIES_DUE.read(reading)?.len()?,
-        ..Census::default()
+        ..StoreStats::default()
     })
 }
 

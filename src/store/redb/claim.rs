@@ -5,10 +5,10 @@ use super::keys::Waiting;
 use super::lease::{Held, Tail};
 use super::row::Row;
 use super::transaction::Transaction;
-use crate::domain::event::{Event, Phase};
+use crate::domain::event::{Event, StatusPhase};
 use crate::domain::id::JobId;
 use crate::domain::job::{JobSpec, JobStatus};
-use crate::ports::{Lease, StopFlag, StoreError};
+use crate::ports::{CancelToken, Lease, StoreError};
 use std::sync::Arc;
 
 /// Up to so many.
@@ -64,12 +64,12 @@ impl Transaction<'_> {
         row.job.started_at_ms = row.job.started_at_ms.or(Some(self.now_ms));
         let reason = row.resumed.take();
         row.resume_at_ms = None;
-        let event = Event::Status { status: Phase::Running, attempt: row.job.attempt, reason };
+        let event = Event::Status { status: StatusPhase::Running, attempt: row.job.attempt, reason };
         self.tables.append_event(row.id(), &mut tail, &event)?;
         row.job.last_event_id = tail.seq;
         self.move_row(&mut row, JobStatus::Running)?;
-        let stop = StopFlag::default();
-        let lease = Lease { job: row.job.clone(), spec: Arc::clone(&spec), stop: stop.clone() };
+        let stop = CancelToken::new(Arc::clone(self.clock));
+        let lease = Lease { job: row.job.clone(), spec: Arc::clone(&spec), cancel: stop.clone() };
         self.keep(Held { row: Arc::new(row), spec, stop, tail });
         Ok(lease)
     }

@@ -73,7 +73,7 @@ mod tests {
         fn monotonic_ms(&self) -> u64 {
             0
         }
-        fn pause(&self, _stop: &crate::ports::StopFlag, _timeout: Duration) {}
+        fn sleep(&self, _stop: &crate::ports::CancelToken, _timeout: Duration) {}
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::keys::TurnKey;
 use super::schema::{CONVERSATION_COUNTS, CONVERSATIONS, CONVERSATIONS_BY_TIME, EXCHANGES, JOBS, SPECS};
 use super::table::ReadableTable;
 use super::value;
-use crate::domain::conversation::{Conversation, Settings};
+use crate::domain::conversation::{Conversation, ConversationSettings};
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
 use crate::domain::job::JobStatus;
 use crate::domain::message::Message;
@@ -113,7 +113,7 @@ fn write(
     let spec: Option<Spec2> = spec.and_then(Result::ok);
     let said = spec.as_ref().and_then(|spec| spec.input.iter().find_map(said_by_user)).unwrap_or_default();
     let spec = spec.as_ref();
-    let settings = Settings {
+    let settings = ConversationSettings {
         model: draft.model.clone(),
         system_prompt: String::new(),
         temperature: spec.and_then(|spec| spec.temperature),

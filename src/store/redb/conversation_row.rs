@@ -8,7 +8,7 @@ use super::schema::CONVERSATIONS;
 use super::table::ReadableTable;
 use super::transaction::Transaction;
 use super::value;
-use crate::domain::conversation::{Conversation, Settings};
+use crate::domain::conversation::{Conversation, ConversationSettings};
 use crate::domain::id::{ConversationId, UserId};
 use crate::domain::job::{Job, JobSpec};
 use crate::ports::{NewJob, StoreError};
@@ -31,7 +31,7 @@ impl ConversationRow {
     /// The conversation that a job names and nobody has made. The job's system prompt stays the job's own: it may be as large
     /// as an input.
     pub(super) fn of_job(job: &Job, id: &ConversationId, spec: &JobSpec, floor: u64) -> Self {
-        let settings = Settings {
+        let settings = ConversationSettings {
             model: spec.model.clone(),
             system_prompt: String::new(),
             temperature: spec.temperature,

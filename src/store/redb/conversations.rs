@@ -16,7 +16,8 @@ use crate::domain::conversation::{Conversation, ConversationChange};
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
 use crate::domain::job::Job;
 use crate::ports::{
-    Again, ConversationPage, ConversationQuery, Conversations, MessagePage, MessageRef, StoreError, Ticket,
+    ConversationPage, ConversationQuery, Conversations, MessagePage, MessageRef, RegenerateRequest,
+    StoreError, Ticket,
 };
 use std::collections::BTreeMap;
 
@@ -64,7 +65,7 @@ impl Act for Amend {
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Conversation>, StoreError> {
         let Some(mut row) = transaction.find_conversation(self.user, &self.id)? else { return Ok(None) };
-        row.conversation.amend(self.change.clone());
+        row.conversation.update(self.change.clone());
         transaction.freshen_conversation(&mut row)?;
         Ok(Some(row.conversation))
     }
@@ -85,7 +86,7 @@ impl Conversations for RedbStore {
         self.offer(Found { conversation, most })
     }
 
-    fn amend(
+    fn update(
         &self,
         user: UserId,
         id: ConversationId,
@@ -106,7 +107,7 @@ impl Conversations for RedbStore {
         self.offer(DeleteMessage { user, id, message })
     }
 
-    fn regenerate(&self, user: UserId, id: ConversationId, again: Again) -> Ticket<Option<Job>> {
+    fn regenerate(&self, user: UserId, id: ConversationId, again: RegenerateRequest) -> Ticket<Option<Job>> {
         self.offer(Regenerate { user, id, again })
     }
 
@@ -133,8 +134,13 @@ impl Conversations for RedbStore {
         self.shared.handle.read(|reading| messages::messages(reading, (user, id), after, limit))
     }
 
-    fn shows(&self, user: UserId, id: &ConversationId, message: MessageRef) -> Result<bool, StoreError> {
-        self.shared.handle.read(|reading| messages::shows(reading, (user, id), message))
+    fn has_message(
+        &self,
+        user: UserId,
+        id: &ConversationId,
+        message: MessageRef,
+    ) -> Result<bool, StoreError> {
+        self.shared.handle.read(|reading| messages::has_message(reading, (user, id), message))
     }
 
     fn unfinished(&self, user: UserId, id: &ConversationId) -> Result<Vec<JobId>, StoreError> {

@@ -4,7 +4,7 @@
 use super::act::Act;
 use super::release::CANCELLED;
 use super::transaction::Transaction;
-use crate::domain::event::{FailureCode, Mark, Phase};
+use crate::domain::event::{EngineMark, FailureCode, StatusPhase};
 use crate::domain::id::JobId;
 use crate::ports::{Fence, StoreError, Urgency};
 use std::sync::Arc;
@@ -22,7 +22,12 @@ impl Act for Defer {
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
         let mut held = transaction.lease(self.fence)?;
         transaction.drop_lease(self.fence.job);
-        transaction.tables.append(self.fence.job, &mut held.tail, &Mark::Deferred.into(), Urgency::Now)?;
+        transaction.tables.append(
+            self.fence.job,
+            &mut held.tail,
+            &EngineMark::Deferred.into(),
+            Urgency::Now,
+        )?;
         let mut row = Arc::unwrap_or_clone(held.row);
         if row.job.cancel_requested {
             return transaction.end_unheld(&mut row, FailureCode::Cancelled, CANCELLED);
@@ -30,7 +35,7 @@ impl Act for Defer {
         row.job.attempt = row.job.attempt.saturating_sub(1);
         row.job.crashes = 0;
         row.resume_at_ms = Some(transaction.now_ms.saturating_add(self.delay_ms));
-        transaction.requeue(&mut row, &mut held.tail, Phase::Queued, Some(self.reason.clone()))
+        transaction.requeue(&mut row, &mut held.tail, StatusPhase::Queued, Some(self.reason.clone()))
     }
 
     fn jobs(&self) -> Vec<JobId> {

@@ -11,7 +11,7 @@ use super::value;
 use crate::domain::conversation::{Conversation, TITLE_CHARS};
 use crate::domain::event::Event;
 use crate::domain::id::{AskId, ConversationId, JobId, UserId};
-use crate::domain::job::{Ending, Job, JobSpec};
+use crate::domain::job::{Job, JobOutcome, JobSpec};
 use crate::ports::{MessageRef, StoreError};
 use serde::{Deserialize, Serialize};
 
@@ -153,7 +153,7 @@ impl Transaction<'_> {
     }
 
     /// A job has ended: its answer counts, and the conversation may take the title that it brings.
-    pub(super) fn answer_conversation(&mut self, row: &Row, ending: &Ending) -> Result<(), StoreError> {
+    pub(super) fn answer_conversation(&mut self, row: &Row, ending: &JobOutcome) -> Result<(), StoreError> {
         let Some(key) = line_key(row) else { return Ok(()) };
         let Some(mut found) = self.conversation_of(row)? else { return Ok(()) };
         let answered = self.exchange(&key.encode())?.is_some_and(|exchange| exchange.shows_answer);

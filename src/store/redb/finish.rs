@@ -12,9 +12,9 @@ use super::transaction::Transaction;
 use super::value;
 use crate::domain::event::{Event, FailureCode, Record};
 use crate::domain::id::JobId;
-use crate::domain::job::{Ending, JobSpec};
+use crate::domain::job::{JobOutcome, JobSpec};
 use crate::domain::message::Message;
-use crate::domain::webhook::Subject;
+use crate::domain::webhook::WebhookSubject;
 use crate::ports::{Fence, StoreError, Urgency};
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub(super) struct Finish {
     pub(super) fence: Fence,
     pub(super) records: Vec<Record>,
-    pub(super) ending: Ending,
+    pub(super) ending: JobOutcome,
 }
 
 impl Act for Finish {
@@ -58,7 +58,12 @@ impl Act for Finish {
 
 impl Transaction<'_> {
     /// Writes an end: the only place where a terminal event enters a log.
-    pub(super) fn end(&mut self, row: &mut Row, tail: &mut Tail, ending: &Ending) -> Result<(), StoreError> {
+    pub(super) fn end(
+        &mut self,
+        row: &mut Row,
+        tail: &mut Tail,
+        ending: &JobOutcome,
+    ) -> Result<(), StoreError> {
         if !ending.event.is_terminal() {
             return Err(StoreError::Corrupt("an ending without a terminal event".to_owned()));
         }
@@ -82,7 +87,7 @@ impl Transaction<'_> {
         self.answer_conversation(row, ending)?;
         self.announce(row.id(), tail.seq);
         if let Some(url) = row.job.webhook_url.clone() {
-            self.report(row.job.user, Subject::Job(row.id()), &url)?;
+            self.report(row.job.user, WebhookSubject::Job(row.id()), &url)?;
         }
         self.end_line(&row.job)
     }
@@ -108,7 +113,7 @@ impl Transaction<'_> {
             said => vec![Message::assistant(said)],
         };
         let event = Event::Error { content: content.to_owned(), code };
-        let ending = Ending { event, output_text, messages, summary: None };
+        let ending = JobOutcome { event, output_text, messages, summary: None };
         if row.job.started_at_ms.is_some() {
             // Its place in a queue has the number that it may lose.
             self.displace(row)?;
@@ -126,7 +131,7 @@ impl Transaction<'_> {
 
     /// What the conversation gains: what was asked, and what was said to it. One that was removed gains nothing, a question
     /// that was deleted does not come back, and no summary of what was deleted does.
-    fn write_turn(&mut self, row: &Row, spec: &JobSpec, ending: &Ending) -> Result<(), StoreError> {
+    fn write_turn(&mut self, row: &Row, spec: &JobSpec, ending: &JobOutcome) -> Result<(), StoreError> {
         let Some(key) = line_key(row).map(TurnKey::encode) else { return Ok(()) };
         let Some(conversation) = self.conversation_of(row)? else { return Ok(()) };
         let shows_ask = self.exchange(&key)?.is_none_or(|exchange| exchange.shows_ask);

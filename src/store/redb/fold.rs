@@ -97,7 +97,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::event::Mark;
+    use crate::domain::event::EngineMark;
     use crate::domain::id::JobId;
 
     fn key(seq: u64, sub: u32) -> LogKey {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     fn mark(seq: u64) -> (LogKey, Record) {
-        (key(seq, 1), Mark::ToolStarted { id_ref: "c".to_owned() }.into())
+        (key(seq, 1), EngineMark::ToolStarted { id_ref: "c".to_owned() }.into())
     }
 
     /// As `(seq, offset, first_seq, text)`.

@@ -10,7 +10,7 @@ use super::schema::TURNS;
 use super::summary::summary;
 use super::value;
 use crate::domain::id::JobId;
-use crate::domain::job::{History, PastTurn};
+use crate::domain::job::{ConversationTurn, History};
 use crate::domain::message::Message;
 use crate::ports::StoreError;
 use redb::ReadTransaction;
@@ -55,10 +55,10 @@ pub(super) fn history(reading: &ReadTransaction, job: JobId, mut room: Room) -> 
         if !room.take(&turn) {
             let rest = room.newest_of(&turn);
             let rest = if rest.is_empty() && newest_first.is_empty() { room.gist_of(&turn) } else { rest };
-            newest_first.push(PastTurn { number, messages: rest });
+            newest_first.push(ConversationTurn { number, messages: rest });
             break;
         }
-        newest_first.push(PastTurn { number, messages: turn });
+        newest_first.push(ConversationTurn { number, messages: turn });
     }
     newest_first.reverse();
     newest_first.retain(|turn| !turn.messages.is_empty());

@@ -5,7 +5,7 @@ use super::row::Row;
 use crate::domain::event::StepKind;
 use crate::domain::id::JobId;
 use crate::domain::job::JobSpec;
-use crate::ports::StopFlag;
+use crate::ports::CancelToken;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(super) type Leases = HashMap<JobId, Held>;
 pub(super) struct Held {
     pub(super) row: Arc<Row>,
     pub(super) spec: Arc<JobSpec>,
-    pub(super) stop: StopFlag,
+    pub(super) stop: CancelToken,
     pub(super) tail: Tail,
 }
 

@@ -6,7 +6,7 @@ use super::lease::{Piece, Tail};
 use super::schema::Tables;
 use super::table::ReadableTable;
 use super::value;
-use crate::domain::event::{Event, Mark, Record, StepKind};
+use crate::domain::event::{EngineMark, Event, Record, StepKind};
 use crate::domain::id::JobId;
 use crate::ports::{StoreError, Urgency};
 
@@ -49,7 +49,7 @@ impl Tables<'_> {
         self.write_event(job, tail.seq, event)
     }
 
-    fn append_mark(&mut self, job: JobId, tail: &mut Tail, mark: &Mark) -> Result<(), StoreError> {
+    fn append_mark(&mut self, job: JobId, tail: &mut Tail, mark: &EngineMark) -> Result<(), StoreError> {
         self.flush(job, tail)?;
         tail.sub = tail.sub.saturating_add(1);
         let key = LogKey { job, seq: tail.seq, sub: tail.sub };

@@ -7,7 +7,7 @@ use super::table::ReadableTable;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::id::{DeliveryId, UserId};
-use crate::domain::webhook::{Delivery, DeliveryState, Subject, WebhookUrl};
+use crate::domain::webhook::{Delivery, DeliveryState, WebhookSubject, WebhookUrl};
 use crate::ports::StoreError;
 
 /// Bytes of a delivery's key.
@@ -119,7 +119,7 @@ impl Transaction<'_> {
     pub(super) fn report(
         &mut self,
         user: UserId,
-        subject: Subject,
+        subject: WebhookSubject,
         url: &WebhookUrl,
     ) -> Result<(), StoreError> {
         let mut id = DeliveryId::at(self.now_ms, subject.bits());

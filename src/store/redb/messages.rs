@@ -8,7 +8,7 @@ use super::read::{self, listed};
 use super::row::Row;
 use super::schema::{EXCHANGES, JOBS, LOG, SPECS, TURNS};
 use super::value;
-use crate::domain::event::Numbered;
+use crate::domain::event::SequencedEvent;
 use crate::domain::id::{ConversationId, JobId, UserId};
 use crate::domain::job::JobSpec;
 use crate::domain::message::Message;
@@ -58,7 +58,7 @@ pub(super) fn messages(
 }
 
 /// Whether the conversation has this message, and nobody has deleted it.
-pub(super) fn shows(
+pub(super) fn has_message(
     reading: &ReadTransaction,
     (user, id): (UserId, &ConversationId),
     message: MessageRef,
@@ -181,7 +181,7 @@ impl Gathering<'_> {
     }
 
     /// As far as they can be read.
-    fn events(&self, job: JobId) -> Result<(Vec<Numbered>, usize), StoreError> {
+    fn events(&self, job: JobId) -> Result<(Vec<SequencedEvent>, usize), StoreError> {
         let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
         let (mut events, mut bytes) = (Vec::new(), 0_usize);
         for entry in LOG.read(self.reading)?.range::<&LogBytes>(&first..=&last)? {
@@ -192,7 +192,7 @@ impl Gathering<'_> {
             }
             bytes = bytes.saturating_add(stored.value().len());
             let event = value::decode(stored.value()).map(Some);
-            events.extend(listed(job, event)?.map(|event| Numbered { seq, event }));
+            events.extend(listed(job, event)?.map(|event| SequencedEvent { seq, event }));
         }
         Ok((events, bytes))
     }

@@ -106,16 +106,16 @@ use self::watermark::Mark;
 use self::writer::{Shared, Writer};
 use super::options::StoreOptions;
 use super::{Glance, glance};
-use crate::domain::approval::Decision;
+use crate::domain::approval::ApprovalDecision;
 use crate::domain::event::Record;
 use crate::domain::id::{JobId, UserId};
-use crate::domain::idempotency::OnceKey;
-use crate::domain::job::{Ending, History, Job};
+use crate::domain::idempotency::IdempotencyKey;
+use crate::domain::job::{History, Job, JobOutcome};
 use crate::domain::limits::Limits;
 use crate::domain::tool::ToolCall;
 use crate::ports::{
-    Clock, EventPage, Fence, JobPage, JobQuery, Lease, Meter, NewJob, Once, StopFlag, Store, StoreError,
-    Ticket, Urgency,
+    CancelToken, Clock, EventPage, Fence, Idempotent, JobPage, JobQuery, Lease, Meter, NewJob, Store,
+    StoreError, Ticket, Urgency,
 };
 use redb::{Database, DatabaseError, StorageBackend};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -299,7 +299,7 @@ impl Store for RedbStore {
         self.offer(submit::Submit(jobs))
     }
 
-    fn submit_once(&self, job: NewJob, key: OnceKey) -> Ticket<Once<Job>> {
+    fn submit_once(&self, job: NewJob, key: IdempotencyKey) -> Ticket<Idempotent<Job>> {
         self.offer(once::SubmitOnce { job, key })
     }
 
@@ -317,7 +317,7 @@ impl Store for RedbStore {
         self.push(append::Append { fence, records, urgency })
     }
 
-    fn finish(&self, fence: Fence, records: Vec<Record>, ending: Ending) -> Ticket<()> {
+    fn finish(&self, fence: Fence, records: Vec<Record>, ending: JobOutcome) -> Ticket<()> {
         self.push(finish::Finish { fence, records, ending })
     }
 
@@ -337,7 +337,7 @@ impl Store for RedbStore {
         self.push(approve::AwaitApproval { fence, calls, timeout_ms })
     }
 
-    fn decide(&self, user: UserId, job: JobId, decision: Decision) -> Ticket<Option<Job>> {
+    fn decide(&self, user: UserId, job: JobId, decision: ApprovalDecision) -> Ticket<Option<Job>> {
         self.offer(approve::Decide { user, job, decision })
     }
 
@@ -375,8 +375,8 @@ impl Store for RedbStore {
         self.shared.handle.read(|reading| once::is_known(reading, user, key, now_ms))
     }
 
-    fn unfinished_of(&self, user: UserId, most: u64) -> Result<u64, StoreError> {
-        self.shared.handle.read(|reading| read::unfinished_of(reading, user, most))
+    fn unfinished_count(&self, user: UserId, most: u64) -> Result<u64, StoreError> {
+        self.shared.handle.read(|reading| read::unfinished_count(reading, user, most))
     }
 
     fn events(&self, job: JobId, after: u64, max: usize) -> Result<EventPage, StoreError> {
@@ -406,7 +406,7 @@ impl Store for RedbStore {
         receiver
     }
 
-    fn wait_for_work(&self, stop: &StopFlag, timeout: Duration) {
+    fn wait_for_work(&self, stop: &CancelToken, timeout: Duration) {
         self.shared.work.wait(stop, timeout, || self.shared.clock.now_ms());
     }
 }

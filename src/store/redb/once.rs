@@ -9,10 +9,10 @@ use super::table::ReadableTable;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::id::{JobId, UserId};
-use crate::domain::idempotency::OnceKey;
+use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::Job;
-use crate::domain::webhook::Subject;
-use crate::ports::{NewJob, Once, StoreError};
+use crate::domain::webhook::WebhookSubject;
+use crate::ports::{Idempotent, NewJob, StoreError};
 use redb::ReadTransaction;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ const FORGOTTEN: usize = 8;
 #[derive(Debug, Serialize, Deserialize)]
 struct Seen {
     fingerprint: [u8; 32],
-    effect: Subject,
+    effect: WebhookSubject,
     until_ms: u64,
 }
 
@@ -42,25 +42,25 @@ pub(super) fn is_known(
 /// This job, unless the key was seen before.
 pub(super) struct SubmitOnce {
     pub(super) job: NewJob,
-    pub(super) key: OnceKey,
+    pub(super) key: IdempotencyKey,
 }
 
 impl Act for SubmitOnce {
-    type Out = Once<Job>;
+    type Out = Idempotent<Job>;
 
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Once<Job>, StoreError> {
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Idempotent<Job>, StoreError> {
         match transaction.recall(self.job.user, &self.key)? {
-            Some(Subject::Job(id)) => match transaction.find_row(id)? {
-                Some(row) => Ok(Once::Before(row.job)),
+            Some(WebhookSubject::Job(id)) => match transaction.find_row(id)? {
+                Some(row) => Ok(Idempotent::Replayed(row.job)),
                 None => Err(StoreError::KeySpent),
             },
-            Some(Subject::Batch(_)) => Err(StoreError::KeyReused),
+            Some(WebhookSubject::Batch(_)) => Err(StoreError::KeyReused),
             None => {
                 transaction.refuse_homeless(std::slice::from_ref(&self.job))?;
                 transaction.make_room(1)?;
                 transaction.make_room_for_conversations([(self.job.user, &self.job.spec)])?;
-                transaction.remember(self.job.user, &self.key, Subject::Job(self.job.id))?;
-                Ok(Once::New(transaction.accept(&self.job)?))
+                transaction.remember(self.job.user, &self.key, WebhookSubject::Job(self.job.id))?;
+                Ok(Idempotent::New(transaction.accept(&self.job)?))
             }
         }
     }
@@ -76,7 +76,11 @@ impl Act for SubmitOnce {
 
 impl Transaction<'_> {
     /// What came of the request that this key was first used for.
-    pub(super) fn recall(&self, user: UserId, key: &OnceKey) -> Result<Option<Subject>, StoreError> {
+    pub(super) fn recall(
+        &self,
+        user: UserId,
+        key: &IdempotencyKey,
+    ) -> Result<Option<WebhookSubject>, StoreError> {
         let Some(bytes) = self.tables.once.get(&OnceRef { user, key: key.key }.encode())? else {
             return Ok(None);
         };
@@ -92,8 +96,8 @@ impl Transaction<'_> {
     pub(super) fn remember(
         &mut self,
         user: UserId,
-        key: &OnceKey,
-        effect: Subject,
+        key: &IdempotencyKey,
+        effect: WebhookSubject,
     ) -> Result<(), StoreError> {
         self.forget_keys()?;
         let until_ms = self.now_ms.saturating_add(self.bounds.idempotency_ms);

@@ -10,8 +10,8 @@ use super::table::ReadableTable;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::id::{DeliveryId, JobId, UserId};
-use crate::domain::webhook::{Attempt, Delivery, DeliveryState};
-use crate::ports::{DeliveryPage, DeliveryQuery, Outbox, StopFlag, StoreError, Ticket};
+use crate::domain::webhook::{Delivery, DeliveryAttempt, DeliveryState};
+use crate::ports::{CancelToken, DeliveryPage, DeliveryQuery, Outbox, StoreError, Ticket};
 use redb::ReadTransaction;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// What became of a try.
 struct Settle {
     id: DeliveryId,
-    attempt: Attempt,
+    attempt: DeliveryAttempt,
 }
 
 impl Act for Settle {
@@ -84,7 +84,7 @@ impl Outbox for RedbStore {
         })
     }
 
-    fn settle(&self, id: DeliveryId, attempt: Attempt) -> Ticket<()> {
+    fn settle(&self, id: DeliveryId, attempt: DeliveryAttempt) -> Ticket<()> {
         self.push(Settle { id, attempt })
     }
 
@@ -101,7 +101,7 @@ impl Outbox for RedbStore {
         self.shared.handle.read(|reading| page(reading, query))
     }
 
-    fn wait_for_mail(&self, stop: &StopFlag, timeout: Duration) {
+    fn wait_for_deliveries(&self, stop: &CancelToken, timeout: Duration) {
         self.shared.bell.wait(stop, timeout);
     }
 }

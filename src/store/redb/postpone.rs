@@ -3,7 +3,7 @@
 use super::act::Act;
 use super::release::CANCELLED;
 use super::transaction::Transaction;
-use crate::domain::event::{FailureCode, Phase};
+use crate::domain::event::{FailureCode, StatusPhase};
 use crate::domain::id::JobId;
 use crate::ports::{Fence, StoreError};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Act for Postpone {
         row.job.crashes = 0;
         row.job.failed_runs = row.job.failed_runs.saturating_add(1);
         row.resume_at_ms = Some(transaction.now_ms.saturating_add(self.delay_ms));
-        transaction.requeue(&mut row, &mut held.tail, Phase::Retrying, Some(self.reason.clone()))
+        transaction.requeue(&mut row, &mut held.tail, StatusPhase::Retrying, Some(self.reason.clone()))
     }
 
     fn jobs(&self) -> Vec<JobId> {

@@ -9,7 +9,7 @@ use super::table::ReadableTable;
 use super::value;
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::{Project, ProjectName};
-use crate::ports::{ProjectPage, ProjectPlace, Projects, StoreError, Ticket};
+use crate::ports::{ProjectCursor, ProjectPage, Projects, StoreError, Ticket};
 use redb::ReadTransaction;
 use std::ops::Bound;
 
@@ -18,11 +18,11 @@ impl Projects for RedbStore {
         self.offer(ReserveProject { project, most })
     }
 
-    fn found_project(&self, project: Project, most: u64) -> Ticket<Project> {
+    fn create_project(&self, project: Project, most: u64) -> Ticket<Project> {
         self.offer(FoundProject { project, most })
     }
 
-    fn amend_project(
+    fn update_project(
         &self,
         user: UserId,
         id: ProjectId,
@@ -36,7 +36,7 @@ impl Projects for RedbStore {
         self.offer(RemoveProject { user, id })
     }
 
-    fn swept(&self, project: Project) -> Ticket<()> {
+    fn mark_removed(&self, project: Project) -> Ticket<()> {
         self.push(SweptProject(project.id))
     }
 
@@ -48,7 +48,7 @@ impl Projects for RedbStore {
     fn projects(
         &self,
         user: UserId,
-        before: Option<ProjectPlace>,
+        before: Option<ProjectCursor>,
         limit: usize,
     ) -> Result<ProjectPage, StoreError> {
         self.shared.handle.read(|reading| page(reading, user, before, limit))
@@ -58,7 +58,7 @@ impl Projects for RedbStore {
         self.shared.handle.read(|reading| Ok(page(reading, user, None, usize::MAX)?.projects))
     }
 
-    fn unswept(&self) -> Result<Vec<Project>, StoreError> {
+    fn pending_removals(&self) -> Result<Vec<Project>, StoreError> {
         self.shared.handle.read(|reading| {
             let waste = PROJECTS_WASTE.read(reading)?;
             let mut projects = Vec::new();
@@ -75,13 +75,13 @@ impl Projects for RedbStore {
 fn page(
     reading: &ReadTransaction,
     user: UserId,
-    before: Option<ProjectPlace>,
+    before: Option<ProjectCursor>,
     limit: usize,
 ) -> Result<ProjectPage, StoreError> {
     let owned = PROJECTS_OWNED.read(reading)?;
     let (first, last) = ProjectOwnerKey::ends(user);
     let (first, last) = (first.encode(), last.encode());
-    let place = |ProjectPlace { updated_at_ms, id }| ProjectOwnerKey { user, updated_at_ms, id }.encode();
+    let place = |ProjectCursor { updated_at_ms, id }| ProjectOwnerKey { user, updated_at_ms, id }.encode();
     let place = before.map(place);
     let start = place.as_ref().map_or(Bound::Included(&first), Bound::Excluded);
     let mut page = ProjectPage { projects: Vec::new(), has_more: false, total: 0 };

@@ -6,7 +6,7 @@ use super::row::Row;
 use super::schema::{DELAYED, JOBS, LOG, OUTPUTS, OWNED, READY};
 use super::table::ReadableTable;
 use super::value;
-use crate::domain::event::{Event, Mark, Numbered, Record};
+use crate::domain::event::{EngineMark, Event, Record, SequencedEvent};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::JobStatus;
 use crate::ports::{EventPage, JobPage, JobQuery, StoreError};
@@ -82,7 +82,11 @@ pub(super) fn listing(
 }
 
 /// How many of a user's jobs have not ended; the counting ends at `most`.
-pub(super) fn unfinished_of(reading: &ReadTransaction, user: UserId, most: u64) -> Result<u64, StoreError> {
+pub(super) fn unfinished_count(
+    reading: &ReadTransaction,
+    user: UserId,
+    most: u64,
+) -> Result<u64, StoreError> {
     let owned = OWNED.read(reading)?;
     let mut count = 0_u64;
     for status in ALL_STATES.iter().copied().filter(|status| !status.is_terminal()) {
@@ -141,7 +145,7 @@ pub(super) fn events(
         let key = LogKey::decode(key.value());
         if key.sub == 0 {
             bytes = bytes.saturating_add(stored.value().len());
-            page.events.push(Numbered { seq: key.seq, event: value::decode(stored.value())? });
+            page.events.push(SequencedEvent { seq: key.seq, event: value::decode(stored.value())? });
         }
     }
     Ok(page)
@@ -185,7 +189,7 @@ pub(super) fn log(reading: &ReadTransaction, job: JobId) -> Result<Vec<Record>, 
             _ => Record::Mark(value::decode(bytes.value())?),
         };
         // Large, and only that there is one matters here: it has a way of its own to whoever wants it.
-        if let Record::Mark(Mark::ToolWhole { content, .. }) = &mut record {
+        if let Record::Mark(EngineMark::ToolWhole { content, .. }) = &mut record {
             content.clear();
         }
         records.push(record);

@@ -7,7 +7,7 @@ use super::release::CANCELLED;
 use super::row::Row;
 use super::table::ReadableTable;
 use super::transaction::Transaction;
-use crate::domain::event::{FailureCode, Phase};
+use crate::domain::event::{FailureCode, StatusPhase};
 use crate::domain::id::{BatchId, JobId};
 use crate::domain::job::JobStatus;
 use crate::ports::StoreError;
@@ -93,6 +93,6 @@ impl Transaction<'_> {
             Cause::Disk => "resumed after a disk error",
         };
         row.resumed = Some(reason.to_owned());
-        self.requeue(row, &mut tail, Phase::Queued, Some(reason.to_owned()))
+        self.requeue(row, &mut tail, StatusPhase::Queued, Some(reason.to_owned()))
     }
 }

@@ -11,7 +11,7 @@ use super::transaction::Transaction;
 use super::unfinished::unfinished;
 use crate::domain::id::{ConversationId, JobId, UserId};
 use crate::domain::job::{Job, JobSpec};
-use crate::ports::{Again, MessageRef, StoreError};
+use crate::ports::{MessageRef, RegenerateRequest, StoreError};
 
 /// Most exchanges that come after the answer.
 const TAIL: usize = 1_000;
@@ -23,14 +23,14 @@ const FORGOTTEN: usize = 100;
 pub(super) struct Regenerate {
     pub(super) user: UserId,
     pub(super) id: ConversationId,
-    pub(super) again: Again,
+    pub(super) again: RegenerateRequest,
 }
 
 impl Act for Regenerate {
     type Out = Option<Job>;
 
     fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Job>, StoreError> {
-        let Again { answer, job: new } = &self.again;
+        let RegenerateRequest { answer, job: new } = &self.again;
         let Some(found) = transaction.find_conversation(self.user, &self.id)? else {
             return Err(StoreError::NoConversation);
         };

@@ -4,7 +4,7 @@ use super::act::Act;
 use super::lease::Tail;
 use super::row::Row;
 use super::transaction::Transaction;
-use crate::domain::event::{Event, FailureCode, Phase};
+use crate::domain::event::{Event, FailureCode, StatusPhase};
 use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
 use crate::ports::{Fence, StoreError};
@@ -29,7 +29,7 @@ impl Act for Release {
         }
         row.job.attempt = row.job.attempt.saturating_sub(1);
         row.job.crashes = 0;
-        transaction.requeue(&mut row, &mut held.tail, Phase::Queued, None)
+        transaction.requeue(&mut row, &mut held.tail, StatusPhase::Queued, None)
     }
 
     fn jobs(&self) -> Vec<JobId> {
@@ -43,7 +43,7 @@ impl Transaction<'_> {
         &mut self,
         row: &mut Row,
         tail: &mut Tail,
-        status: Phase,
+        status: StatusPhase,
         reason: Option<String>,
     ) -> Result<(), StoreError> {
         let event = Event::Status { status, attempt: row.job.attempt, reason };

@@ -5,7 +5,7 @@ use super::keys::{LogBytes, LogKey};
 use super::read;
 use super::schema::LOG;
 use super::value;
-use crate::domain::event::Mark;
+use crate::domain::event::EngineMark;
 use crate::domain::handle::ResultHandle;
 use crate::domain::id::UserId;
 use crate::ports::{Results, StoreError};
@@ -31,7 +31,7 @@ fn find(reading: &ReadTransaction, handle: &ResultHandle) -> Result<Option<Strin
             continue;
         }
         match value::decode(bytes.value())? {
-            Mark::ToolWhole { handle, content } if handle == wanted => return Ok(Some(content)),
+            EngineMark::ToolWhole { handle, content } if handle == wanted => return Ok(Some(content)),
             _ => {}
         }
     }

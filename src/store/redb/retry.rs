@@ -8,7 +8,7 @@ use super::retention::CUT;
 use super::row::Row;
 use super::table::ReadableTable;
 use super::transaction::Transaction;
-use crate::domain::event::{Event, Phase};
+use crate::domain::event::{Event, StatusPhase};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobStatus};
 use crate::ports::StoreError;
@@ -87,7 +87,7 @@ impl Transaction<'_> {
         self.reenter_conversation(row, old_accept)?;
         self.reopen_line(&row.job)?;
         let mut tail = self.tables.tail(row.id())?;
-        let (status, attempt, reason) = (Phase::Queued, row.job.attempt, Some(RETRIED.to_owned()));
+        let (status, attempt, reason) = (StatusPhase::Queued, row.job.attempt, Some(RETRIED.to_owned()));
         self.tables.append_event(row.id(), &mut tail, &Event::Status { status, attempt, reason })?;
         row.job.last_event_id = tail.seq;
         self.move_row(row, JobStatus::Queued)?;

@@ -4,7 +4,7 @@
 use crate::domain::event::Record;
 use crate::domain::id::JobId;
 use crate::domain::job::{Job, JobStatus};
-use crate::domain::usage::{Ledger, Usage};
+use crate::domain::usage::{Usage, UsageByModel};
 use crate::ports::StoreError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -48,11 +48,11 @@ pub(super) struct Row {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) resume_at_ms: Option<u64>,
     /// What the job has spent: the sum of its log, kept because retention takes the log away.
-    #[serde(default, skip_serializing_if = "Ledger::is_empty")]
-    pub(super) ledger: Ledger,
+    #[serde(default, skip_serializing_if = "UsageByModel::is_empty")]
+    pub(super) ledger: UsageByModel,
     /// How much of that stands in the accounts: see [`super::accounts`].
-    #[serde(default, skip_serializing_if = "Ledger::is_empty")]
-    pub(super) booked: Ledger,
+    #[serde(default, skip_serializing_if = "UsageByModel::is_empty")]
+    pub(super) booked: UsageByModel,
     /// What somebody was last asked to approve of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) asked: Option<Asked>,
@@ -74,8 +74,8 @@ impl Row {
             place: Place::Out,
             resumed: None,
             resume_at_ms: None,
-            ledger: Ledger::default(),
-            booked: Ledger::default(),
+            ledger: UsageByModel::default(),
+            booked: UsageByModel::default(),
             asked: None,
             first_accept: None,
             retried_at_ms: None,
@@ -92,7 +92,7 @@ impl Row {
     }
 
     /// The job's ledger. A row of a build that kept none has spent its tokens on the model that the job names.
-    pub(super) fn ledger(&mut self) -> &mut Ledger {
+    pub(super) fn ledger(&mut self) -> &mut UsageByModel {
         if self.ledger.is_empty() && self.job.usage != Usage::default() {
             self.ledger.add(&self.job.model, self.job.usage);
         }
@@ -100,8 +100,8 @@ impl Row {
     }
 
     /// What these records say was spent; `None`: nothing.
-    pub(super) fn spent(&self, records: &[Record]) -> Option<Ledger> {
-        let mut spent = Ledger::default();
+    pub(super) fn spent(&self, records: &[Record]) -> Option<UsageByModel> {
+        let mut spent = UsageByModel::default();
         for record in records {
             spent.enter(record, &self.job.model);
         }
@@ -109,7 +109,7 @@ impl Row {
     }
 
     /// Takes in what was spent.
-    pub(super) fn enter(&mut self, spent: &Ledger) {
+    pub(super) fn enter(&mut self, spent: &UsageByModel) {
         let ledger = self.ledger();
         for (model, usage) in spent.entries() {
             ledger.add(model, usage);

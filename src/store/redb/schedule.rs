@@ -9,13 +9,13 @@ use super::transaction::Transaction;
 use super::value;
 use crate::domain::id::{JobId, ScheduleId, UserId};
 use crate::domain::job::{JobOrigin, JobSpec};
-use crate::domain::schedule::{Order, Schedule};
-use crate::ports::{Fired, NewJob, StoreError};
+use crate::domain::schedule::{Schedule, ScheduledRequest};
+use crate::ports::{FiredSchedules, NewJob, StoreError};
 
 /// A new schedule.
 pub(super) struct PutSchedule {
     pub(super) schedule: Schedule,
-    pub(super) order: Order,
+    pub(super) order: ScheduledRequest,
     pub(super) most: u64,
 }
 
@@ -92,10 +92,10 @@ impl Act for RemoveSchedule {
 pub(super) struct FireDue(pub(super) Vec<JobId>);
 
 impl Act for FireDue {
-    type Out = Fired;
+    type Out = FiredSchedules;
 
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Fired, StoreError> {
-        let mut fired = Fired::default();
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<FiredSchedules, StoreError> {
+        let mut fired = FiredSchedules::default();
         for fresh in &self.0 {
             let Some((key, mut schedule, order)) = transaction.next_due_schedule()? else { break };
             if transaction.make_room(1).is_err() {
@@ -161,7 +161,7 @@ impl Transaction<'_> {
         bytes.map(|bytes| value::decode(bytes.value())).transpose()
     }
 
-    fn schedule_order(&self, id: ScheduleId) -> Result<Option<Order>, StoreError> {
+    fn schedule_order(&self, id: ScheduleId) -> Result<Option<ScheduledRequest>, StoreError> {
         let bytes = self.tables.schedule_orders.get(&id.to_bytes())?;
         bytes.map(|bytes| value::decode(bytes.value())).transpose()
     }
@@ -181,7 +181,9 @@ impl Transaction<'_> {
     }
 
     /// The first that is due. One that cannot be read is never due again: it must not keep the others waiting.
-    fn next_due_schedule(&mut self) -> Result<Option<(ScheduleDueKey, Schedule, Order)>, StoreError> {
+    fn next_due_schedule(
+        &mut self,
+    ) -> Result<Option<(ScheduleDueKey, Schedule, ScheduledRequest)>, StoreError> {
         loop {
             let first = self.tables.schedules_due.first()?;
             let Some(key) = first.map(|(key, _)| ScheduleDueKey::decode(key.value())) else {

@@ -10,14 +10,16 @@ use super::table::{Definition, ReadableTable};
 use super::value;
 use crate::domain::id::{JobId, ScheduleId, UserId};
 use crate::domain::job::JobStatus;
-use crate::domain::schedule::{Order, Schedule};
-use crate::ports::{Fired, SchedulePage, ScheduleQuery, Schedules, Standing, StoreError, Ticket};
+use crate::domain::schedule::{Schedule, ScheduledRequest};
+use crate::ports::{
+    FiredSchedules, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules, StoreError, Ticket,
+};
 use redb::ReadTransaction;
 use serde::de::DeserializeOwned;
 use std::ops::Bound;
 
 impl Schedules for RedbStore {
-    fn put(&self, schedule: Schedule, order: Order, most: u64) -> Ticket<Schedule> {
+    fn put(&self, schedule: Schedule, order: ScheduledRequest, most: u64) -> Ticket<Schedule> {
         self.offer(PutSchedule { schedule, order, most })
     }
 
@@ -25,7 +27,7 @@ impl Schedules for RedbStore {
         self.offer(RemoveSchedule { user, id })
     }
 
-    fn fire_due(&self, fresh_ids: Vec<JobId>) -> Ticket<Fired> {
+    fn fire_due(&self, fresh_ids: Vec<JobId>) -> Ticket<FiredSchedules> {
         self.push(FireDue(fresh_ids))
     }
 
@@ -33,7 +35,11 @@ impl Schedules for RedbStore {
         self.push(Rearm)
     }
 
-    fn schedule(&self, user: UserId, id: ScheduleId) -> Result<Option<(Standing, Order)>, StoreError> {
+    fn schedule(
+        &self,
+        user: UserId,
+        id: ScheduleId,
+    ) -> Result<Option<(ScheduleStatus, ScheduledRequest)>, StoreError> {
         self.shared.handle.read(|reading| {
             let Some(schedule) = get::<Schedule>(reading, SCHEDULES, id)?.filter(|found| found.user == user)
             else {
@@ -77,12 +83,12 @@ fn page(reading: &ReadTransaction, query: &ScheduleQuery) -> Result<SchedulePage
     Ok(page)
 }
 
-fn standing(reading: &ReadTransaction, schedule: Schedule) -> Result<Standing, StoreError> {
+fn standing(reading: &ReadTransaction, schedule: Schedule) -> Result<ScheduleStatus, StoreError> {
     let last_status = match schedule.last_job {
         Some(job) => status(reading, job)?,
         None => None,
     };
-    Ok(Standing { schedule, last_status })
+    Ok(ScheduleStatus { schedule, last_status })
 }
 
 /// A job of which nothing can be read has no state to show; its schedule has.

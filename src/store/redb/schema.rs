@@ -104,7 +104,7 @@ tables! {
     usage USAGE: &'static UsageBytes => Bytes;
     /// The same by hour and model.
     usage_hours USAGE_HOURS: &'static UsageBytes => Bytes;
-    /// What conversations have cost: [`crate::domain::usage::Ledger`], under accept 0.
+    /// What conversations have cost: [`crate::domain::usage::UsageByModel`], under accept 0.
     conversation_usage CONVERSATION_USAGE: &'static TurnBytes => Bytes;
     /// The newest fair time of a user inside a priority.
     fair FAIR: &'static FairBytes => u64;
@@ -124,7 +124,7 @@ tables! {
     batch_waste BATCH_WASTE: &'static BatchBytes => ();
     /// How schedules stand: [`crate::domain::schedule::Schedule`].
     schedules SCHEDULES: &'static ScheduleBytes => Bytes;
-    /// What they ask for: [`crate::domain::schedule::Order`]; written once.
+    /// What they ask for: [`crate::domain::schedule::ScheduledRequest`]; written once.
     schedule_orders SCHEDULE_ORDERS: &'static ScheduleBytes => Bytes;
     /// Schedules by owner.
     schedules_owned SCHEDULES_OWNED: &'static ScheduleOwnerBytes => ();

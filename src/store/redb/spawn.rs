@@ -9,9 +9,9 @@ use super::schema::SPECS;
 use super::transaction::Transaction;
 use super::value;
 use crate::domain::id::{JobId, UserId};
-use crate::domain::idempotency::OnceKey;
+use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::{Job, JobSpec};
-use crate::ports::{Background, NewJob, Once, Store, StoreError, Ticket};
+use crate::ports::{BackgroundJobs, Idempotent, NewJob, Store, StoreError, Ticket};
 
 /// This job, unless its key was seen before, or its user has `most` of them already.
 struct Spawn {
@@ -20,9 +20,9 @@ struct Spawn {
 }
 
 impl Act for Spawn {
-    type Out = Once<Job>;
+    type Out = Idempotent<Job>;
 
-    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Once<Job>, StoreError> {
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Idempotent<Job>, StoreError> {
         let user = self.once.job.user;
         if transaction.recall(user, &self.once.key)?.is_none() && transaction.count_beside(user)? >= self.most
         {
@@ -40,7 +40,7 @@ impl Act for Spawn {
     }
 }
 
-impl Background for RedbStore {
+impl BackgroundJobs for RedbStore {
     fn spec(&self, user: UserId, job: JobId) -> Result<Option<JobSpec>, StoreError> {
         if self.job(user, job)?.is_none() {
             return Ok(None);
@@ -51,7 +51,7 @@ impl Background for RedbStore {
         })
     }
 
-    fn spawn(&self, job: NewJob, key: OnceKey, most: u64) -> Ticket<Once<Job>> {
+    fn spawn(&self, job: NewJob, key: IdempotencyKey, most: u64) -> Ticket<Idempotent<Job>> {
         self.offer(Spawn { once: SubmitOnce { job, key }, most })
     }
 

@@ -7,7 +7,7 @@ use super::lease::Tail;
 use super::row::Row;
 use super::transaction::Transaction;
 use super::value;
-use crate::domain::event::{Event, Phase};
+use crate::domain::event::{Event, StatusPhase};
 use crate::domain::id::JobId;
 use crate::domain::job::{Job, JobSpec, JobStatus};
 use crate::domain::message::Message;
@@ -78,7 +78,7 @@ impl Transaction<'_> {
         let key = OwnerKey { user, status: JobStatus::Queued, accept };
         self.tables.owned.insert(&key.encode(), &id.to_bytes())?;
         let mut tail = Tail::default();
-        let event = Event::Status { status: Phase::Queued, attempt: 0, reason: None };
+        let event = Event::Status { status: StatusPhase::Queued, attempt: 0, reason: None };
         self.tables.append_event(id, &mut tail, &event)?;
         row.job.last_event_id = tail.seq;
         self.put_row(&row)?;

@@ -4,7 +4,7 @@
 use super::row::Row;
 use crate::domain::event::{Event, FailureCode};
 use crate::domain::job::JobStatus;
-use crate::ports::{Meter, Sample};
+use crate::ports::{Measurement, Meter};
 
 /// Accepted, claimed and ended jobs of a group.
 #[derive(Debug, Default)]
@@ -49,13 +49,13 @@ impl Tally {
     pub(super) fn tell(self, meter: &dyn Meter) {
         let us = |ms: u64| ms.saturating_mul(1_000);
         if self.accepted > 0 {
-            meter.note(Sample::Accepted(self.accepted));
+            meter.record(Measurement::Accepted(self.accepted));
         }
         for waited_ms in self.waited_ms {
-            meter.note(Sample::Claimed { waited_us: us(waited_ms) });
+            meter.record(Measurement::Claimed { waited_us: us(waited_ms) });
         }
         for Ended { status, code, ran_ms } in self.ended {
-            meter.note(Sample::Ended { status, code, ran_us: ran_ms.map(us) });
+            meter.record(Measurement::Ended { status, code, ran_us: ran_ms.map(us) });
         }
     }
 }

@@ -7,14 +7,14 @@ use super::user_keys::{By, FoundBy, TokenBytes, TokenKey};
 use super::value;
 use crate::domain::account::ApiToken;
 use crate::domain::id::{JobId, TokenId, UserId};
-use crate::ports::{Digest, NewToken, StoreError};
+use crate::ports::{NewToken, SecretDigest, StoreError};
 use serde::{Deserialize, Serialize};
 
 /// What the `tokens` table holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct TokenRow {
     pub(super) token: ApiToken,
-    pub(super) digest: Digest,
+    pub(super) digest: SecretDigest,
 }
 
 /// A new token.

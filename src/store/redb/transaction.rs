@@ -10,8 +10,9 @@ use super::tally::Tally;
 use super::value;
 use crate::domain::id::{BatchId, JobId};
 use crate::domain::job::{JobSpec, JobStatus};
-use crate::ports::{Fence, Stop, StopFlag, StoreError};
+use crate::ports::{CancelReason, CancelToken, Clock, Fence, StoreError};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// What does not change from one transaction to the next.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +44,8 @@ pub(super) struct Transaction<'t> {
     /// Why new work is refused, if it is.
     pub(super) low_disk: Option<StoreError>,
     leases: &'t Leases,
+    /// The clock of new leases' tokens.
+    pub(super) clock: &'t Arc<dyn Clock>,
     /// Changed leases; `None` has ended.
     changed: HashMap<JobId, Option<Held>>,
     stored: Counters,
@@ -57,7 +60,7 @@ pub(super) struct Effects {
     /// What there is to hear of batches.
     pub(super) batch_news: HashMap<BatchId, u64>,
     /// Flags to raise.
-    pub(super) stops: Vec<(StopFlag, Stop)>,
+    pub(super) stops: Vec<(CancelToken, CancelReason)>,
     /// Jobs that entered the ready queue.
     pub(super) readied: u64,
     /// A delivery became due.
@@ -82,7 +85,7 @@ pub(super) struct Landing {
 impl<'t> Transaction<'t> {
     pub(super) fn new(
         tables: Tables<'t>,
-        leases: &'t Leases,
+        (leases, clock): (&'t Leases, &'t Arc<dyn Clock>),
         bounds: Bounds,
         now_ms: u64,
     ) -> Result<Self, StoreError> {
@@ -96,6 +99,7 @@ impl<'t> Transaction<'t> {
             effects: Effects::default(),
             low_disk: None,
             leases,
+            clock,
             changed: HashMap::new(),
             stored,
             is_dirty: false,
@@ -219,6 +223,7 @@ impl<'t> Transaction<'t> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::system::SystemClock;
     use crate::domain::event::StepKind;
     use crate::domain::id::UserId;
     use crate::domain::job::{ApprovalMode, Job, JobOrigin, OnDisconnect, Priority};
@@ -226,7 +231,6 @@ mod tests {
     use crate::store::redb::lease::{Piece, Tail};
     use redb::backends::InMemoryBackend;
     use std::collections::BTreeMap;
-    use std::sync::Arc;
 
     fn job() -> Job {
         let queued = Job::queued(JobId::from_bits(1), UserId(1), 0, &spec());
@@ -264,6 +268,7 @@ mod tests {
         let database = redb::Builder::new().create_with_backend(InMemoryBackend::new()).unwrap();
         let writing = database.begin_write().unwrap();
         let leases = Leases::new();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let bounds = Bounds {
             queue_jobs: 1,
             crashes: 1,
@@ -274,7 +279,7 @@ mod tests {
             conversations: 1,
         };
         let tables = Tables::open(&writing).unwrap();
-        let mut transaction = Transaction::new(tables, &leases, bounds, 0).unwrap();
+        let mut transaction = Transaction::new(tables, (&leases, &clock), bounds, 0).unwrap();
         let row = Row::new(job(), 1);
         let text = "grown over many writes".to_owned();
         let (grown, kind) = (text.as_ptr(), StepKind::Text);
@@ -283,7 +288,7 @@ mod tests {
         transaction.keep(Held {
             row: Arc::new(row),
             spec: Arc::new(spec()),
-            stop: StopFlag::default(),
+            stop: CancelToken::new(Arc::clone(&clock)),
             tail,
         });
         let fence = Fence { job: JobId::from_bits(1), epoch: 1 };

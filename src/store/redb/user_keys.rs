@@ -2,7 +2,7 @@
 
 use super::keys::{Cut, join};
 use crate::domain::id::{TokenId, UserId};
-use crate::ports::Digest;
+use crate::ports::SecretDigest;
 use sha2::{Digest as _, Sha256};
 
 /// Bytes of an account's key.
@@ -41,7 +41,7 @@ pub(super) enum By {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FoundBy {
     pub(super) by: By,
-    pub(super) digest: Digest,
+    pub(super) digest: SecretDigest,
 }
 
 impl FoundBy {

@@ -10,7 +10,7 @@ use super::users::single;
 use super::value;
 use crate::domain::account::{Account, Quota, Role};
 use crate::domain::id::{JobId, UserId};
-use crate::ports::{AccountChange, Admission, Digest, NewAccount, NewInvite, StoreError};
+use crate::ports::{AccountChange, NewAccount, NewInvite, RegistrationGate, SecretDigest, StoreError};
 
 /// A new account.
 pub(super) struct Register(pub(super) NewAccount);
@@ -165,13 +165,17 @@ fn unreadable(key: &AccountBytes, error: &StoreError) {
 
 impl Transaction<'_> {
     /// Whether such an account may be made; the invite that is used up by it.
-    fn admitted(&self, admission: Admission, is_first: bool) -> Result<Option<Digest>, StoreError> {
+    fn admitted(
+        &self,
+        admission: RegistrationGate,
+        is_first: bool,
+    ) -> Result<Option<SecretDigest>, StoreError> {
         match admission {
-            Admission::Open | Admission::ByAdmin => Ok(None),
-            Admission::Invited(_) | Admission::FirstOnly if is_first => Ok(None),
-            Admission::FirstOnly => Err(StoreError::RegistrationClosed),
-            Admission::Invited(None) => Err(StoreError::NotInvited),
-            Admission::Invited(Some(digest)) => {
+            RegistrationGate::Open | RegistrationGate::ByAdmin => Ok(None),
+            RegistrationGate::Invited(_) | RegistrationGate::FirstOnly if is_first => Ok(None),
+            RegistrationGate::FirstOnly => Err(StoreError::RegistrationClosed),
+            RegistrationGate::Invited(None) => Err(StoreError::NotInvited),
+            RegistrationGate::Invited(Some(digest)) => {
                 let stored = self.tables.user_finds.get(&FoundBy { by: By::Invite, digest }.encode())?;
                 let expires_at_ms = stored.map(|bytes| value::decode::<u64>(bytes.value())).transpose()?;
                 match expires_at_ms {

@@ -11,7 +11,7 @@ use super::value;
 use crate::domain::account::{Account, ApiToken, Quota, Role, Username};
 use crate::domain::id::{TokenId, UserId};
 use crate::ports::{
-    AccountChange, AccountPage, Digest, NewAccount, NewInvite, NewToken, StoreError, Ticket, Users,
+    AccountChange, AccountPage, NewAccount, NewInvite, NewToken, SecretDigest, StoreError, Ticket, Users,
 };
 use redb::ReadTransaction;
 use std::ops::Bound;
@@ -43,7 +43,7 @@ impl Users for RedbStore {
         self.offer(ChangeAccount { user, change })
     }
 
-    fn keep_token(&self, new: NewToken, most: u64) -> Ticket<()> {
+    fn store_token(&self, new: NewToken, most: u64) -> Ticket<()> {
         self.offer(KeepToken { new, most })
     }
 
@@ -51,11 +51,11 @@ impl Users for RedbStore {
         self.offer(RevokeToken { user, id })
     }
 
-    fn keep_invite(&self, invite: NewInvite) -> Ticket<()> {
+    fn store_invite(&self, invite: NewInvite) -> Ticket<()> {
         self.offer(KeepInvite(invite))
     }
 
-    fn is_first(&self) -> Result<bool, StoreError> {
+    fn has_no_accounts(&self) -> Result<bool, StoreError> {
         self.shared.handle.read(|reading| nobody_has_password(&USERS.read(reading)?))
     }
 
@@ -80,7 +80,7 @@ impl Users for RedbStore {
         self.shared.handle.read(|reading| page(reading, after.unwrap_or(UserId(0)), limit))
     }
 
-    fn token(&self, digest: &Digest) -> Result<Option<ApiToken>, StoreError> {
+    fn token(&self, digest: &SecretDigest) -> Result<Option<ApiToken>, StoreError> {
         let key = FoundBy { by: By::Token, digest: *digest }.encode();
         self.shared.handle.read(|reading| {
             let Some(found) = USER_FINDS.read(reading)?.get(&key)? else { return Ok(None) };

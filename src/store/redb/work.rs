@@ -1,7 +1,7 @@
 //! The hint that there is work. Owns how many waiters wake for how many ready jobs; refuses to be the queue: whoever
 //! wakes has to claim, and may find nothing.
 
-use crate::ports::StopFlag;
+use crate::ports::CancelToken;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -54,10 +54,10 @@ impl Work {
     }
 
     /// Blocks until a job may be ready, `stop` is raised, or the timeout has passed.
-    pub(super) fn wait(&self, stop: &StopFlag, timeout: Duration, now_ms: impl Fn() -> u64) {
+    pub(super) fn wait(&self, stop: &CancelToken, timeout: Duration, now_ms: impl Fn() -> u64) {
         let mut left = timeout;
         let mut state = self.lock();
-        while stop.raised().is_none()
+        while stop.reason().is_none()
             && !state.admit(now_ms(), timeout.saturating_sub(left))
             && !left.is_zero()
         {
@@ -99,7 +99,8 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::Stop;
+    use crate::app::system::SystemClock;
+    use crate::ports::CancelReason;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -107,14 +108,17 @@ mod tests {
 
     #[test]
     fn k_ready_jobs_wake_at_most_k_of_many_waiters() {
-        let (work, woken, stop) =
-            (Arc::new(Work::default()), Arc::new(AtomicUsize::new(0)), StopFlag::default());
+        let (work, woken, stop) = (
+            Arc::new(Work::default()),
+            Arc::new(AtomicUsize::new(0)),
+            CancelToken::new(Arc::new(SystemClock::new())),
+        );
         let waiters: Vec<_> = (0..8)
             .map(|_| {
                 let (work, woken, stop) = (Arc::clone(&work), Arc::clone(&woken), stop.clone());
                 std::thread::spawn(move || {
                     work.wait(&stop, LONG, || 0);
-                    if stop.raised().is_none() {
+                    if stop.reason().is_none() {
                         woken.fetch_add(1, Ordering::SeqCst);
                     }
                 })
@@ -126,9 +130,9 @@ mod tests {
         }
         // Claimed: nobody else has a reason to wake, however patient.
         work.publish(0, 0, None);
-        StopFlag::default().wait(PATIENCE + 2 * SLICE);
+        CancelToken::new(Arc::new(SystemClock::new())).wait(PATIENCE + 2 * SLICE);
         assert_eq!(woken.load(Ordering::SeqCst), 3);
-        stop.raise(Stop::Shutdown);
+        stop.cancel(CancelReason::Shutdown);
         for waiter in waiters {
             waiter.join().unwrap();
         }
@@ -136,8 +140,11 @@ mod tests {
 
     #[test]
     fn an_idle_waiter_wakes_twice_a_second_and_stops_within_half_a_second() {
-        let (work, stop, looks) =
-            (Arc::new(Work::default()), StopFlag::default(), Arc::new(AtomicUsize::new(0)));
+        let (work, stop, looks) = (
+            Arc::new(Work::default()),
+            CancelToken::new(Arc::new(SystemClock::new())),
+            Arc::new(AtomicUsize::new(0)),
+        );
         let (waiting, flag, seen) = (Arc::clone(&work), stop.clone(), Arc::clone(&looks));
         let waiter = std::thread::spawn(move || {
             waiting.wait(&flag, LONG, || {
@@ -145,11 +152,11 @@ mod tests {
                 0
             });
         });
-        StopFlag::default().wait(Duration::from_millis(1_100));
+        CancelToken::new(Arc::new(SystemClock::new())).wait(Duration::from_millis(1_100));
         // Each look reads the clock twice: once for what is due, once for the next slice.
         assert!(looks.load(Ordering::SeqCst) <= 2 * 5, "{looks:?}: three, and two for a slow machine");
         let (sender, receiver) = std::sync::mpsc::channel();
-        stop.raise(Stop::Shutdown);
+        stop.cancel(CancelReason::Shutdown);
         std::thread::spawn(move || sender.send(waiter.join().is_ok()).unwrap());
         assert_eq!(receiver.recv_timeout(2 * SLICE), Ok(true));
     }
@@ -158,11 +165,11 @@ mod tests {
     fn a_lost_permit_costs_less_than_a_second() {
         let work = Work::default();
         work.publish(1, 1, None);
-        let stop = StopFlag::default();
+        let stop = CancelToken::new(Arc::new(SystemClock::new()));
         work.wait(&stop, LONG, || 0);
         let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            work.wait(&StopFlag::default(), LONG, || 0);
+            work.wait(&CancelToken::new(Arc::new(SystemClock::new())), LONG, || 0);
             sender.send(()).unwrap();
         });
         assert!(receiver.recv_timeout(Duration::from_secs(1)).is_ok());
@@ -179,6 +186,10 @@ mod tests {
 
     #[test]
     fn nothing_to_do_ends_with_the_timeout() {
-        Work::default().wait(&StopFlag::default(), Duration::from_millis(10), || 0);
+        Work::default().wait(
+            &CancelToken::new(Arc::new(SystemClock::new())),
+            Duration::from_millis(10),
+            || 0,
+        );
     }
 }

@@ -17,7 +17,7 @@ use super::watches::Watches;
 use super::watermark::{Mark, Watermark};
 use super::work::Work;
 use crate::domain::id::{BatchId, JobId};
-use crate::ports::{Clock, Meter, Sample, Silent, Stop, StoreError};
+use crate::ports::{CancelReason, Clock, Measurement, Meter, NoopMeter, StoreError};
 use crate::store::options::StoreOptions;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -66,7 +66,7 @@ impl Shared {
     }
 
     fn meter(&self) -> &dyn Meter {
-        self.meter.get().map_or(&Silent, |meter| &**meter)
+        self.meter.get().map_or(&NoopMeter, |meter| &**meter)
     }
 }
 
@@ -136,7 +136,7 @@ impl Writer {
         self.is_settled = false;
         self.settle();
         for held in self.leases.values() {
-            held.stop.raise(Stop::Shutdown);
+            held.stop.cancel(CancelReason::Shutdown);
         }
         self.shared.handle.close();
     }
@@ -162,7 +162,7 @@ impl Writer {
     fn write(&mut self, mut writes: Vec<Box<dyn Pending>>, quick: bool) {
         if let Err(error) = self.ensure_whole() {
             // Nothing was tried, so nothing is in doubt: leases stay. To whoever wrote it is one more commit that failed.
-            self.shared.meter().note(Sample::CommitFailed);
+            self.shared.meter().record(Measurement::CommitFailed);
             settle_all(writes, &Err(error));
             return;
         }
@@ -179,7 +179,7 @@ impl Writer {
             verdict => {
                 if let Err(error @ (StoreError::Io(_) | StoreError::Full)) = &verdict {
                     tracing::error!(%error, "a commit failed; the store reopens before the next one");
-                    self.shared.meter().note(Sample::CommitFailed);
+                    self.shared.meter().record(Measurement::CommitFailed);
                     self.break_off(&writes);
                 }
                 settle_all(writes, &verdict);
@@ -196,7 +196,8 @@ impl Writer {
         writing.set_quick_repair(quick);
         let now_ms = self.shared.clock.now_ms();
         let tables = Tables::of(&writing);
-        let mut transaction = Transaction::new(tables, &self.leases, self.shared.bounds, now_ms)?;
+        let mut transaction =
+            Transaction::new(tables, (&self.leases, &self.shared.clock), self.shared.bounds, now_ms)?;
         let clock = &self.shared.clock;
         transaction.low_disk = self.watermark.look(self.shared.medium.as_ref(), clock.monotonic_ms());
         let group = writes.len();
@@ -210,7 +211,7 @@ impl Writer {
             let begun_us = clock.monotonic_us();
             writing.commit()?;
             let took_us = clock.monotonic_us().saturating_sub(begun_us);
-            self.shared.meter().note(Sample::Committed { writes: group, took_us });
+            self.shared.meter().record(Measurement::Committed { writes: group, took_us });
             self.unsure.clear();
             self.unsure_batches.clear();
             self.is_settled = quick;
@@ -241,7 +242,7 @@ impl Writer {
             self.shared.batch_watches.bump(batch, news);
         }
         for (stop, reason) in effects.stops {
-            stop.raise(reason);
+            stop.cancel(reason);
         }
         if effects.has_mail {
             self.shared.bell.ring();
@@ -255,7 +256,7 @@ impl Writer {
         self.unsure.extend(writes.iter().flat_map(|write| write.jobs()));
         for job in &self.unsure {
             if let Some(held) = self.leases.remove(job) {
-                held.stop.raise(Stop::Fenced);
+                held.stop.cancel(CancelReason::LeaseLost);
             }
         }
     }

@@ -84,7 +84,7 @@ impl Tool for Bash {
         Aliases { names: &["exec"], parameters: &[("cmd", "command"), ("workdir", "working_dir")] }
     }
 
-    fn own_time(&self, arguments: &Map<String, Value>) -> Duration {
+    fn own_timeout(&self, arguments: &Map<String, Value>) -> Duration {
         timeout(arguments).unwrap_or_else(|| self.runner.timeout(Level::Shell))
     }
 
@@ -105,7 +105,7 @@ impl Tool for Bash {
             environment: self.rules.environment(),
             ..Program::new(Language::Bash, Level::Shell, command)
         };
-        let record = self.runner.run(&program, &|| context.leash.is_pulled());
+        let record = self.runner.run(&program, &|| context.cancel.is_cancelled());
         match record.status {
             RunStatus::Ok => Ok(data(&record, "")),
             _ => Err(failure(&record, context)),

@@ -3,7 +3,7 @@
 use super::*;
 use crate::domain::id::{JobId, UserId};
 use crate::domain::tool::ToolChoice;
-use crate::ports::{Clock, Leash, Stop, StopFlag};
+use crate::ports::{Clock, CancelReason, CancelToken};
 use std::sync::Mutex;
 
 struct Still;
@@ -15,7 +15,7 @@ impl Clock for Still {
     fn monotonic_ms(&self) -> u64 {
         0
     }
-    fn pause(&self, _: &StopFlag, _: Duration) {}
+    fn sleep(&self, _: &CancelToken, _: Duration) {}
 }
 
 /// Notes what it is to run and answers with a record made before.
@@ -76,12 +76,12 @@ fn context() -> ToolContext {
         allowed: ToolChoice::All(true),
         strictness: None,
         workdir: Some(PathBuf::from("/srv/p")),
-        terms: crate::ports::ModelTerms::default(),
+        terms: crate::ports::ModelParameters::default(),
         origin: crate::domain::job::JobOrigin::Client,
         is_trial: false,
         id_ref: String::new(),
-        approved: crate::ports::Approved::All,
-        leash: Leash { stop: StopFlag::default(), deadline_ms: 1 << 40, clock: Arc::new(Still) },
+        approved: crate::ports::ApprovedCalls::All,
+        cancel: CancelToken::new(Arc::new(Still)).with_deadline(1 << 40),
     }
 }
 
@@ -184,7 +184,7 @@ fn a_call_that_is_late_says_which_limit_it_met_and_a_cancelled_one_does_not() {
     assert!(failed(late()).0.contains("limits.tool_timeout_s"));
     let (tool, _) = bash(late());
     let context = context();
-    context.leash.stop.raise(Stop::Cancelled);
+    context.cancel.cancel(CancelReason::Cancelled);
     let told = tool.call(&map(json!({"command": "ls"})), &context).expect_err("cancelled").to_string();
     assert_eq!(told, "cancelled");
 }
@@ -192,7 +192,7 @@ fn a_call_that_is_late_says_which_limit_it_met_and_a_cancelled_one_does_not() {
 #[test]
 fn a_command_has_the_time_that_it_asks_for() {
     let (tool, _) = bash(record(RunStatus::Ok, Some(0)));
-    assert_eq!(tool.own_time(&map(json!({"command": "x", "timeout": 600}))), Duration::from_secs(600));
-    assert_eq!(tool.own_time(&map(json!({"command": "x"}))), Duration::from_secs(33), "the level's own");
+    assert_eq!(tool.own_timeout(&map(json!({"command": "x", "timeout": 600}))), Duration::from_secs(600));
+    assert_eq!(tool.own_timeout(&map(json!({"command": "x"}))), Duration::from_secs(33), "the level's own");
     assert!(!tool.traits().idempotent);
 }

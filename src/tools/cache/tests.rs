@@ -2,7 +2,7 @@
 
 use super::{Cache, CacheBounds, Key};
 use crate::domain::id::{JobId, ProjectId, UserId};
-use crate::domain::tool::{FileUse, ToolCall, ToolChoice, ToolSpec, ToolTraits};
+use crate::domain::tool::{FileAccess, ToolCall, ToolChoice, ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError, Toolbox};
 use crate::tools::executor::tests::{Log, bounds, context};
 use crate::tools::{Bounds, Executor, Terms};
@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-const READ: ToolTraits = ToolTraits { idempotent: true, cacheable: true, files: FileUse::Reads };
-const WRITE: ToolTraits = ToolTraits { idempotent: false, cacheable: false, files: FileUse::Writes };
-const RUN: ToolTraits = ToolTraits { idempotent: false, cacheable: false, files: FileUse::Runs };
+const READ: ToolTraits = ToolTraits { idempotent: true, cacheable: true, files: FileAccess::Reads };
+const WRITE: ToolTraits = ToolTraits { idempotent: false, cacheable: false, files: FileAccess::Writes };
+const RUN: ToolTraits = ToolTraits { idempotent: false, cacheable: false, files: FileAccess::Runs };
 
 type Act = Box<dyn Fn(&Map<String, Value>) -> Result<Value, ToolError> + Send + Sync>;
 
@@ -206,7 +206,7 @@ fn a_read_beside_a_write_puts_nothing_old_back() {
     let cache = Cache::new(bounds().cache);
     let (ann, now_ms) = (whose(1, 1, 1), 0);
     let key = key(&ann, "x");
-    let files = FileUse::Reads;
+    let files = FileAccess::Reads;
     // The write begins and ends while the read is under way.
     let stamp = cache.stamp(&key, files);
     drop(cache.writing(&ann));
@@ -242,7 +242,7 @@ fn key(context: &ToolContext, arguments: &str) -> Key {
 #[test]
 fn p8_entries_end_and_the_oldest_make_room() {
     let ann = whose(1, 1, 1);
-    let files = FileUse::None;
+    let files = FileAccess::None;
     let put = |cache: &Cache, name: &str, data: &str, now_ms| {
         let key = key(&ann, name);
         let stamp = cache.stamp(&key, files);

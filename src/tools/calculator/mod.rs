@@ -58,7 +58,7 @@ impl Tool for Calculator {
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
         let expression = arguments.get("expression").and_then(Value::as_str).unwrap_or_default();
-        let is_stopped = || context.leash.is_pulled();
+        let is_stopped = || context.cancel.is_cancelled();
         match calculate(expression, &is_stopped) {
             Ok(value) => Ok(json!({"result": value.to_json()})),
             Err(error) => Err(ToolError::Failed { message: error.to_string(), data: Value::Null }),

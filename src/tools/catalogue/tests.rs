@@ -1,7 +1,7 @@
 //! Tools that come and go, and who is left out.
 
 use crate::domain::tool::{Aliases, ToolCall, ToolChoice, ToolOrigin, ToolSpec, ToolTraits};
-use crate::ports::{Approved, Tool, ToolContext, ToolError, ToolSource, Toolbox};
+use crate::ports::{ApprovedCalls, Tool, ToolContext, ToolError, ToolSource, Toolbox};
 use crate::tools::executor::tests::{bounds, context, one_result};
 use crate::tools::{ApprovalRules, Executor, Terms};
 use serde_json::{Map, Value, json};
@@ -70,7 +70,7 @@ fn served(sources: Vec<Arc<dyn ToolSource>>) -> Executor {
 }
 
 fn names(executor: &Executor) -> Vec<String> {
-    executor.infos().into_iter().map(|info| info.spec.name.into_owned()).collect()
+    executor.tool_infos().into_iter().map(|info| info.spec.name.into_owned()).collect()
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn tools_of_sources_follow_the_server_s_own_in_their_own_order_and_come_and_go()
     assert_eq!(names(&executor), ["own_a", "own_b", "mcp_z", "mcp_a"]);
     first.named(&["js"]);
     assert_eq!(names(&executor), ["own_a", "own_b", "js", "mcp_z", "mcp_a"]);
-    assert!(executor.knows("js"));
+    assert!(executor.has_tool("js"));
     assert_eq!(one_result(&executor, "js", "{}")["data"]["of"], "js");
     second.named(&[]);
     first.named(&["other"]);
@@ -92,7 +92,7 @@ fn tools_of_sources_follow_the_server_s_own_in_their_own_order_and_come_and_go()
     );
     let offered = executor.offered(&ToolChoice::All(true), false);
     assert_eq!(offered.len(), 3);
-    assert_eq!(executor.infos().last().map(|info| info.origin.clone()), Some(ToolOrigin::Command));
+    assert_eq!(executor.tool_infos().last().map(|info| info.origin.clone()), Some(ToolOrigin::Command));
 }
 
 #[test]
@@ -172,25 +172,25 @@ fn what_needs_approval_is_refused_where_nobody_was_asked() {
     {
         assert_eq!(executor.needs_approval(name), waits, "{name}");
     }
-    let waiting: Vec<_> = executor.infos().iter().map(|info| info.needs_approval).collect();
+    let waiting: Vec<_> = executor.tool_infos().iter().map(|info| info.needs_approval).collect();
     assert_eq!(waiting, [false, true, true]);
     assert!(executor.needs_approval("js_not_there_yet"), "the name as called counts: the tool may come");
-    let told = |name: &str, approved: Approved| {
+    let told = |name: &str, approved: ApprovedCalls| {
         let log = crate::tools::executor::tests::Log::default();
         let context = ToolContext { approved, ..context(ToolChoice::All(true)) };
         let call = ToolCall { id_ref: "a".into(), name: name.into(), arguments: "{}".into() };
         executor.run(&[call], &context, &log);
         log.result("a")
     };
-    let calls = |id_ref: &str| Approved::Calls(Arc::from([id_ref.to_owned()]));
-    for approved in [Approved::All, calls("a")] {
+    let calls = |id_ref: &str| ApprovedCalls::Calls(Arc::from([id_ref.to_owned()]));
+    for approved in [ApprovedCalls::All, calls("a")] {
         assert_eq!(told("act", approved)["success"], true);
     }
-    assert_eq!(told("own", Approved::None)["success"], true);
+    assert_eq!(told("own", ApprovedCalls::None)["success"], true);
     let other = told("act", calls("b"))["error"].clone();
     assert_eq!(other, "The tool 'act' needs approval, and nobody was asked: make the call again");
     for name in ["act", "exec", "js_write"] {
-        let refused = told(name, Approved::None)["error"].as_str().expect("refused").to_owned();
+        let refused = told(name, ApprovedCalls::None)["error"].as_str().expect("refused").to_owned();
         assert!(refused.contains("needs approval, and nobody can be asked here"), "{refused}");
     }
 }

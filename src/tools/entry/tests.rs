@@ -3,7 +3,7 @@
 use crate::domain::id::{JobId, UserId};
 use crate::domain::tool::{ToolCall, ToolChoice, ToolOrigin, ToolSpec, ToolTraits};
 use crate::ports::{
-    Audit, AuditEntry, AuditPage, Settled, StoreError, Tool, ToolContext, ToolError, Toolbox,
+    Audit, AuditEntry, AuditPage, StoreError, Tool, ToolContext, ToolError, Toolbox, UnexecutedReason,
 };
 use crate::tools::executor::tests::{Log, bounds, context};
 use crate::tools::{Executor, Terms};
@@ -77,8 +77,8 @@ fn an_entry_names_the_job_and_the_call_that_it_is_part_of() {
 fn a_call_that_never_ran_has_an_entry_that_says_why() {
     let (executor, kept) = audited();
     let own = context(ToolChoice::All(true));
-    executor.settled(&call("gone"), &own, Settled::Denied, "denied: no");
-    executor.settled(&call("ours"), &own, Settled::Interrupted, "interrupted");
+    executor.settled(&call("gone"), &own, UnexecutedReason::Denied, "denied: no");
+    executor.settled(&call("ours"), &own, UnexecutedReason::Interrupted, "interrupted");
     let entries = kept.0.lock().expect("unpoisoned").clone();
     let told = |n: usize| (entries[n].tool.as_str(), entries[n].skipped.as_deref(), entries[n].success);
     assert_eq!((told(0), told(1)), (("gone", Some("denied"), false), ("ours", Some("interrupted"), false)));

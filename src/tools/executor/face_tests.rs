@@ -32,7 +32,7 @@ fn pages_of_which_none_could_be_read_are_a_failure_that_shows_each() {
 
 #[test]
 fn people_are_shown_the_careful_case() {
-    let infos = real().infos();
+    let infos = real().tool_infos();
     let of = |name: &str| infos.iter().find(|info| info.spec.name == name).expect("there").traits.idempotent;
     assert!(!of("execute_python") && of("execute_javascript"), "in a project, Python may write");
 }
@@ -106,7 +106,7 @@ fn bash_answers_to_exec_and_to_the_parameters_of_others() {
         let error = one("bash", arguments)["error"].clone();
         assert!(error.as_str().expect("refused").contains(told), "{error}");
     }
-    assert!(real().knows("exec"));
+    assert!(real().has_tool("exec"));
     assert_eq!(one("Exec", "{}")["error"], "Tool not found: Exec. Did you mean 'bash'?");
 }
 

@@ -6,7 +6,7 @@ use super::*;
 use crate::domain::handle::ResultHandle;
 use crate::domain::id::JobId;
 use crate::domain::tool::Aliases;
-use crate::ports::{Stop, ToolError};
+use crate::ports::{CancelReason, ToolError};
 use fakes::{Act, Any, any, run};
 pub(in crate::tools) use fakes::{Log, bounds, call, context, deps, one, one_result, real, real_at};
 use serde_json::{Value, json};
@@ -156,7 +156,7 @@ fn what_is_cut_is_kept_once_where_the_job_can_read_it() {
     let log = run(&executor, &calls);
     let wholes = log.wholes.lock().expect("unpoisoned").clone();
     let handle = ResultHandle::of(JobId::from_bits(1), "a");
-    assert_eq!(wholes, [crate::ports::WholeResult { handle: handle.clone(), content: "x".repeat(50_000) }]);
+    assert_eq!(wholes, [crate::ports::FullResult { handle: handle.clone(), content: "x".repeat(50_000) }]);
     for id in ["a", "b"] {
         let told = log.result(id)["data"].to_string();
         assert!(
@@ -220,7 +220,7 @@ fn p3_what_is_not_idempotent_starts_only_when_the_journal_lets_it() {
 #[test]
 fn a_pulled_leash_cancels_what_has_not_begun() {
     let tool = any("pull", true, |context| {
-        context.leash.stop.raise(Stop::Cancelled);
+        context.cancel.cancel(CancelReason::Cancelled);
         Err(ToolError::Failed { message: "cut off".into(), data: Value::Null })
     });
     let executor = Executor::new(vec![tool], Vec::new(), Terms::new(Bounds { workers: 1, ..bounds() }))
@@ -234,7 +234,7 @@ fn a_pulled_leash_cancels_what_has_not_begun() {
 
 #[test]
 fn each_call_has_the_tool_timeout_as_its_leash() {
-    let tool = any("late", true, |context| Ok(json!(context.leash.remaining().as_secs())));
+    let tool = any("late", true, |context| Ok(json!(context.cancel.remaining().as_secs())));
     let executor = Executor::new(vec![tool], Vec::new(), Terms::new(bounds())).expect("valid tools");
     assert_eq!(run(&executor, &[call("a", "late", "{}")]).result("a")["data"], 59);
     let asked = run(&executor, &[call("a", "late", r#"{"n": 100}"#)]);
@@ -252,7 +252,7 @@ fn a_tool_answers_to_its_aliases_but_is_offered_by_its_name_alone() {
         Terms::new(bounds()),
     )
     .expect("valid tools");
-    assert!(executor.knows("act") && executor.knows("perform") && !executor.knows("nope"));
+    assert!(executor.has_tool("act") && executor.has_tool("perform") && !executor.has_tool("nope"));
     assert_eq!(
         *run(&executor, &[call("a", "perform", "{}")]).started.lock().expect("unpoisoned"),
         ["a"],

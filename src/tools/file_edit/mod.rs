@@ -6,8 +6,8 @@ mod splice;
 
 use super::project_file::{folder, path_parameter, refused, shown, text};
 use super::registry::ToolDeps;
-use crate::domain::tool::{FileUse, ToolSpec, ToolTraits};
-use crate::ports::{FileError, ProjectFiles, Tool, ToolContext, ToolError, Written};
+use crate::domain::tool::{FileAccess, ToolSpec, ToolTraits};
+use crate::ports::{FileError, ProjectFiles, Tool, ToolContext, ToolError, WrittenFile};
 use nearest_text::nearest;
 use serde_json::{Map, Value, json};
 use splice::{Document, Edit, Edited, Misfit, splice};
@@ -58,7 +58,7 @@ impl Tool for FileEdit {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: false, cacheable: false, files: FileUse::Writes }
+        ToolTraits { idempotent: false, cacheable: false, files: FileAccess::Writes }
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
@@ -124,7 +124,7 @@ impl Attempt {
     }
 }
 
-fn told(path: &str, edited: &Edited, written: Written) -> Value {
+fn told(path: &str, edited: &Edited, written: WrittenFile) -> Value {
     json!({
         "path": path,
         "replacements": edited.replacements,

@@ -6,8 +6,8 @@ mod pager;
 
 use super::project_file::{folder, path_parameter, refused, shown, text};
 use super::registry::ToolDeps;
-use crate::domain::tool::{FileUse, ToolSpec, ToolTraits};
-use crate::ports::{Leash, ProjectFiles, Tool, ToolContext, ToolError};
+use crate::domain::tool::{FileAccess, ToolSpec, ToolTraits};
+use crate::ports::{CancelToken, ProjectFiles, Tool, ToolContext, ToolError};
 use encoding::Plan;
 use pager::{LINE_CHARS, Pager};
 use serde_json::{Map, Value, json};
@@ -68,7 +68,7 @@ impl Tool for FileRead {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits { files: FileUse::Reads, ..ToolTraits::READ }
+        ToolTraits { files: FileAccess::Reads, ..ToolTraits::READ }
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
@@ -83,7 +83,7 @@ impl Tool for FileRead {
             lines: number("limit").unwrap_or(LINES).min(LINES),
             room,
         };
-        page.read(file, arguments.get("encoding").and_then(Value::as_str), &context.leash)
+        page.read(file, arguments.get("encoding").and_then(Value::as_str), &context.cancel)
     }
 }
 
@@ -108,7 +108,7 @@ struct Scan {
 }
 
 impl Page {
-    fn read(&self, mut file: File, asked: Option<&str>, leash: &Leash) -> Result<Value, ToolError> {
+    fn read(&self, mut file: File, asked: Option<&str>, cancel: &CancelToken) -> Result<Value, ToolError> {
         let fault = |error: std::io::Error| ToolError::failed(format!("'{}' cannot be read: {error}", self.path));
         let mut head = Vec::new();
         (&file).take(HEAD_BYTES).read_to_end(&mut head).map_err(fault)?;
@@ -116,14 +116,14 @@ impl Page {
         if head.contains(&0) && !plan.is_wide() {
             return Err(self.binary());
         }
-        let mut scan = self.scan(&mut file, plan, leash).map_err(fault)?;
+        let mut scan = self.scan(&mut file, plan, cancel).map_err(fault)?;
         let mut notes = Vec::new();
         if scan.is_cut_off {
             return Err(self.too_late());
         }
         if scan.is_malformed && plan.is_guess {
             plan = Plan::FALLBACK;
-            scan = self.scan(&mut file, plan, leash).map_err(fault)?;
+            scan = self.scan(&mut file, plan, cancel).map_err(fault)?;
             if scan.is_cut_off {
                 return Err(self.too_late());
             }
@@ -149,7 +149,7 @@ impl Page {
     }
 
     /// Reads until the page is full and the lines are counted.
-    fn scan(&self, file: &mut File, plan: Plan, leash: &Leash) -> std::io::Result<Scan> {
+    fn scan(&self, file: &mut File, plan: Plan, cancel: &CancelToken) -> std::io::Result<Scan> {
         file.seek(SeekFrom::Start(plan.mark_bytes))?;
         let mut decoder = plan.encoding.new_decoder_without_bom_handling();
         let mut scan = Scan {
@@ -160,7 +160,7 @@ impl Page {
         };
         let (mut piece, mut words, mut seen) = (vec![0; PIECE_BYTES], String::new(), 0_u64);
         while seen < SCAN_BYTES {
-            if leash.is_pulled() {
+            if cancel.is_cancelled() {
                 // A page that is full is one, whether the lines behind it are counted or not.
                 scan.is_cut_off = !scan.pager.is_full();
                 break;

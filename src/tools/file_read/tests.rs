@@ -1,7 +1,8 @@
 //! Pages of files: every bound, every encoding, every way in which lines end.
 
+use std::sync::Arc;
 use super::*;
-use crate::ports::{Clock, StopFlag};
+use crate::ports::{Clock, CancelToken};
 use std::io::Write;
 use std::time::Duration;
 
@@ -14,11 +15,11 @@ impl Clock for Still {
     fn monotonic_ms(&self) -> u64 {
         0
     }
-    fn pause(&self, _: &StopFlag, _: Duration) {}
+    fn sleep(&self, _: &CancelToken, _: Duration) {}
 }
 
-fn leash(deadline_ms: u64) -> Leash {
-    Leash { stop: StopFlag::default(), deadline_ms, clock: Arc::new(Still) }
+fn cancel(deadline_ms: u64) -> CancelToken {
+    CancelToken::new(Arc::new(Still)).with_deadline(deadline_ms)
 }
 
 fn page(first: u64, lines: u64) -> Page {
@@ -33,7 +34,7 @@ fn file(bytes: &[u8]) -> File {
 }
 
 fn read(bytes: &[u8], page: &Page, encoding: Option<&str>) -> Result<Value, String> {
-    page.read(file(bytes), encoding, &leash(1)).map_err(|error| error.to_string())
+    page.read(file(bytes), encoding, &cancel(1)).map_err(|error| error.to_string())
 }
 
 fn whole(bytes: &[u8], encoding: Option<&str>) -> Value {
@@ -176,7 +177,7 @@ fn p8_a_file_larger_than_memory_is_read_by_pages() {
     writer.write_all(&head).expect("written");
     writer.rewind().expect("rewound");
     let data = page(1, 1)
-        .read(file, None, &Leash { clock: Arc::new(Ticking::default()), ..leash(200) })
+        .read(file, None, &CancelToken::new(Arc::new(Ticking::default())).with_deadline(200))
         .expect("a page");
     assert_eq!(
         (&data["content"], &data["total_lines"], &data["has_more"]),
@@ -195,7 +196,7 @@ fn a_page_that_the_time_does_not_suffice_for_is_an_error_and_no_shorter_page() {
     writer.rewind().expect("rewound");
     writer.write_all(&head).expect("written");
     writer.rewind().expect("rewound");
-    let late = page(5, 1).read(file, None, &Leash { clock: Arc::new(Ticking::default()), ..leash(2) });
+    let late = page(5, 1).read(file, None, &CancelToken::new(Arc::new(Ticking::default())).with_deadline(2));
     let error = late.expect_err("no page").to_string();
     assert!(error.contains("the time was up"), "{error}");
 }
@@ -211,5 +212,5 @@ impl Clock for Ticking {
     fn monotonic_ms(&self) -> u64 {
         self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst)
     }
-    fn pause(&self, _: &StopFlag, _: Duration) {}
+    fn sleep(&self, _: &CancelToken, _: Duration) {}
 }

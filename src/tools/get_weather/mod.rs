@@ -63,7 +63,7 @@ impl Tool for GetWeather {
         ToolTraits { cacheable: true, ..ToolTraits::READ }
     }
 
-    fn own_time(&self, _: &Map<String, Value>) -> Duration {
+    fn own_timeout(&self, _: &Map<String, Value>) -> Duration {
         let asks = if self.is_simulated() { 0 } else { QUESTIONS };
         Duration::from_secs(self.options.timeout_s.saturating_mul(asks))
     }
@@ -73,6 +73,6 @@ impl Tool for GetWeather {
         if self.is_simulated() {
             return Ok(table::look_up(city));
         }
-        open_meteo::ask(self.web.as_ref(), &self.options, city.trim(), &context.leash)
+        open_meteo::ask(self.web.as_ref(), &self.options, city.trim(), &context.cancel)
     }
 }

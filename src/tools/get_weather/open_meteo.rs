@@ -1,7 +1,7 @@
 //! Open-Meteo: where a city is, then how its weather is. Owns both questions and the meaning of weather codes.
 
 use super::options::WeatherOptions;
-use crate::ports::{Leash, ToolError, Web};
+use crate::ports::{CancelToken, ToolError, Web};
 use crate::tools::endpoint::{Question, ask_json, door};
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ pub(super) fn ask(
     web: &dyn Web,
     options: &WeatherOptions,
     city: &str,
-    leash: &Leash,
+    cancel: &CancelToken,
 ) -> Result<Value, ToolError> {
     let base = options.base_url.as_deref();
     let cities = options.geocoding_url.as_deref().or(base).unwrap_or(CITIES);
@@ -29,7 +29,7 @@ pub(super) fn ask(
         .append_pair("count", "1")
         .append_pair("language", language)
         .append_pair("format", "json");
-    let places = ask_json(web, Question::plain(url, SERVICE, options.timeout_s), leash)?;
+    let places = ask_json(web, Question::plain(url, SERVICE, options.timeout_s), cancel)?;
     let place = places.pointer("/results/0").filter(|place| place.is_object()).ok_or_else(|| {
         ToolError::failed(format!("No city '{city}' is known: try its usual name in English, without the country"))
     })?;
@@ -43,7 +43,7 @@ pub(super) fn ask(
         .append_pair("longitude", &longitude.to_string())
         .append_pair("current", CURRENT)
         .append_pair("timezone", "auto");
-    let forecast = ask_json(web, Question::plain(url, SERVICE, options.timeout_s), leash)?;
+    let forecast = ask_json(web, Question::plain(url, SERVICE, options.timeout_s), cancel)?;
     told(city, place, &forecast)
 }
 

@@ -2,7 +2,7 @@
 //! say of a failure more than its kind.
 
 use super::options::{EmailOptions, MailTls};
-use crate::ports::Leash;
+use crate::ports::CancelToken;
 use lettre::message::Mailbox;
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Tls, TlsParameters};
@@ -40,12 +40,12 @@ pub(super) fn send(
     options: &EmailOptions,
     content: &str,
     reference: &str,
-    leash: &Leash,
+    cancel: &CancelToken,
 ) -> Result<(), MailError> {
     let letter = letter(options, content, reference)?;
     let transport = transport(options)?;
     let (sender, receiver) = channel();
-    // It cannot be interrupted: when the leash is pulled it is left to itself, and ends with its timeouts.
+    // It cannot be interrupted: when the cancel is pulled it is left to itself, and ends with its timeouts.
     let sending = move || drop(sender.send(transport.send(&letter)));
     thread::Builder::new().name("mail".to_owned()).spawn(sending).map_err(|_| MailError::Unreachable)?;
     loop {
@@ -56,7 +56,7 @@ pub(super) fn send(
                     .status()
                     .map_or(MailError::Unreachable, |code| MailError::Refused(code.into())));
             }
-            Err(RecvTimeoutError::Timeout) if leash.is_pulled() => return Err(MailError::Stopped),
+            Err(RecvTimeoutError::Timeout) if cancel.is_cancelled() => return Err(MailError::Stopped),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err(MailError::Unreachable),
         }

@@ -9,7 +9,7 @@ pub use options::{BadChannel, ChannelOptions, Channels};
 
 use super::registry::ToolDeps;
 use crate::domain::nearest::hint;
-use crate::domain::tool::{FileUse, Reach, ToolSpec, ToolTraits};
+use crate::domain::tool::{FileAccess, ToolReach, ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError, Web, WebError};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -58,11 +58,11 @@ impl Tool for SendMessage {
 
     /// Sending twice is two messages.
     fn traits(&self) -> ToolTraits {
-        ToolTraits { idempotent: false, cacheable: false, files: FileUse::None }
+        ToolTraits { idempotent: false, cacheable: false, files: FileAccess::None }
     }
 
-    fn reach(&self) -> Reach {
-        Reach::Speaks
+    fn reach(&self) -> ToolReach {
+        ToolReach::Speaks
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
@@ -77,7 +77,7 @@ impl Tool for SendMessage {
             return Err(ToolError::Invalid(message));
         }
         if let ChannelOptions::Email(options) = channel {
-            let sent = email::send(options, words, &reference(context), &context.leash);
+            let sent = email::send(options, words, &reference(context), &context.cancel);
             sent.map_err(|error| ToolError::failed(format!("Channel '{name}': {error}")))?;
         } else {
             self.post((name, channel), words, context)?;
@@ -107,7 +107,7 @@ impl SendMessage {
     ) -> Result<(), ToolError> {
         let posts = post::posts(channel, name, words, context.job);
         for (sent, request) in posts.iter().enumerate() {
-            let reason = match self.web.send(request, &context.leash) {
+            let reason = match self.web.send(request, &context.cancel) {
                 Ok(answer) if (200..300).contains(&answer.status) => continue,
                 Ok(answer) => format!("the channel answered with status {}", answer.status),
                 Err(error) => told(&error).to_owned(),

@@ -3,7 +3,7 @@
 
 use super::options::ChannelOptions;
 use crate::domain::id::JobId;
-use crate::ports::{Trust, WebMethod, WebRequest};
+use crate::ports::{UrlTrust, WebMethod, WebRequest};
 use serde_json::{Value, json};
 
 /// Largest answer that is read, bytes.
@@ -52,7 +52,7 @@ fn post(url: &str, body: &Value) -> WebRequest {
         method: WebMethod::Post("application/json".to_owned(), body.to_string().into_bytes()),
         url: url.to_owned(),
         headers: Vec::new(),
-        trust: Trust::Operator,
+        trust: UrlTrust::Operator,
         max_bytes: ANSWER_BYTES,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::domain::tool::ToolChoice;
-use crate::ports::{Leash, Trust, WebAnswer, WebMethod, WebRequest};
+use crate::ports::{CancelToken, UrlTrust, WebResponse, WebMethod, WebRequest};
 use crate::tools::ToolOptions;
 use crate::tools::executor::tests::{context, deps};
 use std::io::{BufRead, BufReader, Write};
@@ -24,13 +24,13 @@ struct Noting {
 }
 
 impl Web for Noting {
-    fn send(&self, request: &WebRequest, _: &Leash) -> Result<WebAnswer, WebError> {
+    fn send(&self, request: &WebRequest, _: &CancelToken) -> Result<WebResponse, WebError> {
         let mut seen = self.seen.lock().unwrap();
         seen.push(request.clone());
         let status = self.answer.clone()?;
         // The second part of a message fares worse.
         let status = if seen.len() > 1 && status == 201 { 429 } else { status };
-        Ok(WebAnswer { url: String::new(), status, content_type: None, body: b"s3cret".to_vec() })
+        Ok(WebResponse { url: String::new(), status, content_type: None, body: b"s3cret".to_vec() })
     }
 }
 
@@ -64,7 +64,7 @@ fn each_service_gets_what_it_reads() {
         assert_eq!(sent, json!({"sent": true, "channel": channel, "type": kind}));
     }
     let seen = web.seen.lock().unwrap();
-    assert!(seen.iter().all(|request| request.trust == Trust::Operator));
+    assert!(seen.iter().all(|request| request.trust == UrlTrust::Operator));
     let job = crate::domain::id::JobId::from_bits(1).to_string();
     let text = "Hi <!channel> & @everyone";
     assert_eq!(body(&seen[0]), json!({"content": text, "channel": "hook", "job_id": job}));

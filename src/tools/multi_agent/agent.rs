@@ -4,11 +4,11 @@
 use super::options::SubAgentOptions;
 use super::told::{Gathered, Told};
 use crate::domain::message::Message;
-use crate::domain::tokens::Estimator;
-use crate::domain::tool::{Offer, ToolCall, ToolChoice};
+use crate::domain::tokens::TokenEstimator;
+use crate::domain::tool::{ToolDefinition, ToolCall, ToolChoice};
 use crate::domain::usage::Usage;
 use crate::ports::{
-    Approved, Chunk, Completion, Leash, Model, ModelError, ModelRequest, Report, ToolContext, Toolbox,
+    ApprovedCalls, Chunk, Completion, CancelToken, Model, ModelError, ModelRequest, ProgressReporter, ToolContext, Toolbox,
 };
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(super) struct Bench<'a> {
     pub(super) toolbox: &'a dyn Toolbox,
     pub(super) options: SubAgentOptions,
     pub(super) context: &'a ToolContext,
-    pub(super) report: &'a dyn Report,
+    pub(super) report: &'a dyn ProgressReporter,
 }
 
 /// What an agent came to.
@@ -43,8 +43,8 @@ pub(super) struct Agent<'a> {
     told: Told<'a>,
     /// Its place among the agents of the call.
     number: usize,
-    leash: Leash,
-    tools: Vec<Offer>,
+    cancel: CancelToken,
+    tools: Vec<ToolDefinition>,
     messages: Vec<Message>,
     calls: usize,
     iterations: u32,
@@ -61,11 +61,11 @@ struct Heard {
 
 impl<'a> Agent<'a> {
     /// An agent with these tools, whose time begins now.
-    pub(super) fn new(bench: &'a Bench<'a>, (number, name): (usize, &'a str), tools: Vec<Offer>) -> Self {
-        let leash = bench.context.leash.shortened(Duration::from_secs(bench.options.timeout_s));
+    pub(super) fn new(bench: &'a Bench<'a>, (number, name): (usize, &'a str), tools: Vec<ToolDefinition>) -> Self {
+        let cancel = bench.context.cancel.with_timeout(Duration::from_secs(bench.options.timeout_s));
         let told = Told::new(bench.report, &bench.context.id_ref, name);
         let (messages, usage) = (vec![instructions(name, bench.options.max_iterations)], Usage::default());
-        Self { bench, told, number, leash, tools, messages, calls: 0, iterations: 0, usage }
+        Self { bench, told, number, cancel, tools, messages, calls: 0, iterations: 0, usage }
     }
 
     /// Works until it has an answer, or may not go on.
@@ -78,7 +78,7 @@ impl<'a> Agent<'a> {
     fn work(&mut self) -> Result<String, String> {
         let most = self.bench.options.max_iterations;
         while self.iterations < most {
-            if self.leash.is_pulled() {
+            if self.cancel.is_cancelled() {
                 return Err(self.stopped());
             }
             if self.bench.context.terms.budget.is_used_up() {
@@ -121,9 +121,9 @@ impl<'a> Agent<'a> {
                 }
                 Err(error) => error,
             };
-            match pause_before_another(&error).filter(|pause| may_retry && *pause < self.leash.remaining()) {
-                Some(pause) => self.leash.clock.pause(&self.leash.stop, pause),
-                None if error == ModelError::Stopped || self.leash.is_pulled() => return Err(self.stopped()),
+            match pause_before_another(&error).filter(|pause| may_retry && *pause < self.cancel.remaining()) {
+                Some(pause) => self.cancel.sleep(pause),
+                None if error == ModelError::Stopped || self.cancel.is_cancelled() => return Err(self.stopped()),
                 None => return Err(error.to_string()),
             }
             may_retry = false;
@@ -132,7 +132,7 @@ impl<'a> Agent<'a> {
 
     fn hear(&mut self, request: &ModelRequest) -> (Heard, Result<Completion, ModelError>) {
         let mut heard = Heard::default();
-        let outcome = self.bench.model.ask(request, &self.leash, &mut |chunk| {
+        let outcome = self.bench.model.ask(request, &self.cancel, &mut |chunk| {
             match chunk {
                 Chunk::Thinking(text) => heard.thinking.push_str(text),
                 Chunk::Text(text) => heard.text.push_str(text),
@@ -149,7 +149,7 @@ impl<'a> Agent<'a> {
     fn pay(&mut self, request: &ModelRequest, heard: &Heard, completion: Option<&Completion>) {
         let has_come = completion.is_some() || !heard.text.is_empty() || !heard.thinking.is_empty();
         let estimated = || {
-            let estimator = Estimator::of_model(&request.model);
+            let estimator = TokenEstimator::of_model(&request.model);
             let calls = completion.iter().flat_map(|completion| &completion.tool_calls);
             let asked: u64 = calls.map(|call| estimator.text(&call.arguments)).sum();
             let prompt =
@@ -179,8 +179,8 @@ impl<'a> Agent<'a> {
         let names = self.tools.iter().map(|tool| tool.name.to_string()).collect();
         let context = ToolContext {
             allowed: ToolChoice::Named(names),
-            approved: Approved::None,
-            leash: self.leash.clone(),
+            approved: ApprovedCalls::None,
+            cancel: self.cancel.clone(),
             ..bench.context.clone()
         };
         self.told.called(calls);
@@ -198,7 +198,7 @@ impl<'a> Agent<'a> {
     }
 
     fn stopped(&self) -> String {
-        match self.leash.stop.raised() {
+        match self.cancel.reason() {
             Some(_) => "The job was stopped".to_owned(),
             None => format!("No answer within {} s (sub_agent.timeout_s)", self.bench.options.timeout_s),
         }

@@ -10,9 +10,9 @@ pub use options::SubAgentOptions;
 use super::registry::{JobDesk, ToolDeps};
 use crate::domain::event::AgentStep;
 use crate::domain::nearest::hint;
-use crate::domain::tool::{Offer, Reach, ToolChoice, ToolSpec, ToolTraits};
+use crate::domain::tool::{ToolDefinition, ToolReach, ToolChoice, ToolSpec, ToolTraits};
 use crate::domain::usage::Usage;
-use crate::ports::{Report, Tool, ToolContext, ToolError, Toolbox};
+use crate::ports::{ProgressReporter, Tool, ToolContext, ToolError, Toolbox};
 use agent::{Agent, Answer, Bench};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -46,7 +46,7 @@ struct Task {
 /// Tells nobody.
 struct Unheard;
 
-impl Report for Unheard {
+impl ProgressReporter for Unheard {
     fn step(&self, _: AgentStep) {}
     fn spent(&self, _: &str, _: Usage) {}
 }
@@ -97,26 +97,26 @@ impl Tool for MultiAgent {
         ToolTraits::default()
     }
 
-    fn reach(&self) -> Reach {
-        Reach::Agents
+    fn reach(&self) -> ToolReach {
+        ToolReach::Agents
     }
 
     /// As many waves as it takes.
-    fn own_time(&self, arguments: &Map<String, Value>) -> Duration {
+    fn own_timeout(&self, arguments: &Map<String, Value>) -> Duration {
         let tasks = arguments.get("tasks").and_then(Value::as_array).map_or(0, Vec::len);
         let waves = tasks.div_ceil(self.options.max_concurrency.max(1));
         Duration::from_secs(self.options.timeout_s).saturating_mul(u32::try_from(waves).unwrap_or(u32::MAX))
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
-        self.call_telling(arguments, context, &Unheard)
+        self.call_with_progress(arguments, context, &Unheard)
     }
 
-    fn call_telling(
+    fn call_with_progress(
         &self,
         arguments: &Map<String, Value>,
         context: &ToolContext,
-        report: &dyn Report,
+        report: &dyn ProgressReporter,
     ) -> Result<Value, ToolError> {
         let toolbox = self.desk.toolbox.get().and_then(Weak::upgrade);
         let toolbox =
@@ -170,12 +170,12 @@ fn tools_of(
     task: &Task,
     toolbox: &dyn Toolbox,
     context: &ToolContext,
-) -> Result<Vec<Offer>, ToolError> {
+) -> Result<Vec<ToolDefinition>, ToolError> {
     let mut tools = toolbox.offered(&context.allowed, false);
     // They neither start others, nor hand in work, nor speak to people.
-    tools.retain(|tool| toolbox.reach(&tool.name) == Reach::Here && !toolbox.needs_approval(&tool.name));
+    tools.retain(|tool| toolbox.reach(&tool.name) == ToolReach::Here && !toolbox.needs_approval(&tool.name));
     let Some(wanted) = &task.tools else { return Ok(tools) };
-    if let Some(unknown) = wanted.iter().find(|name| !toolbox.knows(name)) {
+    if let Some(unknown) = wanted.iter().find(|name| !toolbox.has_tool(name)) {
         let known: Vec<&str> = tools.iter().map(|tool| tool.name.as_ref()).collect();
         let meant = hint(unknown, known.iter().copied());
         let shown: String = unknown.chars().take(64).collect();

@@ -1,11 +1,11 @@
 //! Agents over a model that follows a script, and the real tools.
 
 use super::*;
-use crate::domain::event::{AgentAct, FinishReason};
+use crate::domain::event::{AgentAction, FinishReason};
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::ports::{
-    Chunk, Completion, Leash, Model, ModelError, ModelInfo, ModelRequest, ModelTerms, Sink, Stop, TokenBudget,
+    Chunk, Completion, CancelToken, Model, ModelError, ModelInfo, ModelRequest, ModelParameters, ChunkSink, CancelReason, TokenBudget,
 };
 use crate::tools::ToolOptions;
 use crate::tools::executor::tests::{context, deps};
@@ -30,10 +30,10 @@ struct Scripted {
 }
 
 impl Model for Scripted {
-    fn ask(&self, request: &ModelRequest, leash: &Leash, sink: Sink<'_>) -> Result<Completion, ModelError> {
+    fn ask(&self, request: &ModelRequest, cancel: &CancelToken, sink: ChunkSink<'_>) -> Result<Completion, ModelError> {
         self.requests.lock().unwrap().push(request.clone());
         let say = (self.script)(request, self.calls.fetch_add(1, Ordering::SeqCst));
-        if leash.is_pulled() {
+        if cancel.is_cancelled() {
             return Err(ModelError::Stopped);
         }
         let mut tool_calls = Vec::new();
@@ -65,7 +65,7 @@ struct Noted {
     spent: Mutex<Vec<(String, Usage)>>,
 }
 
-impl Report for Noted {
+impl ProgressReporter for Noted {
     fn step(&self, step: AgentStep) {
         self.steps.lock().unwrap().push(step);
     }
@@ -100,14 +100,14 @@ fn rig_with(
 
 fn here() -> ToolContext {
     let budget = TokenBudget::default();
-    let terms = ModelTerms { model: "m".into(), temperature: Some(0.5), max_tokens: Some(99), budget };
+    let terms = ModelParameters { model: "m".into(), temperature: Some(0.5), max_tokens: Some(99), budget };
     ToolContext { terms, id_ref: "call_1".into(), ..context(ToolChoice::All(true)) }
 }
 
 impl Rig {
     fn run_in(&self, context: &ToolContext, tasks: Value) -> Result<Value, String> {
         let arguments = Map::from_iter([("tasks".to_owned(), tasks)]);
-        self.tool.call_telling(&arguments, context, &self.noted).map_err(|error| error.to_string())
+        self.tool.call_with_progress(&arguments, context, &self.noted).map_err(|error| error.to_string())
     }
 
     fn run(&self, tasks: Value) -> Value {
@@ -117,7 +117,7 @@ impl Rig {
     /// What there is to show where no agent has answered.
     fn fail_in(&self, context: &ToolContext, tasks: Value) -> Value {
         let arguments = Map::from_iter([("tasks".to_owned(), tasks)]);
-        match self.tool.call_telling(&arguments, context, &self.noted) {
+        match self.tool.call_with_progress(&arguments, context, &self.noted) {
             Err(ToolError::Failed { message, data }) if message.starts_with("No agent has answered") => data,
             other => panic!("{other:?}"),
         }
@@ -193,10 +193,10 @@ fn an_agent_uses_tools_and_its_steps_are_told() {
     let kinds: Vec<&str> = steps
         .iter()
         .map(|step| match step.act {
-            AgentAct::Thinking { .. } => "thinking",
-            AgentAct::Text { .. } => "text",
-            AgentAct::ToolCall { .. } => "call",
-            AgentAct::ToolResult { .. } => "result",
+            AgentAction::Thinking { .. } => "thinking",
+            AgentAction::Text { .. } => "text",
+            AgentAction::ToolCall { .. } => "call",
+            AgentAction::ToolResult { .. } => "result",
         })
         .collect();
     assert_eq!(kinds, ["call", "result", "thinking", "text"]);
@@ -217,7 +217,7 @@ fn p8_what_a_step_tells_is_cut() {
     });
     rig.run(json!([task("a", "x")]));
     for step in rig.noted.steps.lock().unwrap().iter() {
-        if let AgentAct::ToolCall { arguments: text, .. } | AgentAct::ToolResult { content: text, .. } =
+        if let AgentAction::ToolCall { arguments: text, .. } | AgentAction::ToolResult { content: text, .. } =
             &step.act
         {
             assert_eq!(text.chars().count(), told::STEP_CHARS + 1);
@@ -325,7 +325,7 @@ fn p8_agents_stop_where_the_jobs_tokens_are_used_up() {
     let rig = rig_with(SubAgentOptions { max_concurrency: 1, ..SubAgentOptions::default() }, |_, _| {
         Say::Text("fine")
     });
-    let terms = ModelTerms { budget: TokenBudget::new(Some(20)), ..here().terms };
+    let terms = ModelParameters { budget: TokenBudget::new(Some(20)), ..here().terms };
     let context = ToolContext { terms, ..here() };
     let told = rig.run_in(&context, json!([task("a", "x"), task("b", "x"), task("c", "x")])).unwrap();
     assert_eq!(
@@ -352,9 +352,9 @@ fn as_many_work_at_once_as_may_and_a_stopped_job_stops_all() {
         "met"
     );
     let stopped = here();
-    let stop = stopped.leash.stop.clone();
+    let stop = stopped.cancel.clone();
     let rig = rig(move |_, _| {
-        stop.raise(Stop::Cancelled);
+        stop.cancel(CancelReason::Cancelled);
         Say::Text("too late")
     });
     let told =
@@ -369,7 +369,7 @@ fn time_is_asked_for_by_the_wave_and_too_many_are_refused() {
     let rig = rig(|_, _| Say::Text("x"));
     let time = |count: usize| {
         let Value::Object(arguments) = json!({"tasks": vec![task("a", "x"); count]}) else { panic!() };
-        rig.tool.own_time(&arguments).as_secs()
+        rig.tool.own_timeout(&arguments).as_secs()
     };
     assert_eq!((time(0), time(1), time(3), time(4), time(5)), (0, 60, 60, 120, 120));
     assert!(rig.run_in(&here(), json!(vec![task("a", "x"); 6])).unwrap_err().contains("1 to 5"));

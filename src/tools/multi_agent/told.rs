@@ -1,10 +1,10 @@
 //! What an agent tells: its steps to the log of the job, its tools' results to itself. Owns their order and how much of a
 //! step is told; refuses to run anything.
 
-use crate::domain::event::{AgentAct, AgentStep};
+use crate::domain::event::{AgentAction, AgentStep};
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
-use crate::ports::{Journal, Report, TokenBudget, ToolOutcome};
+use crate::ports::{Journal, ProgressReporter, TokenBudget, ToolOutcome};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +14,7 @@ pub(super) const STEP_CHARS: usize = 4_000;
 
 /// The steps of one agent on their way to the log.
 pub(super) struct Told<'a> {
-    report: &'a dyn Report,
+    report: &'a dyn ProgressReporter,
     id_ref: &'a str,
     agent: &'a str,
     index: u32,
@@ -22,33 +22,33 @@ pub(super) struct Told<'a> {
 
 impl<'a> Told<'a> {
     /// Of the agent of this name, which works for this call.
-    pub(super) fn new(report: &'a dyn Report, id_ref: &'a str, agent: &'a str) -> Self {
+    pub(super) fn new(report: &'a dyn ProgressReporter, id_ref: &'a str, agent: &'a str) -> Self {
         Self { report, id_ref, agent, index: 0 }
     }
 
     /// What came of one call to the model.
     pub(super) fn said(&mut self, thinking: &str, text: &str) {
         if !thinking.is_empty() {
-            self.step(AgentAct::Thinking { content: cut(thinking) });
+            self.step(AgentAction::Thinking { content: cut(thinking) });
         }
         if !text.is_empty() {
-            self.step(AgentAct::Text { content: cut(text) });
+            self.step(AgentAction::Text { content: cut(text) });
         }
     }
 
     /// What it wants run.
     pub(super) fn called(&mut self, calls: &[ToolCall]) {
         for call in calls {
-            self.step(AgentAct::ToolCall { name: cut(&call.name), arguments: cut(&call.arguments) });
+            self.step(AgentAction::ToolCall { name: cut(&call.name), arguments: cut(&call.arguments) });
         }
     }
 
     /// What a tool answered.
     pub(super) fn answered(&mut self, name: &str, content: &str) {
-        self.step(AgentAct::ToolResult { name: cut(name), content: cut(content) });
+        self.step(AgentAction::ToolResult { name: cut(name), content: cut(content) });
     }
 
-    fn step(&mut self, act: AgentAct) {
+    fn step(&mut self, act: AgentAction) {
         let (id_ref, agent) = (self.id_ref.to_owned(), self.agent.to_owned());
         self.report.step(AgentStep { id_ref, agent, index: self.index, act });
         self.index = self.index.saturating_add(1);
@@ -65,14 +65,14 @@ fn cut(text: &str) -> String {
 
 /// What the tools of an agent answered.
 pub(super) struct Gathered<'a> {
-    report: &'a dyn Report,
+    report: &'a dyn ProgressReporter,
     budget: &'a TokenBudget,
     results: Mutex<BTreeMap<String, String>>,
 }
 
 impl<'a> Gathered<'a> {
     /// Nothing yet.
-    pub(super) fn new(report: &'a dyn Report, budget: &'a TokenBudget) -> Self {
+    pub(super) fn new(report: &'a dyn ProgressReporter, budget: &'a TokenBudget) -> Self {
         Self { report, budget, results: Mutex::default() }
     }
 
@@ -95,7 +95,7 @@ impl Journal for Gathered<'_> {
     }
 
     /// What an agent's tools answer is the agent's alone.
-    fn keeps_whole(&self) -> bool {
+    fn keeps_full_result(&self) -> bool {
         false
     }
 

@@ -2,8 +2,8 @@
 //! sandbox. Refuses the deny patterns of `bash`: the operator wrote the command, no model did.
 
 use super::CommandToolOptions;
-use crate::domain::secret::Veil;
-use crate::domain::tool::{FileUse, ToolOrigin, ToolSpec, ToolTraits};
+use crate::domain::secret::Redactor;
+use crate::domain::tool::{FileAccess, ToolOrigin, ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError, ToolSource};
 use crate::tools::code::{self, CodeRunner};
 use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus};
@@ -54,7 +54,7 @@ impl Tool for CommandTool {
         ToolTraits {
             idempotent: self.options.idempotent,
             cacheable: self.options.cacheable,
-            files: if self.options.in_project { FileUse::Runs } else { FileUse::None },
+            files: if self.options.in_project { FileAccess::Runs } else { FileAccess::None },
         }
     }
 
@@ -66,12 +66,12 @@ impl Tool for CommandTool {
         Some(Level::Shell.name())
     }
 
-    fn own_time(&self, _: &Map<String, Value>) -> Duration {
+    fn own_timeout(&self, _: &Map<String, Value>) -> Duration {
         Duration::from_secs(self.options.timeout_s)
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
-        let veil = Veil::over(self.options.secrets());
+        let veil = Redactor::over(self.options.secrets());
         let environment =
             self.options.env.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned()));
         let program = Program {
@@ -81,7 +81,7 @@ impl Tool for CommandTool {
             stdin: Some(Value::Object(arguments.clone()).to_string().into_bytes()),
             ..Program::new(Language::Bash, Level::Shell, self.options.command.as_str())
         };
-        let record = self.runner.run(&program, &|| context.leash.is_pulled());
+        let record = self.runner.run(&program, &|| context.cancel.is_cancelled());
         match record.status {
             // A command that repeats what it was given tells no model of it.
             RunStatus::Ok => Ok(veil.value(said(&record))),

@@ -1,12 +1,12 @@
 //! Brave's search API.
 
 use super::{Found, Search, listed};
-use crate::ports::{Leash, ToolError, Web};
+use crate::ports::{CancelToken, ToolError, Web};
 use crate::tools::endpoint::{Question, ask_json, door};
 use crate::tools::page::Tree;
 use serde_json::Value;
 
-pub(super) fn ask(web: &dyn Web, search: Search<'_>, leash: &Leash) -> Result<Vec<Found>, ToolError> {
+pub(super) fn ask(web: &dyn Web, search: Search<'_>, cancel: &CancelToken) -> Result<Vec<Found>, ToolError> {
     let mut url = door(search.base("https://api.search.brave.com"), "/res/v1/web/search")?;
     url.query_pairs_mut()
         .append_pair("q", search.query)
@@ -19,7 +19,7 @@ pub(super) fn ask(web: &dyn Web, search: Search<'_>, leash: &Leash) -> Result<Ve
     let mut question = Question::plain(url, "Brave", search.options.timeout_s);
     question.headers.push(("accept".to_owned(), "application/json".to_owned()));
     question.headers.push(("x-subscription-token".to_owned(), search.key().to_owned()));
-    Ok(read(&ask_json(web, question, leash)?))
+    Ok(read(&ask_json(web, question, cancel)?))
 }
 
 /// Titles and descriptions have words in bold.

@@ -1,14 +1,14 @@
 //! `DuckDuckGo`'s pages without scripts. Owns their form: results, advertisements, and the page that asks for a human.
 
 use super::{Found, Search};
-use crate::ports::{Leash, ToolError, Web};
+use crate::ports::{CancelToken, ToolError, Web};
 use crate::tools::endpoint::{Question, ask as ask_service, door};
 use crate::tools::page::{NodeId, Tree};
 use url::Url;
 
 const OWN: &str = "https://html.duckduckgo.com";
 
-pub(super) fn ask(web: &dyn Web, search: Search<'_>, leash: &Leash) -> Result<Vec<Found>, ToolError> {
+pub(super) fn ask(web: &dyn Web, search: Search<'_>, cancel: &CancelToken) -> Result<Vec<Found>, ToolError> {
     let mut url = door(search.base(OWN), "/html/")?;
     url.query_pairs_mut().append_pair("q", search.query);
     if let Some(region) = &search.options.region {
@@ -16,7 +16,7 @@ pub(super) fn ask(web: &dyn Web, search: Search<'_>, leash: &Leash) -> Result<Ve
     }
     let mut question = Question::plain(url, "DuckDuckGo", search.options.timeout_s);
     question.headers.push(("accept".to_owned(), "text/html".to_owned()));
-    let answer = ask_service(web, question, leash)?;
+    let answer = ask_service(web, question, cancel)?;
     read(&String::from_utf8_lossy(&answer.body))
 }
 

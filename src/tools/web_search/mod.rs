@@ -12,7 +12,7 @@ pub use options::WebSearchOptions;
 use super::registry::ToolDeps;
 use super::visit::NOTICE;
 use crate::domain::tool::{ToolSpec, ToolTraits};
-use crate::ports::{Leash, Tool, ToolContext, ToolError, Web};
+use crate::ports::{CancelToken, Tool, ToolContext, ToolError, Web};
 use options::SearchProvider;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -99,7 +99,7 @@ impl Tool for WebSearch {
         ToolTraits { cacheable: true, ..ToolTraits::READ }
     }
 
-    fn own_time(&self, _: &Map<String, Value>) -> Duration {
+    fn own_timeout(&self, _: &Map<String, Value>) -> Duration {
         Duration::from_secs(self.options.timeout_s)
     }
 
@@ -111,7 +111,7 @@ impl Tool for WebSearch {
         let wanted = arguments.get("max_results").and_then(Value::as_u64);
         let wanted = wanted.and_then(|count| usize::try_from(count).ok()).unwrap_or(RESULTS);
         let search = Search { query, max_results: wanted.clamp(1, RESULTS_MAX), options: &self.options };
-        let found = asked(self.web.as_ref(), search, &context.leash)?;
+        let found = asked(self.web.as_ref(), search, &context.cancel)?;
         let found: Vec<Found> = found.into_iter().take(search.max_results).map(Found::tidy).collect();
         Ok(json!({
             "query": query,
@@ -124,12 +124,12 @@ impl Tool for WebSearch {
     }
 }
 
-fn asked(web: &dyn Web, search: Search<'_>, leash: &Leash) -> Result<Vec<Found>, ToolError> {
+fn asked(web: &dyn Web, search: Search<'_>, cancel: &CancelToken) -> Result<Vec<Found>, ToolError> {
     match search.options.provider {
-        SearchProvider::Duckduckgo => duckduckgo::ask(web, search, leash),
-        SearchProvider::Brave => brave::ask(web, search, leash),
-        SearchProvider::Searxng => searxng::ask(web, search, leash),
-        SearchProvider::Tavily => tavily::ask(web, search, leash),
+        SearchProvider::Duckduckgo => duckduckgo::ask(web, search, cancel),
+        SearchProvider::Brave => brave::ask(web, search, cancel),
+        SearchProvider::Searxng => searxng::ask(web, search, cancel),
+        SearchProvider::Tavily => tavily::ask(web, search, cancel),
     }
 }
 

@@ -2,15 +2,15 @@
 
 use super::{ROOM, Rig};
 use crate::domain::limits::Limits;
-use crate::ports::{FileError, FileKind, FindQuery, SearchQuery, Workspaces};
+use crate::ports::{FileError, FileKind, GlobQuery, SearchQuery, Workspaces};
 use std::fs;
 use std::sync::atomic::Ordering;
 
-fn query(path: &str, glob: &str) -> FindQuery {
-    FindQuery { path: path.to_owned(), glob: glob.to_owned(), with_hidden: false }
+fn query(path: &str, glob: &str) -> GlobQuery {
+    GlobQuery { path: path.to_owned(), glob: glob.to_owned(), with_hidden: false }
 }
 
-fn found(rig: &Rig, query: &FindQuery) -> Vec<String> {
+fn found(rig: &Rig, query: &GlobQuery) -> Vec<String> {
     let listing = rig.files.find(&rig.project, query).unwrap();
     assert!(!listing.is_cut);
     let directories = listing.directories.into_iter().map(|(_, path)| format!("{path}/"));
@@ -36,7 +36,7 @@ fn a_glob_is_held_against_paths_below_its_directory() {
     ] {
         assert_eq!(found(&rig, &query(path, glob)), expected, "{path} {glob}");
     }
-    let all = FindQuery { with_hidden: true, ..query("", "**") };
+    let all = GlobQuery { with_hidden: true, ..query("", "**") };
     let all = found(&rig, &all);
     assert!(all.contains(&".env".to_owned()) && all.contains(&"src/.git/e.rs".to_owned()), "{all:?}");
     assert!(!all.iter().any(|path| path.contains("nanoclaw") || path.contains("canary")), "{all:?}");

@@ -15,7 +15,7 @@ use super::HostFiles;
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::limits::Limits;
 use crate::domain::project::{Project, ProjectName};
-use crate::ports::{Allowance, Clock, StopFlag, Workspaces};
+use crate::ports::{CancelToken, Clock, StorageAllowance, Workspaces};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use std::time::Duration;
 /// What the canary says: no answer may ever have it.
 const SECRET: &str = "canary: sing to nobody";
 /// Room for everything.
-const ROOM: Allowance = Allowance { project_bytes: u64::MAX, project_entries: 1_000_000 };
+const ROOM: StorageAllowance = StorageAllowance { project_bytes: u64::MAX, project_entries: 1_000_000 };
 
 /// Now, for these tests: some day in 2033.
 const NOW_MS: u64 = 2_000_000_000_000;
@@ -44,7 +44,7 @@ impl Clock for StepClock {
     fn monotonic_ms(&self) -> u64 {
         self.monotonic_ms.fetch_add(self.step_ms.load(Ordering::SeqCst), Ordering::SeqCst)
     }
-    fn pause(&self, _: &StopFlag, _: Duration) {}
+    fn sleep(&self, _: &CancelToken, _: Duration) {}
 }
 
 struct Rig {

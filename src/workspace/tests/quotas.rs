@@ -2,7 +2,7 @@
 
 use super::{ROOM, Rig};
 use crate::domain::limits::Limits;
-use crate::ports::{Allowance, FileError, Workspaces};
+use crate::ports::{FileError, StorageAllowance, Workspaces};
 use std::fs;
 
 fn names(refusal: Result<impl Sized, FileError>, limit: &str) -> bool {
@@ -13,7 +13,7 @@ fn names(refusal: Result<impl Sized, FileError>, limit: &str) -> bool {
 fn bytes_and_entries_are_bounded_and_what_is_replaced_counts_as_gone() {
     let rig = Rig::new();
     let (files, p) = (&rig.files, &rig.project);
-    let most = Allowance { project_bytes: 10, project_entries: 3 };
+    let most = StorageAllowance { project_bytes: 10, project_entries: 3 };
     files.write(p, "d/a", "12345678", most).unwrap();
     assert!(names(files.write(p, "b", "123", most), "limits.project_bytes"));
     files.write(p, "b", "12", most).unwrap();
@@ -30,7 +30,7 @@ fn bytes_and_entries_are_bounded_and_what_is_replaced_counts_as_gone() {
 fn what_commands_wrote_past_the_quota_counts_and_can_be_made_smaller() {
     let rig = Rig::new();
     let (files, p) = (&rig.files, &rig.project);
-    let most = Allowance { project_bytes: 10, project_entries: 3 };
+    let most = StorageAllowance { project_bytes: 10, project_entries: 3 };
     fs::write(rig.at("big"), "x".repeat(100)).unwrap();
     assert!(names(files.write(p, "a", "1", most), "limits.project_bytes"));
     assert!(names(files.write(p, "big", &"x".repeat(101), most), "limits.project_bytes"));
@@ -46,7 +46,7 @@ fn what_commands_wrote_past_the_quota_counts_and_can_be_made_smaller() {
 #[test]
 fn writers_at_once_share_one_quota() {
     let rig = Rig::new();
-    let most = Allowance { project_bytes: 100, project_entries: 100 };
+    let most = StorageAllowance { project_bytes: 100, project_entries: 100 };
     let written: usize = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..8)
             .map(|writer| {
@@ -75,7 +75,7 @@ fn writers_at_once_share_one_quota() {
 fn an_upload_that_is_given_up_gives_its_room_back() {
     let rig = Rig::new();
     let (files, p) = (&rig.files, &rig.project);
-    let most = Allowance { project_bytes: 10, project_entries: 2 };
+    let most = StorageAllowance { project_bytes: 10, project_entries: 2 };
     let mut first = files.upload(p, most).unwrap();
     first.begin("a").unwrap();
     first.write(b"12345678").unwrap();

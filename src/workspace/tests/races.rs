@@ -2,7 +2,7 @@
 //! deleted.
 
 use super::{ROOM, Rig, SECRET};
-use crate::ports::{FileError, FindQuery, SearchQuery, Workspaces};
+use crate::ports::{FileError, GlobQuery, SearchQuery, Workspaces};
 use rustix::fs::{CWD, RenameFlags};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -157,7 +157,7 @@ fn a_project_is_removed_while_it_is_written_to() {
 #[test]
 fn changing_by_content_finding_and_removing_files_stay_inside() {
     let rig = Rig::new();
-    let query = FindQuery { glob: "**/*".to_owned(), with_hidden: true, ..FindQuery::default() };
+    let query = GlobQuery { glob: "**/*".to_owned(), with_hidden: true, ..GlobQuery::default() };
     while_swapping(&rig, || {
         for turn in 0..TURNS {
             for path in ["dir/canary", "leaf"] {

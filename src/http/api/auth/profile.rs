@@ -2,7 +2,7 @@
 
 use super::register::email_of;
 use super::{form, opened};
-use crate::domain::account::{Account, Scopes};
+use crate::domain::account::{Account, TokenScopes};
 use crate::domain::secret::Secret;
 use crate::http::api::account_view::AccountView;
 use crate::http::api::envelope;
@@ -94,7 +94,7 @@ fn answer(door: &Door, call: &Call, account: Account, opens: bool) -> Result<Rep
 async fn confirm(door: &Door, call: &Call, current: Option<Secret>) -> Result<(), Error> {
     let account = door.room.users.account(call.user)?.ok_or(GONE)?;
     let Some(hash) = account.password else {
-        let is_whole = call.caller.scopes == Scopes::ALL;
+        let is_whole = call.caller.scopes == TokenScopes::ALL;
         let refused = Error::Forbidden("the API key lacks the scopes for setting the first password");
         return if is_whole { Ok(()) } else { Err(refused) };
     };

@@ -11,7 +11,7 @@ use crate::http::error::Error;
 use crate::http::reply::Reply;
 use crate::http::router::Call;
 use crate::http::v1::field::Fields;
-use crate::ports::{Admission, NewAccount, StoreError};
+use crate::ports::{NewAccount, RegistrationGate, StoreError};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -58,15 +58,15 @@ pub(super) fn email_of(text: String) -> Result<Email, Error> {
 }
 
 /// Why this may be an account. What is hopeless is refused before a password is hashed for it.
-fn admission(door: &Door, invite: Option<String>) -> Result<Admission, Error> {
+fn admission(door: &Door, invite: Option<String>) -> Result<RegistrationGate, Error> {
     let invite = invite.and_then(|code| minted::digest_of(Kind::Invite, code.trim()));
     let room = &door.room;
-    let is_first = || room.users.is_first();
+    let is_first = || room.users.has_no_accounts();
     match (room.auth.registration, invite) {
-        (Registration::Open, _) => Ok(Admission::Open),
-        (Registration::Closed, _) if is_first()? => Ok(Admission::FirstOnly),
+        (Registration::Open, _) => Ok(RegistrationGate::Open),
+        (Registration::Closed, _) if is_first()? => Ok(RegistrationGate::FirstOnly),
         (Registration::Closed, _) => Err(StoreError::RegistrationClosed.into()),
         (Registration::Invite, None) if !is_first()? => Err(StoreError::NotInvited.into()),
-        (Registration::Invite, invite) => Ok(Admission::Invited(invite)),
+        (Registration::Invite, invite) => Ok(RegistrationGate::Invited(invite)),
     }
 }

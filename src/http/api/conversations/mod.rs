@@ -8,7 +8,7 @@ pub(crate) mod view;
 
 use super::object::large_object;
 use super::{envelope, page};
-use crate::domain::conversation::{Conversation, ConversationChange, Settings};
+use crate::domain::conversation::{Conversation, ConversationChange, ConversationSettings};
 use crate::domain::id::{ConversationId, UserId};
 use crate::http::arriving::Arriving;
 use crate::http::body as request_body;
@@ -62,7 +62,7 @@ pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Arriving) -> Resu
     Query::parse(call.query.as_deref(), &[])?;
     let (user, change) = (call.user, asked(door, call, body).await?);
     let now_ms = door.room.clock.now_ms();
-    let settings = Settings {
+    let settings = ConversationSettings {
         model: door.room.default_model.clone(),
         system_prompt: String::new(),
         temperature: None,
@@ -79,7 +79,7 @@ pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Arriving) -> Resu
         updated_at_ms: now_ms,
         message_count: 0,
     };
-    conversation.amend(change);
+    conversation.update(change);
     let stored = door.room.conversations.found(conversation, door.room.limits.conversations).await?;
     shown(door, stored).await
 }
@@ -92,11 +92,11 @@ pub(crate) async fn show(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> 
 }
 
 /// `PATCH /api/conversations/{id}`: what is not named stays as it is.
-pub(crate) async fn amend(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
+pub(crate) async fn update(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
     Query::parse(call.query.as_deref(), &[])?;
     let (user, id) = (call.user, parse_id(call.segment("id"))?);
     let change = asked(door, call, body).await?;
-    let amended = door.room.conversations.amend(user, id, change).await?;
+    let amended = door.room.conversations.update(user, id, change).await?;
     shown(door, amended.ok_or(Error::NotFound("conversation"))?).await
 }
 

@@ -5,13 +5,13 @@ use crate::domain::conversation::Conversation;
 use crate::domain::id::ConversationId;
 use crate::http::error::Error;
 use crate::http::query::digits;
-use crate::ports::ConversationPlace;
+use crate::ports::ConversationCursor;
 
 /// What a client may give.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Cursor {
     /// What the page before told.
-    Place(ConversationPlace),
+    Place(ConversationCursor),
     /// Behind this conversation.
     Behind(ConversationId),
 }
@@ -22,13 +22,13 @@ impl Cursor {
         let id = |name: &str| ConversationId::try_from(name.to_owned()).map_err(|_| unknown());
         let Some((at, name)) = text.split_once('.') else { return Ok(Self::Behind(id(text)?)) };
         let updated_at_ms = digits(at).ok_or_else(unknown)?;
-        Ok(Self::Place(ConversationPlace { updated_at_ms, id: id(name)? }))
+        Ok(Self::Place(ConversationCursor { updated_at_ms, id: id(name)? }))
     }
 }
 
 /// The place of a conversation as it stands.
-pub(super) fn of(conversation: &Conversation) -> ConversationPlace {
-    ConversationPlace { updated_at_ms: conversation.updated_at_ms, id: conversation.id.clone() }
+pub(super) fn of(conversation: &Conversation) -> ConversationCursor {
+    ConversationCursor { updated_at_ms: conversation.updated_at_ms, id: conversation.id.clone() }
 }
 
 /// The same as a text.
@@ -44,11 +44,11 @@ pub(super) fn unknown() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::conversation::Settings;
+    use crate::domain::conversation::ConversationSettings;
     use crate::domain::id::UserId;
 
     fn conversation(name: &str, updated_at_ms: u64) -> Conversation {
-        let settings = Settings {
+        let settings = ConversationSettings {
             model: "demo".into(),
             system_prompt: String::new(),
             temperature: None,

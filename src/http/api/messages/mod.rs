@@ -83,7 +83,7 @@ async fn must_show(
     message: MessageRef,
 ) -> Result<(), Error> {
     let (conversations, id) = (Arc::clone(&door.room.conversations), id.clone());
-    let is_shown = door.read(move |_| conversations.shows(user, &id, message)).await?;
+    let is_shown = door.read(move |_| conversations.has_message(user, &id, message)).await?;
     if is_shown { Ok(()) } else { Err(Error::NotFound("message")) }
 }
 

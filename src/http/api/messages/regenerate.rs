@@ -15,7 +15,7 @@ use crate::http::quota;
 use crate::http::reply::Reply;
 use crate::http::router::Call;
 use crate::http::v1::streamed::{Reader, streamed};
-use crate::ports::{Again, MessageRef, NewJob, StoreError};
+use crate::ports::{MessageRef, NewJob, RegenerateRequest, StoreError};
 use std::sync::Arc;
 
 /// Stores the job that answers anew, and answers with its events.
@@ -41,7 +41,7 @@ async fn store(
     job: NewJob,
 ) -> Result<(Job, bool), Error> {
     must_show(door, job.user, &id, MessageRef::Answer(answer)).await?;
-    match door.room.conversations.regenerate(job.user, id, Again { answer, job }).await {
+    match door.room.conversations.regenerate(job.user, id, RegenerateRequest { answer, job }).await {
         Ok(Some(job)) => Ok((job, false)),
         Ok(None) => Err(Error::NotFound("message")),
         Err(StoreError::WrongState { .. }) => Err(Error::Conflict(

@@ -2,7 +2,7 @@
 //! client stays or not; `on_disconnect: "cancel"` is for one whose leaving means stop.
 
 use super::{body, order};
-use crate::domain::idempotency::OnceKey;
+use crate::domain::idempotency::IdempotencyKey;
 use crate::http::api::conversations::find;
 use crate::http::api::object::large_object;
 use crate::http::arriving::Arriving;
@@ -26,7 +26,7 @@ pub(crate) async fn send(door: &Arc<Door>, call: Call, body: Arriving) -> Result
     let given = once::key(&call.headers)?;
     let conversation = find(door, call.user, call.segment("id")).await?;
     let body = request_body::read(door, &call.headers, body).await?;
-    let key: Option<OnceKey> = given.map(|key| {
+    let key: Option<IdempotencyKey> = given.map(|key| {
         let mut fingerprint = Fingerprint::new("message");
         fingerprint.take_in(conversation.id.as_str().as_bytes());
         fingerprint.take_in(&[0]);

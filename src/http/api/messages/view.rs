@@ -2,7 +2,7 @@
 //! them (`content`). Owns both shapes; which steps there are is [`crate::domain::steps`]'s.
 
 use crate::domain::attachment::Attachment;
-use crate::domain::event::{Event, Numbered};
+use crate::domain::event::{Event, SequencedEvent};
 use crate::domain::id::{AskId, ConversationId, JobId, MessageId};
 use crate::domain::job::{Job, JobError, JobStatus};
 use crate::domain::message::Message;
@@ -97,7 +97,7 @@ impl View {
 }
 
 impl Answer {
-    fn of(conversation_id: ConversationId, job: Job, events: Vec<Numbered>, said: &[Message]) -> Self {
+    fn of(conversation_id: ConversationId, job: Job, events: Vec<SequencedEvent>, said: &[Message]) -> Self {
         let token_count = tokens(&job, &events);
         let mut process_steps = steps::fold(events);
         if process_steps.is_empty() {
@@ -137,7 +137,7 @@ fn asked(messages: Vec<Message>) -> Asked {
 }
 
 /// What `done` told, where there is one; else what has been spent.
-fn tokens(job: &Job, events: &[Numbered]) -> u64 {
+fn tokens(job: &Job, events: &[SequencedEvent]) -> u64 {
     let told = events.iter().rev().find_map(|numbered| match numbered.event {
         Event::Done { token_count, .. } => Some(token_count),
         _ => None,

@@ -3,13 +3,16 @@
 use crate::domain::project::Project;
 use crate::http::error::Error;
 use crate::http::room::Room;
-use crate::ports::{Allowance, FileError, QuotaShare, QuotaSources};
+use crate::ports::{FileError, QuotaShare, QuotaSources, StorageAllowance};
 
 /// What the project's files may come to.
-pub(super) fn allowance(room: &Room, project: &Project) -> Result<Allowance, Error> {
+pub(super) fn allowance(room: &Room, project: &Project) -> Result<StorageAllowance, Error> {
     let limits = &room.limits;
     let left = share(room, project)?.map_or(u64::MAX, QuotaShare::left);
-    Ok(Allowance { project_bytes: limits.project_bytes.min(left), project_entries: limits.project_entries })
+    Ok(StorageAllowance {
+        project_bytes: limits.project_bytes.min(left),
+        project_entries: limits.project_entries,
+    })
 }
 
 /// Refuses a project that has grown beyond its owner's quota while others grew as well.

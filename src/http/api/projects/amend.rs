@@ -12,13 +12,13 @@ use crate::http::reply::Reply;
 use crate::http::router::Call;
 
 /// Changes the project.
-pub(crate) async fn amend(door: &Door, call: &Call, body: Arriving) -> Result<Reply, Error> {
+pub(crate) async fn update(door: &Door, call: &Call, body: Arriving) -> Result<Reply, Error> {
     Query::parse(call.query.as_deref(), &[])?;
     let id = with_project(door, call, |_, project| Ok(project.id)).await?;
     let (name, description) = read(object(door, call, body).await?)?;
     let user = call.user;
     let shown = blocking(door, move |room| {
-        let amended = room.projects.amend_project(user, id, name, description).wait().map_err(named)?;
+        let amended = room.projects.update_project(user, id, name, description).wait().map_err(named)?;
         view(room, amended.ok_or(Error::NotFound("project"))?)
     });
     Ok(envelope::data(shown.await?))

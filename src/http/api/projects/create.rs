@@ -85,7 +85,7 @@ impl Reserved {
     pub(super) fn found(mut self, finish: impl FnOnce(Project) -> Project) -> Result<Project, Error> {
         let project = finish(self.project()?.clone());
         allowance::check(&self.room, &project)?;
-        let founded = self.room.projects.found_project(project, self.room.limits.projects).wait();
+        let founded = self.room.projects.create_project(project, self.room.limits.projects).wait();
         let founded = founded.map_err(named)?;
         self.project = None;
         Ok(founded)

@@ -16,7 +16,7 @@ use crate::http::query::Query;
 use crate::http::reply::Reply;
 use crate::http::router::Call;
 use crate::http::v1::field::Fields;
-use crate::ports::{FileEntry, Listing};
+use crate::ports::{DirectoryListing, FileEntry};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -163,7 +163,7 @@ pub(crate) fn target(map: Map<String, Value>) -> Result<String, Error> {
     path.ok_or_else(|| Error::value("new_path", "'new_path' is missing: where it is to be"))
 }
 
-fn view(project: &Project, path: &str, listing: Listing) -> View {
+fn view(project: &Project, path: &str, listing: DirectoryListing) -> View {
     let file = |FileEntry { name, path, size }: FileEntry| {
         let extension = Some(extension(&name));
         FileView { name, path, size, extension, content: None }

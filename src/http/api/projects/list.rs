@@ -12,7 +12,7 @@ use crate::http::quoted::quoted;
 use crate::http::reply::Reply;
 use crate::http::room::Room;
 use crate::http::router::Call;
-use crate::ports::ProjectPlace;
+use crate::ports::ProjectCursor;
 
 /// Projects of a page when nobody says how many.
 const USUAL: usize = 20;
@@ -33,17 +33,17 @@ pub(crate) async fn list(door: &Door, call: &Call) -> Result<Reply, Error> {
 }
 
 /// Where the page before ended, whatever became of its last project; or a project's id, as older front ends say it.
-fn place(room: &Room, user: UserId, cursor: &str) -> Result<ProjectPlace, Error> {
+fn place(room: &Room, user: UserId, cursor: &str) -> Result<ProjectCursor, Error> {
     if let Some((at, id)) = cursor.split_once('-')
         && let (Some(updated_at_ms), Ok(id)) = (digits(at), id.parse())
     {
-        return Ok(ProjectPlace { updated_at_ms, id });
+        return Ok(ProjectCursor { updated_at_ms, id });
     }
     let known = match cursor.parse() {
         Ok(id) => room.projects.project(user, id)?,
         Err(_) => None,
     };
-    let place = known.map(|known| ProjectPlace { updated_at_ms: known.updated_at_ms, id: known.id });
+    let place = known.map(|known| ProjectCursor { updated_at_ms: known.updated_at_ms, id: known.id });
     place.ok_or_else(|| {
         Error::value("cursor", format!("'cursor' must be the next_cursor of a page, not {}", quoted(cursor)))
     })

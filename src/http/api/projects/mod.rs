@@ -94,7 +94,7 @@ mod tests {
     /// A project of somebody else, as its row.
     fn foreign(room: &Room) -> Project {
         let theirs = create::draft(room, UserId(7), "theirs".to_owned().try_into().expect("a name"));
-        room.projects.found_project(theirs, 9).wait().expect("founded")
+        room.projects.create_project(theirs, 9).wait().expect("founded")
     }
 
     #[test]

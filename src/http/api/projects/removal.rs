@@ -19,7 +19,7 @@ pub(super) fn remove(room: &Room, project: Project) {
         tracing::warn!(project = %id, %error, "a project's directory stays until the next start");
         return;
     }
-    if let Err(error) = room.projects.swept(project).wait() {
+    if let Err(error) = room.projects.mark_removed(project).wait() {
         tracing::warn!(project = %id, %error, "that a project's directory is gone could not be noted");
     }
 }

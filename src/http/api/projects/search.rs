@@ -10,7 +10,7 @@ use crate::http::query::Query;
 use crate::http::reply::Reply;
 use crate::http::router::Call;
 use crate::http::v1::field::Fields;
-use crate::ports::{SearchFound, SearchHit, SearchQuery};
+use crate::ports::{SearchHit, SearchQuery, SearchResults};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -76,7 +76,7 @@ pub(crate) fn read(map: Map<String, Value>) -> Result<SearchQuery, Error> {
     })
 }
 
-fn view(query: String, found: SearchFound) -> View {
+fn view(query: String, found: SearchResults) -> View {
     let hit = |SearchHit { path, matches }| {
         let matches = matches.into_iter().map(|(line, content)| Match { line, content });
         Hit { path, matches: matches.collect() }

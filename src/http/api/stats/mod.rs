@@ -75,11 +75,12 @@ fn whose(text: Option<&str>, caller: Caller) -> Result<Option<UserId>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::account::Scopes;
+    use crate::domain::account::TokenScopes;
 
     #[test]
     fn p7_others_are_told_to_administrators_alone() {
-        let caller = |role, admin| Caller::known(UserId(7), role, Scopes { read: true, write: true, admin });
+        let caller =
+            |role, admin| Caller::known(UserId(7), role, TokenScopes { read: true, write: true, admin });
         let asked = |text, role, admin| whose(text, caller(role, admin)).map_err(|error| error.to_string());
         let refused = Err("only an administrator may see what others have spent".to_owned());
         for (role, admin) in [(Role::User, true), (Role::Admin, false)] {

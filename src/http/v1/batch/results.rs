@@ -14,7 +14,7 @@ use crate::http::router::Call;
 use crate::http::shutdown::{Shutdown, Stage};
 use crate::http::stream::{Cut, PulledBody};
 use crate::http::v1::job_view::{self, JobView};
-use crate::ports::{LineOutcome, LineResult, News, StoreError};
+use crate::ports::{ChangeWatch, LineOutcome, LineResult, StoreError};
 use bytes::Bytes;
 use futures_util::stream::try_unfold;
 use serde::Serialize;
@@ -61,7 +61,7 @@ pub(crate) async fn results(door: &Arc<Door>, call: &Call, id: &str) -> Result<R
 struct Reader {
     room: Arc<Room>,
     shutdown: Shutdown,
-    news: News,
+    news: ChangeWatch,
     batch: BatchId,
     follow: bool,
     /// The next line, or with `follow` the number of lines that have been told.
@@ -158,7 +158,7 @@ fn write(text: &mut Vec<u8>, room: &Room, batch: BatchId, result: LineResult) ->
     let custom_id = result.custom_id;
     let id = format!("{batch}-{}", result.line.saturating_add(1));
     let (code, message) = match result.outcome {
-        LineOutcome::NeverBegan => ("batch_cancelled", "the batch was cancelled before this line began"),
+        LineOutcome::NotStarted => ("batch_cancelled", "the batch was cancelled before this line began"),
         LineOutcome::Deleted => ("job_deleted", "the job of this line was deleted"),
         LineOutcome::Again(_) => ("job_retried", "the job of this line failed and was started again"),
         LineOutcome::Unreadable => ("internal", "what is stored of this line cannot be read"),

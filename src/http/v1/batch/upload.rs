@@ -6,7 +6,7 @@ use super::line;
 use crate::domain::batch::Batch;
 use crate::domain::batch_object::BatchObject;
 use crate::domain::id::{BatchId, UserId};
-use crate::domain::idempotency::OnceKey;
+use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::limits::Limits;
 use crate::http::arriving::Arriving;
 use crate::http::blocking::blocking;
@@ -21,7 +21,7 @@ use crate::http::room::Room;
 use crate::http::router::Call;
 use crate::http::v1::once::{self, Fingerprint};
 use crate::http::v1::webhook_url::webhook_url;
-use crate::ports::{NewBatch, NewLine, Once, StoreError};
+use crate::ports::{Idempotent, NewBatch, NewLine, StoreError};
 use http_body_util::BodyExt;
 use hyper::body::Body;
 use hyper::header::{CONTENT_TYPE, LOCATION};
@@ -70,8 +70,8 @@ pub(crate) async fn upload(door: &Arc<Door>, call: Call, body: Arriving) -> Resu
         webhook_url,
     };
     let accepted = accept(intake, new, key).await?;
-    let is_replayed = matches!(accepted, Once::Before(_));
-    let (Once::New(batch) | Once::Before(batch)) = accepted;
+    let is_replayed = matches!(accepted, Idempotent::Replayed(_));
+    let (Idempotent::New(batch) | Idempotent::Replayed(batch)) = accepted;
     let id = batch.id;
     let mut reply = reply::json(StatusCode::ACCEPTED, &BatchObject::from(batch));
     reply::set(&mut reply, LOCATION, &format!("/v1/batches/{id}"));
@@ -135,7 +135,11 @@ async fn take_in(
 
 /// On a thread that may block: the channel may be full. The intake goes along, so that a client which leaves now cannot have
 /// its batch forgotten and accepted at once.
-async fn accept(intake: Intake, new: NewBatch, key: Option<OnceKey>) -> Result<Once<Batch>, Error> {
+async fn accept(
+    intake: Intake,
+    new: NewBatch,
+    key: Option<IdempotencyKey>,
+) -> Result<Idempotent<Batch>, Error> {
     Ok(blocking(move || intake.accept(new, key)).await??)
 }
 
@@ -173,7 +177,7 @@ impl Intake {
         storing.await?
     }
 
-    fn accept(mut self, new: NewBatch, key: Option<OnceKey>) -> Result<Once<Batch>, StoreError> {
+    fn accept(mut self, new: NewBatch, key: Option<IdempotencyKey>) -> Result<Idempotent<Batch>, StoreError> {
         let accepted = self.room.batches.accept(new, key).wait()?;
         self.is_accepted = true;
         Ok(accepted)

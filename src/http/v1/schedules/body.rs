@@ -3,7 +3,7 @@
 
 use crate::domain::id::UserId;
 use crate::domain::job::JobSpec;
-use crate::domain::timing::{EVERY_MAX_S, GivenTiming, Timing};
+use crate::domain::timing::{EVERY_MAX_S, Timing, TimingRequest};
 use crate::http::error::Error;
 use crate::http::room::Room;
 use crate::http::v1::field::{Fields, wrong};
@@ -70,7 +70,7 @@ fn name(name: Option<String>) -> Result<Option<String>, Error> {
 }
 
 fn timing(fields: &mut Fields, now_ms: u64) -> Result<Timing, Error> {
-    let given = GivenTiming {
+    let given = TimingRequest {
         at_ms: spec::moment("at", fields.take("at"))?,
         every_s: fields.whole("every_s", 1..=EVERY_MAX_S)?,
         cron: fields.text("cron")?,

@@ -2,9 +2,9 @@
 
 use crate::domain::id::{JobId, ScheduleId};
 use crate::domain::job::JobStatus;
-use crate::domain::schedule::Order;
+use crate::domain::schedule::ScheduledRequest;
 use crate::domain::timing::{DEFAULT_ZONE, Timing};
-use crate::ports::Standing;
+use crate::ports::ScheduleStatus;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -38,8 +38,8 @@ struct LastRun {
 
 impl ScheduleView {
     /// The schedule without what it asks for, for lists.
-    pub(super) fn brief(standing: Standing) -> Self {
-        let Standing { schedule, last_status } = standing;
+    pub(super) fn brief(standing: ScheduleStatus) -> Self {
+        let ScheduleStatus { schedule, last_status } = standing;
         let (at, every_s, cron) = match &schedule.timing {
             Timing::At(at_ms) => (Some(seconds(*at_ms)), None, None),
             Timing::Every { seconds, .. } => (None, Some(*seconds), None),
@@ -67,7 +67,7 @@ impl ScheduleView {
     }
 
     /// The schedule with what it asks for, as the client wrote it.
-    pub(super) fn whole(standing: Standing, order: Order) -> Self {
+    pub(super) fn whole(standing: ScheduleStatus, order: ScheduledRequest) -> Self {
         Self { job: Some(order.given), ..Self::brief(standing) }
     }
 }

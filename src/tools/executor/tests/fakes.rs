@@ -5,7 +5,7 @@ use crate::domain::id::{JobId, UserId};
 use crate::domain::job::JobOrigin;
 use crate::domain::limits::Limits;
 use crate::domain::tool::{Aliases, ToolCall, ToolChoice, ToolSpec, ToolTraits};
-use crate::ports::{Clock, Journal, Leash, ModelTerms, StopFlag, Tool, ToolContext, ToolError, Toolbox};
+use crate::ports::{CancelToken, Clock, Journal, ModelParameters, Tool, ToolContext, ToolError, Toolbox};
 use crate::tools::executor::{Bounds, Executor, Terms};
 use crate::tools::{
     BashOptions, BashRules, CacheBounds, CodeRunner, JobDesk, ToolDeps, ToolOptions, registered,
@@ -28,7 +28,7 @@ impl Clock for Ticking {
     fn monotonic_ms(&self) -> u64 {
         self.0.fetch_add(1, Ordering::SeqCst) as u64
     }
-    fn pause(&self, _: &StopFlag, _: Duration) {}
+    fn sleep(&self, _: &CancelToken, _: Duration) {}
 }
 
 /// Says what it was asked to run, at the levels that it was given; fails when the code says so.
@@ -93,46 +93,46 @@ impl crate::ports::ProjectFiles for Nothing {
     }
 }
 
-impl crate::ports::Errands for Nothing {
+impl crate::ports::JobServices for Nothing {
     fn spawn(
         &self,
-        _: &crate::ports::Asker,
-        _: crate::ports::Errand,
-    ) -> Result<crate::domain::job::Job, crate::ports::ErrandError> {
-        Err(crate::ports::ErrandError::NoAsker)
+        _: &crate::ports::ToolCaller,
+        _: crate::ports::BackgroundTask,
+    ) -> Result<crate::domain::job::Job, crate::ports::JobServiceError> {
+        Err(crate::ports::JobServiceError::NoAsker)
     }
     fn spawned(
         &self,
-        _: &crate::ports::Asker,
-    ) -> Result<Vec<crate::domain::job::Job>, crate::ports::ErrandError> {
+        _: &crate::ports::ToolCaller,
+    ) -> Result<Vec<crate::domain::job::Job>, crate::ports::JobServiceError> {
         Ok(Vec::new())
     }
     fn cancel(
         &self,
-        _: &crate::ports::Asker,
+        _: &crate::ports::ToolCaller,
         _: JobId,
-    ) -> Result<Option<crate::domain::job::Job>, crate::ports::ErrandError> {
+    ) -> Result<Option<crate::domain::job::Job>, crate::ports::JobServiceError> {
         Ok(None)
     }
     fn schedule(
         &self,
-        _: &crate::ports::Asker,
-        _: crate::ports::Plan,
-    ) -> Result<crate::domain::schedule::Schedule, crate::ports::ErrandError> {
-        Err(crate::ports::ErrandError::NoAsker)
+        _: &crate::ports::ToolCaller,
+        _: crate::ports::NewSchedule,
+    ) -> Result<crate::domain::schedule::Schedule, crate::ports::JobServiceError> {
+        Err(crate::ports::JobServiceError::NoAsker)
     }
     fn schedules(
         &self,
-        _: &crate::ports::Asker,
+        _: &crate::ports::ToolCaller,
         _: usize,
-    ) -> Result<(Vec<crate::ports::Standing>, bool), crate::ports::ErrandError> {
+    ) -> Result<(Vec<crate::ports::ScheduleStatus>, bool), crate::ports::JobServiceError> {
         Ok((Vec::new(), false))
     }
     fn unschedule(
         &self,
-        _: &crate::ports::Asker,
+        _: &crate::ports::ToolCaller,
         _: crate::domain::id::ScheduleId,
-    ) -> Result<bool, crate::ports::ErrandError> {
+    ) -> Result<bool, crate::ports::JobServiceError> {
         Ok(false)
     }
 }
@@ -141,8 +141,8 @@ impl crate::ports::Model for Nothing {
     fn ask(
         &self,
         request: &crate::ports::ModelRequest,
-        _: &Leash,
-        _: crate::ports::Sink<'_>,
+        _: &CancelToken,
+        _: crate::ports::ChunkSink<'_>,
     ) -> Result<crate::ports::Completion, crate::ports::ModelError> {
         Err(crate::ports::ModelError::NotFound(request.model.clone()))
     }
@@ -155,8 +155,8 @@ impl crate::ports::Web for Nothing {
     fn send(
         &self,
         _: &crate::ports::WebRequest,
-        _: &Leash,
-    ) -> Result<crate::ports::WebAnswer, crate::ports::WebError> {
+        _: &CancelToken,
+    ) -> Result<crate::ports::WebResponse, crate::ports::WebError> {
         Err(crate::ports::WebError::Unreachable("no web in tests".into()))
     }
 }
@@ -172,7 +172,7 @@ impl crate::ports::Results for Nothing {
 pub(in crate::tools) struct Log {
     pub(super) started: Mutex<Vec<String>>,
     pub(super) finished: Mutex<Vec<(String, Value, bool)>>,
-    pub(super) wholes: Mutex<Vec<crate::ports::WholeResult>>,
+    pub(super) wholes: Mutex<Vec<crate::ports::FullResult>>,
     pub(super) refuses: bool,
     pub(super) forgets: bool,
 }
@@ -187,7 +187,7 @@ impl Journal for Log {
         let content = serde_json::from_str(&outcome.content).expect("valid JSON");
         self.finished.lock().expect("unpoisoned").push((call.id_ref.clone(), content, outcome.skipped));
     }
-    fn keeps_whole(&self) -> bool {
+    fn keeps_full_result(&self) -> bool {
         !self.forgets
     }
 }
@@ -233,7 +233,7 @@ impl Tool for Any {
     fn aliases(&self) -> Aliases {
         self.aliases
     }
-    fn own_time(&self, arguments: &Map<String, Value>) -> Duration {
+    fn own_timeout(&self, arguments: &Map<String, Value>) -> Duration {
         Duration::from_secs(arguments.get("n").and_then(Value::as_u64).unwrap_or_default())
     }
     fn call(&self, _: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
@@ -305,12 +305,12 @@ pub(in crate::tools) fn context(allowed: ToolChoice) -> ToolContext {
         allowed,
         strictness: None,
         workdir: None,
-        terms: ModelTerms::default(),
+        terms: ModelParameters::default(),
         origin: JobOrigin::Client,
         is_trial: false,
         id_ref: String::new(),
-        approved: crate::ports::Approved::All,
-        leash: Leash { stop: StopFlag::default(), deadline_ms: 1 << 40, clock: Arc::new(Ticking::default()) },
+        approved: crate::ports::ApprovedCalls::All,
+        cancel: CancelToken::new(Arc::new(Ticking::default())).with_deadline(1 << 40),
     }
 }
 

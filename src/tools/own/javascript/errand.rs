@@ -2,7 +2,7 @@
 //! paths out of it, as does whoever stands behind [`ProjectFiles`].
 
 use crate::domain::id::{ProjectId, UserId};
-use crate::ports::{Leash, ProjectFiles, ProjectFolder, Web};
+use crate::ports::{CancelToken, ProjectFiles, ProjectFolder, Web};
 use serde_json::{Value, json};
 use std::io::Read;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct Errand {
     /// The job's project.
     pub(super) project: Option<ProjectId>,
     /// When to stop.
-    pub(super) leash: Leash,
+    pub(super) cancel: CancelToken,
 }
 
 impl Errand {

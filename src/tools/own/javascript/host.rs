@@ -3,7 +3,7 @@
 
 use super::errand::Errand;
 use super::permission::{FilePermission, Permissions};
-use crate::ports::{Trust, WebMethod, WebRequest};
+use crate::ports::{UrlTrust, WebMethod, WebRequest};
 use nanoclaw_sandbox::HostCalls;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -101,7 +101,8 @@ impl ToolHost {
             }
         }
         let request = request(asked)?;
-        let answer = self.errand.web.send(&request, &self.errand.leash).map_err(|error| error.to_string())?;
+        let answer =
+            self.errand.web.send(&request, &self.errand.cancel).map_err(|error| error.to_string())?;
         // It may have been led on: what another host says is not for this tool.
         self.permissions.allow_fetch(&answer.url)?;
         Ok(json!({
@@ -156,7 +157,7 @@ impl ToolHost {
 
 impl HostCalls for ToolHost {
     fn call(&self, name: &str, arguments: &str) -> Result<String, String> {
-        if self.errand.leash.is_pulled() {
+        if self.errand.cancel.is_cancelled() {
             return Err("the call is over".to_owned());
         }
         self.judge(name, arguments)
@@ -196,5 +197,5 @@ fn request(asked: Fetch) -> Result<WebRequest, String> {
         }
         _ => return Err("fetch knows the methods GET and POST".to_owned()),
     };
-    Ok(WebRequest { method, url: asked.url, headers, trust: Trust::Bound, max_bytes: BODY_BYTES })
+    Ok(WebRequest { method, url: asked.url, headers, trust: UrlTrust::Bound, max_bytes: BODY_BYTES })
 }

@@ -7,7 +7,7 @@ use super::shelf::Shelf;
 use super::stamp::{Stamp, read, stamps};
 use super::tool::JavaScriptTool;
 use super::{Error, Means, program};
-use crate::ports::{StopFlag, Tool};
+use crate::ports::{CancelToken, Tool};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) struct Looker {
     dir: PathBuf,
     means: Means,
     shelf: Arc<Shelf>,
-    stop: StopFlag,
+    stop: CancelToken,
     files: BTreeMap<String, Known>,
     /// What is wrong with the directory itself, as it was last told.
     complaint: Option<String>,
@@ -44,7 +44,7 @@ enum Finding {
 
 impl Looker {
     /// Has looked at nothing yet.
-    pub(super) fn new(dir: PathBuf, means: Means, shelf: Arc<Shelf>, stop: StopFlag) -> Self {
+    pub(super) fn new(dir: PathBuf, means: Means, shelf: Arc<Shelf>, stop: CancelToken) -> Self {
         Self { dir, means, shelf, stop, files: BTreeMap::new(), complaint: None }
     }
 
@@ -58,7 +58,7 @@ impl Looker {
             self.publish();
         }
         for (name, stamp) in found {
-            if self.stop.raised().is_some() {
+            if self.stop.reason().is_some() {
                 return;
             }
             self.ask(name, stamp);
@@ -114,7 +114,7 @@ impl Looker {
 
     fn load(&self, name: &str) -> Result<Arc<dyn Tool>, Error> {
         let source = program::exporting(&read(&self.dir.join(name))?)?;
-        let is_stopped = || self.stop.raised().is_some();
+        let is_stopped = || self.stop.reason().is_some();
         let description = Description::of(&source, self.means.code.as_ref(), &is_stopped)?;
         Ok(Arc::new(JavaScriptTool::new(name, source, description, self.means.clone())))
     }

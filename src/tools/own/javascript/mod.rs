@@ -11,7 +11,7 @@ mod shelf;
 mod stamp;
 mod tool;
 
-use crate::ports::{Clock, ProjectFiles, Stop, StopFlag, Tool, ToolSource, Web};
+use crate::ports::{CancelReason, CancelToken, Clock, ProjectFiles, Tool, ToolSource, Web};
 use crate::tools::code::CodeRunner;
 use looker::Looker;
 use shelf::Shelf;
@@ -64,7 +64,7 @@ pub(super) enum Error {
 /// The tools of a directory, as they were found last.
 pub struct JavaScriptTools {
     shelf: Arc<Shelf>,
-    stop: StopFlag,
+    stop: CancelToken,
     has_been_asked: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -77,14 +77,14 @@ impl JavaScriptTools {
         (web, files): (Arc<dyn Web>, Arc<dyn ProjectFiles>),
         clock: Arc<dyn Clock>,
     ) -> io::Result<Self> {
-        let (shelf, stop) = (Arc::new(Shelf::default()), StopFlag::default());
+        let (shelf, stop) = (Arc::new(Shelf::default()), CancelToken::new(Arc::clone(&clock)));
         let mut looker = Looker::new(dir, Means { code, web, files }, Arc::clone(&shelf), stop.clone());
         let (stopped, seen) = (stop.clone(), Arc::clone(&shelf));
         let work = move || {
-            while stopped.raised().is_none() {
+            while stopped.reason().is_none() {
                 looker.look();
                 seen.has_been_filled();
-                clock.pause(&stopped, PAUSE);
+                clock.sleep(&stopped, PAUSE);
             }
         };
         let thread = Builder::new().name("tools_dir".to_owned()).spawn(work)?;
@@ -114,7 +114,7 @@ impl ToolSource for JavaScriptTools {
 impl Drop for JavaScriptTools {
     fn drop(&mut self) {
         // What it runs just now ends with it.
-        self.stop.raise(Stop::Shutdown);
+        self.stop.cancel(CancelReason::Shutdown);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the thread that looks at tools_dir broke down");

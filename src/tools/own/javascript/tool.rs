@@ -6,7 +6,7 @@ use super::errand::Errand;
 use super::host::ToolHost;
 use super::permission::FilePermission;
 use super::program::Source;
-use crate::domain::tool::{FileUse, ToolOrigin, ToolSpec, ToolTraits};
+use crate::domain::tool::{FileAccess, ToolOrigin, ToolSpec, ToolTraits};
 use crate::ports::{Tool, ToolContext, ToolError};
 use crate::tools::code;
 use nanoclaw_sandbox::{HostCalls, Language, Level, Program, RunStatus};
@@ -42,9 +42,9 @@ impl Tool for JavaScriptTool {
             idempotent: self.description.idempotent,
             cacheable: self.description.cacheable,
             files: match self.description.permissions.files {
-                FilePermission::None => FileUse::None,
-                FilePermission::Read => FileUse::Reads,
-                FilePermission::Write => FileUse::Writes,
+                FilePermission::None => FileAccess::None,
+                FilePermission::Read => FileAccess::Reads,
+                FilePermission::Write => FileAccess::Writes,
             },
         }
     }
@@ -57,7 +57,7 @@ impl Tool for JavaScriptTool {
         Some(Level::Standard.name())
     }
 
-    fn own_time(&self, _: &Map<String, Value>) -> Duration {
+    fn own_timeout(&self, _: &Map<String, Value>) -> Duration {
         Duration::from_secs(self.description.timeout_s)
     }
 
@@ -65,7 +65,7 @@ impl Tool for JavaScriptTool {
         let errand = Errand {
             arguments: Value::Object(arguments.clone()).to_string(),
             web: Arc::clone(&self.means.web),
-            leash: context.leash.clone(),
+            cancel: context.cancel.clone(),
             files: Arc::clone(&self.means.files),
             owner: context.user,
             project: context.project_id,
@@ -76,7 +76,7 @@ impl Tool for JavaScriptTool {
             ..Program::new(Language::JavaScript, Level::Standard, self.source.calling())
         };
         let calls: Arc<dyn HostCalls> = Arc::<ToolHost>::clone(&host);
-        let record = self.means.code.run_with_host(&program, calls, &|| context.leash.is_pulled());
+        let record = self.means.code.run_with_host(&program, calls, &|| context.cancel.is_cancelled());
         if record.status != RunStatus::Ok {
             let data = if record.stdout.is_empty() { Value::Null } else { json!({"output": record.stdout}) };
             return Err(ToolError::Failed { message: code::explained(&record, context), data });

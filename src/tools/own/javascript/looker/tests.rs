@@ -1,11 +1,13 @@
 //! Looks at a directory, over a sandbox that fails as it is told.
 
 use super::*;
-use crate::ports::Stop;
+use crate::app::system::SystemClock;
+use crate::ports::CancelReason;
 use crate::tools::code::CodeRunner;
 use crate::tools::executor::tests::deps;
 use nanoclaw_sandbox::{HostCalls, Level, Program, RunRecord, RunStatus};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -49,7 +51,7 @@ struct Scene {
     dir: tempfile::TempDir,
     code: Arc<Describing>,
     shelf: Arc<Shelf>,
-    stop: StopFlag,
+    stop: CancelToken,
     looker: Looker,
 }
 
@@ -60,7 +62,8 @@ impl Scene {
             ends: Mutex::new(ends.iter().copied().collect()),
             ..Describing::default()
         });
-        let (shelf, stop, deps) = (Arc::new(Shelf::default()), StopFlag::default(), deps());
+        let (shelf, stop, deps) =
+            (Arc::new(Shelf::default()), CancelToken::new(Arc::new(SystemClock::new())), deps());
         let runner: Arc<dyn CodeRunner> = Arc::<Describing>::clone(&code);
         let means = Means { code: runner, web: deps.web, files: deps.files };
         let looker = Looker::new(dir.path().to_owned(), means, Arc::clone(&shelf), stop.clone());
@@ -133,6 +136,6 @@ fn a_changed_file_does_not_run_as_it_was_and_one_that_is_gone_does_not_run() {
 fn whoever_is_stopped_asks_no_more_files() {
     let mut scene = Scene::new(&[]);
     scene.write("a.js", "own_a");
-    scene.stop.raise(Stop::Shutdown);
+    scene.stop.cancel(CancelReason::Shutdown);
     assert_eq!((scene.look(), scene.runs()), (Vec::new(), 0));
 }

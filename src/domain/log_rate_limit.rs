@@ -9,13 +9,13 @@ pub const LINES_PER_S: u64 = 20;
 
 /// Lines of one kind in the second that runs: a rush of them must not drown the rest of the log.
 #[derive(Debug, Default)]
-pub struct Quota {
+pub struct LogRateLimit {
     /// Which second, and its lines.
     second: Mutex<(u64, u64)>,
     held_back: AtomicU64,
 }
 
-impl Quota {
+impl LogRateLimit {
     /// Whether there is room for another line; if so, how many were held back before it. The clock is any that does not
     /// go back.
     pub fn enter(&self, now_ms: u64) -> Option<u64> {
@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn a_rush_of_lines_is_cut_and_what_was_held_back_is_counted() {
-        let quota = Quota::default();
+        let quota = LogRateLimit::default();
         for _ in 0..LINES_PER_S {
             assert_eq!(quota.enter(5_000), Some(0));
         }

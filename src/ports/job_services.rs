@@ -1,11 +1,11 @@
 //! Work that a job's model hands in for itself: background jobs and schedules. Owns the traits and what crosses them; refuses
 //! to know whose name the work is done in but from the job that asks.
 
-use super::schedule::Standing;
-use super::store::{NewJob, Once, StoreError};
+use super::schedule::ScheduleStatus;
+use super::store::{Idempotent, NewJob, StoreError};
 use super::ticket::Ticket;
 use crate::domain::id::{JobId, ScheduleId, UserId};
-use crate::domain::idempotency::OnceKey;
+use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::{Job, JobSpec};
 use crate::domain::schedule::Schedule;
 use crate::domain::timing::Timing;
@@ -13,7 +13,7 @@ use crate::domain::tool::ToolChoice;
 
 /// The call that hands work in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asker {
+pub struct ToolCaller {
     /// Whose job.
     pub user: UserId,
     /// Which job.
@@ -24,7 +24,7 @@ pub struct Asker {
 
 /// A background job to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Errand {
+pub struct BackgroundTask {
     /// What it is to do.
     pub task: String,
     /// For people, short.
@@ -35,7 +35,7 @@ pub struct Errand {
 
 /// A schedule to be, its timing checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct NewSchedule {
     /// For people.
     pub name: Option<String>,
     /// When.
@@ -48,7 +48,7 @@ pub struct Plan {
 
 /// Why an errand was not taken. The text is for the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ErrandError {
+pub enum JobServiceError {
     /// The account may not have more for now.
     #[error("{0}")]
     Quota(String),
@@ -61,29 +61,33 @@ pub enum ErrandError {
 }
 
 /// Takes errands.
-pub trait Errands: Send + Sync {
+pub trait JobServices: Send + Sync {
     /// Begins a background job, which is asked as the asking job was: the same call asked twice begins one.
-    fn spawn(&self, asker: &Asker, errand: Errand) -> Result<Job, ErrandError>;
+    fn spawn(&self, asker: &ToolCaller, errand: BackgroundTask) -> Result<Job, JobServiceError>;
     /// The background jobs of the asking job's conversation that have not ended, oldest first; without a conversation, its
     /// own.
-    fn spawned(&self, asker: &Asker) -> Result<Vec<Job>, ErrandError>;
+    fn spawned(&self, asker: &ToolCaller) -> Result<Vec<Job>, JobServiceError>;
     /// Cancels a background job of this user: how it then stands; `None` where there is no such job.
-    fn cancel(&self, asker: &Asker, job: JobId) -> Result<Option<Job>, ErrandError>;
+    fn cancel(&self, asker: &ToolCaller, job: JobId) -> Result<Option<Job>, JobServiceError>;
     /// Makes a schedule, whose jobs are asked as the asking job was, in its conversation.
-    fn schedule(&self, asker: &Asker, plan: Plan) -> Result<Schedule, ErrandError>;
+    fn schedule(&self, asker: &ToolCaller, plan: NewSchedule) -> Result<Schedule, JobServiceError>;
     /// This user's schedules, newest first, up to `limit`, and whether there are more.
-    fn schedules(&self, asker: &Asker, limit: usize) -> Result<(Vec<Standing>, bool), ErrandError>;
+    fn schedules(
+        &self,
+        asker: &ToolCaller,
+        limit: usize,
+    ) -> Result<(Vec<ScheduleStatus>, bool), JobServiceError>;
     /// Forgets a schedule; whether this user had it.
-    fn unschedule(&self, asker: &Asker, id: ScheduleId) -> Result<bool, ErrandError>;
+    fn unschedule(&self, asker: &ToolCaller, id: ScheduleId) -> Result<bool, JobServiceError>;
 }
 
 /// The store's part of background jobs.
-pub trait Background: Send + Sync {
+pub trait BackgroundJobs: Send + Sync {
     /// What the job was asked, if it is this user's.
     fn spec(&self, user: UserId, job: JobId) -> Result<Option<JobSpec>, StoreError>;
     /// Stores a job whose origin is another one, unless its key was seen before ([`super::Store::submit_once`]) or its user
     /// has `most` unfinished ones ([`StoreError::SpawnedFull`]). It runs beside its conversation.
-    fn spawn(&self, job: NewJob, key: OnceKey, most: u64) -> Ticket<Once<Job>>;
+    fn spawn(&self, job: NewJob, key: IdempotencyKey, most: u64) -> Ticket<Idempotent<Job>>;
     /// A user's jobs of this kind that have not ended, oldest first.
     fn spawned(&self, user: UserId) -> Result<Vec<Job>, StoreError>;
 }
