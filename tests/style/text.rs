@@ -1,0 +1,103 @@
+//! The shape of text and of folders: short lines in Markdown and comments, one way to write modules.
+
+use super::{name, root, rust_files};
+use std::fs;
+use std::path::PathBuf;
+
+/// Characters in a line of Markdown or of comment.
+const MAX_CHARACTERS: usize = 110;
+/// Lines of ARCHITECTURE.md.
+const MAX_ARCHITECTURE_LINES: usize = 250;
+const MARKDOWN: [&str; 7] = [
+    "README.md",
+    "README.zh-CN.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "BENCHMARKS.md",
+    "sandbox/README.md",
+];
+
+fn read(path: &PathBuf) -> String {
+    fs::read_to_string(path).expect("readable text")
+}
+
+/// The lines of a document that are longer than they may be. A row of a table and a command in a fence cannot be broken; a
+/// line without a space is an address.
+fn long_lines(document: &str, text: &str) -> Vec<String> {
+    let (mut is_code, mut found) = (false, Vec::new());
+    for (number, line) in text.lines().enumerate() {
+        is_code ^= line.trim_start().starts_with("```");
+        let is_row = line.trim_start().starts_with('|') && document != "ARCHITECTURE.md";
+        let is_address = !line.trim_start_matches(['-', ' ', '[']).contains(' ');
+        let length = line.chars().count();
+        if length > MAX_CHARACTERS && !is_code && !is_row && !is_address {
+            found.push(format!("{document}:{}: {length} characters", number + 1));
+        }
+    }
+    found
+}
+
+#[test]
+#[ignore = "until the documents of issue 16 are rewritten"]
+fn markdown_has_short_lines() {
+    let texts = MARKDOWN.iter().map(|document| (document, read(&root().join(document))));
+    let found: Vec<String> = texts.flat_map(|(document, text)| long_lines(document, &text)).collect();
+    assert!(found.is_empty(), "{} lines are too long:\n{}", found.len(), found.join("\n"));
+}
+
+#[test]
+fn the_map_of_the_code_stays_short() {
+    let lines = read(&root().join("ARCHITECTURE.md")).lines().count();
+    assert!(
+        lines <= MAX_ARCHITECTURE_LINES,
+        "ARCHITECTURE.md has {lines} lines, {MAX_ARCHITECTURE_LINES} are allowed"
+    );
+}
+
+/// Files with `#` comments: scripts, units, configuration.
+fn hash_files() -> Vec<PathBuf> {
+    let mut found = vec![root().join("Cargo.toml"), root().join("deny.toml"), root().join("clippy.toml")];
+    let mut folders: Vec<PathBuf> =
+        ["scripts", "systemd", "config", ".ci"].map(|folder| root().join(folder)).into();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("folder of the repository").flatten() {
+            let path = entry.path();
+            if path.is_dir() && !path.ends_with("__pycache__") {
+                folders.push(path);
+            } else if path.is_file() && !path.extension().is_some_and(|e| e == "rs" || e == "js") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+#[ignore = "until the comments of issue 16 are rewritten"]
+fn comments_have_short_lines() {
+    let rust = ["src", "sandbox", "tests", "scripts", "fuzz/fuzz_targets"]
+        .iter()
+        .flat_map(|below| rust_files(below));
+    let rust = rust.chain([root().join("build.rs")]).map(|path| (path, "//"));
+    let mut found = Vec::new();
+    for (path, mark) in rust.chain(hash_files().into_iter().map(|path| (path, "#"))) {
+        for (number, line) in read(&path).lines().enumerate() {
+            let length = line.chars().count();
+            let is_address = line.contains("://") && line.split_whitespace().count() <= 3;
+            if line.trim_start().starts_with(mark) && length > MAX_CHARACTERS && !is_address {
+                found.push(format!("{}:{}: {length} characters", name(&path), number + 1));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{} comments are too long:\n{}", found.len(), found.join("\n"));
+}
+
+#[test]
+#[ignore = "until the folders of issue 16 have landed"]
+fn a_module_with_files_is_a_folder_with_mod_rs() {
+    let all = ["src", "sandbox/src", "tests"].iter().flat_map(|below| rust_files(below));
+    let found: Vec<String> =
+        all.filter(|path| path.with_extension("").is_dir()).map(|path| name(&path)).collect();
+    assert!(found.is_empty(), "move each to its folder as mod.rs:\n{}", found.join("\n"));
+}
