@@ -6,18 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the build needs of the repository.
-const PARTS: &[&str] = &[
-    "Cargo.toml",
-    "Cargo.lock",
-    "build.rs",
-    "clippy.toml",
-    "README.md",
-    "src",
-    "sandbox",
-    "config",
-    "scripts",
-    "tests",
-];
+const PARTS: &[&str] =
+    &["Cargo.toml", "Cargo.lock", "clippy.toml", "README.md", "src", "sandbox", "config", "scripts", "tests"];
 
 /// The text between the first pair of fences of this kind after a heading.
 fn block(document: &str, heading: &str, kind: &str) -> String {
