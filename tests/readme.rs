@@ -1,12 +1,14 @@
-//! The READMEs, pasted as they stand: their curl lines into a shell against a real server, their configurations into a file.
+//! Runs the READMEs: their curl lines in a shell against a real server, their configurations through `config check`.
+//! Compares their figures with BENCHMARKS.md.
 
 use crate::support::Server;
 use std::process::Command;
 
 const ENGLISH: &str = include_str!("../README.md");
 const CHINESE: &str = include_str!("../README.zh-CN.md");
+const BENCHMARKS: &str = include_str!("../BENCHMARKS.md");
 
-/// What the lines print when they do what the text around them says.
+/// What the lines print if the text around them is true.
 const WANTED: [&str; 13] = [
     "HTTP/1.1 202",
     "391",
@@ -34,13 +36,13 @@ fn paste_curl_lines(readme: &str) {
         return;
     }
     let lines: Vec<&str> = blocks(readme, "sh").into_iter().filter(|block| block.contains("curl ")).collect();
-    assert!(lines.len() >= 10, "the README has lost its examples");
-    // As the recipe of webhooks asks for.
+    assert!(lines.len() >= 10, "the README has too few examples");
+    // The recipe for webhooks asks for this setting.
     let server = Server::start_with("webhooks: {allow_private_addresses: [127.0.0.1]}");
     let script =
         format!("set -euo pipefail\n{}\n", lines.join("\n").replace("http://127.0.0.1:8787", &server.url));
     assert!(script.contains(&server.url));
-    // What the examples write lies in the server's directory, not in the repository.
+    // The examples write files into the server's directory, not into the repository.
     let ran = Command::new("bash").arg("-c").arg(&script).current_dir(&server.dir).output().expect("bash");
     let out = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success(), "{out}\n{}", String::from_utf8_lossy(&ran.stderr));
@@ -63,7 +65,7 @@ fn every_curl_line_of_the_chinese_readme_works_as_pasted() {
 fn every_configuration_of_the_readmes_is_accepted() {
     let dir = tempfile::tempdir().expect("a directory");
     let both = [blocks(ENGLISH, "yaml"), blocks(CHINESE, "yaml")].concat();
-    assert!(both.len() >= 4, "the READMEs have lost their configurations");
+    assert!(both.len() >= 4, "the READMEs have too few configurations");
     for block in both {
         let file = dir.path().join("config.yml");
         std::fs::write(&file, block).expect("write the configuration");
@@ -78,13 +80,33 @@ fn every_configuration_of_the_readmes_is_accepted() {
     }
 }
 
-/// The recipes are the same; only the words around them differ.
 #[test]
 fn both_readmes_have_the_same_recipes() {
-    assert!(!ENGLISH.contains("@@") && !CHINESE.contains("@@"), "something was to be filled in");
+    assert!(!ENGLISH.contains("@@") && !CHINESE.contains("@@"), "a placeholder is left");
     let recipes = |readme: &'static str| -> Vec<String> {
         let lines = blocks(readme, "sh").join("\n");
         lines.lines().map(|line| line.split(" #").next().unwrap_or_default().trim_end().to_owned()).collect()
     };
     assert_eq!(recipes(ENGLISH), recipes(CHINESE));
+}
+
+/// The measured values of a README: the figures with a unit in its comparison, in order.
+fn measured_values(readme: &str) -> Vec<String> {
+    let (_, comparison) = readme
+        .split_once("\n## How it compares\n")
+        .or_else(|| readme.split_once("\n## 对比\n"))
+        .expect("a comparison");
+    let comparison = comparison.split("\n## ").next().expect("its text");
+    let figure = regex::Regex::new(r"[0-9][0-9.,]*(?: ms| MiB|/s)").expect("a pattern");
+    figure.find_iter(comparison).map(|found| found.as_str().to_owned()).collect()
+}
+
+#[test]
+fn every_figure_of_the_readmes_stands_in_the_benchmarks() {
+    let english = measured_values(ENGLISH);
+    assert!(english.len() >= 10, "{english:?}");
+    assert_eq!(english, measured_values(CHINESE));
+    for figure in &english {
+        assert!(BENCHMARKS.contains(&format!(" {figure} ")), "BENCHMARKS.md has no {figure}");
+    }
 }

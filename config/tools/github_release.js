@@ -1,5 +1,5 @@
-// A tool that may fetch from one host. The server fetches for it: only hosts that are listed, only public addresses, at most
-// 16 times in a run, 1 MiB of each answer.
+// A tool that may fetch from one host. The server fetches for it: only from the listed hosts, only from
+// public addresses, at most 16 times in a run and 1 MiB of each answer.
 
 export default {
   name: 'github_release',
@@ -13,7 +13,8 @@ export default {
     additionalProperties: false,
   },
   permissions: {
-    // Hosts, over https: 'api.example.org', '*.example.org'. Plain http and other ports are to be named: 'http://localhost:8080'.
+    // Hosts, reached over https: 'api.example.org', '*.example.org'. Name plain http and other ports:
+    // 'http://localhost:8080'.
     fetch: ['api.github.com'],
   },
   idempotent: true,

@@ -1,20 +1,20 @@
-// A tool without any permission: it computes.
+// A tool without any permission. It only computes.
 //
-// Put files like this one into the directory that `tools_dir` of the configuration names. Each *.js there that has one
-// `export default { … }` at the beginning of a line becomes a tool, at once; a file that has changed is read again with the next
-// call. `nanoclaw tools` shows what is there; what is wrong with a file stands in the server's log.
+// Put files like this one into the directory that `tools_dir` in the configuration names. Each *.js file
+// there with one `export default { … }` at the beginning of a line becomes a tool at once. The server reads
+// a changed file again at the next call. `nanoclaw tools` lists the tools. The log names mistakes in a file.
 //
-// The file runs in the sandbox, with the language alone: no import, no require, no network, no files but through `host`.
-// Its functions and constants are its own.
+// The file runs in the sandbox. It has the language alone: no import, no require, and network and files only
+// through `host`. No other tool sees its functions and constants.
 
 const UMLAUTS = { ä: 'ae', ö: 'oe', ü: 'ue', ß: 'ss' };
 
 export default {
-  // What models call: lower-case letters, digits and '_'.
+  // The name that models call: lower-case letters, digits and '_'.
   name: 'slugify',
   // For models: what it does and when to use it.
   description: 'Turn a title into a slug for a URL: lower-case ASCII words joined by hyphens.',
-  // JSON Schema of the arguments; what does not fit never reaches the handler.
+  // JSON Schema of the arguments. The handler never sees arguments that do not match.
   parameters: {
     type: 'object',
     properties: {
@@ -24,14 +24,14 @@ export default {
     required: ['title'],
     additionalProperties: false,
   },
-  // Running it twice is the same as running it once: a call that a crash cut off is made again.
+  // Running it twice has the same effect as running it once: a call that a crash interrupted runs again.
   idempotent: true,
-  // It is a pure read: an earlier result may stand for a new one for a while.
+  // It only reads: a stored result may answer a repeated call for a while.
   cacheable: true,
-  // The wall clock of one run, seconds (30 if left out).
+  // Wall-clock time of one run, in seconds. Default: 30.
   timeout_s: 5,
 
-  // May be async. What it returns is the result (as JSON); what it throws is the error that the model is told.
+  // May be async. It returns the result (as JSON). The model gets a thrown error as the tool's error.
   handler({ title, max_chars = 80 }) {
     const plain = title
       .toLowerCase()

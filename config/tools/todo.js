@@ -1,4 +1,4 @@
-// A tool that reads and writes files of the job's project. Without a project its calls fail and say so.
+// A tool that reads and writes files of the job's project. Its calls fail if the job has no project.
 
 const FILE = 'TODO.md';
 
@@ -16,7 +16,8 @@ export default {
     additionalProperties: false,
   },
   permissions: {
-    // 'read': host.readFile, host.listFiles; 'write': host.writeFile as well. Always in the job's project, nowhere else.
+    // 'read' allows host.readFile and host.listFiles; 'write' allows host.writeFile, too. Paths lead into the
+    // job's project and nowhere else.
     files: 'write',
   },
 
