@@ -1,9 +1,9 @@
-//! The one list of figures: what each is called, its unit, its goal, what it stands beside and how it is taken. The
-//! terminal, BENCHMARKS.md and the JSON are drawn from it and from nothing else. Measures nothing.
+//! The list of all figures: name, unit, goal, peer and method. The terminal, BENCHMARKS.md and the JSON are
+//! written from this list.
 
 use Goal::{AtLeast, AtMost, AtMostAndFsync, None as NoGoal, Times};
 
-/// What a value counts, and with it which direction is better.
+/// The unit of a value. It decides whether a larger value is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     Ms,
@@ -14,16 +14,15 @@ pub(crate) enum Unit {
     Count,
 }
 
-/// What DESIGN §10 asks of a figure.
+/// The goal of a figure (DESIGN §10).
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Goal {
-    /// Shown for what it tells; nothing is asked.
     None,
     AtMost(f64),
     AtLeast(f64),
-    /// At most so many milliseconds and one `fdatasync` of this disk ([`FSYNC`]).
+    /// At most this many milliseconds plus one `fdatasync` of this disk ([`FSYNC`]).
     AtMostAndFsync(f64),
-    /// At least so many times the figures of these keys, each with its short name.
+    /// At least this factor times the figure of each key; the text is the peer's short name.
     Times(&'static [(f64, &'static str, &'static str)]),
 }
 
@@ -35,13 +34,13 @@ pub(crate) struct Figure {
     pub(crate) name: &'static str,
     pub(crate) unit: Unit,
     pub(crate) goal: Goal,
-    /// The key of our own figure that this peer's stands beside.
+    /// For a peer: the key of our own figure to compare with.
     pub(crate) beside: Option<&'static str>,
-    /// One line: how it is taken.
+    /// How it is measured, in one line.
     pub(crate) method: &'static str,
 }
 
-/// The disk's own figure, which two goals are added to.
+/// The figure of the disk. Two goals add it.
 pub(crate) const FSYNC: &str = "disk.fdatasync";
 
 const fn ours(key: &'static str, name: &'static str, unit: Unit, goal: Goal, method: &'static str) -> Figure {
@@ -53,29 +52,29 @@ const fn peer(key: &'static str, beside: &'static str, name: &'static str, metho
 }
 
 impl Figure {
-    /// A peer has the unit of the figure that it stands beside.
+    /// A peer has the unit of our own figure.
     pub(crate) fn unit(&self) -> Unit {
         self.beside.and_then(find).map_or(self.unit, |figure| figure.unit)
     }
 
-    /// The group that measures it.
+    /// The first part of the key.
     pub(crate) fn group(&self) -> &'static str {
         self.key.split('.').next().unwrap_or(self.key)
     }
 
-    /// Whether it belongs to something that `--peers` installs or finds; the bare program is always there.
+    /// Whether it needs `--peers`. The bare program does not.
     pub(crate) fn is_foreign(&self) -> bool {
         self.beside.is_some() && self.key.rsplit('.').next() != Some("bare")
     }
 }
 
 impl Unit {
-    /// Whether a larger value is the better one.
+    /// Whether a larger value is better.
     pub(crate) fn grows(self) -> bool {
         matches!(self, Self::PerSecond | Self::Count)
     }
 
-    /// The value as people read it.
+    /// The value with its unit, for people.
     pub(crate) fn show(self, value: f64) -> String {
         match self {
             Self::Ms if value < 10.0 => format!("{value:.2} ms"),
@@ -90,7 +89,6 @@ impl Unit {
     }
 }
 
-/// The figure of this key.
 pub(crate) fn find(key: &str) -> Option<&'static Figure> {
     FIGURES.iter().find(|figure| figure.key == key)
 }
@@ -112,115 +110,115 @@ fn grouped(value: f64) -> String {
 pub(crate) static FIGURES: &[Figure] = &[
     ours(
         FSYNC,
-        "fdatasync of 4 KiB on this disk, p50",
+        "fdatasync of 4 KiB, p50",
         Unit::Ms,
         NoGoal,
-        "200 appends of 4 KiB, each followed by fdatasync, to a file on the disk that all stores lie on",
+        "200 appends of 4 KiB to a file on the disk that holds the stores, each followed by fdatasync",
     ),
     ours(
         "size.binary",
-        "release binary, static, everything in",
+        "release binary, static",
         Unit::Mib,
-        AtMost(16.0),
-        "length of dist/nanoclaw, stripped, C library included",
+        AtMost(26e6 / 1_048_576.0), // 26 MB
+        "length of dist/nanoclaw, stripped, with the C library",
     ),
     ours(
         "start.ready",
         "ready after start, empty store, p50 of 9",
         Unit::Ms,
         AtMost(40.0),
-        "from spawning the process to 200 from /readyz, asked once its address is printed",
+        "from the start of the process to 200 from /readyz; the first request follows the printed address",
     ),
     peer(
         "start.ready.nanobot",
         "start.ready",
         "nanobot serve",
-        "from spawning the process to 200 from /health, asked every 5 ms; median of 3",
+        "from the start of the process to 200 from /health, requested every 5 ms; median of 3",
     ),
     peer(
         "start.ready.litellm",
         "start.ready",
         "LiteLLM proxy",
-        "from spawning the process to 200 from /health/liveliness, asked every 5 ms; median of 3",
+        "from the start of the process to 200 from /health/liveliness, requested every 5 ms; median of 3",
     ),
     ours(
         "start.idle",
-        "idle resident memory, no Python zygote",
+        "idle memory of the server, no Python zygote",
         Unit::Mib,
         AtMost(12.0),
-        "VmRSS of the server's process 2 s after it was ready; no request but /readyz has come",
+        "VmRSS of the server's process 2 s after it was ready; /readyz was the only request",
     ),
     ours(
         "start.idle_all",
-        "idle memory of all its processes, Python zygote included",
+        "idle memory of all processes, with the Python zygote",
         Unit::Mib,
         NoGoal,
-        "Pss of the server, the sandbox's broker and the zygote, 2 s after it was ready; shared pages count once",
+        "Pss of server, sandbox broker and zygote 2 s after the server was ready; shared pages count once",
     ),
     peer(
         "start.idle_all.nanobot",
         "start.idle_all",
         "nanobot serve",
-        "Pss of the process and its descendants, 2 s after it was ready; nothing but /health was asked",
+        "Pss of the process and its descendants 2 s after it was ready; /health was the only request",
     ),
     peer(
         "start.idle_all.litellm",
         "start.idle_all",
         "LiteLLM proxy, one worker",
-        "Pss of the process and its descendants, 2 s after it was ready; nothing but /health/liveliness was asked",
+        "Pss of the process and its descendants 2 s after it was ready; /health/liveliness was the only request",
     ),
     ours(
         "enqueue.1",
         "durable enqueue, 1 client",
         Unit::PerSecond,
         NoGoal,
-        "POST /v1/jobs over a kept connection, 202 only after the commit is on disk; best of 3 rounds of 2 s, ours and bare in turn",
+        "POST /v1/jobs over one kept connection; 202 follows the commit on disk; best of 3 rounds of 2 s, alternating with the bare program",
     ),
     peer(
         "enqueue.1.bare",
         "enqueue.1",
         "bare hyper + redb",
-        "the same client against the least program that keeps the promise: one group-committing redb thread behind hyper",
+        "the same client against a minimal program: hyper and one redb thread that commits in groups",
     ),
     ours(
         "enqueue.64",
         "durable enqueue, 64 clients",
         Unit::PerSecond,
         Times(&[(0.5, "bare", "enqueue.64.bare"), (2.0, "BullMQ", "enqueue.64.bullmq")]),
-        "as above with 64 clients, each with a connection of its own",
+        "the same with 64 clients, each with its own connection",
     ),
-    peer("enqueue.64.bare", "enqueue.64", "bare hyper + redb", "as above with 64 clients"),
+    peer("enqueue.64.bare", "enqueue.64", "bare hyper + redb", "the same with 64 clients"),
     peer(
         "enqueue.64.bullmq",
         "enqueue.64",
         "BullMQ on Redis, appendfsync always",
-        "queue.add of a delayed job, 64 at once in one node process over a Unix socket; best of 3 rounds of 2 s",
+        "queue.add of a delayed job, 64 at the same time in one node process over a Unix socket; best of 3 rounds of 2 s",
     ),
-    ours("enqueue.512", "durable enqueue, 512 clients", Unit::PerSecond, NoGoal, "as above with 512 clients"),
-    peer("enqueue.512.bare", "enqueue.512", "bare hyper + redb", "as above with 512 clients"),
+    ours("enqueue.512", "durable enqueue, 512 clients", Unit::PerSecond, NoGoal, "the same with 512 clients"),
+    peer("enqueue.512.bare", "enqueue.512", "bare hyper + redb", "the same with 512 clients"),
     ours(
         "turns.jobs",
-        "durable agent jobs, one tool call each, 64 at once",
+        "durable agent jobs with one tool call, 64 clients",
         Unit::PerSecond,
         AtLeast(1_000.0),
-        "64 clients POST /v1/jobs?wait=30 for 4 s; the model is instant and scripted on loopback: one call of the calculator, then an answer",
+        "64 clients send POST /v1/jobs?wait=30 for 4 s; a scripted model on loopback answers at once: one call of the calculator, then an answer",
     ),
     peer(
         "turns.jobs.nanobot",
         "turns.jobs",
-        "nanobot serve, one tool call each, 64 at once",
-        "the same 64 clients and the same scripted model: POST /v1/chat/completions, a session each; one call of list_dir on its empty workspace, then an answer; default configuration, for 8 s",
+        "nanobot serve",
+        "the same clients and model: POST /v1/chat/completions for 8 s, one session each; one call of list_dir on an empty workspace, then an answer; default configuration",
     ),
     ours(
         "first.event",
-        "submit → first event of an idle server, p50",
+        "submit to first event, idle server, p50",
         Unit::Ms,
         AtMostAndFsync(5.0),
-        "50 times on a new connection: POST /v1/jobs?stream=true until `event: status` is read; the server rests 60 ms between",
+        "50 times on a new connection: from POST /v1/jobs?stream=true to the first `event: status`; 60 ms of rest between two",
     ),
     ours(
         "first.direct",
-        "first token, asking the provider directly, p50",
+        "first token straight from the provider, p50",
         Unit::Ms,
         NoGoal,
         "100 streamed completions from the scripted model over a kept connection, until the first `data:`",
@@ -230,72 +228,72 @@ pub(crate) static FIGURES: &[Figure] = &[
         "added to the first token by the durable job, p50",
         Unit::Ms,
         AtMostAndFsync(5.0),
-        "POST /v1/jobs?stream=true on a new connection until the first text; 10 rounds to warm up, then 100 in turn with asking directly; difference of medians",
+        "from POST /v1/jobs?stream=true on a new connection to the first text; 10 warm-up rounds, then 100 rounds that alternate with direct requests; difference of the medians",
     ),
     peer(
         "first.added.litellm",
         "first.added",
-        "LiteLLM proxy, nothing is stored",
-        "the same client and scripted model through /v1/chat/completions of the proxy, in turn with asking directly; difference of medians",
+        "LiteLLM proxy, which stores nothing",
+        "the same client and model through /v1/chat/completions of the proxy, alternating with direct requests; difference of the medians",
     ),
     ours(
         "streams.committed",
         "events committed, 64 jobs of 1,000 tokens/s",
         Unit::PerSecond,
         NoGoal,
-        "64 jobs stream as fast as the store takes it for 8 s; committed events by time",
+        "64 jobs stream for 8 s as fast as the store accepts it; committed events divided by time",
     ),
     ours(
         "streams.cpu",
-        "200 jobs × 50 tokens/s, a reader each: processor",
+        "200 jobs × 50 tokens/s, one reader each: processor",
         Unit::Cores,
         AtMost(1.0),
-        "user and system time of the server over 8 s of that load, by time; provider and readers live in the measuring process on the same cores",
+        "user and system time of the server during 8 s of that load, divided by time; provider and readers run in the measuring process",
     ),
     ours(
         "streams.memory",
-        "the same: resident memory, the most",
+        "200 jobs × 50 tokens/s, one reader each: peak memory",
         Unit::Mib,
         AtMost(64.0),
         "VmHWM of the server after that load",
     ),
     ours(
         "streams.frames",
-        "the same: frames delivered in all",
+        "200 jobs × 50 tokens/s, one reader each: frames delivered",
         Unit::Count,
         NoGoal,
         "frames that the 200 readers read",
     ),
     ours(
         "streams.idle",
-        "idle SSE connection, resident",
+        "memory of an idle SSE connection",
         Unit::Kib,
         AtMost(16.0),
-        "growth of the server's VmRSS by 10,000 readers of a job that waits, by reader; socket buffers of the kernel are not in it",
+        "growth of the server's VmRSS with 10,000 readers of a waiting job, divided by 10,000; without the kernel's socket buffers",
     ),
     peer(
         "streams.idle.bare",
         "streams.idle",
         "bare hyper",
-        "the same readers of the bare program, which sends one comment and waits",
+        "the same readers of the minimal program, which sends one comment and waits",
     ),
     ours(
         "streams.fan_out",
-        "fan-out of one job to 10,000 readers, frames",
+        "one job to 10,000 readers: frames",
         Unit::PerSecond,
         AtLeast(100_000.0),
-        "the job streams 1,000 words at 500 a second; frames that all readers read, by the time from its start to the end of the last reader; clients on the same cores",
+        "the job streams 1,000 words at 500 words/s; frames of all readers, divided by the time until the last reader has finished",
     ),
     ours(
         "streams.fan_out_core",
-        "the same, by second of the server's own processor time",
+        "one job to 10,000 readers: frames a second of processor time",
         Unit::PerSecond,
         NoGoal,
-        "those frames by user and system time of the server",
+        "those frames, divided by user and system time of the server",
     ),
     ours(
         "streams.fan_out_memory",
-        "the same: resident memory, the most",
+        "one job to 10,000 readers: peak memory",
         Unit::Mib,
         NoGoal,
         "VmHWM of the server",
@@ -305,7 +303,7 @@ pub(crate) static FIGURES: &[Figure] = &[
         "sandboxed Python, p50",
         Unit::Ms,
         AtMost(3.5),
-        "400 runs of print(1), one after the other, on the release binary's broker; the zygote is warm",
+        "400 runs of print(1), one after the other, with a warm zygote",
     ),
     peer(
         "sandbox.python.bwrap",
@@ -319,7 +317,7 @@ pub(crate) static FIGURES: &[Figure] = &[
         "sandboxed JavaScript, p50",
         Unit::Ms,
         AtMost(1.0),
-        "400 runs of 1 + 1, as above",
+        "400 runs of 1 + 1, one after the other",
     ),
     peer(
         "sandbox.javascript.bwrap",
@@ -331,37 +329,37 @@ pub(crate) static FIGURES: &[Figure] = &[
     peer(
         "sandbox.javascript.vm",
         "sandbox.javascript",
-        "node's vm.runInNewContext in one process: no boundary",
-        "400 runs of 1 + 1 in a new context each, within one warm process; node's own manual says it is no security mechanism",
+        "node's vm.runInNewContext in one process, no sandbox",
+        "400 runs of 1 + 1, each in a new context of one warm process; node's manual says that this is not a security mechanism",
     ),
     ours(
         "sandbox.lenient",
         "sandboxed Python, lenient, p50",
         Unit::Ms,
         NoGoal,
-        "as above, at the lenient level",
+        "400 runs of print(1) at the lenient level",
     ),
     ours("sandbox.shell", "sandboxed shell command, p50", Unit::Ms, NoGoal, "400 runs of echo 1"),
     ours(
         "sandbox.javascript_rate",
-        "sandboxed JavaScript, 4 at once",
+        "sandboxed JavaScript, 4 threads",
         Unit::PerSecond,
         AtLeast(600.0),
-        "4 threads for 4 s",
+        "4 threads run programs for 4 s",
     ),
     ours(
         "sandbox.python_rate",
-        "sandboxed Python, 4 at once",
+        "sandboxed Python, 4 threads",
         Unit::PerSecond,
         AtLeast(250.0),
-        "4 threads for 4 s",
+        "4 threads run programs for 4 s",
     ),
     ours(
         "sandbox.javascript_memory",
         "private memory of a JavaScript child",
         Unit::Mib,
         AtMost(2.0),
-        "Private_* of smaps_rollup of a waiting child: neither the broker's nor a zygote's pages",
+        "Private_* in smaps_rollup of a waiting child, without pages shared with broker or zygote",
     ),
     ours("sandbox.python_memory", "private memory of a Python child", Unit::Mib, AtMost(2.0), "the same"),
     ours(
@@ -369,41 +367,41 @@ pub(crate) static FIGURES: &[Figure] = &[
         "JavaScript as a tool call in a job, p50",
         Unit::Ms,
         NoGoal,
-        "60 jobs through the whole server; the tool's own execution_time",
+        "60 jobs through the whole server; the execution_time in the tool's result",
     ),
     ours("tools.python", "Python as a tool call in a job, p50", Unit::Ms, NoGoal, "the same"),
     ours(
         "restart.store",
-        "a store with 100,000 queued jobs",
+        "size of the store with 100,000 queued jobs",
         Unit::Mib,
         NoGoal,
-        "files of the data directory after 64 clients have enqueued 100,000 jobs of 7 KiB",
+        "files in the data directory after 64 clients have enqueued 100,000 jobs of 7 KiB",
     ),
     ours(
         "restart.clean",
-        "ready after a clean stop, that store, p50 of 5",
+        "ready after a clean stop, p50 of 5",
         Unit::Ms,
         AtMost(40.0),
-        "SIGTERM, wait for the end, then from spawning the process to 200 from /readyz",
+        "after SIGTERM and the end of the process: from the next start to 200 from /readyz",
     ),
     ours(
         "restart.killed",
-        "ready after kill -9 under load, that store, p50 of 5",
+        "ready after kill -9 under load, p50 of 5",
         Unit::Ms,
         AtMost(40.0),
-        "kill -9 while 64 clients enqueue, then from spawning the process to 200 from /readyz",
+        "after kill -9 while 64 clients enqueue: from the next start to 200 from /readyz",
     ),
     ours(
         "restart.enqueue",
         "durable enqueue into that store, 64 clients",
         Unit::PerSecond,
         NoGoal,
-        "64 clients for 4 s",
+        "64 clients enqueue for 4 s",
     ),
     peer(
         "restart.enqueue.bare",
         "restart.enqueue",
-        "bare hyper + redb, as full (--long)",
-        "the same client after the same filling",
+        "bare hyper + redb, equally full (--long)",
+        "the same clients after the same filling",
     ),
 ];

@@ -1,9 +1,30 @@
-//! The table on the terminal, and BENCHMARKS.md: both are the sheet's rows. Decides nothing.
+//! Writes the sheet as a table for the terminal and as BENCHMARKS.md.
 
 use crate::list::{FIGURES, find};
 use crate::sheet::{COLUMNS, Sheet};
 
-/// What the run was taken on.
+/// The tables of BENCHMARKS.md: heading and groups of figures.
+const SECTIONS: &[(&str, &[&str])] = &[
+    ("Size, start and memory", &["size", "start"]),
+    ("Jobs", &["enqueue", "turns", "first", "disk"]),
+    ("Event streams", &["streams"]),
+    ("Sandbox", &["sandbox", "tools"]),
+    ("A store with 100,000 queued jobs", &["restart"]),
+];
+
+const INTRODUCTION: &str = "\
+# Benchmarks
+
+`scripts/bench --peers` measures these figures in one run and writes this file. Do not edit it.
+
+- All programs ran on one machine, one after the other. Clients and scripted providers used the same cores.
+- \"Better by\" compares NanoClaw with a peer in the same run. Above 1 ×, NanoClaw is better; below 1 ×, the
+  peer is. This holds for rates, times and sizes alike.
+- Goals are our own targets for a machine with two cores. p50 is the median, p99 the 99th percentile.
+- A peer does not always do the same work. [Method](#method) says how each figure is measured.
+";
+
+/// Facts about the machine of a run.
 pub(crate) type Facts = Vec<(&'static str, String)>;
 
 /// The table in columns, for a terminal.
@@ -27,21 +48,22 @@ pub(crate) fn terminal(sheet: &Sheet) -> String {
 
 /// BENCHMARKS.md.
 pub(crate) fn markdown(sheet: &Sheet, facts: &Facts) -> String {
-    let mut text = String::from(
-        "# Benchmarks\n\n\
-         Written by `scripts/bench` in one run; do not edit. Everything ran on one machine, one thing after the other, \
-         clients and scripted providers on the same cores. Ratios are taken within the run: more than 1 × is in \
-         NanoClaw's favour, whether the figure is a rate, a time or a size. Goals are those of DESIGN §10.\n\n",
-    );
-    table(&mut text, &COLUMNS.map(str::to_owned), &sheet.rows());
+    let mut text = String::from(INTRODUCTION);
     let missed = sheet.missed();
     if !missed.is_empty() {
-        text.extend(["\nGoals missed in this run: ", &missed.join("; "), ".\n"]);
+        text.extend(["\nThis run missed these goals:\n\n- ", &missed.join("\n- "), "\n"]);
+    }
+    for (heading, groups) in SECTIONS {
+        let rows = sheet.rows_of(groups);
+        if !rows.is_empty() {
+            text.extend(["\n## ", heading, "\n\n"]);
+            table(&mut text, &COLUMNS.map(str::to_owned), &rows);
+        }
     }
     text.push_str("\n## Machine\n\n");
     let pair = |name: &str, value: &str| [name.to_owned(), value.to_owned()];
     let rows: Vec<[String; 2]> = facts.iter().map(|(name, value)| pair(name, value)).collect();
-    table(&mut text, &pair("what", "this run"), &rows);
+    table(&mut text, &pair("", "this run"), &rows);
     let versions = sheet.versions();
     if !versions.is_empty() {
         text.push_str("\n## Peers\n\n");
@@ -53,11 +75,11 @@ pub(crate) fn markdown(sheet: &Sheet, facts: &Facts) -> String {
         .iter()
         .filter(|figure| sheet.value(figure.key).is_some())
         .map(|figure| match figure.beside.and_then(find) {
-            Some(ours) => pair(&format!("{} — beside it: {}", ours.name, figure.name), figure.method),
+            Some(ours) => pair(&format!("{}; peer: {}", ours.name, figure.name), figure.method),
             None => pair(figure.name, figure.method),
         })
         .collect();
-    table(&mut text, &pair("figure", "how it is taken"), &rows);
+    table(&mut text, &pair("figure", "method"), &rows);
     skipped(&mut text, sheet);
     text
 }
@@ -69,7 +91,7 @@ fn skipped(text: &mut String, sheet: &Sheet) {
     }
     text.push_str("\n## Skipped\n\n");
     if !sheet.has_peers() {
-        text.push_str("- all peers but the bare program: not asked for (`--peers`)\n");
+        text.push_str("- all peers but the bare program: the run had no `--peers`\n");
     }
     for (name, why) in skipped {
         text.extend(["- ", &name, ": ", why, "\n"]);
@@ -91,6 +113,12 @@ fn table<const N: usize>(text: &mut String, heads: &[String; N], rows: &[[String
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_group_has_a_table() {
+        let with_table = |group: &str| SECTIONS.iter().any(|(_, groups)| groups.contains(&group));
+        assert!(FIGURES.iter().all(|figure| with_table(figure.group())));
+    }
 
     #[test]
     fn both_tables_say_the_same() {

@@ -54,7 +54,7 @@ pub(crate) fn measure(run: &mut Run) {
         fill(&bare.address);
         run.sheet.put("restart.enqueue.bare", rate(&bare.address, CLIENTS, LOAD));
     } else {
-        run.sheet.skip("restart.enqueue.bare", "it has to be filled as well: `--long`");
+        run.sheet.skip("restart.enqueue.bare", "its store must be filled first, which only `--long` does");
     }
 }
 

@@ -1,12 +1,11 @@
-//! What has been measured, and what the list makes of it: rows for people, JSON for programs, the goals that are missed.
-//! Measures nothing and knows no figure by name but the disk's.
+//! The measured values with their goals and ratios: rows for people, JSON for programs, and the missed goals.
 
 use crate::list::{FIGURES, FSYNC, Figure, Goal, Unit, find};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Heads of the columns that [`Sheet::rows`] has.
-pub(crate) const COLUMNS: [&str; 5] = ["figure", "measured", "goal", "met?", "ours is better by"];
+pub(crate) const COLUMNS: [&str; 5] = ["figure", "measured", "goal", "met", "better by"];
 
 /// What became of one figure.
 #[derive(Debug, Clone)]
@@ -23,12 +22,12 @@ pub(crate) struct Sheet {
 }
 
 impl Sheet {
-    /// Keeps a value, in the figure's unit, and tells of it on stderr.
+    /// Stores a value in the figure's unit and prints it on stderr.
     pub(crate) fn put(&mut self, key: &str, value: f64) {
         self.put_noted(key, value, "");
     }
 
-    /// The same with a word behind it, such as another quantile.
+    /// The same with a note, for example another quantile.
     pub(crate) fn put_noted(&mut self, key: &str, value: f64, note: &str) {
         let figure = known(key);
         let found = Found::Measured { value, note: note.to_owned() };
@@ -36,14 +35,14 @@ impl Sheet {
         self.found.insert(figure.key, found);
     }
 
-    /// Says why a figure is not there.
+    /// Records why a figure is missing.
     pub(crate) fn skip(&mut self, key: &str, why: &str) {
         let figure = known(key);
         eprintln!("  {}: skipped: {why}", figure.name);
         self.found.insert(figure.key, Found::Skipped(why.to_owned()));
     }
 
-    /// Marks what a group should have measured and has not; whether there was any of our own.
+    /// Marks the figures that a group should have measured but has not. Returns whether one of ours is among them.
     pub(crate) fn close(&mut self, group: &str, with_peers: bool) -> bool {
         let left: Vec<&Figure> = FIGURES
             .iter()
@@ -56,7 +55,7 @@ impl Sheet {
         left.iter().any(|figure| figure.beside.is_none())
     }
 
-    /// Keeps which version of a peer was met; once is enough.
+    /// Records the version of a peer, once.
     pub(crate) fn met(&mut self, peer: &str, version: &str) {
         if !self.versions.iter().any(|(name, _)| name == peer) {
             self.versions.push((peer.to_owned(), version.to_owned()));
@@ -68,7 +67,7 @@ impl Sheet {
         &self.versions
     }
 
-    /// Whether any peer that has to be asked for was measured or tried.
+    /// Whether a peer that needs `--peers` was measured or tried.
     pub(crate) fn has_peers(&self) -> bool {
         FIGURES.iter().any(|figure| figure.is_foreign() && self.found.contains_key(figure.key))
     }
@@ -80,12 +79,18 @@ impl Sheet {
         }
     }
 
-    /// Each figure of which something is known, in the order of the list: the cells of [`COLUMNS`].
+    /// The cells of [`COLUMNS`] for each measured or skipped figure, in the order of the list.
     pub(crate) fn rows(&self) -> Vec<[String; 5]> {
         FIGURES.iter().filter_map(|figure| self.row(figure)).collect()
     }
 
-    /// What was left out: name and reason.
+    /// The same for some groups.
+    pub(crate) fn rows_of(&self, groups: &[&str]) -> Vec<[String; 5]> {
+        let figures = FIGURES.iter().filter(|figure| groups.contains(&figure.group()));
+        figures.filter_map(|figure| self.row(figure)).collect()
+    }
+
+    /// Name and reason of each skipped figure.
     pub(crate) fn skipped(&self) -> Vec<(String, &str)> {
         let reason = |figure: &'static Figure| match self.found.get(figure.key)? {
             Found::Skipped(why) => Some((full_name(figure), why.as_str())),
@@ -94,12 +99,12 @@ impl Sheet {
         FIGURES.iter().filter_map(reason).collect()
     }
 
-    /// Names of the figures whose goal is missed.
+    /// Names of the figures that miss their goal.
     pub(crate) fn missed(&self) -> Vec<&'static str> {
         FIGURES.iter().filter(|figure| self.is_met(figure) == Some(false)).map(|figure| figure.name).collect()
     }
 
-    /// Every figure of which something is known, as an array of objects.
+    /// Every measured or skipped figure, as an array of objects.
     pub(crate) fn json(&self) -> Value {
         let object = |figure: &'static Figure| {
             let found = self.found.get(figure.key)?;
@@ -122,11 +127,8 @@ impl Sheet {
 
     fn row(&self, figure: &'static Figure) -> Option<[String; 5]> {
         let found = self.found.get(figure.key)?;
-        let name = if figure.beside.is_some() {
-            format!("— beside it: {}", figure.name)
-        } else {
-            figure.name.to_owned()
-        };
+        let name =
+            if figure.beside.is_some() { format!("peer: {}", figure.name) } else { figure.name.to_owned() };
         let met = match self.is_met(figure) {
             Some(true) => "yes",
             Some(false) => "NO",
@@ -136,7 +138,7 @@ impl Sheet {
         Some([name, shown(figure, found), self.goal(figure), met.to_owned(), ratio])
     }
 
-    /// The goal in words, with the disk's share where it has one.
+    /// The goal in words, including the disk's time where it counts.
     fn goal(&self, figure: &Figure) -> String {
         match figure.goal {
             Goal::None => String::new(),
@@ -156,7 +158,7 @@ impl Sheet {
         }
     }
 
-    /// Whether the goal is reached; nothing where there is no goal, or nothing to hold against it.
+    /// Whether the goal is met. `None`: no goal, or nothing to compare with.
     fn is_met(&self, figure: &Figure) -> Option<bool> {
         let value = self.value(figure.key)?;
         match figure.goal {
@@ -174,12 +176,12 @@ impl Sheet {
         }
     }
 
-    /// How many times better our figure is than this peer's: more than 1 is for us, whatever the unit.
+    /// By which factor our figure is better than this peer's; below 1 the peer is better.
     fn better_by(&self, figure: &Figure) -> Option<f64> {
         let key = figure.beside?;
         let (ours, theirs) = (self.value(key)?, self.value(figure.key)?);
         let ratio = if figure.unit().grows() { ours / theirs } else { theirs / ours };
-        // A difference of two medians may come out as nothing, or less.
+        // A difference of two medians may be zero or negative.
         (ratio.is_finite() && ratio > 0.0).then_some(ratio)
     }
 }
@@ -203,7 +205,7 @@ fn shown(figure: &Figure, found: &Found) -> String {
     }
 }
 
-/// A goal's bound, without the digits that only a measurement has.
+/// A goal's bound, without trailing zeros.
 fn bound(unit: Unit, value: f64) -> String {
     let exact = unit.show(value);
     match exact.split_once('.') {
@@ -219,7 +221,7 @@ fn bound(unit: Unit, value: f64) -> String {
     }
 }
 
-/// A ratio with as many digits as it deserves.
+/// A ratio with about three digits.
 fn digits(ratio: f64) -> String {
     let text = if ratio >= 100.0 {
         return format!("{ratio:.0}");
