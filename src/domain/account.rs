@@ -1,23 +1,22 @@
-//! Accounts: who may come in, as what, and how much they may use. Owns the rules for names and addresses; refuses to know how a
-//! password is checked or a session is signed.
+//! Accounts: roles, names, quotas and API tokens. Password checks and session signing are in `http::auth`.
 
 use super::id::{TokenId, UserId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Whether there are accounts.
+/// Whether the server has accounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AuthMode {
-    /// One user, `default`, who needs no password: whoever reaches the server is that user.
+    /// One user, `default`, without a password: everybody who reaches the server is that user.
     #[default]
     Single,
-    /// Accounts, sessions and API tokens.
+    /// Accounts with sessions and API tokens.
     Multi,
 }
 
 impl AuthMode {
-    /// The word that clients and configurations know it by.
+    /// Name in the API and in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Single => "single",
@@ -26,7 +25,7 @@ impl AuthMode {
     }
 }
 
-/// Who may make an account for themselves. The first one may always be made.
+/// Who may register an account. The first account may always register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Registration {
@@ -35,34 +34,34 @@ pub enum Registration {
     Open,
     /// Nobody.
     Closed,
-    /// Whoever has an invite.
+    /// Holders of an invite.
     Invite,
 }
 
-/// What somebody may do beyond their own things.
+/// What an account may do beyond its own data.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Also sees and changes accounts, invites and everybody's statistics.
+    /// May see and change accounts, invites and all statistics.
     Admin,
-    /// Nothing.
+    /// No further rights.
     #[default]
     User,
 }
 
-/// A name to log in with: 2 to 50 characters, letters and digits of any script and `. _ - @ +`.
+/// A login name: 2 to 50 characters, letters and digits of any script and `. _ - @ +`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Username(String);
 
 impl Username {
-    /// As it was given.
+    /// The name as given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What two names that only differ in case share: by it an account is found, and it is unique.
+    /// The name folded to lower case. Accounts are found by it, and it is unique.
     pub fn key(&self) -> String {
         self.0.to_lowercase()
     }
@@ -88,18 +87,18 @@ impl From<Username> for String {
     }
 }
 
-/// An e-mail address, as far as a server can tell that reaches none: something, `@`, something; at most 120 characters.
+/// An e-mail address, checked only for `something@something`; at most 120 characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Email(String);
 
 impl Email {
-    /// As it was given.
+    /// The address as given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// By it an account is found, and it is unique.
+    /// The address folded to lower case. Accounts are found by it, and it is unique.
     pub fn key(&self) -> String {
         self.0.to_lowercase()
     }
@@ -126,7 +125,7 @@ impl From<Email> for String {
     }
 }
 
-/// A password as it is stored: a PHC string (argon2id). Never shown, not even to the log.
+/// A stored password: a PHC string (argon2id). Never shown or logged.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PasswordHash(String);
@@ -137,7 +136,7 @@ impl PasswordHash {
         Self(phc)
     }
 
-    /// The PHC string, for checking a password against and nothing else.
+    /// The PHC string, for verification only.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -149,78 +148,78 @@ impl fmt::Debug for PasswordHash {
     }
 }
 
-/// What an account may use; `None`: as much as the server's limits allow.
+/// Quotas of an account; `None` means no limit beyond the server's own.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Quota {
-    /// Tokens of models in a day (UTC).
+    /// Model tokens a day (UTC).
     pub tokens_per_day: Option<u64>,
-    /// Jobs that have not ended.
+    /// Unfinished jobs.
     pub unfinished_jobs: Option<u64>,
-    /// Files of all projects together, bytes.
+    /// Bytes in the files of all projects.
     pub project_bytes: Option<u64>,
 }
 
 /// An account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
-    /// Its number.
+    /// Numeric id.
     pub id: UserId,
-    /// What is logged in with.
+    /// Login name.
     pub username: Username,
-    /// Where its owner can be reached.
+    /// E-mail address.
     pub email: Option<Email>,
-    /// A picture's address, as the front end uses it.
+    /// URL of a picture.
     pub avatar: Option<String>,
-    /// What it may do.
+    /// Role.
     pub role: Role,
-    /// A disabled account cannot come in by any way; what it has stays.
+    /// A disabled account cannot log in; its data stays.
     pub is_active: bool,
-    /// Unix milliseconds.
+    /// Creation time, unix milliseconds.
     pub created_at_ms: u64,
-    /// Unix milliseconds.
+    /// Last login, unix milliseconds.
     pub last_login_at_ms: Option<u64>,
-    /// What a password is checked against; nobody logs in without one.
+    /// Password hash; without one nobody can log in.
     pub password: Option<PasswordHash>,
-    /// Rises with every change of the password: sessions that were opened before are over.
+    /// Rises with every password change, which ends all earlier sessions.
     pub generation: u32,
-    /// What it may use.
+    /// Quotas.
     pub quota: Quota,
 }
 
-/// What an API token may be used for.
+/// What an API token may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenScopes {
-    /// Reading: `GET` and `HEAD`.
+    /// Read: `GET` and `HEAD`.
     pub read: bool,
-    /// Everything else of the owner's.
+    /// Write the owner's data.
     pub write: bool,
-    /// What only admins may do, if the owner is one.
+    /// Use the administrator's routes, if the owner is an administrator.
     pub admin: bool,
 }
 
 impl TokenScopes {
-    /// What a session may: everything that its account may.
+    /// The scopes of a session: everything that its account may do.
     pub const ALL: Self = Self { read: true, write: true, admin: true };
 }
 
-/// A long-lived key for scripts. The key itself is shown once and not kept.
+/// A long-lived API key for scripts. The key itself is shown once and never stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiToken {
-    /// Names it in lists.
+    /// Id in lists.
     pub id: TokenId,
-    /// Whose it is.
+    /// Owner.
     pub user: UserId,
-    /// What it is for, in its owner's words.
+    /// The owner's description.
     pub name: String,
-    /// What it may be used for.
+    /// Scopes.
     pub scopes: TokenScopes,
-    /// Unix milliseconds.
+    /// Creation time, unix milliseconds.
     pub created_at_ms: u64,
-    /// Unix milliseconds; never when absent.
+    /// Expiry, unix milliseconds; `None` for never.
     pub expires_at_ms: Option<u64>,
-    /// The last characters of the key, to tell keys apart.
+    /// Last characters of the key, to tell keys apart.
     pub hint: String,
 }
 

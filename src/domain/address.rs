@@ -1,10 +1,10 @@
-//! Which network addresses are everybody's and which are somebody's own. Owns the table of special ranges and the
-//! operator's exceptions; refuses to look up names: whoever connects asks about the very address it connects to.
+//! Public and private network addresses. Names are not resolved here: the caller checks the very address that
+//! it connects to.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Ranges of IPv4 that no public service lives in (IANA's special-purpose registry): network and prefix length.
+/// IPv4 ranges without public services (IANA special-purpose registry): network and prefix length.
 const SPECIAL_V4: &[(Ipv4Addr, u8)] = &[
     (Ipv4Addr::UNSPECIFIED, 8),           // this network, unspecified
     (Ipv4Addr::new(10, 0, 0, 0), 8),      // private
@@ -23,11 +23,11 @@ const SPECIAL_V4: &[(Ipv4Addr, u8)] = &[
     (Ipv4Addr::new(240, 0, 0, 0), 4),     // reserved, broadcast
 ];
 
-/// All of IPv6 that is given out to the public.
+/// The IPv6 range for public addresses.
 const GLOBAL_V6: (Ipv6Addr, u8) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
-/// What is special inside [`GLOBAL_V6`]. Everything else that embeds an IPv4 address (mapped, compatible, NAT64) lies
-/// outside of it.
+/// Special ranges inside [`GLOBAL_V6`]. All other forms that embed an IPv4 address (mapped, compatible,
+/// NAT64) lie outside.
 const SPECIAL_V6: &[(Ipv6Addr, u8)] = &[
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23), // protocol assignments: Teredo, benchmarks, ORCHID
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32), // documentation
@@ -35,7 +35,7 @@ const SPECIAL_V6: &[(Ipv6Addr, u8)] = &[
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20), // documentation
 ];
 
-/// Whether the address belongs to the public internet.
+/// Whether the address is public.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => !SPECIAL_V4.iter().any(|(network, prefix)| shares(32, *prefix, *network, v4)),
@@ -46,7 +46,7 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Whether two addresses of this many bits have the same first `prefix` bits.
+/// Whether two addresses of this many bits share their first `prefix` bits.
 fn shares<A: Bits>(width: u8, prefix: u8, one: A, two: A) -> bool {
     let rest = u32::from(width.saturating_sub(prefix));
     let cut = |bits: u128| bits.checked_shr(rest).unwrap_or(0);
@@ -69,12 +69,12 @@ impl Bits for Ipv6Addr {
     }
 }
 
-/// A text that is no address and no range.
+/// A text that is neither an address nor a range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be an address or a range of them, as in 127.0.0.1, 10.0.0.0/8 or fd00::/8")]
 pub struct AddressRangeError;
 
-/// A range of addresses: a network and its prefix length. A single address is the longest.
+/// An address range: network and prefix length. A single address has the longest prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Range {
     network: IpAddr,
@@ -108,25 +108,25 @@ impl Range {
     }
 }
 
-/// Where connections on behalf of clients may go: to public addresses, and to what the operator has allowed besides.
+/// Which addresses clients' connections may reach: public ones and the operator's exceptions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AddressPolicy {
     allowed: Vec<Range>,
 }
 
 impl AddressPolicy {
-    /// A policy with these exceptions; the first that is none fails with its place in the list.
+    /// A policy with these exceptions. An invalid one fails with its index.
     pub fn new(allowed: &[String]) -> Result<Self, (usize, AddressRangeError)> {
         let ranges = allowed.iter().enumerate().map(|(at, text)| Range::parse(text).map_err(|bad| (at, bad)));
         Ok(Self { allowed: ranges.collect::<Result<_, _>>()? })
     }
 
-    /// Whether anything but public addresses is permitted.
+    /// Whether the policy permits any non-public address.
     pub fn has_exceptions(&self) -> bool {
         !self.allowed.is_empty()
     }
 
-    /// Whether a connection may go there.
+    /// Whether a connection to this address is permitted.
     pub fn permits(&self, address: IpAddr) -> bool {
         is_public(address) || self.allowed.iter().any(|range| range.holds(address))
     }

@@ -1,33 +1,32 @@
-//! Calls that wait for somebody's approval: what is decided about them, and the words for people and for the model. Refuses
-//! to know who keeps them.
+//! Approvals of tool calls: decisions, and the texts for users and models.
 
 use super::id::JobId;
 use super::job::PendingApproval;
 use super::tool::ToolCall;
 
-/// What the model is told of a call that needs approval in a job that nobody is asked about.
+/// Told to the model for a call that needs an approval in a job that asks nobody.
 pub const AUTO_DENIED: &str = "the job was submitted with approval: auto-deny, so nobody is asked; go on without this call, \
                                or say that it needs approval";
 
-/// What the model is told of a call that somebody denied without a word.
+/// Told to the model for a call that was denied without a reason.
 pub const DENIED: &str =
     "the user did not approve this call; do not repeat it, go on without it or ask what to do instead";
 
-/// Bytes of a call's arguments that the job shows while it waits.
+/// Bytes of a call's arguments that a waiting job shows.
 const SHOWN_BYTES: usize = 16 * 1024;
 
-/// What somebody decides about calls that wait.
+/// A decision about waiting calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalDecision {
-    /// They may be made.
+    /// Whether the calls may run.
     pub approve: bool,
-    /// Which; `None`: all that wait.
+    /// The calls; `None` for all waiting ones.
     pub id_refs: Option<Vec<String>>,
-    /// Why, for the model; read only where they are denied.
+    /// Reason for the model; used for denials only.
     pub reason: Option<String>,
 }
 
-/// What the model is told of calls about which nobody decided in time.
+/// Told to the model when nobody decided in time.
 pub fn expired(timeout_ms: u64) -> String {
     format!(
         "nobody decided within {} s; go on without this call, or say that it needs approval",
@@ -35,19 +34,20 @@ pub fn expired(timeout_ms: u64) -> String {
     )
 }
 
-/// The result of a call that was denied, as the model reads it.
+/// Result of a denied call, for the model.
 pub fn denied_result(reason: &str) -> String {
     let error = serde_json::Value::String(format!("denied: {reason}"));
     format!(r#"{{"success":false,"data":null,"error":{error},"execution_time":0.0}}"#)
 }
 
 impl PendingApproval {
-    /// These calls, until then. Long arguments are cut: they stand in the log, and this is read with every look at the job.
+    /// Waiting calls and their expiry. Long arguments are cut, because every read of the job loads them; the
+    /// log has them whole.
     pub fn new(calls: Vec<ToolCall>, expires_at_ms: u64) -> Self {
         Self { calls: calls.into_iter().map(cut).collect(), expires_at_ms }
     }
 
-    /// What people are told while the job waits: for which tools, and what they can do.
+    /// Text for users while the job waits: which tools, and how to decide.
     pub fn plea(&self, job: JobId) -> String {
         let named = |call: &ToolCall| format!("{} ({})", call.name, call.id_ref);
         let calls: Vec<String> = self.calls.iter().map(named).collect();
@@ -58,7 +58,7 @@ impl PendingApproval {
         )
     }
 
-    /// Which calls wait.
+    /// Ids of the waiting calls.
     pub fn id_refs(&self) -> Vec<String> {
         self.calls.iter().map(|call| call.id_ref.clone()).collect()
     }

@@ -1,23 +1,23 @@
-//! Files that a message of the user carries. Owns their form as a model reads it; refuses to interpret their content.
+//! Files attached to a user's message, and how a model reads them.
 
 use serde::{Deserialize, Serialize};
 
-/// A text file that came with a message.
+/// An attached text file.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "StoredAttachment"))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
-    /// Its file name, as the user knows it.
+    /// File name.
     pub name: String,
-    /// What kind of text it is, as in `py`; may be empty.
+    /// Kind of text, such as `py`; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub extension: String,
-    /// The text.
+    /// Content.
     pub content: String,
 }
 
 impl Attachment {
-    /// The file as a fenced block of Markdown. The fence is longer than any run of backticks inside, so that no content
-    /// can end its block.
+    /// The file as a fenced Markdown block. The fence is longer than any run of backticks in the content, so
+    /// that no content can end its block.
     pub fn block(&self) -> String {
         let fence = "`".repeat(longest_run(&self.content).saturating_add(1).max(3));
         let kind: String =
@@ -27,7 +27,7 @@ impl Attachment {
         format!("Attached file `{name}`:\n{fence}{kind}\n{}{end}{fence}", self.content)
     }
 
-    /// How much text it carries, bytes.
+    /// Size of name, extension and content, bytes.
     pub fn bytes(&self) -> usize {
         self.name.len().saturating_add(self.extension.len()).saturating_add(self.content.len())
     }

@@ -1,22 +1,22 @@
-//! Batches: many jobs that were accepted together and are counted together. Owns how a batch stands; refuses to hold its
-//! lines, which may be many.
+//! Batches: jobs that are accepted and counted together. Their lines are stored elsewhere, because there may
+//! be many.
 
 use super::id::{BatchId, UserId};
 use super::webhook::WebhookUrl;
 use serde::{Deserialize, Serialize};
 
-/// Where a batch stands.
+/// Status of a batch.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BatchStatus {
-    /// Its lines are being worked on.
+    /// Lines are being worked on.
     InProgress,
-    /// Every line has ended.
+    /// All lines have ended.
     Completed,
-    /// No further line begins; those that run are being stopped.
+    /// Cancelled: no further line starts, running ones are being stopped.
     Cancelling,
-    /// Cancelled, and nothing of it runs any more.
+    /// Cancelled, and all jobs have ended.
     Cancelled,
 }
 
@@ -27,15 +27,15 @@ impl BatchStatus {
     }
 }
 
-/// How many of its lines stand where.
+/// Number of lines by state.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BatchCounts {
-    /// All of them.
+    /// All lines.
     pub total: u32,
-    /// Lines whose job has its answer.
+    /// Lines whose job succeeded.
     pub completed: u32,
-    /// Lines whose job failed, was cancelled, or never began because the batch was cancelled.
+    /// Lines whose job failed, was cancelled, or never started because the batch was cancelled.
     pub failed: u32,
 }
 
@@ -46,26 +46,26 @@ impl BatchCounts {
     }
 }
 
-/// How a batch stands.
+/// State of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
-    /// Its id.
+    /// Id.
     pub id: BatchId,
-    /// Whose it is.
+    /// Owner.
     pub user: UserId,
-    /// Where it stands.
+    /// Status.
     pub status: BatchStatus,
-    /// When it was accepted, unix milliseconds.
+    /// When the server accepted it, unix milliseconds.
     pub created_at_ms: u64,
-    /// When somebody asked for its end, unix milliseconds.
+    /// When somebody cancelled it, unix milliseconds.
     pub cancelling_at_ms: Option<u64>,
     /// When its last line ended, unix milliseconds.
     pub finished_at_ms: Option<u64>,
-    /// Its lines.
+    /// Line counts.
     pub counts: BatchCounts,
-    /// Jobs of it that may be in the queue or running at once.
+    /// How many of its jobs may be queued or running at once.
     pub concurrency: u32,
-    /// Told when the batch has ended.
+    /// Receives a webhook when the batch ends.
     #[serde(default)]
     pub webhook_url: Option<WebhookUrl>,
 }

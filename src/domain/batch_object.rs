@@ -1,16 +1,16 @@
-//! A batch as clients and webhooks see it (DESIGN §3). Owns the object's shape; refuses to show what is the server's own.
+//! The batch object of the API and of webhooks (DESIGN §3).
 
 use super::batch::{Batch, BatchCounts, BatchStatus};
 use super::id::BatchId;
 use serde::Serialize;
 
-/// The batch object; times are unix seconds.
+/// A batch; times are unix seconds.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Serialize)]
 pub struct BatchObject {
     id: BatchId,
     object: &'static str,
-    /// Where it stands.
+    /// Status.
     pub status: BatchStatus,
     created_at: u64,
     cancelling_at: Option<u64>,

@@ -1,8 +1,8 @@
-//! JSON in one spelling, so that equal values are equal texts. Refuses to be sent anywhere: it is a key for comparing.
+//! Canonical JSON: equal values give equal texts. For comparison keys only.
 
 use serde_json::Value;
 
-/// The same text for the same arguments, whatever the order of their names.
+/// The value as JSON with sorted object keys.
 pub fn canonical(value: &Value) -> String {
     match value {
         Value::Object(map) => {

@@ -1,74 +1,74 @@
-//! Conversations: what is kept of one beside its jobs. Owns its settings and their rules; refuses messages, which are what its
-//! jobs were asked and have said.
+//! Conversations and their settings. Messages are parts of jobs.
 
 use super::id::{ConversationId, ProjectId, UserId};
 use serde::{Deserialize, Serialize};
 
-/// The longest title, characters.
+/// Maximum length of a title, characters.
 pub const TITLE_CHARS: usize = 255;
 
-/// A conversation. One that a job names without having been made before is made with the job.
+/// A conversation. A job that names an unknown one creates it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Conversation {
-    /// Its name inside its user's own space.
+    /// Id, unique for its user.
     pub id: ConversationId,
-    /// Whose it is.
+    /// Owner.
     pub user: UserId,
-    /// Empty until there is one.
+    /// Title; empty until there is one.
     pub title: String,
-    /// What its settings are.
+    /// Settings.
     pub settings: ConversationSettings,
-    /// Unix milliseconds.
+    /// Creation time, unix milliseconds.
     pub created_at_ms: u64,
-    /// When it, or one of its messages, last changed; unix milliseconds.
+    /// Last change of the conversation or a message, unix milliseconds.
     pub updated_at_ms: u64,
-    /// Messages in it: what was asked, and what was answered.
+    /// Number of messages, questions and answers.
     pub message_count: u64,
 }
 
-/// What the messages of a conversation are sent with.
+/// Settings for the messages of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConversationSettings {
-    /// A configured model's id, as it was when it was chosen.
+    /// Configured model id, as it was when it was chosen.
     pub model: String,
-    /// Put before the history; empty for none.
+    /// System prompt; empty for none.
     pub system_prompt: String,
-    /// 0.0 to 2.0; the provider's own when absent.
+    /// 0.0 to 2.0; `None` for the provider's default.
     pub temperature: Option<f64>,
-    /// Bound of one answer; the model's own when absent.
+    /// Maximum tokens of an answer; `None` for the model's default.
     pub max_tokens: Option<u32>,
-    /// Whether the model is asked to think first.
+    /// Whether the model thinks first.
     pub thinking_enabled: bool,
     /// The project that its jobs work in.
     pub project_id: Option<ProjectId>,
 }
 
-/// What is to change; `None` stays as it is.
+/// Changes of a conversation; `None` keeps the value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ConversationChange {
-    /// The title.
+    /// Title.
     pub title: Option<String>,
-    /// The model.
+    /// Model id.
     pub model: Option<String>,
-    /// The system prompt.
+    /// System prompt.
     pub system_prompt: Option<String>,
-    /// The temperature.
+    /// Temperature.
     pub temperature: Option<f64>,
-    /// The bound of one answer.
+    /// Maximum tokens of an answer.
     pub max_tokens: Option<u32>,
-    /// Whether to think.
+    /// Whether the model thinks first.
     pub thinking_enabled: Option<bool>,
-    /// The project; `Some(None)` takes it away.
+    /// Project; `Some(None)` removes it.
     pub project_id: Option<Option<ProjectId>>,
 }
 
 impl Conversation {
-    /// Whether a title may be given to it: it has none of its own. (`新对话` is the front end's word for a new one.)
+    /// Whether a generated title may be set: the conversation has none of its own. The front end calls a new
+    /// one `新对话`.
     pub fn wants_title(&self) -> bool {
         matches!(self.title.trim(), "" | "新对话")
     }
 
-    /// The conversation after the change.
+    /// Applies the changes.
     pub fn update(&mut self, change: ConversationChange) {
         let settings = &mut self.settings;
         put(&mut self.title, change.title);

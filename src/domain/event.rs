@@ -1,9 +1,7 @@
-//! The event log's vocabulary (DESIGN §4). Owns what is recorded of a job; refuses to number it (the store does)
-//! and to render it (HTTP does).
+//! Records of a job's log (DESIGN §4). The store numbers events; HTTP renders them.
 //!
-//! A job's log holds two kinds of record. *Events* are what clients see: they carry a `seq` that starts at 1 and has
-//! no gap. *Marks* are what only the engine needs to go on after a crash: they stand between events and have no `seq`,
-//! so that a client which counts ids misses nothing.
+//! *Events* are what clients see: their `seq` starts at 1 and has no gap. *Marks* are what the engine needs
+//! to continue after a crash: they stand between events and have no `seq`, so that clients can count.
 
 use super::message::ProviderReplay;
 use super::tool::ToolCall;
@@ -14,9 +12,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Record {
-    /// Seen by clients, numbered.
+    /// A numbered event that clients see.
     Event(Event),
-    /// For the engine alone, not numbered.
+    /// An unnumbered mark for the engine.
     Mark(EngineMark),
 }
 
@@ -32,7 +30,7 @@ impl From<EngineMark> for Record {
     }
 }
 
-/// The kinds of streamed step.
+/// Kind of a streamed step.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -43,114 +41,114 @@ pub enum StepKind {
     Text,
 }
 
-/// What a `status` event tells.
+/// Status in a `status` event.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StatusPhase {
-    /// Accepted, waiting for a worker.
+    /// Accepted; waits for a worker.
     Queued,
-    /// A worker has begun, or has gone on.
+    /// A worker started or resumed it.
     Running,
-    /// A call to the model failed and will be made again, or a run failed and another attempt will follow.
+    /// A model call failed and will be repeated, or the run failed and another attempt follows.
     Retrying,
-    /// Calls of tools wait for somebody's approval.
+    /// Tool calls wait for an approval.
     #[serde(rename = "waiting_approval")]
     WaitingApproval,
 }
 
-/// What an agent that works for a tool call did.
+/// A step of a sub-agent.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentStep {
-    /// The call that it works for.
+    /// The tool call that the agent works for.
     pub id_ref: String,
-    /// Its name.
+    /// Name of the agent.
     pub agent: String,
-    /// Counted from 0 for each agent.
+    /// Index, from 0 for each agent.
     pub index: u32,
-    /// What it did.
+    /// What the agent did.
     #[serde(flatten)]
     pub act: AgentAction,
 }
 
-/// The kinds of an agent's steps.
+/// Kind of a sub-agent's step.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum AgentAction {
-    /// It thought, whole.
+    /// Complete reasoning.
     Thinking {
-        /// What.
+        /// The text.
         content: String,
     },
-    /// It said, whole.
+    /// Complete answer text.
     Text {
-        /// What.
+        /// The text.
         content: String,
     },
-    /// It asked for a tool.
+    /// A tool call.
     ToolCall {
-        /// The tool.
+        /// Tool name.
         name: String,
-        /// A JSON text.
+        /// Arguments, a JSON text.
         arguments: String,
     },
-    /// The tool answered.
+    /// A tool result.
     ToolResult {
-        /// The tool.
+        /// Tool name.
         name: String,
-        /// A JSON text.
+        /// Result, a JSON text.
         content: String,
     },
 }
 
-/// Why the model stopped, and so how a finished job ended.
+/// Why the model stopped, and how a finished job ended.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
-    /// It had said all.
+    /// The answer is complete.
     Stop,
-    /// It ran into `max_tokens`.
+    /// `max_tokens` was reached.
     Length,
-    /// It wants tools run first.
+    /// The model wants tools to run first.
     ToolCalls,
     /// The provider withheld the rest.
     ContentFilter,
-    /// The answer is the closing one after `max_steps` model calls.
+    /// Closing answer after `max_steps` model calls.
     MaxSteps,
-    /// The answer is the closing one of a run that made the same failing call again and again.
+    /// Closing answer after one tool call failed again and again.
     RepeatedFailure,
 }
 
-/// Why a job ended without an answer; also the `code` of its `error` event.
+/// Why a job ended without an answer; the `code` of its `error` event.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureCode {
-    /// Somebody asked for it.
+    /// A user cancelled it.
     Cancelled,
-    /// `timeout_s` was up.
+    /// `timeout_s` was reached.
     Timeout,
-    /// The provider refused, or failed more often than the retry budget allows.
+    /// The provider refused, or failed more often than the retry limit.
     ProviderError,
-    /// The job names a model that the configuration no longer has.
+    /// The model is no longer configured.
     ModelNotFound,
-    /// The prompt does not fit into the model's context window, and nothing of it may be left out.
+    /// The prompt exceeds the model's context window, and nothing may be left out.
     ContextTooLong,
-    /// `max_total_tokens` were spent.
+    /// `max_total_tokens` was reached.
     MaxTotalTokens,
-    /// The answer passed `limits.output_bytes`.
+    /// The answer exceeded `limits.output_bytes`.
     OutputTooLarge,
-    /// The job was running at three crashes in a row.
+    /// The server crashed three times in a row while the job ran.
     Poison,
-    /// A fault of this server; the log has details.
+    /// Internal error; see the server's log.
     Internal,
 }
 
 impl FailureCode {
-    /// The word that clients read.
+    /// Name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Cancelled => "cancelled",
@@ -170,86 +168,87 @@ impl FailureCode {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// The job went into another phase.
+    /// The job changed its status.
     Status {
-        /// Which.
+        /// The new status.
         status: StatusPhase,
-        /// Counted from 1 at the first run; 0 while it has never run.
+        /// Attempt, from 1; 0 before the first run.
         attempt: u32,
-        /// Why, when it is not the ordinary way.
+        /// Reason, when the change is unusual.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// Calls of tools wait for somebody's approval; clients read it as a `status` of [`StatusPhase::WaitingApproval`].
+    /// Tool calls wait for an approval; sent as a `status` with [`StatusPhase::WaitingApproval`].
     WaitingApproval {
         /// As in [`Event::Status`].
         attempt: u32,
-        /// For people: what waits, and how it is decided.
+        /// Text for users: what waits, and how to decide.
         reason: String,
-        /// Which calls.
+        /// Ids of the waiting calls.
         calls: Vec<String>,
     },
     /// A piece of a thinking or text step.
     Delta {
-        /// The step's index within the job.
+        /// Step index within the job.
         index: u32,
         /// Thinking or text.
         kind: StepKind,
         /// UTF-8 bytes of the step before this piece.
         offset: u64,
-        /// The `seq` of the step's first piece; the store fills it in, so that readers find the start at once.
+        /// `seq` of the step's first piece. The store fills it in, so that readers find the start at once.
         #[serde(default)]
         first_seq: u64,
-        /// The piece, never empty.
+        /// The piece; never empty.
         text: String,
     },
-    /// The model asked for a tool.
+    /// The model called a tool.
     ToolCall {
-        /// The step's index.
+        /// Step index.
         index: u32,
         /// The call.
         #[serde(flatten)]
         call: ToolCall,
     },
-    /// A tool answered.
+    /// A tool returned a result.
     ToolResult {
-        /// The step's index.
+        /// Step index.
         index: u32,
-        /// The call that it answers.
+        /// Id of the call.
         id_ref: String,
-        /// The tool.
+        /// Tool name.
         name: String,
-        /// The result, a JSON text: `{"success","data","error","execution_time"}`.
+        /// Result, a JSON text: `{"success","data","error","execution_time"}`.
         content: String,
-        /// The call was not run (a duplicate, or interrupted with unknown outcome).
+        /// The call did not run: a duplicate, or interrupted with unknown outcome.
         skipped: bool,
     },
-    /// The step of this index was cut off; drop it.
+    /// The step of this index was cut off; clients drop it.
     StepDiscarded {
-        /// The step's index.
+        /// Step index.
         index: u32,
     },
-    /// The oldest messages were left out of what the model is sent from here on; this stands for them.
+    /// The oldest messages are no longer sent to the model; this text replaces them.
     Summary {
-        /// The model's summary of them, or a word on what was left out.
+        /// The model's summary, or a stub.
         content: String,
-        /// Of the history and the input, so many of the newest messages are still sent.
+        /// How many of the newest messages of history and input are still sent.
         kept: usize,
-        /// Of what this job has said and done, so many of the oldest messages are not sent any more.
+        /// How many of the oldest messages of this job are no longer sent.
         said: usize,
-        /// Of some messages a summary could not be had: the content does not tell of them. It stands for this job alone.
+        /// The summary failed for some messages, so the text does not cover them. It applies to this job
+        /// only.
         #[serde(default)]
         is_stub: bool,
     },
-    /// An agent that works for a tool call did something.
+    /// A step of a sub-agent.
     AgentStep(AgentStep),
-    /// The job has its answer. Terminal.
+    /// The job succeeded. Terminal.
     Done {
-        /// The stored answer, `msg_…`.
+        /// Id of the stored answer, `msg_…`.
         message_id: super::id::MessageId,
         /// Completion tokens of the whole job.
         token_count: u64,
-        /// A title for the conversation, when it has none yet.
+        /// Suggested title when the conversation has none.
         suggested_title: Option<String>,
         /// Tokens of the whole job.
         usage: Usage,
@@ -258,9 +257,9 @@ pub enum Event {
     },
     /// The job ended without an answer. Terminal.
     Error {
-        /// For people.
+        /// Message for users.
         content: String,
-        /// For programs.
+        /// Code for programs.
         code: FailureCode,
     },
 }
@@ -272,99 +271,99 @@ impl Event {
     }
 }
 
-/// What only the engine needs.
+/// Records for the engine only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "mark", rename_all = "snake_case")]
 pub enum EngineMark {
-    /// A call to the model ended well: the steps since the last such mark are complete.
+    /// A model call ended well: all steps since the last such mark are complete.
     ModelFinished {
-        /// How it stopped.
+        /// Why the model stopped.
         finish_reason: FinishReason,
-        /// What it cost.
+        /// Usage of the call.
         usage: Usage,
-        /// Who answered; the model that the job names when absent.
+        /// The model that answered; absent for the job's own model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
-        /// What its provider wants back with the answer.
+        /// Opaque data that the provider wants back.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         echo: Option<ProviderReplay>,
     },
-    /// A call to the model failed: the steps since the last such mark are to be discarded.
+    /// A model call failed: all steps since the last such mark are discarded.
     ModelFailed {
-        /// What the client may be told.
+        /// Message for clients.
         message: String,
-        /// What the job fails with when it is not tried again.
+        /// Error code of the job if there is no retry.
         code: FailureCode,
-        /// Whether another try can help.
+        /// Whether a retry may help.
         retryable: bool,
-        /// Whether another model may do what this one cannot.
+        /// Whether another model may succeed.
         #[serde(default)]
         elsewhere: bool,
-        /// What it cost all the same.
+        /// Usage of the failed call.
         #[serde(default)]
         usage: Usage,
-        /// Who was asked; the model that the job names when absent.
+        /// The model that was called; absent for the job's own model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     },
-    /// From here on this model is asked: the one before it failed too often.
+    /// The engine switched to this model after failures of the previous one.
     ModelSwitched {
-        /// A configured model's id.
+        /// Configured model id.
         model: String,
     },
-    /// Spent on something that is no step of the job: a summary, a title, an answer that a crash cut off.
+    /// Tokens that belong to no step: a summary, a title, an answer lost in a crash.
     Spent {
-        /// A configured model's id.
+        /// Configured model id.
         model: String,
-        /// What it cost.
+        /// Usage.
         usage: Usage,
     },
-    /// The job was given back to wait; its next run goes on with the failures counted so far.
+    /// The job was returned to the queue to wait. Counted failures stay.
     Deferred,
-    /// The tool is about to run; recorded only for tools that are not idempotent.
+    /// A tool is about to run; recorded only for tools that are not idempotent.
     ToolStarted {
-        /// Which call.
+        /// Id of the call.
         id_ref: String,
     },
-    /// Calls wait for somebody's approval.
+    /// Calls wait for an approval.
     ApprovalAsked {
-        /// Which.
+        /// Ids of the calls.
         id_refs: Vec<String>,
     },
-    /// Calls may be made.
+    /// Calls were approved.
     Approved {
-        /// Which.
+        /// Ids of the calls.
         id_refs: Vec<String>,
     },
-    /// Calls may not be made.
+    /// Calls were denied.
     Denied {
-        /// Which.
+        /// Ids of the calls.
         id_refs: Vec<String>,
-        /// Why, for the model.
+        /// Reason for the model.
         reason: String,
     },
-    /// A tool's result was too long for the model: this is what was cut of it, whole.
+    /// The full text of a result that was cut for the model.
     ToolWhole {
-        /// What names it: [`super::handle::ResultHandle`].
+        /// Its handle: [`super::handle::ResultHandle`].
         handle: String,
         /// The text.
         content: String,
     },
-    /// The tool has answered, before its turn in call order.
+    /// A tool returned before its turn in call order.
     ToolFinished {
-        /// Which call.
+        /// Id of the call.
         id_ref: String,
-        /// The result, a JSON text.
+        /// Result, a JSON text.
         content: String,
         /// See [`Event::ToolResult`].
         skipped: bool,
     },
 }
 
-/// An event with the number under which clients know it.
+/// An event with its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SequencedEvent {
-    /// 1, 2, 3 … within the job.
+    /// Number within the job: 1, 2, 3 …
     pub seq: u64,
     /// The event.
     pub event: Event,

@@ -1,24 +1,24 @@
-//! What names the whole of a tool's result of which a model saw a part. Owns its text form; refuses to find it.
+//! Handles of full tool results, which a model uses to read what was cut.
 
 use super::id::JobId;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Characters of a call's name that are taken over as they are.
+/// Characters of a call id that a handle keeps.
 const CALL_CHARS: usize = 64;
 
-/// A result by its job and its call: `job_…/call_0`. Short and without anything that JSON escapes, so that a small model
-/// copies it rightly.
+/// A result by job and call: `job_…/call_0`. Short and free of JSON escapes, so that small models copy it
+/// correctly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResultHandle {
-    /// The job in which the tool ran.
+    /// The job that ran the tool.
     pub job: JobId,
     /// The call within it.
     call: String,
 }
 
 impl ResultHandle {
-    /// The handle of a call's result. A call whose provider gave it an unhandy name gets another one.
+    /// The handle of a call's result. An unusual call id is replaced by a hash.
     pub fn of(job: JobId, id_ref: &str) -> Self {
         if is_handy(id_ref) {
             return Self { job, call: id_ref.to_owned() };
@@ -28,7 +28,8 @@ impl ResultHandle {
         Self { job, call: format!("call.{:016x}", hasher.finish()) }
     }
 
-    /// The handle that a model wrote; the call alone means one of its own job. `None`: it names no result.
+    /// Parses a handle that a model wrote. A bare call id refers to the model's own job. `None` for anything
+    /// else.
     pub fn parse(text: &str, own: JobId) -> Option<Self> {
         let text = text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`'));
         let (job, call) = match text.split_once('/') {

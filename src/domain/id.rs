@@ -1,5 +1,4 @@
-//! Identifiers: prefixed, sortable by time, opaque to clients. Owns their text form and their bytes;
-//! refuses to read a clock or a random source (both come in as arguments).
+//! Identifiers: prefixed, sortable by time, opaque to clients. Time and randomness come in as arguments.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -7,13 +6,13 @@ use std::str::FromStr;
 use std::sync::Mutex;
 use ulid::Ulid;
 
-/// A text that is not an identifier of the wanted kind.
+/// A text that is not an id of the expected kind.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("'{text}' is not an id of the form {prefix}…")]
 pub struct IdError {
-    /// The prefix that the id should have carried.
+    /// Expected prefix.
     pub prefix: &'static str,
-    /// What was given, cut to 64 characters.
+    /// The text, cut to 64 characters.
     pub text: String,
 }
 
@@ -24,7 +23,7 @@ macro_rules! prefixed_id {
         pub struct $name(u128);
 
         impl $name {
-            /// What every id of this kind starts with.
+            /// Prefix of this kind.
             pub const PREFIX: &'static str = $prefix;
 
             /// The id with these 128 bits.
@@ -32,12 +31,12 @@ macro_rules! prefixed_id {
                 Self(bits)
             }
 
-            /// The 16 bytes that order and identify it, big-endian.
+            /// The id's 16 bytes, big-endian; their order is the order of ids.
             pub const fn to_bytes(self) -> [u8; 16] {
                 self.0.to_be_bytes()
             }
 
-            /// The id with these bytes; every 16 bytes are one.
+            /// The id with these bytes. Every 16 bytes are valid.
             pub const fn from_bytes(bytes: [u8; 16]) -> Self {
                 Self(u128::from_be_bytes(bytes))
             }
@@ -87,89 +86,89 @@ macro_rules! prefixed_id {
 }
 
 prefixed_id!(
-    /// A job, `job_…`.
+    /// Id of a job, `job_…`.
     JobId,
     "job_"
 );
 prefixed_id!(
-    /// A stored assistant message, `msg_…`.
+    /// Id of an assistant message, `msg_…`.
     MessageId,
     "msg_"
 );
 prefixed_id!(
-    /// What a job was asked, as a message of its conversation, `ask_…`.
+    /// Id of a user message, `ask_…`.
     AskId,
     "ask_"
 );
 prefixed_id!(
-    /// A project, `proj_…`.
+    /// Id of a project, `proj_…`.
     ProjectId,
     "proj_"
 );
 prefixed_id!(
-    /// An API token's name in lists, `tok_…`; not the key.
+    /// Id of an API token in lists, `tok_…`; not the key.
     TokenId,
     "tok_"
 );
 prefixed_id!(
-    /// A schedule, `sched_…`.
+    /// Id of a schedule, `sched_…`.
     ScheduleId,
     "sched_"
 );
 
 prefixed_id!(
-    /// A batch of jobs, `batch_…`.
+    /// Id of a batch, `batch_…`.
     BatchId,
     "batch_"
 );
 
 impl JobId {
-    /// The id of the one answer that this job may leave: the same bits, so that a rerun names the same message.
+    /// Id of the job's answer: the same bits, so that a retry keeps it.
     pub const fn message_id(self) -> MessageId {
         MessageId(self.0)
     }
 
-    /// The id of its question: the same bits.
+    /// Id of the job's question: the same bits.
     pub const fn ask_id(self) -> AskId {
         AskId(self.0)
     }
 }
 
 impl MessageId {
-    /// The job that said it.
+    /// The job of this answer.
     pub const fn job(self) -> JobId {
         JobId(self.0)
     }
 }
 
 impl AskId {
-    /// The job that was asked it first.
+    /// The job that first had this question.
     pub const fn job(self) -> JobId {
         JobId(self.0)
     }
 }
 
 prefixed_id!(
-    /// A webhook on its way, `whd_…`; what its receiver reads as `webhook-id`.
+    /// Id of a webhook delivery, `whd_…`; sent as `webhook-id`.
     DeliveryId,
     "whd_"
 );
 
 impl DeliveryId {
-    /// An id for what happened at `now_ms` to the subject with these bits. Two subjects share one only by a chance of 2⁻⁸⁰;
-    /// whoever stores it takes [`DeliveryId::next`] then.
+    /// Id for an event at `now_ms` of the subject with these bits. Collisions have a chance of 2⁻⁸⁰; the
+    /// store then takes [`DeliveryId::next`].
     pub fn at(now_ms: u64, subject: u128) -> Self {
         Self(Ulid::from_parts(now_ms, subject).0)
     }
 
-    /// The id after this one.
+    /// The following id.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
     }
 }
 
-/// A user, by number. `UserId::SINGLE` is the only one while `auth_mode` is `single`.
+/// A user's number. With `auth_mode: single` there is only `UserId::SINGLE`.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -180,23 +179,23 @@ impl UserId {
     pub const SINGLE: Self = Self(1);
 }
 
-/// A conversation's name inside its user's own space: 1–64 of `A–Z a–z 0–9 _ -`.
+/// Id of a conversation: 1–64 of `A–Z a–z 0–9 _ -`.
 ///
-/// Names are per user, so two users' `chat` never meet (P7).
+/// Ids are per user: the `chat` of two users are two conversations (P7).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ConversationId(String);
 
 impl ConversationId {
-    /// The longest name, in bytes.
+    /// Maximum length, bytes.
     pub const MAX_BYTES: usize = 64;
 
-    /// A name that nobody chose, `conv_…`, of these 128 bits.
+    /// A generated id, `conv_…`, from 128 random bits.
     pub fn of_bits(bits: u128) -> Self {
         Self(format!("conv_{}", Ulid(bits)))
     }
 
-    /// The name as given.
+    /// The id as given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -238,14 +237,14 @@ impl fmt::Display for ConversationId {
     }
 }
 
-/// Makes 128-bit ids that rise strictly within one process: 48 bits of unix milliseconds, 80 random bits.
+/// Generates 128-bit ids that rise strictly within a process: 48 bits of unix milliseconds, 80 random bits.
 #[derive(Debug, Default)]
 pub struct IdGenerator {
     last: Mutex<u128>,
 }
 
 impl IdGenerator {
-    /// The next id's bits at `now_ms`; ids of one millisecond, or of a clock that went back, still rise.
+    /// The next id at `now_ms`. Ids rise even within a millisecond or after the clock went back.
     pub fn mint(&self, now_ms: u64, random: u128) -> u128 {
         let fresh = Ulid::from_parts(now_ms, random).0;
         let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

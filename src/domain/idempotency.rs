@@ -1,12 +1,12 @@
-//! Requests that must take effect once. Owns what a key and a request are remembered by; refuses to keep either in clear.
+//! Idempotency keys, stored as hashes only.
 
 use serde::{Deserialize, Serialize};
 
-/// A client's `Idempotency-Key` and the request that it came with, each as its SHA-256.
+/// A client's `Idempotency-Key` and its request, both as SHA-256.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct IdempotencyKey {
-    /// Of the key as the client wrote it.
+    /// Hash of the key.
     pub key: [u8; 32],
-    /// Of the request: its kind and its body.
+    /// Hash of the request: kind and body.
     pub fingerprint: [u8; 32],
 }

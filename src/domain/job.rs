@@ -1,5 +1,5 @@
-//! Jobs: what was asked (`JobSpec`, immutable), how it stands (`Job`, a cached fold of its log) and which states follow
-//! which. Refuses to know who stores or runs them.
+//! Jobs: the request (`JobSpec`, immutable), the state (`Job`, a cached fold of the log) and the allowed
+//! transitions.
 
 use super::event::{Event, FailureCode};
 use super::id::{BatchId, ConversationId, JobId, ProjectId, UserId};
@@ -10,7 +10,7 @@ use super::webhook::WebhookUrl;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Where a job stands.
+/// Status of a job.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -19,24 +19,24 @@ pub enum JobStatus {
     Queued,
     /// A worker holds its lease.
     Running,
-    /// Calls of its tools wait for somebody's approval; no worker holds it.
+    /// Tool calls wait for an approval; no worker holds it.
     Waiting,
     /// Ended with an answer.
     Succeeded,
-    /// Ended without one.
+    /// Ended without an answer.
     Failed,
-    /// Ended because somebody asked for it.
+    /// Cancelled by a user.
     Cancelled,
 }
 
 impl JobStatus {
-    /// Whether nothing follows.
+    /// Whether the job has ended.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
     }
 
-    /// The state machine: whether `next` may follow. `Running → Queued` is a lease given back or lost, or another
-    /// attempt; `Failed → Queued` somebody's wish to try again.
+    /// Whether the transition to `next` is allowed. `Running → Queued` is a released or lost lease, or
+    /// another attempt; `Failed → Queued` is a retry that a user asked for.
     pub fn may_become(self, next: Self) -> bool {
         match self {
             Self::Queued => matches!(next, Self::Running | Self::Cancelled | Self::Failed),
@@ -47,7 +47,7 @@ impl JobStatus {
         }
     }
 
-    /// The word that clients read and write.
+    /// Name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -60,73 +60,73 @@ impl JobStatus {
     }
 }
 
-/// 0 (first) to 9 (last).
+/// Priority from 0 (first) to 9 (last).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Priority(u8);
 
 impl Priority {
-    /// What a job gets that names none.
+    /// Default priority.
     pub const DEFAULT: Self = Self(5);
 
-    /// The priority, if it is one.
+    /// The priority of this level; `None` above 9.
     pub fn new(level: u64) -> Option<Self> {
         u8::try_from(level).ok().filter(|l| *l <= 9).map(Self)
     }
 
-    /// 0 to 9.
+    /// Level, 0 to 9.
     pub fn level(self) -> u8 {
         self.0
     }
 }
 
-/// What happens to a job when the client that streams its submission goes away.
+/// What happens when the client that streams a submission disconnects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnDisconnect {
-    /// It goes on.
+    /// The job continues.
     #[default]
     Continue,
-    /// It is cancelled.
+    /// The job is cancelled.
     Cancel,
 }
 
-/// What calls that need approval mean when nobody may be there to give it.
+/// What happens to calls that need an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ApprovalMode {
     /// The job waits, up to `approval_timeout_s`.
     #[default]
     Wait,
-    /// They are denied at once, and the model is told.
+    /// They are denied at once, and the model learns it.
     AutoDeny,
 }
 
-/// Where a job comes from.
+/// Origin of a job.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum JobOrigin {
-    /// Somebody submitted it, by itself or in a batch.
+    /// A client submitted it, alone or in a batch.
     #[default]
     Client,
     /// A schedule fired.
     Schedule,
-    /// Another job's model asked for it: it runs beside its conversation, not in turn with it, and its answer comes into
-    /// the conversation when it is there.
+    /// Another job's model started it. It runs beside its conversation, and its answer joins the conversation
+    /// when it is ready.
     Agent {
-        /// That job.
+        /// The parent job.
         parent: JobId,
     },
 }
 
 impl JobOrigin {
-    /// Whether somebody submitted it.
+    /// Whether a client submitted it.
     pub fn is_client(&self) -> bool {
         *self == Self::Client
     }
 
-    /// The job whose model asked for it: it then runs beside its conversation.
+    /// The parent job; such a job runs beside its conversation.
     pub fn parent(&self) -> Option<JobId> {
         match self {
             Self::Agent { parent } => Some(*parent),
@@ -135,64 +135,64 @@ impl JobOrigin {
     }
 }
 
-/// Calls that wait for somebody's approval.
+/// Tool calls that wait for an approval.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingApproval {
-    /// Which; those that were decided are not among them.
+    /// Undecided calls.
     pub calls: Vec<ToolCall>,
-    /// When they count as denied, unix milliseconds.
+    /// When they expire and count as denied, unix milliseconds.
     pub expires_at_ms: u64,
 }
 
-/// What was asked: validated, complete (no default is looked up later), never changed.
+/// A validated request with all defaults filled in; immutable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobSpec {
     /// At least one message.
     pub input: Vec<Message>,
-    /// A configured model's id.
+    /// Configured model id.
     pub model: String,
-    /// Jobs that share it run one after the other and see each other's messages.
+    /// Jobs of one conversation run in turn and share its messages.
     pub conversation_id: Option<ConversationId>,
-    /// The project that its tools work in; was the user's when the job was accepted.
+    /// Project of its tools; the user owned it when the job was accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project_id: Option<ProjectId>,
-    /// Put before the history.
+    /// System prompt.
     pub system_prompt: Option<String>,
     /// 0.0 to 2.0.
     pub temperature: Option<f64>,
-    /// Bound of one answer.
+    /// Maximum tokens of one answer.
     pub max_tokens: Option<u32>,
-    /// Whether the model is asked to think first.
+    /// Whether the model thinks first.
     pub thinking: bool,
-    /// What the model may call.
+    /// Tools that the model may call.
     pub tools: ToolChoice,
-    /// The level for code when the call names none.
+    /// Sandbox level for calls that name none.
     pub strictness: Option<Strictness>,
-    /// Model calls before the closing one.
+    /// Maximum model calls before the closing one.
     pub max_steps: u32,
-    /// Wall time of one run, from its claim; time in which the server is down does not count.
+    /// Wall time of one run from its claim; downtime does not count.
     pub timeout_s: u64,
-    /// Bound over all calls, prompt and completion.
+    /// Maximum tokens over all calls, prompt and completion.
     pub max_total_tokens: Option<u64>,
-    /// Order among other jobs.
+    /// Priority.
     pub priority: Priority,
-    /// Not before this time, unix milliseconds.
+    /// Earliest start, unix milliseconds.
     pub run_at_ms: Option<u64>,
-    /// Runs that may fail for a reason that another run may mend, the last one included; at least 1.
+    /// Maximum runs, counting those that failed for a temporary reason; at least 1.
     #[serde(default = "one")]
     pub max_attempts: u32,
-    /// What a vanished client means.
+    /// What happens when the streaming client disconnects.
     pub on_disconnect: OnDisconnect,
-    /// The client's own labels, handed back unread.
+    /// The client's labels, returned as given.
     pub metadata: BTreeMap<String, String>,
-    /// Where its end is reported.
+    /// URL for the webhook at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_url: Option<WebhookUrl>,
-    /// What calls that need approval mean.
+    /// What happens to calls that need an approval.
     #[serde(default)]
     pub approval: ApprovalMode,
-    /// Where it comes from.
+    /// Origin.
     #[serde(default, skip_serializing_if = "JobOrigin::is_client")]
     pub origin: JobOrigin,
 }
@@ -201,81 +201,81 @@ fn one() -> u32 {
     1
 }
 
-/// A line of a batch.
+/// Reference to a batch line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchLine {
-    /// Which batch.
+    /// The batch.
     pub batch: BatchId,
-    /// Which line, counted from 0.
+    /// Line number, from 0.
     pub line: u32,
 }
 
-/// Why a job has no answer.
+/// Why a job failed.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobError {
-    /// For programs.
+    /// Code for programs.
     pub code: FailureCode,
-    /// For people.
+    /// Message for users.
     pub message: String,
 }
 
-/// How a job stands: what `GET /v1/jobs/{id}` shows, less the answer's text.
+/// State of a job: what `GET /v1/jobs/{id}` shows without the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// Its id.
+    /// Id.
     pub id: JobId,
-    /// Whose it is.
+    /// Owner.
     pub user: UserId,
-    /// Where it stands.
+    /// Status.
     pub status: JobStatus,
-    /// Runs begun, 0 before the first.
+    /// Started runs; 0 before the first.
     pub attempt: u32,
-    /// Runs that a crash cut off, in a row; three make it poison.
+    /// Consecutive crashes during runs; three make the job poison.
     pub crashes: u32,
-    /// Runs that failed and were to be tried again.
+    /// Failed runs that were followed by another attempt.
     #[serde(default)]
     pub failed_runs: u32,
-    /// Rises with every claim; fences out a worker that lost its lease.
+    /// Rises with every claim; fences out workers that lost their lease.
     pub epoch: u64,
-    /// Unix milliseconds.
+    /// Acceptance, unix milliseconds.
     pub created_at_ms: u64,
     /// First claim, unix milliseconds.
     pub started_at_ms: Option<u64>,
     /// End, unix milliseconds.
     pub finished_at_ms: Option<u64>,
-    /// From the spec.
+    /// Model of the request.
     pub model: String,
-    /// From the spec.
+    /// Conversation of the request.
     pub conversation_id: Option<ConversationId>,
-    /// From the spec.
+    /// Project of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project_id: Option<ProjectId>,
-    /// From the spec.
+    /// Labels of the request.
     pub priority: Priority,
-    /// From the spec.
+    /// Priority of the request.
     pub run_at_ms: Option<u64>,
-    /// From the spec.
+    /// Earliest start of the request.
     pub metadata: BTreeMap<String, String>,
-    /// From the spec.
+    /// Disconnect rule of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_url: Option<WebhookUrl>,
-    /// From the spec.
+    /// Origin of the request.
     #[serde(default, skip_serializing_if = "JobOrigin::is_client")]
     pub origin: JobOrigin,
-    /// What it waits for, while it is `waiting`.
+    /// Waiting approvals, while the status is `waiting`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<PendingApproval>,
-    /// The line of a batch that it was made from.
+    /// The batch line that it was created from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<BatchLine>,
-    /// Tokens spent so far.
+    /// Tokens used so far.
     pub usage: Usage,
-    /// Set when it ended without an answer.
+    /// Error of a job that ended without an answer.
     pub error: Option<JobError>,
-    /// Cancellation was asked for and is under way.
+    /// A cancellation is in progress.
     pub cancel_requested: bool,
-    /// The newest event's `seq` as of the last state change; exact once ended.
+    /// Newest `seq` as of the last status change; exact once ended.
     pub last_event_id: u64,
 }
 
@@ -311,28 +311,28 @@ impl Job {
     }
 }
 
-/// What stands for the oldest turns of a conversation.
+/// Summary that replaces the oldest turns of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConversationSummary {
     /// The text.
     pub content: String,
-    /// The newest turn that it stands for: [`ConversationTurn::number`].
+    /// The newest turn that it replaces: [`ConversationTurn::number`].
     pub through: u64,
 }
 
-/// What one job added to its conversation.
+/// Messages that one job added to its conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationTurn {
-    /// Rises from turn to turn of a conversation.
+    /// Position; rises within a conversation.
     pub number: u64,
-    /// What was asked and answered; the oldest part may be missing where it was too long.
+    /// Question and answer messages. The oldest part is missing where they were too long.
     pub messages: Vec<Message>,
 }
 
-/// What a conversation hands to its next job.
+/// Messages that a conversation passes to its next job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct History {
-    /// What stands for the turns before `turns`.
+    /// Summary of the turns before `turns`.
     pub summary: Option<String>,
     /// The turns, oldest first.
     pub turns: Vec<ConversationTurn>,
@@ -341,27 +341,27 @@ pub struct History {
 }
 
 impl History {
-    /// The messages of all turns, oldest first.
+    /// All messages, oldest first.
     pub fn into_messages(self) -> Vec<Message> {
         self.turns.into_iter().flat_map(|turn| turn.messages).collect()
     }
 }
 
-/// How a job ends: the terminal event and everything that is written with it, in one transaction.
+/// End of a job: the terminal event and all that is written in its transaction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobOutcome {
-    /// `done` or `error`, nothing else.
+    /// `done` or `error`.
     pub event: Event,
-    /// The answer's text; what there is of it when the job failed.
+    /// The answer's text; a partial one when the job failed.
     pub output_text: String,
-    /// What the conversation gains: the model's messages and the tools' results, in order.
+    /// Messages that the conversation gains, in order.
     pub messages: Vec<Message>,
-    /// What stands for the conversation's oldest turns from now on.
+    /// New summary of the conversation's oldest turns.
     pub summary: Option<ConversationSummary>,
 }
 
 impl JobOutcome {
-    /// The state that the terminal event means.
+    /// Status that the terminal event stands for.
     pub fn status(&self) -> JobStatus {
         match &self.event {
             Event::Error { code: FailureCode::Cancelled, .. } => JobStatus::Cancelled,
@@ -370,7 +370,7 @@ impl JobOutcome {
         }
     }
 
-    /// The error object that the terminal event means.
+    /// Error object that the terminal event stands for.
     pub fn error(&self) -> Option<JobError> {
         match &self.event {
             Event::Error { content, code } => Some(JobError { code: *code, message: content.clone() }),

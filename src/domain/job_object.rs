@@ -1,5 +1,4 @@
-//! A job as clients see it (DESIGN §3): in answers, in lists, in webhooks. Owns the object's shape; refuses to show what is
-//! the server's own (user, epoch), and to read anything.
+//! The job object of the API and of webhooks (DESIGN §3).
 
 use super::id::{ConversationId, JobId, ProjectId};
 use super::job::{Job, JobError, JobStatus};
@@ -8,12 +7,12 @@ use super::usage::Usage;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The answer's text, or its absence.
+/// The answer's text in a job object.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Output {
-    /// In lists: twenty answers can be large, and each job has its own address.
+    /// Left out of lists, because answers can be large.
     LeftOut,
     /// `null` until the job has ended.
     Told(Option<String>),
@@ -25,13 +24,13 @@ impl Output {
     }
 }
 
-/// What the job waits for.
+/// Waiting approvals of a job.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "PendingApproval"))]
 #[derive(Debug, Serialize)]
 struct Approval {
-    /// The calls that nobody has decided about.
+    /// Undecided calls.
     calls: Vec<ToolCall>,
-    /// When they count as denied, unix seconds.
+    /// Expiry, unix seconds.
     expires_at: u64,
 }
 
@@ -41,7 +40,7 @@ struct Approval {
 pub struct JobObject {
     id: JobId,
     object: &'static str,
-    /// Where it stands.
+    /// Status.
     pub status: JobStatus,
     attempt: u32,
     created_at: u64,
@@ -49,21 +48,21 @@ pub struct JobObject {
     finished_at: Option<u64>,
     model: String,
     conversation_id: Option<ConversationId>,
-    /// The job whose model asked for this one.
+    /// The parent job, for background jobs.
     parent_id: Option<JobId>,
     project_id: Option<ProjectId>,
     #[serde(skip_serializing_if = "Output::is_left_out")]
     output_text: Output,
     usage: Usage,
     error: Option<JobError>,
-    /// While the job is `waiting`.
+    /// Waiting approvals, while the status is `waiting`.
     approval: Option<Approval>,
     metadata: BTreeMap<String, String>,
     last_event_id: u64,
 }
 
 impl JobObject {
-    /// The job without its answer, for lists.
+    /// The object without the answer, for lists.
     pub fn brief(job: Job) -> Self {
         Self {
             id: job.id,
@@ -88,14 +87,14 @@ impl JobObject {
         }
     }
 
-    /// The job with its answer, as far as there is one.
+    /// The object with the answer, as far as there is one.
     pub fn whole(job: Job, output_text: Option<String>) -> Self {
         let mut object = Self::brief(job);
         object.output_text = Output::Told(output_text);
         object
     }
 
-    /// A job that was stored a moment ago.
+    /// The object of a job that was just stored.
     pub fn fresh(job: Job) -> Self {
         Self::whole(job, None)
     }

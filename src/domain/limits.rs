@@ -1,148 +1,150 @@
-//! Every bound of P8, each with its unit in its name. Owns the defaults; refuses to enforce them (whoever is bounded does).
+//! Every limit of P8 with its unit in its name, and its default.
 
 use serde::{Deserialize, Serialize};
 
-/// The bounds; `limits:` in the configuration. A test holds `config/default.yml` against these defaults.
+/// Limits; `limits:` in the configuration. A test compares `config/default.yml` with these defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Request body, bytes; more is a 413.
+    /// Maximum request body, bytes; else 413.
     pub body_bytes: usize,
-    /// Request bodies under way, together, bytes; more is a 503.
+    /// Maximum bytes of all request bodies in flight; else 503.
     pub bodies_bytes: usize,
-    /// Request line and headers together, bytes; more is a 431.
+    /// Maximum request line and headers together, bytes; else 431.
     pub header_bytes: usize,
-    /// Header lines of a request.
+    /// Maximum header lines of a request.
     pub headers: usize,
     /// Time for a request's head to arrive, seconds.
     pub header_timeout_s: u64,
-    /// Time for a request's body to arrive, seconds; more is a 408.
+    /// Time for a request's body to arrive, seconds; else 408.
     pub body_timeout_s: u64,
-    /// A write to a client that makes no progress for so long closes the connection, seconds.
+    /// Write timeout: a client that reads nothing for so long is disconnected, seconds.
     pub write_stall_s: u64,
-    /// Connections at once; more wait in the kernel's backlog.
+    /// Maximum open connections; more wait in the kernel's backlog.
     pub connections: usize,
-    /// Longest `?wait=`, seconds.
+    /// Maximum `?wait=`, seconds.
     pub wait_s: u64,
-    /// A job's messages together, bytes.
+    /// Maximum bytes of a job's messages together.
     pub input_bytes: usize,
-    /// Messages in a job's `input`.
+    /// Maximum messages in a job's `input`.
     pub input_messages: usize,
-    /// Files that come with one message of an `input`.
+    /// Maximum files attached to one message.
     pub input_attachments: usize,
-    /// A job's pairs of metadata.
+    /// Maximum metadata pairs of a job.
     pub metadata_pairs: usize,
-    /// A metadata key, characters.
+    /// Maximum metadata key, characters.
     pub metadata_key_chars: usize,
-    /// A metadata value, characters.
+    /// Maximum metadata value, characters.
     pub metadata_value_chars: usize,
-    /// A batch's lines together, bytes; more is a 413.
+    /// Maximum bytes of a batch's lines together; else 413.
     pub batch_bytes: u64,
-    /// Lines of a batch.
+    /// Maximum lines of a batch.
     pub batch_lines: usize,
-    /// Most jobs of one batch in the queue at once.
+    /// Maximum jobs of one batch in the queue at once.
     pub batch_concurrency: u32,
-    /// Unfinished jobs in the store; more is a 429.
+    /// Maximum unfinished jobs in the store; else 429.
     pub queue_jobs: u64,
-    /// Waiting that counts as much as one priority, seconds; 0: waiting counts for nothing.
+    /// Queue ageing: waiting for so long counts as one priority level, seconds; 0 turns it off.
     pub queue_ageing_s: u64,
-    /// How long an `Idempotency-Key` is remembered, seconds.
+    /// How long an `Idempotency-Key` is kept, seconds.
     pub idempotency_s: u64,
-    /// Largest `max_attempts` of a job.
+    /// Maximum `max_attempts` of a job.
     pub job_attempts: u32,
-    /// Time before a failed job's second attempt, seconds; it doubles with each further one.
+    /// Delay before a failed job's second attempt, seconds; doubles with each attempt.
     pub job_backoff_s: u64,
-    /// Longest time before another attempt, seconds.
+    /// Maximum delay between attempts, seconds.
     pub job_backoff_max_s: u64,
-    /// Schedules of one user; more is a 429.
+    /// Maximum schedules of one user; else 429.
     pub schedules: u64,
-    /// Background jobs of one user that its models have begun and that have not ended; more is an error to the model.
+    /// Maximum unfinished background jobs that one user's models have started; more is an error for the
+    /// model.
     pub spawned_jobs: u64,
-    /// What a model may send through a channel at once, characters.
+    /// Maximum characters of one message to a channel.
     pub message_chars: usize,
-    /// What stays free on the store's disk, bytes; below it new work is a 507. 0: no such bound.
+    /// Free disk space to keep, bytes; below it new work gets a 507. 0 turns it off.
     pub disk_free_bytes: u64,
-    /// The same as a share of the disk, percent, but 4 GiB at most; the larger one holds. 0: no such bound.
+    /// Free disk space to keep, percent of the disk, at most 4 GiB. The larger of both limits holds; 0 turns
+    /// it off.
     pub disk_free_percent: u64,
-    /// What a job gets that names no `timeout_s`, seconds.
+    /// Default `timeout_s` of a job.
     pub job_timeout_s: u64,
-    /// Longest `timeout_s`, seconds.
+    /// Maximum `timeout_s` of a job.
     pub job_timeout_max_s: u64,
-    /// One answer of a model with its thinking, bytes; more ends the job.
+    /// Maximum answer of a model with its thinking, bytes; more ends the job.
     pub output_bytes: usize,
-    /// Tool calls in one answer; more ends the job with `output_too_large`.
+    /// Maximum tool calls in one answer; more ends the job with `output_too_large`.
     pub tool_calls: usize,
-    /// Arguments of one tool call, bytes; more ends the job with `output_too_large`.
+    /// Maximum arguments of one tool call, bytes; more ends the job with `output_too_large`.
     pub tool_arguments_bytes: usize,
-    /// A tool's result as the model sees it, characters.
+    /// Maximum tool result that the model sees, characters.
     pub tool_result_chars: usize,
-    /// The same result as it is kept for the model to page through, bytes.
+    /// Maximum full tool result that is stored for the model to page through, bytes.
     pub tool_result_bytes: usize,
-    /// Longest run of one tool call, seconds; the time that a command asks for comes on top.
+    /// Timeout of one tool call, seconds; the time that a command asks for is added.
     pub tool_timeout_s: u64,
-    /// Failed calls to a model in a row before the job fails.
+    /// Consecutive failed model calls that make the job fail.
     pub model_failures: u32,
-    /// How long calls wait for somebody's approval before they count as denied, seconds.
+    /// How long calls wait for an approval before they count as denied, seconds.
     pub approval_timeout_s: u64,
-    /// Failures of one and the same tool call in a run before it is closed with what there is.
+    /// Failures of the same tool call after which a run is closed with what it has.
     pub repeated_failures: u32,
-    /// Time between two chunks of a model's answer, seconds; five times as long may pass while something comes that is no
-    /// part of one.
+    /// Maximum time between two pieces of a model's answer, seconds. Five times as long may pass while only
+    /// comments and pings arrive.
     pub model_idle_timeout_s: u64,
-    /// Time to connect to a model's provider, seconds.
+    /// Connect timeout of model providers, seconds.
     pub model_connect_timeout_s: u64,
-    /// Longest wait in place for a turn at a model's provider, seconds; a job that has to wait longer goes back to the
+    /// Maximum wait for a provider's rate limiter, seconds; a job that has to wait longer returns to the
     /// queue.
     pub model_wait_s: u64,
-    /// Calls in a row that find a provider down before it is asked no more for a while; 0: it is always asked.
+    /// Consecutive failures that open a provider's circuit breaker; 0 turns it off.
     pub model_circuit_failures: u32,
-    /// The longest time between two tries of a provider that is down, seconds.
+    /// Maximum time between two tries while the breaker is open, seconds.
     pub model_circuit_open_s: u64,
-    /// Messages of earlier jobs that a conversation hands to the next one.
+    /// Maximum messages that a conversation passes to its next job.
     pub history_messages: usize,
-    /// The same, bytes.
+    /// Maximum bytes that a conversation passes to its next job.
     pub history_bytes: usize,
-    /// Crashes in a row that make a job poison.
+    /// Consecutive crashes that make a job poison.
     pub crashes: u32,
-    /// A running job whose log has not grown for so long is named in the server's log, seconds; 0: none is.
+    /// A running job whose log has not grown for so long is logged as stalled, seconds; 0 turns it off.
     pub stuck_job_s: u64,
-    /// Time that running jobs get to reach a step boundary at shutdown, seconds.
+    /// Time for running jobs to reach a step boundary at shutdown, seconds.
     pub drain_s: u64,
-    /// How long a session lasts, seconds.
+    /// Lifetime of a session, seconds.
     pub session_s: u64,
-    /// Failed logins of an account, or from an address, within `login_window_s`; more is a 429.
+    /// Maximum failed logins of an account or from an address within `login_window_s`; else 429.
     pub login_failures: u32,
-    /// See `login_failures`, seconds.
+    /// Window of `login_failures`, seconds.
     pub login_window_s: u64,
-    /// Requests of one user in a minute where there are accounts; more is a 429; 0: no bound.
+    /// Maximum requests of one user a minute, with accounts only; else 429; 0 turns it off.
     pub user_requests_per_minute: u32,
-    /// Accounts, `default` included; more is a 429.
+    /// Maximum accounts, `default` included; else 429.
     pub accounts: u64,
-    /// API tokens of one user; more is a 429.
+    /// Maximum API tokens of one user; else 429.
     pub tokens: u64,
-    /// Conversations of one user; more is a 429.
+    /// Maximum conversations of one user; else 429.
     pub conversations: u64,
-    /// The system prompt of a conversation, bytes; more is a 400.
+    /// Maximum system prompt of a conversation, bytes; else 400.
     pub conversation_prompt_bytes: usize,
-    /// Projects of one user; more is a 429.
+    /// Maximum projects of one user; else 429.
     pub projects: u64,
-    /// Files of one project together, bytes; more is a 413.
+    /// Maximum bytes of a project's files together; else 413.
     pub project_bytes: u64,
-    /// Files and directories of one project; more is a 413.
+    /// Maximum files and directories of a project; else 413.
     pub project_entries: u64,
-    /// A text file that is read or written whole, bytes; more is a 400.
+    /// Maximum text file that is read or written whole, bytes; else 400.
     pub file_bytes: u64,
-    /// An upload, bytes; more is a 413.
+    /// Maximum upload, bytes; else 413.
     pub upload_bytes: u64,
-    /// Files of an upload; more is a 413.
+    /// Maximum files of an upload; else 413.
     pub upload_files: u64,
-    /// Files that a search looks into.
+    /// Maximum files that a search reads.
     pub search_files: u64,
-    /// How long a search may take, milliseconds.
+    /// Timeout of a search, milliseconds.
     pub search_ms: u64,
-    /// Page size of lists when none is asked for.
+    /// Default page size of lists.
     pub page: usize,
-    /// Largest page size.
+    /// Maximum page size.
     pub page_max: usize,
 }
 

@@ -1,23 +1,22 @@
-//! How many lines of one kind the server's log takes in a second. Owns the count, and of what was held back; refuses to
-//! write any.
+//! Rate limit for log lines of one kind; suppressed lines are counted.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Lines in one second; what passes it is counted.
+/// Lines a second; further ones are suppressed.
 pub const LINES_PER_S: u64 = 20;
 
-/// Lines of one kind in the second that runs: a rush of them must not drown the rest of the log.
+/// Counts the lines of one kind in the current second, so that a burst does not drown the log.
 #[derive(Debug, Default)]
 pub struct LogRateLimit {
-    /// Which second, and its lines.
+    /// The second and its number of lines.
     second: Mutex<(u64, u64)>,
     held_back: AtomicU64,
 }
 
 impl LogRateLimit {
-    /// Whether there is room for another line; if so, how many were held back before it. The clock is any that does not
-    /// go back.
+    /// Whether a line may be logged; if so, how many were suppressed before it. `now_ms` is any clock that
+    /// does not go back.
     pub fn enter(&self, now_ms: u64) -> Option<u64> {
         let mut second = self.second.lock().unwrap_or_else(PoisonError::into_inner);
         let now = now_ms / 1_000;

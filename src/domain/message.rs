@@ -1,69 +1,70 @@
-//! Chat messages as a model reads them. Owns their roles; refuses wire dialects (see `llm`).
+//! Chat messages in the engine's form. Dialects of providers are in `llm`.
 
 use super::attachment::Attachment;
 use super::tool::ToolCall;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One message of a conversation.
+/// One chat message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "lowercase")]
 pub enum Message {
-    /// Standing instructions.
+    /// Instructions.
     System {
         /// The text.
         content: String,
     },
-    /// What the user said.
+    /// A message of the user.
     User {
         /// The text.
         content: String,
-        /// The files that came with it; models read them as fenced blocks behind the text.
+        /// Attached files; models read them as fenced blocks after the text.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Attachment>,
     },
-    /// What the model said, and the calls that it asked for.
+    /// An answer of the model with its tool calls.
     Assistant {
-        /// The visible text; may be empty when there are calls.
+        /// Visible text; may be empty when there are calls.
         content: String,
-        /// The reasoning before it, where the provider shows it.
+        /// Reasoning, where the provider shows it.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         thinking: String,
-        /// The calls, in the model's order.
+        /// Tool calls, in the model's order.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCall>,
-        /// What its provider wants back with it.
+        /// Opaque data that the provider wants back.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         echo: Option<ProviderReplay>,
     },
-    /// A tool's result, one for each call.
+    /// A tool result, one for each call.
     Tool {
-        /// The call that it answers.
+        /// Id of the call.
         id_ref: String,
-        /// The tool.
+        /// Tool name.
         name: String,
-        /// The result, a JSON text.
+        /// Result, a JSON text.
         content: String,
     },
 }
 
-/// Parts of an answer that its provider wants back as they were (signed or hidden reasoning, calls of its own tools).
-/// Only the dialect that wrote it reads it, and only while the same model is asked: signatures mean nothing to others.
+/// Parts of an answer that the provider wants back unchanged (signed or hidden reasoning, its own tool
+/// calls). Only the dialect that wrote them reads them, and only for the same model: other models cannot
+/// verify the signatures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProviderReplay {
-    /// The configured model's id.
+    /// Configured model id.
     pub model: String,
-    /// The parts in the dialect's own form.
+    /// The parts, in the dialect's own form.
     pub parts: Value,
 }
 
 impl Message {
-    /// A user's message.
+    /// A user message without attachments.
     pub fn user(content: impl Into<String>) -> Self {
         Self::User { content: content.into(), attachments: Vec::new() }
     }
 
-    /// A plain assistant message without calls.
+    /// An assistant message without calls.
     pub fn assistant(content: impl Into<String>) -> Self {
         Self::Assistant {
             content: content.into(),
@@ -73,7 +74,7 @@ impl Message {
         }
     }
 
-    /// How much text it carries, bytes: files, names and arguments of calls included.
+    /// Size in bytes: text, files, names and arguments of calls.
     pub fn bytes(&self) -> usize {
         match self {
             Self::System { content } => content.len(),
@@ -89,7 +90,7 @@ impl Message {
         }
     }
 
-    /// What a model reads of a message of the user: the text, then each file as a fenced block.
+    /// The text of a user message for the model: the text, then each file as a fenced block.
     pub fn user_text(content: &str, attachments: &[Attachment]) -> String {
         let files = attachments.iter().map(Attachment::block);
         let parts = std::iter::once(content.to_owned()).filter(|text| !text.is_empty()).chain(files);

@@ -1,5 +1,4 @@
-//! Plain data and its rules. Owns what a job, an event, a message and a limit are; refuses all I/O,
-//! all clocks and all randomness: whatever is not in the arguments does not exist here.
+//! Plain data and its rules. No I/O, no clock and no randomness: everything comes in as an argument.
 
 pub mod account;
 pub mod address;

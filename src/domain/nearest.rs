@@ -1,11 +1,11 @@
-//! What a mistyped word was probably meant to be. Owns the threshold; refuses to correct anything by itself.
+//! "Did you mean": the known word closest to a mistyped one.
 
-/// Below this likeness a suggestion confuses more than it helps.
+/// Minimum similarity of a suggestion.
 const LIKENESS: f64 = 0.7;
-/// Of a word, characters that are looked at.
+/// Characters of a word that are compared.
 const WORD_CHARS: usize = 64;
 
-/// `; did you mean 'x'?` with the known word most like `word`, or nothing if none is like it.
+/// `; did you mean 'x'?` with the closest known word, or an empty text.
 pub fn hint<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, known).map(|meant| format!("; did you mean '{meant}'?")).unwrap_or_default()
 }

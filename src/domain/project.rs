@@ -1,24 +1,24 @@
-//! Projects: a name, a directory, an owner. Owns the rules for names; refuses to touch a directory.
+//! Projects: a name, a directory, an owner.
 
 use super::id::{ProjectId, UserId};
 use serde::{Deserialize, Serialize};
 
-/// The server's own directory name: no project and no file of one is called so.
+/// Name of the server's own directory; reserved in projects.
 pub const OWN_NAME: &str = ".nanoclaw";
-/// The longest description, characters.
+/// Maximum length of a description, characters.
 pub const DESCRIPTION_CHARS: usize = 4_000;
-/// The longest name, characters.
+/// Maximum length of a name, characters.
 const NAME_CHARS: usize = 100;
-/// The longest name, bytes: file systems take 255, and a number may be put behind it.
+/// Maximum length of a name, bytes. File systems allow 255, and a number may be appended.
 const NAME_BYTES: usize = 240;
 
-/// A project's name, which is its directory's name as well: no separator, no control character, not only dots.
+/// A project's name, and its directory's name: no separator, no control character, not only dots.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ProjectName(String);
 
 impl ProjectName {
-    /// As it was given, trimmed.
+    /// The name, trimmed.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -48,24 +48,24 @@ impl From<ProjectName> for String {
 /// A project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Project {
-    /// Its id.
+    /// Id.
     pub id: ProjectId,
-    /// Whose it is.
+    /// Owner.
     pub user: UserId,
-    /// Unique among its owner's.
+    /// Name, unique for its owner.
     pub name: ProjectName,
-    /// The directory's name below `user_<id>/`: the name at first, which may have changed since.
+    /// Directory below `user_<id>/`: the first name, even after a rename.
     pub directory: String,
-    /// In its owner's words.
+    /// The owner's description.
     pub description: String,
-    /// Unix milliseconds.
+    /// Creation time, unix milliseconds.
     pub created_at_ms: u64,
-    /// Unix milliseconds.
+    /// Last change, unix milliseconds.
     pub updated_at_ms: u64,
 }
 
 impl Project {
-    /// Where it lies below the workspace's root, as clients are told: `user_<id>/<directory>`.
+    /// Path below the workspace root as clients see it: `user_<id>/<directory>`.
     pub fn path(&self) -> String {
         format!("user_{}/{}", self.user.0, self.directory)
     }

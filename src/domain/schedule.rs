@@ -1,5 +1,4 @@
-//! Schedules: what is asked for again and again (`Order`, immutable) and how that stands (`Schedule`). Owns which
-//! occurrence follows a firing and a clock that went back; refuses to know who keeps the time.
+//! Schedules: the request (`ScheduledRequest`, immutable) and the state (`Schedule`).
 
 use super::id::{JobId, ScheduleId, UserId};
 use super::job::JobSpec;
@@ -7,47 +6,47 @@ use super::timing::Timing;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A clock that is behind by no more than this has not gone back, milliseconds: it was corrected.
+/// Tolerance before a wall clock counts as set back, milliseconds.
 pub const CLOCK_SLACK_MS: u64 = 60_000;
 
-/// What each run of a schedule asks for; written once.
+/// The request of every run; written once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScheduledRequest {
-    /// As validated.
+    /// The validated request.
     pub spec: JobSpec,
-    /// As the client wrote it.
+    /// The request as the client wrote it.
     pub given: Map<String, Value>,
 }
 
-/// How a schedule stands. Times are unix milliseconds.
+/// State of a schedule. Times are unix milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
-    /// Its id.
+    /// Id.
     pub id: ScheduleId,
-    /// Whose it is.
+    /// Owner.
     pub user: UserId,
     /// The client's name for it.
     pub name: Option<String>,
-    /// When it is due.
+    /// When it runs.
     pub timing: Timing,
-    /// When it was made.
+    /// Creation time.
     pub created_at_ms: u64,
-    /// What the clock showed when `next_run_ms` was computed.
+    /// Wall clock when `next_run_ms` was computed.
     pub armed_at_ms: u64,
-    /// The occurrence that fires next; `None` when there is none left.
+    /// Next occurrence; `None` when there is none.
     pub next_run_ms: Option<u64>,
-    /// The occurrence that fired last.
+    /// Last occurrence that fired or was skipped.
     pub last_due_ms: Option<u64>,
-    /// What the clock showed when it fired.
+    /// Wall clock when it last fired.
     pub last_run_ms: Option<u64>,
-    /// The job that it made.
+    /// Last job.
     pub last_job: Option<JobId>,
-    /// How often it has fired.
+    /// Number of runs.
     pub runs: u64,
 }
 
 impl Schedule {
-    /// One that has never fired, made now.
+    /// A new schedule.
     pub fn new(id: ScheduleId, user: UserId, name: Option<String>, timing: Timing, now_ms: u64) -> Self {
         Self {
             id,
@@ -64,8 +63,8 @@ impl Schedule {
         }
     }
 
-    /// Notes that the occurrence `due_ms` has become `job`. Occurrences that were missed are not made up for: the next
-    /// one lies after now.
+    /// Records that the occurrence `due_ms` became `job`. Missed occurrences are not caught up: the next one
+    /// lies after now.
     pub fn fire(&mut self, due_ms: u64, job: JobId, now_ms: u64) {
         self.next_run_ms = self.timing.next_after(due_ms.max(now_ms));
         self.armed_at_ms = now_ms;
@@ -75,14 +74,14 @@ impl Schedule {
         self.runs = self.runs.saturating_add(1);
     }
 
-    /// Notes that the occurrence `due_ms` was passed over.
+    /// Records that the occurrence `due_ms` was skipped.
     pub fn pass(&mut self, due_ms: u64, now_ms: u64) {
         self.next_run_ms = self.timing.next_after(due_ms.max(now_ms));
         self.armed_at_ms = now_ms;
         self.last_due_ms = Some(due_ms);
     }
 
-    /// Computes the next occurrence anew if a clock that has since gone back has computed it. Whether it did.
+    /// Recomputes the next occurrence if the clock has gone back since. Returns whether it changed.
     pub fn rearm(&mut self, now_ms: u64) -> bool {
         if self.next_run_ms.is_none() || self.armed_at_ms <= now_ms.saturating_add(CLOCK_SLACK_MS) {
             return false;

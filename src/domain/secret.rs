@@ -1,26 +1,26 @@
-//! Texts that must never be shown (P9). Owns their masking; refuses `Display`, and prints `***` for `Debug` and JSON.
+//! Secrets (P9). `Debug` and JSON print `***`, and there is no `Display`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
 
-/// What stands for a secret.
+/// Replacement for a secret.
 const MASKED: &str = "***";
-/// A shorter one stands in too many harmless texts, bytes.
+/// Shorter secrets are not masked, because they occur in harmless texts; bytes.
 const SECRET_BYTES: usize = 6;
 
-/// A key or a token. Only [`Secret::reveal`] gives it out.
+/// A key or token. Only [`Secret::reveal`] returns it.
 #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The text itself, for the wire and nothing else.
+    /// The text itself, for the wire only.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// The texts that give it away: itself, and of "Bearer sk-…" the second word, too.
+    /// The texts to mask: the secret, and for "Bearer sk-…" also its second word.
     pub fn parts(&self) -> impl Iterator<Item = Self> {
         let mut words = self.0.split_whitespace().skip(1);
         let credential = words.next().filter(|_| words.next().is_none());
@@ -47,13 +47,13 @@ impl Serialize for Secret {
     }
 }
 
-/// What hides known secrets in what somebody else said.
+/// Masks known secrets in texts of others.
 #[derive(Debug, Clone, Default)]
 pub struct Redactor(Vec<Secret>);
 
 impl Redactor {
-    /// Over these secrets and their parts; those of less than six bytes are words like others.
-    pub fn over<'a>(secrets: impl Iterator<Item = &'a Secret>) -> Self {
+    /// Masks these secrets and their parts of at least six bytes.
+    pub fn new<'a>(secrets: impl Iterator<Item = &'a Secret>) -> Self {
         let parts = secrets.flat_map(Secret::parts).filter(|secret| secret.0.len() >= SECRET_BYTES);
         let mut parts: Vec<Secret> = parts.collect();
         // One may be part of another.
@@ -61,24 +61,24 @@ impl Redactor {
         Self(parts)
     }
 
-    /// The text without them.
-    pub fn text(&self, text: &str) -> String {
+    /// The text with secrets masked.
+    pub fn redact(&self, text: &str) -> String {
         self.0.iter().fold(text.to_owned(), |text, secret| {
             if text.contains(&secret.0) { text.replace(&secret.0, MASKED) } else { text }
         })
     }
 
-    /// The value without them, in keys and numbers, too.
-    pub fn value(&self, value: Value) -> Value {
+    /// The value with secrets masked, in keys and numbers, too.
+    pub fn redact_value(&self, value: Value) -> Value {
         match value {
-            Value::String(text) => Value::String(self.text(&text)),
-            Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
+            Value::String(text) => Value::String(self.redact(&text)),
+            Value::Array(items) => items.into_iter().map(|item| self.redact_value(item)).collect(),
             Value::Object(fields) => {
-                fields.into_iter().map(|(name, item)| (self.text(&name), self.value(item))).collect()
+                fields.into_iter().map(|(name, item)| (self.redact(&name), self.redact_value(item))).collect()
             }
             Value::Number(number) => {
                 let written = number.to_string();
-                let shown = self.text(&written);
+                let shown = self.redact(&written);
                 if shown == written { Value::Number(number) } else { Value::String(shown) }
             }
             other => other,
@@ -95,13 +95,13 @@ mod tests {
     fn p9_a_veil_hides_what_it_knows_and_nothing_else() {
         let secrets =
             ["Bearer sk-12345", "sk-12345-long", "1", "7777777"].map(|text| Secret::from(text.to_owned()));
-        let veil = Redactor::over(secrets.iter());
+        let redactor = Redactor::new(secrets.iter());
         let said =
             json!({"sk-12345": [1, true, "a sk-12345-long b", 17_777_777], "n": {"x": "Bearer sk-12345"}});
         let shown = json!({"***": [1, true, "a *** b", "1***"], "n": {"x": "***"}});
-        assert_eq!(veil.value(said), shown);
+        assert_eq!(redactor.redact_value(said), shown);
         let harmless = json!({"n": [1, 2.5, "Bearer of news", null]});
-        assert_eq!(veil.value(harmless.clone()), harmless);
+        assert_eq!(redactor.redact_value(harmless.clone()), harmless);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What an answer consists of: the steps of a job in order, as a page that is loaded anew shows them. Owns the fold from a
-//! job's events, and from messages where retention has cut the log; pure: refuses stores and the wire.
+//! Steps of an answer, as a reloaded page shows them: a fold of the job's events, or of messages where
+//! retention has cut the log.
 
 use super::event::{Event, SequencedEvent, StepKind};
 use super::message::Message;
@@ -7,20 +7,20 @@ use super::tool::ToolCall;
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
 
-/// One step, under the id and the index with which it is streamed.
+/// One step, with the id and index of the stream.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "MessageStep"))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Step {
     /// `step-N`.
     pub id: StepId,
-    /// Rises within the job; the index of a step that was discarded is not used again.
+    /// Rises within the job; indexes of discarded steps are not reused.
     pub index: u32,
-    /// What it is.
+    /// Content of the step.
     #[serde(flatten)]
     pub part: StepContent,
 }
 
-/// The name of the step of this index.
+/// Id of the step with this index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepId(pub u32);
 
@@ -41,71 +41,71 @@ impl Serialize for StepId {
     }
 }
 
-/// What a step is.
+/// Content of a step.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "MessageStepPart"))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum StepContent {
-    /// The model's reasoning.
+    /// Reasoning.
     Thinking {
-        /// All of it.
+        /// The complete text.
         content: String,
     },
-    /// The model's words.
+    /// Answer text.
     Text {
-        /// All of them.
+        /// The complete text.
         content: String,
     },
-    /// The model asked for a tool.
+    /// A tool call.
     ToolCall(ToolCall),
-    /// A tool answered.
+    /// A tool result.
     ToolResult {
-        /// The call that it answers.
+        /// Id of the call.
         id_ref: String,
-        /// The tool.
+        /// Tool name.
         name: String,
-        /// The result, a JSON text.
+        /// Result, a JSON text.
         content: String,
-        /// The call was not run.
+        /// The call did not run.
         skipped: bool,
     },
 }
 
-/// A call with what came of it, as a stored message holds it.
+/// A call with its result, as stored messages hold it.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CallRecord {
-    /// The call.
+    /// Id of the call.
     pub id: String,
     /// `function`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// What was called.
+    /// Name and arguments.
     pub function: CalledFunction,
-    /// The result, a JSON text; absent while there is none, as are the fields that are read out of it.
+    /// Result, a JSON text. It and the fields read from it are absent while there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
-    /// Whether the tool did what it was asked.
+    /// Whether the tool succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub success: Option<bool>,
-    /// The call was not run.
+    /// The call did not run.
     pub skipped: bool,
-    /// Seconds.
+    /// Run time, seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution_time: Option<f64>,
 }
 
-/// What was called.
+/// A called function.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CalledFunction {
-    /// The tool.
+    /// Tool name.
     pub name: String,
-    /// A JSON text, as the model wrote it.
+    /// Arguments, a JSON text as the model wrote it.
     pub arguments: String,
 }
 
-/// The steps of a log, in order; those that were discarded are left out.
+/// The steps of a log, in order, without discarded ones.
 pub fn fold(events: impl IntoIterator<Item = SequencedEvent>) -> Vec<Step> {
     let mut parts: BTreeMap<u32, StepContent> = BTreeMap::new();
     for SequencedEvent { event, .. } in events {
@@ -132,7 +132,7 @@ pub fn fold(events: impl IntoIterator<Item = SequencedEvent>) -> Vec<Step> {
     parts.into_iter().map(|(index, part)| Step { id: StepId(index), index, part }).collect()
 }
 
-/// The steps that messages tell of, counted anew.
+/// The steps in messages, numbered anew.
 pub fn of_messages(messages: &[Message]) -> Vec<Step> {
     let parts = messages.iter().flat_map(parts_of);
     (0..).zip(parts).map(|(index, part)| Step { id: StepId(index), index, part }).collect()
@@ -161,7 +161,7 @@ fn parts_of(message: &Message) -> Vec<StepContent> {
     }
 }
 
-/// The answer's text, or as much of it as there is: the newest words that no tool interrupts.
+/// The answer's text, complete or partial: the last run of text that no tool call interrupts.
 pub fn answer(steps: &[Step]) -> String {
     let mut texts: Vec<&str> = Vec::new();
     for step in steps.iter().rev() {
@@ -175,7 +175,7 @@ pub fn answer(steps: &[Step]) -> String {
     texts.into_iter().rev().collect()
 }
 
-/// The calls of the steps, each with its result.
+/// The calls of the steps with their results.
 pub fn calls(steps: &[Step]) -> Vec<CallRecord> {
     let called = steps.iter().enumerate().filter_map(|(at, step)| match &step.part {
         StepContent::ToolCall(call) => Some((at, call)),
@@ -184,15 +184,15 @@ pub fn calls(steps: &[Step]) -> Vec<CallRecord> {
     called.map(|(at, call)| record(call, steps.get(at..).unwrap_or_default())).collect()
 }
 
-/// What a tool's result says of itself.
+/// What a tool result says about itself.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Told {
+struct ResultFields {
     success: Option<bool>,
     execution_time: Option<f64>,
 }
 
-/// The call with the first result behind it that answers it: a provider may use a name twice.
+/// A call with the first later result of its id. Providers may reuse ids, so earlier results do not count.
 fn record(call: &ToolCall, behind: &[Step]) -> CallRecord {
     let found = behind.iter().find_map(|step| match &step.part {
         StepContent::ToolResult { id_ref, content, skipped, .. } if *id_ref == call.id_ref => {
@@ -200,8 +200,9 @@ fn record(call: &ToolCall, behind: &[Step]) -> CallRecord {
         }
         _ => None,
     });
-    // What is no such object tells nothing.
-    let told: Told = found.and_then(|(content, _)| serde_json::from_str(content).ok()).unwrap_or_default();
+    // A result of another shape has none of these fields.
+    let told: ResultFields =
+        found.and_then(|(content, _)| serde_json::from_str(content).ok()).unwrap_or_default();
     CallRecord {
         id: call.id_ref.clone(),
         kind: "function",

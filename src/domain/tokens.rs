@@ -1,17 +1,17 @@
-//! Token estimates by characters. Owns what a model's family makes of a text, and the correction by what its provider
-//! reported; refuses tokenizers: an estimate decides when to shorten, not what to bill where something was reported.
+//! Token estimates by character class, corrected by what providers report. Estimates decide when to shorten a
+//! prompt, never what is billed.
 
 use super::message::Message;
 use super::tool::{ToolCall, ToolDefinition};
 
-/// Tokens that the frame of a message costs, thousandths.
+/// Tokens of a message's frame, thousandths.
 const FRAME: u64 = 4_000;
-/// The least and the most that reported usage may change an estimate, thousandths.
+/// Minimum and maximum correction of an estimate, thousandths.
 const FACTOR: std::ops::RangeInclusive<u64> = 250..=4_000;
-/// From here on (CJK radicals) a character is a syllable or a word.
+/// First code point (CJK radicals) that counts as a syllable or word.
 const WIDE: char = '\u{2E80}';
 
-/// What a character costs, in thousandths of a token.
+/// Cost of a character, thousandths of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Weights {
     ascii: u64,
@@ -20,8 +20,8 @@ struct Weights {
     wide: u64,
 }
 
-/// Families by a part of the model's name, the first that fits. Measured on mixed prose and code, rounded up: a prompt that
-/// is cut a little early does no harm.
+/// Model families by a part of the model's name; the first match wins. Measured on mixed prose and code and
+/// rounded up, because cutting a prompt a little early does no harm.
 const FAMILIES: [(&str, Weights); 9] = [
     ("gpt-3", Weights { ascii: 260, other: 600, wide: 1_100 }),
     ("gpt", Weights { ascii: 250, other: 450, wide: 800 }),
@@ -35,7 +35,7 @@ const FAMILIES: [(&str, Weights); 9] = [
 ];
 const UNKNOWN: Weights = Weights { ascii: 280, other: 550, wide: 1_000 };
 
-/// The characters of a text, by what they cost.
+/// Characters of a text by cost class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CharacterCounts {
     ascii: u64,
@@ -44,7 +44,7 @@ pub struct CharacterCounts {
 }
 
 impl CharacterCounts {
-    /// Those of these texts together.
+    /// Counts the characters of these texts together.
     pub fn of(texts: &[&str]) -> Self {
         let mut letters = Self::default();
         for c in texts.iter().flat_map(|text| text.chars()) {
@@ -58,7 +58,7 @@ impl CharacterCounts {
     }
 }
 
-/// Estimates for one model.
+/// Token estimates for one model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenEstimator {
     weights: Weights,
@@ -66,14 +66,14 @@ pub struct TokenEstimator {
 }
 
 impl TokenEstimator {
-    /// For the model of this name.
+    /// The estimator for the model of this name.
     pub fn of_model(name: &str) -> Self {
         let name = name.to_ascii_lowercase();
         let known = FAMILIES.iter().find(|(part, _)| name.contains(part));
         Self { weights: known.map_or(UNKNOWN, |(_, weights)| *weights), factor: 1_000 }
     }
 
-    /// Learns from a prompt that was taken for `estimated` tokens and counted as `reported`.
+    /// Learns from a prompt that was estimated at `estimated` tokens and reported as `reported`.
     pub fn correct(&mut self, estimated: u64, reported: u64) {
         if estimated > 0 && reported > 0 {
             let factor = self.factor.saturating_mul(reported) / estimated;
@@ -91,7 +91,7 @@ impl TokenEstimator {
         self.tokens(messages.into_iter().map(|message| self.weigh_message(message)).sum())
     }
 
-    /// Tokens of what models are told about tools.
+    /// Tokens of the tool definitions.
     pub fn tools(&self, tools: &[ToolDefinition]) -> u64 {
         let weigh = |tool: &ToolDefinition| self.weigh_letters(tool.letters()).saturating_add(FRAME);
         self.tokens(tools.iter().map(weigh).sum())

@@ -1,4 +1,4 @@
-//! What a tool call is, and what a tool says of itself. Refuses to know any tool by name (P6).
+//! Tool calls, definitions and traits. No tool is known by name here (P6).
 
 use super::tokens::CharacterCounts;
 use serde::{Deserialize, Serialize};
@@ -7,32 +7,32 @@ use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A call that the model asked for.
+/// A tool call of a model.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "AskedToolCall"))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Names the call within its job; a result refers to it.
+    /// Id of the call within its job; the result refers to it.
     pub id_ref: String,
-    /// The tool's name as the model wrote it.
+    /// Tool name as the model wrote it.
     pub name: String,
-    /// The arguments as the model wrote them: a JSON text, possibly malformed.
+    /// Arguments as the model wrote them: a JSON text, possibly malformed.
     pub arguments: String,
 }
 
-/// What a tool says of itself, in the shape that models are told (`OpenAI` function format).
+/// Definition of a tool (`OpenAI` function format).
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolSpec {
-    /// Unique among all tools.
+    /// Unique name.
     pub name: Cow<'static, str>,
-    /// For the model: what it does and when to use it.
+    /// Description for the model: what the tool does and when to use it.
     pub description: Cow<'static, str>,
-    /// JSON Schema of the arguments, an object schema.
+    /// JSON Schema of the arguments; an object schema.
     pub parameters: Value,
 }
 
-/// A tool on offer: what models are told, and how much that is. Copies share it, because every call to a model is told of
-/// every tool.
+/// A tool definition with its rendered text and size. Clones share it, because every model call carries all
+/// definitions.
 #[derive(Debug, Clone)]
 pub struct ToolDefinition(Arc<Told>);
 
@@ -47,22 +47,22 @@ struct Told {
 }
 
 impl ToolDefinition {
-    /// The characters of all that is told.
+    /// Characters of the whole definition, by cost class.
     pub fn letters(&self) -> CharacterCounts {
         self.0.letters
     }
 
-    /// Bytes of all that is told.
+    /// Bytes of the whole definition.
     pub fn bytes(&self) -> usize {
         self.0.bytes
     }
 
-    /// The name and the description as fields of a JSON object, without its braces.
+    /// Name and description as fields of a JSON object, without braces.
     pub fn introduction(&self) -> &str {
         &self.0.introduction
     }
 
-    /// The parameters' schema as JSON.
+    /// JSON Schema of the parameters.
     pub fn schema(&self) -> &str {
         &self.0.schema
     }
@@ -94,95 +94,95 @@ impl PartialEq for ToolDefinition {
     }
 }
 
-/// Other names under which a tool is known: taken in calls and in a job's list of tools, never offered to a model.
+/// Other names of a tool. Calls and a job's tool list may use them; models never see them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Aliases {
     /// Of the tool.
     pub names: &'static [&'static str],
-    /// Of its parameters: the other name, and the one in the schema.
+    /// Of its parameters: the other name, then the name in the schema.
     pub parameters: &'static [(&'static str, &'static str)],
 }
 
-/// What a tool's runs may do to the world. The default is the careful one.
+/// Side effects of a tool. The default is the cautious one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToolTraits {
-    /// Running it twice is the same as running it once: it is rerun when a crash cut it off (P3).
+    /// Running it twice equals running it once, so it is repeated after a crash (P3).
     pub idempotent: bool,
-    /// A pure read: an earlier result may stand for a new one, for a while and until something that it reads is written.
+    /// A pure read: an earlier result may be reused for a while, until something that it reads is written.
     pub cacheable: bool,
-    /// What it does with the files of the job's project.
+    /// How it uses the project's files.
     pub files: FileAccess,
 }
 
 impl ToolTraits {
-    /// Its result follows from its arguments alone.
+    /// The result depends on the arguments only.
     pub const PURE: Self = Self { idempotent: true, cacheable: true, files: FileAccess::None };
-    /// It changes nothing, but what it reads may change.
+    /// Changes nothing, but what it reads may change.
     pub const READ: Self = Self { idempotent: true, cacheable: false, files: FileAccess::None };
 }
 
-/// What a tool's runs set going beyond their own job.
+/// What a call starts outside its own job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ToolReach {
     /// Nothing.
     #[default]
     Here,
-    /// Agents that work for the call: they need a job that tells and pays what they do, and start no others.
+    /// Sub-agents within the call. They need a job that records their steps and cost, and start no others.
     Agents,
-    /// Jobs of their own, now or later: they take over from a job, and hand in no others.
+    /// New jobs, now or later. Jobs made this way cannot make further ones.
     HandsIn,
-    /// Words to people: an agent that works for a job leaves them to the job.
+    /// Messages to people. Sub-agents leave these to their job.
     Speaks,
 }
 
-/// What a tool does with the files of the job's project.
+/// How a tool uses the project's files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FileAccess {
-    /// It never touches them.
+    /// Not at all.
     None,
-    /// It reads them: within a batch it waits for the writes before it, and nothing cached outlives a write.
+    /// Reads: within a batch it waits for earlier writes, and a write invalidates its cached results.
     Reads,
-    /// It writes them: within a batch it waits for the reads and writes before it.
+    /// Writes: within a batch it waits for earlier reads and writes.
     Writes,
-    /// It runs what may read and write anything in the project: in turn with what reads and writes files, beside others of
-    /// its kind. What is cached does not outlive it.
+    /// Runs programs that may read and write any project file: waits for file reads and writes, runs beside
+    /// other programs, and invalidates cached results.
     #[default]
     Runs,
 }
 
-/// Where a tool comes from.
+/// Origin of a tool.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ToolOrigin {
-    /// Part of the server.
+    /// Built into the server.
     BuiltIn,
-    /// A file of `tools_dir`.
+    /// A JavaScript file of `tools_dir`.
     JavaScript {
-        /// Its name.
+        /// File name.
         file: String,
     },
-    /// Declared under `tools:`.
+    /// Configured under `tools:`.
     Command,
-    /// An MCP server's.
+    /// Provided by an MCP server.
     Mcp {
-        /// The server's name in the configuration.
+        /// Name of the server in the configuration.
         server: String,
     },
 }
 
-/// Which tools a job offers to its model.
+/// Tools that a job offers to its model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ToolChoice {
-    /// `true`: all of them; `false`: none.
+    /// `true` for all, `false` for none.
     All(bool),
-    /// Just these.
+    /// Exactly these.
     Named(Vec<String>),
 }
 
 impl ToolChoice {
-    /// Whether any tool at all is offered.
+    /// Whether any tool is offered.
     pub fn offers_any(&self) -> bool {
         match self {
             Self::All(all) => *all,
@@ -190,7 +190,7 @@ impl ToolChoice {
         }
     }
 
-    /// Whether the tool of this name is offered, and so may be executed.
+    /// Whether the tool of this name is offered and may run.
     pub fn allows(&self, name: &str) -> bool {
         match self {
             Self::All(all) => *all,
@@ -199,13 +199,13 @@ impl ToolChoice {
     }
 }
 
-/// How strictly code is confined; the sandbox says what each level means.
+/// Sandbox level for code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Strictness {
-    /// Pure computation on a short module list, 5 s.
+    /// Pure computation with a short module list, 5 s.
     Strict,
-    /// Pure computation on a wide module list, 10 s.
+    /// Pure computation with a wide module list, 10 s.
     Standard,
     /// The whole standard library and a private directory, 30 s.
     Lenient,

@@ -1,20 +1,20 @@
-//! Token counts and what they cost. Owns their addition and the reading of them out of a log; refuses time.
+//! Token usage and its cost.
 
 use super::event::{EngineMark, Record};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Tokens spent, as reported by the model's provider, or estimated where it reports none.
+/// Tokens used, as the provider reports them, or estimated where it reports none.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens of the prompt, history included.
+    /// Prompt tokens, history included.
     pub prompt_tokens: u64,
-    /// Tokens that the model wrote, thinking included.
+    /// Completion tokens, thinking included.
     pub completion_tokens: u64,
-    /// What the provider counts in all; the sum of the two where it says nothing.
+    /// Total as the provider counts it, or the sum of both.
     pub total_tokens: u64,
-    /// What it cost, in millionths of the prices' currency; 0 where the model has no price.
+    /// Cost in millionths of the currency of the prices; 0 without a price.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cost_micros: u64,
 }
@@ -25,13 +25,13 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl Usage {
-    /// Prompt and completion, with their sum as the total.
+    /// Usage with the sum as its total.
     pub fn new(prompt_tokens: u64, completion_tokens: u64) -> Self {
         let total_tokens = prompt_tokens.saturating_add(completion_tokens);
         Self { prompt_tokens, completion_tokens, total_tokens, cost_micros: 0 }
     }
 
-    /// The same tokens at this price.
+    /// The same usage with its cost at this price.
     #[must_use]
     pub fn priced(self, price: Price) -> Self {
         let cost = |tokens: u64, micros: u64| u128::from(tokens).saturating_mul(u128::from(micros));
@@ -41,7 +41,7 @@ impl Usage {
         Self { cost_micros, ..self }
     }
 
-    /// What is left when `earlier` is taken away.
+    /// The difference to an earlier usage.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -62,23 +62,22 @@ impl std::ops::AddAssign for Usage {
     }
 }
 
-/// What a million tokens cost, in millionths of a currency that the operator chooses.
+/// Price of a million tokens, in millionths of a currency that the operator chooses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Price {
-    /// Of the prompt.
+    /// Prompt tokens.
     pub prompt_micros: u64,
-    /// Of the answer.
+    /// Completion tokens.
     pub completion_micros: u64,
 }
 
-/// What was spent on each model.
+/// Usage by model.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct UsageByModel(BTreeMap<String, Usage>);
 
 impl UsageByModel {
-    /// Adds what the record says was spent. `asked` is the model that the job names: records of an earlier version do
-    /// not say whom they asked.
+    /// Adds the usage in a log record. `asked` is the job's model, for records without a model.
     pub fn enter(&mut self, record: &Record, asked: &str) {
         let Record::Mark(mark) = record else { return };
         let (model, usage) = match mark {
@@ -91,7 +90,7 @@ impl UsageByModel {
         self.add(model.unwrap_or(asked), usage);
     }
 
-    /// Adds what was spent on this model.
+    /// Adds usage of this model.
     pub fn add(&mut self, model: &str, usage: Usage) {
         match self.0.get_mut(model) {
             Some(sum) => *sum += usage,
@@ -100,17 +99,17 @@ impl UsageByModel {
         }
     }
 
-    /// Nothing was spent.
+    /// Whether nothing was used.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What was spent on this model; `None`: it was never asked.
+    /// Usage of this model; `None` when it was never called.
     pub fn of(&self, model: &str) -> Option<Usage> {
         self.0.get(model).copied()
     }
 
-    /// What was spent since it stood like `earlier`.
+    /// The difference to an earlier state.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut rest = Self::default();
@@ -120,12 +119,12 @@ impl UsageByModel {
         rest
     }
 
-    /// The models and what was spent on each, by name.
+    /// Models with their usage, by name.
     pub fn entries(&self) -> impl Iterator<Item = (&str, Usage)> {
         self.0.iter().map(|(model, usage)| (model.as_str(), *usage))
     }
 
-    /// All models together.
+    /// Sum over all models.
     pub fn total(&self) -> Usage {
         self.0.values().fold(Usage::default(), |mut sum, usage| {
             sum += *usage;

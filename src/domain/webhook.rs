@@ -1,37 +1,36 @@
-//! Webhooks: where an end is reported (`WebhookUrl`), a report on its way (`Delivery`), and which states follow which.
-//! Refuses to sign, to send and to know what a report says.
+//! Webhooks: the URL (`WebhookUrl`), a delivery (`Delivery`) and its states.
 
 use super::id::{BatchId, DeliveryId, JobId, UserId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// An `http` or `https` URL with a host, without user and password: 2,048 bytes of visible ASCII at most.
+/// An `http` or `https` URL with a host and without credentials; at most 2,048 bytes of visible ASCII.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct WebhookUrl(String);
 
 impl WebhookUrl {
-    /// The longest URL, bytes.
+    /// Maximum length, bytes.
     pub const MAX_BYTES: usize = 2_048;
 
-    /// The URL as given, secrets in its query included: for the wire and nothing else.
+    /// The URL with the secrets of its query, for the wire only.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// The host and port as written, in lower case: deliveries to one of them wait for each other.
+    /// Host and port in lower case. Deliveries to one of them wait for each other.
     pub fn host_and_port(&self) -> String {
         self.authority().to_ascii_lowercase()
     }
 
-    /// The host, where it is written as an address.
+    /// The host's address when it is a literal.
     pub fn literal_address(&self) -> Option<IpAddr> {
         let (host, _port) = split_port(self.authority())?;
         host.trim_matches(['[', ']']).parse().ok()
     }
 
-    /// The URL as anybody may see it: without its query, which often holds a token.
+    /// The URL without its query, which often holds a token.
     pub fn masked(&self) -> String {
         match self.0.split_once(['?', '#']) {
             Some((shown, _hidden)) => format!("{shown}?***"),
@@ -44,14 +43,14 @@ impl WebhookUrl {
     }
 }
 
-/// What stands between `scheme://` and the path.
+/// The authority: everything between `scheme://` and the path.
 fn authority(url: &str) -> Option<&str> {
     let (scheme, rest) = url.split_once("://")?;
     let plain = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
     plain.then(|| rest.split(['/', '?', '#']).next().unwrap_or_default())
 }
 
-/// The host, in brackets if it is an IPv6 address, and the port's digits.
+/// The host (an IPv6 address in brackets) and the digits of the port.
 fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
     let end = authority.rfind(']').map_or(0, |bracket| bracket.saturating_add(1));
     let (_, tail) = authority.split_at_checked(end)?;
@@ -112,7 +111,7 @@ impl fmt::Debug for WebhookUrl {
     }
 }
 
-/// What has an end that can be reported, or was made of a request.
+/// What a webhook reports, and what an idempotency key created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "id", rename_all = "lowercase")]
 pub enum WebhookSubject {
@@ -123,7 +122,7 @@ pub enum WebhookSubject {
 }
 
 impl WebhookSubject {
-    /// The bits that identify it among its kind.
+    /// Bits of its id.
     pub fn bits(self) -> u128 {
         u128::from_be_bytes(match self {
             Self::Job(id) => id.to_bytes(),
@@ -141,24 +140,24 @@ impl fmt::Display for WebhookSubject {
     }
 }
 
-/// Where a delivery stands.
+/// State of a delivery.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeliveryState {
-    /// Tried, or tried again, when its time comes.
+    /// Waits for its first or next attempt.
     Pending,
-    /// The receiver has said yes.
+    /// The receiver accepted it.
     Delivered,
-    /// Given up, with the reason.
+    /// Given up; `error` has the reason.
     Dead,
 }
 
 impl DeliveryState {
-    /// All of them.
+    /// All states.
     pub const ALL: [Self; 3] = [Self::Pending, Self::Delivered, Self::Dead];
 
-    /// The word that clients read and write.
+    /// Name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -168,35 +167,35 @@ impl DeliveryState {
     }
 }
 
-/// A report on its way, or what became of it. What it says is made when it is sent.
+/// A webhook delivery. Its body is made when it is sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
-    /// The same on every try.
+    /// Id; the same for every attempt.
     pub id: DeliveryId,
-    /// Whose subject it is.
+    /// Owner of the subject.
     pub user: UserId,
-    /// What it is about.
+    /// What it reports.
     pub subject: WebhookSubject,
-    /// Where it goes.
+    /// Receiver.
     pub url: WebhookUrl,
-    /// Where it stands.
+    /// State.
     pub state: DeliveryState,
-    /// Unix milliseconds.
+    /// Creation time, unix milliseconds.
     pub created_at_ms: u64,
-    /// Tries so far.
+    /// Attempts so far.
     pub tries: u32,
-    /// While pending, unix milliseconds.
+    /// Next attempt while pending, unix milliseconds.
     pub next_try_ms: Option<u64>,
     /// When it was delivered or given up, unix milliseconds.
     pub settled_at_ms: Option<u64>,
-    /// The status of the last answer, if there was one.
+    /// HTTP status of the last response, if any.
     pub last_status: Option<u16>,
-    /// Why the last try was none.
+    /// Why the last attempt failed.
     pub last_error: Option<String>,
 }
 
 impl Delivery {
-    /// A delivery that has never been tried and is due at once.
+    /// A new delivery, due at once.
     pub fn new(id: DeliveryId, user: UserId, subject: WebhookSubject, url: WebhookUrl, now_ms: u64) -> Self {
         Self {
             id,
@@ -213,7 +212,7 @@ impl Delivery {
         }
     }
 
-    /// Takes in what became of a try that ended at `now_ms`.
+    /// Records an attempt that ended at `now_ms`.
     pub fn take(&mut self, attempt: &DeliveryAttempt, now_ms: u64) {
         self.tries = self.tries.saturating_add(1);
         self.last_status = attempt.status;
@@ -226,7 +225,7 @@ impl Delivery {
         self.settled_at_ms = self.next_try_ms.is_none().then_some(now_ms);
     }
 
-    /// Somebody wants it tried now: what was given up begins anew, what waits for its time waits no longer.
+    /// Makes it due now: a dead delivery starts again, a pending one no longer waits.
     pub fn again(&mut self, now_ms: u64) {
         if self.state == DeliveryState::Dead {
             self.tries = 0;
@@ -237,28 +236,28 @@ impl Delivery {
     }
 }
 
-/// What became of one try.
+/// Result of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryAttempt {
-    /// The answer's status, if there was an answer.
+    /// HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// Why it was no success, in words that hold no secret.
+    /// Why it failed, without secrets.
     pub error: Option<String>,
     /// What follows.
     pub next: AfterAttempt,
 }
 
-/// What follows a try.
+/// What follows an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterAttempt {
-    /// Nothing: it has arrived.
+    /// Nothing: it was delivered.
     Delivered,
-    /// Another try.
+    /// Another attempt.
     Retry {
-        /// Not before this time, unix milliseconds.
+        /// Earliest time, unix milliseconds.
         at_ms: u64,
     },
-    /// Nothing: it is given up.
+    /// Nothing: it was given up.
     Dead,
 }
 

@@ -8,7 +8,7 @@ const CHARS: usize = 400;
 
 /// What a server, or the way to it, said.
 pub(super) fn quote(said: &str, options: &McpServerOptions) -> String {
-    let said = Redactor::over(options.secrets()).text(said);
+    let said = Redactor::new(options.secrets()).redact(said);
     let line = said.chars().map(|c| if c.is_control() { ' ' } else { c });
     line.take(CHARS).collect::<String>().trim().to_owned()
 }

@@ -142,11 +142,11 @@ fn order(options: &McpServerOptions) -> ProcessSpec {
 
 /// Reads standard error to its end, so that the program never waits for us.
 async fn listen(name: String, options: McpServerOptions, mut stderr: Receiver, tail: Tail) {
-    let (mut piece, mut lines, veil) =
-        (vec![0; PIECE_BYTES], Lines::default(), Redactor::over(options.secrets()));
+    let (mut piece, mut lines, redactor) =
+        (vec![0; PIECE_BYTES], Lines::default(), Redactor::new(options.secrets()));
     let tell = |line: String| {
         // Before it is cut to the last words.
-        tail.push(format!("{}\n", veil.text(&line)).as_bytes());
+        tail.push(format!("{}\n", redactor.redact(&line)).as_bytes());
         tracing::debug!(server = name, "{}", quote(&line, &options));
     };
     while let Ok(count @ 1..) = stderr.read(&mut piece).await {

@@ -76,7 +76,7 @@ impl McpTool {
     fn tell(&self, answer: &Answer) -> Result<Value, ToolError> {
         let name = &self.server.name;
         match answer {
-            Answer::Result(result) => self.veiled(content::data(result)),
+            Answer::Result(result) => self.redacted(content::data(result)),
             Answer::Refused { for_arguments: true, why } => Err(ToolError::Invalid(self.quote(why))),
             Answer::Refused { why, .. } => Err(ToolError::failed(format!(
                 "the MCP server '{name}' refused the call: {}",
@@ -91,9 +91,9 @@ impl McpTool {
     }
 
     /// A server that repeats what it was given tells no model of it.
-    fn veiled(&self, told: Result<Value, ToolError>) -> Result<Value, ToolError> {
-        let veil = Redactor::over(self.server.options.secrets());
-        told.map(|data| veil.value(data)).map_err(|error| error.veiled(&veil))
+    fn redacted(&self, told: Result<Value, ToolError>) -> Result<Value, ToolError> {
+        let redactor = Redactor::new(self.server.options.secrets());
+        told.map(|data| redactor.redact_value(data)).map_err(|error| error.redacted(&redactor))
     }
 
     fn quote(&self, said: &str) -> String {

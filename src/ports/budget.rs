@@ -1,11 +1,10 @@
-//! What the calls of one batch may spend together. Owns their sum; refuses to know who spends.
+//! Token budget that several model calls share.
 
 use crate::domain::usage::Usage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Of the job's `max_total_tokens`, what was left when the batch began. All clones are one budget; the default has no
-/// bound.
+/// What is left of a job's `max_total_tokens`. Clones share one counter; the default has no limit.
 #[derive(Debug, Clone, Default)]
 pub struct TokenBudget {
     left: Option<u64>,
@@ -13,12 +12,12 @@ pub struct TokenBudget {
 }
 
 impl TokenBudget {
-    /// So many tokens; `None`: as many as it takes.
+    /// A budget of `left` tokens; `None` means no limit.
     pub fn new(left: Option<u64>) -> Self {
         Self { left, spent: Arc::default() }
     }
 
-    /// Takes in what one call to a model has cost.
+    /// Subtracts what one model call used.
     pub fn spend(&self, usage: Usage) {
         self.spent.fetch_add(usage.total_tokens, Ordering::Relaxed);
     }

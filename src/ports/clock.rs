@@ -1,27 +1,27 @@
-//! Time and chance. Owns the traits that both come in through; nothing else in the crate reads a clock or a dice.
+//! Clock and randomness. No other code reads the system's clock or random numbers.
 
 use super::cancel::CancelToken;
 use std::time::Duration;
 
-/// Time comes in here and nowhere else.
+/// The source of time.
 pub trait Clock: Send + Sync {
-    /// Wall time, unix milliseconds. It may jump.
+    /// Wall time, unix milliseconds. May jump in both directions.
     fn now_ms(&self) -> u64;
-    /// Milliseconds since some fixed point. It never goes back.
+    /// Milliseconds since a fixed point. Never goes back.
     fn monotonic_ms(&self) -> u64;
-    /// The same in microseconds, for what is measured and not waited for.
+    /// Microseconds on the same scale, for measurements.
     fn monotonic_us(&self) -> u64 {
         self.monotonic_ms().saturating_mul(1_000)
     }
-    /// Waits for `timeout` or until `stop` is raised, whichever comes first.
+    /// Sleeps for `timeout`, or until the token is cancelled.
     fn sleep(&self, stop: &CancelToken, timeout: Duration);
 }
 
-/// Randomness comes in here and nowhere else.
+/// The source of randomness.
 pub trait Entropy: Send + Sync {
     /// 128 random bits.
     fn random(&self) -> u128;
-    /// 256 of them, as secrets and keys are made of.
+    /// 256 random bits for secrets and keys.
     fn random_key(&self) -> [u8; 32] {
         let mut key = [0; 32];
         let halves = [self.random(), self.random()];

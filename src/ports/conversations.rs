@@ -1,5 +1,4 @@
-//! Conversations and their messages, as a reader sees them. Owns the trait and the values that cross it. A message is no row of
-//! its own: it is what a job was asked, or what a job has said.
+//! Conversations and their messages. A message has no row of its own: it is a job's input or a job's answer.
 
 use super::store::{NewJob, StoreError};
 use super::ticket::Ticket;
@@ -10,65 +9,65 @@ use crate::domain::job::Job;
 use crate::domain::message::Message;
 use std::collections::BTreeMap;
 
-/// Which conversations a list shows.
+/// Filter and position of a conversation list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationQuery {
-    /// Only this user's.
+    /// Owner.
     pub user: UserId,
-    /// Only those of this project.
+    /// Only conversations of this project.
     pub project: Option<ProjectId>,
-    /// Only those behind this one, in a list that is newest first.
+    /// Only conversations after this position; the list starts with the newest.
     pub before: Option<ConversationCursor>,
-    /// At most so many; fewer when they are large.
+    /// Page size; large conversations make a page shorter.
     pub limit: usize,
 }
 
-/// A place in the list of conversations: when it last changed, then its name.
+/// Position in the list: time of the last change, then id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationCursor {
     /// Unix milliseconds.
     pub updated_at_ms: u64,
-    /// Which.
+    /// Id of the conversation.
     pub id: ConversationId,
 }
 
-/// A page of conversations, the one that changed last first.
+/// A page of conversations, last changed first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConversationPage {
     /// The conversations.
     pub conversations: Vec<Conversation>,
-    /// Whether more would follow.
+    /// Whether more follow.
     pub has_more: bool,
 }
 
-/// One of the two messages of a job.
+/// Refers to one of the two messages of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageRef {
-    /// What was asked.
+    /// The user's message.
     Ask(AskId),
-    /// What was answered.
+    /// The assistant's message.
     Answer(MessageId),
 }
 
-/// What a job added to its conversation, as far as nobody has deleted it.
+/// A message as a client sees it; deleted messages are left out.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChatMessage {
-    /// What was asked.
+    /// The user's message.
     Ask {
-        /// Its id.
+        /// Message id.
         id: AskId,
-        /// When, unix milliseconds.
+        /// When it was sent, unix milliseconds.
         created_at_ms: u64,
-        /// The messages of the job's input.
+        /// Messages of the job's input.
         messages: Vec<Message>,
     },
-    /// What was answered so far.
+    /// The assistant's message, complete or in progress.
     Answer {
-        /// How the job stands.
+        /// State of the job.
         job: Box<Job>,
-        /// What its log tells; what retention has left of it.
+        /// The job's events, as far as retention has kept them.
         events: Vec<SequencedEvent>,
-        /// The whole of it, as the conversation keeps it, where retention has cut the log; else nothing.
+        /// The full answer where retention has cut the log; otherwise empty.
         said: Vec<Message>,
     },
 }
@@ -82,49 +81,51 @@ pub struct MessagePage {
     pub has_more: bool,
 }
 
-/// What an answer is to be given to anew.
+/// A request to answer a question again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RegenerateRequest {
-    /// Which answer gives way; whatever came after it goes as well.
+    /// The answer to replace. All later messages are removed with it.
     pub answer: MessageId,
-    /// The job that answers in its place: its input is replaced by the old job's.
+    /// The new job; its input is taken from the old job.
     pub job: NewJob,
 }
 
-/// Conversations. One that a job names is there from the moment the job is; deleting one deletes its jobs.
+/// Stores conversations. A job that names an unknown conversation creates it. Deleting a conversation deletes
+/// its jobs.
 pub trait Conversations: Send + Sync {
-    /// Stores a conversation, unless its user has `most` of them already ([`StoreError::ConversationsFull`]), or one of this
-    /// id ([`StoreError::NameTaken`]).
+    /// Creates a conversation. Fails with [`StoreError::ConversationsFull`] when the user has `most` of them,
+    /// and with [`StoreError::NameTaken`] when the id exists.
     fn found(&self, conversation: Conversation, most: u64) -> Ticket<Conversation>;
-    /// Changes a conversation; resolves to it as it then is, `None` when the user has none of this name.
+    /// Changes a conversation and returns the new state; `None` when the user has no such conversation.
     fn update(
         &self,
         user: UserId,
         id: ConversationId,
         change: ConversationChange,
     ) -> Ticket<Option<Conversation>>;
-    /// Forgets a conversation with everything in it. Jobs that have not ended are cancelled, and go when they have ended.
-    /// Whether the user had it.
+    /// Deletes a conversation with all its messages, and cancels its unfinished jobs. Returns whether it
+    /// existed.
     fn remove_conversation(&self, user: UserId, id: ConversationId) -> Ticket<bool>;
-    /// Forgets the same for all conversations of a project: how many there were.
+    /// Deletes all conversations of a project. Returns their number.
     fn remove_conversations_of(&self, user: UserId, project: ProjectId) -> Ticket<u64>;
-    /// Forgets one message, also for what models are told. [`StoreError::WrongState`] while its job has not ended. What
-    /// the job of a deleted answer has said is gone. Whether the conversation had it.
+    /// Deletes a message from the conversation and from later prompts; a deleted answer's text is gone.
+    /// Returns whether it existed. Fails with [`StoreError::WrongState`] while its job runs.
     fn delete_message(&self, user: UserId, id: ConversationId, message: MessageRef) -> Ticket<bool>;
-    /// Forgets an answer with all that came after it, and stores a job that is asked the same again; the question keeps its
-    /// id and its place. [`StoreError::WrongState`] while a job of the conversation has not ended,
-    /// [`StoreError::NoConversation`] when it has gone, [`StoreError::NoQuestion`] when the question
-    /// was deleted, [`StoreError::TooLate`] when too much came after; `None` when it has no such answer.
+    /// Deletes an answer and everything after it, and stores a job that answers the same question again. The
+    /// question keeps its id and position. `None` when there is no such answer. Fails with
+    /// [`StoreError::WrongState`] while a job of the conversation runs, [`StoreError::NoConversation`] when
+    /// the conversation is gone, [`StoreError::NoQuestion`] when the question was deleted, and
+    /// [`StoreError::TooLate`] when too many messages follow.
     fn regenerate(&self, user: UserId, id: ConversationId, again: RegenerateRequest) -> Ticket<Option<Job>>;
 
-    /// The conversation, if it is this user's.
+    /// The conversation, or `None` when it is not this user's.
     fn conversation(&self, user: UserId, id: &ConversationId) -> Result<Option<Conversation>, StoreError>;
-    /// A page of a user's conversations, the one that changed last first: at least one, and at most about 1 MiB.
+    /// A page of a user's conversations, last changed first: at least one, at most about 1 MiB.
     fn conversations(&self, query: &ConversationQuery) -> Result<ConversationPage, StoreError>;
-    /// How many conversations of a user belong to each of the projects; one that has none is not there.
+    /// Number of a user's conversations by project; projects without any are left out.
     fn counts_by_project(&self, user: UserId) -> Result<BTreeMap<ProjectId, u64>, StoreError>;
-    /// At most `limit` messages behind `after` (which may have been deleted since), and at most about 1 MiB, but
-    /// at least one.
+    /// At most `limit` messages after `after` (which may be deleted by now): at least one, at most about 1
+    /// MiB.
     fn messages(
         &self,
         user: UserId,
@@ -132,9 +133,9 @@ pub trait Conversations: Send + Sync {
         after: Option<MessageRef>,
         limit: usize,
     ) -> Result<MessagePage, StoreError>;
-    /// Whether the conversation has this message, and nobody has deleted it; an answer that is under way as well.
+    /// Whether the conversation contains the message. An answer in progress counts; a deleted one does not.
     fn has_message(&self, user: UserId, id: &ConversationId, message: MessageRef)
     -> Result<bool, StoreError>;
-    /// The conversation's jobs that have not ended, newest first.
+    /// Unfinished jobs of the conversation, newest first.
     fn unfinished(&self, user: UserId, id: &ConversationId) -> Result<Vec<JobId>, StoreError>;
 }

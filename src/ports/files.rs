@@ -1,5 +1,4 @@
-//! Files of a project as tools see them: by user and project of the job, never by what a model says. Owns the traits;
-//! refuses to know how a path is kept inside (whoever stands behind it does). Blocking.
+//! Project files for tools. User and project come from the job, never from the model. All calls block.
 
 use super::store::StoreError;
 use super::workspaces::{
@@ -8,29 +7,30 @@ use super::workspaces::{
 use crate::domain::id::{ProjectId, UserId};
 use std::fs::File;
 
-/// Files of projects, for tools.
+/// Opens the files of a project.
 pub trait ProjectFiles: Send + Sync {
-    /// The files of a project; `None` when this user has no such project.
+    /// The files of a project; `None` when the user has no such project.
     fn folder(&self, user: UserId, project: ProjectId) -> Result<Option<Box<dyn ProjectFolder>>, StoreError>;
 }
 
-/// One project's files, with the quotas of its owner and what the operator says about hidden names: both hold for every
-/// path. The methods are those of [`super::Workspaces`].
+/// Files of one project. Every path is checked against the owner's quotas and the rule for hidden names. For
+/// details see [`super::Workspaces`].
 pub trait ProjectFolder: Send + Sync {
-    /// Opens a regular file to be read from its beginning, with its size at the moment.
+    /// Opens a regular file for reading, with its current size.
     fn open(&self, path: &str) -> Result<(File, u64), FileError>;
-    /// What stands at a path; `None` when nothing does.
+    /// What a path holds; `None` when it does not exist.
     fn kind(&self, path: &str) -> Result<Option<FileKind>, FileError>;
-    /// Everything below a directory that a glob is true of, by path.
+    /// Files and directories below `path` that match the glob, sorted by path.
     fn find(&self, path: &str, glob: &str) -> Result<DirectoryListing, FileError>;
-    /// Searches text files. Whether hidden names count is not the query's to say.
+    /// Searches text files. The operator, not the query, decides about hidden names.
     fn search(&self, query: SearchQuery) -> Result<SearchResults, FileError>;
-    /// Writes a file of any bytes, atomically; directories above it are made.
+    /// Writes a file atomically. Creates missing directories.
     fn replace(&self, path: &str, bytes: &[u8]) -> Result<WrittenFile, FileError>;
-    /// Changes a file by what it holds, atomically and in turn; `None` when the change left it alone.
+    /// Replaces a file's content atomically; concurrent changes wait for each other. `None` when the change
+    /// left the file as it was.
     fn revise(&self, path: &str, change: FileChange<'_>) -> Result<Option<WrittenFile>, FileError>;
-    /// Removes a file, or whatever else is no directory.
+    /// Deletes a file or link, but no directory.
     fn delete(&self, path: &str) -> Result<(), FileError>;
-    /// Makes a directory and those above it. Whether any was made.
+    /// Creates a directory with its parents. Returns whether anything was created.
     fn make_directory(&self, path: &str) -> Result<bool, FileError>;
 }

@@ -1,5 +1,5 @@
-//! Work that a job's model hands in for itself: background jobs and schedules. Owns the traits and what crosses them; refuses
-//! to know whose name the work is done in but from the job that asks.
+//! Work that a job's model hands in: background jobs and schedules. The owner always comes from the calling
+//! job.
 
 use super::schedule::ScheduleStatus;
 use super::store::{Idempotent, NewJob, StoreError};
@@ -11,83 +11,85 @@ use crate::domain::schedule::Schedule;
 use crate::domain::timing::Timing;
 use crate::domain::tool::ToolChoice;
 
-/// The call that hands work in.
+/// The tool call that hands in work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCaller {
-    /// Whose job.
+    /// Owner of the job.
     pub user: UserId,
-    /// Which job.
+    /// The job.
     pub job: JobId,
-    /// Which of its calls.
+    /// The call within the job.
     pub id_ref: String,
 }
 
-/// A background job to be.
+/// A background job to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackgroundTask {
-    /// What it is to do.
+    /// Task for the new job.
     pub task: String,
-    /// For people, short.
+    /// Short label for people.
     pub label: String,
-    /// What it may call.
+    /// Tools that the job may call.
     pub tools: ToolChoice,
 }
 
-/// A schedule to be, its timing checked.
+/// A schedule to create, with validated timing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSchedule {
-    /// For people.
+    /// Name for people.
     pub name: Option<String>,
-    /// When.
+    /// When it runs.
     pub timing: Timing,
-    /// What each of its jobs is asked.
+    /// Prompt of each job.
     pub message: String,
-    /// What they may call.
+    /// Tools that its jobs may call.
     pub tools: ToolChoice,
 }
 
-/// Why an errand was not taken. The text is for the model.
+/// Why work was refused. The text is for the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JobServiceError {
-    /// The account may not have more for now.
+    /// A quota of the account is used up.
     #[error("{0}")]
     Quota(String),
-    /// The job that asks is not there any more.
+    /// The calling job has been deleted.
     #[error("the job that asks for this was deleted")]
     NoAsker,
-    /// The store did not take it.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Takes errands.
+/// Creates and lists background jobs and schedules for tools.
 pub trait JobServices: Send + Sync {
-    /// Begins a background job, which is asked as the asking job was: the same call asked twice begins one.
+    /// Creates a background job with the settings of the calling job. Repeating the same call creates no
+    /// second job.
     fn spawn(&self, asker: &ToolCaller, errand: BackgroundTask) -> Result<Job, JobServiceError>;
-    /// The background jobs of the asking job's conversation that have not ended, oldest first; without a conversation, its
-    /// own.
+    /// Unfinished background jobs of the caller's conversation, oldest first; without a conversation, those
+    /// of the calling job.
     fn spawned(&self, asker: &ToolCaller) -> Result<Vec<Job>, JobServiceError>;
-    /// Cancels a background job of this user: how it then stands; `None` where there is no such job.
+    /// Cancels a background job and returns it; `None` when the user has no such job.
     fn cancel(&self, asker: &ToolCaller, job: JobId) -> Result<Option<Job>, JobServiceError>;
-    /// Makes a schedule, whose jobs are asked as the asking job was, in its conversation.
+    /// Creates a schedule. Its jobs get the settings and the conversation of the calling job.
     fn schedule(&self, asker: &ToolCaller, plan: NewSchedule) -> Result<Schedule, JobServiceError>;
-    /// This user's schedules, newest first, up to `limit`, and whether there are more.
+    /// The user's schedules, newest first, up to `limit`, and whether more exist.
     fn schedules(
         &self,
         asker: &ToolCaller,
         limit: usize,
     ) -> Result<(Vec<ScheduleStatus>, bool), JobServiceError>;
-    /// Forgets a schedule; whether this user had it.
+    /// Deletes a schedule. Returns whether it existed.
     fn unschedule(&self, asker: &ToolCaller, id: ScheduleId) -> Result<bool, JobServiceError>;
 }
 
-/// The store's part of background jobs.
+/// Stores background jobs.
 pub trait BackgroundJobs: Send + Sync {
-    /// What the job was asked, if it is this user's.
+    /// The request of a job, or `None` when it is not this user's.
     fn spec(&self, user: UserId, job: JobId) -> Result<Option<JobSpec>, StoreError>;
-    /// Stores a job whose origin is another one, unless its key was seen before ([`super::Store::submit_once`]) or its user
-    /// has `most` unfinished ones ([`StoreError::SpawnedFull`]). It runs beside its conversation.
+    /// Stores a job that another job started, once per key ([`super::Store::submit_once`]). Fails with
+    /// [`StoreError::SpawnedFull`] when the user has `most` unfinished ones. The job runs beside its
+    /// conversation.
     fn spawn(&self, job: NewJob, key: IdempotencyKey, most: u64) -> Ticket<Idempotent<Job>>;
-    /// A user's jobs of this kind that have not ended, oldest first.
+    /// A user's unfinished background jobs, oldest first.
     fn spawned(&self, user: UserId) -> Result<Vec<Job>, StoreError>;
 }

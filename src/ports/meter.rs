@@ -1,8 +1,7 @@
-//! What happens in the rooms, for whoever counts it, and what stands in the store, for whoever asks. Owns the traits and
-//! the plain data that crosses them; refuses to know a name or a format of a metric.
+//! Metrics: what happens in the server, and the state of the store.
 //!
-//! A sample names nobody (P7): no user, no job, no conversation. Its words are `'static`, so of a closed set, but for those
-//! that the configuration or a catalogue gives, and of these the meter keeps a bounded number (P8).
+//! No measurement carries a user, job or conversation (P7). Labels are `'static` or come from the
+//! configuration or a catalogue, and the meter keeps a bounded number of those (P8).
 
 use super::store::StoreError;
 use crate::domain::event::FailureCode;
@@ -10,124 +9,124 @@ use crate::domain::job::JobStatus;
 use crate::domain::usage::Usage;
 use std::fmt::Debug;
 
-/// Something that has happened. Times are microseconds.
+/// Something that happened. Times are microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Measurement<'a> {
-    /// So many jobs were accepted, durably.
+    /// Jobs were durably accepted.
     Accepted(u64),
-    /// A job was claimed.
+    /// A worker claimed a job.
     Claimed {
-        /// How long it had been ready.
+        /// Time that the job waited after it became ready.
         waited_us: u64,
     },
-    /// A job has its end, durably.
+    /// A job ended durably.
     Ended {
-        /// A terminal one.
+        /// The terminal status.
         status: JobStatus,
-        /// Why it is no success.
+        /// Error code of a job that did not succeed.
         code: Option<FailureCode>,
-        /// Since its first claim, or since it was retried; `None`: it never ran.
+        /// Time since its first claim or its retry; `None` when it never ran.
         ran_us: Option<u64>,
     },
-    /// A worker has a job.
+    /// A worker started a job.
     WorkerBusy,
-    /// It has none any more.
+    /// The worker is free again.
     WorkerFree,
-    /// A call to a model has ended.
+    /// A model call ended.
     ModelCalled {
-        /// As configured; `None`: there is no such model.
+        /// Configured model id; `None` for an unknown model.
         model: Option<&'a str>,
-        /// `ok`, the kind of its failure, or `circuit_open`: the provider was not asked.
+        /// `ok`, the kind of failure, or `circuit_open` when the provider was not called.
         outcome: &'static str,
-        /// From its turn at the provider to its end; `None`: it was not made.
+        /// Time from the start of the provider call to its end; `None` when no call was made.
         took_us: Option<u64>,
-        /// The first piece of the answer came after so long.
+        /// Time to the first piece of the answer.
         first_us: Option<u64>,
     },
-    /// Tokens were spent, reported or estimated.
+    /// Tokens were used, as reported or estimated.
     Spent {
-        /// On whom.
+        /// Configured model id.
         model: &'a str,
-        /// How many.
+        /// Number of tokens.
         usage: Usage,
     },
-    /// How a provider's circuit breaker stands.
+    /// A provider's circuit breaker changed its state.
     Circuit {
-        /// Host, and port where it is an unusual one.
+        /// Host of the provider, with an unusual port.
         provider: &'a str,
-        /// Where it stands.
+        /// The new state.
         state: CircuitState,
     },
-    /// A call of a tool has its outcome.
+    /// A tool call ended.
     ToolCalled {
-        /// As its catalogue has it; `None`: there is no such tool.
+        /// Tool name from the catalogue; `None` for an unknown tool.
         tool: Option<&'a str>,
-        /// `succeeded`, `failed`, or why it did not run.
+        /// `succeeded`, `failed`, or the reason why it did not run.
         outcome: &'static str,
-        /// How long it ran; `None`: it did not.
+        /// Run time; `None` when it did not run.
         took_us: Option<u64>,
     },
-    /// A program in the sandbox has ended.
+    /// A sandboxed program ended.
     SandboxRan {
-        /// What it was written in.
+        /// Programming language.
         language: &'static str,
-        /// Where.
+        /// Sandbox level.
         level: &'static str,
-        /// How it ended.
+        /// Result status.
         status: &'static str,
-        /// Wall clock.
+        /// Wall time.
         took_us: u64,
     },
-    /// The store has committed.
+    /// The store committed.
     Committed {
-        /// Writes that shared the commit.
+        /// Writes in this commit.
         writes: usize,
-        /// What the disk took.
+        /// Duration of the commit.
         took_us: u64,
     },
     /// A commit failed.
     CommitFailed,
-    /// A client has connected.
+    /// A client connected.
     ConnectionOpened,
-    /// It is gone.
+    /// A client disconnected.
     ConnectionClosed,
-    /// An event stream has begun.
+    /// An event stream started.
     StreamOpened,
-    /// It is over.
+    /// An event stream ended.
     StreamClosed,
     /// A request was answered.
     Answered {
-        /// `other` for one that the route does not have.
+        /// HTTP method; `other` for one that the route does not serve.
         method: &'static str,
-        /// The route's pattern, never the path; `None`: there is no such route, or nobody looked.
+        /// Route pattern, never the path; `None` when no route matched.
         route: Option<&'static str>,
-        /// The HTTP status; 499: the client left before.
+        /// HTTP status; 499 when the client left first.
         status: u16,
-        /// Until the head of the answer was there.
+        /// Time until the response head was ready.
         took_us: u64,
     },
-    /// A webhook was tried: `delivered`, `retried` or `dead`.
+    /// A webhook was attempted: `delivered`, `retried` or `dead`.
     WebhookTried(&'static str),
 }
 
-/// Where a circuit breaker stands.
+/// State of a circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CircuitState {
-    /// The provider is asked.
+    /// Calls go through.
     Closed,
-    /// One call finds out whether it is back.
+    /// One call tests whether the provider is back.
     HalfOpen,
-    /// It is not asked.
+    /// Calls fail at once.
     Open,
 }
 
-/// Counts what happens.
+/// Counts measurements.
 pub trait Meter: Debug + Send + Sync {
-    /// This has happened. Quick, and never fails.
+    /// Records one measurement. Fast, and never fails.
     fn record(&self, sample: Measurement<'_>);
 }
 
-/// Counts nothing.
+/// A meter that counts nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoopMeter;
 
@@ -135,39 +134,39 @@ impl Meter for NoopMeter {
     fn record(&self, _: Measurement<'_>) {}
 }
 
-/// What stands in the store right now, all users together.
+/// Current state of the store, over all users.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StoreStats {
-    /// Jobs that have not begun, given back ones and lines of batches that are no jobs yet included.
+    /// Jobs that have not started. Includes returned jobs and batch lines that are not jobs yet.
     pub queued: u64,
     /// Jobs that a worker holds.
     pub running: u64,
-    /// Jobs that wait for somebody's approval.
+    /// Jobs that wait for an approval.
     pub waiting: u64,
     /// Queued jobs that may run now.
     pub ready: u64,
     /// Queued jobs that wait for their time.
     pub delayed: u64,
-    /// How long the oldest job that may run has been waiting, milliseconds.
+    /// Waiting time of the oldest ready job, milliseconds.
     pub oldest_ready_ms: u64,
-    /// Batches that have not ended.
+    /// Unfinished batches.
     pub batches: u64,
-    /// Webhooks that are still to be delivered.
+    /// Pending webhook deliveries.
     pub deliveries: u64,
-    /// How large the file is, bytes.
+    /// Size of the store file, bytes.
     pub file_bytes: u64,
-    /// What its disk has left, bytes; `None` where nobody knows.
+    /// Free disk space, bytes; `None` when unknown.
     pub disk_free_bytes: Option<u64>,
 }
 
-/// Whoever can tell what stands in the store.
+/// Provides the state of the store.
 pub trait StatsSource: Send + Sync {
-    /// It all, from a bounded number of reads however many jobs there are.
+    /// Reads the state with a bounded number of reads, however many jobs exist.
     fn stats(&self) -> Result<StoreStats, StoreError>;
 }
 
-/// All that was counted, for whoever comes to fetch it.
+/// Renders all metrics.
 pub trait Exposition: Send + Sync {
-    /// In Prometheus' text format 0.0.4. Blocks while it reads.
+    /// Metrics in Prometheus' text format 0.0.4. Blocks while it reads the store.
     fn render(&self) -> String;
 }

@@ -1,6 +1,5 @@
-//! The seams between the rooms: what the engine and HTTP need from the store, the models, the tools and the clock.
-//! Owns traits and the values that cross them, each with the little that it takes to be one (a flag that can be waited
-//! on, a ticket that resolves); refuses whatever stands behind a trait.
+//! The interfaces between modules: traits for the store, models, tools, clock and their like, and the values
+//! that cross them. Implementations live in the modules that `app` wires together.
 
 mod accounts;
 mod audit;

@@ -1,4 +1,4 @@
-//! Where answers come from. Owns the trait, what it is asked and what it may answer; refuses to know a wire dialect.
+//! The model port: one request, a stream of pieces, one completion. Dialects of providers stay behind it.
 
 use super::cancel::CancelToken;
 use crate::domain::event::FinishReason;
@@ -7,115 +7,115 @@ use crate::domain::tool::{ToolCall, ToolDefinition};
 use crate::domain::usage::{Price, Usage};
 use std::ops::ControlFlow;
 
-/// What a model is asked.
+/// A request to a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
-    /// The configured model's id.
+    /// Configured model id.
     pub model: String,
-    /// System prompt, history, input, and what this job has said and done so far.
+    /// System prompt, history, input, and what the job has said and done so far.
     pub messages: Vec<Message>,
-    /// Tools on offer; empty when none.
+    /// Tools offered to the model; empty for none.
     pub tools: Vec<ToolDefinition>,
-    /// Whether they may be called. A closing answer is asked for with `false`: the tools are told only to dialects that want
-    /// the earlier calls explained.
+    /// Whether the model may call tools. The closing call sets `false`; a dialect may then still need the
+    /// definitions to explain earlier calls.
     pub may_call: bool,
     /// 0.0 to 2.0.
     pub temperature: Option<f64>,
-    /// Bound of the answer.
+    /// Maximum tokens of the answer.
     pub max_tokens: Option<u32>,
-    /// Whether to think first.
+    /// Whether the model should think first.
     pub thinking: bool,
 }
 
-/// A piece of the answer as it arrives; a text is never empty.
+/// A piece of a streamed answer. Texts are never empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chunk<'a> {
-    /// Of the reasoning.
+    /// Reasoning text.
     Thinking(&'a str),
-    /// Of the answer.
+    /// Answer text.
     Text(&'a str),
-    /// What the call has cost so far, as its provider reports it: the last one holds, also when the call fails.
+    /// Usage of the call so far, as the provider reports it. The last one counts, also when the call fails.
     Spent(Usage),
 }
 
-/// What stands once the answer has ended well. Its text went through the sink.
+/// The end of a complete answer. Its text went through the sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completion {
-    /// The calls that the model wants made, in its order.
+    /// Tool calls, in the model's order.
     pub tool_calls: Vec<ToolCall>,
-    /// Why it stopped.
+    /// Why the model stopped.
     pub finish_reason: FinishReason,
-    /// What the provider wants back with the answer.
+    /// Opaque data that the provider wants back with this answer.
     pub echo: Option<ProviderReplay>,
 }
 
-/// Why there is no complete answer. The text is for clients: it names no URL and no key (P9).
+/// Why a call gave no complete answer. The text is for clients: no URL and no key (P9).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
     /// No model of this id is configured.
     #[error("model '{0}' is not configured")]
     NotFound(String),
-    /// The provider said no to this request, and will say no again.
+    /// The provider rejected the request and would reject it again.
     #[error("{0}")]
     Refused(String),
-    /// The provider said no to this server (a bad key, a spent quota, an unknown model): another model may answer.
+    /// The provider rejected this server: bad key, spent quota, unknown model. Another model may answer.
     #[error("{0}")]
     Denied(String),
-    /// The request does not fit into the model's context window; a shorter one may.
+    /// The request exceeds the context window; a shorter one may fit.
     #[error("{0}")]
     ContextTooLong(String),
-    /// The call was not made: the provider has as many as it may have. Nothing failed.
+    /// A rate limit postponed the call. It was not made, and nothing failed.
     #[error("{message}")]
     Busy {
-        /// What is waited for.
+        /// What the call waits for.
         message: String,
-        /// When to come again, milliseconds.
+        /// Suggested delay, milliseconds.
         retry_after_ms: u64,
     },
-    /// The provider could not be reached, was busy, or broke off; another try may help.
+    /// The provider was unreachable or busy, or broke off. A retry may help.
     #[error("{message}")]
     Unavailable {
         /// What happened.
         message: String,
-        /// What the provider asked to wait, milliseconds.
+        /// Delay that the provider asked for, milliseconds.
         retry_after_ms: Option<u64>,
     },
-    /// The answer passed a bound.
+    /// The answer exceeded a limit.
     #[error("{0}")]
     TooLarge(String),
-    /// The sink or the stop flag ended it.
+    /// The sink or the cancel token ended the call.
     #[error("the call was stopped")]
     Stopped,
 }
 
-/// A configured model as the rest of the server may know it: no URL, no key.
+/// Public facts about a configured model: no URL and no key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModelInfo {
-    /// What jobs name.
+    /// Id that jobs use.
     pub id: String,
-    /// For people.
+    /// Name for people.
     pub name: String,
-    /// Tokens of a request and its answer together, where that is known.
+    /// Maximum tokens of a request and its answer together, where known.
     pub context_window: Option<u32>,
-    /// Bound of one answer, tokens.
+    /// Maximum tokens of one answer.
     pub max_output_tokens: Option<u32>,
-    /// Models that are asked, in this order, when this one fails.
+    /// Models to try, in this order, when this one fails.
     pub fallback: Vec<String>,
-    /// What its tokens cost.
+    /// Price of its tokens.
     pub price: Price,
 }
 
-/// Where answers come from.
+/// A model provider.
 pub trait Model: Send + Sync {
-    /// Asks, and hands on pieces as they arrive. Returns within a second of `stop` being raised, of `deadline_ms`
-    /// ([`super::Clock::monotonic_ms`]) passing, or of the sink breaking off, even while the provider hangs.
+    /// Sends the request and passes on pieces as they arrive. Returns within a second after `cancel` is
+    /// cancelled or the sink breaks off, even while the provider hangs.
     fn ask(
         &self,
         request: &ModelRequest,
         cancel: &CancelToken,
         sink: ChunkSink<'_>,
     ) -> Result<Completion, ModelError>;
-    /// The models on offer, in configured order.
+    /// Configured models, in configured order.
     fn models(&self) -> Vec<ModelInfo>;
     /// The configured model of this id.
     fn model(&self, id: &str) -> Option<ModelInfo> {
@@ -123,5 +123,5 @@ pub trait Model: Send + Sync {
     }
 }
 
-/// Takes the pieces of an answer; `Break` ends the call.
+/// Receives the pieces of an answer; `Break` ends the call.
 pub type ChunkSink<'a> = &'a mut dyn FnMut(Chunk<'_>) -> ControlFlow<()>;

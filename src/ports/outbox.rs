@@ -1,5 +1,4 @@
-//! Webhooks that wait to be sent, and what became of them. Owns the traits and the values that cross them; refuses to know
-//! how one is sent.
+//! The outbox of webhooks: deliveries that wait, and the history of their attempts.
 
 use super::cancel::CancelToken;
 use super::store::StoreError;
@@ -9,16 +8,16 @@ use crate::domain::webhook::{Delivery, DeliveryAttempt, DeliveryState, WebhookSu
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Which deliveries a list shows.
+/// Filter and position of a delivery list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeliveryQuery {
-    /// Only this user's.
+    /// Owner.
     pub user: UserId,
-    /// Only those in this state.
+    /// Only deliveries in this state.
     pub state: Option<DeliveryState>,
-    /// Only those made before this one.
+    /// Only deliveries created before this one.
     pub before: Option<DeliveryId>,
-    /// At most so many.
+    /// Page size.
     pub limit: usize,
 }
 
@@ -27,41 +26,44 @@ pub struct DeliveryQuery {
 pub struct DeliveryPage {
     /// The deliveries.
     pub deliveries: Vec<Delivery>,
-    /// Whether older ones would follow.
+    /// Whether older deliveries follow.
     pub has_more: bool,
 }
 
-/// Deliveries, durably. One is made in the transaction of the end that it reports, never here, so that neither is there
-/// without the other; it keeps its id until it is settled for good, whatever crashes in between.
+/// Stores deliveries. The transaction that ends a job creates its delivery, so neither exists without the
+/// other. A delivery keeps its id until it is delivered or given up, across crashes.
 pub trait Outbox: Send + Sync {
-    /// What is due at `now_ms`, the longest due first: the first of each host and port that is not in `busy`, at most `max`.
+    /// Deliveries due at `now_ms`, longest overdue first: one for each host and port that is not in `busy`,
+    /// at most `max`.
     fn due(&self, now_ms: u64, max: usize, busy: &BTreeSet<String>) -> Result<Vec<Delivery>, StoreError>;
-    /// When the next one is due, unix milliseconds; overdue ones count.
+    /// When the next delivery is due, unix milliseconds; overdue ones count.
     fn next_due_ms(&self) -> Result<Option<u64>, StoreError>;
-    /// Writes down what became of a try. One that is no longer pending stays as it is. Settled ones are kept for 30 days.
+    /// Records an attempt. A delivery that is no longer pending stays as it is. Finished ones are kept for 30
+    /// days.
     fn settle(&self, id: DeliveryId, attempt: DeliveryAttempt) -> Ticket<()>;
-    /// Has it tried now: one given up begins anew, one that waits waits no longer, a delivered one stays as it is.
-    /// Resolves to the delivery as it then stands; `None` when the user has no such delivery.
+    /// Makes a delivery due now. One that was given up starts again; a delivered one stays as it is. Returns
+    /// the delivery, or `None` when the user has no such delivery.
     fn again(&self, user: UserId, id: DeliveryId) -> Ticket<Option<Delivery>>;
-    /// The delivery, if it is this user's.
+    /// The delivery, or `None` when it is not this user's.
     fn delivery(&self, user: UserId, id: DeliveryId) -> Result<Option<Delivery>, StoreError>;
     /// A page of a user's deliveries, newest first.
     fn deliveries(&self, query: &DeliveryQuery) -> Result<DeliveryPage, StoreError>;
-    /// Blocks until a delivery may have become due, `stop` is raised, or the timeout has passed: a hint only.
+    /// Blocks until a delivery may be due, the token is cancelled, or the timeout has passed. A wake-up is a
+    /// hint only.
     fn wait_for_deliveries(&self, stop: &CancelToken, timeout: Duration);
 }
 
-/// What a delivery says, made at the moment of sending.
+/// Body of a delivery, made when it is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Payload {
-    /// The body, JSON.
+    /// JSON body.
     Body(Vec<u8>),
-    /// There is nothing to say any more; why.
+    /// There is nothing to send any more, and why.
     Nothing(&'static str),
 }
 
-/// Makes what deliveries say: the same object that a client reads.
+/// Renders webhook bodies: the same object that a client reads.
 pub trait Payloads: Send + Sync {
-    /// The subject as it stands now.
+    /// The subject in its current state.
     fn payload(&self, user: UserId, subject: WebhookSubject) -> Result<Payload, StoreError>;
 }

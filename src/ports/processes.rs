@@ -1,50 +1,49 @@
-//! Long-lived programs behind the sandbox, with pipes. Owns the trait and what crosses it; refuses to know what confines
-//! them.
+//! Long-lived sandboxed programs with pipes, such as MCP servers.
 
 use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What to start, and what it may reach.
+/// A program to start, and its permissions.
 #[derive(Clone, Default)]
 pub struct ProcessSpec {
-    /// A path, or a name for `PATH` to find.
+    /// A path, or a name to look up in `PATH`.
     pub program: PathBuf,
-    /// Without its own name.
+    /// Arguments without the program's name.
     pub arguments: Vec<String>,
-    /// Beside the sandbox's own few variables; the values may be secrets.
+    /// Variables added to the sandbox's own; values may be secrets.
     pub environment: Vec<(String, String)>,
-    /// Where it starts; a private directory when absent.
+    /// Working directory; a private one when absent.
     pub workdir: Option<PathBuf>,
-    /// Whether it may write to `workdir`.
+    /// Whether the program may write to `workdir`.
     pub writable: bool,
-    /// What else it may read and start.
+    /// Further paths that it may read and execute.
     pub readable: Vec<PathBuf>,
     /// Whether it may use the network.
     pub network: bool,
 }
 
-/// Our ends of a program's pipes, blocking.
+/// The server's ends of the program's pipes, blocking.
 #[derive(Debug)]
 pub struct GuestPipes {
-    /// What it reads.
+    /// The program's standard input.
     pub stdin: File,
-    /// What it writes.
+    /// The program's standard output.
     pub stdout: File,
-    /// What it complains about.
+    /// The program's standard error.
     pub stderr: File,
 }
 
-/// A running program. Dropped, it ends with all that it has started; that may take a moment.
+/// A running program. Dropping it kills the program and all its descendants, which may take a moment.
 pub trait GuestProcess: Send {
-    /// Its pipes; once.
+    /// The pipes; `Some` once.
     fn take_pipes(&mut self) -> Option<GuestPipes>;
-    /// How it ended, in words without secrets; waits for its end at most so long.
+    /// How the program ended, without secrets. Waits for the end up to the given time.
     fn ended(&self, patience: Duration) -> Option<String>;
 }
 
 /// Starts programs. Blocking: a start may take seconds.
 pub trait Processes: Send + Sync {
-    /// A program, or why there is none: words without secrets.
+    /// Starts a program; the error text contains no secrets.
     fn start(&self, order: &ProcessSpec) -> Result<Box<dyn GuestProcess>, String>;
 }

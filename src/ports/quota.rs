@@ -1,5 +1,4 @@
-//! What an account's quota leaves for one of its projects. Owns the sum over its other projects, which is only drawn where
-//! there is a quota; refuses to know what is about to be written.
+//! The part of an account's storage quota that one project may use.
 
 use super::projects::Projects;
 use super::store::StoreError;
@@ -7,30 +6,30 @@ use super::users::Users;
 use super::workspaces::{FileError, Workspaces};
 use crate::domain::project::Project;
 
-/// A quota, and what of it is taken elsewhere. Both are bytes.
+/// An account's quota and its use by other projects, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuotaShare {
-    /// What all projects of the account may hold together.
+    /// Limit for all projects of the account together.
     pub quota: u64,
-    /// What its other projects hold.
+    /// Bytes in the account's other projects.
     pub others: u64,
 }
 
 impl QuotaShare {
-    /// What the project itself may hold.
+    /// Bytes that this project may hold.
     pub fn left(self) -> u64 {
         self.quota.saturating_sub(self.others)
     }
 }
 
-/// Where the sum comes from.
+/// The ports that the share is computed from.
 #[derive(Clone, Copy)]
 pub struct QuotaSources<'a> {
-    /// Has the quota.
+    /// Knows the quota.
     pub users: &'a dyn Users,
     /// Knows the other projects.
     pub projects: &'a dyn Projects,
-    /// Knows how large they are.
+    /// Knows their sizes.
     pub workspaces: &'a dyn Workspaces,
 }
 

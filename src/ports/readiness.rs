@@ -1,12 +1,12 @@
-//! Health. Owns what a part of the server says of itself before it is called ready.
+//! Readiness checks behind `/readyz`.
 
-/// One thing that must work before the server is ready.
+/// One condition of readiness.
 pub trait ReadinessProbe: Send + Sync {
-    /// `store`, `disk`, `workers`, `sandbox_standard`, `python`.
+    /// Name in `/readyz`: `store`, `disk`, `workers`, `sandbox_standard`, `python` …
     fn name(&self) -> &'static str;
-    /// What is wrong, and what to do about it: the server is not ready.
+    /// Fails with the problem and its remedy when the server is not ready.
     fn check(&self) -> Result<(), String>;
-    /// What does not work, and what to do about it, while the server is of use all the same; asked when all is well.
+    /// A problem that only degrades the server, with its remedy; asked after a successful check.
     fn degradation(&self) -> Option<String> {
         None
     }

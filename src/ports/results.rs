@@ -1,11 +1,12 @@
-//! The whole results of tools, of which models saw head and tail. Owns the trait; refuses to cut.
+//! Full tool results, of which the model saw only head and tail.
 
 use super::store::StoreError;
 use crate::domain::handle::ResultHandle;
 use crate::domain::id::UserId;
 
-/// Results as long as their jobs keep them.
+/// Reads stored results; they live as long as their jobs.
 pub trait Results: Send + Sync {
-    /// The text behind the handle. `None`: the user has no such job, it has no such result, or retention has taken it.
+    /// The text behind the handle; `None` when the user has no such job, the job has no such result, or
+    /// retention removed it.
     fn result(&self, user: UserId, handle: &ResultHandle) -> Result<Option<String>, StoreError>;
 }

@@ -1,10 +1,10 @@
-//! A write on its way to the disk. Owns how its outcome is waited for; refuses to know what was written.
+//! A pending write and how to wait for it.
 
 use super::store::StoreError;
 use tokio::sync::oneshot;
 
-/// A write on its way to the disk. It resolves after the fsync that made it durable (P1), or with the reason
-/// why it is not. Threads call [`Ticket::wait`]; tasks `.await` it.
+/// A pending write. Resolves after the fsync that made it durable (P1), or with an error. Threads call
+/// [`Ticket::wait`]; tasks `.await` it.
 #[derive(Debug)]
 #[must_use = "an unawaited write may have failed"]
 pub struct Ticket<T>(oneshot::Receiver<Result<T, StoreError>>);
@@ -16,14 +16,14 @@ impl<T> Ticket<T> {
         (sender, Self(receiver))
     }
 
-    /// A ticket that has failed already.
+    /// A ticket that has already failed.
     pub fn refused(error: StoreError) -> Self {
         let (sender, ticket) = Self::new();
         drop(sender.send(Err(error)));
         ticket
     }
 
-    /// The outcome, if there is one already; `None` while the write is under way.
+    /// The result, or `None` while the write is pending.
     pub fn poll(&mut self) -> Option<Result<T, StoreError>> {
         match self.0.try_recv() {
             Ok(outcome) => Some(outcome),
@@ -32,7 +32,7 @@ impl<T> Ticket<T> {
         }
     }
 
-    /// Blocks until the write is durable. Not for tasks.
+    /// Blocks until the write is durable. Not for async tasks.
     pub fn wait(self) -> Result<T, StoreError> {
         self.0.blocking_recv().unwrap_or(Err(StoreError::Closed))
     }

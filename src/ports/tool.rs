@@ -1,5 +1,4 @@
-//! What a tool is, and how all of them together look to the engine. Owns both traits and the journal that runs are
-//! reported to; refuses to know any tool by name (P6).
+//! The tool port: one tool, and the toolbox as the engine sees it. The engine knows no tool by name (P6).
 
 use super::budget::TokenBudget;
 use super::cancel::CancelToken;
@@ -18,47 +17,47 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Whose call it is and what it may use: comes from the job, never from the model.
+/// Whose call it is and what it may use. Comes from the job, never from the model.
 #[derive(Clone)]
 pub struct ToolContext {
-    /// Whose job.
+    /// Owner of the job.
     pub user: UserId,
-    /// Which job.
+    /// The job.
     pub job: JobId,
     /// The job's conversation.
     pub conversation_id: Option<ConversationId>,
-    /// The job's project; its owner was checked when the job ran.
+    /// The job's project. Its owner was checked when the job started.
     pub project_id: Option<ProjectId>,
-    /// The tools that the job may use; enforced at execution.
+    /// Tools that the job may call; enforced at execution.
     pub allowed: ToolChoice,
-    /// The job's default level for code.
+    /// The job's default sandbox level.
     pub strictness: Option<Strictness>,
-    /// The job's project directory, if it has a project: code that may use files uses these.
+    /// The job's project directory, if it has a project.
     pub workdir: Option<PathBuf>,
-    /// What its model was asked with: calls that ask a model of their own ask as the job does.
+    /// The job's model settings, for tools that call models themselves.
     pub terms: ModelParameters,
     /// Where the job comes from.
     pub origin: JobOrigin,
-    /// The operator makes the call: there is no such job.
+    /// The operator calls the tool directly: there is no job.
     pub is_trial: bool,
-    /// The call that is made, as its result will name it; the executor sets it. In what it is given, the call that these
-    /// calls are part of; empty for a job's own.
+    /// Id of this call as its result names it; the executor sets it. In the executor's input: id of the
+    /// parent call, empty for a job's own calls.
     pub id_ref: String,
-    /// Which calls may be made although they need approval.
+    /// Calls that may run although they need approval.
     pub approved: ApprovedCalls,
-    /// When to stop.
+    /// Cancels the call.
     pub cancel: CancelToken,
 }
 
-/// Calls that may be made although they need approval: decided before the tools of the moment are looked up, so that a
-/// tool which has come or changed in between is not run unasked.
+/// Calls that may run although they need approval. Decided before the tools are looked up, so that a tool
+/// which changes in between does not run unapproved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApprovedCalls {
-    /// All of them: the operator makes the call.
+    /// All calls: the operator makes them.
     All,
-    /// Those that somebody has approved of, by `id_ref`.
+    /// The approved calls, by `id_ref`.
     Calls(Arc<[String]>),
-    /// None: nobody can be asked.
+    /// No call: nobody can be asked.
     None,
 }
 
@@ -73,96 +72,96 @@ impl ApprovedCalls {
     }
 }
 
-/// How a job asks its model.
+/// Model settings of a job.
 #[derive(Debug, Clone, Default)]
 pub struct ModelParameters {
-    /// The configured model that answers the job now.
+    /// The model that currently answers the job.
     pub model: String,
     /// 0.0 to 2.0.
     pub temperature: Option<f64>,
-    /// Bound of one answer.
+    /// Maximum tokens of one answer.
     pub max_tokens: Option<u32>,
-    /// Of `max_total_tokens`, what is left for the calls that run at the same time.
+    /// The remaining part of `max_total_tokens`, shared by calls that run in parallel.
     pub budget: TokenBudget,
 }
 
 /// Why a tool has no result. The text is for the model.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ToolError {
-    /// The arguments cannot be meant like this.
+    /// The arguments are invalid.
     #[error("{0}")]
     Invalid(String),
-    /// It was tried and did not work; `data` is what there is to show (a traceback, output so far).
+    /// The call failed. `data` holds what there is to show: a traceback, output so far.
     #[error("{message}")]
     Failed {
-        /// Why.
+        /// The reason.
         message: String,
-        /// What there is to show, `Null` when nothing.
+        /// Output to show; `Null` for none.
         data: Value,
     },
 }
 
 impl ToolError {
-    /// It did not work, and there is nothing to show.
+    /// A failure without output to show.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::Failed { message: message.into(), data: Value::Null }
     }
 
-    /// The same without these secrets.
+    /// The same error with the secrets masked.
     #[must_use]
-    pub fn veiled(self, veil: &Redactor) -> Self {
+    pub fn redacted(self, redactor: &Redactor) -> Self {
         match self {
-            Self::Invalid(message) => Self::Invalid(veil.text(&message)),
+            Self::Invalid(message) => Self::Invalid(redactor.redact(&message)),
             Self::Failed { message, data } => {
-                Self::Failed { message: veil.text(&message), data: veil.value(data) }
+                Self::Failed { message: redactor.redact(&message), data: redactor.redact_value(data) }
             }
         }
     }
 }
 
-/// One tool: one file, one line in the registry (P6).
+/// A tool: one file and one line in the registry (P6).
 pub trait Tool: Send + Sync {
-    /// What models are told.
+    /// The definition for models.
     fn spec(&self) -> ToolSpec;
-    /// What its runs may do to the world.
+    /// The side effects of a call.
     fn traits(&self) -> ToolTraits;
-    /// The same, of runs in a project or in none.
+    /// The side effects of a call with or without a project.
     fn traits_in(&self, _has_project: bool) -> ToolTraits {
         self.traits()
     }
-    /// Where it comes from.
+    /// Where the tool comes from.
     fn origin(&self) -> ToolOrigin {
         ToolOrigin::BuiltIn
     }
-    /// Its other names.
+    /// Other names of the tool and its parameters.
     fn aliases(&self) -> Aliases {
         Aliases::default()
     }
-    /// Names by which the operator may mean it when saying what needs approval, on top of its name and its aliases.
+    /// Further names that the operator may use in `approval:` patterns.
     fn approval_names(&self) -> Vec<String> {
         Vec::new()
     }
-    /// Whether it reads what was cut of other tools' results: it then goes along with them, whether the job names it or
-    /// not.
+    /// Whether the tool reads full results of other tools. It is then offered with them, whether or not the
+    /// job names it.
     fn reads_results(&self) -> bool {
         false
     }
-    /// What its runs set going beyond their own job.
+    /// What a call starts outside its own job.
     fn reach(&self) -> ToolReach {
         ToolReach::Here
     }
-    /// How the sandbox confines it, where that is the same for every call; else its results tell it as `strictness`.
+    /// The sandbox level when it is the same for every call; otherwise results carry it as `strictness`.
     fn level(&self) -> Option<&'static str> {
         None
     }
-    /// How long a call with these arguments may run of its own right, on top of `limits.tool_timeout_s`. The tool sees
-    /// to it that it takes no longer.
+    /// Time that a call with these arguments may take in addition to `limits.tool_timeout_s`. The tool
+    /// enforces it.
     fn own_timeout(&self, _arguments: &Map<String, Value>) -> Duration {
         Duration::ZERO
     }
-    /// Runs it with arguments that fit the schema; the result is the `data` that the model gets.
+    /// Runs the tool with arguments that match the schema. Returns the `data` for the model.
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError>;
-    /// The same, for a tool that has something to tell while it runs.
+    /// Runs the tool and reports progress.
     fn call_with_progress(
         &self,
         arguments: &Map<String, Value>,
@@ -173,83 +172,83 @@ pub trait Tool: Send + Sync {
     }
 }
 
-/// Where a running tool tells what it does: into the log of its job.
+/// Receives progress of a running tool, for the job's log.
 pub trait ProgressReporter: Sync {
-    /// A step of an agent that works for the call.
+    /// A step of a sub-agent.
     fn step(&self, step: AgentStep);
-    /// What an agent's call to a model has cost.
+    /// Tokens that a sub-agent's model call used.
     fn spent(&self, model: &str, usage: Usage);
 }
 
 /// Tools that come and go while the server runs.
 pub trait ToolSource: Send + Sync {
-    /// Rises whenever [`ToolSource::tools`] would tell something else. Cheap.
+    /// A number that rises when [`ToolSource::tools`] changes. Cheap.
     fn version(&self) -> u64;
-    /// The tools of now, in stable order.
+    /// The current tools, in stable order.
     fn tools(&self) -> Vec<Arc<dyn Tool>>;
 }
 
-/// A tool as people see it.
+/// Public description of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolInfo {
-    /// What models are told.
+    /// The definition for models.
     pub spec: ToolSpec,
-    /// What its runs may do, in a project: where that matters, it is the careful case.
+    /// Side effects of a call in a project (the cautious case).
     pub traits: ToolTraits,
-    /// Where it comes from.
+    /// Where the tool comes from.
     pub origin: ToolOrigin,
-    /// Calls wait for somebody's approval.
+    /// Whether calls need an approval.
     pub needs_approval: bool,
 }
 
-/// What one call came to.
+/// Result of one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolOutcome {
-    /// `{"success","data","error","execution_time"}`, a JSON text.
+    /// JSON text: `{"success","data","error","execution_time"}`.
     pub content: String,
-    /// The call was not run.
+    /// Whether the call did not run.
     pub skipped: bool,
-    /// What was cut of the result, where the job has a way to read it.
+    /// The full result, when the model's copy was cut and the job can read the rest.
     pub whole: Option<FullResult>,
 }
 
-/// The texts of a result that were too long for the model.
+/// A result that was too long for the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FullResult {
-    /// What the model was told to name it by.
+    /// Handle that the model uses to read it.
     pub handle: ResultHandle,
-    /// The text, at most `limits.tool_result_bytes` and a marker.
+    /// The text, at most `limits.tool_result_bytes` plus a marker.
     pub content: String,
 }
 
-/// Where the executor reports, from the threads that run the tools.
+/// Receives the executor's reports, from the threads that run the tools.
 pub trait Journal: Sync {
-    /// Called before a call that is not idempotent runs, and for no other: what is on record here is not run again. It
-    /// runs only after this returned `Continue`.
+    /// Called before a call that is not idempotent runs, and for no other. The call runs only after this
+    /// returned `Continue`; a recorded call is never run again.
     fn started(&self, call: &ToolCall) -> ControlFlow<()>;
-    /// Called as soon as a call has its outcome.
+    /// Called when a call has its result.
     fn finished(&self, call: &ToolCall, outcome: ToolOutcome);
-    /// Called while a call runs, by tools that ask models of their own.
+    /// Called for each step of a sub-agent.
     fn stepped(&self, _call: &ToolCall, _step: AgentStep) {}
-    /// Called while a call runs, when it has spent tokens.
+    /// Called when a running call has used tokens.
     fn spent(&self, _call: &ToolCall, _model: &str, _usage: Usage) {}
-    /// Whether it keeps what was cut of a result. If not, nobody is told how to read it.
+    /// Whether full results are stored. If not, the model learns nothing about reading them.
     fn keeps_full_result(&self) -> bool {
         true
     }
 }
 
-/// Why a call has its outcome without having run, or without that anybody saw it end.
+/// Why a call has a result although nobody saw it run to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnexecutedReason {
-    /// Somebody, or the job's terms, did not approve of it.
+    /// The user or the job's settings denied it.
     Denied,
-    /// It was under way when the server ended.
+    /// It was running when the server ended.
     Interrupted,
 }
 
 impl UnexecutedReason {
-    /// For the audit log.
+    /// Name in the audit log.
     pub fn name(self) -> &'static str {
         match self {
             Self::Denied => "denied",
@@ -258,28 +257,30 @@ impl UnexecutedReason {
     }
 }
 
-/// All tools together, as the engine sees them.
+/// All tools, as the engine sees them.
 pub trait Toolbox: Send + Sync {
-    /// What a job with this choice offers to its model, in stable order. What reads whole results is offered once there
-    /// is one (`has_results`), or where the choice names it: small models mix its parameters into other calls.
+    /// Definitions that a job with this choice offers, in stable order. The reader of full results is offered
+    /// once there is one (`has_results`) or when the choice names it, because small models mix its parameters
+    /// into other calls.
     fn offered(&self, choice: &ToolChoice, has_results: bool) -> Vec<ToolDefinition>;
-    /// Whether there is a tool of this name, or one that has it as an alias.
+    /// Whether a tool has this name or alias.
     fn has_tool(&self, name: &str) -> bool;
-    /// Whether a call of this name waits for somebody's approval; an unknown tool may be there when the call is made.
+    /// Whether a call of this tool needs an approval. An unknown tool may appear before the call runs.
     fn needs_approval(&self, _name: &str) -> bool {
         false
     }
-    /// What the call sets going beyond its own job; an unknown tool nothing.
+    /// What a call starts outside its own job; nothing for an unknown tool.
     fn reach(&self, _name: &str) -> ToolReach {
         ToolReach::Here
     }
-    /// All tools, for people, in stable order.
+    /// All tools for people, in stable order.
     fn tool_infos(&self) -> Vec<ToolInfo> {
         Vec::new()
     }
-    /// Makes the calls, several at once, and reports each. Returns when all are reported; a call that the cancel
-    /// cut off is reported as such.
+    /// Runs the calls in parallel and reports each. Returns when all are reported; cancelled calls are
+    /// reported as such.
     fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal);
-    /// Told of a call that has this outcome and will not be run: before that is on record, so that it may come twice.
+    /// Records the result of a call that will not run. Called before the result is durable, so it may be
+    /// repeated.
     fn settled(&self, _call: &ToolCall, _context: &ToolContext, _why: UnexecutedReason, _told: &str) {}
 }

@@ -1,115 +1,115 @@
-//! Accounts and API tokens, durably. Owns the trait and the values that cross it; refuses passwords and keys: only their
-//! hashes come here.
+//! Accounts and API tokens. Only hashes of passwords and keys cross this port.
 
 use super::store::StoreError;
 use super::ticket::Ticket;
 use crate::domain::account::{Account, ApiToken, Email, PasswordHash, Quota, Role, Username};
 use crate::domain::id::{TokenId, UserId};
 
-/// A SHA-256 digest of a secret text.
+/// SHA-256 digest of a secret text.
 pub type SecretDigest = [u8; 32];
 
-/// Why nobody needs to ask, or what has to be shown, to register.
+/// What allows somebody to register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegistrationGate {
-    /// Everybody may.
+    /// Registration is open.
     Open,
-    /// Who has this invite, which is used up by it. The first account needs none.
+    /// An invite, which registration uses up. The first account needs none.
     Invited(Option<SecretDigest>),
-    /// Only the first account.
+    /// Only the first account may register.
     FirstOnly,
-    /// An administrator does it.
+    /// An administrator creates the account.
     ByAdmin,
 }
 
-/// An account to be made.
+/// An account to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewAccount {
-    /// Unique, whatever the case.
+    /// Unique, ignoring case.
     pub username: Username,
-    /// Unique, whatever the case.
+    /// Unique, ignoring case.
     pub email: Option<Email>,
-    /// What its password is checked against.
+    /// Hash of the password.
     pub password: PasswordHash,
-    /// What it may do; the first account that has a password is an administrator in any case.
+    /// The role. The first account with a password is an administrator in any case.
     pub role: Role,
-    /// Why it may be made.
+    /// What allows the registration.
     pub admission: RegistrationGate,
     /// Unix milliseconds.
     pub created_at_ms: u64,
 }
 
-/// What is to change; `None` stays as it is.
+/// Changes of an account; `None` keeps the value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccountChange {
-    /// The address; `Some(None)` takes it away.
+    /// E-mail address; `Some(None)` removes it.
     pub email: Option<Option<Email>>,
-    /// The picture; `Some(None)` takes it away.
+    /// Picture; `Some(None)` removes it.
     pub avatar: Option<Option<String>>,
-    /// The password; the generation rises with it.
+    /// Password hash. A change raises the generation, which ends all sessions.
     pub password: Option<PasswordHash>,
-    /// The role. The last active administrator keeps theirs: [`StoreError::LastAdmin`].
+    /// Role. Fails with [`StoreError::LastAdmin`] for the last active administrator.
     pub role: Option<Role>,
-    /// Whether it may come in. The last active administrator may. The generation rises when it no longer may.
+    /// Whether the account may log in. Fails with [`StoreError::LastAdmin`] for the last active
+    /// administrator. Disabling raises the generation.
     pub is_active: Option<bool>,
-    /// What it may use.
+    /// Quotas.
     pub quota: Option<Quota>,
-    /// A login, unix milliseconds.
+    /// Time of a login, unix milliseconds.
     pub logged_in_at_ms: Option<u64>,
 }
 
-/// A page of accounts, by number.
+/// A page of accounts, by id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountPage {
     /// The accounts.
     pub accounts: Vec<Account>,
-    /// Whether more would follow.
+    /// Whether more follow.
     pub has_more: bool,
 }
 
-/// A token to be kept.
+/// An API token to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewToken {
-    /// What is kept.
+    /// The token without its key.
     pub token: ApiToken,
-    /// What the key is found by.
+    /// Digest of the key.
     pub digest: SecretDigest,
 }
 
-/// An invite to be kept.
+/// An invite to store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewInvite {
-    /// What the code is found by.
+    /// Digest of the invite code.
     pub digest: SecretDigest,
     /// Unix milliseconds.
     pub expires_at_ms: u64,
 }
 
-/// Accounts. The account [`UserId::SINGLE`], `default`, is always there; it is an administrator, and has no password until it
-/// is given one. Numbers rise and are never given out twice.
+/// Stores accounts. The account [`UserId::SINGLE`], `default`, always exists. It is an administrator and has
+/// no password until somebody sets one. Ids rise and are never reused.
 pub trait Users: Send + Sync {
-    /// Makes an account. [`StoreError::NameTaken`], [`StoreError::EmailTaken`], [`StoreError::NotInvited`],
-    /// [`StoreError::RegistrationClosed`], [`StoreError::AccountsFull`].
+    /// Creates an account. Fails with [`StoreError::NameTaken`], [`StoreError::EmailTaken`],
+    /// [`StoreError::NotInvited`], [`StoreError::RegistrationClosed`] or [`StoreError::AccountsFull`].
     fn register(&self, new: NewAccount) -> Ticket<Account>;
-    /// Changes an account; resolves to it as it then is, `None` when there is none.
+    /// Changes an account and returns the new state; `None` when it does not exist.
     fn change_account(&self, user: UserId, change: AccountChange) -> Ticket<Option<Account>>;
-    /// Keeps a token, unless its owner has `most` of them already ([`StoreError::TokensFull`]).
+    /// Stores a token. Fails with [`StoreError::TokensFull`] when the owner has `most` of them.
     fn store_token(&self, new: NewToken, most: u64) -> Ticket<()>;
-    /// Forgets a token. Whether the user had it.
+    /// Deletes a token. Returns whether it existed.
     fn revoke_token(&self, user: UserId, token: TokenId) -> Ticket<bool>;
-    /// Keeps an invite, and forgets those that have expired.
+    /// Stores an invite and deletes expired ones.
     fn store_invite(&self, invite: NewInvite) -> Ticket<()>;
 
-    /// Whether nobody has a password yet, so that whoever registers is the administrator. An account that cannot be read counts
-    /// as one with a password.
+    /// Whether no account has a password yet, so that the next registration makes an administrator. An
+    /// unreadable account counts as one with a password.
     fn has_no_accounts(&self) -> Result<bool, StoreError>;
     /// The account.
     fn account(&self, user: UserId) -> Result<Option<Account>, StoreError>;
-    /// The account of this name, whatever the case.
+    /// The account of this name, ignoring case.
     fn account_named(&self, username: &str) -> Result<Option<Account>, StoreError>;
-    /// A page of accounts behind this one, by number.
+    /// A page of accounts after this one, by id.
     fn accounts(&self, after: Option<UserId>, limit: usize) -> Result<AccountPage, StoreError>;
-    /// The token whose key has this digest; expired ones as well.
+    /// The token whose key has this digest, expired or not.
     fn token(&self, digest: &SecretDigest) -> Result<Option<ApiToken>, StoreError>;
     /// All tokens of a user, oldest first.
     fn tokens(&self, user: UserId) -> Result<Vec<ApiToken>, StoreError>;

@@ -1,90 +1,90 @@
-//! The web as tools see it. Owns the trait and what crosses it; refuses to know which addresses are public (whoever
-//! stands behind it does).
+//! HTTP requests of tools. The implementation decides which addresses are allowed.
 
 use super::cancel::CancelToken;
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebRequest {
-    /// How.
+    /// Method and body.
     pub method: WebMethod,
-    /// `http:` or `https:`.
+    /// `http:` or `https:` URL.
     pub url: String,
-    /// Names and values, beside those that every request has.
+    /// Additional header names and values.
     pub headers: Vec<(String, String)>,
-    /// Who chose the address.
+    /// Who chose the URL.
     pub trust: UrlTrust,
-    /// Largest body of the answer, unpacked, bytes.
+    /// Maximum size of the decompressed body, bytes.
     pub max_bytes: usize,
 }
 
-/// What is asked for.
+/// HTTP method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WebMethod {
-    /// To read.
+    /// GET.
     Get,
-    /// To hand something over: its content type, and the bytes.
+    /// POST with content type and body.
     Post(String, Vec<u8>),
 }
 
-/// Who chose the address, and so where it may lead.
+/// Who chose the URL. Decides where it may lead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UrlTrust {
-    /// A model, or a page: public addresses only, before and after every redirect.
+    /// A model or a page: public addresses only, checked again after every redirect.
     Guest,
-    /// The same, where only the host that was named may be asked: redirects to another origin are refused.
+    /// A model, limited to the named host: a redirect to another origin is refused.
     Bound,
-    /// The operator, in the configuration: any address; redirects are not followed.
+    /// The operator: any address, and no redirect is followed.
     Operator,
 }
 
-/// An answer, whatever its status.
+/// A response of any status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebResponse {
-    /// Where it came from in the end, without credentials and fragment.
+    /// Final URL without credentials and fragment.
     pub url: String,
-    /// HTTP's.
+    /// HTTP status.
     pub status: u16,
-    /// As the server says, if it does.
+    /// Content type, if the server sent one.
     pub content_type: Option<String>,
-    /// Unpacked.
+    /// Decompressed body.
     pub body: Vec<u8>,
 }
 
-/// Why there is no answer. The text is for the model: it names neither credentials nor addresses behind a name.
+/// Why there is no response. The text is for the model: it contains neither credentials nor resolved
+/// addresses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WebError {
-    /// It is no address that can be fetched.
+    /// The URL cannot be fetched.
     #[error("{0}")]
     BadUrl(String),
-    /// It leads where guests may not go. Trying again is of no use.
+    /// The URL leads to a forbidden address. A retry does not help.
     #[error("{0}")]
     Forbidden(String),
-    /// It redirects more often than is followed, or to what is no address.
+    /// Too many redirects, or a redirect to an invalid URL.
     #[error("{0}")]
     Redirects(String),
-    /// The answer is larger than may be.
+    /// The body exceeds the limit.
     #[error("the answer has more than {max_bytes} bytes")]
     TooLarge {
-        /// The bound.
+        /// The limit.
         max_bytes: usize,
     },
-    /// It took too long.
+    /// The response took too long.
     #[error("no complete answer within {timeout_s} s")]
     Timeout {
-        /// The bound.
+        /// The limit.
         timeout_s: u64,
     },
-    /// There is no such host, it does not answer, or it broke off.
+    /// The host does not exist, does not answer, or broke off.
     #[error("{0}")]
     Unreachable(String),
-    /// The cancel was pulled.
+    /// The token was cancelled.
     #[error("the request was stopped")]
     Stopped,
 }
 
-/// The web. Blocking; returns within a second of the cancel being pulled.
+/// Sends requests. Blocking; returns within a second after the token is cancelled.
 pub trait Web: Send + Sync {
-    /// Sends a request and reads the answer.
+    /// Sends a request and reads the response.
     fn send(&self, request: &WebRequest, cancel: &CancelToken) -> Result<WebResponse, WebError>;
 }

@@ -1,5 +1,5 @@
-//! Files of projects. Owns the trait and the values that cross it. Every path is one below its project's directory, and nothing
-//! that lies there, planted by whomever, leads out of it. Blocking.
+//! Files of projects. Every path stays below its project's directory: no link is followed out of it. All
+//! calls block.
 
 use super::store::StoreError;
 use crate::domain::id::{ProjectId, UserId};
@@ -7,42 +7,42 @@ use crate::domain::project::Project;
 use std::fs::File;
 use std::path::PathBuf;
 
-/// Why a file could not be had. The text is for the caller.
+/// Why a file operation failed. The text is for the caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
-    /// The path is none that may be asked for, or leads out of the project.
+    /// The path leads out of the project.
     #[error("Path '{0}' is outside project directory")]
     Outside(String),
-    /// The path cannot be one: empty where it must not be, too long, control characters.
+    /// The path is invalid: empty, too long, or with control characters.
     #[error("{0}")]
     BadPath(String),
-    /// Nothing is there.
+    /// The path does not exist.
     #[error("'{0}' does not exist")]
     NotFound(String),
-    /// Something is there already.
+    /// The path exists already.
     #[error("'{0}' exists already")]
     Exists(String),
-    /// It is a directory, or not one, or neither file nor directory.
+    /// The path is a directory where a file is needed, or the reverse, or neither.
     #[error("{0}")]
     WrongKind(String),
-    /// It is larger than may be read or written at once.
+    /// The file is larger than the limit for one read or write.
     #[error("{0}")]
     TooLarge(String),
-    /// It is not UTF-8 text.
+    /// The file is not UTF-8 text.
     #[error("'{0}' is not a UTF-8 text file")]
     NotText(String),
-    /// The project, or its owner, has no room left.
+    /// The quota of the project or its owner is used up.
     #[error("{0}")]
     Quota(String),
     /// The disk is full.
     #[error("the disk is full")]
     Full,
-    /// The host refused; the text is for the log.
+    /// The system call failed; the text is for the log.
     #[error("the files cannot be reached")]
     Io(String),
 }
 
-/// What the store cannot tell about a project's files is a fault of the host.
+/// A store failure while serving a file is an I/O failure for the caller.
 impl From<StoreError> for FileError {
     fn from(error: StoreError) -> Self {
         Self::Io(error.to_string())
@@ -52,141 +52,141 @@ impl From<StoreError> for FileError {
 /// A file in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileEntry {
-    /// Its last segment.
+    /// Last path segment.
     pub name: String,
-    /// Below the project, with `/`.
+    /// Path below the project, with `/`.
     pub path: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// What lies in a directory.
+/// Content of a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DirectoryListing {
     /// Files, by name.
     pub files: Vec<FileEntry>,
-    /// Directories, by name: name and path.
+    /// Directories by name: name and path.
     pub directories: Vec<(String, String)>,
-    /// There was more than a list holds.
+    /// Whether the list was cut at its limit.
     pub is_cut: bool,
 }
 
-/// What a project holds.
+/// Size of a project.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TreeStats {
-    /// Files.
+    /// Number of files.
     pub files: u64,
-    /// Directories, the project's own aside.
+    /// Number of directories without the project's own.
     pub directories: u64,
     /// Bytes of all files.
     pub size: u64,
 }
 
-/// What stands at a path.
+/// What a path holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
-    /// A regular file of so many bytes.
+    /// A regular file, with its size in bytes.
     File(u64),
     /// A directory.
     Directory,
-    /// A link, a device, a pipe, a socket: nothing is done with it here but to delete it.
+    /// A link, device, pipe or socket. It can only be deleted.
     Other,
 }
 
-/// What came of a write.
+/// Result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WrittenFile {
-    /// Bytes of the file as it now is.
+    /// New size of the file, bytes.
     pub size: u64,
-    /// Nothing was there before.
+    /// Whether the file is new.
     pub created: bool,
 }
 
-/// Makes the new bytes of a file from those it has, `None` when it is not there; `None` leaves it as it is.
+/// Computes a file's new bytes from the current ones (`None`: no such file). Returning `None` keeps the file.
 pub type FileChange<'a> = &'a mut dyn FnMut(Option<Vec<u8>>) -> Option<Vec<u8>>;
 
-/// Which files are listed.
+/// A file listing to make.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GlobQuery {
-    /// The directory, below the project; empty for the project's own.
+    /// Directory below the project; empty for the project itself.
     pub path: String,
-    /// A glob below that directory: `*` for what lies in it, `**/*.rs` for what lies anywhere below it.
+    /// Glob below that directory: `*` matches its entries, `**/*.rs` all files below it.
     pub glob: String,
-    /// Dot names too.
+    /// Whether to include dot names.
     pub with_hidden: bool,
 }
 
-/// What is searched for.
+/// A text search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SearchQuery {
-    /// The text, taken literally unless `is_pattern`.
+    /// Search text; literal unless `is_pattern`.
     pub query: String,
-    /// Where, below the project; empty for everywhere.
+    /// Directory below the project; empty for the whole project.
     pub path: String,
-    /// At most so many files.
+    /// Maximum number of files with matches.
     pub max_results: usize,
-    /// Whether case counts.
+    /// Whether case matters.
     pub case_sensitive: bool,
-    /// The text is a regular expression.
+    /// Whether `query` is a regular expression.
     pub is_pattern: bool,
-    /// Only files that this glob is true of: their names, or with a `/` in it their paths below `path`.
+    /// Only files that match this glob: by name, or by path below `path` when the glob contains `/`.
     pub glob: Option<String>,
-    /// Dot names too.
+    /// Whether to include dot names.
     pub with_hidden: bool,
 }
 
-/// A file with matches: numbers of lines, counted from 1, and their text, cut where it is long.
+/// A file with its matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchHit {
-    /// Below the project.
+    /// Path below the project.
     pub path: String,
-    /// Lines.
+    /// Line numbers, from 1, and lines; long lines are cut.
     pub matches: Vec<(u64, String)>,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SearchResults {
     /// Files with matches, by path.
     pub hits: Vec<SearchHit>,
-    /// It was stopped by a bound: there may be more.
+    /// Whether a limit stopped the search, so that more matches may exist.
     pub is_cut: bool,
 }
 
-/// How much a write may add; made by whoever knows the quotas.
+/// How much a project may hold after a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StorageAllowance {
-    /// Bytes that the project's files may come to together.
+    /// Maximum bytes of all files.
     pub project_bytes: u64,
-    /// Files and directories that the project may hold.
+    /// Maximum number of files and directories.
     pub project_entries: u64,
 }
 
-/// Files that arrive piece by piece, into a project whose directory is there.
+/// An upload of files, piece by piece, into an existing project directory.
 pub trait Upload: Send {
-    /// Begins a file at this path; directories above it are made.
+    /// Starts a file; creates missing directories.
     fn begin(&mut self, path: &str) -> Result<(), FileError>;
-    /// Adds to it.
+    /// Appends to the file.
     fn write(&mut self, piece: &[u8]) -> Result<(), FileError>;
-    /// Ends it: it is at its place, whole.
+    /// Completes the file and moves it into place.
     fn end(&mut self) -> Result<(), FileError>;
 }
 
-/// The files of projects.
+/// Reads and writes the files of projects.
 pub trait Workspaces: Send + Sync {
-    /// Makes the project's directory.
+    /// Creates the project's directory.
     fn make(&self, project: &Project) -> Result<(), FileError>;
-    /// Removes the project's directory with all that is in it; one that is gone is removed.
+    /// Deletes the project's directory with its content; succeeds when it is gone already.
     fn remove(&self, project: &Project) -> Result<(), FileError>;
-    /// Where it lies on the host.
+    /// Absolute path on the host.
     fn absolute(&self, project: &Project) -> PathBuf;
-    /// What it holds.
+    /// Size of the project.
     fn stats(&self, project: &Project) -> Result<TreeStats, FileError>;
-    /// What lies in a directory; what begins with a dot is left out. `""` and `.` are the project's own.
+    /// Entries of a directory without dot names. `""` and `.` mean the project itself.
     fn list(&self, project: &Project, path: &str) -> Result<DirectoryListing, FileError>;
-    /// A text file's text.
+    /// Content of a text file.
     fn read(&self, project: &Project, path: &str) -> Result<String, FileError>;
-    /// Writes a text file, atomically; directories above it are made. Its size.
+    /// Writes a text file atomically and returns its size. Creates missing directories.
     fn write(
         &self,
         project: &Project,
@@ -194,11 +194,11 @@ pub trait Workspaces: Send + Sync {
         text: &str,
         most: StorageAllowance,
     ) -> Result<u64, FileError>;
-    /// Moves a file or a directory to where nothing is; directories above it are made.
+    /// Moves a file or directory to a path that does not exist; creates missing directories.
     fn rename(&self, project: &Project, from: &str, to: &str) -> Result<(), FileError>;
-    /// Removes a file, or a directory with all that is in it; never the project's own.
+    /// Deletes a file, or a directory with its content; never the project itself.
     fn delete(&self, project: &Project, path: &str) -> Result<(), FileError>;
-    /// Makes a directory and those above it; one that is there is fine. Whether any was made.
+    /// Creates a directory with its parents. Returns whether anything was created.
     fn make_directory(
         &self,
         project: &Project,
@@ -207,13 +207,13 @@ pub trait Workspaces: Send + Sync {
     ) -> Result<bool, FileError>;
     /// Searches text files.
     fn search(&self, project: &Project, query: &SearchQuery) -> Result<SearchResults, FileError>;
-    /// Opens a regular file to be read from its beginning, with its size at the moment. It never waits for a pipe's other end.
+    /// Opens a regular file for reading, with its current size. Never blocks on a pipe.
     fn open_file(&self, project: &Project, path: &str) -> Result<(File, u64), FileError>;
-    /// What stands at a path; `None` when nothing does.
+    /// What a path holds; `None` when it does not exist.
     fn kind(&self, project: &Project, path: &str) -> Result<Option<FileKind>, FileError>;
-    /// Everything below a directory that a glob is true of, by path.
+    /// Files and directories below a directory that match the glob, by path.
     fn find(&self, project: &Project, query: &GlobQuery) -> Result<DirectoryListing, FileError>;
-    /// Writes a file of any bytes, atomically; directories above it are made.
+    /// Writes a file atomically; creates missing directories.
     fn replace(
         &self,
         project: &Project,
@@ -221,8 +221,8 @@ pub trait Workspaces: Send + Sync {
         bytes: &[u8],
         most: StorageAllowance,
     ) -> Result<WrittenFile, FileError>;
-    /// Changes a file by what it holds, atomically; `None` when the change left it alone. No other change made here comes
-    /// in between.
+    /// Replaces a file's content atomically; `None` when the change left the file as it was. Changes of this
+    /// server to one file wait for each other.
     fn revise(
         &self,
         project: &Project,
@@ -230,11 +230,11 @@ pub trait Workspaces: Send + Sync {
         change: FileChange<'_>,
         most: StorageAllowance,
     ) -> Result<Option<WrittenFile>, FileError>;
-    /// Removes a file, or whatever else is no directory.
+    /// Deletes a file or link, but no directory.
     fn delete_file(&self, project: &Project, path: &str) -> Result<(), FileError>;
-    /// Takes files piece by piece.
+    /// Starts an upload.
     fn upload(&self, project: &Project, most: StorageAllowance) -> Result<Box<dyn Upload>, FileError>;
-    /// Bytes of the files of all these projects together; one that is being removed meanwhile counts nothing.
+    /// Bytes of all files of these projects; a project that is being deleted counts as empty.
     fn bytes_of(&self, projects: &[Project]) -> Result<u64, FileError> {
         projects.iter().try_fold(0_u64, |bytes, project| match self.stats(project) {
             Ok(stats) => Ok(bytes.saturating_add(stats.size)),
@@ -244,8 +244,8 @@ pub trait Workspaces: Send + Sync {
     }
 }
 
-/// Where a job works: its project's directory, with its owner checked again when it runs.
+/// Finds the directory that a job works in; checks the owner each time.
 pub trait ProjectDirectories: Send + Sync {
-    /// The directory on the host; `None` when the user has no such project (any more).
+    /// Directory on the host; `None` when the user has no such project any more.
     fn project_directory(&self, user: UserId, project: ProjectId) -> Result<Option<PathBuf>, StoreError>;
 }

@@ -14,49 +14,49 @@ use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Span, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// The zone of an expression that names none.
+/// Default time zone.
 pub const DEFAULT_ZONE: &str = "UTC";
 
-/// The longest expression, bytes.
+/// Maximum length of an expression, bytes.
 const EXPRESSION_BYTES: usize = 256;
-/// Characters of a client's word that an error repeats.
+/// Characters of the client's text that an error repeats.
 const WORD_CHARS: usize = 64;
-/// Clock changes that a search walks through; more than any zone has in the forty years between two 29ths of February
-/// on the same weekday.
+/// Clock changes that a search passes; more than any zone has in the forty years between two 29ths of
+/// February on the same weekday.
 const CLOCK_CHANGES: usize = 256;
-/// Wall clock times of one repeated hour, seconds included, and as many again to spare.
+/// Wall clock times of one repeated hour, seconds included, with a margin.
 const REPEATED_TIMES: usize = 2 * 3_600 * 24;
 
-/// Why it is none.
+/// Why an expression is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CronError {
     /// Not a cron expression.
     #[error("{0}")]
     Expression(String),
-    /// No such zone.
+    /// Unknown time zone.
     #[error(
         "there is no time zone '{name}'{hint} (names are those of the IANA database, as in Europe/Berlin)"
     )]
     Zone {
-        /// As it was given, cut.
+        /// The zone as given, cut.
         name: String,
-        /// What was probably meant.
+        /// The nearest known zone.
         hint: String,
     },
 }
 
-/// An expression in a zone, both valid.
+/// A valid expression in a valid time zone.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "WrittenFile", into = "WrittenFile")]
 pub struct Cron {
     written: WrittenFile,
     pattern: croner::Cron,
     zone: TimeZone,
-    /// Every hour counts, so real time does.
+    /// The expression means every hour, so real time counts.
     is_hourly: bool,
 }
 
-/// As it is stored.
+/// Stored form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct WrittenFile {
     expression: String,
@@ -64,7 +64,8 @@ struct WrittenFile {
 }
 
 impl Cron {
-    /// Reads five fields (minute, hour, day, month, weekday), six with seconds first, or a word as in `@daily`.
+    /// Parses five fields (minute, hour, day, month, weekday), six with seconds first, or a word such as
+    /// `@daily`.
     pub fn new(expression: &str, zone: &str) -> Result<Self, CronError> {
         let pattern = pattern(expression)?;
         let hours = &pattern.pattern.hours;
@@ -76,24 +77,24 @@ impl Cron {
         Ok(Self { written, pattern, zone, is_hourly })
     }
 
-    /// As it was given.
+    /// The expression as given.
     pub fn expression(&self) -> &str {
         &self.written.expression
     }
 
-    /// The zone's name, as the database spells it.
+    /// Name of the time zone, as the database spells it.
     pub fn zone(&self) -> &str {
         &self.written.zone
     }
 
-    /// The first occurrence strictly after `ms`, both unix milliseconds.
+    /// The first occurrence after `ms`, both unix milliseconds.
     pub fn next_after(&self, ms: u64) -> Option<u64> {
         let after = Timestamp::from_millisecond(i64::try_from(ms).ok()?).ok()?;
         let next = if self.is_hourly { self.next_in_real_time(after) } else { self.next_on_the_wall(after) };
         u64::try_from(next?.as_millisecond()).ok()
     }
 
-    /// Within one offset real and wall time run alike; at each clock change the search begins anew.
+    /// Within one UTC offset real and wall time run alike; the search restarts at each clock change.
     fn next_in_real_time(&self, after: Timestamp) -> Option<Timestamp> {
         let mut changes = self.zone.following(after);
         let mut offset = self.zone.to_offset(after);
@@ -109,7 +110,7 @@ impl Cron {
         None
     }
 
-    /// Wall clock times in order, each with the one instant at which it runs; the order of instants is the same.
+    /// Walks over matching wall clock times in order; each has exactly one instant.
     fn next_on_the_wall(&self, after: Timestamp) -> Option<Timestamp> {
         let mut found = self.match_after(self.zone.to_datetime(after), false)?;
         for _ in 0..REPEATED_TIMES {
@@ -122,7 +123,8 @@ impl Cron {
         None
     }
 
-    /// When a wall clock time runs: the first time that it is shown, or the moment in which the clock jumps over it.
+    /// The instant of a wall clock time: its first occurrence, or the moment of the jump when the clock skips
+    /// it.
     fn instant(&self, shown: DateTime) -> Option<Timestamp> {
         match self.zone.to_ambiguous_timestamp(shown).offset() {
             AmbiguousOffset::Unambiguous { offset } => offset.to_timestamp(shown).ok(),
@@ -134,7 +136,7 @@ impl Cron {
         }
     }
 
-    /// The next time that the expression matches, whatever the zone.
+    /// The next matching wall clock time.
     fn match_after(&self, from: DateTime, inclusive: bool) -> Option<DateTime> {
         self.pattern.find_next_occurrence(&from, inclusive).ok()
     }
@@ -195,7 +197,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The instants after `from` as the zone's wall clock shows them, with their offsets.
+    /// The instants after `from` as wall clock times with their offsets.
     fn runs(expression: &str, zone: &str, from: &str, count: usize) -> Vec<String> {
         let cron = Cron::new(expression, zone).unwrap();
         let mut at = u64::try_from(from.parse::<Timestamp>().unwrap().as_millisecond()).unwrap();

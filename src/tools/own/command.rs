@@ -71,7 +71,7 @@ impl Tool for CommandTool {
     }
 
     fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
-        let veil = Redactor::over(self.options.secrets());
+        let redactor = Redactor::new(self.options.secrets());
         let environment =
             self.options.env.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned()));
         let program = Program {
@@ -84,8 +84,8 @@ impl Tool for CommandTool {
         let record = self.runner.run(&program, &|| context.cancel.is_cancelled());
         match record.status {
             // A command that repeats what it was given tells no model of it.
-            RunStatus::Ok => Ok(veil.value(said(&record))),
-            _ => Err(failure(&record, context).veiled(&veil)),
+            RunStatus::Ok => Ok(redactor.redact_value(said(&record))),
+            _ => Err(failure(&record, context).redacted(&redactor)),
         }
     }
 }

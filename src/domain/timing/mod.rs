@@ -1,17 +1,17 @@
-//! When something is due, again and again: one time, an interval, a cron expression in a zone. Owns the arithmetic;
-//! refuses to know what time it is now, which comes in as an argument.
+//! Timing of schedules: one time, an interval, or a cron expression in a time zone. The current time is an
+//! argument.
 
 mod cron;
-mod given;
+mod request;
 mod zones;
 
 pub use cron::{Cron, CronError, DEFAULT_ZONE};
-pub use given::{EVERY_MAX_S, TimingError, TimingRequest, read_time};
+pub use request::{EVERY_MAX_S, TimingError, TimingRequest, read_time};
 pub use zones::zone;
 
 use serde::{Deserialize, Serialize};
 
-/// An occurrence further ahead of the clock than this was fired by a clock that was wrong, milliseconds.
+/// An occurrence further than this in the future was fired by a wrong clock, milliseconds.
 const WRONG_CLOCK_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// When a schedule is due. All times are unix milliseconds.
@@ -20,19 +20,19 @@ const WRONG_CLOCK_MS: u64 = 24 * 60 * 60 * 1_000;
 pub enum Timing {
     /// Once, at this time.
     At(u64),
-    /// Every so many seconds, for ever.
+    /// Every `every_s` seconds.
     Every {
         /// 1 or more.
         seconds: u64,
-        /// A time from which they are counted, forwards and backwards.
+        /// A time that the interval is counted from, in both directions.
         anchor_ms: u64,
     },
-    /// Whenever a wall clock shows what the expression says.
+    /// Whenever the wall clock matches the expression.
     Cron(Box<Cron>),
 }
 
 impl Timing {
-    /// The first occurrence of something that begins at `now_ms`. One time that has just passed is due at once.
+    /// The first occurrence of a schedule made at `now_ms`. A time that has just passed is due at once.
     pub fn first(&self, now_ms: u64) -> Option<u64> {
         match self {
             Self::At(at_ms) => Some(*at_ms),
@@ -40,7 +40,7 @@ impl Timing {
         }
     }
 
-    /// The first occurrence strictly after `ms`; `None` when there is none before the calendar ends.
+    /// The first occurrence after `ms`; `None` when there is none.
     pub fn next_after(&self, ms: u64) -> Option<u64> {
         match self {
             Self::At(at_ms) => Some(*at_ms).filter(|at| *at > ms),
@@ -53,10 +53,10 @@ impl Timing {
         }
     }
 
-    /// What an occurrence that was computed from a clock that has since gone back to `now_ms` becomes.
+    /// The next occurrence after the clock went back to `now_ms`.
     ///
-    /// An occurrence that has fired does not fire again because the clock shows its time again, unless it lies so far
-    /// ahead that the clock must have been wrong when it fired. An interval is never longer than itself.
+    /// A fired occurrence does not fire again, unless it lies so far in the future that the clock must have
+    /// been wrong when it fired. An interval never becomes longer.
     pub fn again(&self, now_ms: u64, last_due_ms: Option<u64>) -> Option<u64> {
         let fired = last_due_ms.filter(|due| due.saturating_sub(now_ms) <= WRONG_CLOCK_MS);
         let next = self.next_after(fired.unwrap_or(now_ms).max(now_ms));

@@ -1,13 +1,12 @@
-//! A timing as somebody writes it: one time, an interval or an expression. Owns which of them can be, and the words for what
-//! cannot; refuses to know whether a client or a model wrote it.
+//! Timing as a client or a model writes it: one time, an interval or a cron expression.
 
 use super::{Cron, CronError, DEFAULT_ZONE, Timing, zone};
 use crate::domain::schedule::CLOCK_SLACK_MS;
 
-/// The longest interval: ten years, seconds.
+/// Maximum interval: ten years, in seconds.
 pub const EVERY_MAX_S: u64 = 10 * 365 * 86_400;
 
-/// What is said to whoever says when in no way, or in several.
+/// Error text when none or several of the keys are given.
 const ONE_TIMING: &str = "give exactly one of 'at' (unix seconds or an RFC 3339 time), 'every_s' (seconds) and 'cron' (an expression, \
      with 'tz' for its time zone)";
 
@@ -18,24 +17,24 @@ pub struct TimingRequest {
     pub at_ms: Option<u64>,
     /// Every so many seconds.
     pub every_s: Option<u64>,
-    /// An expression.
+    /// Cron expression.
     pub cron: Option<String>,
-    /// Its zone.
+    /// Time zone of the expression.
     pub tz: Option<String>,
 }
 
-/// Why it is no timing.
+/// Why a timing is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct TimingError {
-    /// The key that is wrong; `None` where it is their number.
+    /// The wrong key; `None` when their combination is wrong.
     pub key: Option<&'static str>,
     /// What is wrong.
     pub message: String,
 }
 
 impl TimingRequest {
-    /// What it means when it is given at `now_ms`.
+    /// Validates the timing; `now_ms` is the time of the request.
     pub fn check(self, now_ms: u64) -> Result<Timing, TimingError> {
         let fault = |key, message: String| TimingError { key: Some(key), message };
         if self.tz.is_some() && self.cron.is_none() {
@@ -72,7 +71,7 @@ fn place(error: &CronError) -> &'static str {
     }
 }
 
-/// A time, unix milliseconds: RFC 3339 with its offset, or without one a time on the wall of `zone`.
+/// Parses a time to unix milliseconds: RFC 3339 with an offset, or a wall clock time in `zone` without one.
 pub fn read_time(text: &str, zone: Option<&str>) -> Option<u64> {
     let text = text.trim();
     let of_zone = || {
