@@ -201,41 +201,6 @@ fn names_of_models_may_be_long_and_of_any_letters() {
     assert_eq!(told(&rig.store, ANN), expected);
 }
 
-/// Changes a stored value of `table` by its JSON, in a file that nobody has open.
-fn edit(rig: &Rig, number: u128, change: impl FnOnce(&mut serde_json::Value)) {
-    let table = redb::TableDefinition::<&[u8], &[u8]>::new("jobs");
-    let database = redb::Database::open(rig.path()).unwrap();
-    let writing = database.begin_write().unwrap();
-    {
-        let mut jobs = writing.open_table(table).unwrap();
-        let bytes = redb::ReadableTable::get(&jobs, id(number).to_bytes().as_slice())
-            .unwrap()
-            .unwrap()
-            .value()
-            .to_vec();
-        let mut row = serde_json::from_slice(&bytes[1..]).unwrap();
-        change(&mut row);
-        let bytes = [&[1], serde_json::to_vec(&row).unwrap().as_slice()].concat();
-        jobs.insert(id(number).to_bytes().as_slice(), bytes.as_slice()).unwrap();
-    }
-    writing.commit().unwrap();
-}
-
-#[test]
-fn a_row_of_a_build_without_ledgers_has_spent_on_the_model_that_it_names() {
-    let rig = Rig::new();
-    rig.submit([job(1, ANN)]);
-    spend(&rig, &rig.claim(), vec![demo(6)]);
-    rig.store.close();
-    edit(&rig, 1, |row| assert!(row.as_object_mut().unwrap().remove("ledger").is_some()));
-    let store = open(&rig.path(), &Limits::default(), HandClock::new()).unwrap();
-    let lease = store.claim(1).wait().unwrap().pop().unwrap();
-    let spent = cost(Some("other"), Usage::new(1, 1));
-    store.finish(lease.fence(), vec![spent], done(id(1), "x")).wait().unwrap();
-    assert_eq!(told(&store, ANN), [line(0, "demo", 6, 1), line(0, "other", 1, 1)]);
-    assert_eq!(store.job(ANN, id(1)).unwrap().unwrap().usage, Usage::new(7, 2));
-}
-
 #[test]
 fn p4_an_account_that_cannot_be_read_keeps_no_job_from_its_end() {
     let rig = Rig::new();
@@ -299,25 +264,4 @@ fn p7_hours_are_told_for_one_user_or_for_all_together() {
     assert_eq!(by_hour(&rig.store, None, 25, 25).len(), 2);
     assert_eq!(by_hour(&rig.store, None, 25, 24), [], "a range that ends before it begins");
     assert_eq!(told(&rig.store, ANN), [line(0, "demo", 3, 2), line(1, "demo", 100, 1)], "days are as ever");
-}
-
-#[test]
-fn a_day_of_a_build_without_hours_counts_at_noon_and_only_once() {
-    let rig = Rig::new();
-    run(&rig, 1, ANN, demo(1));
-    rig.store.close();
-    let database = redb::Database::open(rig.path()).unwrap();
-    let writing = database.begin_write().unwrap();
-    writing.delete_table(redb::TableDefinition::<&[u8], &[u8]>::new("usage_hours")).unwrap();
-    writing.commit().unwrap();
-    drop(database);
-    let store = open(&rig.path(), &Limits::default(), std::sync::Arc::clone(&rig.clock)).unwrap();
-    let rig = Rig { store, ..rig };
-    assert_eq!(by_hour(&rig.store, Some(ANN), 0, 23), [at(12, "demo", 1)]);
-    assert_eq!(by_hour(&rig.store, Some(ANN), 0, 11), []);
-    assert_eq!(by_hour(&rig.store, None, 12, 12), [at(12, "demo", 1)]);
-    rig.clock.advance(3 * HOUR_MS);
-    run(&rig, 2, ANN, demo(10));
-    assert_eq!(by_hour(&rig.store, Some(ANN), 0, 23), [at(3, "demo", 10), at(12, "demo", 1)]);
-    assert_eq!(told(&rig.store, ANN), [line(0, "demo", 11, 2)]);
 }

@@ -28,7 +28,7 @@ pub(super) struct Booked {
 impl Transaction<'_> {
     /// Enters what an ending job has spent and not booked yet.
     pub(super) fn book(&mut self, row: &mut Row) -> Result<(), StoreError> {
-        row.job.usage = row.ledger().total();
+        row.job.usage = row.ledger.total();
         let rest = row.ledger.since(&row.booked);
         if rest.is_empty() {
             return Ok(());

@@ -17,7 +17,6 @@ pub(super) struct BatchRow {
     /// Lines that have ended with a job: the newest number in the order of their ends.
     pub(super) ended: u32,
     /// Lines that were retried.
-    #[serde(default)]
     pub(super) retried: u64,
 }
 
@@ -77,7 +76,6 @@ pub(super) struct LineRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) job: Option<JobId>,
     /// It stands in the order of ends.
-    #[serde(default)]
     pub(super) has_ended: bool,
 }
 

@@ -23,7 +23,6 @@ pub(super) struct ConversationRow {
     /// The first acceptance number that is its own: what came before belonged to another one of its name, which is gone.
     pub(super) floor: u64,
     /// Jobs accepted up to here may have read messages that were deleted since: no summary of theirs is kept.
-    #[serde(default)]
     pub(super) edited_through: u64,
 }
 

@@ -1,45 +1,101 @@
-//! Bringing an older file to this build's layout. Owns what a file is at its opening: empty, known, older or newer; forward
-//! only, all steps in one transaction, after a copy of the file. Refuses what a newer build wrote.
+//! Brings an older file to the layout of this build: forward only, all steps in one transaction, after a copy of the file.
+//! A file of a newer or an unknown layout is refused and left unchanged.
 //!
-//! A step reads the old layout through definitions of its own, frozen with it: the current ones go on changing.
+//! A step reads the old layout through table definitions of its own: the current ones go on changing.
 
-use super::conversation_migrate;
 use super::error::OpenError;
-use super::keys::{EndedKey, JobBytes, ReadyBytes, Waiting};
-use super::loosen;
 use super::medium::Medium;
-use super::retention::WHOLE;
-use super::schema::{self, Counters, ENDED, JOBS, Layout, META_SCHEMA, READY, Tables};
-use super::table::{Definition, Entry, ReadableTable};
+use super::schema::{self, Layout, META_SCHEMA, Tables};
 use super::value;
-use crate::domain::id::JobId;
-use crate::domain::job::JobStatus;
 use crate::ports::StoreError;
 use redb::{Database, ReadableDatabase, WriteTransaction};
-use serde::Deserialize;
 use std::path::Path;
 
-/// Makes an empty file a store, an older one a current one, and refuses one that a newer build wrote.
+/// One step: the layout that it reads, and the change that makes it the next one.
+type MigrationStep = (u64, fn(&WriteTransaction) -> Result<(), StoreError>);
+
+/// The layout that a build writes, and the steps that lead to it.
+#[derive(Clone, Copy)]
+struct Migrations {
+    current: u64,
+    steps: &'static [MigrationStep],
+}
+
+/// No release has written a layout before the first one.
+const MIGRATIONS: Migrations = Migrations { current: schema::VERSION, steps: &[] };
+
+/// Makes an empty file a store, an older one a current one, and refuses one that this build does not know.
 pub(super) fn prepare(database: &Database, medium: &dyn Medium, path: &Path) -> Result<(), OpenError> {
-    let unusable = |e: StoreError| OpenError::Unusable { path: path.to_owned(), reason: e.to_string() };
-    match schema::inspect(database).map_err(unusable)? {
-        Layout::Empty => found(database).map_err(unusable),
-        Layout::Known(schema::VERSION) => provide(database).map_err(unusable),
-        Layout::Known(found) if found > schema::VERSION => {
-            Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION })
-        }
-        Layout::Known(found) => {
-            let copied = medium.keep_copy(found);
-            copied.map_err(|source| OpenError::NoCopy { path: path.to_owned(), source })?;
-            migrate(database, found).map_err(unusable)?;
-            tracing::info!(from = found, to = schema::VERSION, "the store's layout was migrated");
-            provide(database).map_err(unusable)
-        }
+    MIGRATIONS.prepare(database, medium, path)
+}
+
+/// Refuses what this build cannot read, and what is no store at all, without changing anything.
+pub(super) fn refuse_newer(database: &Database, path: &Path) -> Result<(), OpenError> {
+    match inspect(database, path)? {
+        Layout::Known(found) => MIGRATIONS.refuse_unknown(found, path),
+        Layout::Empty => Err(unusable(path, "it is a database, but no NanoClaw store")),
     }
 }
 
-/// Makes tables that are merely new, so that readers may count on every table.
-fn provide(database: &Database) -> Result<(), StoreError> {
+impl Migrations {
+    fn prepare(self, database: &Database, medium: &dyn Medium, path: &Path) -> Result<(), OpenError> {
+        match inspect(database, path)? {
+            Layout::Empty => create_tables(database),
+            Layout::Known(found) if found == self.current => add_missing_tables(database),
+            Layout::Known(found) => {
+                self.refuse_unknown(found, path)?;
+                let copied = medium.keep_copy(found);
+                copied.map_err(|source| OpenError::NoCopy { path: path.to_owned(), source })?;
+                self.migrate(database, found)
+                    .inspect(|()| tracing::info!(from = found, to = self.current, "store migrated"))
+                    .and_then(|()| add_missing_tables(database))
+            }
+        }
+        .map_err(|error| unusable(path, &error.to_string()))
+    }
+
+    fn refuse_unknown(self, found: u64, path: &Path) -> Result<(), OpenError> {
+        let known = self.current;
+        if found > known {
+            return Err(OpenError::Newer { path: path.to_owned(), found, known });
+        }
+        let has_step = |from: u64| self.steps.iter().any(|(step, _)| *step == from);
+        if (found..known).all(has_step) {
+            return Ok(());
+        }
+        Err(unusable(
+            path,
+            &format!("its layout {found} is unknown to this build, which writes layout {known}"),
+        ))
+    }
+
+    fn migrate(self, database: &Database, from: u64) -> Result<(), StoreError> {
+        Ok(self.apply(database, from)?.commit()?)
+    }
+
+    /// All steps from this layout on, not committed yet.
+    fn apply(self, database: &Database, from: u64) -> Result<WriteTransaction, StoreError> {
+        let writing = database.begin_write()?;
+        for (_, change) in self.steps.iter().filter(|(step, _)| *step >= from) {
+            change(&writing)?;
+        }
+        let mut tables = Tables::of(&writing);
+        tables.meta.insert(META_SCHEMA, value::encode(&self.current)?.as_slice())?;
+        drop(tables);
+        Ok(writing)
+    }
+}
+
+fn inspect(database: &Database, path: &Path) -> Result<Layout, OpenError> {
+    schema::inspect(database).map_err(|error| unusable(path, &error.to_string()))
+}
+
+fn unusable(path: &Path, reason: &str) -> OpenError {
+    OpenError::Unusable { path: path.to_owned(), reason: reason.to_owned() }
+}
+
+/// Adds tables that are new in this build, so that readers may count on every table.
+fn add_missing_tables(database: &Database) -> Result<(), StoreError> {
     if schema::has_all(&database.begin_read()?)? {
         return Ok(());
     }
@@ -48,167 +104,117 @@ fn provide(database: &Database) -> Result<(), StoreError> {
     Ok(writing.commit()?)
 }
 
-/// Refuses what this build cannot read, and what is no store at all, without changing anything.
-pub(super) fn refuse_newer(database: &Database, path: &Path) -> Result<(), OpenError> {
-    let unusable = |reason: String| OpenError::Unusable { path: path.to_owned(), reason };
-    match schema::inspect(database).map_err(|e| unusable(e.to_string()))? {
-        Layout::Known(found) if found > schema::VERSION => {
-            Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION })
-        }
-        Layout::Known(_) => Ok(()),
-        Layout::Empty => Err(unusable("it is a database, but no NanoClaw store".to_owned())),
-    }
-}
-
-fn found(database: &Database) -> Result<(), StoreError> {
+fn create_tables(database: &Database) -> Result<(), StoreError> {
     let writing = database.begin_write()?;
     Tables::open(&writing)?.found()?;
     Ok(writing.commit()?)
 }
 
-/// From this version to the current one, in one transaction.
-fn migrate(database: &Database, from: u64) -> Result<(), StoreError> {
-    let writing = steps(database, from)?;
-    Ok(writing.commit()?)
-}
-
-fn steps(database: &Database, from: u64) -> Result<WriteTransaction, StoreError> {
-    let (reading, writing) = (database.begin_read()?, database.begin_write()?);
-    if from <= loosen::LAST_TYPED {
-        // First, whatever else there is to do: so the other steps know one kind of table.
-        loosen::tables(&reading, &writing)?;
-    }
-    for version in from..schema::VERSION {
-        step(&writing, version)?;
-    }
-    let mut tables = Tables::of(&writing);
-    tables.meta.insert(META_SCHEMA, value::encode(&schema::VERSION)?.as_slice())?;
-    if from <= loosen::LAST_TYPED {
-        // Every table was written anew beside the old one. The compaction that follows gives that back, however small the
-        // file is, and after a crash in between the next start's does.
-        let counters = Counters { freed_bytes: u64::MAX, ..tables.load_counters()? };
-        tables.store_counters(&counters)?;
-    }
-    drop(tables);
-    Ok(writing)
-}
-
-fn step(writing: &WriteTransaction, from: u64) -> Result<(), StoreError> {
-    match from {
-        1 => ready_since_and_ended(writing),
-        2 => conversation_migrate::rows_and_exchanges(writing),
-        loosen::LAST_TYPED => Ok(()), // it was the first
-        other => Err(StoreError::Corrupt(format!("no way leads on from schema version {other}"))),
-    }
-}
-
-/// 1 → 2: the ready queue tells since when a job waits, and ended jobs have an index.
-fn ready_since_and_ended(writing: &WriteTransaction) -> Result<(), StoreError> {
-    let places = {
-        let (old, jobs) = (READY_1.write(writing)?, JOBS.write(writing)?);
-        let read = |entry: Result<Entry1<'_>, redb::StorageError>| -> Result<_, StoreError> {
-            let (place, job) = entry?;
-            let row = jobs.get(job.value())?.and_then(|bytes| value::decode::<Row1>(bytes.value()).ok());
-            // A job whose row cannot be read is the next claim's to set aside.
-            let since_ms = row.map_or(0, |row| row.job.created_at_ms);
-            Ok((*place.value(), Waiting { job: JobId::from_bytes(*job.value()), since_ms }))
-        };
-        old.iter()?.map(read).collect::<Result<Vec<_>, _>>()?
-    };
-    let mut ready = READY.write(writing)?;
-    for (place, waiting) in places {
-        ready.insert(&place, &waiting.encode())?;
-    }
-    let (jobs, mut ended) = (JOBS.write(writing)?, ENDED.write(writing)?);
-    for entry in jobs.iter()? {
-        let (job, bytes) = entry?;
-        let Ok(Row1 { job: Job1 { status, finished_at_ms: Some(finished_at_ms), .. } }) =
-            value::decode(bytes.value())
-        else {
-            continue;
-        };
-        if status.is_terminal() {
-            let key = EndedKey { stage: WHOLE, finished_at_ms, job: JobId::from_bytes(*job.value()) };
-            ended.insert(&key.encode(), ())?;
-        }
-    }
-    Ok(())
-}
-
-/// Version 1: places held the job alone.
-const READY_1: Definition<&'static ReadyBytes, &'static JobBytes> = Definition::new("ready");
-
-type Entry1<'t> = Entry<'t, &'static ReadyBytes, &'static JobBytes>;
-
-/// What the step reads of a row of version 1.
-#[derive(Deserialize)]
-struct Row1 {
-    job: Job1,
-}
-
-#[derive(Deserialize)]
-struct Job1 {
-    status: JobStatus,
-    created_at_ms: u64,
-    finished_at_ms: Option<u64>,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use redb::TableDefinition;
-    use redb::backends::InMemoryBackend;
+    use crate::store::redb::medium::InFile;
+    use crate::store::redb::schema::FAIR;
+    use crate::store::redb::table::ReadableTable;
+    use std::path::PathBuf;
+    use tempfile::TempDir;
 
-    const OLD_META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
-    const OLD_READY: TableDefinition<'static, &ReadyBytes, &JobBytes> = TableDefinition::new("ready");
-    const OLD_JOBS: TableDefinition<'static, &JobBytes, &[u8]> = TableDefinition::new("jobs");
+    /// Layout 2 doubles the number, layout 3 adds one to it.
+    const STEPS: Migrations = Migrations { current: 3, steps: &[(1, doubled), (2, incremented)] };
+    const KEY: [u8; 5] = [7; 5];
 
-    /// A file as version 1 left it: one queued job.
-    fn version_1() -> Database {
-        let database = redb::Builder::new().create_with_backend(InMemoryBackend::new()).unwrap();
+    fn doubled(writing: &WriteTransaction) -> Result<(), StoreError> {
+        change(writing, |number| number * 2)
+    }
+
+    fn incremented(writing: &WriteTransaction) -> Result<(), StoreError> {
+        change(writing, |number| number + 1)
+    }
+
+    fn change(writing: &WriteTransaction, change: fn(u64) -> u64) -> Result<(), StoreError> {
+        let mut table = FAIR.write(writing)?;
+        let number = table.get(&KEY)?.unwrap().value();
+        table.insert(&KEY, change(number))?;
+        Ok(())
+    }
+
+    /// A file of this layout that holds the number 20.
+    fn file(layout: u64) -> (TempDir, PathBuf, InFile) {
+        let dir = TempDir::new().unwrap();
+        let path = dir.path().join("store.redb");
+        let medium = InFile(path.clone());
+        medium.provide().unwrap();
+        let database = medium.open(1 << 20).unwrap();
+        create_tables(&database).unwrap();
         let writing = database.begin_write().unwrap();
-        writing.open_table(OLD_META).unwrap().insert(META_SCHEMA, b"\x011".as_slice()).unwrap();
-        writing.open_table(OLD_READY).unwrap().insert(&[5; 17], &[7; 16]).unwrap();
-        let row = br#"?{"job":{"status":"queued","created_at_ms":42,"finished_at_ms":null},"accept":1}"#;
-        let mut row = row.to_vec();
-        row[0] = 1;
-        writing.open_table(OLD_JOBS).unwrap().insert(&[7; 16], row.as_slice()).unwrap();
+        FAIR.write(&writing).unwrap().insert(&KEY, 20).unwrap();
+        Tables::of(&writing).meta.insert(META_SCHEMA, value::encode(&layout).unwrap().as_slice()).unwrap();
         writing.commit().unwrap();
-        database
+        (dir, path, medium)
+    }
+
+    /// What the file says: its layout and its number.
+    fn content(path: &Path) -> (Layout, u64) {
+        let database = InFile(path.to_owned()).open(1 << 20).unwrap();
+        content_of(&database)
+    }
+
+    fn content_of(database: &Database) -> (Layout, u64) {
+        let number = FAIR.read(&database.begin_read().unwrap()).unwrap().get(&KEY).unwrap().unwrap().value();
+        (schema::inspect(database).unwrap(), number)
     }
 
     #[test]
-    fn a_place_in_the_queue_learns_when_its_job_was_accepted() {
-        let database = version_1();
-        assert_eq!(schema::inspect(&database), Ok(Layout::Known(1)));
-        let writing = steps(&database, 1).unwrap();
-        let queue = READY.write(&writing).unwrap();
-        let place = Waiting::decode(queue.get(&[5; 17]).unwrap().unwrap().value());
-        assert_eq!(place, Waiting { job: JobId::from_bytes([7; 16]), since_ms: 42 });
+    fn p1_an_older_file_takes_every_step_in_order_and_a_copy_of_it_stays() {
+        let (_dir, path, medium) = file(1);
+        let copy = path.with_file_name("store.redb.v1.bak");
+        std::fs::write(&copy, "left by an attempt that failed").unwrap();
+        let database = medium.open(1 << 20).unwrap();
+        STEPS.prepare(&database, &medium, &path).unwrap();
+        drop(database);
+        assert_eq!(content(&path), (Layout::Known(3), 41));
+        assert_eq!(content(&copy), (Layout::Known(1), 20), "the copy is the file as it was");
+    }
+
+    #[test]
+    fn a_file_takes_only_the_steps_that_it_lacks() {
+        let (_dir, path, medium) = file(2);
+        STEPS.prepare(&medium.open(1 << 20).unwrap(), &medium, &path).unwrap();
+        assert_eq!(content(&path), (Layout::Known(3), 21));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_copied_is_not_migrated() {
+        let (_dir, path, medium) = file(1);
+        std::fs::create_dir(path.with_file_name("store.redb.v1.bak")).unwrap();
+        let refused = STEPS.prepare(&medium.open(1 << 20).unwrap(), &medium, &path).unwrap_err().to_string();
+        assert!(refused.contains("before its migration"), "{refused}");
+        assert_eq!(content(&path), (Layout::Known(1), 20));
     }
 
     #[test]
     fn a_migration_that_is_cut_off_leaves_the_file_as_it_was() {
-        let database = version_1();
-        drop(steps(&database, 1).unwrap());
-        assert_eq!(schema::inspect(&database), Ok(Layout::Known(1)));
-        let reading = database.begin_read().unwrap();
-        assert_eq!(*reading.open_table(OLD_READY).unwrap().get(&[5; 17]).unwrap().unwrap().value(), [7; 16]);
+        let (_dir, path, medium) = file(1);
+        let database = medium.open(1 << 20).unwrap();
+        drop(STEPS.apply(&database, 1).unwrap());
+        assert_eq!(content_of(&database), (Layout::Known(1), 20));
+        drop(database);
+        assert_eq!(content(&path), (Layout::Known(1), 20));
     }
 
     #[test]
-    fn a_version_that_never_was_is_refused() {
-        assert!(migrate(&version_1(), 0).is_err());
+    fn newer_and_unknown_layouts_are_refused_and_left_unchanged() {
+        for (layout, said) in [(4, "version 4, this build knows up to 3"), (0, "layout 0 is unknown")] {
+            let (_dir, path, medium) = file(layout);
+            let refused = STEPS.prepare(&medium.open(1 << 20).unwrap(), &medium, &path);
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.contains(said), "{refused}");
+            assert_eq!(content(&path), (Layout::Known(layout), 20));
+        }
     }
 
     #[test]
-    fn a_table_of_a_type_that_no_build_wrote_is_refused() {
-        let database = version_1();
-        let writing = database.begin_write().unwrap();
-        let foreign: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("foreign");
-        writing.open_table(foreign).unwrap().insert(1, b"".as_slice()).unwrap();
-        writing.commit().unwrap();
-        let refused = migrate(&database, 1).unwrap_err().to_string();
-        assert!(refused.contains("u128"), "{refused}");
+    fn the_first_layout_is_number_1_and_every_older_one_has_a_step() {
+        assert_eq!(MIGRATIONS.steps.len() as u64, MIGRATIONS.current - 1);
     }
 }

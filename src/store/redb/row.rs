@@ -4,7 +4,7 @@
 use crate::domain::event::Record;
 use crate::domain::id::JobId;
 use crate::domain::job::{Job, JobStatus};
-use crate::domain::usage::{Usage, UsageByModel};
+use crate::domain::usage::UsageByModel;
 use crate::ports::StoreError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -91,14 +91,6 @@ impl Row {
         self.job.id
     }
 
-    /// The job's ledger. A row of a build that kept none has spent its tokens on the model that the job names.
-    pub(super) fn ledger(&mut self) -> &mut UsageByModel {
-        if self.ledger.is_empty() && self.job.usage != Usage::default() {
-            self.ledger.add(&self.job.model, self.job.usage);
-        }
-        &mut self.ledger
-    }
-
     /// What these records say was spent; `None`: nothing.
     pub(super) fn spent(&self, records: &[Record]) -> Option<UsageByModel> {
         let mut spent = UsageByModel::default();
@@ -110,9 +102,8 @@ impl Row {
 
     /// Takes in what was spent.
     pub(super) fn enter(&mut self, spent: &UsageByModel) {
-        let ledger = self.ledger();
         for (model, usage) in spent.entries() {
-            ledger.add(model, usage);
+            self.ledger.add(model, usage);
         }
         self.job.usage = self.ledger.total();
     }

@@ -5,7 +5,6 @@ use super::keys::{
     BatchBytes, DelayedBytes, EndedBytes, FairBytes, JobBytes, LineBytes, LogBytes, OnceBytes, OnceDueBytes,
     OwnedBatchBytes, OwnerBytes, ReadyBytes, TurnBytes, UsageBytes, WaitingBytes,
 };
-use super::loosen;
 use super::mail::{DeliveryBytes, DeliveryOwnerBytes, DeliveryTimeBytes};
 use super::project_keys::{ProjectBytes, ProjectOwnerBytes};
 use super::schedule_keys::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
@@ -19,7 +18,7 @@ use std::collections::HashSet;
 
 /// The layout that this build reads and writes. A change of layout raises it and adds a migration
 /// ([`super::migrate`]); a table that is merely new needs neither.
-pub(super) const VERSION: u64 = 4;
+pub(super) const VERSION: u64 = 1;
 
 pub(super) const META_SCHEMA: &str = "schema";
 const META_COUNTERS: &str = "counters";
@@ -170,10 +169,8 @@ pub(super) struct Counters {
     /// Commits that had nothing else to write.
     pub(super) beat: u64,
     /// Bytes deleted since the last compaction.
-    #[serde(default)]
     pub(super) freed_bytes: u64,
     /// The wall clock at the last beat, unix milliseconds.
-    #[serde(default)]
     pub(super) seen_ms: u64,
 }
 
@@ -192,7 +189,9 @@ pub(super) fn inspect(database: &impl ReadableDatabase) -> Result<Layout, StoreE
     let version = match META.read(&reading) {
         Ok(meta) => meta.get(META_SCHEMA)?.map(|bytes| value::decode(bytes.value())).transpose()?,
         Err(TableError::TableDoesNotExist(_)) => None,
-        Err(TableError::TableTypeMismatch { .. }) => loosen::version(&reading)?,
+        Err(error @ TableError::TableTypeMismatch { .. }) => {
+            return Err(StoreError::Corrupt(format!("its layout is unknown to this build: {error}")));
+        }
         Err(error) => return Err(error.into()),
     };
     Ok(version.map_or(Layout::Empty, Layout::Known))

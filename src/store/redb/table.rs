@@ -109,10 +109,6 @@ impl<K: Coded, V: Coded> Definition<K, V> {
         Self { name, types: PhantomData }
     }
 
-    pub(super) const fn name(self) -> &'static str {
-        self.name
-    }
-
     /// The table as the transaction sees it.
     pub(super) fn read(self, reading: &ReadTransaction) -> Result<ReadOnlyTable<K, V>, TableError> {
         Ok(ReadOnlyTable { inner: reading.open_table(raw(self.name))?, types: PhantomData })
