@@ -1,5 +1,5 @@
-//! Arbitrary bodies in arbitrary slices, read as an answer of Anthropic's dialect: no panic, every bound holds, and slices
-//! mean nothing.
+//! Reads arbitrary bodies, cut into arbitrary pieces, as an answer in Anthropic's dialect. Checks: no panic,
+//! every limit holds, and the cuts do not change the result.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| nanoclaw::llm::fuzzing::anthropic(data));

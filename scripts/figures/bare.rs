@@ -1,6 +1,6 @@
-//! The least program that keeps the same promise: hyper takes a job, redb holds job, queue key and event in one durable
-//! transaction of a group-committing thread, then the client hears 202. It validates nothing, runs nothing, and is what
-//! the durable figures are held against. A GET is a stream that says hello and waits. It runs in a process of its own: this binary again.
+//! The bare program: a minimal server that keeps the same promise. hyper takes a job; a redb thread commits job,
+//! queue key and event in groups; then the client gets 202. It validates and runs nothing. A GET is a stream that
+//! sends one comment and waits. It runs in its own process, which is this binary again.
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -23,12 +23,12 @@ pub(crate) const FLAG: &str = "--bare-program";
 const JOBS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("jobs");
 const QUEUE: TableDefinition<'_, (u64, u64), ()> = TableDefinition::new("queue");
 const EVENTS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("events");
-/// As many as the server groups.
+/// The group size of the server.
 const GROUP: usize = 1_024;
-/// As many threads as the server speaks HTTP with.
+/// The HTTP threads of the server.
 const THREADS: usize = 2;
 
-/// What it sends: some bytes, and then the end, or nothing more for ever.
+/// A body: some bytes, then the end or endless silence.
 struct Said {
     bytes: Option<Bytes>,
     stays: bool,
@@ -131,7 +131,7 @@ async fn answer(
     Ok(reply)
 }
 
-/// Whatever waits becomes one commit; only then is it acknowledged.
+/// Commits all waiting jobs together, then acknowledges them.
 fn write(database: &Database, mut channel: mpsc::Receiver<Write>) {
     let mut last = 0;
     while let Some(first) = channel.blocking_recv() {

@@ -1,4 +1,4 @@
-//! Durable enqueue: how many jobs a second are accepted and on disk, beside the bare program under the same client.
+//! Durable enqueue: jobs a second that are on disk, compared with the bare program under the same client.
 
 use crate::bare::Bare;
 use crate::server::Server;
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Time of one round.
 const ROUND: Duration = Duration::from_secs(2);
-/// Rounds, taken in turn; the best of each counts, so that a noisy neighbour spoils neither.
+/// Alternating rounds. The best of each side counts, so that other load on the machine spoils neither.
 const ROUNDS: usize = 3;
 
-/// Every figure of enqueueing.
+/// Measures all figures of this group.
 pub(crate) fn measure(run: &mut Run) {
     for clients in [1, 64, 512] {
         let (mut ours, mut bare) = (0.0_f64, 0.0_f64);
@@ -31,9 +31,9 @@ pub(crate) fn measure(run: &mut Run) {
     }
 }
 
-/// Jobs accepted a second by so many clients, each with a connection of its own.
+/// Jobs a second with this many clients, each with its own connection.
 pub(crate) fn rate(address: &str, clients: usize, span: Duration) -> f64 {
-    // Jobs are due tomorrow: the figure is the queue's, not the workers'.
+    // The jobs are due tomorrow, so that no worker takes part.
     let body = json!({"input": "x", "run_at": tomorrow()}).to_string();
     let accepted = AtomicUsize::new(0);
     let began = Instant::now();
@@ -56,7 +56,7 @@ pub(crate) fn rate(address: &str, clients: usize, span: Duration) -> f64 {
     accepted.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64()
 }
 
-/// In a day, seconds since 1970.
+/// Tomorrow, in seconds since 1970.
 fn tomorrow() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs() + 86_400
 }

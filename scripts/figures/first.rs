@@ -1,5 +1,5 @@
-//! What a client waits for until it sees something: the first event of an idle server, and the first token beside a client
-//! that asks the same provider directly.
+//! Latency until the first event of an idle server, and until the first token compared with a direct request to
+//! the same provider.
 
 use crate::provider::Provider;
 use crate::server::Server;
@@ -10,23 +10,23 @@ use crate::{Run, median, peers};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// Calls that are measured each way.
+/// Measured calls each way.
 const ROUNDS: usize = 100;
-/// Calls before them, which nobody measures.
+/// Warm-up calls before them.
 const WARM: usize = 10;
-/// Between two calls: the server is idle when it is asked.
+/// The pause between two calls, so that the server is idle.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What stands between the client and the provider.
+/// A server between the client and the provider.
 struct Between<'a> {
     address: &'a str,
     path: &'a str,
     body: &'a str,
-    /// What its first token's line begins with.
+    /// The start of the line with its first token.
     token: &'a str,
 }
 
-/// Every figure of first things.
+/// Measures all figures of this group.
 pub(crate) fn measure(run: &mut Run) {
     first_event(&mut run.sheet);
     let said = Answer::text("one two three");
@@ -75,10 +75,10 @@ fn first_event(sheet: &mut Sheet) {
     sheet.put("first.event", median(&mut times));
 }
 
-/// Medians of asking directly and through what is between, in turn, so that both see the same machine, milliseconds.
+/// Medians of direct and indirect calls, in milliseconds. The calls alternate, so that both see the same machine.
 fn first_token(provider: &Provider, question: &str, between: &Between) -> (f64, f64) {
     let address = provider.url.trim_start_matches("http://");
-    // The provider's connection is kept, as whoever is between keeps its own.
+    // The direct client keeps its connection, as the server between does.
     let mut kept = Connection::open(address);
     let (mut direct, mut through) = (Vec::new(), Vec::new());
     for round in 0..WARM + ROUNDS {

@@ -1,5 +1,4 @@
-//! What the figures were taken on and from: processor, kernel, disk, day, commit and versions. Reads /proc and asks the
-//! programs themselves; what cannot be told is "unknown".
+//! Facts about the run: processor, kernel, disk, date, commit and versions. A fact that cannot be read is "unknown".
 
 use crate::server::{binary, scratch};
 use serde_json::{Value, json};
@@ -7,7 +6,7 @@ use std::fs::read_to_string;
 use std::path::Path;
 use std::process::Command;
 
-/// Names and words, in the order they are shown.
+/// Names and values in display order.
 pub(crate) fn describe() -> Vec<(&'static str, String)> {
     let binary = binary();
     let ours = binary.to_string_lossy().into_owned();
@@ -27,7 +26,7 @@ pub(crate) fn describe() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The same as an object.
+/// The same as a JSON object.
 pub(crate) fn json(machine: &[(&'static str, String)]) -> Value {
     machine
         .iter()

@@ -1,6 +1,5 @@
-//! The figures of DESIGN §10 in one run: size, start, memory, enqueue, turns, first things, streams, sandbox and the restart
-//! of a large store, beside a bare program and, with `--peers`, what people run instead. Ratios are taken within this one
-//! run; nothing here is a test.
+//! Measures all figures in one run, compares them with a bare program and, with `--peers`, with other products, and
+//! writes BENCHMARKS.md. Ratios never mix two runs.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -40,10 +39,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Time that each throughput figure runs.
+/// Duration of each throughput figure.
 const SPAN: Duration = Duration::from_secs(4);
 
-/// What is found, and what was asked for.
+/// The results and the options of a run.
 pub(crate) struct Run {
     pub(crate) sheet: Sheet,
     pub(crate) with_peers: bool,
@@ -52,7 +51,7 @@ pub(crate) struct Run {
 
 type Measure = fn(&mut Run);
 
-/// Every group of figures by the name that chooses it. The disk comes first: goals need it.
+/// All groups of figures by name. The disk comes first, because goals use it.
 const GROUPS: [(&str, Measure); 10] = [
     ("disk", start::disk),
     ("size", start::size),
@@ -68,12 +67,12 @@ const GROUPS: [(&str, Measure); 10] = [
 
 const USAGE: &str = "\
 scripts/bench [--peers] [--long] [--strict] [--json FILE] [--out FILE] [GROUP…]
-  --peers      beside BullMQ, nanobot, LiteLLM, bubblewrap and node, installed under target/peers
-  --long       the bare program over a store of 1 GB, too
-  --strict     exit with 1 when a goal is missed
+  --peers      also measure BullMQ, nanobot, LiteLLM, bubblewrap and node, installed under target/peers
+  --long       also fill the bare program's store with 1 GB
+  --strict     exit with 1 if a goal is missed
   --json FILE  raw results
-  --out FILE   the page; without GROUP it is BENCHMARKS.md
-  GROUP        of disk size start enqueue turns first streams sandbox tools restart; without any, all";
+  --out FILE   the page; without GROUP the default is BENCHMARKS.md
+  GROUP        disk size start enqueue turns first streams sandbox tools restart; default: all";
 
 /// The command line.
 #[derive(Default)]
@@ -108,7 +107,7 @@ impl Asked {
         self.groups.is_empty() || group == "disk" || self.groups.iter().any(|name| name == group)
     }
 
-    /// Where the page goes: only a whole run replaces the one in the sources.
+    /// Where the page goes. Only a complete run replaces BENCHMARKS.md.
     fn page(&self) -> Option<String> {
         let whole = self.groups.is_empty().then(|| format!("{}/BENCHMARKS.md", server::ROOT));
         self.out.clone().or(whole)
@@ -140,7 +139,7 @@ fn measure(asked: &Asked) -> ExitCode {
     let mut is_whole = true;
     for (group, measure) in GROUPS.iter().filter(|(group, _)| asked.wants(group)) {
         eprintln!("{group} ({:.0} s)", began.elapsed().as_secs_f64());
-        // What cannot be measured is told by its panic; the other groups are worth having.
+        // A group that cannot be measured panics with the reason; the other groups still run.
         let outcome = catch_unwind(AssertUnwindSafe(|| measure(&mut run)));
         is_whole &= !run.sheet.close(group, run.with_peers) && outcome.is_ok();
     }
@@ -164,7 +163,7 @@ fn measure(asked: &Asked) -> ExitCode {
     ExitCode::from(u8::from(!is_whole || asked.has("--strict") && !missed.is_empty()))
 }
 
-/// The middle value.
+/// The median.
 pub(crate) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)

@@ -1,5 +1,5 @@
-//! What people run instead, measured in the same run (`--peers`). `scripts/peers/` installs and drives it and tells of it in
-//! lines; what cannot be had here is skipped with its reason and never fails the run.
+//! Other products, measured in the same run (`--peers`). `scripts/peers/` installs and runs them and prints results
+//! as lines. A product that cannot be installed here is skipped with the reason.
 
 use crate::server::ROOT;
 use crate::sheet::Sheet;
@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time that a peer has to answer after its start.
+/// Time a peer has to become ready.
 const READY: Duration = Duration::from_secs(180);
-/// Between two questions whether it is ready.
+/// The pause between two readiness checks.
 const ASK: Duration = Duration::from_millis(5);
-/// Starts of which the median counts.
+/// Measured starts; the median counts.
 const STARTS: usize = 3;
 
-/// A peer that serves HTTP: its script, and what answers 200 when it is ready.
+/// A peer that serves HTTP: its script and its readiness path.
 pub(crate) struct Kind {
     name: &'static str,
     health: &'static str,
@@ -37,7 +37,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Installs it if need be, starts it in front of this provider and waits until it is ready; else why not.
+    /// Installs it if needed, starts it in front of this provider and waits until it is ready. Errors say why not.
     pub(crate) fn start(sheet: &mut Sheet, kind: &Kind, upstream: &str) -> Result<Self, String> {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
         let port = free.map_err(|error| error.to_string())?.port();
@@ -78,7 +78,7 @@ impl Drop for Peer {
     }
 }
 
-/// How fast it starts and what it needs while nobody asks for anything.
+/// Measures start time and idle memory.
 pub(crate) fn start_and_memory(sheet: &mut Sheet, kind: &Kind) {
     let (ready, idle) = (format!("start.ready.{}", kind.name), format!("start.idle_all.{}", kind.name));
     let mut times = Vec::new();
@@ -99,7 +99,7 @@ pub(crate) fn start_and_memory(sheet: &mut Sheet, kind: &Kind) {
     sheet.put(&ready, median(&mut times));
 }
 
-/// Runs a script that measures by itself, and keeps its number.
+/// Runs a script that measures by itself and stores its number.
 pub(crate) fn number(sheet: &mut Sheet, name: &str, key: &str) {
     match output(sheet, name, "value ").and_then(|text| text.parse().map_err(|_| format!("it says '{text}'")))
     {
@@ -118,7 +118,7 @@ fn output(sheet: &mut Sheet, name: &str, wanted: &str) -> Result<String, String>
     told(sheet, run.stdout.as_slice(), wanted)
 }
 
-/// Reads what a script tells until the line that is wanted, and takes what follows that word.
+/// Reads a script's lines until the one with this word and returns the rest of that line.
 fn told(sheet: &mut Sheet, out: impl BufRead, wanted: &str) -> Result<String, String> {
     for line in out.lines() {
         let line = line.map_err(|error| error.to_string())?;
@@ -137,7 +137,7 @@ fn told(sheet: &mut Sheet, out: impl BufRead, wanted: &str) -> Result<String, St
     Err("its script failed; its words are in target/peers/*.log".to_owned())
 }
 
-/// The peer's script, which writes what it has to say to a log of its own.
+/// The peer's script, which logs to its own file.
 fn script(name: &str) -> Result<Command, String> {
     eprintln!("  peer: {name} (installed under target/peers the first time)");
     let log = log(name);

@@ -1,9 +1,9 @@
-//! What the kernel tells about processes: memory, processor time, descendants; and the signal that ends one politely.
+//! Reads memory, processor time and descendants of processes from /proc, and sends SIGTERM.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::read_to_string;
 
-/// A process and all that descend from it.
+/// A process and its descendants.
 pub(crate) fn family(root: u32) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -17,28 +17,28 @@ pub(crate) fn family(root: u32) -> Vec<u32> {
     family
 }
 
-/// Memory of a family in which shared pages count once, MiB.
+/// Memory of a process and its descendants, in MiB. Shared pages count once.
 pub(crate) fn family_mib(root: u32) -> f64 {
     family(root).into_iter().filter_map(|pid| rollup_kb(pid, "Pss:")).sum::<f64>() / 1024.0
 }
 
-/// The sum of the lines of `smaps_rollup` that start so, KiB.
+/// The sum of the lines of `smaps_rollup` with this prefix, in KiB.
 pub(crate) fn rollup_kb(pid: u32, name: &str) -> Option<f64> {
     let map = read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let lines = map.lines().filter(|line| line.starts_with(name));
     lines.map(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok()).sum()
 }
 
-/// A line of `status`, KiB.
+/// A line of `status`, in KiB.
 pub(crate) fn status_kb(pid: u32, name: &str) -> f64 {
     let status = read_to_string(format!("/proc/{pid}/status")).expect("its status");
     let line = status.lines().find(|line| line.starts_with(name)).expect("the line");
     line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("a number")
 }
 
-/// Processor time that one process has used, seconds.
+/// Processor time of one process, in seconds.
 pub(crate) fn cpu_s(pid: u32) -> f64 {
-    // From utime on; in ticks of 10 ms.
+    // utime and stime, in ticks of 10 ms.
     let ticks = stat(pid).into_iter().skip(11).take(2).filter_map(|field| field.parse::<u32>().ok());
     f64::from(ticks.sum::<u32>()) / 100.0
 }
@@ -53,7 +53,7 @@ fn parent(pid: u32) -> Option<u32> {
     stat(pid).get(1)?.parse().ok()
 }
 
-/// The fields of `stat` from the state on: the name before them may hold anything.
+/// The fields of `stat` after the name, which may contain anything.
 fn stat(pid: u32) -> Vec<String> {
     let stat = read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let fields = stat.rsplit_once(')').map(|(_, fields)| fields).unwrap_or_default();

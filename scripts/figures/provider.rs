@@ -1,6 +1,5 @@
-//! An instant provider on loopback: its answers are written out before anybody asks, and what it is asked is looked through
-//! and forgotten, so that the figures are those of whoever asks it. Owns the two answers that a job with one tool call needs;
-//! refuses to parse.
+//! A provider on loopback that answers at once. Its two answers are prepared in advance, and it does not parse
+//! requests, so that the figures measure its client.
 
 use crate::upstream::{Act, Answer};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -8,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a message with a tool's result begins, as compact JSON and as Python writes it.
+/// The start of a message with a tool's result, as compact JSON and as Python writes it.
 const RESULTS: [&str; 2] = ["\"role\":\"tool\"", "\"role\": \"tool\""];
 
 /// The running provider; it ends with the process.
@@ -16,11 +15,11 @@ pub(crate) struct Provider {
     pub(crate) url: String,
 }
 
-/// An answer on the wire: what is written at once, and the pause behind it.
+/// Parts of an answer: bytes to write at once, and the pause after them.
 type Script = Vec<(Vec<u8>, Duration)>;
 
 impl Provider {
-    /// Starts; `first` is said until a tool's result is there, `then` to whoever shows one.
+    /// Starts. Answers `first` to a request without a tool's result, and `then` to one with it.
     pub(crate) fn start(first: &Answer, then: &Answer) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -28,7 +27,7 @@ impl Provider {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let scripts = Arc::clone(&scripts);
-                // Whoever leaves in mid-answer has seen enough.
+                // The client may leave in the middle of an answer.
                 std::thread::spawn(move || drop(serve(stream, &scripts)));
             }
         });
@@ -69,7 +68,7 @@ fn serve(stream: TcpStream, (first, then): &(Script, Script)) -> std::io::Result
     }
 }
 
-/// What is between two pauses is one piece.
+/// Joins the bytes between two pauses into one part.
 fn written(answer: &Answer) -> Script {
     let mut head = format!("HTTP/1.1 {} Scripted\r\ntransfer-encoding: chunked\r\n", answer.status);
     for (name, value) in &answer.headers {

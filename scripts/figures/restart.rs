@@ -1,5 +1,4 @@
-//! Ready again over a store of 1 GB with 100,000 jobs in its queue: after a clean stop, and after `kill -9` in the middle of
-//! writes.
+//! Restart time over a store of 1 GB with 100,000 queued jobs: after a clean stop, and after `kill -9` during writes.
 
 use crate::bare::Bare;
 use crate::enqueue::rate;
@@ -11,20 +10,20 @@ use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Jobs that wait.
+/// Queued jobs.
 const JOBS: usize = 100_000;
-/// Each one's input, bytes.
+/// The input of a job, in bytes.
 const INPUT_BYTES: usize = 7 * 1024;
-/// Clients that fill the store, and that write when it is killed.
+/// Clients that fill the store and that write when the server is killed.
 const CLIENTS: usize = 64;
-/// Time that enqueueing into it is measured.
+/// Duration of the enqueue figure.
 const LOAD: Duration = Duration::from_secs(4);
-/// Restarts of either kind.
+/// Restarts of each kind.
 const RESTARTS: usize = 5;
-/// One worker, which a first job keeps busy: all others stay queued. Nothing waits for it at the end.
+/// One worker, kept busy by the first job, so that all others stay queued. The stop does not wait for it.
 const CONFIG: &str = "workers: 1\nlimits: {drain_s: 0}\n";
 
-/// Fills a store, stops its server and kills it, again and again.
+/// Fills a store, then stops and kills its server repeatedly.
 pub(crate) fn measure(run: &mut Run) {
     let mut server = Server::start(CONFIG);
     let busy = json!({"input": "stream: 100000 words, 60000 ms", "timeout_s": 3600}).to_string();
@@ -41,7 +40,7 @@ pub(crate) fn measure(run: &mut Run) {
     times.clear();
     for _ in 0..RESTARTS {
         let address = server.address.clone();
-        // Ends when its server is killed in the middle of its requests.
+        // Ends when the server is killed.
         let writing = std::thread::spawn(move || rate(&address, CLIENTS, Duration::from_secs(60)));
         std::thread::sleep(Duration::from_secs(1));
         server = server.crash_and_restart();

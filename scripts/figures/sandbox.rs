@@ -1,4 +1,4 @@
-//! The sandbox alone, on the release binary's broker: latency, throughput, memory; and what people run instead.
+//! The sandbox alone, with the release binary as its broker: latency, throughput and memory, and its peers.
 
 use crate::list::Unit;
 use crate::server::binary;
@@ -10,10 +10,10 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Runs of one figure, one after the other.
+/// Runs of one figure.
 const RUNS: usize = 400;
 
-/// Every figure of the sandbox.
+/// Measures all figures of this group.
 pub(crate) fn measure(run: &mut Run) {
     let sandbox =
         Sandbox::new(SandboxOptions { child_exe: binary(), ..SandboxOptions::default() }).expect("a sandbox");
@@ -45,7 +45,7 @@ fn latency(sheet: &mut Sheet, sandbox: &Sandbox, key: &str, program: &Program) {
     put_spread(sheet, key, &mut times);
 }
 
-/// The same small program without a sandbox, in the one that people know, and in the other engine that they know.
+/// The same small program without a sandbox, in bubblewrap, and in node.
 fn peers(sheet: &mut Sheet, sandbox: &Sandbox) {
     let found = sandbox.report().python.path.expect("an interpreter");
     let python = found.to_str().expect("a path in UTF-8");
@@ -67,7 +67,7 @@ fn peers(sheet: &mut Sheet, sandbox: &Sandbox) {
     crate::peers::number(sheet, "node", "sandbox.javascript.vm");
 }
 
-/// The command in bubblewrap. A program outside the system's directories needs its own prefix shown, too.
+/// The command in bubblewrap. A program outside the system's directories needs its own prefix mounted, too.
 fn wrapped<'a>(bwrap: &'a str, command: &[&'a str]) -> Vec<&'a str> {
     let prefix =
         Path::new(command[0]).parent().and_then(Path::parent).and_then(Path::to_str).unwrap_or("/usr");
@@ -109,7 +109,7 @@ fn throughput(sheet: &mut Sheet, sandbox: &Sandbox, key: &str, program: &Program
     sheet.put(key, done.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64());
 }
 
-/// What a waiting child has for itself alone: neither the broker's nor a zygote's pages.
+/// Private memory of a waiting child, without pages of the broker or a zygote.
 fn memory(sheet: &mut Sheet, sandbox: &Sandbox, key: &str, program: &Program) {
     let private_kb = std::thread::scope(|scope| {
         let run = scope.spawn(|| sandbox.run(program, &|| false));
@@ -124,7 +124,7 @@ fn memory(sheet: &mut Sheet, sandbox: &Sandbox, key: &str, program: &Program) {
     }
 }
 
-/// The process of the one running program.
+/// The process of the running program.
 fn guest() -> Option<u32> {
     processes::family(std::process::id()).into_iter().find(|pid| {
         std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "nanoclaw-guest")

@@ -1,4 +1,4 @@
-//! The release binary under measurement, over a directory of its own.
+//! The measured release binary with its own data directory.
 
 use crate::processes;
 use crate::wire::Connection;
@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The sources' root.
+/// The root of the sources.
 pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// What is measured: `BENCH_BINARY`, else the static build.
+/// The measured file: `BENCH_BINARY`, else the static build.
 pub(crate) fn binary() -> PathBuf {
     std::env::var_os("BENCH_BINARY").map_or_else(|| Path::new(ROOT).join("dist/nanoclaw"), PathBuf::from)
 }
 
-/// A folder on the same disk as the sources: temporary folders may be memory, whose fsync costs nothing.
+/// A directory on the disk of the sources. A temporary directory may be in memory, where fsync is free.
 pub(crate) fn scratch() -> PathBuf {
     let folder = Path::new(ROOT).join("target/bench");
     std::fs::create_dir_all(&folder).expect("a folder");
@@ -31,7 +31,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts it with these lines of YAML and waits until it answers.
+    /// Starts it with this YAML and waits until it is ready.
     pub(crate) fn start(config: &str) -> Self {
         let dir = tempfile::tempdir_in(scratch()).expect("a directory");
         std::fs::write(dir.path().join("config.yml"), config).expect("write the configuration");
@@ -84,17 +84,17 @@ impl Server {
         files.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()
     }
 
-    /// Processor time that the server itself has used, seconds.
+    /// Processor time of the server's process, in seconds.
     pub(crate) fn cpu_s(&self) -> f64 {
         processes::cpu_s(self.pid())
     }
 
-    /// The most memory that the server itself has held at once, MiB.
+    /// Peak resident memory of the server's process, in MiB.
     pub(crate) fn peak_mib(&self) -> f64 {
         processes::status_kb(self.pid(), "VmHWM:") / 1024.0
     }
 
-    /// Resident memory of the server itself, KiB.
+    /// Resident memory of the server's process, in KiB.
     pub(crate) fn resident_kb(&self) -> f64 {
         processes::status_kb(self.pid(), "VmRSS:")
     }

@@ -1,4 +1,4 @@
-//! What a server is before anybody asks it for anything: its size, the time until it is ready, its memory; and the disk below.
+//! Binary size, start time and idle memory of the server, and the speed of the disk.
 
 use crate::list::FSYNC;
 use crate::server::{Server, binary, scratch};
@@ -6,7 +6,7 @@ use crate::{Run, median, peers, processes};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// What the disk itself takes: the floor under every durable figure.
+/// The disk's fdatasync, the lower bound of every durable figure.
 pub(crate) fn disk(run: &mut Run) {
     let mut file = tempfile::NamedTempFile::new_in(scratch()).expect("a file");
     let mut times: Vec<f64> = (0..200)
@@ -19,7 +19,7 @@ pub(crate) fn disk(run: &mut Run) {
     run.sheet.put(FSYNC, median(&mut times));
 }
 
-/// The file that is copied to a server.
+/// The size of the binary.
 pub(crate) fn size(run: &mut Run) {
     let bytes = std::fs::metadata(binary()).expect("the release binary").len();
     run.sheet.put("size.binary", bytes as f64 / f64::from(1 << 20));

@@ -1,5 +1,5 @@
-//! Events: how many are committed a second, what 200 streaming jobs cost, what an idle reader costs, and how many
-//! frames a second reach 10,000 readers of one job. Clients live in this process, on the same cores.
+//! Event streams: commits a second, the cost of 200 streaming jobs and of an idle reader, and frames a second to
+//! 10,000 readers of one job. The clients run in this process, on the same cores.
 
 use crate::Run;
 use crate::bare::Bare;
@@ -16,12 +16,12 @@ use tokio::net::TcpStream;
 
 /// Readers of one job.
 const READERS: usize = 10_000;
-/// Jobs that stream at once.
+/// Jobs that stream at the same time.
 const JOBS: usize = 200;
-/// Open files beside the readers' connections.
+/// Open files in addition to the readers' connections.
 const SPARE_FILES: u64 = 200;
 
-/// Every figure of streams.
+/// Measures all figures of this group.
 pub(crate) fn measure(run: &mut Run) {
     committed(&mut run.sheet);
     paced(&mut run.sheet);
@@ -30,7 +30,7 @@ pub(crate) fn measure(run: &mut Run) {
     idle_bare(&mut run.sheet, readers);
 }
 
-/// 64 jobs that stream as fast as the store takes it.
+/// 64 jobs stream as fast as the store accepts it.
 fn committed(sheet: &mut Sheet) {
     let server = Server::start("workers: 64\n");
     let began = Instant::now();
@@ -41,7 +41,7 @@ fn committed(sheet: &mut Sheet) {
     sheet.put("streams.committed", seen / began.elapsed().as_secs_f64());
 }
 
-/// The goal's load: 200 jobs, 50 tokens a second each from a provider on the wire, a reader each.
+/// The load of the goal: 200 jobs with a reader each; a provider sends 50 tokens a second to each job.
 fn paced(sheet: &mut Sheet) {
     let words = "word ".repeat(700);
     let said = Answer::paced_text(&words, Duration::from_millis(20));
@@ -70,7 +70,7 @@ fn paced(sheet: &mut Sheet) {
     });
 }
 
-/// As many readers as this process and the server may have open files; each has both ends of a connection.
+/// The number of readers that the limit of open files allows. Both ends of a connection count.
 fn readers() -> usize {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let wanted = READERS as u64 + SPARE_FILES;
@@ -85,7 +85,7 @@ fn readers() -> usize {
     readers
 }
 
-/// All readers wait for one job, which waits for the only worker; then it streams.
+/// All readers wait for one job, which waits for the only worker. Then it streams.
 fn fan_out(sheet: &mut Sheet, count: usize) {
     let server = Server::start("workers: 1\n");
     let mut connection = Connection::open(&server.address);
@@ -113,7 +113,7 @@ fn fan_out(sheet: &mut Sheet, count: usize) {
     });
 }
 
-/// What as many readers cost the bare program.
+/// The memory that the same readers cost the bare program.
 fn idle_bare(sheet: &mut Sheet, count: usize) {
     let bare = Bare::start();
     let before_kb = bare.resident_kb();
@@ -124,7 +124,7 @@ fn idle_bare(sheet: &mut Sheet, count: usize) {
     });
 }
 
-/// Connections whose answers have begun, and that have rested for two seconds.
+/// Connections whose responses have started and that were idle for two seconds.
 async fn waiting(address: &str, path: &str, count: usize) -> Vec<TcpStream> {
     let mut sockets = Vec::with_capacity(count);
     for _ in 0..count {
@@ -146,7 +146,7 @@ async fn open(address: &str, path: &str) -> TcpStream {
     socket
 }
 
-/// Reads to the end; the frames that came by.
+/// Reads to the end and returns the number of frames.
 async fn drain(mut socket: TcpStream) -> usize {
     let (mut lines, mut buffer) = (0_usize, vec![0; 4 * 1024]);
     loop {

@@ -1,5 +1,5 @@
-//! Whole jobs with an instant model: how many a second, beside a peer under the same clients; and what a tool call takes in
-//! one.
+//! Whole jobs with an instant model: jobs a second, compared with a peer under the same clients, and the time of a
+//! tool call within a job.
 
 use crate::provider::Provider;
 use crate::server::Server;
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Clients, and jobs at once.
+/// Clients, and jobs at the same time.
 const CLIENTS: usize = 64;
-/// Time that a slower peer gets, so that each of its clients is answered once.
+/// Duration for a slower peer, so that each client gets at least one answer.
 const PEER_SPAN: Duration = Duration::from_secs(8);
 
 /// Jobs a second.
@@ -38,7 +38,7 @@ pub(crate) fn measure(run: &mut Run) {
     }
 }
 
-/// The same of nanobot, which has no calculator.
+/// The same for nanobot, which has no calculator.
 fn nanobot(run: &mut Run) {
     let provider =
         Provider::start(&Answer::calls(&[("list_dir", json!({"path": "."}))]), &Answer::text("391"));
@@ -57,7 +57,7 @@ fn nanobot(run: &mut Run) {
     }
 }
 
-/// Answers a second that hold what is wanted; the body is made from the turn's number.
+/// Answers a second that contain the expected text. The body depends on the turn's number.
 fn rate(
     address: &str,
     path: &str,
@@ -82,7 +82,7 @@ fn rate(
     done.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64()
 }
 
-/// A run of the sandbox through the whole server.
+/// A sandbox run through the whole server.
 pub(crate) fn tool_calls(run: &mut Run) {
     let server = Server::start("");
     run.sheet.put("tools.javascript", tool_ms(&server, "execute_javascript", "1+1"));

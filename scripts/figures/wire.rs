@@ -1,4 +1,4 @@
-//! A client that costs next to nothing: one connection, one request at a time.
+//! A minimal HTTP client: one connection, one request at a time.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ pub(crate) struct Connection {
     writer: TcpStream,
 }
 
-/// An answer; status 0: the server has gone.
+/// A response. Status 0: the server has closed the connection.
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) body: String,
@@ -38,7 +38,7 @@ impl Connection {
             "{method} {path} HTTP/1.1\r\nhost: localhost\r\n{kind}content-length: {}\r\n\r\n{body}",
             body.len()
         );
-        // A server that has gone shows when its answer is read.
+        // A closed connection shows when the response is read.
         drop(self.writer.write_all(request.as_bytes()));
     }
 

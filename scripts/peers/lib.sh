@@ -1,6 +1,7 @@
-# Sourced by the peers' scripts. Each installs what it needs under target/peers, from the registries that this machine has set
-# up, and tells on stdout, a line each: `version NAME VERSION`, then `value NUMBER`, `path PROGRAM` or `serving` just before it becomes the
-# peer itself (exec), or `skipped WHY`, which ends it with 3. Everything else goes to stderr.
+# Sourced by the peers' scripts. Each installs what it needs under target/peers from the configured
+# registries and prints one line each on stdout: `version NAME VERSION`, then `value NUMBER`, `path PROGRAM`,
+# or `serving` just before it becomes the peer (exec), or `skipped WHY` and exit code 3. Everything else goes
+# to stderr.
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 peers="$PWD/target/peers"
 mkdir -p "$peers"
@@ -9,7 +10,7 @@ skip() { echo "skipped $*"; exit 3; }
 
 version() { echo "version $*"; }
 
-# venv NAME PACKAGE: a virtual environment with the newest PACKAGE in it; made once.
+# venv NAME PACKAGE: creates a virtual environment with the newest PACKAGE, once.
 venv() {
   [ -e "$peers/$1/installed" ] && return
   command -v python3 >/dev/null || skip "python3 is not installed"
@@ -20,7 +21,8 @@ venv() {
   touch "$peers/$1/installed"
 }
 
-# unpacked PROGRAM PACKAGE…: packages of the distribution, unpacked beside the sources: nothing of the system changes.
+# unpacked PROGRAM PACKAGE…: unpacks packages of the distribution under target/peers; the system stays
+# unchanged.
 unpacked() {
   local program=$1 root="$peers/unpacked" all
   shift

@@ -1,4 +1,4 @@
-//! A pipe of the report in arbitrary pieces: what is kept is what was written, up to the cap.
+//! Reads a report pipe in arbitrary pieces. Checks: the kept bytes are the written ones, up to the limit.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| nanoclaw_sandbox::fuzzing::pieces(data));
