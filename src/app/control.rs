@@ -2,7 +2,7 @@
 //! that is fresh at each start. Owns the file, readable by its owner alone, for as long as the server runs.
 
 use crate::domain::secret::Secret;
-use crate::http::Bound;
+use crate::http::BoundAddress;
 use crate::store::Draft;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
@@ -32,7 +32,7 @@ pub(super) struct ControlFile(PathBuf);
 
 impl ControlFile {
     /// Writes it; one that a killed server left is replaced.
-    pub(super) fn write(dir: &Path, bound: &Bound, key: &Secret) -> io::Result<Self> {
+    pub(super) fn write(dir: &Path, bound: &BoundAddress, key: &Secret) -> io::Result<Self> {
         let path = dir.join(NAME);
         let draft = Draft::begin(&path)?;
         let text = serde_json::to_string(&Written { address: &address(bound), key: key.reveal() })?;
@@ -60,14 +60,14 @@ pub fn control_in(dir: &Path) -> io::Result<Option<Control>> {
 }
 
 /// As it is reached from this machine.
-fn address(bound: &Bound) -> String {
-    let Bound::Tcp(address) = bound else { return bound.to_string() };
+fn address(bound: &BoundAddress) -> String {
+    let BoundAddress::Tcp(address) = bound else { return bound.to_string() };
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
         ip => ip,
     };
-    Bound::Tcp(SocketAddr::new(ip, address.port())).to_string()
+    BoundAddress::Tcp(SocketAddr::new(ip, address.port())).to_string()
 }
 
 #[cfg(test)]
@@ -79,7 +79,7 @@ mod tests {
     fn p9_the_file_is_its_owners_and_goes_with_the_server() {
         let dir = tempfile::tempdir().expect("a directory");
         assert!(control_in(dir.path()).expect("reads").is_none());
-        let bound = Bound::Tcp("0.0.0.0:8787".parse().expect("an address"));
+        let bound = BoundAddress::Tcp("0.0.0.0:8787".parse().expect("an address"));
         std::fs::write(dir.path().join(NAME), "left by a killed one").expect("writes");
         let file =
             ControlFile::write(dir.path(), &bound, &Secret::from("nckc_x".to_owned())).expect("written");

@@ -29,8 +29,10 @@ use crate::engine::pool::{Pool, PoolError};
 use crate::engine::timekeeper::{TimePorts, Timekeeping};
 use crate::engine::vigil::Vigil;
 use crate::engine::{Backoff, DriveLimits, Ports};
-use crate::http::minted::{self, Kind};
-use crate::http::{AuthTerms, Bound, Listener, Room, Stage, Stages, serve};
+use crate::http::api_key::{self, SecretKind};
+use crate::http::{
+    AppDependencies, AuthSettings, BoundAddress, HttpListener, ShutdownSender, ShutdownStage, serve,
+};
 use crate::llm::Router;
 use crate::mcp::McpServers;
 use crate::ports::{
@@ -155,7 +157,7 @@ pub enum AppError {
 pub struct App {
     runtime: Runtime,
     signals: StopSignals,
-    stages: Stages,
+    stages: ShutdownSender,
     serving: JoinHandle<()>,
     pool: Pool,
     couriers: courier::Pool,
@@ -164,7 +166,7 @@ pub struct App {
     control: ControlFile,
     store: Arc<RedbStore>,
     proof: SandboxProof,
-    bound: Bound,
+    bound: BoundAddress,
     drain: Duration,
 }
 
@@ -222,8 +224,8 @@ impl App {
         let vigil = pool.vigil(config.limits.stuck_job_s);
         let timekeeping = keep_time(&store, &ports, vigil).map_err(AppError::Runtime)?;
         let probes = probes(&store, &pool, &proof);
-        let (stages, shutdown) = Stages::new();
-        let key = minted::mint(Kind::Control, ports.entropy.as_ref());
+        let (stages, shutdown) = ShutdownSender::new();
+        let key = api_key::generate(SecretKind::Control, ports.entropy.as_ref());
         let control = ControlFile::write(&config.data_dir, &bound, &key.secret).map_err(AppError::Control)?;
         let (exposition, control_key) = (metrics::exposition(metrics, &store), key.digest);
         let around = Surroundings { probes, addresses, files, audit, session_key, control_key, exposition };
@@ -248,7 +250,7 @@ impl App {
     }
 
     /// Where clients come in.
-    pub fn bound(&self) -> &Bound {
+    pub fn bound(&self) -> &BoundAddress {
         &self.bound
     }
 
@@ -269,7 +271,7 @@ impl App {
         }
         process::notify_stopping(self.drain);
         self.signals.exit_on_next(&self.runtime);
-        self.stages.advance(Stage::Draining);
+        self.stages.advance(ShutdownStage::Draining);
         self.couriers.stop();
         self.timekeeping.end();
         self.pool.drain(self.drain);
@@ -278,13 +280,13 @@ impl App {
             mcp.stop();
         }
         self.couriers.join(LEAVING_TIME);
-        self.stages.advance(Stage::Closing);
+        self.stages.advance(ShutdownStage::Closing);
         let closing = {
             let _context = self.runtime.enter();
             tokio::time::timeout(CLOSING_TIME, self.serving)
         };
         if self.runtime.block_on(closing).is_err() {
-            self.stages.advance(Stage::Aborting);
+            self.stages.advance(ShutdownStage::Aborting);
         }
         self.runtime.shutdown_timeout(ABORTING_TIME);
         // Whoever finds the store free finds no way in to a server that is gone.
@@ -334,16 +336,16 @@ fn start_runtime() -> Result<Runtime, AppError> {
         .map_err(AppError::Runtime)
 }
 
-fn listen(runtime: &Runtime, wanted: &Listen, handed: Option<Handed>) -> Result<Listener, AppError> {
+fn listen(runtime: &Runtime, wanted: &Listen, handed: Option<Handed>) -> Result<HttpListener, AppError> {
     let _context = runtime.enter();
     if handed.is_some() {
         tracing::info!(listen = %wanted, "the service manager holds the socket: the configuration's is set aside");
     }
     let bound = match (handed, wanted) {
-        (Some(Handed::Tcp(tcp)), _) => Listener::handed_tcp(tcp),
-        (Some(Handed::Unix(unix, path)), _) => Listener::handed_unix(unix, path),
-        (None, Listen::Tcp(address)) => Listener::tcp(*address),
-        (None, Listen::Unix(path)) => Listener::unix(path),
+        (Some(Handed::Tcp(tcp)), _) => HttpListener::handed_tcp(tcp),
+        (Some(Handed::Unix(unix, path)), _) => HttpListener::handed_unix(unix, path),
+        (None, Listen::Tcp(address)) => HttpListener::tcp(*address),
+        (None, Listen::Unix(path)) => HttpListener::unix(path),
     };
     bound.map_err(|source| AppError::Listen { listen: wanted.to_string(), source })
 }
@@ -373,16 +375,16 @@ fn workplaces(store: &Arc<RedbStore>, files: &Arc<dyn Workspaces>) -> Arc<dyn Pr
     Arc::new(workplaces::ProjectPlaces { projects, workspaces })
 }
 
-fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, around: Surroundings) -> Room {
+fn room(config: &Config, ports: &Ports, store: &Arc<RedbStore>, around: Surroundings) -> AppDependencies {
     let Surroundings { probes, addresses, files, audit, session_key, control_key, exposition } = around;
-    Room {
+    AppDependencies {
         users: Arc::<RedbStore>::clone(store),
         conversations: Arc::<RedbStore>::clone(store),
         projects: Arc::<RedbStore>::clone(store),
         workspaces: files,
         workplaces: Arc::clone(&ports.workplaces),
         audit,
-        auth: AuthTerms {
+        auth: AuthSettings {
             mode: config.auth_mode,
             registration: config.registration,
             session_key,

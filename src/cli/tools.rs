@@ -9,7 +9,7 @@ use crate::app::system::SystemEntropy;
 use crate::app::{Workbench, workbench};
 use crate::config::Config;
 use crate::domain::id::{IdGenerator, JobId, ProjectId, UserId};
-use crate::http::{ToolView, Trial};
+use crate::http::{OperatorToolCall, ToolResponse};
 use crate::ports::{CancelToken, Clock, Entropy};
 use serde_json::{Map, Value};
 use std::io::Read;
@@ -69,7 +69,7 @@ fn list(config: &Config, clock: &Arc<dyn Clock>, json: bool, terminal: &Terminal
     let tools = match office::place(config, clock)? {
         Place::Here(store) => {
             let infos = workbench(config, &store, clock).map_err(said)?.toolbox.tool_infos();
-            let shown = infos.into_iter().map(|info| serde_json::to_value(ToolView::of(info)));
+            let shown = infos.into_iter().map(|info| serde_json::to_value(ToolResponse::of(info)));
             shown.collect::<Result<Vec<Value>, _>>().map_err(said)?
         }
         Place::There(client) => {
@@ -127,13 +127,13 @@ fn trial(
     clock: &Arc<dyn Clock>,
     bench: &Workbench,
     project: Option<ProjectId>,
-) -> Result<Trial, CliError> {
+) -> Result<OperatorToolCall, CliError> {
     let user = UserId::SINGLE;
     let at = |id: ProjectId| -> Result<(ProjectId, PathBuf), CliError> {
         let found = bench.workplaces.project_directory(user, id).map_err(said)?;
         Ok((id, found.ok_or_else(|| CliError::failed("there is no such project").hint(PROJECTS))?))
     };
-    Ok(Trial {
+    Ok(OperatorToolCall {
         user,
         job: JobId::from_bits(IdGenerator::default().mint(clock.now_ms(), SystemEntropy.random())),
         project: project.map(at).transpose()?,

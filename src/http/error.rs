@@ -1,19 +1,16 @@
 //! Why a request is not answered as asked. Owns status, code and wording of every refusal; refuses details that only
 //! the log should hold (P9).
 
-use super::reply::{self, Reply};
 use crate::domain::job::JobStatus;
 use crate::ports::{FileError, StoreError};
-use hyper::header;
 use hyper::{Method, StatusCode};
-use serde::Serialize;
 
 /// How long a client should wait before it tries a busy server again, seconds.
 const RETRY_AFTER_S: u64 = 1;
 
 /// One variant per refused act; the text is for the client and says what to do.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum ApiError {
     /// The request says something that it may not say.
     #[error("{message}")]
     Invalid {
@@ -130,7 +127,7 @@ pub(crate) enum Error {
     Internal,
 }
 
-impl Error {
+impl ApiError {
     /// A bad value of a field, header or parameter.
     pub(crate) fn value(param: &str, message: impl Into<String>) -> Self {
         Self::Invalid { message: message.into(), param: Some(param.to_owned()), code: "invalid_value" }
@@ -148,7 +145,7 @@ impl Error {
     }
 
     /// The status, and the word for programs.
-    fn class(&self) -> (StatusCode, &'static str) {
+    pub(crate) fn class(&self) -> (StatusCode, &'static str) {
         match self {
             Self::Invalid { code, .. } => (StatusCode::BAD_REQUEST, code),
             Self::ModelNotFound { .. } => (StatusCode::BAD_REQUEST, "model_not_found"),
@@ -182,11 +179,11 @@ impl Error {
         }
     }
 
-    fn code(&self) -> &'static str {
+    pub(crate) fn code(&self) -> &'static str {
         self.class().1
     }
 
-    fn param(&self) -> Option<&str> {
+    pub(crate) fn param(&self) -> Option<&str> {
         match self {
             Self::Invalid { param, .. } => param.as_deref(),
             Self::ModelNotFound { .. } => Some("model"),
@@ -198,7 +195,7 @@ impl Error {
     }
 
     /// What the client may read: a store's own words can name paths and offsets, so they stay in the log.
-    fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         match self {
             Self::Store(StoreError::Io(_) | StoreError::Corrupt(_) | StoreError::Fenced { .. })
             | Self::File(FileError::Io(_)) => Self::Internal.to_string(),
@@ -207,7 +204,7 @@ impl Error {
     }
 
     /// What `/api` says of what is not there, as its front end knows it.
-    fn short(&self) -> Option<String> {
+    pub(crate) fn short(&self) -> Option<String> {
         match self {
             Self::NotFound(what) => Some(format!("{what} not found")),
             Self::Store(StoreError::NoProject) => Some("project not found".to_owned()),
@@ -221,36 +218,7 @@ impl Error {
         self.class().0.is_server_error().then(|| self.to_string())
     }
 
-    /// The answer that says it.
-    pub(crate) fn into_reply(self, dialect: Dialect) -> Reply {
-        let (status, code) = self.class();
-        let kind = match status {
-            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
-            status if status.is_server_error() => "server_error",
-            _ => "invalid_request_error",
-        };
-        let message = self.message();
-        let mut reply = match dialect {
-            Dialect::Plain => {
-                reply::json(status, &Envelope { error: Detail { message, kind, param: self.param(), code } })
-            }
-            Dialect::Coded => {
-                let message = self.short().unwrap_or(message);
-                reply::json(status, &Coded { code: status.as_u16(), message })
-            }
-        };
-        if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
-            reply::set(&mut reply, header::RETRY_AFTER, &self.retry_after_s().to_string());
-        }
-        match self {
-            Self::Method { allow, .. } => reply::set(&mut reply, header::ALLOW, &allow),
-            Self::Unauthorized(_) => reply::set(&mut reply, header::WWW_AUTHENTICATE, "Bearer"),
-            _ => {}
-        }
-        reply
-    }
-
-    fn retry_after_s(&self) -> u64 {
+    pub(crate) fn retry_after_s(&self) -> u64 {
         match self {
             Self::TooMany { retry_after_s, .. } => *retry_after_s,
             _ => RETRY_AFTER_S,
@@ -306,61 +274,24 @@ fn file_class(error: &FileError) -> (StatusCode, &'static str) {
     }
 }
 
-/// How an error is laid on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
-    /// `{"error":{"message","type","param","code"}}`.
-    Plain,
-    /// `{"code":<status>,"message":…}`, as `/api` speaks.
-    Coded,
-}
-
-impl Dialect {
-    /// The dialect of whatever lies at this path.
-    pub(crate) fn of(path: &str) -> Self {
-        if path == "/api" || path.starts_with("/api/") { Self::Coded } else { Self::Plain }
-    }
-}
-
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[derive(Serialize)]
-pub(crate) struct Coded {
-    code: u16,
-    message: String,
-}
-
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[derive(Serialize)]
-pub(crate) struct Envelope<'a> {
-    error: Detail<'a>,
-}
-
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[derive(Serialize)]
-pub(crate) struct Detail<'a> {
-    message: String,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    param: Option<&'a str>,
-    code: &'a str,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::response::error::ErrorFormat;
+    use hyper::header;
 
     #[test]
     fn p9_a_stores_own_words_stay_in_the_log() {
-        let error = Error::Store(StoreError::Io("cannot write '/secret/place'".to_owned()));
+        let error = ApiError::Store(StoreError::Io("cannot write '/secret/place'".to_owned()));
         assert!(!error.message().contains("secret"));
         assert_eq!(error.class().0, StatusCode::INTERNAL_SERVER_ERROR);
     }
 
     #[test]
     fn a_full_disk_is_507_and_a_full_channel_503_with_retry_after() {
-        let full = Error::Store(StoreError::Full);
+        let full = ApiError::Store(StoreError::Full);
         assert_eq!(full.class().0, StatusCode::INSUFFICIENT_STORAGE);
-        let busy = Error::Store(StoreError::Busy).into_reply(Dialect::Plain);
+        let busy = ApiError::Store(StoreError::Busy).into_response(ErrorFormat::Plain);
         assert_eq!(busy.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert!(busy.headers().contains_key(header::RETRY_AFTER));
     }

@@ -2,11 +2,11 @@
 //! may block.
 
 use super::blocking::blocking;
-use super::door::Door;
-use super::error::Error;
-use super::query::Query;
-use super::reply::{self, Reply};
-use super::router::Call;
+use super::context::ServerContext;
+use super::error::ApiError;
+use super::request::context::RequestContext;
+use super::request::query::QueryString;
+use super::response::{self, HttpResponse};
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use std::sync::Arc;
@@ -15,15 +15,18 @@ use std::sync::Arc;
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// All of it as it stands.
-pub(crate) async fn metrics(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
-    Query::parse(call.query.as_deref(), &[])?;
-    let turn = Arc::clone(&door.scrapes).acquire_owned().await.ok();
-    let exposition = Arc::clone(&door.room.exposition);
+pub(crate) async fn metrics(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let turn = Arc::clone(&context.scrapes).acquire_owned().await.ok();
+    let exposition = Arc::clone(&context.app.exposition);
     let rendering = blocking(move || {
         let _turn = turn; // held until it is done, even when nobody waits any more
         exposition.render()
     });
-    let mut reply = reply::text(StatusCode::OK, rendering.await?);
+    let mut reply = response::text(StatusCode::OK, rendering.await?);
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(FORMAT));
     Ok(reply)
 }

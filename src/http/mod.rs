@@ -1,60 +1,37 @@
-//! The HTTP door. Owns connections, requests, their limits and their answers; refuses to know who runs a job or how:
-//! it meets workers in the store alone.
+//! The HTTP server.
 //!
-//! The way of a request: `server` accepts → `connection` speaks HTTP → `guard` (Host, Origin) → `router` (`routes` has the table, `auth` knows who asks) →
-//! one file of `v1` or `api` → `reply` or `error`. Event streams are pulled: `stream` reads a page, `frame` renders it (`long_frame` what is too
-//! long to be held), the socket asks for the next one.
+//! A request passes `server` (accepts connections, speaks HTTP), `middleware` (host, origin, authentication, limits), `router`
+//! (finds the route of `routes`), one handler in `v1` or `api`, and `response`. HTTP and workers meet in the store alone.
 
-mod accept;
-mod access;
 mod api;
-mod armour;
-mod arriving;
 mod auth;
 mod blocking;
-mod body;
-mod connection;
-mod cors;
-mod cursor;
-mod door;
+mod context;
+mod dependencies;
 mod error;
-mod file_body;
-mod frame;
-mod guard;
 mod health;
-mod json;
-mod listener;
-mod long_frame;
-mod measured;
 mod metrics;
+mod middleware;
 mod openapi;
-mod path;
-mod peer;
-mod project;
-mod query;
 mod quota;
-mod quoted;
-mod refusal;
-mod reply;
-mod request_id;
-mod room;
+mod readiness;
+mod request;
+mod response;
 mod router;
 mod routes;
 mod server;
-mod shutdown;
-mod stall;
-mod stream;
+mod sse;
 mod v1;
 
-pub(crate) use api::tokens::{TokenView, Wish as TokenWish};
-pub(crate) use api::users::{Newcomer, UserView, change_of};
-pub(crate) use auth::{minted, password};
-pub use listener::{Bound, Listener};
-pub use room::{AuthTerms, Room};
+pub(crate) use api::tokens::{TokenRequest, TokenResponse};
+pub(crate) use api::users::{NewUserRequest, UserResponse, change_of};
+pub(crate) use auth::{api_key, password};
+pub use dependencies::{AppDependencies, AuthSettings};
+pub use server::listener::{BoundAddress, HttpListener};
 pub use server::serve;
-pub use shutdown::{Shutdown, Stage, Stages};
-pub use v1::tools::ToolView;
-pub use v1::trial::Trial;
+pub use server::shutdown::{Shutdown, ShutdownSender, ShutdownStage};
+pub use v1::tools::ToolResponse;
+pub use v1::tools::operator_call::OperatorToolCall;
 
 #[cfg(test)]
 mod testing;

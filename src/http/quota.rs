@@ -1,9 +1,9 @@
 //! What an account may use before it has to wait. Owns the two bounds that are looked at when work is handed in; refuses to cut
 //! off work that was taken. Whoever hands in much at once may pass a bound by what was under way in that moment.
 
-use super::door::Door;
-use super::error::Error;
-use super::v1::once::Key;
+use super::context::ServerContext;
+use super::error::ApiError;
+use super::v1::idempotency::KeyDigest;
 use crate::domain::account::{AuthMode, Quota};
 use crate::domain::id::UserId;
 use crate::ports::{ACCOUNT_DAY_MS, Accounts, StoreError};
@@ -15,17 +15,21 @@ const JOBS_RETRY_S: u64 = 5;
 /// Whether the user may hand in work now. What comes back under a key that is known is no new work: its answer is that of the
 /// first time. Costs nothing where there is one user, and the reading of one row where an account
 /// has no quota.
-pub(crate) async fn check(door: &Door, user: UserId, key: Option<Key>) -> Result<(), Error> {
-    if door.room.auth.mode == AuthMode::Single {
+pub(crate) async fn check(
+    context: &ServerContext,
+    user: UserId,
+    key: Option<KeyDigest>,
+) -> Result<(), ApiError> {
+    if context.app.auth.mode == AuthMode::Single {
         return Ok(());
     }
-    let (users, accounts) = (Arc::clone(&door.room.users), Arc::clone(&door.room.accounts));
-    let now_ms = door.room.clock.now_ms();
-    let counting = door.read(move |store| {
+    let (users, accounts) = (Arc::clone(&context.app.users), Arc::clone(&context.app.accounts));
+    let now_ms = context.app.clock.now_ms();
+    let counting = context.read(move |store| {
         if let Some(key) = key
             && store.is_known(user, &key.digest())?
         {
-            return Ok(Used::default());
+            return Ok(QuotaUse::default());
         }
         let quota = users.account(user)?.map(|account| account.quota).unwrap_or_default();
         let jobs = match quota.unfinished_jobs {
@@ -36,30 +40,30 @@ pub(crate) async fn check(door: &Door, user: UserId, key: Option<Key>) -> Result
             Some(_) => tokens_today(accounts.as_ref(), user, now_ms)?,
             None => 0,
         };
-        Ok(Used { quota, jobs, tokens })
+        Ok(QuotaUse { quota, jobs, tokens })
     });
     counting.await?.judge(now_ms)
 }
 
 /// What there is, and what there may be; what has no bound is not counted.
 #[derive(Default)]
-struct Used {
+struct QuotaUse {
     quota: Quota,
     jobs: u64,
     tokens: u64,
 }
 
-impl Used {
-    fn judge(&self, now_ms: u64) -> Result<(), Error> {
+impl QuotaUse {
+    fn judge(&self, now_ms: u64) -> Result<(), ApiError> {
         if let Some(most) = self.quota.tokens_per_day.filter(|most| self.tokens >= *most) {
             let message = format!(
                 "this account's {most} tokens of today are used up; the next day begins at midnight UTC"
             );
-            return Err(Error::TooMany { message, retry_after_s: until_midnight_s(now_ms) });
+            return Err(ApiError::TooMany { message, retry_after_s: until_midnight_s(now_ms) });
         }
         if let Some(most) = self.quota.unfinished_jobs.filter(|most| self.jobs >= *most) {
             let message = format!("this account has {most} unfinished jobs, as many as it may have");
-            return Err(Error::TooMany { message, retry_after_s: JOBS_RETRY_S });
+            return Err(ApiError::TooMany { message, retry_after_s: JOBS_RETRY_S });
         }
         Ok(())
     }
@@ -80,9 +84,9 @@ mod tests {
     use super::*;
 
     fn judged(quota: Quota, jobs: u64, tokens: u64) -> Option<(String, u64)> {
-        match (Used { quota, jobs, tokens }).judge(ACCOUNT_DAY_MS - 1_500) {
+        match (QuotaUse { quota, jobs, tokens }).judge(ACCOUNT_DAY_MS - 1_500) {
             Ok(()) => None,
-            Err(Error::TooMany { message, retry_after_s }) => Some((message, retry_after_s)),
+            Err(ApiError::TooMany { message, retry_after_s }) => Some((message, retry_after_s)),
             Err(other) => panic!("{other}"),
         }
     }

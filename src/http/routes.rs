@@ -1,161 +1,145 @@
 //! Every route there is: method, path, who may take it, and the file that answers. Owns the table; what a path means is read
 //! nowhere else (the `OpenAPI` document is held against it). Refuses to read bodies and queries.
 
-use super::arriving::Arriving;
-use super::door::Door;
-use super::error::Error;
-use super::reply::Reply;
-use super::router::Call;
+use super::auth::RouteAccess;
+use super::context::ServerContext;
+use super::error::ApiError;
+use super::request::body::RequestBody;
+use super::request::context::RequestContext;
+use super::response::HttpResponse;
 use super::{api, health, metrics, openapi, v1};
 use hyper::Method;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// Who may take a route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// Everybody who may knock at all.
-    Public,
-    /// Whoever has come in.
-    User,
-    /// The same, and nothing changes by it, whatever the method: an API key that only reads may.
-    Read,
-    /// The same as [`Access::User`], but a ticket in the query does as well: it streams, to browsers that send no headers.
-    Stream,
-    /// Administrators.
-    Admin,
-    /// Administrators, and an API key of theirs that only reads does; everybody where the operator says so.
-    Scrape,
-}
-
 /// An answer in the making.
-pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send>>;
+pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = Result<HttpResponse, ApiError>> + Send>>;
 
 /// One route.
-pub(crate) struct Route {
+pub(crate) struct ApiRoute {
     pub(crate) method: Method,
     /// Segments between slashes; `{name}` takes any one segment, `{*name}` all that follow.
     pub(crate) path: &'static str,
-    pub(crate) access: Access,
-    pub(crate) act: fn(Arc<Door>, Call, Arriving) -> Answering,
+    pub(crate) access: RouteAccess,
+    pub(crate) act: fn(Arc<ServerContext>, RequestContext, RequestBody) -> HandlerFuture,
 }
 
 /// A line for each route: `METHOD "path" Access => act(door, call, body)`.
 macro_rules! routes {
-    ($($method:ident $path:literal $access:ident => |$door:ident, $call:ident, $body:ident| $act:expr;)*) => {
+    ($($method:ident $path:literal $access:ident => |$context:ident, $request:ident, $body:ident| $act:expr;)*) => {
         /// The table.
-        pub(crate) static ROUTES: &[Route] = &[$(Route {
+        pub(crate) static ROUTES: &[ApiRoute] = &[$(ApiRoute {
             method: Method::$method,
             path: $path,
-            access: Access::$access,
-            act: |$door, $call, $body| Box::pin(async move { $act }),
+            access: RouteAccess::$access,
+            act: |$context, $request, $body| Box::pin(async move { $act }),
         },)*];
     };
 }
 
 routes! {
-    GET "/healthz" Public => |_door, _call, _body| Ok(health::alive());
-    GET "/readyz" Public => |door, _call, _body| health::ready(&door).await;
+    GET "/healthz" Public => |_door, _request, _body| Ok(health::alive());
+    GET "/readyz" Public => |context, _request, _body| health::ready(&context).await;
 
-    GET "/metrics" Scrape => |door, call, _body| metrics::metrics(&door, &call).await;
+    GET "/metrics" Scrape => |context, request, _body| metrics::metrics(&context, &request).await;
 
-    GET "/openapi.json" Public => |door, call, _body| openapi::openapi(&door, &call);
+    GET "/openapi.json" Public => |context, request, _body| openapi::openapi(&context, &request);
 
-    GET "/v1/jobs" User => |door, call, _body| v1::list::list(&door, &call).await;
-    POST "/v1/jobs" User => |door, call, body| v1::submit::submit(&door, call, body).await;
-    GET "/v1/jobs/{id}" User => |door, call, _body| v1::show::show(&door, &call, call.segment("id")).await;
-    DELETE "/v1/jobs/{id}" User => |door, call, _body| v1::delete::delete(&door, &call, call.segment("id")).await;
-    GET "/v1/jobs/{id}/output" User => |door, call, _body| v1::output::output(&door, &call, call.segment("id")).await;
-    GET "/v1/jobs/{id}/events" Stream => |door, call, _body| v1::events::events(&door, &call, call.segment("id")).await;
-    GET "/v1/jobs/{id}/audit" User => |door, call, _body| v1::audit::audit(&door, &call, call.segment("id")).await;
-    POST "/v1/jobs/{id}/cancel" User => |door, call, _body| v1::cancel::cancel(&door, &call, call.segment("id")).await;
-    POST "/v1/jobs/{id}/approve" User => |door, call, body| v1::decide::approve(&door, call, body).await;
-    POST "/v1/jobs/{id}/deny" User => |door, call, body| v1::decide::deny(&door, call, body).await;
-    POST "/v1/jobs/{id}/retry" User => |door, call, _body| v1::retry::retry(&door, &call, call.segment("id")).await;
+    GET "/v1/jobs" User => |context, request, _body| v1::jobs::list(&context, &request).await;
+    POST "/v1/jobs" User => |context, request, body| v1::jobs::submit::submit(&context, request, body).await;
+    GET "/v1/jobs/{id}" User => |context, request, _body| v1::jobs::show(&context, &request, request.segment("id")).await;
+    DELETE "/v1/jobs/{id}" User => |context, request, _body| v1::jobs::delete(&context, &request, request.segment("id")).await;
+    GET "/v1/jobs/{id}/output" User => |context, request, _body| v1::jobs::output(&context, &request, request.segment("id")).await;
+    GET "/v1/jobs/{id}/events" Stream => |context, request, _body| v1::jobs::events::events(&context, &request, request.segment("id")).await;
+    GET "/v1/jobs/{id}/audit" User => |context, request, _body| v1::jobs::audit(&context, &request, request.segment("id")).await;
+    POST "/v1/jobs/{id}/cancel" User => |context, request, _body| v1::jobs::cancel(&context, &request, request.segment("id")).await;
+    POST "/v1/jobs/{id}/approve" User => |context, request, body| v1::jobs::approval::approve(&context, request, body).await;
+    POST "/v1/jobs/{id}/deny" User => |context, request, body| v1::jobs::approval::deny(&context, request, body).await;
+    POST "/v1/jobs/{id}/retry" User => |context, request, _body| v1::jobs::retry(&context, &request, request.segment("id")).await;
 
-    GET "/v1/batches" User => |door, call, _body| v1::batch::show::list(&door, &call).await;
-    POST "/v1/batches" User => |door, call, body| v1::batch::upload::upload(&door, call, body).await;
+    GET "/v1/batches" User => |context, request, _body| v1::batches::list(&context, &request).await;
+    POST "/v1/batches" User => |context, request, body| v1::batches::upload::upload(&context, request, body).await;
     // `curl -T file URL` puts.
-    PUT "/v1/batches" User => |door, call, body| v1::batch::upload::upload(&door, call, body).await;
-    GET "/v1/batches/{id}" User => |door, call, _body| v1::batch::show::show(&door, &call, call.segment("id")).await;
+    PUT "/v1/batches" User => |context, request, body| v1::batches::upload::upload(&context, request, body).await;
+    GET "/v1/batches/{id}" User => |context, request, _body| v1::batches::show(&context, &request, request.segment("id")).await;
     GET "/v1/batches/{id}/results" User
-        => |door, call, _body| v1::batch::results::results(&door, &call, call.segment("id")).await;
+        => |context, request, _body| v1::batches::results::results(&context, &request, request.segment("id")).await;
     POST "/v1/batches/{id}/cancel" User
-        => |door, call, _body| v1::batch::cancel::cancel(&door, &call, call.segment("id")).await;
+        => |context, request, _body| v1::batches::cancel(&context, &request, request.segment("id")).await;
 
-    GET "/v1/schedules" User => |door, call, _body| v1::schedules::list(&door, &call).await;
-    POST "/v1/schedules" User => |door, call, body| v1::schedules::create(&door, call, body).await;
-    GET "/v1/schedules/{id}" User => |door, call, _body| v1::schedules::show(&door, &call, call.segment("id")).await;
+    GET "/v1/schedules" User => |context, request, _body| v1::schedules::list(&context, &request).await;
+    POST "/v1/schedules" User => |context, request, body| v1::schedules::create(&context, request, body).await;
+    GET "/v1/schedules/{id}" User => |context, request, _body| v1::schedules::show(&context, &request, request.segment("id")).await;
     DELETE "/v1/schedules/{id}" User
-        => |door, call, _body| v1::schedules::delete(&door, &call, call.segment("id")).await;
+        => |context, request, _body| v1::schedules::delete(&context, &request, request.segment("id")).await;
 
-    GET "/v1/webhooks" User => |door, call, _body| v1::webhooks::list(&door, &call).await;
-    GET "/v1/webhooks/{id}" User => |door, call, _body| v1::webhooks::show(&door, &call, call.segment("id"));
+    GET "/v1/webhooks" User => |context, request, _body| v1::webhooks::list(&context, &request).await;
+    GET "/v1/webhooks/{id}" User => |context, request, _body| v1::webhooks::show(&context, &request, request.segment("id"));
     POST "/v1/webhooks/{id}/retry" User
-        => |door, call, _body| v1::webhooks::retry(&door, &call, call.segment("id")).await;
+        => |context, request, _body| v1::webhooks::retry(&context, &request, request.segment("id")).await;
 
-    GET "/v1/tools" User => |door, call, _body| v1::tools::list(&door, &call).await;
-    POST "/v1/tools/{name}/call" Admin => |door, call, body| v1::tools::call(&door, call, body).await;
-    GET "/v1/usage" User => |door, call, _body| v1::usage::usage(&door, &call).await;
-    GET "/v1/backup" Admin => |door, call, _body| v1::backup::backup(&door, &call).await;
+    GET "/v1/tools" User => |context, request, _body| v1::tools::list(&context, &request).await;
+    POST "/v1/tools/{name}/call" Admin => |context, request, body| v1::tools::call(&context, request, body).await;
+    GET "/v1/usage" User => |context, request, _body| v1::usage::usage(&context, &request).await;
+    GET "/v1/backup" Admin => |context, request, _body| v1::backup::backup(&context, &request).await;
 
-    GET "/api/auth/mode" Public => |door, call, _body| api::auth::mode::mode(&door, &call);
-    POST "/api/auth/login" Public => |door, call, body| api::auth::login::login(&door, &call, body).await;
-    POST "/api/auth/register" Public => |door, call, body| api::auth::register::register(&door, &call, body).await;
-    POST "/api/auth/logout" Public => |_door, call, _body| api::auth::logout::logout(&call);
-    POST "/api/auth/ticket" Read => |door, call, _body| api::auth::ticket::ticket(&door, &call);
-    GET "/api/auth/profile" User => |door, call, _body| api::auth::profile::show(&door, &call);
-    PATCH "/api/auth/profile" User => |door, call, body| api::auth::profile::change(&door, &call, body).await;
-    GET "/api/users" Admin => |door, call, _body| api::users::list(&door, &call).await;
-    POST "/api/users" Admin => |door, call, body| api::users::create(&door, call, body).await;
-    PATCH "/api/users/{id}" Admin => |door, call, body| api::users::change(&door, call, body).await;
-    GET "/api/users/{id}/tokens" Admin => |door, call, _body| api::users::tokens_of(&door, &call).await;
-    POST "/api/users/{id}/tokens" Admin => |door, call, body| api::users::mint_for(&door, call, body).await;
+    GET "/api/auth/mode" Public => |context, request, _body| api::auth::session::mode(&context, &request);
+    POST "/api/auth/login" Public => |context, request, body| api::auth::session::login(&context, &request, body).await;
+    POST "/api/auth/register" Public => |context, request, body| api::auth::register::register(&context, &request, body).await;
+    POST "/api/auth/logout" Public => |_door, request, _body| api::auth::session::logout(&request);
+    POST "/api/auth/ticket" Read => |context, request, _body| api::auth::session::ticket(&context, &request);
+    GET "/api/auth/profile" User => |context, request, _body| api::auth::profile::show(&context, &request);
+    PATCH "/api/auth/profile" User => |context, request, body| api::auth::profile::change(&context, &request, body).await;
+    GET "/api/users" Admin => |context, request, _body| api::users::list(&context, &request).await;
+    POST "/api/users" Admin => |context, request, body| api::users::create(&context, request, body).await;
+    PATCH "/api/users/{id}" Admin => |context, request, body| api::users::change(&context, request, body).await;
+    GET "/api/users/{id}/tokens" Admin => |context, request, _body| api::users::tokens_of(&context, &request).await;
+    POST "/api/users/{id}/tokens" Admin => |context, request, body| api::users::mint_for(&context, request, body).await;
     DELETE "/api/users/{id}/tokens/{token}" Admin
-        => |door, call, _body| api::users::revoke_of(&door, &call).await;
-    POST "/api/invites" Admin => |door, call, body| api::invites::create(&door, call, body).await;
-    GET "/api/tokens" User => |door, call, _body| api::tokens::list(&door, &call).await;
-    POST "/api/tokens" User => |door, call, body| api::tokens::create(&door, call, body).await;
-    DELETE "/api/tokens/{id}" User => |door, call, _body| api::tokens::revoke(&door, &call).await;
-    GET "/api/models" Public => |door, call, _body| api::models::models(&door, &call);
-    GET "/api/tools" Public => |door, call, _body| api::tools::tools(&door, &call);
-    GET "/api/stats/tokens" User => |door, call, _body| api::stats::tokens(&door, &call).await;
+        => |context, request, _body| api::users::revoke_of(&context, &request).await;
+    POST "/api/invites" Admin => |context, request, body| api::invites::create(&context, request, body).await;
+    GET "/api/tokens" User => |context, request, _body| api::tokens::list(&context, &request).await;
+    POST "/api/tokens" User => |context, request, body| api::tokens::create(&context, request, body).await;
+    DELETE "/api/tokens/{id}" User => |context, request, _body| api::tokens::revoke(&context, &request).await;
+    GET "/api/models" Public => |context, request, _body| api::models::models(&context, &request);
+    GET "/api/tools" Public => |context, request, _body| api::tools::tools(&context, &request);
+    GET "/api/stats/tokens" User => |context, request, _body| api::stats::tokens(&context, &request).await;
 
-    GET "/api/conversations" User => |door, call, _body| api::conversations::list(&door, &call).await;
-    POST "/api/conversations" User => |door, call, body| api::conversations::create(&door, call, body).await;
-    GET "/api/conversations/{id}" User => |door, call, _body| api::conversations::show(&door, &call).await;
-    PATCH "/api/conversations/{id}" User => |door, call, body| api::conversations::update(&door, call, body).await;
-    DELETE "/api/conversations/{id}" User => |door, call, _body| api::conversations::remove(&door, &call).await;
+    GET "/api/conversations" User => |context, request, _body| api::conversations::list(&context, &request).await;
+    POST "/api/conversations" User => |context, request, body| api::conversations::create(&context, request, body).await;
+    GET "/api/conversations/{id}" User => |context, request, _body| api::conversations::show(&context, &request).await;
+    PATCH "/api/conversations/{id}" User => |context, request, body| api::conversations::update(&context, request, body).await;
+    DELETE "/api/conversations/{id}" User => |context, request, _body| api::conversations::remove(&context, &request).await;
     POST "/api/conversations/{id}/cancel" User
-        => |door, call, _body| api::conversations::cancel::cancel(&door, &call).await;
-    GET "/api/conversations/{id}/messages" User => |door, call, _body| api::messages::list(&door, &call).await;
+        => |context, request, _body| api::conversations::cancel(&context, &request).await;
+    GET "/api/conversations/{id}/messages" User => |context, request, _body| api::messages::list(&context, &request).await;
     POST "/api/conversations/{id}/messages" User
-        => |door, call, body| api::messages::send::send(&door, call, body).await;
+        => |context, request, body| api::messages::send::send(&context, request, body).await;
     DELETE "/api/conversations/{id}/messages/{mid}" User
-        => |door, call, _body| api::messages::delete(&door, &call).await;
+        => |context, request, _body| api::messages::delete(&context, &request).await;
     GET "/api/conversations/{id}/messages/{mid}/events" Stream
-        => |door, call, _body| api::messages::events(&door, &call).await;
+        => |context, request, _body| api::messages::events(&context, &request).await;
     POST "/api/conversations/{id}/regenerate/{mid}" User
-        => |door, call, body| api::messages::regenerate::regenerate(&door, call, body).await;
-    GET "/api/projects" User => |door, call, _body| api::projects::list::list(&door, &call).await;
-    POST "/api/projects" User => |door, call, body| api::projects::create::create(&door, call, body).await;
-    POST "/api/projects/upload" User => |door, call, body| api::projects::upload::create(&door, call, body).await;
-    GET "/api/projects/{id}" User => |door, call, _body| api::projects::show::show(&door, &call).await;
-    PUT "/api/projects/{id}" User => |door, call, body| api::projects::amend::update(&door, &call, body).await;
-    PATCH "/api/projects/{id}" User => |door, call, body| api::projects::amend::update(&door, &call, body).await;
-    DELETE "/api/projects/{id}" User => |door, call, _body| api::projects::delete::delete(&door, &call).await;
-    POST "/api/projects/{id}/upload" User => |door, call, body| api::projects::upload::add(&door, call, body).await;
-    GET "/api/projects/{id}/files" User => |door, call, _body| api::projects::files::list(&door, &call).await;
+        => |context, request, body| api::messages::send::regenerate(&context, request, body).await;
+    GET "/api/projects" User => |context, request, _body| api::projects::list(&context, &request).await;
+    POST "/api/projects" User => |context, request, body| api::projects::create::create(&context, request, body).await;
+    POST "/api/projects/upload" User => |context, request, body| api::projects::upload::create(&context, request, body).await;
+    GET "/api/projects/{id}" User => |context, request, _body| api::projects::show(&context, &request).await;
+    PUT "/api/projects/{id}" User => |context, request, body| api::projects::update(&context, &request, body).await;
+    PATCH "/api/projects/{id}" User => |context, request, body| api::projects::update(&context, &request, body).await;
+    DELETE "/api/projects/{id}" User => |context, request, _body| api::projects::delete(&context, &request).await;
+    POST "/api/projects/{id}/upload" User => |context, request, body| api::projects::upload::add(&context, request, body).await;
+    GET "/api/projects/{id}/files" User => |context, request, _body| api::projects::files::list(&context, &request).await;
     // The project itself, which this refuses to remove.
-    DELETE "/api/projects/{id}/files" User => |door, call, _body| api::projects::files::delete(&door, &call).await;
-    GET "/api/projects/{id}/files/{*path}" User => |door, call, _body| api::projects::files::read(&door, &call).await;
+    DELETE "/api/projects/{id}/files" User => |context, request, _body| api::projects::files::delete(&context, &request).await;
+    GET "/api/projects/{id}/files/{*path}" User => |context, request, _body| api::projects::files::read(&context, &request).await;
     PUT "/api/projects/{id}/files/{*path}" User
-        => |door, call, body| api::projects::files::write(&door, &call, body).await;
+        => |context, request, body| api::projects::files::write(&context, &request, body).await;
     PATCH "/api/projects/{id}/files/{*path}" User
-        => |door, call, body| api::projects::files::rename(&door, &call, body).await;
+        => |context, request, body| api::projects::files::rename(&context, &request, body).await;
     DELETE "/api/projects/{id}/files/{*path}" User
-        => |door, call, _body| api::projects::files::delete(&door, &call).await;
+        => |context, request, _body| api::projects::files::delete(&context, &request).await;
     POST "/api/projects/{id}/directories" User
-        => |door, call, body| api::projects::directories::make(&door, &call, body).await;
-    POST "/api/projects/{id}/search" Read => |door, call, body| api::projects::search::search(&door, &call, body).await;
+        => |context, request, body| api::projects::files::make_directory(&context, &request, body).await;
+    POST "/api/projects/{id}/search" Read => |context, request, body| api::projects::search::search(&context, &request, body).await;
 }

@@ -7,9 +7,9 @@ use crate::domain::account::{Account, PasswordHash};
 use crate::domain::id::{IdGenerator, TokenId, UserId};
 use crate::domain::limits::Limits;
 use crate::domain::secret::Secret;
-use crate::http::minted::{Kind, mint};
+use crate::http::api_key::{SecretKind, generate};
 use crate::http::password::hash_password;
-use crate::http::{Newcomer, TokenView, TokenWish, UserView, change_of};
+use crate::http::{NewUserRequest, TokenRequest, TokenResponse, UserResponse, change_of};
 use crate::ports::{Clock, Entropy, NewToken, StoreError, Users};
 use crate::store::RedbStore;
 use serde::Serialize;
@@ -42,10 +42,10 @@ impl Here {
 
 impl Office for Here {
     fn register(&self, asked: Map<String, Value>) -> Result<Value, CliError> {
-        let newcomer = Newcomer::read(asked).map_err(said)?;
+        let newcomer = NewUserRequest::read(asked).map_err(said)?;
         let hash = hashed(&newcomer.password)?;
         let made = self.store.register(newcomer.into_account(hash, self.clock.now_ms())).wait();
-        shown(UserView::of(made.map_err(said)?))
+        shown(UserResponse::of(made.map_err(said)?))
     }
 
     fn users(&self) -> Result<Vec<Value>, CliError> {
@@ -54,7 +54,7 @@ impl Office for Here {
             let page = self.store.accounts(after, PAGE).map_err(said)?;
             after = page.accounts.last().map(|last| last.id);
             for account in page.accounts {
-                users.push(shown(UserView::of(account))?);
+                users.push(shown(UserResponse::of(account))?);
             }
             if !page.has_more {
                 return Ok(users);
@@ -63,33 +63,33 @@ impl Office for Here {
     }
 
     fn named(&self, name: &str) -> Result<Option<Value>, CliError> {
-        self.store.account_named(name).map_err(said)?.map(|found| shown(UserView::of(found))).transpose()
+        self.store.account_named(name).map_err(said)?.map(|found| shown(UserResponse::of(found))).transpose()
     }
 
     fn change(&self, user: u32, asked: Map<String, Value>) -> Result<Value, CliError> {
         let (mut change, password) = change_of(asked, &self.account(user)?).map_err(said)?;
         change.password = password.map(|password| hashed(&password)).transpose()?;
         let changed = self.store.change_account(UserId(user), change).wait().map_err(said)?;
-        shown(UserView::of(changed.ok_or_else(|| {
+        shown(UserResponse::of(changed.ok_or_else(|| {
             CliError::failed("there is no such user").hint("all there are: nanoclaw user list")
         })?))
     }
 
     fn tokens(&self, user: u32) -> Result<Vec<Value>, CliError> {
         let tokens = self.store.tokens(UserId(user)).map_err(said)?;
-        tokens.into_iter().map(|token| shown(TokenView::of(token))).collect()
+        tokens.into_iter().map(|token| shown(TokenResponse::of(token))).collect()
     }
 
     fn mint(&self, user: u32, asked: Map<String, Value>) -> Result<Value, CliError> {
         let owner = self.account(user)?;
-        let wish = TokenWish::read(asked).map_err(said)?;
-        let minted = mint(Kind::Key, &SystemEntropy);
+        let wish = TokenRequest::read(asked).map_err(said)?;
+        let minted = generate(SecretKind::Key, &SystemEntropy);
         let now_ms = self.clock.now_ms();
         let id = TokenId::from_bits(IdGenerator::default().mint(now_ms, SystemEntropy.random()));
         let token = wish.into_token((id, owner.id), now_ms, minted.hint);
         let new = NewToken { token: token.clone(), digest: minted.digest };
         self.store.store_token(new, self.limits.tokens).wait().map_err(said)?;
-        shown(TokenView::of(token).with_key(&minted.secret))
+        shown(TokenResponse::of(token).with_key(&minted.secret))
     }
 
     fn revoke(&self, user: u32, token: &str) -> Result<(), CliError> {

@@ -1,15 +1,14 @@
 //! `POST /api/invites`: a code with which one person may register. It is shown once.
 
-use super::dates::date;
-use super::envelope;
-use super::object::object;
-use crate::http::arriving::Arriving;
-use crate::http::auth::minted::{Kind, mint};
-use crate::http::door::Door;
-use crate::http::error::Error;
-use crate::http::reply::Reply;
-use crate::http::router::Call;
-use crate::http::v1::field::Fields;
+use super::body::object;
+use super::envelope::{self, date};
+use crate::http::auth::api_key::{SecretKind, generate};
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::http::request::body::RequestBody;
+use crate::http::request::context::RequestContext;
+use crate::http::request::fields::ObjectFields;
+use crate::http::response::HttpResponse;
 use crate::ports::NewInvite;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -24,22 +23,26 @@ pub(crate) const KNOWN: &[&str] = &["expires_in_s"];
 
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Invite"))]
 #[derive(Serialize)]
-pub(crate) struct View<'a> {
+pub(crate) struct InviteResponse<'a> {
     code: &'a str,
     expires_at: String,
 }
 
 /// Makes one.
-pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
-    let holds_s = read(object(door, &call, body).await?)?;
-    let expires_at_ms = door.room.clock.now_ms().saturating_add(holds_s.saturating_mul(1_000));
-    let invite = mint(Kind::Invite, door.room.entropy.as_ref());
-    door.room.users.store_invite(NewInvite { digest: invite.digest, expires_at_ms }).await?;
-    Ok(envelope::data(View { code: invite.secret.reveal(), expires_at: date(expires_at_ms) }))
+pub(crate) async fn create(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> Result<HttpResponse, ApiError> {
+    let holds_s = read(object(context, &request, body).await?)?;
+    let expires_at_ms = context.app.clock.now_ms().saturating_add(holds_s.saturating_mul(1_000));
+    let invite = generate(SecretKind::Invite, context.app.entropy.as_ref());
+    context.app.users.store_invite(NewInvite { digest: invite.digest, expires_at_ms }).await?;
+    Ok(envelope::data(InviteResponse { code: invite.secret.reveal(), expires_at: date(expires_at_ms) }))
 }
 
 /// How long it shall hold, seconds.
-pub(crate) fn read(map: Map<String, Value>) -> Result<u64, Error> {
-    let mut fields = Fields::new(map, KNOWN)?;
+pub(crate) fn read(map: Map<String, Value>) -> Result<u64, ApiError> {
+    let mut fields = ObjectFields::new(map, KNOWN)?;
     Ok(fields.whole("expires_in_s", 1..=LONGEST_S)?.unwrap_or(USUAL_S))
 }

@@ -1,21 +1,20 @@
 //! `/api/tokens`: API keys for scripts. A key is shown once, when it is made. Refuses to hand out more than whoever asks has.
 
-use super::dates::date;
-use super::envelope;
-use super::object::object;
+use super::body::object;
+use super::envelope::{self, date};
 use crate::domain::account::{ApiToken, TokenScopes};
 use crate::domain::id::{TokenId, UserId};
 use crate::domain::nearest::hint;
 use crate::domain::secret::Secret;
-use crate::http::arriving::Arriving;
-use crate::http::auth::minted::{Kind, mint};
-use crate::http::door::Door;
-use crate::http::error::Error;
-use crate::http::query::Query;
-use crate::http::quoted::quoted;
-use crate::http::reply::Reply;
-use crate::http::router::Call;
-use crate::http::v1::field::{Fields, wrong};
+use crate::http::auth::api_key::{SecretKind, generate};
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::http::request::body::RequestBody;
+use crate::http::request::context::RequestContext;
+use crate::http::request::fields::{ObjectFields, wrong};
+use crate::http::request::query::QueryString;
+use crate::http::request::quoted::quoted;
+use crate::http::response::HttpResponse;
 use crate::ports::NewToken;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -32,7 +31,7 @@ const SCOPES: &[&str] = &["read", "write", "admin"];
 /// A token, as its owner sees it.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Token"))]
 #[derive(Debug, Serialize)]
-pub(crate) struct TokenView {
+pub(crate) struct TokenResponse {
     id: TokenId,
     name: String,
     scopes: Vec<&'static str>,
@@ -44,7 +43,7 @@ pub(crate) struct TokenView {
     key: Option<String>,
 }
 
-impl TokenView {
+impl TokenResponse {
     /// What is shown of it.
     pub(crate) fn of(token: ApiToken) -> Self {
         let TokenScopes { read, write, admin } = token.scopes;
@@ -68,7 +67,7 @@ impl TokenView {
 
 /// What a token shall be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct TokenRequest {
     pub(crate) name: String,
     pub(crate) scopes: TokenScopes,
     /// Seconds; for ever when absent.
@@ -76,72 +75,91 @@ pub(crate) struct Wish {
 }
 
 /// `GET /api/tokens`.
-pub(crate) async fn list(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
-    list_of(door, call, call.user).await
+pub(crate) async fn list(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    list_of(context, request, request.user).await
 }
 
 /// `POST /api/tokens`.
-pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
-    mint_for(door, &call, body, call.user).await
+pub(crate) async fn create(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> Result<HttpResponse, ApiError> {
+    mint_for(context, &request, body, request.user).await
 }
 
 /// `DELETE /api/tokens/{id}`.
-pub(crate) async fn revoke(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
-    revoke_of(door, call, call.user, call.segment("id")).await
+pub(crate) async fn revoke(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    revoke_of(context, request, request.user, request.segment("id")).await
 }
 
 /// All tokens of the user, oldest first.
-pub(crate) async fn list_of(door: &Door, call: &Call, owner: UserId) -> Result<Reply, Error> {
-    Query::parse(call.query.as_deref(), &[])?;
-    let users = Arc::clone(&door.room.users);
-    let tokens = door.read(move |_| users.tokens(owner)).await?;
-    Ok(envelope::data(tokens.into_iter().map(TokenView::of).collect::<Vec<_>>()))
+pub(crate) async fn list_of(
+    context: &ServerContext,
+    request: &RequestContext,
+    owner: UserId,
+) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let users = Arc::clone(&context.app.users);
+    let tokens = context.read(move |_| users.tokens(owner)).await?;
+    Ok(envelope::data(tokens.into_iter().map(TokenResponse::of).collect::<Vec<_>>()))
 }
 
 /// Makes a token for the user.
 pub(crate) async fn mint_for(
-    door: &Door,
-    call: &Call,
-    body: Arriving,
+    context: &ServerContext,
+    request: &RequestContext,
+    body: RequestBody,
     owner: UserId,
-) -> Result<Reply, Error> {
-    let wish = Wish::read(object(door, call, body).await?)?;
-    if exceeds(wish.scopes, call.caller.scopes) {
-        return Err(Error::Forbidden("a token cannot make one with more scopes than it has itself"));
+) -> Result<HttpResponse, ApiError> {
+    let wish = TokenRequest::read(object(context, request, body).await?)?;
+    if exceeds(wish.scopes, request.caller.scopes) {
+        return Err(ApiError::Forbidden("a token cannot make one with more scopes than it has itself"));
     }
-    let minted = mint(Kind::Key, door.room.entropy.as_ref());
-    let now_ms = door.room.clock.now_ms();
-    let id = TokenId::from_bits(door.room.mint.mint(now_ms, door.room.entropy.random()));
-    let mut token = wish.into_token((id, owner), now_ms, minted.hint);
+    let generated = generate(SecretKind::Key, context.app.entropy.as_ref());
+    let now_ms = context.app.clock.now_ms();
+    let id = TokenId::from_bits(context.app.mint.mint(now_ms, context.app.entropy.random()));
+    let mut token = wish.into_token((id, owner), now_ms, generated.hint);
     // A token does not make one that outlives it.
-    token.expires_at_ms = token.expires_at_ms.into_iter().chain(call.caller.until_ms()).min();
-    let kept = door
-        .room
+    token.expires_at_ms = token.expires_at_ms.into_iter().chain(request.caller.until_ms()).min();
+    let kept = context
+        .app
         .users
-        .store_token(NewToken { token: token.clone(), digest: minted.digest }, door.room.limits.tokens);
+        .store_token(NewToken { token: token.clone(), digest: generated.digest }, context.app.limits.tokens);
     kept.await?;
-    Ok(envelope::data(TokenView::of(token).with_key(&minted.secret)))
+    Ok(envelope::data(TokenResponse::of(token).with_key(&generated.secret)))
 }
 
 /// Forgets one of the user's.
-pub(crate) async fn revoke_of(door: &Door, call: &Call, owner: UserId, id: &str) -> Result<Reply, Error> {
-    Query::parse(call.query.as_deref(), &[])?;
-    let id: TokenId = id.parse().map_err(|_| Error::NotFound("token"))?;
-    if !door.room.users.revoke_token(owner, id).await? {
-        return Err(Error::NotFound("token"));
+pub(crate) async fn revoke_of(
+    context: &ServerContext,
+    request: &RequestContext,
+    owner: UserId,
+    id: &str,
+) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let id: TokenId = id.parse().map_err(|_| ApiError::NotFound("token"))?;
+    if !context.app.users.revoke_token(owner, id).await? {
+        return Err(ApiError::NotFound("token"));
     }
     Ok(envelope::done("revoked"))
 }
 
-impl Wish {
+impl TokenRequest {
     /// What the object asks for.
-    pub(crate) fn read(map: Map<String, Value>) -> Result<Self, Error> {
-        let mut fields = Fields::new(map, KNOWN)?;
+    pub(crate) fn read(map: Map<String, Value>) -> Result<Self, ApiError> {
+        let mut fields = ObjectFields::new(map, KNOWN)?;
         let name = fields.text("name")?.unwrap_or_default();
         if name.chars().count() > NAME_CHARS || name.chars().any(char::is_control) {
             let wanted =
                 format!("'name' must have at most {NAME_CHARS} characters, none of them a control character");
-            return Err(Error::value("name", wanted));
+            return Err(ApiError::value("name", wanted));
         }
         let scopes = match fields.take("scopes") {
             None => TokenScopes { read: true, write: true, admin: false },
@@ -166,7 +184,7 @@ impl Wish {
     }
 }
 
-fn scopes(words: &[Value]) -> Result<TokenScopes, Error> {
+fn scopes(words: &[Value]) -> Result<TokenScopes, ApiError> {
     let mut scopes = TokenScopes { read: false, write: false, admin: false };
     for word in words {
         match word.as_str() {
@@ -176,7 +194,7 @@ fn scopes(words: &[Value]) -> Result<TokenScopes, Error> {
             Some(other) => {
                 let meant = hint(other, SCOPES.iter().copied());
                 let known = SCOPES.join(", ");
-                return Err(Error::value(
+                return Err(ApiError::value(
                     "scopes",
                     format!("there is no scope {}{meant} (known: {known})", quoted(other)),
                 ));
@@ -185,7 +203,7 @@ fn scopes(words: &[Value]) -> Result<TokenScopes, Error> {
         }
     }
     if words.is_empty() {
-        return Err(Error::value("scopes", "'scopes' must name at least one of read, write, admin"));
+        return Err(ApiError::value("scopes", "'scopes' must name at least one of read, write, admin"));
     }
     Ok(scopes)
 }
@@ -199,9 +217,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn asked(given: Value) -> Result<Wish, String> {
+    fn asked(given: Value) -> Result<TokenRequest, String> {
         let Value::Object(map) = given else { panic!("an object") };
-        Wish::read(map).map_err(|error| error.to_string())
+        TokenRequest::read(map).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -2,33 +2,33 @@
 
 use super::envelope;
 use crate::domain::tool::{ToolChoice, ToolSpec};
-use crate::http::door::Door;
-use crate::http::error::Error;
-use crate::http::query::Query;
-use crate::http::reply::Reply;
-use crate::http::router::Call;
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::http::request::context::RequestContext;
+use crate::http::request::query::QueryString;
+use crate::http::response::HttpResponse;
 use serde::Serialize;
 
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ToolList"))]
 #[derive(Serialize)]
-pub(crate) struct View {
-    tools: Vec<Tool>,
+pub(crate) struct ToolListResponse {
+    tools: Vec<ToolEntry>,
     total: usize,
 }
 
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ApiTool"))]
 #[derive(Serialize)]
-pub(crate) struct Tool {
+pub(crate) struct ToolEntry {
     #[serde(rename = "type")]
     kind: &'static str,
     function: ToolSpec,
 }
 
 /// All of them.
-pub(crate) fn tools(door: &Door, call: &Call) -> Result<Reply, Error> {
-    Query::parse(call.query.as_deref(), &[])?;
-    let specs = door.room.toolbox.offered(&ToolChoice::All(true), true);
-    let tools: Vec<Tool> =
-        specs.iter().map(|tool| Tool { kind: "function", function: ToolSpec::clone(tool) }).collect();
-    Ok(envelope::data(View { total: tools.len(), tools }))
+pub(crate) fn tools(context: &ServerContext, request: &RequestContext) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let specs = context.app.toolbox.offered(&ToolChoice::All(true), true);
+    let tools: Vec<ToolEntry> =
+        specs.iter().map(|tool| ToolEntry { kind: "function", function: ToolSpec::clone(tool) }).collect();
+    Ok(envelope::data(ToolListResponse { total: tools.len(), tools }))
 }

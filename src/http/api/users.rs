@@ -1,22 +1,22 @@
 //! `/api/users`: accounts, as administrators see and change them.
 
-use super::account_view::AccountView;
-use super::auth::form;
-use super::object::object;
-use super::page::{self, Page};
-use super::{envelope, tokens};
+use super::account::AccountResponse;
+use super::auth::body;
+use super::body::object;
+use super::envelope::{self, PageResponse};
+use super::tokens;
 use crate::domain::account::{Account, Email, PasswordHash, Quota, Role, Username};
 use crate::domain::id::UserId;
 use crate::domain::secret::Secret;
-use crate::http::arriving::Arriving;
 use crate::http::auth::password;
-use crate::http::door::Door;
-use crate::http::error::Error;
-use crate::http::query::{Query, digits};
-use crate::http::quoted::quoted;
-use crate::http::reply::Reply;
-use crate::http::router::Call;
-use crate::http::v1::field::{Fields, wrong};
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::http::request::body::RequestBody;
+use crate::http::request::context::RequestContext;
+use crate::http::request::fields::{ObjectFields, wrong};
+use crate::http::request::query::{QueryString, digits};
+use crate::http::request::quoted::quoted;
+use crate::http::response::HttpResponse;
 use crate::ports::{AccountChange, NewAccount, RegistrationGate};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -35,66 +35,80 @@ pub(crate) const QUOTAS: &[&str] = &["tokens_per_day", "unfinished_jobs", "proje
 /// An account and what it may use.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "User"))]
 #[derive(Debug, Serialize)]
-pub(crate) struct UserView {
+pub(crate) struct UserResponse {
     #[serde(flatten)]
-    account: AccountView,
+    account: AccountResponse,
     quota: Quota,
 }
 
-impl UserView {
+impl UserResponse {
     /// What administrators see of it.
     pub(crate) fn of(account: Account) -> Self {
-        Self { quota: account.quota, account: AccountView::of(account) }
+        Self { quota: account.quota, account: AccountResponse::of(account) }
     }
 }
 
 /// `GET /api/users`: by number; `?username=` for the one of that name.
-pub(crate) async fn list(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
-    let query = Query::parse(call.query.as_deref(), &["cursor", "limit", "username"])?;
-    let limit = page::limit(&query, PAGE, &door.room.limits)?;
+pub(crate) async fn list(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    let query = QueryString::parse(request.query.as_deref(), &["cursor", "limit", "username"])?;
+    let limit = envelope::limit(&query, PAGE, &context.app.limits)?;
     let after = query.text("cursor").map(cursor).transpose()?;
-    let users = Arc::clone(&door.room.users);
+    let users = Arc::clone(&context.app.users);
     if let Some(name) = query.text("username").map(str::to_owned) {
-        let found = door.read(move |_| users.account_named(&name)).await?;
-        return Ok(envelope::data(Page::new(found.into_iter().map(UserView::of).collect(), None)));
+        let found = context.read(move |_| users.account_named(&name)).await?;
+        return Ok(envelope::data(PageResponse::new(
+            found.into_iter().map(UserResponse::of).collect(),
+            None,
+        )));
     }
-    let page = door.read(move |_| users.accounts(after, limit)).await?;
+    let page = context.read(move |_| users.accounts(after, limit)).await?;
     let next = page.accounts.last().filter(|_| page.has_more).map(|last| last.id.0.to_string());
-    Ok(envelope::data(Page::new(page.accounts.into_iter().map(UserView::of).collect(), next)))
+    Ok(envelope::data(PageResponse::new(page.accounts.into_iter().map(UserResponse::of).collect(), next)))
 }
 
 /// `POST /api/users`: an account for somebody else.
-pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
-    let newcomer = Newcomer::read(object(door, &call, body).await?)?;
-    let hash = password::hash(door, newcomer.password.clone()).await?;
-    let new = newcomer.into_account(hash, door.room.clock.now_ms());
-    Ok(envelope::data(UserView::of(door.room.users.register(new).await?)))
+pub(crate) async fn create(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> Result<HttpResponse, ApiError> {
+    let newcomer = NewUserRequest::read(object(context, &request, body).await?)?;
+    let hash = context.auth.passwords.hash(newcomer.password.clone(), context.app.entropy.as_ref()).await?;
+    let new = newcomer.into_account(hash, context.app.clock.now_ms());
+    Ok(envelope::data(UserResponse::of(context.app.users.register(new).await?)))
 }
 
 /// `PATCH /api/users/{id}`: what is not named stays.
-pub(crate) async fn change(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
-    let user = user(&call)?;
-    let map = object(door, &call, body).await?;
-    let (mut change, password) = change_of(map, &account(door, user).await?)?;
+pub(crate) async fn change(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> Result<HttpResponse, ApiError> {
+    let user = user(&request)?;
+    let map = object(context, &request, body).await?;
+    let (mut change, password) = change_of(map, &account(context, user).await?)?;
     if let Some(given) = password {
-        change.password = Some(password::hash(door, given).await?);
+        change.password = Some(context.auth.passwords.hash(given, context.app.entropy.as_ref()).await?);
     }
-    let changed = door.room.users.change_account(user, change).await?;
-    Ok(envelope::data(UserView::of(changed.ok_or(Error::NotFound("user"))?)))
+    let changed = context.app.users.change_account(user, change).await?;
+    Ok(envelope::data(UserResponse::of(changed.ok_or(ApiError::NotFound("user"))?)))
 }
 
 /// Somebody for whom an account is made.
-pub(crate) struct Newcomer {
+pub(crate) struct NewUserRequest {
     username: Username,
     email: Option<Email>,
     role: Role,
     pub(crate) password: Secret,
 }
 
-impl Newcomer {
+impl NewUserRequest {
     /// What the object says.
-    pub(crate) fn read(map: Map<String, Value>) -> Result<Self, Error> {
-        let mut fields = Fields::new(map, NEWCOMER)?;
+    pub(crate) fn read(map: Map<String, Value>) -> Result<Self, ApiError> {
+        let mut fields = ObjectFields::new(map, NEWCOMER)?;
         let username = required("username", fields.text("username")?)?;
         let email = fields.text("email")?.map(Email::try_from).transpose();
         Ok(Self {
@@ -103,7 +117,7 @@ impl Newcomer {
             role: fields.word("role", ROLES)?.unwrap_or_default(),
             password: password::fit(
                 "password",
-                required("password", form::secret(&mut fields, "password")?)?,
+                required("password", body::secret(&mut fields, "password")?)?,
             )?,
         })
     }
@@ -119,52 +133,62 @@ impl Newcomer {
 pub(crate) fn change_of(
     map: Map<String, Value>,
     account: &Account,
-) -> Result<(AccountChange, Option<Secret>), Error> {
+) -> Result<(AccountChange, Option<Secret>), ApiError> {
     let quota = map.get("quota").map(|given| quota(account.quota, given)).transpose()?;
-    let mut fields = Fields::new(map, CHANGE)?;
-    let given = form::secret(&mut fields, "password")?;
+    let mut fields = ObjectFields::new(map, CHANGE)?;
+    let given = body::secret(&mut fields, "password")?;
     let password = given.map(|given| password::fit("password", given)).transpose()?;
     let (role, is_active) = (fields.word("role", ROLES)?, fields.flag("is_active")?);
     Ok((AccountChange { role, is_active, quota, ..AccountChange::default() }, password))
 }
 
 /// `GET /api/users/{id}/tokens`.
-pub(crate) async fn tokens_of(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
-    let owner = account(door, user(call)?).await?;
-    tokens::list_of(door, call, owner.id).await
+pub(crate) async fn tokens_of(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    let owner = account(context, user(request)?).await?;
+    tokens::list_of(context, request, owner.id).await
 }
 
 /// `POST /api/users/{id}/tokens`.
-pub(crate) async fn mint_for(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
-    let owner = account(door, user(&call)?).await?;
-    tokens::mint_for(door, &call, body, owner.id).await
+pub(crate) async fn mint_for(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> Result<HttpResponse, ApiError> {
+    let owner = account(context, user(&request)?).await?;
+    tokens::mint_for(context, &request, body, owner.id).await
 }
 
 /// `DELETE /api/users/{id}/tokens/{token}`.
-pub(crate) async fn revoke_of(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
-    tokens::revoke_of(door, call, user(call)?, call.segment("token")).await
+pub(crate) async fn revoke_of(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    tokens::revoke_of(context, request, user(request)?, request.segment("token")).await
 }
 
-async fn account(door: &Door, user: UserId) -> Result<Account, Error> {
-    let users = Arc::clone(&door.room.users);
-    door.read(move |_| users.account(user)).await?.ok_or(Error::NotFound("user"))
+async fn account(context: &ServerContext, user: UserId) -> Result<Account, ApiError> {
+    let users = Arc::clone(&context.app.users);
+    context.read(move |_| users.account(user)).await?.ok_or(ApiError::NotFound("user"))
 }
 
-fn user(call: &Call) -> Result<UserId, Error> {
-    number(call.segment("id")).ok_or(Error::NotFound("user"))
+fn user(request: &RequestContext) -> Result<UserId, ApiError> {
+    number(request.segment("id")).ok_or(ApiError::NotFound("user"))
 }
 
 fn number(text: &str) -> Option<UserId> {
     digits(text).and_then(|number| u32::try_from(number).ok()).map(UserId)
 }
 
-fn cursor(text: &str) -> Result<UserId, Error> {
+fn cursor(text: &str) -> Result<UserId, ApiError> {
     let wanted = || format!("'cursor' must be the next_cursor of a page, not {}", quoted(text));
-    number(text).ok_or_else(|| Error::value("cursor", wanted()))
+    number(text).ok_or_else(|| ApiError::value("cursor", wanted()))
 }
 
 /// The quota as it shall be: what is `null` is unbounded, what is not named stays, and `null` for all of it is none at all.
-fn quota(is: Quota, given: &Value) -> Result<Quota, Error> {
+fn quota(is: Quota, given: &Value) -> Result<Quota, ApiError> {
     let map = match given {
         Value::Null => return Ok(Quota::default()),
         Value::Object(map) => map,
@@ -172,8 +196,8 @@ fn quota(is: Quota, given: &Value) -> Result<Quota, Error> {
             return Err(wrong("quota", format_args!("an object of {}, or null", QUOTAS.join(", ")), other));
         }
     };
-    let mut fields = Fields::new(map.clone(), QUOTAS)?;
-    let mut read = |name: &str, is: Option<u64>| -> Result<Option<u64>, Error> {
+    let mut fields = ObjectFields::new(map.clone(), QUOTAS)?;
+    let mut read = |name: &str, is: Option<u64>| -> Result<Option<u64>, ApiError> {
         if map.contains_key(name) { fields.whole(name, 0..=QUOTA_MAX) } else { Ok(is) }
     };
     Ok(Quota {
@@ -183,12 +207,12 @@ fn quota(is: Quota, given: &Value) -> Result<Quota, Error> {
     })
 }
 
-fn required(name: &str, given: Option<String>) -> Result<String, Error> {
-    given.ok_or_else(|| Error::value(name, format!("'{name}' is missing")))
+fn required(name: &str, given: Option<String>) -> Result<String, ApiError> {
+    given.ok_or_else(|| ApiError::value(name, format!("'{name}' is missing")))
 }
 
-fn bad(name: &str, rule: &str) -> Error {
-    Error::value(name, format!("'{name}' {rule}"))
+fn bad(name: &str, rule: &str) -> ApiError {
+    ApiError::value(name, format!("'{name}' {rule}"))
 }
 
 #[cfg(test)]
@@ -205,7 +229,7 @@ mod tests {
     fn p9_what_is_wrong_with_a_password_does_not_tell_it() {
         for password in [json!(12_345_678), json!(["12345678"]), json!({"a": "12345678"})] {
             let given = json!({"username": "ann", "password": password});
-            let newcomer = Newcomer::read(given.as_object().expect("an object").clone());
+            let newcomer = NewUserRequest::read(given.as_object().expect("an object").clone());
             let why = newcomer.err().expect("refused").to_string();
             assert!(why.contains("'password' must be a string") && !why.contains("12345678"), "{why}");
             let mut fields = Map::new();

@@ -13,7 +13,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// The session that the request brings, if it can be the user's own will. The guard has refused foreign origins by now.
-pub(super) fn session(head: &Parts) -> Option<&str> {
+pub(crate) fn session(head: &Parts) -> Option<&str> {
     let site = head.headers.get(SEC_FETCH_SITE).map(|site| site.as_bytes().to_ascii_lowercase());
     let is_own = match site.as_deref() {
         _ if head.headers.contains_key(ORIGIN) => true,

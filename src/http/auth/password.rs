@@ -4,8 +4,8 @@
 use crate::domain::account::PasswordHash;
 use crate::domain::secret::Secret;
 use crate::http::blocking::blocking;
-use crate::http::door::Door;
-use crate::http::error::Error;
+use crate::http::error::ApiError;
+use crate::ports::Entropy;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
 use std::sync::Arc;
@@ -32,23 +32,17 @@ pub(crate) struct Passwords {
 }
 
 /// A turn and a place in line; whoever has both computes.
-type Turn = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+type HashingPermit = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 /// What may become a password.
-pub(crate) fn fit(name: &str, password: String) -> Result<Secret, Error> {
+pub(crate) fn fit(name: &str, password: String) -> Result<Secret, ApiError> {
     if password.chars().count() < SHORTEST_CHARS || password.len() > LONGEST_BYTES {
         let wanted = format!(
             "'{name}' must have at least {SHORTEST_CHARS} characters and at most {LONGEST_BYTES} bytes"
         );
-        return Err(Error::value(name, wanted));
+        return Err(ApiError::value(name, wanted));
     }
     Ok(password.into())
-}
-
-/// What the password is checked against from now on.
-pub(crate) async fn hash(door: &Door, password: Secret) -> Result<PasswordHash, Error> {
-    let salt = door.room.entropy.random();
-    door.auth.passwords.compute(move || hash_password(&password, salt)).await?
 }
 
 impl Passwords {
@@ -56,12 +50,26 @@ impl Passwords {
         Self { turns: Arc::new(Semaphore::new(AT_ONCE)), line: Arc::new(Semaphore::new(IN_LINE)) }
     }
 
+    /// Hashes a new password with a fresh salt.
+    pub(crate) async fn hash(
+        &self,
+        password: Secret,
+        entropy: &dyn Entropy,
+    ) -> Result<PasswordHash, ApiError> {
+        let salt = entropy.random();
+        self.compute(move || hash_password(&password, salt)).await?
+    }
+
     /// Whether it is the one. Takes as long without an account, or without a password of its own, as with it.
-    pub(crate) async fn is_right(&self, password: Secret, hash: Option<PasswordHash>) -> Result<bool, Error> {
+    pub(crate) async fn is_right(
+        &self,
+        password: Secret,
+        hash: Option<PasswordHash>,
+    ) -> Result<bool, ApiError> {
         self.compute(move || matches(password.reveal(), hash.as_ref())).await
     }
 
-    async fn compute<T, F>(&self, act: F) -> Result<T, Error>
+    async fn compute<T, F>(&self, act: F) -> Result<T, ApiError>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
@@ -75,18 +83,18 @@ impl Passwords {
         computing.await
     }
 
-    async fn turn(&self) -> Result<Turn, Error> {
+    async fn turn(&self) -> Result<HashingPermit, ApiError> {
         let Ok(place) = Arc::clone(&self.line).try_acquire_owned() else {
             let message = "too many people are logging in, try again in a moment".to_owned();
-            return Err(Error::TooMany { message, retry_after_s: 1 });
+            return Err(ApiError::TooMany { message, retry_after_s: 1 });
         };
-        let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_| Error::Internal)?;
+        let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_| ApiError::Internal)?;
         Ok((turn, place))
     }
 }
 
 /// The same, here and now: for whoever may be busy for a while.
-pub(crate) fn hash_password(password: &Secret, salt: u128) -> Result<PasswordHash, Error> {
+pub(crate) fn hash_password(password: &Secret, salt: u128) -> Result<PasswordHash, ApiError> {
     let (memory, passes, lanes) = COST;
     let computed = Params::new(memory, passes, lanes, None).map_err(Into::into).and_then(|params| {
         let argon = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
@@ -94,7 +102,7 @@ pub(crate) fn hash_password(password: &Secret, salt: u128) -> Result<PasswordHas
     });
     computed.map(|hash| PasswordHash::new(hash.to_string())).map_err(|error: argon2::password_hash::Error| {
         tracing::error!(%error, "a password cannot be hashed");
-        Error::Internal
+        ApiError::Internal
     })
 }
 
@@ -144,7 +152,7 @@ mod tests {
         let places: Vec<_> = (AT_ONCE..IN_LINE)
             .map(|_| Arc::clone(&passwords.line).try_acquire_owned().expect("a place"))
             .collect();
-        assert!(matches!(passwords.turn().await, Err(Error::TooMany { .. })));
+        assert!(matches!(passwords.turn().await, Err(ApiError::TooMany { .. })));
         drop((turns, places));
         assert!(passwords.turn().await.is_ok());
     }

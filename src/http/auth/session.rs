@@ -3,7 +3,7 @@
 
 use crate::domain::account::Account;
 use crate::domain::id::UserId;
-use crate::http::error::Error;
+use crate::http::error::ApiError;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -17,7 +17,7 @@ pub(crate) const TICKET_S: u64 = 30;
 /// What a proof is good for. One that is for something else does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Purpose {
+pub(crate) enum TokenPurpose {
     /// Everything that its account may do.
     Session,
     /// Opening a stream, in an address where it may be logged by a proxy.
@@ -28,7 +28,7 @@ pub(crate) enum Purpose {
 
 /// What is signed. The role is the front end's to show; what counts is the account's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Claims {
+pub(crate) struct SessionClaims {
     pub(crate) user_id: UserId,
     pub(crate) username: String,
     pub(crate) role: crate::domain::account::Role,
@@ -40,17 +40,17 @@ pub(crate) struct Claims {
     /// Unix seconds; from then on it does not hold.
     pub(crate) exp: u64,
     #[serde(rename = "use")]
-    pub(crate) purpose: Purpose,
+    pub(crate) purpose: TokenPurpose,
 }
 
 /// Signs and reads proofs.
-pub(crate) struct Sessions {
+pub(crate) struct SessionSigner {
     signing: EncodingKey,
     checking: DecodingKey,
     rules: Validation,
 }
 
-impl Sessions {
+impl SessionSigner {
     /// With this secret.
     pub(crate) fn new(key: &[u8]) -> Self {
         let mut rules = Validation::new(Algorithm::HS256);
@@ -65,12 +65,12 @@ impl Sessions {
     pub(crate) fn sign(
         &self,
         account: &Account,
-        purpose: Purpose,
+        purpose: TokenPurpose,
         now_ms: u64,
         lasts_s: u64,
-    ) -> Result<String, Error> {
+    ) -> Result<String, ApiError> {
         let iat = now_ms / 1_000;
-        let claims = Claims {
+        let claims = SessionClaims {
             user_id: account.id,
             username: account.username.as_str().to_owned(),
             role: account.role,
@@ -81,16 +81,16 @@ impl Sessions {
         };
         jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.signing).map_err(|error| {
             tracing::error!(%error, "a session cannot be signed");
-            Error::Internal
+            ApiError::Internal
         })
     }
 
     /// What the proof claims, if it is ours, for this, and not over. The signature is compared in constant time.
-    pub(crate) fn read(&self, token: &str, purpose: Purpose, now_ms: u64) -> Option<Claims> {
+    pub(crate) fn read(&self, token: &str, purpose: TokenPurpose, now_ms: u64) -> Option<SessionClaims> {
         if token.len() > LONGEST_BYTES {
             return None;
         }
-        let claims = jsonwebtoken::decode::<Claims>(token, &self.checking, &self.rules).ok()?.claims;
+        let claims = jsonwebtoken::decode::<SessionClaims>(token, &self.checking, &self.rules).ok()?.claims;
         (claims.purpose == purpose && now_ms / 1_000 < claims.exp).then_some(claims)
     }
 }

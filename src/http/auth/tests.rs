@@ -1,11 +1,11 @@
 //! Proofs that do not hold, and what accounts and keys still allow.
 
-use super::session::{Claims, Sessions};
+use super::session::{SessionClaims, SessionSigner};
 use super::*;
-use crate::domain::account::{ApiToken, PasswordHash, Username};
-use crate::domain::id::TokenId;
+use crate::domain::account::{Account, ApiToken, AuthMode, PasswordHash, Role, TokenScopes, Username};
+use crate::domain::id::{TokenId, UserId};
 use crate::domain::secret::Secret;
-use crate::http::testing::{self, HandClock, MemoryStore, Server, room};
+use crate::http::testing::{self, HandClock, MemoryStore, Server, app};
 use crate::ports::{AccountChange, Clock, NewAccount, NewToken, RegistrationGate, Users};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -22,12 +22,12 @@ fn account(id: u32) -> Account {
     Account { generation: 3, ..testing::account(id) }
 }
 
-fn signed(purpose: Purpose) -> String {
-    Sessions::new(&KEY).sign(&account(2), purpose, NOW_MS, WEEK_S).expect("signed")
+fn signed(purpose: TokenPurpose) -> String {
+    SessionSigner::new(&KEY).sign(&account(2), purpose, NOW_MS, WEEK_S).expect("signed")
 }
 
-fn read(token: &str) -> Option<Claims> {
-    Sessions::new(&KEY).read(token, Purpose::Session, NOW_MS)
+fn read(token: &str) -> Option<SessionClaims> {
+    SessionSigner::new(&KEY).read(token, TokenPurpose::Session, NOW_MS)
 }
 
 /// The token's parts; the first two decoded.
@@ -48,17 +48,17 @@ fn joined(header: &Value, claims: &Value, signature: &str) -> String {
 
 #[test]
 fn a_session_says_who_and_how_long() {
-    let claims = read(&signed(Purpose::Session)).expect("holds");
+    let claims = read(&signed(TokenPurpose::Session)).expect("holds");
     assert_eq!((claims.user_id, claims.username.as_str(), claims.generation), (UserId(2), "ann", 3));
     assert_eq!((claims.iat, claims.exp), (1_700_000_000, 1_700_000_000 + WEEK_S));
-    let (_, claims, _) = parts(&signed(Purpose::Session));
+    let (_, claims, _) = parts(&signed(TokenPurpose::Session));
     let names: Vec<&str> = claims.as_object().expect("claims").keys().map(String::as_str).collect();
     assert_eq!(names, ["user_id", "username", "role", "gen", "iat", "exp", "use"]);
 }
 
 #[test]
 fn p9_other_algorithms_do_not_hold() {
-    let (header, claims, signature) = parts(&signed(Purpose::Session));
+    let (header, claims, signature) = parts(&signed(TokenPurpose::Session));
     for alg in ["none", "None", "NONE", "HS384", "HS512", "RS256", "ES256", "PS256", "EdDSA", "", "hs256"] {
         for signature in ["", signature.as_str()] {
             let forged = joined(&json!({"typ": "JWT", "alg": alg}), &claims, signature);
@@ -76,7 +76,7 @@ fn p9_other_algorithms_do_not_hold() {
 
 #[test]
 fn p9_a_key_in_the_header_is_not_ours() {
-    let (_, claims, _) = parts(&signed(Purpose::Session));
+    let (_, claims, _) = parts(&signed(TokenPurpose::Session));
     let mut header = Header::new(Algorithm::HS256);
     header.kid = Some("../../dev/null".into());
     header.jku = Some("http://evil.example/keys".into());
@@ -86,9 +86,9 @@ fn p9_a_key_in_the_header_is_not_ours() {
 
 #[test]
 fn p9_foreign_signed_tampered_and_truncated_do_not_hold() {
-    let token = signed(Purpose::Session);
+    let token = signed(TokenPurpose::Session);
     assert!(read(&token).is_some());
-    assert_eq!(Sessions::new(&[8; 32]).read(&token, Purpose::Session, NOW_MS), None, "foreign");
+    assert_eq!(SessionSigner::new(&[8; 32]).read(&token, TokenPurpose::Session, NOW_MS), None, "foreign");
     for end in 0..token.len() {
         assert_eq!(read(&token[..end]), None, "truncated at {end}");
     }
@@ -111,21 +111,21 @@ fn p9_foreign_signed_tampered_and_truncated_do_not_hold() {
 
 #[test]
 fn a_session_ends_by_our_clock() {
-    let (sessions, token) = (Sessions::new(&KEY), signed(Purpose::Session));
+    let (sessions, token) = (SessionSigner::new(&KEY), signed(TokenPurpose::Session));
     let end_ms = (NOW_MS / 1_000 + WEEK_S) * 1_000;
-    assert!(sessions.read(&token, Purpose::Session, end_ms - 1).is_some());
-    assert_eq!(sessions.read(&token, Purpose::Session, end_ms), None);
+    assert!(sessions.read(&token, TokenPurpose::Session, end_ms - 1).is_some());
+    assert_eq!(sessions.read(&token, TokenPurpose::Session, end_ms), None);
 }
 
 #[test]
 fn p9_a_proof_is_good_for_one_thing() {
-    let sessions = Sessions::new(&KEY);
-    let all = [Purpose::Session, Purpose::Ticket, Purpose::Single];
+    let sessions = SessionSigner::new(&KEY);
+    let all = [TokenPurpose::Session, TokenPurpose::Ticket, TokenPurpose::Single];
     for (signed_for, wanted) in all.iter().flat_map(|a| all.iter().map(move |b| (*a, *b))) {
         let holds = sessions.read(&signed(signed_for), wanted, NOW_MS).is_some();
         assert_eq!(holds, signed_for == wanted, "{signed_for:?} as {wanted:?}");
     }
-    let (_, mut claims, _) = parts(&signed(Purpose::Session));
+    let (_, mut claims, _) = parts(&signed(TokenPurpose::Session));
     claims.as_object_mut().expect("claims").remove("use");
     let key = EncodingKey::from_secret(&KEY);
     let without = jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &key).expect("signed");
@@ -141,13 +141,13 @@ struct House {
 
 impl House {
     fn new() -> Self {
-        let users = room(&Arc::new(MemoryStore::default())).users;
+        let users = app(&Arc::new(MemoryStore::default())).users;
         let clock = HandClock::default();
-        let server = Server::with(|room| {
-            room.auth.mode = AuthMode::Multi;
-            room.auth.session_key = KEY.to_vec();
-            room.users = Arc::clone(&users);
-            room.clock = Arc::new(clock.clone());
+        let server = Server::with(|app| {
+            app.auth.mode = AuthMode::Multi;
+            app.auth.session_key = KEY.to_vec();
+            app.users = Arc::clone(&users);
+            app.clock = Arc::new(clock.clone());
         });
         Self { server, users, clock }
     }
@@ -193,7 +193,9 @@ impl House {
     }
 
     fn session(&self, account: &Account) -> String {
-        Sessions::new(&KEY).sign(account, Purpose::Session, self.clock.now_ms(), WEEK_S).expect("signed")
+        SessionSigner::new(&KEY)
+            .sign(account, TokenPurpose::Session, self.clock.now_ms(), WEEK_S)
+            .expect("signed")
     }
 }
 
@@ -283,8 +285,9 @@ async fn p9_what_only_reads_asks_for_no_more_than_reading() {
 async fn p9_a_ticket_opens_the_stream_of_a_message() {
     let house = House::new();
     let ann = house.account("ann").await;
-    let ticket =
-        Sessions::new(&KEY).sign(&ann, Purpose::Ticket, house.clock.now_ms(), TICKET_S).expect("signed");
+    let ticket = SessionSigner::new(&KEY)
+        .sign(&ann, TokenPurpose::Ticket, house.clock.now_ms(), TICKET_S)
+        .expect("signed");
     let ask = async |path: &str| house.server.get(&format!("{path}?ticket={ticket}")).await.status;
     assert_eq!(ask("/api/conversations/none/messages/none/events").await, 404);
     assert_eq!(ask("/api/conversations/none/messages").await, 401, "a list is no stream");

@@ -2,13 +2,13 @@
 //! this server); the document itself is drawn by a test from the types and readers that the handlers use
 //! (`UPDATE_OPENAPI=1 cargo test openapi` writes it), so that it cannot fall behind them.
 
-use super::door::Door;
-use super::error::Error;
-use super::query::Query;
-use super::reply::{self, Reply};
-use super::room::Room;
-use super::router::Call;
 use crate::domain::tool::ToolChoice;
+use crate::http::context::ServerContext;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::http::request::context::RequestContext;
+use crate::http::request::query::QueryString;
+use crate::http::response::{self, HttpResponse};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
@@ -19,22 +19,22 @@ const DRAWN: &str = include_str!("openapi.json");
 const LIMIT: &str = "x-limit";
 
 /// The document of this server.
-pub(crate) fn openapi(door: &Door, call: &Call) -> Result<Reply, Error> {
-    Query::parse(call.query.as_deref(), &[])?;
+pub(crate) fn openapi(context: &ServerContext, request: &RequestContext) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
     // Made once: it is public, and nothing in it changes while the server runs.
-    if let Some(made) = door.openapi.get() {
-        return Ok(reply::prepared(made.clone()));
+    if let Some(made) = context.openapi.get() {
+        return Ok(response::prepared(made.clone()));
     }
-    let mut document = serde_json::from_str(DRAWN).map_err(|_| Error::Internal)?;
-    settle(&mut document, &door.room);
-    let made = Bytes::from(serde_json::to_vec(&document).map_err(|_| Error::Internal)?);
-    Ok(reply::prepared(door.openapi.get_or_init(|| made).clone()))
+    let mut document = serde_json::from_str(DRAWN).map_err(|_| ApiError::Internal)?;
+    settle(&mut document, &context.app);
+    let made = Bytes::from(serde_json::to_vec(&document).map_err(|_| ApiError::Internal)?);
+    Ok(response::prepared(context.openapi.get_or_init(|| made).clone()))
 }
 
 /// Fills in what only a running server knows.
-fn settle(document: &mut Value, room: &Room) {
-    let models: Vec<String> = room.model.models().into_iter().map(|model| model.id).collect();
-    let offered = room.toolbox.offered(&ToolChoice::All(true), true);
+fn settle(document: &mut Value, app: &AppDependencies) {
+    let models: Vec<String> = app.model.models().into_iter().map(|model| model.id).collect();
+    let offered = app.toolbox.offered(&ToolChoice::All(true), true);
     let tools: Vec<&str> = offered.iter().map(|tool| tool.name.as_ref()).collect();
     for (place, names) in
         [("/components/schemas/Model", json!(models)), ("/components/schemas/ToolName", json!(tools))]
@@ -43,8 +43,8 @@ fn settle(document: &mut Value, room: &Room) {
             schema.insert("enum".to_owned(), names);
         }
     }
-    if let Ok(Value::Object(mut limits)) = serde_json::to_value(&room.limits) {
-        limits.insert("max_iterations".to_owned(), room.max_iterations.into());
+    if let Ok(Value::Object(mut limits)) = serde_json::to_value(&app.limits) {
+        limits.insert("max_iterations".to_owned(), app.max_iterations.into());
         bound(document, &limits);
     }
 }

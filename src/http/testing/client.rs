@@ -1,14 +1,14 @@
 //! A server without a socket, and the client at the other end of its pipe.
 
-use super::{MemoryStore, room};
+use super::{MemoryStore, app};
 use crate::domain::id::JobId;
-use crate::http::connection;
-use crate::http::door::Door;
-use crate::http::guard::Guard;
-use crate::http::listener::Bound;
-use crate::http::peer::Peer;
-use crate::http::room::Room;
-use crate::http::shutdown::{Stage, Stages};
+use crate::http::context::ServerContext;
+use crate::http::dependencies::AppDependencies;
+use crate::http::middleware::host_origin::HostOriginGuard;
+use crate::http::request::peer::Peer;
+use crate::http::server::connection;
+use crate::http::server::listener::BoundAddress;
+use crate::http::server::shutdown::{ShutdownSender, ShutdownStage};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -16,8 +16,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 /// A running server without a socket.
 pub(crate) struct Server {
     pub(crate) store: Arc<MemoryStore>,
-    pub(crate) stages: Stages,
-    door: Arc<Door>,
+    pub(crate) stages: ShutdownSender,
+    context: Arc<ServerContext>,
     /// A header line that goes with each `ask`.
     pub(crate) credential: Option<String>,
 }
@@ -28,21 +28,21 @@ impl Server {
     }
 
     /// A server whose room was changed before it started.
-    pub(crate) fn with(change: impl FnOnce(&mut Room)) -> Self {
+    pub(crate) fn with(change: impl FnOnce(&mut AppDependencies)) -> Self {
         let store = Arc::new(MemoryStore::default());
-        let mut room = room(&store);
-        change(&mut room);
-        let (stages, shutdown) = Stages::new();
-        let bound = Bound::Tcp("127.0.0.1:8787".parse().expect("an address"));
-        let guard = Guard::new(&bound, &room.allowed_hosts, &room.allowed_origins);
-        let door = Arc::new(Door::new(Arc::new(room), guard, shutdown));
-        Self { store, stages, door, credential: None }
+        let mut app = app(&store);
+        change(&mut app);
+        let (stages, shutdown) = ShutdownSender::new();
+        let bound = BoundAddress::Tcp("127.0.0.1:8787".parse().expect("an address"));
+        let guard = HostOriginGuard::new(&bound, &app.allowed_hosts, &app.allowed_origins);
+        let context = Arc::new(ServerContext::new(Arc::new(app), guard, shutdown));
+        Self { store, stages, context, credential: None }
     }
 
     /// A fresh connection.
     pub(crate) fn connect(&self) -> DuplexStream {
         let (near, far) = tokio::io::duplex(64 * 1024);
-        tokio::spawn(connection::run(far, Peer(None), Arc::clone(&self.door)));
+        tokio::spawn(connection::run(far, Peer(None), Arc::clone(&self.context)));
         near
     }
 
@@ -75,7 +75,7 @@ impl Server {
         self.store.newest_id()
     }
 
-    pub(crate) fn advance(&self, stage: Stage) {
+    pub(crate) fn advance(&self, stage: ShutdownStage) {
         self.stages.advance(stage);
     }
 }

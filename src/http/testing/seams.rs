@@ -11,7 +11,7 @@ use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::limits::Limits;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition, ToolSpec};
 use crate::domain::usage::{Usage, UsageByModel};
-use crate::http::room::{AuthTerms, Room};
+use crate::http::dependencies::{AppDependencies, AuthSettings};
 use crate::ports::{
     Accounts, Audit, AuditEntry, AuditPage, Backup, BatchPage, Batches, CancelToken, ChangeWatch, ChunkSink,
     Clock, Completion, DayUsage, Entropy, Exposition, HourUsage, Idempotent, Journal, Model, ModelError,
@@ -229,9 +229,9 @@ fn side_store() -> Arc<RedbStore> {
 }
 
 /// A room around the store.
-pub(crate) fn room(store: &Arc<MemoryStore>) -> Room {
+pub(crate) fn app(store: &Arc<MemoryStore>) -> AppDependencies {
     let side = side_store();
-    Room {
+    AppDependencies {
         store: Arc::clone(store) as Arc<dyn Store>,
         outbox: Arc::new(MemoryOutbox::default()),
         addresses: AddressPolicy::default(),
@@ -243,7 +243,7 @@ pub(crate) fn room(store: &Arc<MemoryStore>) -> Room {
         workspaces: Arc::new(HostFiles::new("/nonexistent".into(), &Limits::default(), Arc::new(Rest))),
         workplaces: Arc::new(Rest),
         audit: Arc::new(Rest),
-        auth: AuthTerms {
+        auth: AuthSettings {
             mode: AuthMode::Single,
             registration: Registration::Open,
             session_key: vec![7; 32],

@@ -1,7 +1,7 @@
 //! What a connection costs. Ignored by default: it opens thousands of sockets.
 
-use crate::http::testing::{MemoryStore, request, room};
-use crate::http::{Bound, Listener, Stages, serve};
+use crate::http::testing::{MemoryStore, app, request};
+use crate::http::{BoundAddress, HttpListener, ShutdownSender, serve};
 use crate::ports::{NewJob, Store};
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -19,17 +19,17 @@ fn an_idle_stream_costs_at_most_16_kib() {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).max_blocking_threads(4).enable_all().build().expect("a runtime");
     let store = Arc::new(MemoryStore::default());
-    let room = room(&store);
-    let id = room.job_id(1);
-    let spec = crate::http::v1::spec::from_prompt("x".into(), &room, crate::domain::id::UserId::SINGLE)
+    let app = app(&store);
+    let id = app.job_id(1);
+    let spec = crate::http::v1::jobs::spec::from_prompt("x".into(), &app, crate::domain::id::UserId::SINGLE)
         .expect("a spec");
     let user = crate::domain::id::UserId::SINGLE;
     drop(store.submit(vec![NewJob { id, user, created_at_ms: 1, spec, in_existing: false }]));
-    let (_stages, shutdown) = Stages::new();
+    let (_stages, shutdown) = ShutdownSender::new();
     let address = "127.0.0.1:0".parse().expect("an address");
-    let listener = runtime.block_on(async { Listener::tcp(address) }).expect("binds");
-    let Bound::Tcp(address) = *listener.bound() else { panic!("TCP") };
-    drop(runtime.spawn(serve(listener, Arc::new(room), shutdown)));
+    let listener = runtime.block_on(async { HttpListener::tcp(address) }).expect("binds");
+    let BoundAddress::Tcp(address) = *listener.bound() else { panic!("TCP") };
+    drop(runtime.spawn(serve(listener, Arc::new(app), shutdown)));
     let ask = request(&format!("GET /v1/jobs/{id}/events"), &[], "");
     let open = || {
         let mut io = std::net::TcpStream::connect(address).expect("connects");

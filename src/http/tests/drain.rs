@@ -1,8 +1,8 @@
 //! The end of the server, over real sockets.
 
 use crate::domain::job::JobStatus;
-use crate::http::testing::{MemoryStore, Server, request, room};
-use crate::http::{Bound, Listener, Room, Stage, Stages, serve};
+use crate::http::testing::{MemoryStore, Server, app, request};
+use crate::http::{AppDependencies, BoundAddress, HttpListener, ShutdownSender, ShutdownStage, serve};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,17 +18,17 @@ async fn text(io: &mut (impl AsyncReadExt + Unpin)) -> String {
 }
 
 /// A server behind a real socket: where it listens, what ends it, and its end.
-fn listening(room: Room) -> (SocketAddr, Stages, JoinHandle<()>) {
-    let listener = Listener::tcp("127.0.0.1:0".parse().expect("an address")).expect("binds");
-    let Bound::Tcp(address) = *listener.bound() else { panic!("TCP") };
-    let (stages, shutdown) = Stages::new();
-    (address, stages, tokio::spawn(serve(listener, Arc::new(room), shutdown)))
+fn listening(app: AppDependencies) -> (SocketAddr, ShutdownSender, JoinHandle<()>) {
+    let listener = HttpListener::tcp("127.0.0.1:0".parse().expect("an address")).expect("binds");
+    let BoundAddress::Tcp(address) = *listener.bound() else { panic!("TCP") };
+    let (stages, shutdown) = ShutdownSender::new();
+    (address, stages, tokio::spawn(serve(listener, Arc::new(app), shutdown)))
 }
 
 #[tokio::test]
 async fn drain_lets_streams_go_on_and_closing_ends_them_with_retry() {
     let store = Arc::new(MemoryStore::default());
-    let (address, stages, serving) = listening(room(&store));
+    let (address, stages, serving) = listening(app(&store));
 
     let mut idle = TcpStream::connect(address).await.expect("connects");
     let mut streaming = TcpStream::connect(address).await.expect("connects");
@@ -37,7 +37,7 @@ async fn drain_lets_streams_go_on_and_closing_ends_them_with_retry() {
     let mut begin = [0; 1024];
     assert!(streaming.read(&mut begin).await.expect("reads") > 0);
 
-    stages.advance(Stage::Draining);
+    stages.advance(ShutdownStage::Draining);
     assert_eq!(text(&mut idle).await, "", "an idle connection is closed");
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(TcpStream::connect(address).await.is_err(), "nobody new is let in");
@@ -46,7 +46,7 @@ async fn drain_lets_streams_go_on_and_closing_ends_them_with_retry() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(!serving.is_finished());
 
-    stages.advance(Stage::Closing);
+    stages.advance(ShutdownStage::Closing);
     let rest = text(&mut streaming).await;
     assert!(rest.contains("still here") && rest.contains("retry: 1"), "{rest}");
     assert!(rest.ends_with("0\r\n\r\n"), "a clean end: {rest}");
@@ -57,7 +57,7 @@ async fn drain_lets_streams_go_on_and_closing_ends_them_with_retry() {
 #[tokio::test]
 async fn p1_whoever_was_let_in_before_the_drain_is_answered() {
     let store = Arc::new(MemoryStore::default());
-    let (address, stages, serving) = listening(room(&store));
+    let (address, stages, serving) = listening(app(&store));
     let fresh = TcpStream::connect(address).await.expect("connects");
     let mut kept = TcpStream::connect(address).await.expect("connects");
     let ask = "GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n";
@@ -67,8 +67,8 @@ async fn p1_whoever_was_let_in_before_the_drain_is_answered() {
     let first = String::from_utf8_lossy(&first[..count]).to_ascii_lowercase();
     assert!(first.starts_with("http/1.1 200") && !first.contains("connection: close"), "{first}");
 
-    stages.advance(Stage::Draining);
-    stages.advance(Stage::Closing);
+    stages.advance(ShutdownStage::Draining);
+    stages.advance(ShutdownStage::Closing);
     for mut late in [fresh, kept] {
         late.write_all(ask.as_bytes()).await.expect("sends");
         let answer = text(&mut late).await.to_ascii_lowercase();
@@ -85,17 +85,17 @@ async fn aborting_cuts_off_what_is_left() {
     let store = Arc::new(MemoryStore::default());
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("s");
-    let (stages, shutdown) = Stages::new();
-    let listener = Listener::unix(&path).expect("binds");
-    let serving = tokio::spawn(serve(listener, Arc::new(room(&store)), shutdown));
+    let (stages, shutdown) = ShutdownSender::new();
+    let listener = HttpListener::unix(&path).expect("binds");
+    let serving = tokio::spawn(serve(listener, Arc::new(app(&store)), shutdown));
     let mut slow = UnixStream::connect(&path).await.expect("connects");
     let head = "POST /v1/jobs HTTP/1.1\r\nhost: any.host\r\ncontent-length: 5\r\n\r\nhi";
     slow.write_all(head.as_bytes()).await.expect("sends");
     tokio::time::sleep(Duration::from_millis(50)).await;
-    stages.advance(Stage::Closing);
+    stages.advance(ShutdownStage::Closing);
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(!serving.is_finished(), "a request under way keeps its place");
-    stages.advance(Stage::Aborting);
+    stages.advance(ShutdownStage::Aborting);
     tokio::time::timeout(Duration::from_secs(5), serving).await.expect("returns").expect("runs");
     assert!(!path.exists());
 }
@@ -105,9 +105,9 @@ async fn a_held_reply_is_sent_as_it_stands_when_the_server_closes() {
     let server = Server::new();
     let (answer, ()) = tokio::join!(server.ask("POST /v1/jobs?wait=600", &[], "hi"), async {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        server.advance(Stage::Draining);
+        server.advance(ShutdownStage::Draining);
         tokio::time::sleep(Duration::from_millis(50)).await;
-        server.advance(Stage::Closing);
+        server.advance(ShutdownStage::Closing);
     });
     assert_eq!((answer.status, answer.json()["status"].as_str()), (202, Some("queued")));
 }
@@ -115,9 +115,9 @@ async fn a_held_reply_is_sent_as_it_stands_when_the_server_closes() {
 #[tokio::test]
 async fn a_refusal_is_not_lost_in_a_reset() {
     let store = Arc::new(MemoryStore::default());
-    let mut room = room(&store);
-    room.limits.body_bytes = 1_000;
-    let (address, _stages, _serving) = listening(room);
+    let mut app = app(&store);
+    app.limits.body_bytes = 1_000;
+    let (address, _stages, _serving) = listening(app);
     let mut io = TcpStream::connect(address).await.expect("connects");
     let whole = request("POST /v1/jobs", &[], &"x".repeat(300_000));
     io.write_all(&whole).await.expect("a client that sends all before it listens");
@@ -127,9 +127,9 @@ async fn a_refusal_is_not_lost_in_a_reset() {
 #[tokio::test]
 async fn no_more_connections_than_allowed() {
     let store = Arc::new(MemoryStore::default());
-    let mut room = room(&store);
-    room.limits.connections = 1;
-    let (address, _stages, _serving) = listening(room);
+    let mut app = app(&store);
+    app.limits.connections = 1;
+    let (address, _stages, _serving) = listening(app);
     let first = TcpStream::connect(address).await.expect("connects");
     tokio::time::sleep(Duration::from_millis(50)).await;
     let mut second = TcpStream::connect(address).await.expect("waits in the backlog");
@@ -151,7 +151,7 @@ async fn a_stream_that_the_server_cuts_off_cancels_nothing() {
     for _ in 0..50 {
         server.store.say(id, 0, &"more than the pipe takes ".repeat(1_000));
     }
-    for stage in [Stage::Draining, Stage::Closing, Stage::Aborting] {
+    for stage in [ShutdownStage::Draining, ShutdownStage::Closing, ShutdownStage::Aborting] {
         tokio::time::sleep(Duration::from_millis(100)).await;
         server.advance(stage);
     }

@@ -23,7 +23,7 @@ async fn p9_web_pages_do_not_drive_the_server() {
 
 #[tokio::test]
 async fn p8_large_bodies_are_refused_before_they_are_sent() {
-    let server = Server::with(|room| room.limits.body_bytes = 1_000);
+    let server = Server::with(|app| app.limits.body_bytes = 1_000);
     let head =
         "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: 1001\r\n\r\n";
     let answer = server.raw(head).await;
@@ -53,7 +53,7 @@ async fn p8_heads_are_bounded() {
 
 #[tokio::test]
 async fn p8_the_bound_on_heads_counts_the_request_line_and_nothing_beyond() {
-    let server = Server::with(|room| room.limits.header_bytes = 8_192);
+    let server = Server::with(|app| app.limits.header_bytes = 8_192);
     let head = |bytes: usize| {
         let around = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx: \r\n\r\n".len();
         format!(
@@ -82,11 +82,11 @@ async fn p8_the_bound_on_heads_counts_the_request_line_and_nothing_beyond() {
 
 #[tokio::test]
 async fn p8_header_lines_are_counted_as_configured() {
-    let server = Server::with(|room| room.limits.headers = 20);
+    let server = Server::with(|app| app.limits.headers = 20);
     assert_eq!(server.ask("GET /healthz", &["a: b"; 18], "").await.status, 200);
     let answer = server.ask("GET /healthz", &["a: b"; 19], "").await;
     assert_eq!((answer.status, answer.code().as_str()), (431, "headers_too_large"));
-    let server = Server::with(|room| room.limits.headers = 200);
+    let server = Server::with(|app| app.limits.headers = 200);
     assert_eq!(server.ask("GET /healthz", &["a: b"; 198], "").await.status, 200);
     assert_eq!(server.ask("GET /healthz", &["a: b"; 199], "").await.status, 431);
 }
@@ -182,7 +182,7 @@ async fn p8_a_small_body_cannot_become_a_large_tree() {
 
 #[tokio::test]
 async fn p8_bodies_under_way_are_bounded_together() {
-    let server = Server::with(|room| room.limits.bodies_bytes = 1_000);
+    let server = Server::with(|app| app.limits.bodies_bytes = 1_000);
     let mut slow = server.connect();
     let most = "x".repeat(900);
     slow.write_all(&request("POST /v1/jobs", &["content-length: 901"], "")).await.expect("sends");

@@ -177,13 +177,13 @@ async fn head_is_get_without_the_body() {
 
 #[tokio::test]
 async fn readiness_names_what_is_wrong() {
-    let server = Server::with(|room| room.probes = vec![Box::new(Told(Ok(())))]);
+    let server = Server::with(|app| app.probes = vec![Box::new(Told(Ok(())))]);
     let answer = server.get("/readyz").await;
     assert_eq!(
         (answer.status, answer.json()),
         (200, json!({"status":"ok","checks":[{"name":"told","ok":true}]}))
     );
-    let server = Server::with(|room| room.probes = vec![Box::new(Told(Err("no python3".into())))]);
+    let server = Server::with(|app| app.probes = vec![Box::new(Told(Err("no python3".into())))]);
     let answer = server.get("/readyz").await;
     let check = json!({"name":"told","ok":false,"reason":"no python3"});
     assert_eq!((answer.status, answer.json()), (503, json!({"status":"unavailable","checks":[check]})));
@@ -192,11 +192,11 @@ async fn readiness_names_what_is_wrong() {
 
 #[tokio::test]
 async fn what_the_server_is_of_use_without_is_told_and_keeps_nobody_away() {
-    let server = Server::with(|room| room.probes = vec![Box::new(Told(Ok(()))), Box::new(Short)]);
+    let server = Server::with(|app| app.probes = vec![Box::new(Told(Ok(()))), Box::new(Short)]);
     let answer = server.get("/readyz").await;
     let checks = json!([{"name":"told","ok":true},{"name":"short","ok":true,"reason":"no room"}]);
     assert_eq!((answer.status, answer.json()), (200, json!({"status":"degraded","checks":checks})));
-    let server = Server::with(|room| room.probes = vec![Box::new(Told(Err("gone".into()))), Box::new(Short)]);
+    let server = Server::with(|app| app.probes = vec![Box::new(Told(Err("gone".into()))), Box::new(Short)]);
     let answer = server.get("/readyz").await;
     assert_eq!((answer.status, &answer.json()["status"]), (503, &json!("unavailable")));
 }
@@ -224,9 +224,9 @@ async fn every_answer_carries_the_name_of_its_request() {
 #[tokio::test]
 async fn whoever_asks_for_readiness_again_and_again_costs_one_probe() {
     let (probe, clock) = (Counted::default(), HandClock::default());
-    let server = Server::with(|room| {
-        room.probes = vec![Box::new(probe.clone())];
-        room.clock = Arc::new(clock.clone());
+    let server = Server::with(|app| {
+        app.probes = vec![Box::new(probe.clone())];
+        app.clock = Arc::new(clock.clone());
     });
     for _ in 0..5 {
         assert_eq!(server.get("/readyz").await.status, 200);

@@ -2,7 +2,7 @@
 
 use crate::domain::account::{AuthMode, Quota};
 use crate::domain::id::UserId;
-use crate::http::minted;
+use crate::http::api_key;
 use crate::http::testing::Server;
 use crate::ports::AccountChange;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use std::sync::Arc;
 /// A server with accounts, whose one user may use so much.
 async fn bounded(mode: AuthMode, quota: Quota) -> Server {
     let mut users = None;
-    let mut server = Server::with(|room| {
-        room.auth.mode = mode;
-        room.auth.control_key_digest = Some(minted::digest("key"));
-        users = Some(Arc::clone(&room.users));
+    let mut server = Server::with(|app| {
+        app.auth.mode = mode;
+        app.auth.control_key_digest = Some(api_key::digest("key"));
+        users = Some(Arc::clone(&app.users));
     });
     // Whoever has this key is the one user.
     server.credential = Some("authorization: Bearer key".into());

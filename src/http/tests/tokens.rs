@@ -1,7 +1,7 @@
 //! API tokens over HTTP, against a real store in memory.
 
 use crate::domain::account::TokenScopes;
-use crate::http::auth::minted;
+use crate::http::auth::api_key;
 use crate::http::testing::{Answer, Server};
 use crate::ports::Users;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ async fn post(server: &Server, path: &str, body: &Value) -> Answer {
 /// A server, and what stands behind it.
 fn server() -> (Server, Arc<dyn Users>) {
     let mut users = None;
-    let server = Server::with(|room| users = Some(Arc::clone(&room.users)));
+    let server = Server::with(|app| users = Some(Arc::clone(&app.users)));
     (server, users.expect("its users"))
 }
 
@@ -25,7 +25,7 @@ async fn p9_a_key_is_shown_once_and_found_by_its_digest() {
     let made = post(&server, "/api/tokens", &asked).await.json()["data"].clone();
     let key = made["key"].as_str().expect("a key").to_owned();
     assert!(key.starts_with("nck_") && key.len() == 47, "{key}");
-    let kept = users.token(&minted::digest(&key)).expect("read").expect("kept");
+    let kept = users.token(&api_key::digest(&key)).expect("read").expect("kept");
     assert_eq!(
         (kept.scopes, kept.name.as_str()),
         (TokenScopes { read: true, write: false, admin: true }, "ci")
@@ -39,7 +39,7 @@ async fn p9_a_key_is_shown_once_and_found_by_its_digest() {
     let id = made["id"].as_str().expect("an id");
     let gone = server.ask(&format!("DELETE /api/tokens/{id}"), &[], "").await;
     assert_eq!(gone.json(), json!({"code": 0, "message": "revoked"}));
-    assert_eq!(users.token(&minted::digest(&key)).expect("read"), None);
+    assert_eq!(users.token(&api_key::digest(&key)).expect("read"), None);
     for path in [&format!("/api/tokens/{id}"), "/api/tokens/tok_x", "/api/tokens/1"] {
         let answer = server.ask(&format!("DELETE {path}"), &[], "").await;
         assert_eq!(answer.json(), json!({"code": 404, "message": "token not found"}), "{path}");
@@ -65,7 +65,7 @@ async fn p7_tokens_of_another_are_made_and_taken_by_that_others_number() {
 
 #[tokio::test]
 async fn p8_there_is_an_end_to_tokens() {
-    let server = Server::with(|room| room.limits.tokens = 1);
+    let server = Server::with(|app| app.limits.tokens = 1);
     assert_eq!(post(&server, "/api/tokens", &json!({})).await.status, 200);
     let full = post(&server, "/api/tokens", &json!({})).await;
     assert_eq!((full.status, &full.json()["code"]), (429, &json!(429)));

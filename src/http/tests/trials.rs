@@ -1,7 +1,7 @@
 //! Calls of tools that operators make: how many run at once, and how the shutdown ends them.
 
 use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition};
-use crate::http::Stage;
+use crate::http::ShutdownStage;
 use crate::http::testing::{Server, read_all, request};
 use crate::ports::{Journal, ToolContext, ToolOutcome, Toolbox};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl Toolbox for Waiting {
 #[tokio::test]
 async fn p8_so_many_trials_at_once_and_the_shutdown_stops_them() {
     let toolbox = Arc::new(Waiting::default());
-    let server = Server::with(|room| room.toolbox = Arc::<Waiting>::clone(&toolbox));
+    let server = Server::with(|app| app.toolbox = Arc::<Waiting>::clone(&toolbox));
     let mut running = Vec::new();
     for _ in 0..2 {
         let mut client = server.connect();
@@ -44,7 +44,7 @@ async fn p8_so_many_trials_at_once_and_the_shutdown_stops_them() {
     let third = server.ask("POST /v1/tools/x/call", &[], "{}").await;
     assert_eq!((third.status, third.code().as_str()), (429, "rate_limited"), "{}", third.body);
     assert!(third.header("retry-after").is_some());
-    server.advance(Stage::Draining);
+    server.advance(ShutdownStage::Draining);
     for client in running {
         let answer = read_all(client).await;
         assert!(answer.status == 200 && answer.body.contains("Shutdown"), "{}", answer.body);

@@ -28,7 +28,7 @@ fn outbox() -> Arc<MemoryOutbox> {
 }
 
 fn server() -> Server {
-    Server::with(|room| room.outbox = outbox())
+    Server::with(|app| app.outbox = outbox())
 }
 
 fn id(bits: u128) -> String {

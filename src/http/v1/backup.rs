@@ -2,30 +2,33 @@
 //! on the same disk, until its reader has it.
 
 use crate::http::blocking::blocking;
-use crate::http::door::Door;
-use crate::http::error::Error;
-use crate::http::file_body::FileBody;
-use crate::http::query::Query;
-use crate::http::reply::{self, Reply};
-use crate::http::router::Call;
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::http::request::context::RequestContext;
+use crate::http::request::query::QueryString;
+use crate::http::response::file_body::FileBody;
+use crate::http::response::{self, HttpResponse};
 use hyper::header::CONTENT_DISPOSITION;
 use std::sync::Arc;
 
 /// The copy, as it was when the request came.
-pub(crate) async fn backup(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
-    Query::parse(call.query.as_deref(), &[])?;
-    let turn = Arc::clone(&door.backups).try_acquire_owned().map_err(|_| Error::BackupRunning)?;
-    let source = Arc::clone(&door.room.backup);
+pub(crate) async fn backup(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let turn = Arc::clone(&context.backups).try_acquire_owned().map_err(|_| ApiError::BackupRunning)?;
+    let source = Arc::clone(&context.app.backup);
     // The turn goes with the copy, not with the client, who may leave in the middle of it.
     let copying = blocking(move || (source.copy(), turn));
     let (copied, turn) = copying.await?;
     let body = FileBody::new(copied?, turn).map_err(|error| {
         tracing::error!(%error, "a backup cannot be read");
-        Error::Internal
+        ApiError::Internal
     })?;
-    let mut reply = reply::file(body);
-    let seconds = door.room.clock.now_ms() / 1_000;
+    let mut reply = response::file(body);
+    let seconds = context.app.clock.now_ms() / 1_000;
     let name = format!("attachment; filename=\"nanoclaw-{seconds}.redb\"");
-    reply::set(&mut reply, CONTENT_DISPOSITION, &name);
+    response::set(&mut reply, CONTENT_DISPOSITION, &name);
     Ok(reply)
 }

@@ -1,23 +1,23 @@
 //! Pages of lists (DESIGN §3): `?limit=`, `?cursor=` and the object around a page. Refuses to know what is listed.
 
 use crate::domain::limits::Limits;
-use crate::http::error::Error;
-use crate::http::query::Query;
-use crate::http::quoted::quoted;
+use crate::http::error::ApiError;
+use crate::http::request::query::QueryString;
+use crate::http::request::quoted::quoted;
 use serde::Serialize;
 use std::str::FromStr;
 
 /// A page, newest first.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-pub(crate) struct List<T, C> {
+pub(crate) struct ListResponse<T, C> {
     object: &'static str,
     data: Vec<T>,
     has_more: bool,
     next_cursor: Option<C>,
 }
 
-impl<T, C> List<T, C> {
+impl<T, C> ListResponse<T, C> {
     /// The page; `next_cursor` where another one follows.
     pub(crate) fn new(data: Vec<T>, next_cursor: Option<C>) -> Self {
         Self { object: "list", data, has_more: next_cursor.is_some(), next_cursor }
@@ -30,15 +30,15 @@ impl<T, C> List<T, C> {
 }
 
 /// How much a page holds at most.
-pub(crate) fn limit(query: &Query, limits: &Limits) -> Result<usize, Error> {
+pub(crate) fn limit(query: &QueryString, limits: &Limits) -> Result<usize, ApiError> {
     let asked = query.whole("limit", 1..=limits.page_max as u64)?;
     Ok(asked.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(limits.page))
 }
 
 /// Where the page begins: what the page before told.
-pub(crate) fn cursor<C: FromStr>(query: &Query) -> Result<Option<C>, Error> {
+pub(crate) fn cursor<C: FromStr>(query: &QueryString) -> Result<Option<C>, ApiError> {
     let Some(text) = query.text("cursor") else { return Ok(None) };
     text.parse().map(Some).map_err(|_| {
-        Error::value("cursor", format!("'cursor' must be the next_cursor of a page, not {}", quoted(text)))
+        ApiError::value("cursor", format!("'cursor' must be the next_cursor of a page, not {}", quoted(text)))
     })
 }

@@ -1,15 +1,15 @@
 //! `GET /v1/usage`: what this user's jobs have spent, a line for each day and model, or for each model of one
 //! conversation. Owns the range of days that may be asked for, in UTC; refuses to add up more than a year.
 
+use super::page::ListResponse;
 use crate::domain::id::ConversationId;
 use crate::domain::usage::{Usage, UsageByModel};
-use crate::http::door::Door;
-use crate::http::error::Error;
-use crate::http::query::Query;
-use crate::http::quoted::quoted;
-use crate::http::reply::{self, Reply};
-use crate::http::router::Call;
-use crate::http::v1::page::List;
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::http::request::context::RequestContext;
+use crate::http::request::query::QueryString;
+use crate::http::request::quoted::quoted;
+use crate::http::response::{self, HttpResponse};
 use crate::ports::{ACCOUNT_DAY_MS, DayUsage};
 use hyper::StatusCode;
 use jiff::civil::Date;
@@ -27,7 +27,7 @@ const CONVERSATION: &str = "conversation_id";
 /// A line of the answer.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-pub(crate) struct View {
+pub(crate) struct UsageResponse {
     object: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     date: Option<String>,
@@ -38,7 +38,7 @@ pub(crate) struct View {
     jobs: Option<u64>,
 }
 
-impl View {
+impl UsageResponse {
     fn of(line: DayUsage) -> Option<Self> {
         let DayUsage { day, model, usage, jobs } = line;
         let date = EPOCH.checked_add(Span::new().try_days(day).ok()?).ok()?.to_string();
@@ -58,54 +58,60 @@ impl View {
 }
 
 /// The lines of these days.
-pub(crate) async fn usage(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
-    let query = Query::parse(call.query.as_deref(), &["from", "to", CONVERSATION])?;
-    let (accounts, user) = (Arc::clone(&door.room.accounts), call.user);
+pub(crate) async fn usage(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    let query = QueryString::parse(request.query.as_deref(), &["from", "to", CONVERSATION])?;
+    let (accounts, user) = (Arc::clone(&context.app.accounts), request.user);
     if let Some(name) = query.text(CONVERSATION) {
         let id = conversation(&query, name)?;
-        let ledger = door.read(move |_| accounts.conversation_usage(user, &id)).await?;
-        let lines = View::of_conversation(&ledger);
-        return Ok(reply::json(StatusCode::OK, &List::<_, String>::new(lines, None)));
+        let ledger = context.read(move |_| accounts.conversation_usage(user, &id)).await?;
+        let lines = UsageResponse::of_conversation(&ledger);
+        return Ok(response::json(StatusCode::OK, &ListResponse::<_, String>::new(lines, None)));
     }
-    let today = u32::try_from(door.room.clock.now_ms() / ACCOUNT_DAY_MS).unwrap_or(u32::MAX);
+    let today = u32::try_from(context.app.clock.now_ms() / ACCOUNT_DAY_MS).unwrap_or(u32::MAX);
     let (from, to) = days(&query, today)?;
-    let lines = door.read(move |_| accounts.usage(user, from, to)).await?;
-    let data: Vec<View> = lines.into_iter().filter_map(View::of).collect();
-    Ok(reply::json(StatusCode::OK, &List::<_, String>::new(data, None)))
+    let lines = context.read(move |_| accounts.usage(user, from, to)).await?;
+    let data: Vec<UsageResponse> = lines.into_iter().filter_map(UsageResponse::of).collect();
+    Ok(response::json(StatusCode::OK, &ListResponse::<_, String>::new(data, None)))
 }
 
 /// The conversation that is asked about. Its accounts have no days.
-fn conversation(query: &Query, name: &str) -> Result<ConversationId, Error> {
+fn conversation(query: &QueryString, name: &str) -> Result<ConversationId, ApiError> {
     if let Some(day) = ["from", "to"].into_iter().find(|day| query.text(day).is_some()) {
         let message = format!("'{day}' does not go with '{CONVERSATION}': a conversation is told as a whole");
-        return Err(Error::value(day, message));
+        return Err(ApiError::value(day, message));
     }
     ConversationId::try_from(name.to_owned())
-        .map_err(|rule| Error::value(CONVERSATION, format!("'{CONVERSATION}' {rule}")))
+        .map_err(|rule| ApiError::value(CONVERSATION, format!("'{CONVERSATION}' {rule}")))
 }
 
 /// The first and the last day, both included.
-fn days(query: &Query, today: u32) -> Result<(u32, u32), Error> {
+fn days(query: &QueryString, today: u32) -> Result<(u32, u32), ApiError> {
     let asked = |name| query.text(name).map(|text| day(name, text)).transpose();
     let (from, to) = (asked("from")?, asked("to")?);
     let to = to.unwrap_or(today.max(from.unwrap_or_default()));
     let from = from.unwrap_or(to.saturating_sub(DAYS.saturating_sub(1)));
     if from > to {
-        return Err(Error::value("from", "'from' must not lie behind 'to'"));
+        return Err(ApiError::value("from", "'from' must not lie behind 'to'"));
     }
     if to.saturating_sub(from) >= DAYS_MAX {
-        return Err(Error::value("from", format!("'from' and 'to' may span {DAYS_MAX} days at most")));
+        return Err(ApiError::value("from", format!("'from' and 'to' may span {DAYS_MAX} days at most")));
     }
     Ok((from, to))
 }
 
 /// A date as a number of days since 1970.
-fn day(name: &str, text: &str) -> Result<u32, Error> {
+fn day(name: &str, text: &str) -> Result<u32, ApiError> {
     // Its other spellings, and dates with a time, are no dates here.
     let date = text.parse::<Date>().ok().filter(|date| date.to_string() == text);
     let days = date.and_then(|date| EPOCH.until((Unit::Day, date)).ok());
     days.and_then(|days| u32::try_from(days.get_days()).ok()).ok_or_else(|| {
-        Error::value(name, format!("'{name}' must be a date since 1970 as YYYY-MM-DD, not {}", quoted(text)))
+        ApiError::value(
+            name,
+            format!("'{name}' must be a date since 1970 as YYYY-MM-DD, not {}", quoted(text)),
+        )
     })
 }
 
@@ -116,7 +122,7 @@ mod tests {
     const TODAY: u32 = 20_000;
 
     fn asked(query: &str) -> Result<(u32, u32), String> {
-        let query = Query::parse(Some(query), &["from", "to"]).expect("a query");
+        let query = QueryString::parse(Some(query), &["from", "to"]).expect("a query");
         days(&query, TODAY).map_err(|error| error.to_string())
     }
 

@@ -1,9 +1,9 @@
 //! `?wait=SECONDS`: a reply held back until something has ended. Owns the waiting; refuses to poll.
 
 use crate::domain::id::{BatchId, JobId, UserId};
-use crate::http::door::Door;
-use crate::http::error::Error;
-use crate::http::shutdown::Stage;
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::http::server::shutdown::ShutdownStage;
 use crate::ports::{ChangeWatch, StoreError};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,38 +13,43 @@ const REWATCH: Duration = Duration::from_millis(200);
 
 /// Returns when the job has ended, `seconds` have passed, or the server closes. A job that is not there is for the
 /// caller to notice.
-pub(crate) async fn for_job(door: &Arc<Door>, user: UserId, id: JobId, seconds: u64) -> Result<(), Error> {
-    let store = &door.room.store;
+pub(crate) async fn for_job(
+    context: &Arc<ServerContext>,
+    user: UserId,
+    id: JobId,
+    seconds: u64,
+) -> Result<(), ApiError> {
+    let store = &context.app.store;
     let is_over = || Ok(store.job(user, id)?.is_none_or(|job| job.status.is_terminal()));
-    held(door, seconds, || store.watch(id), is_over).await
+    held(context, seconds, || store.watch(id), is_over).await
 }
 
 /// The same for a batch.
 pub(crate) async fn for_batch(
-    door: &Arc<Door>,
+    context: &Arc<ServerContext>,
     user: UserId,
     id: BatchId,
     seconds: u64,
-) -> Result<(), Error> {
-    let batches = &door.room.batches;
+) -> Result<(), ApiError> {
+    let batches = &context.app.batches;
     let is_over = || Ok(batches.batch(user, id)?.is_none_or(|batch| batch.status.is_terminal()));
-    held(door, seconds, || batches.watch_batch(id), is_over).await
+    held(context, seconds, || batches.watch_batch(id), is_over).await
 }
 
 async fn held(
-    door: &Door,
+    context: &ServerContext,
     seconds: u64,
     watch: impl Fn() -> ChangeWatch,
     is_over: impl Fn() -> Result<bool, StoreError>,
-) -> Result<(), Error> {
+) -> Result<(), ApiError> {
     if seconds == 0 {
         return Ok(());
     }
-    let mut shutdown = door.shutdown.clone();
+    let mut shutdown = context.shutdown.clone();
     tokio::select! {
         over = over(watch, is_over) => over,
         () = tokio::time::sleep(Duration::from_secs(seconds)) => Ok(()),
-        () = shutdown.reached(Stage::Closing) => Ok(()),
+        () = shutdown.reached(ShutdownStage::Closing) => Ok(()),
     }
 }
 
@@ -52,7 +57,7 @@ async fn held(
 async fn over(
     watch: impl Fn() -> ChangeWatch,
     is_over: impl Fn() -> Result<bool, StoreError>,
-) -> Result<(), Error> {
+) -> Result<(), ApiError> {
     let mut news = watch(); // before the first look
     loop {
         news.borrow_and_update();

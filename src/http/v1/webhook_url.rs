@@ -2,23 +2,26 @@
 //! seen when it is called.
 
 use crate::domain::webhook::WebhookUrl;
-use crate::http::error::Error;
-use crate::http::room::Room;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
 use hyper::Uri;
 
 /// The field's name.
 const FIELD: &str = "webhook_url";
 
 /// The URL, if it is one that may be called.
-pub(crate) fn webhook_url(text: Option<String>, room: &Room) -> Result<Option<WebhookUrl>, Error> {
+pub(crate) fn webhook_url(
+    text: Option<String>,
+    app: &AppDependencies,
+) -> Result<Option<WebhookUrl>, ApiError> {
     let Some(text) = text else { return Ok(None) };
-    let wrong = |rule: &str| Error::value(FIELD, format!("'{FIELD}' {rule}"));
+    let wrong = |rule: &str| ApiError::value(FIELD, format!("'{FIELD}' {rule}"));
     let url = WebhookUrl::try_from(text).map_err(wrong)?;
     if url.reveal().parse::<Uri>().is_err() {
         return Err(wrong("is not a URL"));
     }
-    match url.literal_address().filter(|address| !room.addresses.permits(*address)) {
-        Some(address) => Err(Error::Invalid {
+    match url.literal_address().filter(|address| !app.addresses.permits(*address)) {
+        Some(address) => Err(ApiError::Invalid {
             message: format!(
                 "'{FIELD}' leads to {address}, which is not a public address; if it is yours, add it to \
                  webhooks.allow_private_addresses in the configuration"

@@ -1,16 +1,16 @@
 //! `/v1/webhooks`: what is to be reported and what became of it, newest first; and the wish to try again. Refuses to show
 //! the query of a URL, which often holds a token.
 
+use super::page::{self, ListResponse};
 use crate::domain::id::DeliveryId;
 use crate::domain::nearest::hint;
 use crate::domain::webhook::{Delivery, DeliveryState};
-use crate::http::door::Door;
-use crate::http::error::Error;
-use crate::http::query::Query;
-use crate::http::quoted::quoted;
-use crate::http::reply::{self, Reply};
-use crate::http::router::Call;
-use crate::http::v1::page::{self, List};
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::http::request::context::RequestContext;
+use crate::http::request::query::QueryString;
+use crate::http::request::quoted::quoted;
+use crate::http::response::{self, HttpResponse};
 use crate::ports::DeliveryQuery;
 use hyper::StatusCode;
 use serde::Serialize;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// The delivery object.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-pub(crate) struct View {
+pub(crate) struct DeliveryResponse {
     id: DeliveryId,
     object: &'static str,
     state: DeliveryState,
@@ -32,7 +32,7 @@ pub(crate) struct View {
     last_error: Option<String>,
 }
 
-impl View {
+impl DeliveryResponse {
     fn of(delivery: Delivery) -> Self {
         Self {
             id: delivery.id,
@@ -50,55 +50,66 @@ impl View {
 }
 
 /// `GET /v1/webhooks`: a page of this user's deliveries.
-pub(crate) async fn list(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
-    let limits = &door.room.limits;
-    let query = Query::parse(call.query.as_deref(), &["state", "limit", "cursor"])?;
+pub(crate) async fn list(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    let limits = &context.app.limits;
+    let query = QueryString::parse(request.query.as_deref(), &["state", "limit", "cursor"])?;
     let wanted = DeliveryQuery {
-        user: call.user,
+        user: request.user,
         state: query.text("state").map(state).transpose()?,
         before: page::cursor(&query)?,
         limit: page::limit(&query, limits)?,
     };
-    let outbox = Arc::clone(&door.room.outbox);
-    let page = door.read(move |_| outbox.deliveries(&wanted)).await?;
+    let outbox = Arc::clone(&context.app.outbox);
+    let page = context.read(move |_| outbox.deliveries(&wanted)).await?;
     let next_cursor = page.deliveries.last().filter(|_| page.has_more).map(|delivery| delivery.id);
-    let data = page.deliveries.into_iter().map(View::of).collect();
-    Ok(reply::json(StatusCode::OK, &List::new(data, next_cursor)))
+    let data = page.deliveries.into_iter().map(DeliveryResponse::of).collect();
+    Ok(response::json(StatusCode::OK, &ListResponse::new(data, next_cursor)))
 }
 
 /// `GET /v1/webhooks/{id}`.
-pub(crate) fn show(door: &Door, call: &Call, id: &str) -> Result<Reply, Error> {
+pub(crate) fn show(
+    context: &ServerContext,
+    request: &RequestContext,
+    id: &str,
+) -> Result<HttpResponse, ApiError> {
     let id = parse_id(id)?;
-    Query::parse(call.query.as_deref(), &[])?;
+    QueryString::parse(request.query.as_deref(), &[])?;
     // One row, as in `wait`: not worth a thread change.
-    let found = door.room.outbox.delivery(call.user, id)?.ok_or(NOT_FOUND)?;
-    Ok(reply::json(StatusCode::OK, &View::of(found)))
+    let found = context.app.outbox.delivery(request.user, id)?.ok_or(NOT_FOUND)?;
+    Ok(response::json(StatusCode::OK, &DeliveryResponse::of(found)))
 }
 
 /// `POST /v1/webhooks/{id}/retry`: tried now; one given up begins anew.
-pub(crate) async fn retry(door: &Arc<Door>, call: &Call, id: &str) -> Result<Reply, Error> {
+pub(crate) async fn retry(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+    id: &str,
+) -> Result<HttpResponse, ApiError> {
     let id = parse_id(id)?;
-    Query::parse(call.query.as_deref(), &[])?;
-    let found = door.room.outbox.again(call.user, id).await?.ok_or(NOT_FOUND)?;
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let found = context.app.outbox.again(request.user, id).await?.ok_or(NOT_FOUND)?;
     match found.state {
-        DeliveryState::Delivered => Err(Error::Delivered),
+        DeliveryState::Delivered => Err(ApiError::Delivered),
         DeliveryState::Pending | DeliveryState::Dead => {
-            Ok(reply::json(StatusCode::ACCEPTED, &View::of(found)))
+            Ok(response::json(StatusCode::ACCEPTED, &DeliveryResponse::of(found)))
         }
     }
 }
 
-const NOT_FOUND: Error = Error::NotFound("webhook delivery");
+const NOT_FOUND: ApiError = ApiError::NotFound("webhook delivery");
 
-fn parse_id(text: &str) -> Result<DeliveryId, Error> {
+fn parse_id(text: &str) -> Result<DeliveryId, ApiError> {
     text.parse().map_err(|_| NOT_FOUND)
 }
 
-fn state(text: &str) -> Result<DeliveryState, Error> {
+fn state(text: &str) -> Result<DeliveryState, ApiError> {
     let words = || DeliveryState::ALL.iter().map(|state| state.as_str());
     DeliveryState::ALL.into_iter().find(|state| state.as_str() == text).ok_or_else(|| {
         let known = words().collect::<Vec<_>>().join(", ");
         let meant = hint(text, words());
-        Error::value("state", format!("'state' must be one of {known}, not {}{meant}", quoted(text)))
+        ApiError::value("state", format!("'state' must be one of {known}, not {}{meant}", quoted(text)))
     })
 }

@@ -1,19 +1,19 @@
 //! `GET` and `PATCH /api/auth/profile`: one's own account.
 
 use super::register::email_of;
-use super::{form, opened};
+use super::{body, token};
 use crate::domain::account::{Account, TokenScopes};
 use crate::domain::secret::Secret;
-use crate::http::api::account_view::AccountView;
+use crate::http::api::account::AccountResponse;
 use crate::http::api::envelope;
-use crate::http::arriving::Arriving;
 use crate::http::auth::password;
-use crate::http::door::Door;
-use crate::http::error::Error;
-use crate::http::query::Query;
-use crate::http::reply::Reply;
-use crate::http::router::Call;
-use crate::http::v1::field::Fields;
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::http::request::body::RequestBody;
+use crate::http::request::context::RequestContext;
+use crate::http::request::fields::ObjectFields;
+use crate::http::request::query::QueryString;
+use crate::http::response::HttpResponse;
 use crate::ports::AccountChange;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -23,101 +23,115 @@ use std::sync::Arc;
 pub(crate) const KNOWN: &[&str] = &["email", "avatar", "password", "current_password"];
 /// The longest picture's address, characters.
 pub(crate) const AVATAR_CHARS: usize = 512;
-const GONE: Error = Error::NotFound("account");
+const GONE: ApiError = ApiError::NotFound("account");
 
 /// What one sees of oneself.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Profile"))]
 #[derive(Serialize)]
-pub(crate) struct View {
+pub(crate) struct ProfileResponse {
     #[serde(flatten)]
-    user: AccountView,
+    user: AccountResponse,
     /// After a change of the password, which ends all sessions: a new one.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
 }
 
 /// What is to be otherwise.
-pub(crate) struct Wish {
+pub(crate) struct ProfileRequest {
     change: AccountChange,
     password: Option<Secret>,
     current: Option<Secret>,
 }
 
 /// Shows it.
-pub(crate) fn show(door: &Door, call: &Call) -> Result<Reply, Error> {
-    Query::parse(call.query.as_deref(), &[])?;
-    let account = door.room.users.account(call.user)?.ok_or(GONE)?;
-    Ok(envelope::data(View { user: AccountView::of(account), token: None }))
+pub(crate) fn show(context: &ServerContext, request: &RequestContext) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let account = context.app.users.account(request.user)?.ok_or(GONE)?;
+    Ok(envelope::data(ProfileResponse { user: AccountResponse::of(account), token: None }))
 }
 
 /// Changes it. `null` takes an address or a picture away; a new password needs the current one, where there is one.
-pub(crate) async fn change(door: &Arc<Door>, call: &Call, body: Arriving) -> Result<Reply, Error> {
-    let Wish { mut change, password, current } = read(form::read(door, call, body).await?)?;
+pub(crate) async fn change(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+    body: RequestBody,
+) -> Result<HttpResponse, ApiError> {
+    let ProfileRequest { mut change, password, current } = read(body::read(context, request, body).await?)?;
     if let Some(password) = password {
-        confirm(door, call, current).await?;
-        change.password = Some(password::hash(door, password).await?);
+        confirm(context, request, current).await?;
+        change.password = Some(context.auth.passwords.hash(password, context.app.entropy.as_ref()).await?);
     }
     let opens = change.password.is_some();
-    let account = door.room.users.change_account(call.user, change).await?.ok_or(GONE)?;
-    answer(door, call, account, opens)
+    let account = context.app.users.change_account(request.user, change).await?.ok_or(GONE)?;
+    answer(context, request, account, opens)
 }
 
 /// What the object says.
-pub(crate) fn read(map: Map<String, Value>) -> Result<Wish, Error> {
+pub(crate) fn read(map: Map<String, Value>) -> Result<ProfileRequest, ApiError> {
     let is_null = |map: &Map<String, Value>, name| map.get(name).is_some_and(Value::is_null);
     let (no_email, no_avatar) = (is_null(&map, "email"), is_null(&map, "avatar"));
-    let mut fields = Fields::new(map, KNOWN)?;
+    let mut fields = ObjectFields::new(map, KNOWN)?;
     let email = fields.text("email")?.map(email_of).transpose()?;
     let avatar = fields.text("avatar")?.map(avatar_of).transpose()?;
-    let password = form::secret(&mut fields, "password")?;
+    let password = body::secret(&mut fields, "password")?;
     let password = password.map(|password| password::fit("password", password)).transpose()?;
-    let current = form::secret(&mut fields, "current_password")?.map(Secret::from);
+    let current = body::secret(&mut fields, "current_password")?.map(Secret::from);
     let change = AccountChange {
         email: if no_email { Some(None) } else { email.map(Some) },
         avatar: if no_avatar { Some(None) } else { avatar.map(Some) },
         ..AccountChange::default()
     };
-    Ok(Wish { change, password, current })
+    Ok(ProfileRequest { change, password, current })
 }
 
-fn answer(door: &Door, call: &Call, account: Account, opens: bool) -> Result<Reply, Error> {
+fn answer(
+    context: &ServerContext,
+    request: &RequestContext,
+    account: Account,
+    opens: bool,
+) -> Result<HttpResponse, ApiError> {
     if !opens {
-        return Ok(envelope::data(View { user: AccountView::of(account), token: None }));
+        return Ok(envelope::data(ProfileResponse { user: AccountResponse::of(account), token: None }));
     }
-    let token = opened::token(door, &account)?;
-    let mut reply = envelope::data(View { user: AccountView::of(account), token: Some(token.clone()) });
-    opened::give_cookie(door, &call.headers, &mut reply, &token);
+    let token = token::token(context, &account)?;
+    let mut reply =
+        envelope::data(ProfileResponse { user: AccountResponse::of(account), token: Some(token.clone()) });
+    token::give_cookie(context, &request.headers, &mut reply, &token);
     Ok(reply)
 }
 
 /// Whether it is the owner who wants another password, not somebody at their desk. Guesses count as failed logins.
-async fn confirm(door: &Door, call: &Call, current: Option<Secret>) -> Result<(), Error> {
-    let account = door.room.users.account(call.user)?.ok_or(GONE)?;
+async fn confirm(
+    context: &ServerContext,
+    request: &RequestContext,
+    current: Option<Secret>,
+) -> Result<(), ApiError> {
+    let account = context.app.users.account(request.user)?.ok_or(GONE)?;
     let Some(hash) = account.password else {
-        let is_whole = call.caller.scopes == TokenScopes::ALL;
-        let refused = Error::Forbidden("the API key lacks the scopes for setting the first password");
+        let is_whole = request.caller.scopes == TokenScopes::ALL;
+        let refused = ApiError::Forbidden("the API key lacks the scopes for setting the first password");
         return if is_whole { Ok(()) } else { Err(refused) };
     };
     let Some(current) = current else {
-        return Err(Error::value(
+        return Err(ApiError::value(
             "current_password",
             "'current_password' is missing: a new password needs it",
         ));
     };
     let name = account.username.as_str();
-    door.auth.throttle.attempt(name, call.address, door.room.clock.monotonic_ms())?;
-    if !door.auth.passwords.is_right(current, Some(hash)).await? {
-        return Err(Error::Forbidden("'current_password' is wrong"));
+    context.auth.throttle.attempt(name, request.address, context.app.clock.monotonic_ms())?;
+    if !context.auth.passwords.is_right(current, Some(hash)).await? {
+        return Err(ApiError::Forbidden("'current_password' is wrong"));
     }
-    door.auth.throttle.succeeded(name, call.address);
+    context.auth.throttle.succeeded(name, request.address);
     Ok(())
 }
 
-fn avatar_of(text: String) -> Result<String, Error> {
+fn avatar_of(text: String) -> Result<String, ApiError> {
     if text.chars().count() > AVATAR_CHARS || text.chars().any(char::is_control) {
         let wanted =
             format!("'avatar' must be at most {AVATAR_CHARS} characters, none of them a control character");
-        return Err(Error::value("avatar", wanted));
+        return Err(ApiError::value("avatar", wanted));
     }
     Ok(text)
 }

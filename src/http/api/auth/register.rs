@@ -1,16 +1,16 @@
 //! `POST /api/auth/register`. Who may is the store's to decide, in one act with the making.
 
-use super::{form, opened};
+use super::{body, token};
 use crate::domain::account::{AuthMode, Email, Registration, Role, Username};
 use crate::domain::secret::Secret;
-use crate::http::arriving::Arriving;
-use crate::http::auth::minted::{self, Kind};
+use crate::http::auth::api_key::{self, SecretKind};
 use crate::http::auth::password;
-use crate::http::door::Door;
-use crate::http::error::Error;
-use crate::http::reply::Reply;
-use crate::http::router::Call;
-use crate::http::v1::field::Fields;
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::http::request::body::RequestBody;
+use crate::http::request::context::RequestContext;
+use crate::http::request::fields::ObjectFields;
+use crate::http::response::HttpResponse;
 use crate::ports::{NewAccount, RegistrationGate, StoreError};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(crate) const KNOWN: &[&str] = &["username", "password", "email", "invite"];
 
 /// Who wants to come in from now on.
-pub(crate) struct Wish {
+pub(crate) struct RegisterRequest {
     username: Username,
     password: Secret,
     email: Option<Email>,
@@ -27,42 +27,47 @@ pub(crate) struct Wish {
 }
 
 /// Makes an account, and opens its first session.
-pub(crate) async fn register(door: &Arc<Door>, call: &Call, body: Arriving) -> Result<Reply, Error> {
-    if door.room.auth.mode == AuthMode::Single {
-        return Err(Error::Forbidden("there are no accounts: the server runs with auth_mode: single"));
+pub(crate) async fn register(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+    body: RequestBody,
+) -> Result<HttpResponse, ApiError> {
+    if context.app.auth.mode == AuthMode::Single {
+        return Err(ApiError::Forbidden("there are no accounts: the server runs with auth_mode: single"));
     }
-    let Wish { username, password, email, invite } = read(form::read(door, call, body).await?)?;
-    let admission = admission(door, invite)?;
-    let password = password::hash(door, password).await?;
-    let created_at_ms = door.room.clock.now_ms();
+    let RegisterRequest { username, password, email, invite } =
+        read(body::read(context, request, body).await?)?;
+    let admission = admission(context, invite)?;
+    let password = context.auth.passwords.hash(password, context.app.entropy.as_ref()).await?;
+    let created_at_ms = context.app.clock.now_ms();
     let new = NewAccount { username, email, password, role: Role::User, admission, created_at_ms };
-    let account = door.room.users.register(new).await?;
-    opened::opened(door, &call.headers, account)
+    let account = context.app.users.register(new).await?;
+    token::opened(context, &request.headers, account)
 }
 
 /// What the object says.
-pub(crate) fn read(map: Map<String, Value>) -> Result<Wish, Error> {
-    let mut fields = Fields::new(map, KNOWN)?;
-    let (username, password) = (fields.text("username")?, form::secret(&mut fields, "password")?);
-    let (username, password) = form::both(("username", username), ("password", password))?;
+pub(crate) fn read(map: Map<String, Value>) -> Result<RegisterRequest, ApiError> {
+    let mut fields = ObjectFields::new(map, KNOWN)?;
+    let (username, password) = (fields.text("username")?, body::secret(&mut fields, "password")?);
+    let (username, password) = body::both(("username", username), ("password", password))?;
     let password = password::fit("password", password)?;
     let username = Username::try_from(username)
-        .map_err(|rule| Error::value("username", format!("'username' {rule}")))?;
+        .map_err(|rule| ApiError::value("username", format!("'username' {rule}")))?;
     let email = fields.text("email")?.map(email_of).transpose()?;
-    Ok(Wish { username, password, email, invite: form::secret(&mut fields, "invite")? })
+    Ok(RegisterRequest { username, password, email, invite: body::secret(&mut fields, "invite")? })
 }
 
 /// An address out of a body.
-pub(super) fn email_of(text: String) -> Result<Email, Error> {
-    Email::try_from(text).map_err(|rule| Error::value("email", format!("'email' {rule}")))
+pub(crate) fn email_of(text: String) -> Result<Email, ApiError> {
+    Email::try_from(text).map_err(|rule| ApiError::value("email", format!("'email' {rule}")))
 }
 
 /// Why this may be an account. What is hopeless is refused before a password is hashed for it.
-fn admission(door: &Door, invite: Option<String>) -> Result<RegistrationGate, Error> {
-    let invite = invite.and_then(|code| minted::digest_of(Kind::Invite, code.trim()));
-    let room = &door.room;
-    let is_first = || room.users.has_no_accounts();
-    match (room.auth.registration, invite) {
+fn admission(context: &ServerContext, invite: Option<String>) -> Result<RegistrationGate, ApiError> {
+    let invite = invite.and_then(|code| api_key::digest_of(SecretKind::Invite, code.trim()));
+    let app = &context.app;
+    let is_first = || app.users.has_no_accounts();
+    match (app.auth.registration, invite) {
         (Registration::Open, _) => Ok(RegistrationGate::Open),
         (Registration::Closed, _) if is_first()? => Ok(RegistrationGate::FirstOnly),
         (Registration::Closed, _) => Err(StoreError::RegistrationClosed.into()),

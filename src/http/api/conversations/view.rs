@@ -1,16 +1,37 @@
 //! A conversation as the front end reads it. Owns its shape; what is not there is left out.
 
-use super::project_names::Names;
 use crate::domain::conversation::Conversation;
-use crate::domain::id::{ConversationId, ProjectId};
-use crate::http::api::dates::date;
-use crate::http::api::messages::order::{USUAL_MAX_TOKENS, USUAL_TEMPERATURE};
+use crate::domain::id::{ConversationId, ProjectId, UserId};
+use crate::http::api::envelope::date;
+use crate::http::api::messages::job::{USUAL_MAX_TOKENS, USUAL_TEMPERATURE};
+use crate::ports::{Projects, StoreError};
 use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Names of projects.
+pub(crate) type ProjectNames = BTreeMap<ProjectId, String>;
+
+/// The names of these conversations' projects.
+pub(crate) fn project_names(
+    projects: &dyn Projects,
+    user: UserId,
+    conversations: &[Conversation],
+) -> Result<ProjectNames, StoreError> {
+    let mut names = ProjectNames::new();
+    for id in conversations.iter().filter_map(|found| found.settings.project_id) {
+        if !names.contains_key(&id)
+            && let Some(project) = projects.project(user, id)?
+        {
+            names.insert(id, project.name.into());
+        }
+    }
+    Ok(names)
+}
 
 /// The object.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Conversation"))]
 #[derive(Debug, Serialize)]
-pub(crate) struct View {
+pub(crate) struct ConversationResponse {
     id: ConversationId,
     title: String,
     model: String,
@@ -27,9 +48,9 @@ pub(crate) struct View {
     updated_at: String,
 }
 
-impl View {
+impl ConversationResponse {
     /// The conversation, with the name of its project out of these.
-    pub(super) fn of(conversation: Conversation, names: &Names) -> Self {
+    pub(crate) fn of(conversation: Conversation, names: &ProjectNames) -> Self {
         let Conversation { id, title, settings, created_at_ms, updated_at_ms, message_count, .. } =
             conversation;
         Self {

@@ -1,25 +1,24 @@
 //! `/api/conversations/{id}/messages` (DESIGN §5). Owns the acts on what stands in a conversation: a question, or the answer
 //! of a job to it.
 
-pub(crate) mod body;
-pub(super) mod order;
-mod reference;
-pub(crate) mod regenerate;
+mod id;
+pub(crate) mod job;
+pub(crate) mod request;
 pub(crate) mod send;
 pub(crate) mod view;
 
-use super::conversations::{find, parse_id};
-use super::{envelope, page};
 use crate::domain::id::{ConversationId, MessageId, UserId};
-use crate::http::door::Door;
-use crate::http::error::Error;
-use crate::http::query::Query;
-use crate::http::reply::Reply;
-use crate::http::router::Call;
+use crate::http::api::conversations::{find, parse_id};
+use crate::http::api::envelope;
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::http::request::context::RequestContext;
+use crate::http::request::query::QueryString;
+use crate::http::response::HttpResponse;
 use crate::http::v1;
 use crate::ports::{MessageRef, StoreError};
 use std::sync::Arc;
-use view::View;
+use view::MessageResponse;
 
 /// Messages of a page when nobody asks for more.
 const PAGE: usize = 50;
@@ -27,38 +26,44 @@ const PAGE: usize = 50;
 const UNSENT: &str = "temp_";
 
 /// `GET …/messages`: oldest first.
-pub(crate) async fn list(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
-    let query = Query::parse(call.query.as_deref(), &["cursor", "limit"])?;
-    let limit = page::limit(&query, PAGE, &door.room.limits)?;
-    let after = query.text("cursor").map(reference::cursor).transpose()?;
-    let (user, id) = (call.user, parse_id(call.segment("id"))?);
-    let conversations = Arc::clone(&door.room.conversations);
-    let found = door.read(move |_| {
+pub(crate) async fn list(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    let query = QueryString::parse(request.query.as_deref(), &["cursor", "limit"])?;
+    let limit = envelope::limit(&query, PAGE, &context.app.limits)?;
+    let after = query.text("cursor").map(id::cursor).transpose()?;
+    let (user, id) = (request.user, parse_id(request.segment("id"))?);
+    let conversations = Arc::clone(&context.app.conversations);
+    let found = context.read(move |_| {
         if conversations.conversation(user, &id)?.is_none() {
             return Ok(None);
         }
         let page = conversations.messages(user, &id, after, limit)?;
-        let next = page.messages.last().filter(|_| page.has_more).map(reference::write);
-        let items = page.messages.into_iter().map(|message| View::of(&id, message));
-        Ok(Some(page::Page::new(items.collect(), next)))
+        let next = page.messages.last().filter(|_| page.has_more).map(id::write);
+        let items = page.messages.into_iter().map(|message| MessageResponse::of(&id, message));
+        Ok(Some(envelope::PageResponse::new(items.collect(), next)))
     });
-    Ok(envelope::data(found.await?.ok_or(Error::NotFound("conversation"))?))
+    Ok(envelope::data(found.await?.ok_or(ApiError::NotFound("conversation"))?))
 }
 
 /// `DELETE …/messages/{mid}`.
-pub(crate) async fn delete(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
-    Query::parse(call.query.as_deref(), &[])?;
-    let (id, message) = (parse_id(call.segment("id"))?, call.segment("mid"));
-    find(door, call.user, id.as_str()).await?;
+pub(crate) async fn delete(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let (id, message) = (parse_id(request.segment("id"))?, request.segment("mid"));
+    find(context, request.user, id.as_str()).await?;
     if message.starts_with(UNSENT) {
         return Ok(envelope::done("deleted"));
     }
-    let message = reference::parse(message).ok_or(Error::NotFound("message"))?;
-    must_show(door, call.user, &id, message).await?;
-    match door.room.conversations.delete_message(call.user, id, message).await {
+    let message = id::parse(message).ok_or(ApiError::NotFound("message"))?;
+    must_show(context, request.user, &id, message).await?;
+    match context.app.conversations.delete_message(request.user, id, message).await {
         Ok(true) => Ok(envelope::done("deleted")),
-        Ok(false) => Err(Error::NotFound("message")),
-        Err(StoreError::WrongState { status }) => Err(Error::Conflict(format!(
+        Ok(false) => Err(ApiError::NotFound("message")),
+        Err(StoreError::WrongState { status }) => Err(ApiError::Conflict(format!(
             "the message's job is {}; wait for its end or cancel it first",
             status.as_str()
         ))),
@@ -67,33 +72,36 @@ pub(crate) async fn delete(door: &Arc<Door>, call: &Call) -> Result<Reply, Error
 }
 
 /// `GET …/messages/{mid}/events`: the answer's stream once more, for whoever knows the message and not its job.
-pub(crate) async fn events(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
-    let conversation = find(door, call.user, call.segment("id")).await?;
-    let answer: MessageId = call.segment("mid").parse().map_err(|_| Error::NotFound("message"))?;
-    must_show(door, call.user, &conversation.id, MessageRef::Answer(answer)).await?;
-    v1::events::events(door, call, &answer.job().to_string()).await
+pub(crate) async fn events(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    let conversation = find(context, request.user, request.segment("id")).await?;
+    let answer: MessageId = request.segment("mid").parse().map_err(|_| ApiError::NotFound("message"))?;
+    must_show(context, request.user, &conversation.id, MessageRef::Answer(answer)).await?;
+    v1::jobs::events::events(context, request, &answer.job().to_string()).await
 }
 
 /// Refuses a message that the conversation does not show. A look at committed state: what is not there, and has to be looked
 /// for everywhere, costs the writer nothing.
 async fn must_show(
-    door: &Arc<Door>,
+    context: &Arc<ServerContext>,
     user: UserId,
     id: &ConversationId,
     message: MessageRef,
-) -> Result<(), Error> {
-    let (conversations, id) = (Arc::clone(&door.room.conversations), id.clone());
-    let is_shown = door.read(move |_| conversations.has_message(user, &id, message)).await?;
-    if is_shown { Ok(()) } else { Err(Error::NotFound("message")) }
+) -> Result<(), ApiError> {
+    let (conversations, id) = (Arc::clone(&context.app.conversations), id.clone());
+    let is_shown = context.read(move |_| conversations.has_message(user, &id, message)).await?;
+    if is_shown { Ok(()) } else { Err(ApiError::NotFound("message")) }
 }
 
 /// The message that a path names, if it can be one of an answer.
-fn answer_of(text: &str) -> Result<MessageId, Error> {
-    match reference::parse(text) {
+fn answer_of(text: &str) -> Result<MessageId, ApiError> {
+    match id::parse(text) {
         Some(MessageRef::Answer(id)) => Ok(id),
         Some(MessageRef::Ask(_)) => {
-            Err(Error::value("message_id", "only an assistant message can be regenerated"))
+            Err(ApiError::value("message_id", "only an assistant message can be regenerated"))
         }
-        None => Err(Error::NotFound("message")),
+        None => Err(ApiError::NotFound("message")),
     }
 }

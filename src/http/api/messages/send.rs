@@ -1,49 +1,97 @@
 //! `POST /api/conversations/{id}/messages`: a message, and the stream of its answer. What is answered is stored, whether the
 //! client stays or not; `on_disconnect: "cancel"` is for one whose leaving means stop.
+//! `POST /api/conversations/{id}/regenerate/{mid}`: the same question, asked anew with the conversation's settings as they
+//! are now; the answer gives way, with all that came after it.
 
-use super::{body, order};
+use super::{answer_of, job, must_show, request};
+use crate::domain::id::{ConversationId, MessageId};
 use crate::domain::idempotency::IdempotencyKey;
+use crate::domain::job::Job;
+use crate::http::api::body::large_object;
 use crate::http::api::conversations::find;
-use crate::http::api::object::large_object;
-use crate::http::arriving::Arriving;
-use crate::http::body as request_body;
-use crate::http::door::Door;
-use crate::http::error::Error;
-use crate::http::frame::{Text, Wire};
-use crate::http::query::Query;
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
 use crate::http::quota;
-use crate::http::reply::Reply;
-use crate::http::router::Call;
-use crate::http::v1::events;
-use crate::http::v1::once::{self, Fingerprint};
-use crate::http::v1::stored::store;
-use crate::http::v1::streamed::{Reader, streamed};
+use crate::http::request::body as request_body;
+use crate::http::request::body::RequestBody;
+use crate::http::request::context::RequestContext;
+use crate::http::request::query::QueryString;
+use crate::http::response::HttpResponse;
+use crate::http::sse::event::StreamFormat;
+use crate::http::sse::frame::TextMode;
+use crate::http::v1::idempotency::{self, RequestFingerprint};
+use crate::http::v1::jobs::events;
+use crate::http::v1::jobs::store::store;
+use crate::http::v1::jobs::stream::{JobStreamRequest, streamed};
+use crate::ports::{MessageRef, NewJob, RegenerateRequest, StoreError};
 use std::sync::Arc;
 
 /// Stores the message with the job that answers it, and answers with the job's events.
-pub(crate) async fn send(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
-    let (wire, text) = manner(&call)?;
-    let given = once::key(&call.headers)?;
-    let conversation = find(door, call.user, call.segment("id")).await?;
-    let body = request_body::read(door, &call.headers, body).await?;
+pub(crate) async fn send(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> Result<HttpResponse, ApiError> {
+    let (wire, text) = manner(&request)?;
+    let given = idempotency::key(&request.headers)?;
+    let conversation = find(context, request.user, request.segment("id")).await?;
+    let body = request_body::read(context, &request.headers, body).await?;
     let key: Option<IdempotencyKey> = given.map(|key| {
-        let mut fingerprint = Fingerprint::new("message");
+        let mut fingerprint = RequestFingerprint::new("message");
         fingerprint.take_in(conversation.id.as_str().as_bytes());
         fingerprint.take_in(&[0]);
         fingerprint.take_in(&body.bytes);
         key.of(fingerprint)
     });
-    drop(call); // nothing of the request outlives its reading
-    let said = large_object(door, body, body::said).await?;
-    quota::check(door, conversation.user, given).await?;
-    let job = order::job(door, conversation, vec![said.message], &said.wish).await?;
+    drop(request); // nothing of the request outlives its reading
+    let said = large_object(context, body, request::said).await?;
+    quota::check(context, conversation.user, given).await?;
+    let job = job::job(context, conversation, vec![said.message], &said.wish).await?;
     let on_disconnect = said.wish.on_disconnect;
-    let reader = Reader { user: job.user, job: job.id, on_disconnect, wire, text };
-    streamed(door, reader, store(door, job, key)).await
+    let reader = JobStreamRequest { user: job.user, job: job.id, on_disconnect, wire, text };
+    streamed(context, reader, store(context, job, key)).await
 }
 
 /// How the client wants its events.
-pub(super) fn manner(call: &Call) -> Result<(Wire, Text), Error> {
-    let query = Query::parse(call.query.as_deref(), &["format"])?;
-    Ok((events::wire(&call.headers), events::text(&query)?))
+pub(crate) fn manner(request: &RequestContext) -> Result<(StreamFormat, TextMode), ApiError> {
+    let query = QueryString::parse(request.query.as_deref(), &["format"])?;
+    Ok((events::wire(&request.headers), events::text(&query)?))
+}
+
+/// Stores the job that answers anew, and answers with its events.
+pub(crate) async fn regenerate(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> Result<HttpResponse, ApiError> {
+    let (wire, text) = manner(&request)?;
+    let conversation = find(context, request.user, request.segment("id")).await?;
+    let answer = answer_of(request.segment("mid"))?;
+    let body = request_body::read(context, &request.headers, body).await?;
+    drop(request); // nothing of the request outlives its reading
+    let wish = large_object(context, body, request::wish).await?;
+    let id = conversation.id.clone();
+    quota::check(context, conversation.user, None).await?;
+    let job = job::job(context, conversation, Vec::new(), &wish).await?;
+    let reader =
+        JobStreamRequest { user: job.user, job: job.id, on_disconnect: wish.on_disconnect, wire, text };
+    streamed(context, reader, store_again(context, id, answer, job)).await
+}
+
+/// The stored job, which no key can have stored before.
+async fn store_again(
+    context: &Arc<ServerContext>,
+    id: ConversationId,
+    answer: MessageId,
+    job: NewJob,
+) -> Result<(Job, bool), ApiError> {
+    must_show(context, job.user, &id, MessageRef::Answer(answer)).await?;
+    match context.app.conversations.regenerate(job.user, id, RegenerateRequest { answer, job }).await {
+        Ok(Some(job)) => Ok((job, false)),
+        Ok(None) => Err(ApiError::NotFound("message")),
+        Err(StoreError::WrongState { .. }) => Err(ApiError::Conflict(
+            "a job of the conversation has not ended; wait for its end or cancel it first".to_owned(),
+        )),
+        Err(error) => Err(error.into()),
+    }
 }

@@ -7,7 +7,7 @@ use crate::domain::id::{AskId, ConversationId, JobId, MessageId};
 use crate::domain::job::{Job, JobError, JobStatus};
 use crate::domain::message::Message;
 use crate::domain::steps::{self, CallRecord, Step};
-use crate::http::api::dates::date;
+use crate::http::api::envelope::date;
 use crate::ports::ChatMessage;
 use serde::Serialize;
 
@@ -15,20 +15,20 @@ use serde::Serialize;
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ChatMessage"))]
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(crate) enum View {
-    Ask(Ask),
-    Answer(Answer),
+pub(crate) enum MessageResponse {
+    Ask(QuestionResponse),
+    Answer(AnswerResponse),
 }
 
 /// What was asked.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ChatQuestion"))]
 #[derive(Serialize)]
-pub(crate) struct Ask {
+pub(crate) struct QuestionResponse {
     id: AskId,
     conversation_id: ConversationId,
     role: &'static str,
     #[serde(flatten)]
-    said: Asked,
+    said: QuestionText,
     content: String,
     token_count: u64,
     created_at: String,
@@ -37,7 +37,7 @@ pub(crate) struct Ask {
 /// What the user has put into it.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ChatQuestionText"))]
 #[derive(Serialize)]
-struct Asked {
+struct QuestionText {
     text: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     attachments: Vec<Attachment>,
@@ -46,7 +46,7 @@ struct Asked {
 /// What was answered so far.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ChatAnswer"))]
 #[derive(Serialize)]
-pub(crate) struct Answer {
+pub(crate) struct AnswerResponse {
     id: MessageId,
     conversation_id: ConversationId,
     role: &'static str,
@@ -67,19 +67,19 @@ pub(crate) struct Answer {
 
 /// The text that the seed system kept of an answer.
 #[derive(Serialize)]
-struct Kept<'a> {
+struct AnswerContent<'a> {
     text: &'a str,
     tool_calls: &'a [CallRecord],
     steps: &'a [Step],
 }
 
-impl View {
+impl MessageResponse {
     /// The message of this conversation.
-    pub(super) fn of(conversation: &ConversationId, message: ChatMessage) -> Self {
+    pub(crate) fn of(conversation: &ConversationId, message: ChatMessage) -> Self {
         match message {
             ChatMessage::Ask { id, created_at_ms, messages } => {
                 let said = asked(messages);
-                Self::Ask(Ask {
+                Self::Ask(QuestionResponse {
                     id,
                     conversation_id: conversation.clone(),
                     role: "user",
@@ -90,13 +90,13 @@ impl View {
                 })
             }
             ChatMessage::Answer { job, events, said } => {
-                Self::Answer(Answer::of(conversation.clone(), *job, events, &said))
+                Self::Answer(AnswerResponse::of(conversation.clone(), *job, events, &said))
             }
         }
     }
 }
 
-impl Answer {
+impl AnswerResponse {
     fn of(conversation_id: ConversationId, job: Job, events: Vec<SequencedEvent>, said: &[Message]) -> Self {
         let token_count = tokens(&job, &events);
         let mut process_steps = steps::fold(events);
@@ -104,7 +104,7 @@ impl Answer {
             process_steps = steps::of_messages(said); // retention has cut the log
         }
         let (text, tool_calls) = (steps::answer(&process_steps), steps::calls(&process_steps));
-        let content = text_of(&Kept { text: &text, tool_calls: &tool_calls, steps: &process_steps });
+        let content = text_of(&AnswerContent { text: &text, tool_calls: &tool_calls, steps: &process_steps });
         let since_ms = job.finished_at_ms.or(job.started_at_ms).unwrap_or(job.created_at_ms);
         Self {
             id: job.id.message_id(),
@@ -125,7 +125,7 @@ impl Answer {
 }
 
 /// All that users say in the input of a job, which may be several messages where `/v1` made it.
-fn asked(messages: Vec<Message>) -> Asked {
+fn asked(messages: Vec<Message>) -> QuestionText {
     let (mut texts, mut files) = (Vec::new(), Vec::new());
     for message in messages {
         if let Message::User { content, attachments } = message {
@@ -133,7 +133,7 @@ fn asked(messages: Vec<Message>) -> Asked {
             files.extend(attachments);
         }
     }
-    Asked { text: texts.join("\n\n"), attachments: files }
+    QuestionText { text: texts.join("\n\n"), attachments: files }
 }
 
 /// What `done` told, where there is one; else what has been spent.

@@ -1,57 +1,65 @@
 //! `POST /api/projects`: an empty project. It is seen once its directory is there.
+//! Taking away the directory of a project that is not there any more. Owns the work behind a request's back; what fails here is
+//! done again after the next start.
 
-use super::view::{ProjectView, view};
-use super::{allowance, blocking, named, read, removal};
+use super::access::{blocking, named, read};
+use super::quota;
+use super::view::{ProjectResponse, view};
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::{Project, ProjectName};
+use crate::http::api::body::object;
 use crate::http::api::envelope;
-use crate::http::api::object::object;
-use crate::http::arriving::Arriving;
-use crate::http::door::Door;
-use crate::http::error::Error;
-use crate::http::query::Query;
-use crate::http::reply::Reply;
-use crate::http::room::Room;
-use crate::http::router::Call;
+use crate::http::context::ServerContext;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::http::request::body::RequestBody;
+use crate::http::request::context::RequestContext;
+use crate::http::request::query::QueryString;
+use crate::http::response::HttpResponse;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// Makes a project.
-pub(crate) async fn create(door: &Arc<Door>, call: Call, body: Arriving) -> Result<Reply, Error> {
-    Query::parse(call.query.as_deref(), &[])?;
-    let (name, description) = wish(object(door, &call, body).await?)?;
-    let user = call.user;
-    let made = blocking(door, move |room| make(room, user, name, description)).await?;
+pub(crate) async fn create(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let (name, description) = wish(object(context, &request, body).await?)?;
+    let user = request.user;
+    let made = blocking(context, move |app| make(app, user, name, description)).await?;
     Ok(envelope::data(made))
 }
 
 /// What the new project's object says.
-pub(crate) fn wish(map: Map<String, Value>) -> Result<(ProjectName, String), Error> {
+pub(crate) fn wish(map: Map<String, Value>) -> Result<(ProjectName, String), ApiError> {
     let (name, description) = read(map)?;
-    let name = name.ok_or_else(|| Error::value("name", "'name' is missing: what the project is called"))?;
+    let name =
+        name.ok_or_else(|| ApiError::value("name", "'name' is missing: what the project is called"))?;
     Ok((name, description.unwrap_or_default()))
 }
 
 fn make(
-    room: &Arc<Room>,
+    app: &Arc<AppDependencies>,
     user: UserId,
     name: ProjectName,
     description: String,
-) -> Result<ProjectView, Error> {
+) -> Result<ProjectResponse, ApiError> {
     // It would be found out in the end; but then for a directory that was made in vain.
-    if room.projects.all_projects(user)?.iter().any(|other| other.name == name) {
+    if app.projects.all_projects(user)?.iter().any(|other| other.name == name) {
         return Err(named(crate::ports::StoreError::NameTaken));
     }
-    let project = Project { description, ..draft(room, user, name) };
-    let reserved = Reserved::new(room, project)?;
-    view(room, reserved.found(|project| project)?)
+    let project = Project { description, ..draft(app, user, name) };
+    let reserved = ReservedProject::new(app, project)?;
+    view(app, reserved.found(|project| project)?)
 }
 
 /// A project in the making: its directory is named after it.
-pub(super) fn draft(room: &Room, user: UserId, name: ProjectName) -> Project {
-    let now_ms = room.clock.now_ms();
+pub(crate) fn draft(app: &AppDependencies, user: UserId, name: ProjectName) -> Project {
+    let now_ms = app.clock.now_ms();
     Project {
-        id: ProjectId::from_bits(room.mint.mint(now_ms, room.entropy.random())),
+        id: ProjectId::from_bits(app.mint.mint(now_ms, app.entropy.random())),
         user,
         directory: name.as_str().to_owned(),
         name,
@@ -62,40 +70,59 @@ pub(super) fn draft(room: &Room, user: UserId, name: ProjectName) -> Project {
 }
 
 /// A project with a directory that nobody sees yet. Dropped before it is founded, it is removed.
-pub(super) struct Reserved {
-    room: Arc<Room>,
+pub(crate) struct ReservedProject {
+    app: Arc<AppDependencies>,
     project: Option<Project>,
 }
 
-impl Reserved {
+impl ReservedProject {
     /// Reserves its directory's name, then makes the directory. Blocking.
-    pub(super) fn new(room: &Arc<Room>, project: Project) -> Result<Self, Error> {
-        let project = room.projects.reserve_project(project, room.limits.projects).wait().map_err(named)?;
-        let reserved = Self { room: Arc::clone(room), project: Some(project.clone()) };
-        room.workspaces.make(&project)?;
+    pub(crate) fn new(app: &Arc<AppDependencies>, project: Project) -> Result<Self, ApiError> {
+        let project = app.projects.reserve_project(project, app.limits.projects).wait().map_err(named)?;
+        let reserved = Self { app: Arc::clone(app), project: Some(project.clone()) };
+        app.workspaces.make(&project)?;
         Ok(reserved)
     }
 
     /// The project as it stands.
-    pub(super) fn project(&self) -> Result<&Project, Error> {
-        self.project.as_ref().ok_or(Error::Internal)
+    pub(crate) fn project(&self) -> Result<&Project, ApiError> {
+        self.project.as_ref().ok_or(ApiError::Internal)
     }
 
     /// Lets it be seen, as `finish` makes it. Blocking.
-    pub(super) fn found(mut self, finish: impl FnOnce(Project) -> Project) -> Result<Project, Error> {
+    pub(crate) fn found(mut self, finish: impl FnOnce(Project) -> Project) -> Result<Project, ApiError> {
         let project = finish(self.project()?.clone());
-        allowance::check(&self.room, &project)?;
-        let founded = self.room.projects.create_project(project, self.room.limits.projects).wait();
+        quota::check(&self.app, &project)?;
+        let founded = self.app.projects.create_project(project, self.app.limits.projects).wait();
         let founded = founded.map_err(named)?;
         self.project = None;
         Ok(founded)
     }
 }
 
-impl Drop for Reserved {
+impl Drop for ReservedProject {
     fn drop(&mut self) {
         if let Some(project) = self.project.take() {
-            removal::remove_later(&self.room, project);
+            remove_later(&self.app, project);
         }
+    }
+}
+
+/// Removes it on a thread that may block. Without a runtime the process is ending; the next start does it.
+pub(crate) fn remove_later(app: &Arc<AppDependencies>, project: Project) {
+    let app = Arc::clone(app);
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    drop(runtime.spawn_blocking(move || remove(&app, project)));
+}
+
+/// Removes it now.
+pub(crate) fn remove(app: &AppDependencies, project: Project) {
+    let id = project.id;
+    if let Err(error) = app.workspaces.remove(&project) {
+        tracing::warn!(project = %id, %error, "a project's directory stays until the next start");
+        return;
+    }
+    if let Err(error) = app.projects.mark_removed(project).wait() {
+        tracing::warn!(project = %id, %error, "that a project's directory is gone could not be noted");
     }
 }

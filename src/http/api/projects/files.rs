@@ -1,24 +1,56 @@
+//! `POST /api/projects/{id}/directories`: a directory and those above it.
 //! `/api/projects/{id}/files`: one file, or what lies in a directory. Owns the shapes of its objects; what a path may be is for
 //! [`crate::ports::Workspaces`] to say, of the path as a whole: however a slash was written, it is one there.
 
-use super::{allowance::allowance, blocking, with_project};
+use super::access::{blocking, with_project};
+use super::quota::allowance;
 use crate::domain::id::ProjectId;
 use crate::domain::limits::Limits;
 use crate::domain::project::Project;
+use crate::http::api::body::object;
 use crate::http::api::envelope;
-use crate::http::api::object::object;
-use crate::http::arriving::Arriving;
-use crate::http::body::{self, Whole};
-use crate::http::door::Door;
-use crate::http::error::Error;
-use crate::http::json;
-use crate::http::query::Query;
-use crate::http::reply::Reply;
-use crate::http::router::Call;
-use crate::http::v1::field::Fields;
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::http::request::body::{self, BufferedBody, RequestBody};
+use crate::http::request::context::RequestContext;
+use crate::http::request::fields::ObjectFields;
+use crate::http::request::json;
+use crate::http::request::query::QueryString;
+use crate::http::response::HttpResponse;
 use crate::ports::{DirectoryListing, FileEntry};
 use serde::Serialize;
 use serde_json::{Map, Value};
+
+/// The fields of a new directory.
+pub(crate) const DIRECTORY: &[&str] = &["path"];
+
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "MadeDirectory"))]
+#[derive(Serialize)]
+pub(crate) struct CreatedDirectoryResponse {
+    path: String,
+}
+
+/// Makes a directory; one that is there is fine.
+pub(crate) async fn make_directory(
+    context: &ServerContext,
+    request: &RequestContext,
+    body: RequestBody,
+) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let project = with_project(context, request, |_, project| Ok(project)).await?;
+    let path = directory_path(object(context, request, body).await?)?;
+    let made = blocking(context, move |app| {
+        app.workspaces.make_directory(&project, &path, allowance(app, &project)?)?;
+        Ok(CreatedDirectoryResponse { path: shown(&path).1 })
+    });
+    Ok(envelope::data(made.await?))
+}
+
+/// Where it is to be.
+pub(crate) fn directory_path(map: Map<String, Value>) -> Result<String, ApiError> {
+    let path = ObjectFields::new(map, DIRECTORY)?.text("path")?;
+    path.ok_or_else(|| ApiError::value("path", "'path' is missing: where the directory is to be"))
+}
 
 /// What JSON may make of a byte of text: `\u00e4` of two, `\u4e2d` of three.
 const ESCAPED: u64 = 3;
@@ -32,7 +64,7 @@ pub(crate) const TARGET: &[&str] = &["new_path"];
 
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ProjectFile"))]
 #[derive(Serialize)]
-pub(crate) struct FileView {
+pub(crate) struct FileResponse {
     name: String,
     path: String,
     size: u64,
@@ -44,18 +76,18 @@ pub(crate) struct FileView {
 
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ProjectPlace"))]
 #[derive(Serialize)]
-pub(crate) struct Place {
+pub(crate) struct FileLocation {
     name: String,
     path: String,
 }
 
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ProjectDirectory"))]
 #[derive(Serialize)]
-pub(crate) struct View {
+pub(crate) struct DirectoryResponse {
     project_id: ProjectId,
     current_path: String,
-    files: Vec<FileView>,
-    directories: Vec<Place>,
+    files: Vec<FileResponse>,
+    directories: Vec<FileLocation>,
     total_files: usize,
     total_dirs: usize,
     /// There was more than a list holds.
@@ -63,77 +95,94 @@ pub(crate) struct View {
 }
 
 /// What lies in a directory.
-pub(crate) async fn list(door: &Door, call: &Call) -> Result<Reply, Error> {
-    let query = Query::parse(call.query.as_deref(), &["path"])?;
+pub(crate) async fn list(
+    context: &ServerContext,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    let query = QueryString::parse(request.query.as_deref(), &["path"])?;
     let path = query.text("path").unwrap_or_default().to_owned();
-    let listed = with_project(door, call, move |room, project| {
-        let listing = room.workspaces.list(&project, &path)?;
+    let listed = with_project(context, request, move |app, project| {
+        let listing = app.workspaces.list(&project, &path)?;
         Ok(view(&project, &path, listing))
     });
     Ok(envelope::data(listed.await?))
 }
 
 /// A text file's text.
-pub(crate) async fn read(door: &Door, call: &Call) -> Result<Reply, Error> {
-    Query::parse(call.query.as_deref(), &[])?;
-    let path = call.segment("path").to_owned();
-    let told = with_project(door, call, move |room, project| {
-        let content = room.workspaces.read(&project, &path)?;
+pub(crate) async fn read(
+    context: &ServerContext,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let path = request.segment("path").to_owned();
+    let told = with_project(context, request, move |app, project| {
+        let content = app.workspaces.read(&project, &path)?;
         let (name, path) = shown(&path);
         let (size, extension) = (content.len() as u64, Some(extension(&name)));
-        Ok(FileView { name, path, size, extension, content: Some(content) })
+        Ok(FileResponse { name, path, size, extension, content: Some(content) })
     });
     Ok(envelope::data(told.await?))
 }
 
 /// Writes a text file.
-pub(crate) async fn write(door: &Door, call: &Call, body: Arriving) -> Result<Reply, Error> {
-    Query::parse(call.query.as_deref(), &[])?;
-    let project = with_project(door, call, |_, project| Ok(project)).await?;
-    let path = call.segment("path").to_owned();
-    let whole = body::read_up_to(door, &call.headers, body, most_bytes(&door.room.limits)).await?;
-    let written = blocking(door, move |room| {
+pub(crate) async fn write(
+    context: &ServerContext,
+    request: &RequestContext,
+    body: RequestBody,
+) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let project = with_project(context, request, |_, project| Ok(project)).await?;
+    let path = request.segment("path").to_owned();
+    let whole = body::read_up_to(context, &request.headers, body, most_bytes(&context.app.limits)).await?;
+    let written = blocking(context, move |app| {
         let text = content(whole)?;
-        let size = room.workspaces.write(&project, &path, &text, allowance(room, &project)?)?;
+        let size = app.workspaces.write(&project, &path, &text, allowance(app, &project)?)?;
         let (name, path) = shown(&path);
-        Ok(FileView { name, path, size, extension: None, content: None })
+        Ok(FileResponse { name, path, size, extension: None, content: None })
     });
     Ok(envelope::data(written.await?))
 }
 
 /// Moves a file or a directory.
-pub(crate) async fn rename(door: &Door, call: &Call, body: Arriving) -> Result<Reply, Error> {
-    Query::parse(call.query.as_deref(), &[])?;
-    let project = with_project(door, call, |_, project| Ok(project)).await?;
-    let from = call.segment("path").to_owned();
-    let to = target(object(door, call, body).await?)?;
+pub(crate) async fn rename(
+    context: &ServerContext,
+    request: &RequestContext,
+    body: RequestBody,
+) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let project = with_project(context, request, |_, project| Ok(project)).await?;
+    let from = request.segment("path").to_owned();
+    let to = target(object(context, request, body).await?)?;
     refuse_root("path", &from)?;
     refuse_root("new_path", &to)?;
-    let moved = blocking(door, move |room| {
-        room.workspaces.rename(&project, &from, &to)?;
+    let moved = blocking(context, move |app| {
+        app.workspaces.rename(&project, &from, &to)?;
         let (name, path) = shown(&to);
-        Ok(Place { name, path })
+        Ok(FileLocation { name, path })
     });
     Ok(envelope::data(moved.await?))
 }
 
 /// Removes a file, or a directory with all that is in it.
-pub(crate) async fn delete(door: &Door, call: &Call) -> Result<Reply, Error> {
-    Query::parse(call.query.as_deref(), &[])?;
-    let path = call.segment("path").to_owned();
-    with_project(door, call, move |room, project| {
+pub(crate) async fn delete(
+    context: &ServerContext,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let path = request.segment("path").to_owned();
+    with_project(context, request, move |app, project| {
         refuse_root("path", &path)?;
-        Ok(room.workspaces.delete(&project, &path)?)
+        Ok(app.workspaces.delete(&project, &path)?)
     })
     .await?;
     Ok(envelope::done("deleted"))
 }
 
 /// The project's own directory goes with the project and no other way.
-fn refuse_root(param: &str, path: &str) -> Result<(), Error> {
+fn refuse_root(param: &str, path: &str) -> Result<(), ApiError> {
     if path.split('/').all(|part| matches!(part, "" | ".")) {
         let rule = format!("'{param}' is the project itself: name a file or a directory in it");
-        return Err(Error::value(param, rule));
+        return Err(ApiError::value(param, rule));
     }
     Ok(())
 }
@@ -144,44 +193,48 @@ fn most_bytes(limits: &Limits) -> usize {
     usize::try_from(most).unwrap_or(usize::MAX).max(limits.body_bytes)
 }
 
-fn content(whole: Whole) -> Result<String, Error> {
-    let Whole { bytes, place } = whole;
+fn content(whole: BufferedBody) -> Result<String, ApiError> {
+    let BufferedBody { bytes, place } = whole;
     let map = json::object(&bytes, MOST_VALUES)?;
     drop((bytes, place));
     text(map)
 }
 
 /// The text of the file.
-pub(crate) fn text(map: Map<String, Value>) -> Result<String, Error> {
-    let text = Fields::new(map, TEXT)?.text("content")?;
-    text.ok_or_else(|| Error::value("content", "'content' is missing: the text of the file"))
+pub(crate) fn text(map: Map<String, Value>) -> Result<String, ApiError> {
+    let text = ObjectFields::new(map, TEXT)?.text("content")?;
+    text.ok_or_else(|| ApiError::value("content", "'content' is missing: the text of the file"))
 }
 
 /// Where the file or the directory is to be.
-pub(crate) fn target(map: Map<String, Value>) -> Result<String, Error> {
-    let path = Fields::new(map, TARGET)?.text("new_path")?;
-    path.ok_or_else(|| Error::value("new_path", "'new_path' is missing: where it is to be"))
+pub(crate) fn target(map: Map<String, Value>) -> Result<String, ApiError> {
+    let path = ObjectFields::new(map, TARGET)?.text("new_path")?;
+    path.ok_or_else(|| ApiError::value("new_path", "'new_path' is missing: where it is to be"))
 }
 
-fn view(project: &Project, path: &str, listing: DirectoryListing) -> View {
+fn view(project: &Project, path: &str, listing: DirectoryListing) -> DirectoryResponse {
     let file = |FileEntry { name, path, size }: FileEntry| {
         let extension = Some(extension(&name));
-        FileView { name, path, size, extension, content: None }
+        FileResponse { name, path, size, extension, content: None }
     };
     let current = shown(path).1;
-    View {
+    DirectoryResponse {
         project_id: project.id,
         current_path: if current.is_empty() { "/".to_owned() } else { current },
         total_files: listing.files.len(),
         total_dirs: listing.directories.len(),
         files: listing.files.into_iter().map(file).collect(),
-        directories: listing.directories.into_iter().map(|(name, path)| Place { name, path }).collect(),
+        directories: listing
+            .directories
+            .into_iter()
+            .map(|(name, path)| FileLocation { name, path })
+            .collect(),
         is_cut: listing.is_cut,
     }
 }
 
 /// The last segment of a path, and the path without what says nothing.
-pub(super) fn shown(path: &str) -> (String, String) {
+pub(crate) fn shown(path: &str) -> (String, String) {
     let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     (parts.last().copied().unwrap_or_default().to_owned(), parts.join("/"))
 }

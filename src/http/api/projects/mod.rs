@@ -1,133 +1,122 @@
-//! `/api/projects`: projects, their files, whole folders at once. Owns what all of its routes share: whose a project is (P7),
-//! what it looks like, and how much may be added to it.
+//! `/api/projects`: list, show, change and delete projects.
 
-mod allowance;
-pub(crate) mod amend;
+pub(crate) mod access;
 pub(crate) mod create;
-pub(crate) mod delete;
-pub(crate) mod directories;
 pub(crate) mod files;
-pub(crate) mod list;
-mod removal;
+mod quota;
 pub(crate) mod search;
-pub(crate) mod show;
 pub(crate) mod upload;
 pub(crate) mod view;
 
+use crate::domain::account::Role;
 use crate::domain::id::UserId;
-use crate::domain::project::{DESCRIPTION_CHARS, Project, ProjectName};
-use crate::http::door::Door;
-use crate::http::error::Error;
-use crate::http::project;
-use crate::http::room::Room;
-use crate::http::router::Call;
-use crate::http::v1::field::Fields;
-use crate::ports::StoreError;
-use serde_json::{Map, Value};
-use std::sync::Arc;
+use crate::http::api::body::object;
+use crate::http::api::envelope::{self, PageResponse};
+use crate::http::auth::Caller;
+use crate::http::context::ServerContext;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::http::request::body::RequestBody;
+use crate::http::request::context::RequestContext;
+use crate::http::request::query::{QueryString, digits};
+use crate::http::request::quoted::quoted;
+use crate::http::response::HttpResponse;
+use crate::ports::{FileError, ProjectCursor, TreeStats};
+use access::{blocking, named, read, with_project};
+use view::{ProjectDetails, ProjectStatsResponse, view, views};
 
-/// What can be said of a project.
-pub(crate) const KNOWN: &[&str] = &["name", "description"];
+/// Projects of a page when nobody says how many.
+const USUAL: usize = 20;
 
-/// Does something that may block: rows one by one, and all work on files.
-async fn blocking<T, F>(door: &Door, act: F) -> Result<T, Error>
-where
-    T: Send + 'static,
-    F: FnOnce(&Arc<Room>) -> Result<T, Error> + Send + 'static,
-{
-    let room = Arc::clone(&door.room);
-    crate::http::blocking::blocking(move || act(&room)).await?
+/// A page of projects.
+pub(crate) async fn list(
+    context: &ServerContext,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    let query = QueryString::parse(request.query.as_deref(), &["cursor", "limit"])?;
+    let limit = envelope::limit(&query, USUAL, &context.app.limits)?;
+    let (user, cursor) = (request.user, query.text("cursor").map(str::to_owned));
+    let page = blocking(context, move |app| {
+        let before = cursor.map(|cursor| place(app, user, &cursor)).transpose()?;
+        let found = app.projects.projects(user, before, limit)?;
+        let last = found.projects.last().filter(|_| found.has_more);
+        let next = last.map(|last| format!("{}-{}", last.updated_at_ms, last.id));
+        Ok(PageResponse::new(views(app, user, found.projects)?, next).of(found.total))
+    });
+    Ok(envelope::data(page.await?))
 }
 
-/// The project of this id, if it is the caller's: another user's is none (P7).
-fn owned(room: &Room, user: UserId, id: &str) -> Result<Project, Error> {
-    project::owned(room, user, project::parse_id(id)?)
-}
-
-/// Does something that may block with the project that the path names.
-async fn with_project<T, F>(door: &Door, call: &Call, act: F) -> Result<T, Error>
-where
-    T: Send + 'static,
-    F: FnOnce(&Arc<Room>, Project) -> Result<T, Error> + Send + 'static,
-{
-    let (user, id) = (call.user, call.segment("id").to_owned());
-    blocking(door, move |room| act(room, owned(room, user, &id)?)).await
-}
-
-/// What a project's object says of it: its name and its description.
-pub(crate) fn read(map: Map<String, Value>) -> Result<(Option<ProjectName>, Option<String>), Error> {
-    let mut fields = Fields::new(map, KNOWN)?;
-    Ok((name(fields.text("name")?)?, description(fields.text("description")?)?))
-}
-
-fn name(given: Option<String>) -> Result<Option<ProjectName>, Error> {
-    let Some(name) = given else { return Ok(None) };
-    ProjectName::try_from(name).map(Some).map_err(|rule| Error::value("name", format!("'name' {rule}")))
-}
-
-fn description(given: Option<String>) -> Result<Option<String>, Error> {
-    match given {
-        Some(text) if text.chars().count() > DESCRIPTION_CHARS => {
-            let rule = format!("'description' may have {DESCRIPTION_CHARS} characters");
-            Err(Error::value("description", rule))
-        }
-        given => Ok(given),
+/// Where the page before ended, whatever became of its last project; or a project's id, as older front ends say it.
+fn place(app: &AppDependencies, user: UserId, cursor: &str) -> Result<ProjectCursor, ApiError> {
+    if let Some((at, id)) = cursor.split_once('-')
+        && let (Some(updated_at_ms), Ok(id)) = (digits(at), id.parse())
+    {
+        return Ok(ProjectCursor { updated_at_ms, id });
     }
+    let known = match cursor.parse() {
+        Ok(id) => app.projects.project(user, id)?,
+        Err(_) => None,
+    };
+    let place = known.map(|known| ProjectCursor { updated_at_ms: known.updated_at_ms, id: known.id });
+    place.ok_or_else(|| {
+        ApiError::value(
+            "cursor",
+            format!("'cursor' must be the next_cursor of a page, not {}", quoted(cursor)),
+        )
+    })
 }
 
-/// A name that is taken is a bad value, as the front end knows it.
-fn named(error: StoreError) -> Error {
-    match error {
-        StoreError::NameTaken => Error::value("name", "a project of this name exists already"),
-        other => Error::Store(other),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::id::ProjectId;
-    use crate::http::testing::{MemoryStore, Server, room};
-    use crate::http::v1::spec;
-    use serde_json::json;
-
-    /// A project of somebody else, as its row.
-    fn foreign(room: &Room) -> Project {
-        let theirs = create::draft(room, UserId(7), "theirs".to_owned().try_into().expect("a name"));
-        room.projects.create_project(theirs, 9).wait().expect("founded")
-    }
-
-    #[test]
-    fn p7_another_users_project_is_told_as_one_that_is_not_there() {
-        let room = room(&Arc::new(MemoryStore::default()));
-        let theirs = foreign(&room);
-        let asked = |id: String| owned(&room, UserId::SINGLE, &id).expect_err("not there").to_string();
-        let unknown = ProjectId::from_bits(1).to_string();
-        assert_eq!(asked(theirs.id.to_string()), asked(unknown));
-        assert_eq!(owned(&room, UserId(7), &theirs.id.to_string()).expect("its owner's"), theirs);
-    }
-
-    #[test]
-    fn p7_a_job_takes_its_users_projects_and_no_others() {
-        let room = room(&Arc::new(MemoryStore::default()));
-        let theirs = foreign(&room);
-        let job = |user| {
-            let Value::Object(map) = json!({"input": "x", "project_id": theirs.id}) else { unreachable!() };
-            spec::from_json(map, &room, user).map(|spec| spec.project_id)
+/// The project.
+pub(crate) async fn show(
+    context: &ServerContext,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let is_told = may_know_the_host(request.caller);
+    let shown = with_project(context, request, move |app, project| {
+        let stats = match app.workspaces.stats(&project) {
+            // Somebody removed its directory on the host: it is as good as empty, and the project still there.
+            Err(FileError::NotFound(_)) => TreeStats::default(),
+            other => other?,
         };
-        assert_eq!(job(UserId(7)).expect("a job"), Some(theirs.id));
-        assert!(matches!(job(UserId::SINGLE), Err(Error::NotFound("project"))));
-    }
+        let stats = Some(ProjectStatsResponse::of_project(stats));
+        let absolute_path = is_told.then(|| app.workspaces.absolute(&project).display().to_string());
+        Ok(view(app, project)?.with(ProjectDetails { absolute_path, stats }))
+    });
+    Ok(envelope::data(shown.await?))
+}
 
-    #[tokio::test(flavor = "multi_thread")]
-    async fn p7_another_users_project_has_no_routes() {
-        let (told, hears) = std::sync::mpsc::channel();
-        let server = Server::with(|room| drop(told.send(tokio::task::block_in_place(|| foreign(room)))));
-        let id = hears.recv().expect("a project").id;
-        for line in ["GET /api/projects/{id}", "DELETE /api/projects/{id}", "GET /api/projects/{id}/files"] {
-            let answer = server.ask(&line.replace("{id}", &id.to_string()), &[], "").await;
-            let wanted = json!({"code": 404, "message": "project not found"});
-            assert_eq!((answer.status, answer.json()), (404, wanted), "{line}");
-        }
-    }
+/// The one user of single mode is an administrator as well.
+fn may_know_the_host(caller: Caller) -> bool {
+    caller.role == Role::Admin && caller.scopes.admin
+}
+
+/// Changes the project.
+pub(crate) async fn update(
+    context: &ServerContext,
+    request: &RequestContext,
+    body: RequestBody,
+) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let id = with_project(context, request, |_, project| Ok(project.id)).await?;
+    let (name, description) = read(object(context, request, body).await?)?;
+    let user = request.user;
+    let shown = blocking(context, move |app| {
+        let amended = app.projects.update_project(user, id, name, description).wait().map_err(named)?;
+        view(app, amended.ok_or(ApiError::NotFound("project"))?)
+    });
+    Ok(envelope::data(shown.await?))
+}
+
+/// Deletes the project.
+pub(crate) async fn delete(
+    context: &ServerContext,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let none = ApiError::NotFound("project");
+    let Ok(id) = request.segment("id").parse() else { return Err(none) };
+    let removed = context.app.projects.remove_project(request.user, id).await?;
+    create::remove_later(&context.app, removed.ok_or(none)?);
+    Ok(envelope::done("deleted"))
 }

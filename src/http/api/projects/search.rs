@@ -1,15 +1,15 @@
 //! `POST /api/projects/{id}/search`: a literal text in the project's text files.
 
-use super::{blocking, with_project};
+use super::access::{blocking, with_project};
+use crate::http::api::body::object;
 use crate::http::api::envelope;
-use crate::http::api::object::object;
-use crate::http::arriving::Arriving;
-use crate::http::door::Door;
-use crate::http::error::Error;
-use crate::http::query::Query;
-use crate::http::reply::Reply;
-use crate::http::router::Call;
-use crate::http::v1::field::Fields;
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::http::request::body::RequestBody;
+use crate::http::request::context::RequestContext;
+use crate::http::request::fields::ObjectFields;
+use crate::http::request::query::QueryString;
+use crate::http::response::HttpResponse;
 use crate::ports::{SearchHit, SearchQuery, SearchResults};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -25,9 +25,9 @@ pub(crate) const KNOWN: &[&str] = &["query", "path", "max_results", "case_sensit
 
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ProjectSearch"))]
 #[derive(Serialize)]
-pub(crate) struct View {
+pub(crate) struct SearchResponse {
     query: String,
-    results: Vec<Hit>,
+    results: Vec<SearchHitResponse>,
     /// Files with matches.
     total_matches: usize,
     /// There may be more.
@@ -36,35 +36,39 @@ pub(crate) struct View {
 
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ProjectSearchHit"))]
 #[derive(Serialize)]
-struct Hit {
+struct SearchHitResponse {
     path: String,
-    matches: Vec<Match>,
+    matches: Vec<SearchLineResponse>,
 }
 
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ProjectSearchLine"))]
 #[derive(Serialize)]
-struct Match {
+struct SearchLineResponse {
     line: u64,
     content: String,
 }
 
 /// Searches.
-pub(crate) async fn search(door: &Door, call: &Call, body: Arriving) -> Result<Reply, Error> {
-    Query::parse(call.query.as_deref(), &[])?;
-    let project = with_project(door, call, |_, project| Ok(project)).await?;
-    let wanted = read(object(door, call, body).await?)?;
+pub(crate) async fn search(
+    context: &ServerContext,
+    request: &RequestContext,
+    body: RequestBody,
+) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let project = with_project(context, request, |_, project| Ok(project)).await?;
+    let wanted = read(object(context, request, body).await?)?;
     let query = wanted.query.clone();
-    let found = blocking(door, move |room| Ok(room.workspaces.search(&project, &wanted)?)).await?;
+    let found = blocking(context, move |app| Ok(app.workspaces.search(&project, &wanted)?)).await?;
     Ok(envelope::data(view(query, found)))
 }
 
 /// What is searched for.
-pub(crate) fn read(map: Map<String, Value>) -> Result<SearchQuery, Error> {
-    let mut fields = Fields::new(map, KNOWN)?;
+pub(crate) fn read(map: Map<String, Value>) -> Result<SearchQuery, ApiError> {
+    let mut fields = ObjectFields::new(map, KNOWN)?;
     let query = fields.text("query")?.unwrap_or_default();
     if query.is_empty() || query.len() > QUERY_BYTES {
         let rule = format!("'query' must have 1 to {QUERY_BYTES} bytes: what is searched for");
-        return Err(Error::value("query", rule));
+        return Err(ApiError::value("query", rule));
     }
     let most = fields.whole("max_results", 1..=RESULTS_MAX)?.unwrap_or(RESULTS);
     Ok(SearchQuery {
@@ -76,11 +80,11 @@ pub(crate) fn read(map: Map<String, Value>) -> Result<SearchQuery, Error> {
     })
 }
 
-fn view(query: String, found: SearchResults) -> View {
+fn view(query: String, found: SearchResults) -> SearchResponse {
     let hit = |SearchHit { path, matches }| {
-        let matches = matches.into_iter().map(|(line, content)| Match { line, content });
-        Hit { path, matches: matches.collect() }
+        let matches = matches.into_iter().map(|(line, content)| SearchLineResponse { line, content });
+        SearchHitResponse { path, matches: matches.collect() }
     };
-    let results: Vec<Hit> = found.hits.into_iter().map(hit).collect();
-    View { query, total_matches: results.len(), results, is_cut: found.is_cut }
+    let results: Vec<SearchHitResponse> = found.hits.into_iter().map(hit).collect();
+    SearchResponse { query, total_matches: results.len(), results, is_cut: found.is_cut }
 }

@@ -2,9 +2,9 @@
 
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::Project;
-use crate::http::api::dates::date;
-use crate::http::error::Error;
-use crate::http::room::Room;
+use crate::http::api::envelope::date;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
 use crate::ports::TreeStats;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// A project.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Project"))]
 #[derive(Serialize)]
-pub(crate) struct ProjectView {
+pub(crate) struct ProjectResponse {
     id: ProjectId,
     name: String,
     path: String,
@@ -21,23 +21,23 @@ pub(crate) struct ProjectView {
     updated_at: String,
     conversation_count: u64,
     #[serde(flatten)]
-    more: More,
+    more: ProjectDetails,
 }
 
 /// What some answers tell beyond.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ProjectMore"))]
 #[derive(Default, Serialize)]
-pub(crate) struct More {
+pub(crate) struct ProjectDetails {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) absolute_path: Option<String>,
+    pub(crate) absolute_path: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) stats: Option<Stats>,
+    pub(crate) stats: Option<ProjectStatsResponse>,
 }
 
 /// What a project holds; its bytes have two names, one for each route that tells them.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ProjectStats"))]
 #[derive(Default, Serialize)]
-pub(crate) struct Stats {
+pub(crate) struct ProjectStatsResponse {
     files: u64,
     directories: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,35 +46,39 @@ pub(crate) struct Stats {
     total_size: Option<u64>,
 }
 
-impl Stats {
+impl ProjectStatsResponse {
     /// As an upload tells it.
-    pub(super) fn of_upload(stats: TreeStats) -> Self {
+    pub(crate) fn of_upload(stats: TreeStats) -> Self {
         let TreeStats { files, directories, size } = stats;
         Self { files, directories, size: Some(size), total_size: None }
     }
 
     /// As a project tells it.
-    pub(super) fn of_project(stats: TreeStats) -> Self {
+    pub(crate) fn of_project(stats: TreeStats) -> Self {
         let TreeStats { files, directories, size } = stats;
         Self { files, directories, size: None, total_size: Some(size) }
     }
 }
 
 /// The project with its conversations counted.
-pub(super) fn view(room: &Room, project: Project) -> Result<ProjectView, Error> {
-    let counts = room.conversations.counts_by_project(project.user)?;
+pub(crate) fn view(app: &AppDependencies, project: Project) -> Result<ProjectResponse, ApiError> {
+    let counts = app.conversations.counts_by_project(project.user)?;
     Ok(counted(project, &counts))
 }
 
 /// The same, of several projects of one user, whose conversations are counted once.
-pub(super) fn views(room: &Room, user: UserId, projects: Vec<Project>) -> Result<Vec<ProjectView>, Error> {
-    let counts = room.conversations.counts_by_project(user)?;
+pub(crate) fn views(
+    app: &AppDependencies,
+    user: UserId,
+    projects: Vec<Project>,
+) -> Result<Vec<ProjectResponse>, ApiError> {
+    let counts = app.conversations.counts_by_project(user)?;
     Ok(projects.into_iter().map(|project| counted(project, &counts)).collect())
 }
 
-fn counted(project: Project, counts: &BTreeMap<ProjectId, u64>) -> ProjectView {
+fn counted(project: Project, counts: &BTreeMap<ProjectId, u64>) -> ProjectResponse {
     let path = project.path();
-    ProjectView {
+    ProjectResponse {
         conversation_count: counts.get(&project.id).copied().unwrap_or_default(),
         id: project.id,
         name: project.name.into(),
@@ -82,13 +86,13 @@ fn counted(project: Project, counts: &BTreeMap<ProjectId, u64>) -> ProjectView {
         description: project.description,
         created_at: date(project.created_at_ms),
         updated_at: date(project.updated_at_ms),
-        more: More::default(),
+        more: ProjectDetails::default(),
     }
 }
 
-impl ProjectView {
+impl ProjectResponse {
     /// The same, and more.
-    pub(super) fn with(self, more: More) -> Self {
+    pub(crate) fn with(self, more: ProjectDetails) -> Self {
         Self { more, ..self }
     }
 }

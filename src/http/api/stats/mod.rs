@@ -3,19 +3,19 @@
 
 pub(crate) mod report;
 
-use super::envelope;
 use crate::domain::account::Role;
 use crate::domain::id::UserId;
 use crate::domain::timing;
+use crate::http::api::envelope;
 use crate::http::auth::Caller;
-use crate::http::door::Door;
-use crate::http::error::Error;
-use crate::http::query::{Query, digits};
-use crate::http::quoted::quoted;
-use crate::http::reply::Reply;
-use crate::http::router::Call;
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::http::request::context::RequestContext;
+use crate::http::request::query::{QueryString, digits};
+use crate::http::request::quoted::quoted;
+use crate::http::response::HttpResponse;
 use jiff::tz::TimeZone;
-use report::{Period, Span};
+use report::{ReportPeriod, ReportSpan};
 use std::sync::Arc;
 
 /// The longest name of a zone that is looked up, bytes.
@@ -24,44 +24,52 @@ const ZONE_BYTES: usize = 64;
 const USER: &str = "user_id";
 
 /// What this user has spent; an administrator may ask for another user, or for all.
-pub(crate) async fn tokens(door: &Arc<Door>, call: &Call) -> Result<Reply, Error> {
-    let query = Query::parse(call.query.as_deref(), &["period", "tz", USER])?;
+pub(crate) async fn tokens(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    let query = QueryString::parse(request.query.as_deref(), &["period", "tz", USER])?;
     let period = period(query.text("period"))?;
     let zone = zone(query.text("tz"))?;
-    let user = whose(query.text(USER), call.caller)?;
-    let span = Span::until(period, zone, door.room.clock.now_ms()).ok_or(Error::Internal)?;
-    let (accounts, (from, to)) = (Arc::clone(&door.room.accounts), span.hours());
-    let lines = door.read(move |_| accounts.usage_by_hour(user, from, to)).await?;
+    let user = whose(query.text(USER), request.caller)?;
+    let span = ReportSpan::until(period, zone, context.app.clock.now_ms()).ok_or(ApiError::Internal)?;
+    let (accounts, (from, to)) = (Arc::clone(&context.app.accounts), span.hours());
+    let lines = context.read(move |_| accounts.usage_by_hour(user, from, to)).await?;
     Ok(envelope::data(span.report(lines)))
 }
 
-fn period(text: Option<&str>) -> Result<Period, Error> {
+fn period(text: Option<&str>) -> Result<ReportPeriod, ApiError> {
     match text {
-        None | Some("daily") => Ok(Period::Daily),
-        Some("weekly") => Ok(Period::Weekly),
-        Some("monthly") => Ok(Period::Monthly),
-        Some(_) => Err(Error::value("period", "invalid period: 'period' must be daily, weekly or monthly")),
+        None | Some("daily") => Ok(ReportPeriod::Daily),
+        Some("weekly") => Ok(ReportPeriod::Weekly),
+        Some("monthly") => Ok(ReportPeriod::Monthly),
+        Some(_) => {
+            Err(ApiError::value("period", "invalid period: 'period' must be daily, weekly or monthly"))
+        }
     }
 }
 
-fn zone(name: Option<&str>) -> Result<TimeZone, Error> {
+fn zone(name: Option<&str>) -> Result<TimeZone, ApiError> {
     let Some(name) = name else { return Ok(TimeZone::UTC) };
     let found = Some(name).filter(|name| name.len() <= ZONE_BYTES).and_then(timing::zone);
     found.filter(|zone| zone.iana_name().is_some()).ok_or_else(|| {
         let wanted = "names are those of the IANA database, as in Europe/Berlin";
-        Error::value("tz", format!("'tz': there is no time zone {} ({wanted})", quoted(name)))
+        ApiError::value("tz", format!("'tz': there is no time zone {} ({wanted})", quoted(name)))
     })
 }
 
 /// `None`: all users. Whoever may not ask for others hears the same of every other one, whether there is one or not (P7).
-fn whose(text: Option<&str>, caller: Caller) -> Result<Option<UserId>, Error> {
+fn whose(text: Option<&str>, caller: Caller) -> Result<Option<UserId>, ApiError> {
     let Some(text) = text else { return Ok(Some(caller.user)) };
     let asked = match text {
         "all" => None,
         number => {
             let number = digits(number).and_then(|number| u32::try_from(number).ok());
             Some(number.map(UserId).ok_or_else(|| {
-                Error::value(USER, format!("'{USER}' must be a user's number or all, not {}", quoted(text)))
+                ApiError::value(
+                    USER,
+                    format!("'{USER}' must be a user's number or all, not {}", quoted(text)),
+                )
             })?)
         }
     };
@@ -69,7 +77,7 @@ fn whose(text: Option<&str>, caller: Caller) -> Result<Option<UserId>, Error> {
     if is_admin || asked == Some(caller.user) {
         return Ok(asked);
     }
-    Err(Error::Forbidden("only an administrator may see what others have spent"))
+    Err(ApiError::Forbidden("only an administrator may see what others have spent"))
 }
 
 #[cfg(test)]

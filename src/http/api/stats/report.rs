@@ -17,7 +17,7 @@ const HOURS: i8 = 24;
 
 /// How far back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Period {
+pub(crate) enum ReportPeriod {
     /// Today.
     Daily,
     /// The last 7 days, today included.
@@ -26,7 +26,7 @@ pub(super) enum Period {
     Monthly,
 }
 
-impl Period {
+impl ReportPeriod {
     fn word(self) -> &'static str {
         match self {
             Self::Daily => "daily",
@@ -46,8 +46,8 @@ impl Period {
 
 /// Days of a zone, the last one being today.
 #[derive(Debug)]
-pub(super) struct Span {
-    period: Period,
+pub(crate) struct ReportSpan {
+    period: ReportPeriod,
     zone: TimeZone,
     /// All days, oldest first.
     days: Vec<Date>,
@@ -58,7 +58,7 @@ pub(super) struct Span {
 /// Tokens, as the front end calls them inside a list.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "TokenCount"))]
 #[derive(Debug, Default, Clone, Copy, Serialize)]
-struct Tokens {
+struct TokenCount {
     prompt: u64,
     completion: u64,
     total: u64,
@@ -67,22 +67,22 @@ struct Tokens {
 /// The answer.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "TokenReport"))]
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct TokenReportResponse {
     period: &'static str,
     #[serde(flatten)]
-    dates: Dates,
+    dates: ReportDates,
     prompt_tokens: u64,
     completion_tokens: u64,
     total_tokens: u64,
     #[serde(flatten)]
-    course: Course,
-    by_model: BTreeMap<String, Tokens>,
+    course: ReportSeries,
+    by_model: BTreeMap<String, TokenCount>,
 }
 
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "TokenReportDates"))]
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Dates {
+enum ReportDates {
     One { date: String },
     Many { start_date: String, end_date: String },
 }
@@ -91,12 +91,12 @@ enum Dates {
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "TokenReportCourse"))]
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Course {
+enum ReportSeries {
     Hourly(Map<String, Value>),
     Daily(Map<String, Value>),
 }
 
-impl Tokens {
+impl TokenCount {
     fn add(&mut self, usage: Usage) {
         self.prompt = self.prompt.saturating_add(usage.prompt_tokens);
         self.completion = self.completion.saturating_add(usage.completion_tokens);
@@ -104,9 +104,9 @@ impl Tokens {
     }
 }
 
-impl Span {
+impl ReportSpan {
     /// The days up to this moment; `None` where the calendar has none.
-    pub(super) fn until(period: Period, zone: TimeZone, now_ms: u64) -> Option<Self> {
+    pub(crate) fn until(period: ReportPeriod, zone: TimeZone, now_ms: u64) -> Option<Self> {
         let now = Timestamp::from_millisecond(i64::try_from(now_ms).ok()?).ok()?;
         let today = now.to_zoned(zone.clone()).date();
         let day = |ago: i32| today.checked_sub(ago.days()).ok();
@@ -118,17 +118,18 @@ impl Span {
     }
 
     /// The first and the last hour of the accounts that may belong to it.
-    pub(super) fn hours(&self) -> (u32, u32) {
+    pub(crate) fn hours(&self) -> (u32, u32) {
         let hour = |ms: u64| u32::try_from(ms / ACCOUNT_HOUR_MS).unwrap_or(u32::MAX);
         (hour(self.first_ms), hour(self.last_ms))
     }
 
     /// What these lines come to on these days.
-    pub(super) fn report(self, lines: Vec<HourUsage>) -> Report {
-        let (mut all, mut by_model) = (Tokens::default(), BTreeMap::<String, Tokens>::new());
-        let mut by_day: BTreeMap<Date, Tokens> =
-            self.days.iter().map(|day| (*day, Tokens::default())).collect();
-        let mut by_hour: BTreeMap<i8, Tokens> = (0..HOURS).map(|hour| (hour, Tokens::default())).collect();
+    pub(crate) fn report(self, lines: Vec<HourUsage>) -> TokenReportResponse {
+        let (mut all, mut by_model) = (TokenCount::default(), BTreeMap::<String, TokenCount>::new());
+        let mut by_day: BTreeMap<Date, TokenCount> =
+            self.days.iter().map(|day| (*day, TokenCount::default())).collect();
+        let mut by_hour: BTreeMap<i8, TokenCount> =
+            (0..HOURS).map(|hour| (hour, TokenCount::default())).collect();
         for HourUsage { hour, model, usage } in lines {
             let Ok(begins) = Timestamp::from_second(i64::from(hour).saturating_mul(HOUR_S)) else { continue };
             let begins = begins.to_zoned(self.zone.clone());
@@ -138,30 +139,32 @@ impl Span {
             by_model.entry(model).or_default().add(usage);
             all.add(usage);
         }
-        Report {
+        TokenReportResponse {
             period: self.period.word(),
             dates: self.dates(),
             prompt_tokens: all.prompt,
             completion_tokens: all.completion,
             total_tokens: all.total,
             course: match self.period {
-                Period::Daily => Course::Hourly(
+                ReportPeriod::Daily => ReportSeries::Hourly(
                     by_hour
                         .iter()
                         .map(|(hour, sum)| (hour.to_string(), json!({"total": sum.total})))
                         .collect(),
                 ),
-                _ => Course::Daily(by_day.iter().map(|(day, sum)| (day.to_string(), json!(sum))).collect()),
+                _ => ReportSeries::Daily(
+                    by_day.iter().map(|(day, sum)| (day.to_string(), json!(sum))).collect(),
+                ),
             },
             by_model,
         }
     }
 
-    fn dates(&self) -> Dates {
+    fn dates(&self) -> ReportDates {
         let text = |date: Option<&Date>| date.map(Date::to_string).unwrap_or_default();
         match self.period {
-            Period::Daily => Dates::One { date: text(self.days.last()) },
-            _ => Dates::Many { start_date: text(self.days.first()), end_date: text(self.days.last()) },
+            ReportPeriod::Daily => ReportDates::One { date: text(self.days.last()) },
+            _ => ReportDates::Many { start_date: text(self.days.first()), end_date: text(self.days.last()) },
         }
     }
 }
@@ -186,9 +189,9 @@ mod tests {
         HourUsage { hour: hour(at), model: model.to_owned(), usage: Usage::new(prompt, 1) }
     }
 
-    fn report(period: Period, zone: &str, lines: &[HourUsage]) -> Value {
+    fn report(period: ReportPeriod, zone: &str, lines: &[HourUsage]) -> Value {
         let zone = crate::domain::timing::zone(zone).expect("a zone");
-        let span = Span::until(period, zone, NOW_MS).expect("a span");
+        let span = ReportSpan::until(period, zone, NOW_MS).expect("a span");
         let (from, to) = span.hours();
         let known = lines.iter().filter(|line| (from..=to).contains(&line.hour)).cloned().collect();
         serde_json::to_value(span.report(known)).expect("JSON")
@@ -202,7 +205,7 @@ mod tests {
             line("2026-03-29T01:00:00Z", "a", 2),
             line("2026-03-29T22:00:00Z", "a", 1_000),
         ];
-        let utc = report(Period::Daily, "UTC", &lines);
+        let utc = report(ReportPeriod::Daily, "UTC", &lines);
         assert_eq!((&utc["period"], &utc["date"]), (&json!("daily"), &json!("2026-03-29")));
         let hourly = utc["hourly"].as_object().expect("hours");
         let names: Vec<String> = hourly.keys().cloned().collect();
@@ -214,7 +217,7 @@ mod tests {
         assert_eq!(utc["by_model"], json!({"a": {"prompt": 1_003, "completion": 3, "total": 1_006}}));
         let sums = (&utc["prompt_tokens"], &utc["completion_tokens"], &utc["total_tokens"]);
         assert_eq!(sums, (&json!(1_003), &json!(3), &json!(1_006)));
-        let berlin = report(Period::Daily, "Europe/Berlin", &lines);
+        let berlin = report(ReportPeriod::Daily, "Europe/Berlin", &lines);
         assert_eq!(totals(&berlin, &["0", "1", "2", "3"]), [101, 2, 0, 3], "two o'clock was skipped");
         assert_eq!(berlin["total_tokens"], 106, "22:00 UTC is tomorrow");
     }
@@ -227,15 +230,15 @@ mod tests {
             line("2026-03-22T23:30:00Z", "a", 1),
             line("2026-03-29T12:00:00Z", "b", 2),
         ];
-        let week = report(Period::Weekly, "UTC", &lines);
+        let week = report(ReportPeriod::Weekly, "UTC", &lines);
         assert_eq!((&week["start_date"], &week["end_date"]), (&json!("2026-03-23"), &json!("2026-03-29")));
         assert_eq!(week["daily"].as_object().expect("days").len(), 7);
         assert_eq!(week["daily"]["2026-03-29"], json!({"prompt": 2, "completion": 1, "total": 3}));
         assert_eq!(week["daily"]["2026-03-24"], json!({"prompt": 0, "completion": 0, "total": 0}));
         assert_eq!(week["total_tokens"], 3, "the day before the first one is not told");
-        let berlin = report(Period::Weekly, "Europe/Berlin", &lines);
+        let berlin = report(ReportPeriod::Weekly, "Europe/Berlin", &lines);
         assert_eq!(berlin["total_tokens"], 5, "in Berlin it was the 23rd already");
-        let month = report(Period::Monthly, "UTC", &lines);
+        let month = report(ReportPeriod::Monthly, "UTC", &lines);
         assert_eq!((&month["start_date"], &month["prompt_tokens"]), (&json!("2026-02-28"), &json!(8)));
         assert_eq!(month["daily"].as_object().expect("days").len(), 30);
         assert!(month.get("hourly").is_none() && month.get("date").is_none());
@@ -245,14 +248,17 @@ mod tests {
     fn where_a_zone_is_off_by_half_an_hour_an_hour_counts_where_it_begins() {
         // 18:30 UTC is midnight in Kolkata.
         let lines = [line("2026-03-28T18:00:00Z", "a", 10), line("2026-03-28T19:00:00Z", "a", 1)];
-        let day = report(Period::Daily, "Asia/Kolkata", &lines);
+        let day = report(ReportPeriod::Daily, "Asia/Kolkata", &lines);
         assert_eq!((&day["prompt_tokens"], &day["hourly"]["0"]["total"]), (&json!(1), &json!(2)));
     }
 
     #[test]
     fn no_clock_panics() {
         for now_ms in [0, 1, u64::MAX, 253_402_300_799_000] {
-            drop(Span::until(Period::Monthly, TimeZone::UTC, now_ms).map(|span| span.report(Vec::new())));
+            drop(
+                ReportSpan::until(ReportPeriod::Monthly, TimeZone::UTC, now_ms)
+                    .map(|span| span.report(Vec::new())),
+            );
         }
     }
 }

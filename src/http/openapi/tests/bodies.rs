@@ -1,7 +1,7 @@
 //! Schemas of what is sent, drawn from the readers themselves: an example that names every field is read once, and the reader
 //! tells what it asked for; a field without which the example is refused is required.
 
-use crate::http::v1::field::record;
+use crate::http::request::fields::record;
 use serde_json::{Map, Value, json};
 
 /// The schema of the object that `read` reads. `known` is its list of names, `example` has a good value for each of them (but

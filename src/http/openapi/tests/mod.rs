@@ -5,9 +5,10 @@ mod bodies;
 mod operation;
 mod v1;
 
-use crate::http::error::{Coded, Envelope};
-use crate::http::routes::{Access, ROUTES};
-use crate::http::testing::{MemoryStore, room};
+use crate::http::auth::RouteAccess;
+use crate::http::response::error::{ApiErrorResponse, ErrorResponse};
+use crate::http::routes::ROUTES;
+use crate::http::testing::{MemoryStore, app};
 use operation::Operation;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -79,11 +80,11 @@ impl Drawing {
 
 fn drawn() -> Value {
     let mut drawing = Drawing::new();
-    let room = room(&Arc::new(MemoryStore::default()));
-    v1::draw(&mut drawing, &room);
-    api::draw(&mut drawing, &room);
-    drawing.shape::<Envelope<'_>>();
-    drawing.shape::<Coded>();
+    let app = app(&Arc::new(MemoryStore::default()));
+    v1::draw(&mut drawing, &app);
+    api::draw(&mut drawing, &app);
+    drawing.shape::<ErrorResponse<'_>>();
+    drawing.shape::<ApiErrorResponse>();
     drawing.document()
 }
 
@@ -116,7 +117,7 @@ fn every_route_is_described_and_every_description_is_a_route() {
     for route in ROUTES {
         let place = route.path.replace("{*", "{");
         let told = &document["paths"][&place][&route.method.as_str().to_lowercase()];
-        assert_eq!(told["security"].is_null(), route.access != Access::Public, "security of {place}");
+        assert_eq!(told["security"].is_null(), route.access != RouteAccess::Public, "security of {place}");
     }
 }
 

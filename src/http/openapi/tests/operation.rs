@@ -101,7 +101,7 @@ impl Operation {
                 self.parameters.push(json!({"name": name, "in": "path", "required": true, "schema": schema}));
             }
         }
-        let error = named(if path.starts_with("/api/") { "Coded" } else { "Envelope" });
+        let error = named(if path.starts_with("/api/") { "ApiErrorResponse" } else { "ErrorResponse" });
         for (status, summary) in [
             ("4XX", "Not as asked: the message says what to change"),
             ("5XX", "Not now, or a fault of the server"),

@@ -6,35 +6,35 @@ use super::operation::{Operation, events, json_of, named};
 use crate::domain::batch_object::BatchObject;
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job_object::JobObject;
-use crate::http::ToolView;
-use crate::http::frame;
-use crate::http::health::{Health, Verdict};
-use crate::http::room::Room;
-use crate::http::v1::batch::results::Told;
-use crate::http::v1::page::List;
-use crate::http::v1::schedules::body as schedule;
-use crate::http::v1::schedules::view::ScheduleView;
-use crate::http::v1::{audit, decide, delete, schedules, spec, usage, webhooks};
+use crate::http::ToolResponse;
+use crate::http::dependencies::AppDependencies;
+use crate::http::health::{HealthResponse, ReadinessResponse};
+use crate::http::v1::batches::results::BatchResultLine;
+use crate::http::v1::jobs::{self, approval, spec};
+use crate::http::v1::page::ListResponse;
+use crate::http::v1::schedules::request as schedule;
+use crate::http::v1::schedules::view::ScheduleResponse;
+use crate::http::v1::{schedules, usage, webhooks};
 use serde_json::{Value, json};
 
 /// Draws all of it.
-pub(super) fn draw(drawing: &mut Drawing, room: &Room) {
-    components(drawing, room);
+pub(super) fn draw(drawing: &mut Drawing, app: &AppDependencies) {
+    components(drawing, app);
     health(drawing);
-    jobs(drawing, room);
-    batches(drawing, room);
-    schedule_routes(drawing, room);
+    jobs(drawing, app);
+    batches(drawing, app);
+    schedule_routes(drawing, app);
     tool_routes(drawing);
     reports(drawing);
 }
 
 /// What a page's size may be.
-pub(super) fn limit(room: &Room) -> Value {
-    json!({"type": "integer", "minimum": 1, "maximum": room.limits.page_max, "x-limit": "page_max"})
+pub(super) fn limit(app: &AppDependencies) -> Value {
+    json!({"type": "integer", "minimum": 1, "maximum": app.limits.page_max, "x-limit": "page_max"})
 }
 
-fn components(drawing: &mut Drawing, room: &Room) {
-    let limits = &room.limits;
+fn components(drawing: &mut Drawing, app: &AppDependencies) {
+    let limits = &app.limits;
     drawing.component("Model", json!({"type": "string", "description": "A configured model's id"}));
     drawing.component("ToolName", json!({"type": "string"}));
     drawing.component(
@@ -101,10 +101,10 @@ fn components(drawing: &mut Drawing, room: &Room) {
             "additionalProperties": {"type": "string", "maxLength": limits.metadata_value_chars},
         }),
     );
-    drawing.component("Job", job(room));
+    drawing.component("Job", job(app));
 }
 
-fn job(room: &Room) -> Value {
+fn job(app: &AppDependencies) -> Value {
     let example = json!({
         "input": "hello", "model": "demo", "conversation_id": "chat", "project_id": null,
         "system_prompt": "short", "temperature": 1.0, "max_tokens": 10, "thinking": true, "tools": true,
@@ -124,7 +124,7 @@ fn job(room: &Room) -> Value {
         ("webhook_url", url),
     ];
     let mut job =
-        body(spec::KNOWN, &example, &special, &|map| spec::from_json(map, room, UserId::SINGLE).is_ok());
+        body(spec::KNOWN, &example, &special, &|map| spec::from_json(map, app, UserId::SINGLE).is_ok());
     for (field, limit) in [
         ("timeout_s", "job_timeout_max_s"),
         ("max_attempts", "job_attempts"),
@@ -137,11 +137,14 @@ fn job(room: &Room) -> Value {
 
 fn health(drawing: &mut Drawing) {
     let alive = Operation::new("GET", "/healthz", "Whether the process is alive").public();
-    let alive = alive.answers::<Health>(drawing, 200, "It is");
+    let alive = alive.answers::<HealthResponse>(drawing, 200, "It is");
     drawing.add(alive);
     let ready = Operation::new("GET", "/readyz", "Whether store, workers and sandbox are able").public();
-    let ready =
-        ready.answers::<Verdict>(drawing, 200, "They are").answers::<Verdict>(drawing, 503, "Not all are");
+    let ready = ready.answers::<ReadinessResponse>(drawing, 200, "They are").answers::<ReadinessResponse>(
+        drawing,
+        503,
+        "Not all are",
+    );
     drawing.add(ready);
     let figures = json!({"text/plain; version=0.0.4; charset=utf-8": {"schema": {"type": "string"}}});
     let metrics = Operation::new("GET", "/metrics", "What was counted, for Prometheus (administrators)");
@@ -153,16 +156,16 @@ fn health(drawing: &mut Drawing) {
 /// What stands in the log, for whoever reads `data:`.
 fn event_shapes(drawing: &mut Drawing) {
     let names = [
-        ("status", drawing.shape::<frame::Phased<'_>>()),
-        ("process_step", drawing.shape::<frame::Step<'_>>()),
-        ("process_step, delta", drawing.shape::<frame::Appended<'_>>()),
-        ("process_step, tool_call", drawing.shape::<frame::ToolCall<'_>>()),
-        ("process_step, tool_result", drawing.shape::<frame::ToolResult<'_>>()),
-        ("step_discarded", drawing.shape::<frame::Discarded>()),
-        ("summary", drawing.shape::<frame::Summary<'_>>()),
-        ("gap", drawing.shape::<frame::Gap>()),
-        ("done", drawing.shape::<frame::Done<'_>>()),
-        ("error", drawing.shape::<frame::Failure<'_>>()),
+        ("status", drawing.shape::<crate::http::sse::event::StatusFrame<'_>>()),
+        ("process_step", drawing.shape::<crate::http::sse::event::StepFrame<'_>>()),
+        ("process_step, delta", drawing.shape::<crate::http::sse::event::DeltaFrame<'_>>()),
+        ("process_step, tool_call", drawing.shape::<crate::http::sse::event::ToolCallFrame<'_>>()),
+        ("process_step, tool_result", drawing.shape::<crate::http::sse::event::ToolResultFrame<'_>>()),
+        ("step_discarded", drawing.shape::<crate::http::sse::event::StepDiscardedFrame>()),
+        ("summary", drawing.shape::<crate::http::sse::event::SummaryFrame<'_>>()),
+        ("gap", drawing.shape::<crate::http::sse::event::GapFrame>()),
+        ("done", drawing.shape::<crate::http::sse::event::DoneFrame<'_>>()),
+        ("error", drawing.shape::<crate::http::sse::event::ErrorFrame<'_>>()),
     ];
     let shapes = names.into_iter().map(|(title, schema)| json!({"title": title, "allOf": [schema]}));
     let shapes: Vec<Value> = shapes.collect();
@@ -183,8 +186,8 @@ fn event_shapes(drawing: &mut Drawing) {
 }
 
 /// A wait's length.
-fn wait(room: &Room) -> Value {
-    json!({"type": "integer", "minimum": 0, "maximum": room.limits.wait_s, "x-limit": "wait_s"})
+fn wait(app: &AppDependencies) -> Value {
+    json!({"type": "integer", "minimum": 0, "maximum": app.limits.wait_s, "x-limit": "wait_s"})
 }
 
 /// An idempotency key, bare.
@@ -192,15 +195,15 @@ pub(super) fn key() -> Value {
     json!({"type": "string", "maxLength": 255, "pattern": "^[!#-~]([ -~]*[!-~])?$"})
 }
 
-fn jobs(drawing: &mut Drawing, room: &Room) {
+fn jobs(drawing: &mut Drawing, app: &AppDependencies) {
     event_shapes(drawing);
     let words = json!({"enum": ["queued", "running", "waiting", "succeeded", "failed", "cancelled"]});
     let list = Operation::new("GET", "/v1/jobs", "Your jobs, newest first")
         .query("status", words)
         .query("parent", drawing.shape::<JobId>())
-        .query("limit", limit(room))
+        .query("limit", limit(app))
         .query("cursor", json!({"type": "string", "pattern": "^[0-9]{1,19}$"}))
-        .answers::<List<JobObject, String>>(drawing, 200, "A page");
+        .answers::<ListResponse<JobObject, String>>(drawing, 200, "A page");
     drawing.add(list);
     let job_and_events = |drawing: &mut Drawing| {
         let mut content = json_of(drawing.shape::<JobObject>());
@@ -209,7 +212,7 @@ fn jobs(drawing: &mut Drawing, room: &Room) {
     };
     let (held, stored) = (job_and_events(drawing), json_of(drawing.shape::<JobObject>()));
     let submit = Operation::new("POST", "/v1/jobs", "Stores a job; the answer means that it is on the disk")
-        .query("wait", wait(room))
+        .query("wait", wait(app))
         .query("stream", json!({"type": "boolean"}))
         .query("format", json!({"enum": ["cumulative", "delta"]}))
         .header("Idempotency-Key", key())
@@ -217,11 +220,11 @@ fn jobs(drawing: &mut Drawing, room: &Room) {
         .says(200, "The job has ended, or its events follow", held)
         .says(202, "The job is stored", stored);
     drawing.add(submit);
-    let show = Operation::new("GET", "/v1/jobs/{id}", "A job").query("wait", wait(room));
+    let show = Operation::new("GET", "/v1/jobs/{id}", "A job").query("wait", wait(app));
     let show = show.answers::<JobObject>(drawing, 200, "As it stands");
     drawing.add(show);
     let delete = Operation::new("DELETE", "/v1/jobs/{id}", "Deletes an ended job");
-    let delete = delete.answers::<delete::Gone>(drawing, 200, "It is gone");
+    let delete = delete.answers::<jobs::DeletedJobResponse>(drawing, 200, "It is gone");
     drawing.add(delete);
     let text = json!({"text/plain": {"schema": {"type": "string"}}});
     drawing
@@ -234,7 +237,11 @@ fn jobs(drawing: &mut Drawing, room: &Room) {
         .says(204, "The job has ended, and nothing follows", Value::Null);
     drawing.add(follow);
     let audit = Operation::new("GET", "/v1/jobs/{id}/audit", "What became of its calls of tools");
-    let audit = audit.answers::<List<audit::View, String>>(drawing, 200, "The calls, oldest first");
+    let audit = audit.answers::<ListResponse<jobs::AuditEntryResponse, String>>(
+        drawing,
+        200,
+        "The calls, oldest first",
+    );
     drawing.add(audit);
     for (path, summary) in [
         ("/v1/jobs/{id}/cancel", "Asks for the job's end"),
@@ -251,12 +258,12 @@ fn jobs(drawing: &mut Drawing, room: &Room) {
 fn approvals(drawing: &mut Drawing) {
     let ids = json!({"type": "array", "minItems": 1, "maxItems": 64, "items": {"type": "string"}});
     let sides = [
-        ("/v1/jobs/{id}/approve", "Lets calls be made that wait for approval", "Approval", decide::APPROVE),
+        ("/v1/jobs/{id}/approve", "Lets calls be made that wait for approval", "Approval", approval::APPROVE),
         (
             "/v1/jobs/{id}/deny",
             "Refuses calls that wait for approval; the model is told",
             "Denial",
-            decide::DENY,
+            approval::DENY,
         ),
     ];
     for (path, summary, name, known) in sides {
@@ -266,8 +273,10 @@ fn approvals(drawing: &mut Drawing) {
             example["reason"] = json!("not now");
         }
         let special = [("calls", ids.clone())];
-        drawing
-            .component(name, body(known, &example, &special, &|map| decide::read(map, is_approval).is_ok()));
+        drawing.component(
+            name,
+            body(known, &example, &special, &|map| approval::read(map, is_approval).is_ok()),
+        );
         let act = Operation::new("POST", path, summary).takes(json_of(named(name)));
         let act = act.answers::<JobObject>(drawing, 200, "The job");
         drawing.add(act);
@@ -276,7 +285,7 @@ fn approvals(drawing: &mut Drawing) {
 
 fn tool_routes(drawing: &mut Drawing) {
     let list = Operation::new("GET", "/v1/tools", "What models may call");
-    let list = list.answers::<List<ToolView, String>>(
+    let list = list.answers::<ListResponse<ToolResponse, String>>(
         drawing,
         200,
         "All tools, in the order in which models see them",
@@ -291,7 +300,7 @@ fn tool_routes(drawing: &mut Drawing) {
     drawing.add(call);
 }
 
-fn batches(drawing: &mut Drawing, room: &Room) {
+fn batches(drawing: &mut Drawing, app: &AppDependencies) {
     let line = json!({
         "type": "object",
         "properties": {
@@ -308,30 +317,30 @@ fn batches(drawing: &mut Drawing, room: &Room) {
             "description": "A line of JSON for each item; custom_id is unique. A line of OpenAI's batches (method, url) is taken as well",
             "type": "array",
             "minItems": 1,
-            "maxItems": room.limits.batch_lines,
+            "maxItems": app.limits.batch_lines,
             "x-limit": "batch_lines",
             "items": named("BatchLine"),
         }),
     );
     let list = Operation::new("GET", "/v1/batches", "Your batches, newest first")
-        .query("limit", limit(room))
+        .query("limit", limit(app))
         .query("cursor", json!({"type": "string", "pattern": "^batch_[0-7][0-9A-HJKMNP-TV-Z]{25}$"}))
-        .answers::<List<BatchObject, String>>(drawing, 200, "A page");
+        .answers::<ListResponse<BatchObject, String>>(drawing, 200, "A page");
     drawing.add(list);
     for method in ["POST", "PUT"] {
         let lines = json!({"application/jsonl": {"schema": named("BatchLines")}});
         let accept = Operation::new(method, "/v1/batches", "Stores a batch of jobs, all or none")
-            .query("concurrency", json!({"type": "integer", "minimum": 1, "maximum": room.limits.batch_concurrency, "x-limit": "batch_concurrency"}))
+            .query("concurrency", json!({"type": "integer", "minimum": 1, "maximum": app.limits.batch_concurrency, "x-limit": "batch_concurrency"}))
             .query("webhook_url", json!({"type": "string", "format": "uri"}))
             .header("Idempotency-Key", key())
             .takes(lines)
             .answers::<BatchObject>(drawing, 202, "The batch is stored");
         drawing.add(accept);
     }
-    let show = Operation::new("GET", "/v1/batches/{id}", "A batch").query("wait", wait(room));
+    let show = Operation::new("GET", "/v1/batches/{id}", "A batch").query("wait", wait(app));
     let show = show.answers::<BatchObject>(drawing, 200, "As it stands");
     drawing.add(show);
-    let line = drawing.shape::<Told<'_>>();
+    let line = drawing.shape::<BatchResultLine<'_>>();
     let lines = json!({"application/jsonl": {"schema": {"type": "string", "description": "JSON lines"}}});
     drawing.component("BatchResultLine", line);
     let results =
@@ -345,7 +354,7 @@ fn batches(drawing: &mut Drawing, room: &Room) {
     drawing.add(cancel);
 }
 
-fn schedule_body(room: &Room) -> Value {
+fn schedule_body(app: &AppDependencies) -> Value {
     let timings = [("at", json!("2099-01-01T00:00:00Z")), ("every_s", json!(60)), ("cron", json!("@daily"))];
     let special = [
         ("at", json!({"type": "string", "format": "date-time", "pattern": "^2[1-9]"})),
@@ -354,7 +363,7 @@ fn schedule_body(room: &Room) -> Value {
     ];
     let forms = timings.into_iter().map(|(timing, value)| {
         let example = json!({"name": "n", timing: value, "job": {"input": "x"}});
-        let read = |map| schedule::read(map, room, UserId::SINGLE).is_ok();
+        let read = |map| schedule::read(map, app, UserId::SINGLE).is_ok();
         let mut form = body(schedule::KNOWN, &example, &special, &read);
         let others = ["at", "every_s", "cron", "tz"].into_iter();
         for other in others.filter(|other| *other != timing && !(timing == "cron" && *other == "tz")) {
@@ -365,25 +374,25 @@ fn schedule_body(room: &Room) -> Value {
     json!({"oneOf": forms.collect::<Vec<_>>()})
 }
 
-fn schedule_routes(drawing: &mut Drawing, room: &Room) {
-    let mut scheduled = job(room);
+fn schedule_routes(drawing: &mut Drawing, app: &AppDependencies) {
+    let mut scheduled = job(app);
     scheduled["properties"]["run_at"] = json!({"type": "null"});
     drawing.component("ScheduledJob", scheduled);
-    drawing.component("NewSchedule", schedule_body(room));
+    drawing.component("NewSchedule", schedule_body(app));
     let list = Operation::new("GET", "/v1/schedules", "Your schedules, newest first")
-        .query("limit", limit(room))
+        .query("limit", limit(app))
         .query("cursor", json!({"type": "string", "pattern": "^sched_[0-7][0-9A-HJKMNP-TV-Z]{25}$"}))
-        .answers::<List<ScheduleView, String>>(drawing, 200, "A page");
+        .answers::<ListResponse<ScheduleResponse, String>>(drawing, 200, "A page");
     drawing.add(list);
     let create = Operation::new("POST", "/v1/schedules", "Stores a schedule")
         .takes(json_of(named("NewSchedule")))
-        .answers::<ScheduleView>(drawing, 201, "It is stored");
+        .answers::<ScheduleResponse>(drawing, 201, "It is stored");
     drawing.add(create);
     let show = Operation::new("GET", "/v1/schedules/{id}", "A schedule");
-    let show = show.answers::<ScheduleView>(drawing, 200, "As it stands");
+    let show = show.answers::<ScheduleResponse>(drawing, 200, "As it stands");
     drawing.add(show);
     let delete = Operation::new("DELETE", "/v1/schedules/{id}", "Forgets a schedule; its jobs stay");
-    let delete = delete.answers::<schedules::Gone>(drawing, 200, "It is gone");
+    let delete = delete.answers::<schedules::DeletedScheduleResponse>(drawing, 200, "It is gone");
     drawing.add(delete);
 }
 
@@ -393,20 +402,20 @@ fn reports(drawing: &mut Drawing) {
         .query("state", states)
         .query("limit", json!({"type": "integer", "minimum": 1, "maximum": 100}))
         .query("cursor", json!({"type": "string", "pattern": "^whd_[0-7][0-9A-HJKMNP-TV-Z]{25}$"}))
-        .answers::<List<webhooks::View, String>>(drawing, 200, "A page");
+        .answers::<ListResponse<webhooks::DeliveryResponse, String>>(drawing, 200, "A page");
     drawing.add(list);
     let show = Operation::new("GET", "/v1/webhooks/{id}", "A delivery");
-    let show = show.answers::<webhooks::View>(drawing, 200, "As it stands");
+    let show = show.answers::<webhooks::DeliveryResponse>(drawing, 200, "As it stands");
     drawing.add(show);
     let retry = Operation::new("POST", "/v1/webhooks/{id}/retry", "Tries a delivery now");
-    let retry = retry.answers::<webhooks::View>(drawing, 202, "It is tried");
+    let retry = retry.answers::<webhooks::DeliveryResponse>(drawing, 202, "It is tried");
     drawing.add(retry);
     let date = json!({"type": "string", "format": "date"});
     let spent = Operation::new("GET", "/v1/usage", "Tokens by day and model, or of a conversation by model")
         .query("from", date.clone())
         .query("to", date)
         .query("conversation_id", json!({"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}))
-        .answers::<List<usage::View, String>>(drawing, 200, "What was spent");
+        .answers::<ListResponse<usage::UsageResponse, String>>(drawing, 200, "What was spent");
     drawing.add(spent);
     let file = json!({"application/octet-stream": {"schema": {"type": "string", "contentMediaType": "application/octet-stream"}}});
     let backup = Operation::new("GET", "/v1/backup", "The whole store as one file (administrators)");

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 /// The schedule object.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Serialize)]
-pub(crate) struct ScheduleView {
+pub(crate) struct ScheduleResponse {
     id: ScheduleId,
     object: &'static str,
     name: Option<String>,
@@ -23,22 +23,22 @@ pub(crate) struct ScheduleView {
     job: Option<Map<String, Value>>,
     created_at: u64,
     next_run_at: Option<u64>,
-    last_run: Option<LastRun>,
+    last_run: Option<LastRunResponse>,
     runs: u64,
 }
 
 /// The newest job of a schedule. A status of `null` belongs to a job that is no longer there.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Serialize)]
-struct LastRun {
+struct LastRunResponse {
     job_id: JobId,
     status: Option<JobStatus>,
     at: u64,
 }
 
-impl ScheduleView {
+impl ScheduleResponse {
     /// The schedule without what it asks for, for lists.
-    pub(super) fn brief(standing: ScheduleStatus) -> Self {
+    pub(crate) fn brief(standing: ScheduleStatus) -> Self {
         let ScheduleStatus { schedule, last_status } = standing;
         let (at, every_s, cron) = match &schedule.timing {
             Timing::At(at_ms) => (Some(seconds(*at_ms)), None, None),
@@ -57,7 +57,7 @@ impl ScheduleView {
             job: None,
             created_at: seconds(schedule.created_at_ms),
             next_run_at: schedule.next_run_ms.map(seconds),
-            last_run: last_run.map(|(job_id, at_ms)| LastRun {
+            last_run: last_run.map(|(job_id, at_ms)| LastRunResponse {
                 job_id,
                 status: last_status,
                 at: seconds(at_ms),
@@ -67,7 +67,7 @@ impl ScheduleView {
     }
 
     /// The schedule with what it asks for, as the client wrote it.
-    pub(super) fn whole(standing: ScheduleStatus, order: ScheduledRequest) -> Self {
+    pub(crate) fn whole(standing: ScheduleStatus, order: ScheduledRequest) -> Self {
         Self { job: Some(order.given), ..Self::brief(standing) }
     }
 }

@@ -1,25 +1,25 @@
 //! Logging in, accounts, keys, invites.
 
-use super::super::Drawing;
-use super::super::bodies::body;
-use super::super::operation::{Operation, json_of, named};
-use super::super::v1::limit;
 use super::plain;
-use crate::http::api::auth::{login, mode, opened, profile, register, ticket};
-use crate::http::api::envelope::{Done, Found};
+use crate::http::api::auth::{profile, register, session, token};
+use crate::http::api::envelope::PageResponse;
+use crate::http::api::envelope::{DataResponse, DoneResponse};
 use crate::http::api::invites;
-use crate::http::api::page::Page;
-use crate::http::api::tokens::{self, TokenView, Wish};
-use crate::http::api::users::{self, Newcomer, UserView};
-use crate::http::room::Room;
+use crate::http::api::tokens::{self, TokenRequest, TokenResponse};
+use crate::http::api::users::{self, NewUserRequest, UserResponse};
+use crate::http::dependencies::AppDependencies;
+use crate::http::openapi::tests::Drawing;
+use crate::http::openapi::tests::bodies::body;
+use crate::http::openapi::tests::operation::{Operation, json_of, named};
+use crate::http::openapi::tests::v1::limit;
 use crate::http::testing::account;
 use serde_json::{Value, json};
 
-pub(super) fn draw(drawing: &mut Drawing, room: &Room) {
+pub(super) fn draw(drawing: &mut Drawing, app: &AppDependencies) {
     bodies(drawing);
     sessions(drawing);
     profiles(drawing);
-    accounts(drawing, room);
+    accounts(drawing, app);
     keys(drawing);
 }
 
@@ -38,7 +38,7 @@ fn email() -> Value {
 fn bodies(drawing: &mut Drawing) {
     let known = json!({"username": "ann", "password": "long enough"});
     let secret = ("password", json!({"type": "string"}));
-    let login = body(login::KNOWN, &known, &[secret], &|map| login::read(map).is_ok());
+    let login = body(session::KNOWN, &known, &[secret], &|map| session::read(map).is_ok());
     drawing.component("Login", login);
     let new =
         json!({"username": "ann", "password": "long enough", "email": "ann@example.org", "invite": "x"});
@@ -48,13 +48,17 @@ fn bodies(drawing: &mut Drawing) {
     drawing.component("Registration", registration);
     let new =
         json!({"username": "ann", "password": "long enough", "email": "ann@example.org", "role": "user"});
-    drawing.component("NewUser", body(users::NEWCOMER, &new, &special, &|map| Newcomer::read(map).is_ok()));
+    drawing.component(
+        "NewUser",
+        body(users::NEWCOMER, &new, &special, &|map| NewUserRequest::read(map).is_ok()),
+    );
     drawing.component("ProfileChange", profile_change());
     drawing.component("UserChange", user_change());
     let wish = json!({"name": "ci", "scopes": ["read"], "expires_in_s": 60});
     let scopes = json!({"type": "array", "minItems": 1, "items": {"enum": ["read", "write", "admin"]}});
     let special = [("name", plain(tokens::NAME_CHARS)), ("scopes", scopes)];
-    drawing.component("NewToken", body(tokens::KNOWN, &wish, &special, &|map| Wish::read(map).is_ok()));
+    drawing
+        .component("NewToken", body(tokens::KNOWN, &wish, &special, &|map| TokenRequest::read(map).is_ok()));
     let invite = json!({"expires_in_s": 60});
     drawing.component("NewInvite", body(invites::KNOWN, &invite, &[], &|map| invites::read(map).is_ok()));
 }
@@ -90,54 +94,62 @@ fn user_change() -> Value {
 
 fn sessions(drawing: &mut Drawing) {
     let mode = Operation::new("GET", "/api/auth/mode", "Whether there are accounts").public();
-    let mode = mode.answers::<Found<mode::View>>(drawing, 200, "single or multi");
+    let mode = mode.answers::<DataResponse<session::AuthModeResponse>>(drawing, 200, "single or multi");
     drawing.add(mode);
     for (path, summary, sent) in [
         ("/api/auth/login", "Opens a session", "Login"),
         ("/api/auth/register", "Makes an account, and opens its first session", "Registration"),
     ] {
         let open = Operation::new("POST", path, summary).public().takes(json_of(named(sent)));
-        let open = open.answers::<Found<opened::View>>(drawing, 200, "The session, as a cookie as well");
+        let open = open.answers::<DataResponse<token::SessionResponse>>(
+            drawing,
+            200,
+            "The session, as a cookie as well",
+        );
         drawing.add(open);
     }
     let logout = Operation::new("POST", "/api/auth/logout", "Takes the cookie away").public();
-    let logout = logout.answers::<Done>(drawing, 200, "Logged out");
+    let logout = logout.answers::<DoneResponse>(drawing, 200, "Logged out");
     drawing.add(logout);
     let ticket =
         Operation::new("POST", "/api/auth/ticket", "What opens streams for a browser, half a minute");
-    let ticket = ticket.answers::<Found<ticket::View>>(drawing, 200, "The ticket");
+    let ticket = ticket.answers::<DataResponse<session::TicketResponse>>(drawing, 200, "The ticket");
     drawing.add(ticket);
 }
 
 fn profiles(drawing: &mut Drawing) {
     let show = Operation::new("GET", "/api/auth/profile", "Your account");
-    let show = show.answers::<Found<profile::View>>(drawing, 200, "As it stands");
+    let show = show.answers::<DataResponse<profile::ProfileResponse>>(drawing, 200, "As it stands");
     drawing.add(show);
     let change = Operation::new("PATCH", "/api/auth/profile", "Changes your account");
     let change = change.takes(json_of(named("ProfileChange")));
-    let change = change.answers::<Found<profile::View>>(drawing, 200, "As it stands now");
+    let change = change.answers::<DataResponse<profile::ProfileResponse>>(drawing, 200, "As it stands now");
     drawing.add(change);
 }
 
-fn accounts(drawing: &mut Drawing, room: &Room) {
+fn accounts(drawing: &mut Drawing, app: &AppDependencies) {
     let number = json!({"type": "integer", "minimum": 0, "maximum": u32::MAX});
     let list = Operation::new("GET", "/api/users", "Accounts, by number (administrators)")
         .query("cursor", number)
-        .query("limit", limit(room))
+        .query("limit", limit(app))
         .query("username", json!({"type": "string"}))
-        .answers::<Found<Page<UserView>>>(drawing, 200, "A page");
+        .answers::<DataResponse<PageResponse<UserResponse>>>(drawing, 200, "A page");
     drawing.add(list);
     let create = Operation::new("POST", "/api/users", "Makes an account (administrators)");
     let create = create.takes(json_of(named("NewUser")));
-    let create = create.answers::<Found<UserView>>(drawing, 200, "The account");
+    let create = create.answers::<DataResponse<UserResponse>>(drawing, 200, "The account");
     drawing.add(create);
     let change = Operation::new("PATCH", "/api/users/{id}", "Changes an account (administrators)");
     let change = change.may_take(json_of(named("UserChange")));
-    let change = change.answers::<Found<UserView>>(drawing, 200, "As it stands now");
+    let change = change.answers::<DataResponse<UserResponse>>(drawing, 200, "As it stands now");
     drawing.add(change);
     let invite = Operation::new("POST", "/api/invites", "Makes an invite (administrators)");
     let invite = invite.may_take(json_of(named("NewInvite")));
-    let invite = invite.answers::<Found<invites::View>>(drawing, 200, "The code, which is shown once");
+    let invite = invite.answers::<DataResponse<invites::InviteResponse>>(
+        drawing,
+        200,
+        "The code, which is shown once",
+    );
     drawing.add(invite);
 }
 
@@ -146,13 +158,14 @@ fn keys(drawing: &mut Drawing) {
         [("/api/tokens", "/api/tokens/{id}"), ("/api/users/{id}/tokens", "/api/users/{id}/tokens/{token}")]
     {
         let list = Operation::new("GET", path, "API keys, oldest first");
-        let list = list.answers::<Found<Vec<TokenView>>>(drawing, 200, "All of them");
+        let list = list.answers::<DataResponse<Vec<TokenResponse>>>(drawing, 200, "All of them");
         drawing.add(list);
         let create = Operation::new("POST", path, "Makes an API key").may_take(json_of(named("NewToken")));
-        let create = create.answers::<Found<TokenView>>(drawing, 200, "The key, which is shown once");
+        let create =
+            create.answers::<DataResponse<TokenResponse>>(drawing, 200, "The key, which is shown once");
         drawing.add(create);
         let revoke = Operation::new("DELETE", one, "Revokes an API key");
-        let revoke = revoke.answers::<Done>(drawing, 200, "It is revoked");
+        let revoke = revoke.answers::<DoneResponse>(drawing, 200, "It is revoked");
         drawing.add(revoke);
     }
 }

@@ -1,31 +1,30 @@
 //! Conversations and what stands in them.
 
-use super::super::Drawing;
-use super::super::bodies::body;
-use super::super::operation::{Operation, events, json_of, named};
-use super::super::v1::{key, limit};
 use crate::domain::conversation::TITLE_CHARS;
-use crate::http::api::conversations::{body as conversation, cancel, view};
-use crate::http::api::envelope::{Done, Found};
-use crate::http::api::messages::{body as message, view as messages};
-use crate::http::api::page::Page;
-use crate::http::room::Room;
+use crate::http::api::conversations::{self, request as conversation, view};
+use crate::http::api::envelope::{DataResponse, DoneResponse, PageResponse};
+use crate::http::api::messages::{request as message, view as messages};
+use crate::http::dependencies::AppDependencies;
+use crate::http::openapi::tests::Drawing;
+use crate::http::openapi::tests::bodies::body;
+use crate::http::openapi::tests::operation::{Operation, events, json_of, named};
+use crate::http::openapi::tests::v1::{key, limit};
 use serde_json::{Value, json};
 
 /// An id as clients may write it.
 const PROJECT: &str = "proj_01ARZ3NDEKTSV4RRFFQ69G5FAV";
 
-pub(super) fn draw(drawing: &mut Drawing, room: &Room) {
-    drawing.component("ConversationChange", change(room));
-    drawing.component("NewMessage", said(room));
+pub(super) fn draw(drawing: &mut Drawing, app: &AppDependencies) {
+    drawing.component("ConversationChange", change(app));
+    drawing.component("NewMessage", said(app));
     let wish = json!({"tools_enabled": true, "project_id": PROJECT, "on_disconnect": "continue"});
-    let wish = body(&message::WISH, &wish, &[], &|map| message::wish(map, room).is_ok());
+    let wish = body(&message::WISH, &wish, &[], &|map| message::wish(map, app).is_ok());
     drawing.component("MessageWish", wish);
-    conversations(drawing, room);
-    talk(drawing, room);
+    conversations(drawing, app);
+    talk(drawing, app);
 }
 
-fn change(room: &Room) -> Value {
+fn change(app: &AppDependencies) -> Value {
     let example = json!({"title": "t", "model": "demo", "system_prompt": "s", "temperature": 1.0, "max_tokens": 1,
         "thinking_enabled": true, "project_id": PROJECT});
     let special = [
@@ -35,15 +34,15 @@ fn change(room: &Room) -> Value {
             json!({"description": "Empty for the default one", "anyOf": [named("Model"), {"const": ""}]}),
         ),
     ];
-    body(conversation::KNOWN, &example, &special, &|map| conversation::change(map, room).is_ok())
+    body(conversation::KNOWN, &example, &special, &|map| conversation::change(map, app).is_ok())
 }
 
 /// A message says something, or has a file that does.
-fn said(room: &Room) -> Value {
+fn said(app: &AppDependencies) -> Value {
     let example = json!({"text": "hello", "attachments": [{"name": "a.py", "content": "x"}], "tools_enabled": true,
         "project_id": PROJECT, "on_disconnect": "continue"});
     let files = [("attachments", named("Attachments"))];
-    let form = body(&message::SAID, &example, &files, &|map| message::said(map, room).is_ok());
+    let form = body(&message::SAID, &example, &files, &|map| message::said(map, app).is_ok());
     let (mut with_text, mut with_files) = (form.clone(), form);
     with_text["properties"]["text"] = json!({"type": "string", "pattern": "\\S"});
     with_text["required"] = json!(["text"]);
@@ -52,42 +51,43 @@ fn said(room: &Room) -> Value {
     json!({"anyOf": [with_text, with_files]})
 }
 
-fn conversations(drawing: &mut Drawing, room: &Room) {
+fn conversations(drawing: &mut Drawing, app: &AppDependencies) {
     let cursor = json!({"type": "string", "pattern": "^([0-9]{1,19}\\.)?[A-Za-z0-9_-]{1,64}$"});
     let list =
         Operation::new("GET", "/api/conversations", "Your conversations, the one that changed last first")
             .query("cursor", cursor)
-            .query("limit", limit(room))
+            .query("limit", limit(app))
             .query("project_id", json!({"type": "string"}))
-            .answers::<Found<Page<view::View>>>(drawing, 200, "A page");
+            .answers::<DataResponse<PageResponse<view::ConversationResponse>>>(drawing, 200, "A page");
     drawing.add(list);
     for (method, path, summary) in [
         ("POST", "/api/conversations", "Makes a conversation"),
         ("PATCH", "/api/conversations/{id}", "Changes a conversation; what is not named stays"),
     ] {
         let act = Operation::new(method, path, summary).may_take(json_of(named("ConversationChange")));
-        let act = act.answers::<Found<view::View>>(drawing, 200, "The conversation");
+        let act = act.answers::<DataResponse<view::ConversationResponse>>(drawing, 200, "The conversation");
         drawing.add(act);
     }
     let show = Operation::new("GET", "/api/conversations/{id}", "A conversation");
-    let show = show.answers::<Found<view::View>>(drawing, 200, "As it stands");
+    let show = show.answers::<DataResponse<view::ConversationResponse>>(drawing, 200, "As it stands");
     drawing.add(show);
     let delete =
         Operation::new("DELETE", "/api/conversations/{id}", "Deletes a conversation and what is in it");
-    let delete = delete.answers::<Done>(drawing, 200, "It is gone");
+    let delete = delete.answers::<DoneResponse>(drawing, 200, "It is gone");
     drawing.add(delete);
     let cancel = Operation::new("POST", "/api/conversations/{id}/cancel", "Cancels what has not ended");
-    let cancel = cancel.answers::<Found<cancel::View>>(drawing, 200, "How many jobs");
+    let cancel =
+        cancel.answers::<DataResponse<conversations::CancelledJobsResponse>>(drawing, 200, "How many jobs");
     drawing.add(cancel);
 }
 
-fn talk(drawing: &mut Drawing, room: &Room) {
+fn talk(drawing: &mut Drawing, app: &AppDependencies) {
     let formats = json!({"enum": ["cumulative", "delta"]});
     let cursor = json!({"type": "string", "pattern": "^(ask|msg)_[0-7][0-9A-HJKMNP-TV-Z]{25}$"});
     let list = Operation::new("GET", "/api/conversations/{id}/messages", "What stands in it, oldest first")
         .query("cursor", cursor)
-        .query("limit", limit(room))
-        .answers::<Found<Page<messages::View>>>(drawing, 200, "A page");
+        .query("limit", limit(app))
+        .answers::<DataResponse<PageResponse<messages::MessageResponse>>>(drawing, 200, "A page");
     drawing.add(list);
     let send = Operation::new(
         "POST",
@@ -100,7 +100,7 @@ fn talk(drawing: &mut Drawing, room: &Room) {
     .says(200, "Events; see EventData", events());
     drawing.add(send);
     let delete = Operation::new("DELETE", "/api/conversations/{id}/messages/{mid}", "Deletes a message");
-    let delete = delete.answers::<Done>(drawing, 200, "It is gone");
+    let delete = delete.answers::<DoneResponse>(drawing, 200, "It is gone");
     drawing.add(delete);
     let follow = Operation::new(
         "GET",

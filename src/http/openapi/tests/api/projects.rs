@@ -1,19 +1,20 @@
 //! Projects and their files.
 
-use super::super::Drawing;
-use super::super::bodies::body;
-use super::super::operation::{Operation, json_of, named};
-use super::super::v1::limit;
 use crate::domain::project::DESCRIPTION_CHARS;
-use crate::http::api::envelope::{Done, Found};
-use crate::http::api::page::Page;
-use crate::http::api::projects::{self, create, directories, files, search, view::ProjectView};
-use crate::http::room::Room;
+use crate::http::api::envelope::PageResponse;
+use crate::http::api::envelope::{DataResponse, DoneResponse};
+use crate::http::api::projects::view::ProjectResponse;
+use crate::http::api::projects::{self, create, files, search};
+use crate::http::dependencies::AppDependencies;
+use crate::http::openapi::tests::Drawing;
+use crate::http::openapi::tests::bodies::body;
+use crate::http::openapi::tests::operation::{Operation, json_of, named};
+use crate::http::openapi::tests::v1::limit;
 use serde_json::{Value, json};
 
-pub(super) fn draw(drawing: &mut Drawing, room: &Room) {
+pub(super) fn draw(drawing: &mut Drawing, app: &AppDependencies) {
     bodies(drawing);
-    rows(drawing, room);
+    rows(drawing, app);
     uploads(drawing);
     tree(drawing);
     edits(drawing);
@@ -40,9 +41,9 @@ fn inner() -> Value {
 fn bodies(drawing: &mut Drawing) {
     let said = [("name", name()), ("description", description())];
     let example = json!({"name": "app", "description": "d"});
-    let new = body(projects::KNOWN, &example, &said, &|map| create::wish(map).is_ok());
+    let new = body(projects::access::KNOWN, &example, &said, &|map| create::wish(map).is_ok());
     drawing.component("NewProject", new);
-    let change = body(projects::KNOWN, &example, &said, &|map| projects::read(map).is_ok());
+    let change = body(projects::access::KNOWN, &example, &said, &|map| projects::access::read(map).is_ok());
     drawing.component("ProjectChange", change);
     let text = body(files::TEXT, &json!({"content": "x"}), &[], &|map| files::text(map).is_ok());
     drawing.component("FileText", text);
@@ -51,7 +52,7 @@ fn bodies(drawing: &mut Drawing) {
     drawing.component("FileTarget", target);
     let place = [("path", path())];
     let directory =
-        body(directories::KNOWN, &json!({"path": "a"}), &place, &|map| directories::read(map).is_ok());
+        body(files::DIRECTORY, &json!({"path": "a"}), &place, &|map| files::directory_path(map).is_ok());
     drawing.component("NewDirectory", directory);
     let example = json!({"query": "x", "path": "a", "max_results": 1, "case_sensitive": true});
     let query = json!({"type": "string", "minLength": 1, "maxLength": search::QUERY_BYTES});
@@ -59,29 +60,29 @@ fn bodies(drawing: &mut Drawing) {
     drawing.component("ProjectQuery", body(search::KNOWN, &example, &said, &|map| search::read(map).is_ok()));
 }
 
-fn rows(drawing: &mut Drawing, room: &Room) {
+fn rows(drawing: &mut Drawing, app: &AppDependencies) {
     let cursor = json!({"type": "string", "pattern": "^([0-9]{1,19}-)?proj_[0-7][0-9A-HJKMNP-TV-Z]{25}$"});
     let list = Operation::new("GET", "/api/projects", "Your projects, the one that changed last first")
         .query("cursor", cursor)
-        .query("limit", limit(room))
-        .answers::<Found<Page<ProjectView>>>(drawing, 200, "A page");
+        .query("limit", limit(app))
+        .answers::<DataResponse<PageResponse<ProjectResponse>>>(drawing, 200, "A page");
     drawing.add(list);
     let create = Operation::new("POST", "/api/projects", "Makes an empty project");
     let create = create.takes(json_of(named("NewProject")));
-    let create = create.answers::<Found<ProjectView>>(drawing, 200, "The project");
+    let create = create.answers::<DataResponse<ProjectResponse>>(drawing, 200, "The project");
     drawing.add(create);
     let show = Operation::new("GET", "/api/projects/{id}", "A project and what it holds");
-    let show = show.answers::<Found<ProjectView>>(drawing, 200, "As it stands");
+    let show = show.answers::<DataResponse<ProjectResponse>>(drawing, 200, "As it stands");
     drawing.add(show);
     for method in ["PUT", "PATCH"] {
         let amend = Operation::new(method, "/api/projects/{id}", "Another name, another description");
         let amend = amend.takes(json_of(named("ProjectChange")));
-        let amend = amend.answers::<Found<ProjectView>>(drawing, 200, "As it stands now");
+        let amend = amend.answers::<DataResponse<ProjectResponse>>(drawing, 200, "As it stands now");
         drawing.add(amend);
     }
     let delete =
         Operation::new("DELETE", "/api/projects/{id}", "Deletes a project, its conversations, its files");
-    let delete = delete.answers::<Done>(drawing, 200, "It is gone");
+    let delete = delete.answers::<DoneResponse>(drawing, 200, "It is gone");
     drawing.add(delete);
 }
 
@@ -107,7 +108,7 @@ fn uploads(drawing: &mut Drawing) {
         ("/api/projects/{id}/upload", "These files into a project, all or none", more),
     ] {
         let upload = Operation::new("POST", path, summary).takes(sent);
-        let upload = upload.answers::<Found<ProjectView>>(drawing, 200, "The project");
+        let upload = upload.answers::<DataResponse<ProjectResponse>>(drawing, 200, "The project");
         drawing.add(upload);
     }
 }
@@ -115,36 +116,37 @@ fn uploads(drawing: &mut Drawing) {
 fn tree(drawing: &mut Drawing) {
     let list =
         Operation::new("GET", "/api/projects/{id}/files", "What lies in a directory").query("path", path());
-    let list = list.answers::<Found<files::View>>(drawing, 200, "Files and directories");
+    let list = list.answers::<DataResponse<files::DirectoryResponse>>(drawing, 200, "Files and directories");
     drawing.add(list);
     let refuse =
         Operation::new("DELETE", "/api/projects/{id}/files", "The project itself, which this refuses");
     drawing.add(refuse);
     let one = "/api/projects/{id}/files/{*path}";
     let read = Operation::new("GET", one, "A text file's text").segment("path", inner());
-    let read = read.answers::<Found<files::FileView>>(drawing, 200, "The file");
+    let read = read.answers::<DataResponse<files::FileResponse>>(drawing, 200, "The file");
     drawing.add(read);
     let write = Operation::new("PUT", one, "Writes a text file").segment("path", inner());
     let write = write.takes(json_of(named("FileText")));
-    let write = write.answers::<Found<files::FileView>>(drawing, 200, "The file, without its text");
+    let write =
+        write.answers::<DataResponse<files::FileResponse>>(drawing, 200, "The file, without its text");
     drawing.add(write);
     let rename = Operation::new("PATCH", one, "Moves a file or a directory").segment("path", inner());
     let rename = rename.takes(json_of(named("FileTarget")));
-    let rename = rename.answers::<Found<files::Place>>(drawing, 200, "Where it is now");
+    let rename = rename.answers::<DataResponse<files::FileLocation>>(drawing, 200, "Where it is now");
     drawing.add(rename);
     let delete = Operation::new("DELETE", one, "Removes a file, or a directory and what is in it");
-    let delete = delete.segment("path", inner()).answers::<Done>(drawing, 200, "It is gone");
+    let delete = delete.segment("path", inner()).answers::<DoneResponse>(drawing, 200, "It is gone");
     drawing.add(delete);
 }
 
 fn edits(drawing: &mut Drawing) {
     let make = Operation::new("POST", "/api/projects/{id}/directories", "A directory and those above it");
     let make = make.takes(json_of(named("NewDirectory")));
-    let make = make.answers::<Found<directories::Made>>(drawing, 200, "It is there");
+    let make = make.answers::<DataResponse<files::CreatedDirectoryResponse>>(drawing, 200, "It is there");
     drawing.add(make);
     let search =
         Operation::new("POST", "/api/projects/{id}/search", "A literal text in the project's text files");
     let search = search.takes(json_of(named("ProjectQuery")));
-    let search = search.answers::<Found<search::View>>(drawing, 200, "Where it stands");
+    let search = search.answers::<DataResponse<search::SearchResponse>>(drawing, 200, "Where it stands");
     drawing.add(search);
 }

@@ -1,0 +1,118 @@
+//! `GET /api/auth/mode`.
+//! `POST /api/auth/login`. Says no in the same words, and after the same time, whether or not there is such an account.
+//! `POST /api/auth/logout`: takes the cookie away. A token that was given out holds until it is over, or the password changes.
+//! `POST /api/auth/ticket`: what an `EventSource` without cookies shows in `?ticket=`. It opens streams for half a minute and does
+//! nothing else. A browser that reconnects to the same address later needs the cookie.
+
+use super::{body, token};
+use crate::domain::account::{Account, AuthMode};
+use crate::domain::id::UserId;
+use crate::domain::secret::Secret;
+use crate::http::api::envelope;
+use crate::http::auth::{TICKET_S, TokenPurpose, cookie};
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::http::request::body::RequestBody;
+use crate::http::request::context::RequestContext;
+use crate::http::request::fields::ObjectFields;
+use crate::http::request::query::QueryString;
+use crate::http::response::{self, HttpResponse};
+use crate::ports::AccountChange;
+use hyper::header::SET_COOKIE;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "AuthMode"))]
+#[derive(Serialize)]
+pub(crate) struct AuthModeResponse {
+    mode: &'static str,
+}
+
+/// Whether there are accounts.
+pub(crate) fn mode(context: &ServerContext, request: &RequestContext) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
+    Ok(envelope::data(AuthModeResponse { mode: context.app.auth.mode.as_str() }))
+}
+
+/// What is shown to come in.
+pub(crate) const KNOWN: &[&str] = &["username", "password"];
+const WRONG: ApiError = ApiError::Unauthorized("the username or the password is wrong");
+
+/// Opens a session. In single mode whoever asks is the one user, whatever they say.
+pub(crate) async fn login(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+    body: RequestBody,
+) -> Result<HttpResponse, ApiError> {
+    if context.app.auth.mode == AuthMode::Single {
+        QueryString::parse(request.query.as_deref(), &[])?;
+        let account = context.app.users.account(UserId::SINGLE)?.ok_or(ApiError::Internal)?;
+        return token::opened(context, &request.headers, account);
+    }
+    let (username, password) = read(body::read(context, request, body).await?)?;
+    let account = known(context, request, &username, password).await?;
+    if !account.is_active {
+        return Err(ApiError::Forbidden("the account is disabled"));
+    }
+    let now_ms = context.app.clock.now_ms();
+    let change = AccountChange { logged_in_at_ms: Some(now_ms), ..AccountChange::default() };
+    let seen = context.app.users.change_account(account.id, change).await?;
+    // What changed while the password was checked counts as well.
+    let is_same = |seen: &Account| seen.is_active && seen.generation == account.generation;
+    let account = seen.filter(is_same).ok_or(WRONG)?;
+    token::opened(context, &request.headers, account)
+}
+
+/// Who says to be who.
+pub(crate) fn read(map: Map<String, Value>) -> Result<(String, Secret), ApiError> {
+    let mut fields = ObjectFields::new(map, KNOWN)?;
+    let (username, password) = (fields.text("username")?, body::secret(&mut fields, "password")?);
+    let (username, password) = body::both(("username", username), ("password", password))?;
+    Ok((username, password.into()))
+}
+
+/// The account whose name and password these are.
+async fn known(
+    context: &ServerContext,
+    request: &RequestContext,
+    username: &str,
+    password: Secret,
+) -> Result<Account, ApiError> {
+    let auth = &context.auth;
+    auth.throttle.attempt(username, request.address, context.app.clock.monotonic_ms())?;
+    let account = context.app.users.account_named(username.trim())?;
+    let hash = account.as_ref().and_then(|account| account.password.clone());
+    let is_right = auth.passwords.is_right(password, hash).await?;
+    let account = account.filter(|_| is_right).ok_or(WRONG)?;
+    auth.throttle.succeeded(username, request.address);
+    Ok(account)
+}
+
+/// Forgets the session in the browser.
+pub(crate) fn logout(request: &RequestContext) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let mut reply = envelope::done("logged out");
+    response::set(&mut reply, SET_COOKIE, &cookie::take_away(&request.headers));
+    Ok(reply)
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Ticket"))]
+#[derive(Serialize)]
+pub(crate) struct TicketResponse {
+    ticket: String,
+    /// Seconds.
+    expires_in: u64,
+}
+
+/// Gives one out.
+pub(crate) fn ticket(context: &ServerContext, request: &RequestContext) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
+    if !request.caller.scopes.read {
+        return Err(ApiError::Forbidden("the API key lacks the scope 'read'"));
+    }
+    let app = &context.app;
+    let account = app.users.account(request.user)?.ok_or(ApiError::NotFound("account"))?;
+    let ticket = context.auth.sessions.sign(&account, TokenPurpose::Ticket, app.clock.now_ms(), TICKET_S)?;
+    Ok(envelope::data(TicketResponse { ticket, expires_in: TICKET_S }))
+}

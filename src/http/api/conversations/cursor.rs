@@ -1,0 +1,88 @@
+//! Where a page of conversations begins. Owns the text form of a place: `<milliseconds>.<id>`, or an id alone, which means
+//! behind that one, wherever it stands by now.
+
+use crate::domain::conversation::Conversation;
+use crate::domain::id::ConversationId;
+use crate::http::error::ApiError;
+use crate::http::request::query::digits;
+use crate::ports::ConversationCursor;
+
+/// What a client may give.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum PageStart {
+    /// What the page before told.
+    Place(ConversationCursor),
+    /// Behind this conversation.
+    Behind(ConversationId),
+}
+
+impl PageStart {
+    /// Reads it.
+    pub(crate) fn parse(text: &str) -> Result<Self, ApiError> {
+        let id = |name: &str| ConversationId::try_from(name.to_owned()).map_err(|_| unknown());
+        let Some((at, name)) = text.split_once('.') else { return Ok(Self::Behind(id(text)?)) };
+        let updated_at_ms = digits(at).ok_or_else(unknown)?;
+        Ok(Self::Place(ConversationCursor { updated_at_ms, id: id(name)? }))
+    }
+}
+
+/// The place of a conversation as it stands.
+pub(crate) fn of(conversation: &Conversation) -> ConversationCursor {
+    ConversationCursor { updated_at_ms: conversation.updated_at_ms, id: conversation.id.clone() }
+}
+
+/// The same as a text.
+pub(crate) fn write(conversation: &Conversation) -> String {
+    format!("{}.{}", conversation.updated_at_ms, conversation.id)
+}
+
+/// It leads nowhere.
+pub(crate) fn unknown() -> ApiError {
+    ApiError::value("cursor", "'cursor' must be the next_cursor of a page, or the id of a conversation")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::conversation::ConversationSettings;
+    use crate::domain::id::UserId;
+
+    fn conversation(name: &str, updated_at_ms: u64) -> Conversation {
+        let settings = ConversationSettings {
+            model: "demo".into(),
+            system_prompt: String::new(),
+            temperature: None,
+            max_tokens: None,
+            thinking_enabled: false,
+            project_id: None,
+        };
+        let id = ConversationId::try_from(name.to_owned()).expect("a name");
+        let user = UserId::SINGLE;
+        Conversation {
+            id,
+            user,
+            title: String::new(),
+            settings,
+            created_at_ms: 0,
+            updated_at_ms,
+            message_count: 0,
+        }
+    }
+
+    #[test]
+    fn a_place_reads_back_and_an_id_stands_for_itself() {
+        for (name, at) in [("conv_1", 0), ("a-b", u64::MAX)] {
+            let conversation = conversation(name, at);
+            let read = PageStart::parse(&write(&conversation)).expect("a cursor");
+            assert_eq!(read, PageStart::Place(of(&conversation)));
+            assert_eq!(PageStart::parse(name).expect("an id"), PageStart::Behind(conversation.id));
+        }
+    }
+
+    #[test]
+    fn p8_what_is_no_cursor_is_refused() {
+        for bad in ["", ".", "1.", ".a", "x.a", "-1.a", "1.a b", "1.2.3", "18446744073709551616.a", "a b"] {
+            assert!(PageStart::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

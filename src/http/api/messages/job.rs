@@ -1,0 +1,74 @@
+//! From a conversation's settings to the job that answers in it. Owns what the front end shows where nothing was set, and
+//! that such a value is not sent to a provider, which knows better.
+
+use super::request::AnswerOptions;
+use crate::domain::conversation::Conversation;
+use crate::domain::job::{ApprovalMode, JobOrigin, JobSpec, Priority};
+use crate::domain::message::Message;
+use crate::domain::tool::ToolChoice;
+use crate::http::context::ServerContext;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::http::request::project;
+use crate::http::v1::jobs::spec::{self, input};
+use crate::ports::NewJob;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What is shown where no temperature was set; whoever sets it sets nothing.
+pub(crate) const USUAL_TEMPERATURE: f64 = 1.0;
+/// The same of the bound of one answer.
+pub(crate) const USUAL_MAX_TOKENS: u32 = 65_536;
+
+/// The job that answers this in the conversation, once the quota was looked at. Its project is the user's; the model is one that is still there.
+pub(crate) async fn job(
+    context: &Arc<ServerContext>,
+    conversation: Conversation,
+    input: Vec<Message>,
+    wish: &AnswerOptions,
+) -> Result<NewJob, ApiError> {
+    let user = conversation.user;
+    if let Some(id) = wish.project_id {
+        project::check(context, user, id).await?;
+    }
+    let spec = spec(conversation, input, wish, &context.app)?;
+    let created_at_ms = context.app.clock.now_ms();
+    // It may be deleted while the request is read.
+    let id = context.app.job_id(created_at_ms);
+    Ok(NewJob { id, user, created_at_ms, spec, in_existing: true })
+}
+
+fn spec(
+    conversation: Conversation,
+    input: Vec<Message>,
+    wish: &AnswerOptions,
+    app: &AppDependencies,
+) -> Result<JobSpec, ApiError> {
+    let settings = conversation.settings;
+    let system_prompt = Some(settings.system_prompt).filter(|prompt| !prompt.is_empty());
+    input::check_size(&input, system_prompt.as_deref(), &app.limits)?;
+    let is_usual = |temperature: &f64| (temperature - USUAL_TEMPERATURE).abs() < f64::EPSILON;
+    Ok(JobSpec {
+        input,
+        model: spec::model(Some(settings.model), app)?,
+        conversation_id: Some(conversation.id),
+        project_id: wish.project_id.or(settings.project_id),
+        system_prompt,
+        temperature: settings.temperature.filter(|temperature| !is_usual(temperature)),
+        max_tokens: settings.max_tokens.filter(|most| *most != USUAL_MAX_TOKENS),
+        thinking: settings.thinking_enabled,
+        tools: ToolChoice::All(wish.tools_enabled),
+        strictness: None,
+        max_steps: app.max_iterations,
+        timeout_s: app.limits.job_timeout_s,
+        max_total_tokens: None,
+        priority: Priority::DEFAULT,
+        run_at_ms: None,
+        max_attempts: 1,
+        on_disconnect: wish.on_disconnect,
+        metadata: BTreeMap::new(),
+        webhook_url: None,
+        approval: ApprovalMode::Wait,
+        origin: JobOrigin::Client,
+    })
+}

@@ -1,0 +1,128 @@
+//! `/api/projects`: projects, their files, whole folders at once. Owns what all of its routes share: whose a project is (P7),
+//! what it looks like, and how much may be added to it.
+
+use crate::domain::id::UserId;
+use crate::domain::project::{DESCRIPTION_CHARS, Project, ProjectName};
+use crate::http::context::ServerContext;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::http::request::context::RequestContext;
+use crate::http::request::fields::ObjectFields;
+use crate::http::request::project;
+use crate::ports::StoreError;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// What can be said of a project.
+pub(crate) const KNOWN: &[&str] = &["name", "description"];
+
+/// Does something that may block: rows one by one, and all work on files.
+pub(crate) async fn blocking<T, F>(context: &ServerContext, act: F) -> Result<T, ApiError>
+where
+    T: Send + 'static,
+    F: FnOnce(&Arc<AppDependencies>) -> Result<T, ApiError> + Send + 'static,
+{
+    let app = Arc::clone(&context.app);
+    crate::http::blocking::blocking(move || act(&app)).await?
+}
+
+/// The project of this id, if it is the caller's: another user's is none (P7).
+pub(crate) fn owned(app: &AppDependencies, user: UserId, id: &str) -> Result<Project, ApiError> {
+    project::owned(app, user, project::parse_id(id)?)
+}
+
+/// Does something that may block with the project that the path names.
+pub(crate) async fn with_project<T, F>(
+    context: &ServerContext,
+    request: &RequestContext,
+    act: F,
+) -> Result<T, ApiError>
+where
+    T: Send + 'static,
+    F: FnOnce(&Arc<AppDependencies>, Project) -> Result<T, ApiError> + Send + 'static,
+{
+    let (user, id) = (request.user, request.segment("id").to_owned());
+    blocking(context, move |app| act(app, owned(app, user, &id)?)).await
+}
+
+/// What a project's object says of it: its name and its description.
+pub(crate) fn read(map: Map<String, Value>) -> Result<(Option<ProjectName>, Option<String>), ApiError> {
+    let mut fields = ObjectFields::new(map, KNOWN)?;
+    Ok((name(fields.text("name")?)?, description(fields.text("description")?)?))
+}
+
+pub(crate) fn name(given: Option<String>) -> Result<Option<ProjectName>, ApiError> {
+    let Some(name) = given else { return Ok(None) };
+    ProjectName::try_from(name).map(Some).map_err(|rule| ApiError::value("name", format!("'name' {rule}")))
+}
+
+pub(crate) fn description(given: Option<String>) -> Result<Option<String>, ApiError> {
+    match given {
+        Some(text) if text.chars().count() > DESCRIPTION_CHARS => {
+            let rule = format!("'description' may have {DESCRIPTION_CHARS} characters");
+            Err(ApiError::value("description", rule))
+        }
+        given => Ok(given),
+    }
+}
+
+/// A name that is taken is a bad value, as the front end knows it.
+pub(crate) fn named(error: StoreError) -> ApiError {
+    match error {
+        StoreError::NameTaken => ApiError::value("name", "a project of this name exists already"),
+        other => ApiError::Store(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::id::ProjectId;
+    use crate::http::testing::{MemoryStore, Server, app};
+    use crate::http::v1::jobs::spec;
+    use serde_json::json;
+
+    /// A project of somebody else, as its row.
+    fn foreign(app: &AppDependencies) -> Project {
+        let theirs = crate::http::api::projects::create::draft(
+            app,
+            UserId(7),
+            "theirs".to_owned().try_into().expect("a name"),
+        );
+        app.projects.create_project(theirs, 9).wait().expect("founded")
+    }
+
+    #[test]
+    fn p7_another_users_project_is_told_as_one_that_is_not_there() {
+        let app = app(&Arc::new(MemoryStore::default()));
+        let theirs = foreign(&app);
+        let asked = |id: String| owned(&app, UserId::SINGLE, &id).expect_err("not there").to_string();
+        let unknown = ProjectId::from_bits(1).to_string();
+        assert_eq!(asked(theirs.id.to_string()), asked(unknown));
+        assert_eq!(owned(&app, UserId(7), &theirs.id.to_string()).expect("its owner's"), theirs);
+    }
+
+    #[test]
+    fn p7_a_job_takes_its_users_projects_and_no_others() {
+        let app = app(&Arc::new(MemoryStore::default()));
+        let theirs = foreign(&app);
+        let job = |user| {
+            let Value::Object(map) = json!({"input": "x", "project_id": theirs.id}) else { unreachable!() };
+            spec::from_json(map, &app, user).map(|spec| spec.project_id)
+        };
+        assert_eq!(job(UserId(7)).expect("a job"), Some(theirs.id));
+        assert!(matches!(job(UserId::SINGLE), Err(ApiError::NotFound("project"))));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn p7_another_users_project_has_no_routes() {
+        let (told, hears) = std::sync::mpsc::channel();
+        let server = Server::with(|app| drop(told.send(tokio::task::block_in_place(|| foreign(app)))));
+        let id = hears.recv().expect("a project").id;
+        for line in ["GET /api/projects/{id}", "DELETE /api/projects/{id}", "GET /api/projects/{id}/files"] {
+            let answer = server.ask(&line.replace("{id}", &id.to_string()), &[], "").await;
+            let wanted = json!({"code": 404, "message": "project not found"});
+            assert_eq!((answer.status, answer.json()), (404, wanted), "{line}");
+        }
+    }
+}

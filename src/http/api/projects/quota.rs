@@ -1,0 +1,32 @@
+//! How much may be added to a project. Owns what the server's limits and the account's quota come to together.
+
+use crate::domain::project::Project;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::ports::{FileError, QuotaShare, QuotaSources, StorageAllowance};
+
+/// What the project's files may come to.
+pub(crate) fn allowance(app: &AppDependencies, project: &Project) -> Result<StorageAllowance, ApiError> {
+    let limits = &app.limits;
+    let left = share(app, project)?.map_or(u64::MAX, QuotaShare::left);
+    Ok(StorageAllowance {
+        project_bytes: limits.project_bytes.min(left),
+        project_entries: limits.project_entries,
+    })
+}
+
+/// Refuses a project that has grown beyond its owner's quota while others grew as well.
+pub(crate) fn check(app: &AppDependencies, project: &Project) -> Result<(), ApiError> {
+    let Some(QuotaShare { quota, others }) = share(app, project)? else { return Ok(()) };
+    let own = app.workspaces.stats(project)?.size;
+    if others.saturating_add(own) <= quota {
+        return Ok(());
+    }
+    Err(FileError::Quota(format!("all projects together may hold {quota} bytes (quota.project_bytes)"))
+        .into())
+}
+
+fn share(app: &AppDependencies, project: &Project) -> Result<Option<QuotaShare>, ApiError> {
+    let (users, projects) = (app.users.as_ref(), app.projects.as_ref());
+    QuotaSources { users, projects, workspaces: app.workspaces.as_ref() }.share(project)
+}

@@ -1,0 +1,265 @@
+//! `multipart/form-data` as it comes, on top of multer. Owns how much of it is in memory: multer reads ahead as fast as bytes
+//! come, so a gate lets one piece of the body through at a time, and only when what is there does not suffice. Owns its time as
+//! well; refuses to know what the parts mean.
+
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::http::request::body::{self, BodyMemory, RequestBody};
+use bytes::Bytes;
+use futures_util::Stream;
+use hyper::HeaderMap;
+use hyper::body::Body;
+use hyper::header::CONTENT_TYPE;
+use multer::{Field, Multipart};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+/// An upload takes no longer altogether.
+const WHOLE_TIME: Duration = Duration::from_secs(3_600);
+/// Bytes that may come without a part beginning: what stands before the first, and a part's headers.
+const HEAD_BYTES: usize = 16 * 1024;
+/// The longest boundary (RFC 2046), bytes.
+const BOUNDARY_BYTES: usize = 70;
+/// The longest text field, bytes.
+const TEXT_BYTES: usize = 16 * 1024;
+/// Characters of the parser's own words.
+const FAULT_CHARS: usize = 200;
+
+/// A part of the form.
+pub(crate) type FormPart = Field<'static>;
+
+/// How long it may take, and what a client is told that takes longer.
+#[derive(Clone, Copy)]
+struct UploadDeadline {
+    idle_s: u64,
+    deadline: Instant,
+}
+
+/// The form, part by part. A part is read to its end before the next one is asked for.
+pub(crate) struct MultipartForm {
+    parts: Multipart<'static>,
+    gate: Arc<ReadGate>,
+    held: Arc<Mutex<BodyMemory>>,
+    patience: UploadDeadline,
+}
+
+impl MultipartForm {
+    /// The form that the request's body is.
+    pub(crate) fn of_request(
+        context: &ServerContext,
+        headers: &HeaderMap,
+        body: RequestBody,
+    ) -> Result<Self, ApiError> {
+        body::refuse_encoding(headers)?;
+        let boundary = boundary(headers)?;
+        let limits = &context.app.limits;
+        if body.size_hint().lower() > limits.upload_bytes {
+            return Err(too_large(limits.upload_bytes));
+        }
+        let held = Arc::new(Mutex::new(BodyMemory::default()));
+        let source = CountedBody {
+            body,
+            free: Arc::clone(&context.bodies),
+            held: Arc::clone(&held),
+            whole: 0,
+            most: limits.upload_bytes,
+            bodies_bytes: limits.bodies_bytes,
+        };
+        Ok(Self::of(source, boundary, held, limits.body_timeout_s))
+    }
+
+    fn of<S>(source: S, boundary: String, held: Arc<Mutex<BodyMemory>>, idle_s: u64) -> Self
+    where
+        S: Stream<Item = Result<Bytes, ApiError>> + Unpin + Send + 'static,
+    {
+        let gate = Arc::new(ReadGate::default());
+        let parts = Multipart::new(GatedBody { source, gate: Arc::clone(&gate) }, boundary);
+        Self { parts, gate, held, patience: UploadDeadline { idle_s, deadline: Instant::now() + WHOLE_TIME } }
+    }
+
+    /// The next part.
+    pub(crate) async fn next(&mut self) -> Result<Option<FormPart>, ApiError> {
+        let (gate, parts) = (&*self.gate, &mut self.parts);
+        gate.reset();
+        let read = poll_fn(|cx| gate.poll(cx, |cx| parts.poll_next_field(cx)));
+        self.patience.wait(read).await?.map_err(fault)
+    }
+
+    /// The next piece of a part's data.
+    pub(crate) async fn piece(&self, part: &mut FormPart) -> Result<Option<Bytes>, ApiError> {
+        let gate = &*self.gate;
+        gate.reset();
+        let read = poll_fn(|cx| gate.poll(cx, |cx| Pin::new(&mut *part).poll_next(cx)));
+        self.patience.wait(read).await?.transpose().map_err(fault)
+    }
+
+    /// All of a short part.
+    pub(crate) async fn text(&self, name: &str, mut part: FormPart) -> Result<String, ApiError> {
+        let mut bytes = Vec::new();
+        while let Some(piece) = self.piece(&mut part).await? {
+            if bytes.len() + piece.len() > TEXT_BYTES {
+                return Err(ApiError::value(name, format!("'{name}' is longer than {TEXT_BYTES} bytes")));
+            }
+            bytes.extend_from_slice(&piece);
+        }
+        String::from_utf8(bytes).map_err(|_| ApiError::value(name, format!("'{name}' is not UTF-8")))
+    }
+
+    /// What was read is on the disk: it takes no place among bodies any more.
+    pub(crate) fn settle(&self) {
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = BodyMemory::default();
+    }
+}
+
+impl UploadDeadline {
+    /// Waits, but neither for ever nor longer than a pause may be.
+    async fn wait<T>(self, read: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
+        let until = self.deadline.min(Instant::now() + Duration::from_secs(self.idle_s));
+        match tokio::time::timeout_at(until, read).await {
+            Ok(read) => read,
+            Err(_) => Err(ApiError::BodyTimeout(self.idle_s)),
+        }
+    }
+}
+
+fn boundary(headers: &HeaderMap) -> Result<String, ApiError> {
+    let announced = headers.get(CONTENT_TYPE).and_then(|line| line.to_str().ok()).unwrap_or_default();
+    let boundary = multer::parse_boundary(announced).ok().filter(|found| !found.is_empty());
+    boundary.filter(|found| found.len() <= BOUNDARY_BYTES).ok_or_else(|| {
+        ApiError::value(
+            "Content-Type",
+            "the files must come as multipart/form-data with a boundary (curl -F 'files=@a.txt;filename=folder/a.txt')",
+        )
+    })
+}
+
+fn too_large(most: u64) -> ApiError {
+    ApiError::UploadTooLarge(format!("the upload is larger than limits.upload_bytes = {most} bytes"))
+}
+
+/// What went wrong with the body comes back as it went in; the rest is a form that is none.
+fn fault(error: multer::Error) -> ApiError {
+    match error {
+        multer::Error::StreamReadFailed(inner) => {
+            inner.downcast().map_or_else(|_| ApiError::malformed("the request body broke off"), |own| *own)
+        }
+        other => {
+            let said: String = other.to_string().chars().take(FAULT_CHARS).collect();
+            ApiError::malformed(format!("the multipart body is broken: {said}"))
+        }
+    }
+}
+
+/// Lets pieces through one by one.
+#[derive(Debug, Default)]
+struct ReadGate {
+    is_open: AtomicBool,
+    /// Bytes let through since the last reset.
+    passed: AtomicUsize,
+}
+
+impl ReadGate {
+    fn reset(&self) {
+        self.passed.store(0, Ordering::Relaxed);
+    }
+
+    /// Polls the parser: first with what it has, then with a piece more each time, until it has something or the body has no
+    /// more for now.
+    fn poll<T>(
+        &self,
+        cx: &mut Context<'_>,
+        mut parse: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<Result<T, ApiError>> {
+        if let Poll::Ready(parsed) = parse(cx) {
+            return Poll::Ready(Ok(parsed));
+        }
+        loop {
+            self.is_open.store(true, Ordering::Relaxed);
+            let parsed = parse(cx);
+            // Still open: nothing came, and whoever brings more will wake us.
+            let waits = self.is_open.swap(false, Ordering::Relaxed);
+            if let Poll::Ready(parsed) = parsed {
+                return Poll::Ready(Ok(parsed));
+            }
+            if self.passed.load(Ordering::Relaxed) > HEAD_BYTES {
+                let rule =
+                    format!("the multipart body has a part whose headers are longer than {HEAD_BYTES} bytes");
+                return Poll::Ready(Err(ApiError::malformed(rule)));
+            }
+            if waits {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+/// The body behind the gate.
+struct GatedBody<S> {
+    source: S,
+    gate: Arc<ReadGate>,
+}
+
+impl<S: Stream<Item = Result<Bytes, ApiError>> + Unpin> Stream for GatedBody<S> {
+    type Item = Result<Bytes, ApiError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if !self.gate.is_open.load(Ordering::Relaxed) {
+            return Poll::Pending; // the gate itself polls again
+        }
+        let next = ready!(Pin::new(&mut self.source).poll_next(cx));
+        self.gate.is_open.store(false, Ordering::Relaxed);
+        if let Some(Ok(piece)) = &next {
+            self.gate.passed.fetch_add(piece.len(), Ordering::Relaxed);
+        }
+        Poll::Ready(next)
+    }
+}
+
+/// A request's body, counted.
+struct CountedBody {
+    body: RequestBody,
+    free: Arc<Semaphore>,
+    held: Arc<Mutex<BodyMemory>>,
+    whole: u64,
+    most: u64,
+    bodies_bytes: usize,
+}
+
+impl CountedBody {
+    fn count(&mut self, data: &Bytes) -> Result<(), ApiError> {
+        self.whole = self.whole.saturating_add(data.len() as u64);
+        if self.whole > self.most {
+            return Err(too_large(self.most));
+        }
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.grow(&self.free, data.len()).ok_or(ApiError::BodiesFull(self.bodies_bytes))
+    }
+}
+
+impl Stream for CountedBody {
+    type Item = Result<Bytes, ApiError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(cx)) else {
+                return Poll::Ready(None);
+            };
+            let Ok(frame) = frame else {
+                return Poll::Ready(Some(Err(ApiError::malformed("the request body broke off"))));
+            };
+            // Trailers say nothing that is asked for.
+            if let Ok(data) = frame.into_data() {
+                return Poll::Ready(Some(self.count(&data).map(|()| data)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

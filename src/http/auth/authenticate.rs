@@ -1,0 +1,121 @@
+//! From a request's head to a [`Caller`], or a 401.
+
+use super::api_key::{self, SecretKind};
+use super::caller::{Caller, CallerProof};
+use super::cookie;
+use super::session::TokenPurpose;
+use crate::domain::account::{Account, AuthMode, Role, TokenScopes};
+use crate::domain::id::UserId;
+use crate::http::context::ServerContext;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::ports::SecretDigest;
+use hyper::HeaderMap;
+use hyper::header::AUTHORIZATION;
+use hyper::http::request::Parts;
+
+/// One answer for whatever is wrong with a credential.
+const LOGIN: ApiError = ApiError::Unauthorized("Unauthorized - please login");
+
+/// Lets the request in as somebody, or says why not: 401 without a credential that holds. Whether it suffices is
+/// [`Caller::may`]'s to say.
+pub(crate) fn authenticate(
+    context: &ServerContext,
+    head: &Parts,
+    ticket: Option<&str>,
+) -> Result<Caller, ApiError> {
+    if context.app.auth.mode == AuthMode::Single {
+        return Ok(Caller::SINGLE);
+    }
+    if let Some(credential) = bearer(&head.headers)? {
+        if is_control_key(context, credential) {
+            return Ok(Caller::SINGLE);
+        }
+        let found = match api_key::digest_of(SecretKind::Key, credential) {
+            Some(digest) => by_key(context, &digest)?,
+            None => by_proof(context, credential, TokenPurpose::Session)?,
+        };
+        return found.ok_or(LOGIN);
+    }
+    if let Some(token) = cookie::session(head)
+        && let Some(caller) = by_proof(context, token, TokenPurpose::Session)?
+    {
+        return Ok(caller);
+    }
+    match ticket {
+        Some(ticket) => by_proof(context, ticket, TokenPurpose::Ticket)?.ok_or(LOGIN),
+        None => Err(LOGIN),
+    }
+}
+
+/// Whether what let the caller in would still do so: a body may take its time to arrive, and accounts, roles and keys may go
+/// meanwhile.
+pub(crate) fn confirm(context: &ServerContext, caller: Caller) -> Result<(), ApiError> {
+    let role = match caller.proof {
+        CallerProof::Nobody | CallerProof::Server => return Ok(()),
+        CallerProof::Session { generation } => {
+            of_generation(&context.app, caller.user, generation)?.map(|now| now.role)
+        }
+        CallerProof::Key { digest, .. } => by_key(context, &digest)?.map(|now| now.role),
+    };
+    let role = role.ok_or(LOGIN)?;
+    if caller.role == Role::Admin && role != Role::Admin { Err(LOGIN) } else { Ok(()) }
+}
+
+/// What stands behind `Bearer`. Other schemes are a proxy's business.
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    let mut lines = headers.get_all(AUTHORIZATION).iter();
+    let Some(line) = lines.next() else { return Ok(None) };
+    if lines.next().is_some() {
+        return Err(LOGIN);
+    }
+    let line = line.to_str().map_err(|_| LOGIN)?.trim();
+    let (scheme, credential) = line.split_once(' ').unwrap_or((line, ""));
+    Ok(scheme.eq_ignore_ascii_case("bearer").then(|| credential.trim()))
+}
+
+fn by_key(context: &ServerContext, digest: &SecretDigest) -> Result<Option<Caller>, ApiError> {
+    let app = &context.app;
+    let Some(token) = app.users.token(digest)? else { return Ok(None) };
+    if token.expires_at_ms.is_some_and(|end| end <= app.clock.now_ms()) {
+        return Ok(None);
+    }
+    let proof = CallerProof::Key { digest: *digest, until_ms: token.expires_at_ms };
+    Ok(active(app, token.user)?.map(|account| caller(&account, token.scopes, proof)))
+}
+
+fn by_proof(context: &ServerContext, proof: &str, purpose: TokenPurpose) -> Result<Option<Caller>, ApiError> {
+    let app = &context.app;
+    let Some(claims) = context.auth.sessions.read(proof, purpose, app.clock.now_ms()) else {
+        return Ok(None);
+    };
+    let account = of_generation(app, claims.user_id, claims.generation)?;
+    let scopes = match purpose {
+        TokenPurpose::Session => TokenScopes::ALL,
+        TokenPurpose::Ticket => TokenScopes { read: true, write: false, admin: false },
+        TokenPurpose::Single => return Ok(None),
+    };
+    let proof = CallerProof::Session { generation: claims.generation };
+    Ok(account.map(|account| caller(&account, scopes, proof)))
+}
+
+fn active(app: &AppDependencies, user: UserId) -> Result<Option<Account>, ApiError> {
+    Ok(app.users.account(user)?.filter(|account| account.is_active))
+}
+
+/// The account, if its password is still the one under which the session was opened.
+fn of_generation(app: &AppDependencies, user: UserId, generation: u32) -> Result<Option<Account>, ApiError> {
+    Ok(active(app, user)?.filter(|account| account.generation == generation))
+}
+
+fn caller(account: &Account, scopes: TokenScopes, proof: CallerProof) -> Caller {
+    Caller { user: account.id, role: account.role, scopes, proof }
+}
+
+/// Whether this is the key.
+fn is_control_key(context: &ServerContext, key: &str) -> bool {
+    let Some(known) = &context.app.auth.control_key_digest else { return false };
+    // All bytes are looked at, whatever the first ones are.
+    let difference = api_key::digest(key).iter().zip(known).fold(0, |seen, (a, b)| seen | (a ^ b));
+    difference == 0
+}

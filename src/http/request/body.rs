@@ -1,0 +1,167 @@
+//! A request's body on its way, and who sends it. Owns the question that is asked once it is here: whether the sender is still
+//! let in, since accounts, roles and keys may go while a body takes its time. Refuses to read it (`body` does).
+//! Request bodies. Owns their limits in size and time, each alone and all together; refuses to read what a header says
+//! is too large already.
+
+use super::quoted::quoted;
+use crate::domain::limits::Limits;
+use crate::http::auth;
+use crate::http::auth::Caller;
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::{HeaderMap, header};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The body, piece by piece.
+pub(crate) struct RequestBody {
+    body: Incoming,
+    sender: BodySender,
+}
+
+/// Who sends it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BodySender(Caller);
+
+impl BodySender {
+    /// Refuses whoever would not be let in any more.
+    pub(crate) fn confirm(self, context: &ServerContext) -> Result<(), ApiError> {
+        auth::confirm(context, self.0)
+    }
+}
+
+impl RequestBody {
+    pub(crate) fn new(body: Incoming, caller: Caller) -> Self {
+        Self { body, sender: BodySender(caller) }
+    }
+
+    /// To be confirmed when all has arrived.
+    pub(crate) fn sender(&self) -> BodySender {
+        self.sender
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// More is not reserved on the word of a header alone.
+const RESERVE_BYTES: usize = 64 * 1024;
+
+/// A whole body, and its place among those in flight: held until it has been read into something else.
+pub(crate) struct BufferedBody {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) place: BodyMemory,
+}
+
+/// Its share of `limits.bodies_bytes`. It grows with what has arrived, not with what a header announces: else a few
+/// clients that send nothing could take it all.
+#[derive(Debug, Default)]
+pub(crate) struct BodyMemory(Option<OwnedSemaphorePermit>);
+
+impl BodyMemory {
+    /// Takes so much more, if there is so much.
+    pub(crate) fn grow(&mut self, free: &Arc<Semaphore>, bytes: usize) -> Option<()> {
+        let more = Arc::clone(free).try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()?;
+        match &mut self.0 {
+            Some(held) => held.merge(more),
+            None => self.0 = Some(more),
+        }
+        Some(())
+    }
+}
+
+/// The whole body.
+pub(crate) async fn read(
+    context: &ServerContext,
+    headers: &HeaderMap,
+    body: RequestBody,
+) -> Result<BufferedBody, ApiError> {
+    read_up_to(context, headers, body, context.app.limits.body_bytes).await
+}
+
+/// The whole body, of at most so many bytes.
+pub(crate) async fn read_up_to(
+    context: &ServerContext,
+    headers: &HeaderMap,
+    body: RequestBody,
+    most: usize,
+) -> Result<BufferedBody, ApiError> {
+    refuse_encoding(headers)?;
+    let limits = &context.app.limits;
+    let declared = body.size_hint().lower();
+    if declared > most as u64 {
+        return Err(too_large(limits, most));
+    }
+    let (deadline, sender) = (Duration::from_secs(limits.body_timeout_s), body.sender());
+    match tokio::time::timeout(deadline, collect(context, body, most)).await {
+        Ok(collected) => sender.confirm(context).and(collected),
+        Err(_) => Err(ApiError::BodyTimeout(limits.body_timeout_s)),
+    }
+}
+
+/// Bodies are taken as they are.
+pub(crate) fn refuse_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
+    match headers
+        .get(header::CONTENT_ENCODING)
+        .filter(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
+    {
+        Some(encoding) => Err(ApiError::Encoding(quoted(&String::from_utf8_lossy(encoding.as_bytes())))),
+        None => Ok(()),
+    }
+}
+
+fn too_large(limits: &Limits, most: usize) -> ApiError {
+    if most == limits.body_bytes {
+        return ApiError::BodyTooLarge(most);
+    }
+    ApiError::UploadTooLarge(format!("the request body is larger than {most} bytes"))
+}
+
+async fn collect(
+    context: &ServerContext,
+    mut body: RequestBody,
+    most: usize,
+) -> Result<BufferedBody, ApiError> {
+    let limits = &context.app.limits;
+    let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    let mut bytes = Vec::with_capacity(declared.min(RESERVE_BYTES));
+    let mut place = BodyMemory::default();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| ApiError::malformed("the request body broke off"))?;
+        let Ok(data) = frame.into_data() else { continue }; // trailers say nothing that is asked for
+        if bytes.len() + data.len() > most {
+            return Err(too_large(limits, most));
+        }
+        place.grow(&context.bodies, data.len()).ok_or(ApiError::BodiesFull(limits.bodies_bytes))?;
+        if bytes.capacity() - bytes.len() < data.len() {
+            // Twice as much, as ever, but never beyond what was announced: that would be memory without a place.
+            let announced = declared.saturating_sub(bytes.len());
+            bytes.reserve_exact(bytes.len().min(announced).max(data.len()));
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(BufferedBody { bytes, place })
+}

@@ -1,0 +1,169 @@
+//! A body's JSON object. Owns the bound on how many values it may hold: a `Value` weighs some forty times its shortest
+//! spelling (`0,`), so a bound on bytes alone would be none on memory (P8). Refuses everything but an object.
+
+use crate::domain::limits::Limits;
+use crate::http::error::ApiError;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+use std::cell::Cell;
+use std::fmt;
+
+/// Values of one message: the object, its role, its content; one to spare.
+const MESSAGE_VALUES: usize = 4;
+/// Values of everything else that a job can say.
+const OTHER_VALUES: usize = 4_096;
+
+/// Why a body is no object.
+#[derive(Debug)]
+pub(crate) enum JsonObjectError {
+    /// No JSON, and why.
+    Syntax(serde_json::Error),
+    /// JSON, but something else.
+    NoObject,
+    /// JSON of more values than this.
+    TooMany(usize),
+}
+
+impl From<JsonObjectError> for ApiError {
+    fn from(fault: JsonObjectError) -> Self {
+        Self::malformed(match fault {
+            JsonObjectError::Syntax(error) => format!("the request body is not JSON: {error}"),
+            JsonObjectError::NoObject => "the request body must be a JSON object".to_owned(),
+            JsonObjectError::TooMany(most) => format!("the request body holds more than {most} JSON values"),
+        })
+    }
+}
+
+/// The most values that a job's object may hold.
+pub(crate) fn most_values(limits: &Limits) -> usize {
+    limits.input_messages.saturating_mul(MESSAGE_VALUES).saturating_add(OTHER_VALUES)
+}
+
+/// The object that the body is.
+pub(crate) fn object(body: &[u8], most: usize) -> Result<Map<String, Value>, JsonObjectError> {
+    let (left, passed) = (Cell::new(most), Cell::new(false));
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let counted = CountedValue { left: &left, passed: &passed };
+    match counted.deserialize(&mut reader).and_then(|value| reader.end().map(|()| value)) {
+        Ok(Value::Object(map)) => Ok(map),
+        Ok(_) => Err(JsonObjectError::NoObject),
+        // Whether the rest is JSON as well costs time to tell, but no memory.
+        Err(_) if passed.get() => match serde_json::from_slice::<IgnoredAny>(body) {
+            Ok(IgnoredAny) => Err(JsonObjectError::TooMany(most)),
+            Err(error) => Err(JsonObjectError::Syntax(error)),
+        },
+        Err(error) => Err(JsonObjectError::Syntax(error)),
+    }
+}
+
+/// Reads a value, and pays for it.
+#[derive(Clone, Copy)]
+struct CountedValue<'c> {
+    left: &'c Cell<usize>,
+    passed: &'c Cell<bool>,
+}
+
+impl<'de> DeserializeSeed<'de> for CountedValue<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        let Some(left) = self.left.get().checked_sub(1) else {
+            self.passed.set(true);
+            return Err(D::Error::custom("too many values"));
+        };
+        self.left.set(left);
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for CountedValue<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, flag: bool) -> Result<Value, E> {
+        Ok(flag.into())
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
+        Ok(number.into())
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
+        Ok(number.into())
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
+        Ok(number.into())
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(text.into())
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Value, E> {
+        Ok(text.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = list.next_element_seed(self)? {
+            values.push(value);
+        }
+        Ok(values.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(name) = object.next_key::<String>()? {
+            map.insert(name, object.next_value_seed(self)?);
+        }
+        Ok(map.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_within_the_bound_is_read_as_serde_json_reads_it() {
+        let text = r#" {"a":[1,-2,2.5,true,null,"é\n",{"b":{}}],"a2":18446744073709551615,"a2":"last"} "#;
+        let whole: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(object(text.as_bytes(), 12).map(Value::Object).unwrap(), whole);
+        assert!(matches!(object(text.as_bytes(), 11), Err(JsonObjectError::TooMany(11))));
+    }
+
+    #[test]
+    fn p8_ten_megabytes_of_zeros_make_no_hundreds_of_megabytes_of_values() {
+        let zeros = format!(r#"{{"metadata":[0{}]}}"#, ",0".repeat(5_000_000));
+        let most = most_values(&Limits::default());
+        assert!(matches!(object(zeros.as_bytes(), most), Err(JsonObjectError::TooMany(_))));
+        let broken = format!("{zeros}]");
+        assert!(
+            matches!(object(broken.as_bytes(), most), Err(JsonObjectError::Syntax(_))),
+            "a prompt may look like it"
+        );
+        let left = Cell::new(most);
+        let passed = Cell::new(false);
+        let counted = CountedValue { left: &left, passed: &passed };
+        let mut reader = serde_json::Deserializer::from_str(&zeros);
+        assert!(counted.deserialize(&mut reader).is_err() && left.get() == 0, "given up at the bound");
+    }
+
+    #[test]
+    fn what_is_no_object_is_told_apart() {
+        for text in ["[]", "1", "null", "\"x\""] {
+            assert!(matches!(object(text.as_bytes(), 9), Err(JsonObjectError::NoObject)), "{text}");
+        }
+        for text in ["", "{", "{} x", "{\"a\":1e999}", &"[".repeat(500)] {
+            assert!(matches!(object(text.as_bytes(), 9_000), Err(JsonObjectError::Syntax(_))), "{text}");
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! What comes in: head, body, query, and the JSON in it.
+
+pub(crate) mod body;
+pub(crate) mod context;
+pub(crate) mod fields;
+pub(crate) mod json;
+pub(crate) mod peer;
+pub(crate) mod percent;
+pub(crate) mod project;
+pub(crate) mod query;
+pub(crate) mod quoted;

@@ -1,0 +1,96 @@
+//! From where a request comes, as far as limits care. Owns whose word is taken for it; refuses to let anybody in or out.
+
+use hyper::HeaderMap;
+use hyper::header::HeaderName;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+/// What a reverse proxy says of its client; each proxy adds one at the end.
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+/// What of an IPv6 address one customer has in common: 64 bits.
+const V6_SITE: u128 = !0 << 64;
+
+/// The other end of a connection; `None`: a unix socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Peer(pub(crate) Option<IpAddr>);
+
+impl Peer {
+    /// Whether it is on this machine: a proxy, or somebody who needs none.
+    fn is_local(self) -> bool {
+        self.0.is_none_or(|ip| ip.to_canonical().is_loopback())
+    }
+}
+
+/// Whom limits count as one; `None`: somebody on this machine, of whom nobody tells whether they are one or, through a proxy,
+/// many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct ClientAddress(Option<IpAddr>);
+
+impl ClientAddress {
+    /// The peer's, but behind a proxy on this machine the one that the proxy tells. What others say of themselves counts
+    /// for nothing.
+    pub(crate) fn of(peer: Peer, headers: &HeaderMap) -> Self {
+        let own = if peer.is_local() { forwarded(headers) } else { peer.0 };
+        Self(own.map(site))
+    }
+
+    /// Whether it is a client's own. Where it is not, a bound of the address would be one bound for all the world.
+    pub(crate) fn is_own(self) -> bool {
+        self.0.is_some()
+    }
+}
+
+/// The newest entry: it is the nearest proxy's own.
+fn forwarded(headers: &HeaderMap) -> Option<IpAddr> {
+    let line = headers.get_all(X_FORWARDED_FOR).iter().next_back()?.to_str().ok()?;
+    let newest = line.rsplit(',').next()?.trim();
+    let with_port = || newest.parse::<SocketAddr>().ok().map(|address| address.ip());
+    newest.parse().ok().or_else(with_port)
+}
+
+/// Whoever has one IPv6 address has 2^64 of them.
+fn site(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & V6_SITE).into(),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(peer: &str, forwarded: &[&'static str]) -> String {
+        let mut headers = HeaderMap::new();
+        for line in forwarded {
+            headers.append(X_FORWARDED_FOR, hyper::header::HeaderValue::from_static(line));
+        }
+        match ClientAddress::of(Peer(peer.parse().ok()), &headers).0 {
+            Some(ip) => ip.to_string(),
+            None => "local".to_owned(),
+        }
+    }
+
+    #[test]
+    fn only_a_proxy_of_this_machine_is_believed() {
+        assert_eq!(address("203.0.113.9", &["198.51.100.1"]), "203.0.113.9");
+        assert_eq!(
+            address("127.0.0.1", &["10.0.0.1, 198.51.100.1"]),
+            "198.51.100.1",
+            "the proxy's own entry"
+        );
+        assert_eq!(address("::1", &["10.0.0.1", "198.51.100.1:4711"]), "198.51.100.1");
+        assert_eq!(address("", &["198.51.100.1"]), "198.51.100.1", "a unix socket");
+        assert_eq!(
+            [address("", &[]), address("127.0.0.1", &["nonsense"]), address("::1", &[])],
+            ["local", "local", "local"],
+            "a proxy that tells nothing"
+        );
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_address() {
+        assert_eq!(address("2001:db8:1:2:3:4:5:6", &[]), address("2001:db8:1:2::9", &[]));
+        assert_ne!(address("2001:db8:1:2::9", &[]), address("2001:db8:1:3::9", &[]));
+        assert_eq!(address("::ffff:203.0.113.9", &[]), "203.0.113.9");
+    }
+}

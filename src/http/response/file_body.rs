@@ -1,0 +1,75 @@
+//! A file as a body that the socket pulls. Owns the reading, a piece at a time on a thread that may block; refuses to hold
+//! more than one piece.
+
+use super::stream_body::BodyError;
+use crate::http::blocking::blocking;
+use bytes::Bytes;
+use futures_util::Stream;
+use futures_util::stream::try_unfold;
+use hyper::body::Frame;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::sync::OwnedSemaphorePermit;
+
+/// Read at once, bytes.
+const PIECE_BYTES: usize = 256 * 1024;
+
+/// The body; its file goes with it.
+pub(crate) struct FileBody {
+    pieces: Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>,
+    left: u64,
+}
+
+impl FileBody {
+    /// All of the file. The turn ends with the body.
+    pub(crate) fn new(file: File, turn: OwnedSemaphorePermit) -> io::Result<Self> {
+        let bytes = file.metadata()?.len();
+        let place = FilePosition { file: Arc::new(file), at: 0, end: bytes, _turn: turn };
+        Ok(Self { pieces: Box::pin(try_unfold(place, FilePosition::next)), left: bytes })
+    }
+
+    /// Bytes that are still to come.
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+
+    pub(crate) fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let polled = self.pieces.as_mut().poll_next(cx);
+        if let Poll::Ready(Some(Ok(piece))) = &polled {
+            self.left = self.left.saturating_sub(piece.len() as u64);
+        }
+        polled.map_ok(Frame::data)
+    }
+}
+
+struct FilePosition {
+    file: Arc<File>,
+    at: u64,
+    end: u64,
+    _turn: OwnedSemaphorePermit,
+}
+
+impl FilePosition {
+    async fn next(mut self) -> Result<Option<(Bytes, Self)>, BodyError> {
+        let wanted = usize::try_from(self.end - self.at).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
+        if wanted == 0 {
+            return Ok(None);
+        }
+        let (file, at) = (Arc::clone(&self.file), self.at);
+        let reading = blocking(move || {
+            let mut piece = vec![0; wanted];
+            file.read_exact_at(&mut piece, at).map(|()| piece)
+        });
+        let read = reading.await.map_err(|_| BodyError::new("the reading thread died"))?;
+        let piece = read.map_err(|error| BodyError::new(error.to_string()))?;
+        self.at += wanted as u64;
+        Ok(Some((piece.into(), self)))
+    }
+}

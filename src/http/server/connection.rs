@@ -1,0 +1,140 @@
+//! One connection. Owns how HTTP/1 is spoken on it: buffers, header limits, keep-alive, and a close that lets the client
+//! read the last answer; refuses to know resources.
+
+use super::parse_error::{AnswerProgress, ParseErrorSocket, WatchedBody};
+use super::shutdown::{Shutdown, ShutdownStage};
+use super::write_timeout::WriteTimeout;
+use crate::http::context::ServerContext;
+use crate::http::middleware::access_log::MeteredBody;
+use crate::http::middleware::measurement::OTHER;
+use crate::http::middleware::request_id::RequestId;
+use crate::http::request::peer::Peer;
+use crate::http::router;
+use crate::ports::Measurement;
+use hyper::Response;
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// The least buffer that hyper takes, bytes.
+const LEAST_BUFFER: usize = 8 * 1024;
+/// Up to so many header lines hyper reads without allocating for each request.
+const FREE_HEADERS: usize = 100;
+/// A client that still sends while it is refused is listened to until it pauses for so long, so that the refusal is not lost
+/// in a reset: many clients read no answer before all is sent.
+const LINGER: Duration = Duration::from_secs(1);
+/// The same, altogether; in bytes it is the largest body that there is.
+const LINGER_WHOLE: Duration = Duration::from_secs(30);
+
+/// Between the drain and the end of a connection that is idle. Bytes that are on their way to it meet no closed door: at most
+/// one request comes, and its answer says that it is the last.
+const LAST_CALL: Duration = Duration::from_secs(1);
+
+type AnswerFuture =
+    Pin<Box<dyn Future<Output = Result<Response<WatchedBody<MeteredBody>>, Infallible>> + Send>>;
+
+/// Speaks HTTP with the peer on `io` until the client leaves, a limit is passed, or the shutdown demands the end.
+pub(crate) async fn run<IO>(io: IO, peer: Peer, context: Arc<ServerContext>)
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut shutdown = context.shutdown.clone();
+    let last_call = last_call(shutdown.clone());
+    let progress = AnswerProgress::default();
+    let io = WriteTimeout::new(io, Duration::from_secs(context.app.limits.write_stall_s));
+    let id = RequestId::mint(context.app.entropy.as_ref());
+    let io = TokioIo::new(ParseErrorSocket::new(
+        io,
+        progress.clone(),
+        context.app.limits.header_bytes,
+        id.clone(),
+    ));
+    let (http, most_bytes, meter) = (speaker(&context), most_bytes(&context), Arc::clone(&context.app.meter));
+    // Boxed: the state of a request is freed with its answer, an idle stream keeps none of it.
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| -> AnswerFuture {
+        let (context, progress) = (Arc::clone(&context), progress.clone());
+        progress.begin();
+        request.extensions_mut().insert(peer);
+        Box::pin(async move {
+            let mut answer = router::answer(&context, request).await;
+            if context.shutdown.stage() >= ShutdownStage::Draining {
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok(answer.map(|body| WatchedBody::new(body, progress)))
+        })
+    });
+    let mut speaking = http.serve_connection(io, service);
+    let ended = tokio::select! {
+        ended = poll_fn(|cx| speaking.poll_without_shutdown(cx)) => ended,
+        () = last_call => {
+            Pin::new(&mut speaking).graceful_shutdown();
+            tokio::select! {
+                ended = poll_fn(|cx| speaking.poll_without_shutdown(cx)) => ended,
+                () = shutdown.reached(ShutdownStage::Aborting) => return,
+            }
+        }
+    };
+    let io = speaking.into_parts().io.into_inner();
+    if let Some(status) = io.refused() {
+        meter.record(Measurement::Answered { method: OTHER, route: None, status, took_us: 0 });
+    }
+    match ended {
+        Ok(()) => {}
+        Err(error) if error.is_parse() || error.is_timeout() => {
+            tracing::debug!(request = %id, %error, "bad request");
+        }
+        Err(error) => return tracing::debug!(%error, "connection broke off"),
+    }
+    linger(io, most_bytes).await;
+}
+
+/// Returns when nobody is waited for any more who has begun nothing.
+async fn last_call(mut shutdown: Shutdown) {
+    shutdown.reached(ShutdownStage::Draining).await;
+    drop(tokio::time::timeout(LAST_CALL, shutdown.reached(ShutdownStage::Aborting)).await);
+}
+
+fn most_bytes(context: &ServerContext) -> u64 {
+    context.app.limits.batch_bytes.max(context.app.limits.body_bytes as u64)
+}
+
+fn speaker(context: &ServerContext) -> http1::Builder {
+    let limits = &context.app.limits;
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(Duration::from_secs(limits.header_timeout_s))
+        .max_header_size(limits.header_bytes)
+        .max_buf_size(limits.header_bytes.max(LEAST_BUFFER));
+    // Fewer are counted by the router.
+    if limits.headers > FREE_HEADERS {
+        http.max_headers(limits.headers);
+    }
+    http
+}
+
+/// Says that nothing more will come, and reads what the client had under way: closing on unread data would reset the
+/// connection and take the answer with it.
+async fn linger<IO: AsyncRead + AsyncWrite + Unpin>(mut io: IO, most_bytes: u64) {
+    if io.shutdown().await.is_err() {
+        return;
+    }
+    let rest = async {
+        let mut sink = vec![0_u8; LEAST_BUFFER];
+        let mut seen = 0_u64;
+        while let Ok(Ok(n @ 1..)) = tokio::time::timeout(LINGER, io.read(&mut sink)).await {
+            seen = seen.saturating_add(n as u64);
+            if seen > most_bytes {
+                break;
+            }
+        }
+    };
+    drop(tokio::time::timeout(LINGER_WHOLE, rest).await);
+}

@@ -1,0 +1,150 @@
+//! Where clients come in: a TCP port or a unix socket. Owns binding and the socket file; refuses to judge whether an
+//! address is safe (config does, P9).
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use tokio::net::{TcpListener, TcpSocket, UnixListener};
+
+/// Who may connect to a unix socket: its owner and its group, so that a reverse proxy can be let in.
+const SOCKET_MODE: u32 = 0o660;
+/// Connections that the kernel holds until they are taken, if it grants so many. After a restart every reader comes back
+/// at once, and one that finds no room tries again only after a second.
+const BACKLOG: u32 = 4_096;
+
+/// A bound address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BoundAddress {
+    /// A TCP address; the port is the real one.
+    Tcp(SocketAddr),
+    /// A unix socket.
+    Unix(PathBuf),
+}
+
+impl std::fmt::Display for BoundAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "http://{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// A bound listener. Dropping it closes the door, and takes the socket file away.
+#[derive(Debug)]
+pub struct HttpListener {
+    pub(crate) socket: ListenerSocket,
+    bound: BoundAddress,
+    _file: Option<SocketFile>,
+}
+
+/// What is listened on.
+#[derive(Debug)]
+pub(crate) enum ListenerSocket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl HttpListener {
+    /// Listens on a TCP address; port 0 picks one. To be called within a runtime.
+    pub fn tcp(address: SocketAddr) -> io::Result<Self> {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        let listener = socket.listen(BACKLOG)?;
+        let bound = BoundAddress::Tcp(listener.local_addr()?);
+        Ok(Self { socket: ListenerSocket::Tcp(listener), bound, _file: None })
+    }
+
+    /// Listens on a unix socket. A socket file that nobody answers behind is replaced.
+    pub fn unix(path: &Path) -> io::Result<Self> {
+        remove_stale(path)?;
+        let listener = UnixListener::bind(path)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(SOCKET_MODE))?;
+        let meta = std::fs::symlink_metadata(path)?;
+        let file = SocketFile { path: path.to_owned(), inode: (meta.dev(), meta.ino()) };
+        Ok(Self {
+            socket: ListenerSocket::Unix(listener),
+            bound: BoundAddress::Unix(path.to_owned()),
+            _file: Some(file),
+        })
+    }
+
+    /// Takes over a TCP port that somebody else has bound and keeps, non-blocking. To be called within a runtime.
+    pub fn handed_tcp(socket: std::net::TcpListener) -> io::Result<Self> {
+        let bound = BoundAddress::Tcp(socket.local_addr()?);
+        Ok(Self { socket: ListenerSocket::Tcp(TcpListener::from_std(socket)?), bound, _file: None })
+    }
+
+    /// Likewise a unix socket, whose file is not ours to remove.
+    pub fn handed_unix(socket: std::os::unix::net::UnixListener, path: PathBuf) -> io::Result<Self> {
+        let socket = ListenerSocket::Unix(UnixListener::from_std(socket)?);
+        Ok(Self { socket, bound: BoundAddress::Unix(path), _file: None })
+    }
+
+    /// The address as bound.
+    pub fn bound(&self) -> &BoundAddress {
+        &self.bound
+    }
+}
+
+fn remove_stale(path: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+        Ok(meta) if !meta.file_type().is_socket() => {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file exists and is not a socket"));
+        }
+        Ok(_) => {}
+    }
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another server answers on this socket")),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
+        Err(error) => Err(error),
+    }
+}
+
+/// The file of a unix socket, with the inode that says whether it is still ours.
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    inode: (u64, u64),
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let ours =
+            std::fs::symlink_metadata(&self.path).is_ok_and(|meta| (meta.dev(), meta.ino()) == self.inode);
+        if ours && let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "the socket file stays behind");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stale_socket_is_replaced_a_living_one_is_not() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("s");
+        drop(std::os::unix::net::UnixListener::bind(&path).expect("binds"));
+        let living = HttpListener::unix(&path).expect("replaces the stale file");
+        assert_eq!(HttpListener::unix(&path).expect_err("in use").kind(), io::ErrorKind::AddrInUse);
+        let mode = std::fs::metadata(&path).expect("exists").permissions().mode();
+        assert_eq!(mode & 0o777, SOCKET_MODE);
+        drop(living);
+        assert!(!path.exists(), "the socket file goes with its listener");
+    }
+
+    #[tokio::test]
+    async fn other_files_are_never_removed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("precious");
+        std::fs::write(&path, "data").expect("writes");
+        assert!(HttpListener::unix(&path).is_err());
+        assert!(path.exists());
+    }
+}

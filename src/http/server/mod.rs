@@ -1,0 +1,71 @@
+//! The accept loop and its end. Owns how many connections there are and the order of the drain; refuses signals and
+//! deadlines: the stages come from outside.
+
+mod accept;
+pub(crate) mod connection;
+pub(crate) mod listener;
+mod parse_error;
+pub(crate) mod shutdown;
+mod write_timeout;
+
+use crate::http::context::ServerContext;
+use crate::http::dependencies::AppDependencies;
+use crate::http::middleware::host_origin::HostOriginGuard;
+use crate::http::middleware::measurement::MeasuredLifetime;
+use crate::http::request::peer::Peer;
+use accept::{IncomingConnection, accept};
+use listener::HttpListener;
+use shutdown::{Shutdown, ShutdownStage};
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Serves until the shutdown: at [`ShutdownStage::Draining`] the listener closes and idle connections end, while requests and
+/// streams go on; at [`ShutdownStage::Closing`] streams and held replies end; at [`ShutdownStage::Aborting`] what is left is cut off.
+/// Returns when no connection is left.
+pub async fn serve(listener: HttpListener, app: Arc<AppDependencies>, mut shutdown: Shutdown) {
+    let guard = HostOriginGuard::new(listener.bound(), &app.allowed_hosts, &app.allowed_origins);
+    let places = app.limits.connections.clamp(1, Semaphore::MAX_PERMITS);
+    let free = Arc::new(Semaphore::new(places));
+    let context = Arc::new(ServerContext::new(app, guard, shutdown.clone()));
+    loop {
+        // The place comes first: without one, new connections wait in the kernel's backlog.
+        let next = async {
+            let place = Arc::clone(&free).acquire_owned().await.ok();
+            (accept(&listener).await, place)
+        };
+        let (incoming, place) = tokio::select! {
+            next = next => next,
+            () = shutdown.reached(ShutdownStage::Draining) => break,
+        };
+        start(incoming, place, &context);
+    }
+    drop(listener);
+    wait_until_all_left(&free, places).await;
+}
+
+fn start(incoming: IncomingConnection, place: Option<OwnedSemaphorePermit>, context: &Arc<ServerContext>) {
+    let context = Arc::clone(context);
+    let lasting = MeasuredLifetime::connection(&context.app.meter);
+    match incoming {
+        IncomingConnection::Tcp(tcp) => drop(tokio::spawn(async move {
+            // Of a connection that has broken off already nobody is the peer; no request will come of it.
+            let peer = Peer(tcp.peer_addr().ok().map(|address| address.ip()));
+            connection::run(tcp, peer, context).await;
+            drop((place, lasting));
+        })),
+        IncomingConnection::Unix(unix) => drop(tokio::spawn(async move {
+            connection::run(unix, Peer(None), context).await;
+            drop((place, lasting));
+        })),
+    }
+}
+
+/// Every connection holds a place until it is gone; whoever has all places is alone.
+async fn wait_until_all_left(free: &Semaphore, places: usize) {
+    for _ in 0..places {
+        match free.acquire().await {
+            Ok(place) => place.forget(),
+            Err(_) => return,
+        }
+    }
+}

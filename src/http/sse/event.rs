@@ -1,0 +1,222 @@
+//! The wire form of each event (DESIGN §4): server-sent events or JSON lines.
+
+use crate::domain::event::{Event, FailureCode, FinishReason, SequencedEvent, StatusPhase, StepKind};
+use crate::domain::id::MessageId;
+use crate::domain::steps::StepId;
+use crate::domain::usage::Usage;
+use crate::ports::StoreError;
+use serde::Serialize;
+
+/// How frames are laid on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamFormat {
+    /// `id:`, `event:`, `data:`.
+    Sse,
+    /// `{"id","event","data"}`, one per line.
+    Ndjson,
+}
+
+/// Why a page has no frames.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FrameError {
+    /// The text before the page could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The text before the page does not meet the page: showing it would be a lie.
+    #[error("step {index} has {found} bytes where {expected} were expected")]
+    Torn {
+        /// The step.
+        index: u32,
+        /// What the newest piece says.
+        expected: u64,
+        /// What there is.
+        found: u64,
+    },
+    /// A frame could not be written as JSON.
+    #[error("a frame is not JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// An event that is told as it is stored.
+pub(crate) fn write_event(
+    out: &mut Vec<u8>,
+    wire: StreamFormat,
+    numbered: &SequencedEvent,
+) -> Result<(), FrameError> {
+    let seq = numbered.seq;
+    match &numbered.event {
+        Event::Status { status, attempt, reason } => {
+            let reason = reason.as_deref();
+            let calls = None;
+            write(
+                out,
+                wire,
+                seq,
+                "status",
+                &StatusFrame { status: *status, attempt: *attempt, reason, calls },
+            )
+        }
+        Event::WaitingApproval { attempt, reason, calls } => {
+            let (reason, calls) = (Some(reason.as_str()), Some(calls.as_slice()));
+            let status = StatusPhase::WaitingApproval;
+            write(out, wire, seq, "status", &StatusFrame { status, attempt: *attempt, reason, calls })
+        }
+        Event::Delta { index, kind, offset, text, .. } => {
+            let delta =
+                DeltaFrame { id: StepId(*index), index: *index, kind: *kind, delta: text, offset: *offset };
+            write(out, wire, seq, "process_step", &delta)
+        }
+        Event::ToolCall { index, call } => {
+            let (id_ref, name, arguments) = (&*call.id_ref, &*call.name, &*call.arguments);
+            let kind = "tool_call";
+            let step = ToolCallFrame { id: StepId(*index), index: *index, kind, id_ref, name, arguments };
+            write(out, wire, seq, "process_step", &step)
+        }
+        Event::ToolResult { index, id_ref, name, content, skipped } => {
+            let (id, kind, skipped) = (StepId(*index), "tool_result", *skipped);
+            let step = ToolResultFrame { id, index: *index, kind, id_ref, name, content, skipped };
+            write(out, wire, seq, "process_step", &step)
+        }
+        Event::StepDiscarded { index } => {
+            write(out, wire, seq, "step_discarded", &StepDiscardedFrame { id: StepId(*index) })
+        }
+        Event::Summary { content, .. } => write(out, wire, seq, "summary", &SummaryFrame { content }),
+        Event::AgentStep(step) => write(out, wire, seq, "agent_step", step),
+        Event::Done { message_id, token_count, suggested_title, usage, finish_reason } => {
+            let done = DoneFrame {
+                message_id: *message_id,
+                token_count: *token_count,
+                suggested_title: suggested_title.as_deref(),
+                usage: *usage,
+                finish_reason: *finish_reason,
+            };
+            write(out, wire, seq, "done", &done)
+        }
+        Event::Error { content, code } => {
+            write(out, wire, seq, "error", &ErrorFrame { content, code: *code })
+        }
+    }
+}
+
+/// One frame. JSON escapes every line break inside, so `data` is one line.
+pub(crate) fn write(
+    out: &mut Vec<u8>,
+    wire: StreamFormat,
+    seq: u64,
+    name: &'static str,
+    data: &impl Serialize,
+) -> Result<(), FrameError> {
+    match wire {
+        StreamFormat::Sse => {
+            out.extend_from_slice(format!("id: {seq}\nevent: {name}\ndata: ").as_bytes());
+            serde_json::to_writer(&mut *out, data)?;
+            out.extend_from_slice(b"\n\n");
+        }
+        StreamFormat::Ndjson => {
+            serde_json::to_writer(&mut *out, &NdjsonLine { id: seq, event: name, data })?;
+            out.push(b'\n');
+        }
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct NdjsonLine<'a, T> {
+    pub(crate) id: u64,
+    event: &'static str,
+    data: &'a T,
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+pub(crate) struct GapFrame {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+pub(crate) struct StatusFrame<'a> {
+    status: StatusPhase,
+    attempt: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    /// The calls that wait for approval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calls: Option<&'a [String]>,
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+pub(crate) struct StepFrame<'a> {
+    pub(crate) id: StepId,
+    pub(crate) index: u32,
+    #[serde(rename = "type")]
+    pub(crate) kind: StepKind,
+    pub(crate) content: &'a str,
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+pub(crate) struct DeltaFrame<'a> {
+    pub(crate) id: StepId,
+    pub(crate) index: u32,
+    #[serde(rename = "type")]
+    pub(crate) kind: StepKind,
+    delta: &'a str,
+    offset: u64,
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+pub(crate) struct ToolCallFrame<'a> {
+    pub(crate) id: StepId,
+    pub(crate) index: u32,
+    #[serde(rename = "type")]
+    pub(crate) kind: &'static str,
+    id_ref: &'a str,
+    name: &'a str,
+    arguments: &'a str,
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+pub(crate) struct ToolResultFrame<'a> {
+    pub(crate) id: StepId,
+    pub(crate) index: u32,
+    #[serde(rename = "type")]
+    pub(crate) kind: &'static str,
+    id_ref: &'a str,
+    name: &'a str,
+    pub(crate) content: &'a str,
+    skipped: bool,
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+pub(crate) struct StepDiscardedFrame {
+    pub(crate) id: StepId,
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+pub(crate) struct DoneFrame<'a> {
+    message_id: MessageId,
+    token_count: u64,
+    suggested_title: Option<&'a str>,
+    usage: Usage,
+    finish_reason: FinishReason,
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+pub(crate) struct SummaryFrame<'a> {
+    pub(crate) content: &'a str,
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+pub(crate) struct ErrorFrame<'a> {
+    pub(crate) content: &'a str,
+    code: FailureCode,
+}

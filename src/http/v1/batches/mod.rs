@@ -1,0 +1,79 @@
+//! `/v1/batches` (DESIGN §3). Lines go to the store as they arrive and come out of it page by page, so a batch is never held
+//! in memory.
+
+mod jsonl;
+mod line;
+mod openai;
+pub(crate) mod results;
+pub(crate) mod upload;
+
+use crate::domain::batch::Batch;
+use crate::domain::batch_object::BatchObject;
+use crate::domain::id::{BatchId, UserId};
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::http::request::context::RequestContext;
+use crate::http::request::query::QueryString;
+use crate::http::response::{self, HttpResponse};
+use crate::http::v1::page::{self, ListResponse};
+use crate::http::v1::wait;
+use hyper::StatusCode;
+use std::sync::Arc;
+
+/// The batch's id as a path spells it; a malformed one names no batch.
+fn parse_id(text: &str) -> Result<BatchId, ApiError> {
+    text.parse().map_err(|_| ApiError::NotFound("batch"))
+}
+
+/// A page of this user's batches, newest first.
+pub(crate) async fn list(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    let limits = &context.app.limits;
+    let query = QueryString::parse(request.query.as_deref(), &["limit", "cursor"])?;
+    let limit = page::limit(&query, limits)?;
+    let before = page::cursor(&query)?;
+    let user = request.user;
+    let batches = Arc::clone(&context.app.batches);
+    let page = context.read(move |_| batches.batches(user, before, limit)).await?;
+    let next_cursor = page.batches.last().filter(|_| page.has_more).map(|batch| batch.id);
+    let data = page.batches.into_iter().map(BatchObject::from).collect();
+    Ok(response::json(StatusCode::OK, &ListResponse::new(data, next_cursor)))
+}
+
+/// One batch, once it has ended or the time is up.
+pub(crate) async fn show(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+    id: &str,
+) -> Result<HttpResponse, ApiError> {
+    let id = parse_id(id)?;
+    let query = QueryString::parse(request.query.as_deref(), &["wait"])?;
+    let wait_s = query.whole("wait", 0..=context.app.limits.wait_s)?.unwrap_or(0);
+    wait::for_batch(context, request.user, id, wait_s).await?;
+    Ok(response::json(StatusCode::OK, &BatchObject::from(owned(context, request.user, id).await?)))
+}
+
+/// The batch, if it is this user's.
+pub(crate) async fn owned(
+    context: &Arc<ServerContext>,
+    user: UserId,
+    id: BatchId,
+) -> Result<Batch, ApiError> {
+    let batches = Arc::clone(&context.app.batches);
+    context.read(move |_| batches.batch(user, id)).await?.ok_or(ApiError::NotFound("batch"))
+}
+
+/// Asks for the batch's end, and shows it as it then stands.
+pub(crate) async fn cancel(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+    id: &str,
+) -> Result<HttpResponse, ApiError> {
+    let id = parse_id(id)?;
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let batch =
+        context.app.batches.cancel_batch(request.user, id).await?.ok_or(ApiError::NotFound("batch"))?;
+    Ok(response::json(StatusCode::OK, &BatchObject::from(batch)))
+}

@@ -1,0 +1,243 @@
+//! `POST /v1/batches`: JSON lines as the body. Every line is checked and stored as it comes, none of it runs before all
+//! are there and right: then the batch is accepted in one transaction, and a 202 means that it is on the disk (P1).
+
+use super::jsonl::{LineSplitter, NumberedLine};
+use super::line;
+use crate::domain::batch::Batch;
+use crate::domain::batch_object::BatchObject;
+use crate::domain::id::{BatchId, UserId};
+use crate::domain::idempotency::IdempotencyKey;
+use crate::domain::limits::Limits;
+use crate::http::blocking::blocking;
+use crate::http::context::ServerContext;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::http::quota;
+use crate::http::request::body::{self, BodyMemory, RequestBody};
+use crate::http::request::context::RequestContext;
+use crate::http::request::query::QueryString;
+use crate::http::request::quoted::quoted;
+use crate::http::response::{self, HttpResponse, IDEMPOTENCY_REPLAYED};
+use crate::http::v1::idempotency::{self, RequestFingerprint};
+use crate::http::v1::webhook_url::webhook_url;
+use crate::ports::{Idempotent, NewBatch, NewLine, StoreError};
+use http_body_util::BodyExt;
+use hyper::body::Body;
+use hyper::header::{CONTENT_TYPE, LOCATION};
+use hyper::{HeaderMap, StatusCode};
+use sha2::{Digest, Sha256};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Lines are handed to the store once they weigh so much together, bytes, or are so many.
+const PIECE_BYTES: usize = 512 * 1024;
+const PIECE_LINES: usize = 256;
+
+/// An upload takes no longer altogether.
+const WHOLE_TIME: Duration = Duration::from_secs(3_600);
+
+/// Jobs of a batch in the queue at once, when nothing else is asked for.
+const CONCURRENCY: u32 = 64;
+
+/// Stores a batch and shows it.
+pub(crate) async fn upload(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> Result<HttpResponse, ApiError> {
+    let limits = &context.app.limits;
+    let query = QueryString::parse(request.query.as_deref(), &["concurrency", "webhook_url"])?;
+    let concurrency = query.whole("concurrency", 1..=u64::from(limits.batch_concurrency))?;
+    let concurrency = concurrency.and_then(|n| u32::try_from(n).ok()).unwrap_or(CONCURRENCY);
+    let webhook_url = webhook_url(query.text("webhook_url").map(str::to_owned), &context.app)?;
+    let key = idempotency::key(&request.headers)?;
+    refuse_multipart(&request.headers)?;
+    body::refuse_encoding(&request.headers)?;
+    if body.size_hint().lower() > limits.batch_bytes {
+        return Err(ApiError::BatchTooLarge(limits.batch_bytes));
+    }
+    quota::check(context, request.user, key).await?;
+    let created_at_ms = context.app.clock.now_ms();
+    let id = BatchId::from_bits(context.app.mint.mint(created_at_ms, context.app.entropy.random()));
+    let intake = BatchUpload::new(&context.app, id, request.user);
+    let (intake, fingerprint) = take_in(context, intake, body).await?;
+    let key = key.map(|key| key.of(fingerprint));
+    let new = NewBatch {
+        id,
+        user: request.user,
+        created_at_ms,
+        lines: intake.lines,
+        concurrency: concurrency.min(limits.batch_concurrency),
+        webhook_url,
+    };
+    let accepted = accept(intake, new, key).await?;
+    let is_replayed = matches!(accepted, Idempotent::Replayed(_));
+    let (Idempotent::New(batch) | Idempotent::Replayed(batch)) = accepted;
+    let id = batch.id;
+    let mut reply = response::json(StatusCode::ACCEPTED, &BatchObject::from(batch));
+    response::set(&mut reply, LOCATION, &format!("/v1/batches/{id}"));
+    if is_replayed {
+        response::set(&mut reply, IDEMPOTENCY_REPLAYED, "true");
+    }
+    Ok(reply)
+}
+
+fn refuse_multipart(headers: &HeaderMap) -> Result<(), ApiError> {
+    let announced = headers.get(CONTENT_TYPE).and_then(|line| line.to_str().ok()).unwrap_or_default();
+    if announced.trim_start().to_ascii_lowercase().starts_with("multipart/") {
+        return Err(ApiError::malformed(format!(
+            "a body of type {} is not taken: send the lines themselves (curl -T jobs.jsonl …/v1/batches)",
+            quoted(announced)
+        )));
+    }
+    Ok(())
+}
+
+/// Reads the body to its end. A pause in it may be as long as a whole body of a job may take; all of it has an hour.
+async fn take_in(
+    context: &ServerContext,
+    mut intake: BatchUpload,
+    mut body: RequestBody,
+) -> Result<(BatchUpload, RequestFingerprint), ApiError> {
+    let limits = &context.app.limits;
+    let patience = Duration::from_secs(limits.body_timeout_s);
+    let deadline = Instant::now() + WHOLE_TIME;
+    let (mut cutter, mut fingerprint) =
+        (LineSplitter::new(limits.body_bytes), RequestFingerprint::new("batch"));
+    let (mut lines, mut waiting, mut whole) = (Vec::new(), 0_usize, 0_u64);
+    let (mut place, sender) = (BodyMemory::default(), body.sender());
+    loop {
+        let next = tokio::time::timeout_at(deadline.min(Instant::now() + patience), body.frame()).await;
+        let Some(frame) = next.map_err(|_| ApiError::BodyTimeout(limits.body_timeout_s))? else { break };
+        let frame = frame.map_err(|_| ApiError::malformed("the request body broke off"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        whole = whole.saturating_add(data.len() as u64);
+        if whole > limits.batch_bytes {
+            return Err(ApiError::BatchTooLarge(limits.batch_bytes));
+        }
+        place.grow(&context.bodies, data.len()).ok_or(ApiError::BodiesFull(limits.bodies_bytes))?;
+        fingerprint.take_in(&data);
+        cutter.push(&data, &mut lines).map_err(|long| ApiError::malformed(long.to_string()))?;
+        waiting = waiting.saturating_add(data.len());
+        if lines.len() >= PIECE_LINES || (waiting >= PIECE_BYTES && !lines.is_empty()) {
+            intake = intake.store(std::mem::take(&mut lines)).await?;
+            (waiting, place) = (0, BodyMemory::default());
+        }
+    }
+    sender.confirm(context)?;
+    cutter.finish(&mut lines);
+    intake = intake.store(lines).await?;
+    if intake.lines == 0 {
+        return Err(ApiError::malformed(
+            "the batch is empty: send one JSON object a line, {\"custom_id\":…,\"body\":{\"input\":…}}",
+        ));
+    }
+    Ok((intake, fingerprint))
+}
+
+/// On a thread that may block: the channel may be full. The intake goes along, so that a client which leaves now cannot have
+/// its batch forgotten and accepted at once.
+async fn accept(
+    intake: BatchUpload,
+    new: NewBatch,
+    key: Option<IdempotencyKey>,
+) -> Result<Idempotent<Batch>, ApiError> {
+    Ok(blocking(move || intake.accept(new, key)).await??)
+}
+
+/// A batch on its way into the store. Dropped before it is accepted, it is forgotten.
+struct BatchUpload {
+    app: Arc<AppDependencies>,
+    id: BatchId,
+    user: UserId,
+    lines: u32,
+    /// Of each name that was used, half of its SHA-256: names may be long.
+    names: HashSet<[u8; 16]>,
+    has_begun: bool,
+    is_accepted: bool,
+}
+
+impl BatchUpload {
+    fn new(app: &Arc<AppDependencies>, id: BatchId, user: UserId) -> Self {
+        Self {
+            app: Arc::clone(app),
+            id,
+            user,
+            lines: 0,
+            names: HashSet::new(),
+            has_begun: false,
+            is_accepted: false,
+        }
+    }
+
+    /// Checks and stores these lines, on a thread that may be busy for a while.
+    async fn store(mut self, lines: Vec<NumberedLine>) -> Result<Self, ApiError> {
+        let storing = blocking(move || {
+            self.check_and_fill(lines)?;
+            Ok(self)
+        });
+        storing.await?
+    }
+
+    fn accept(mut self, new: NewBatch, key: Option<IdempotencyKey>) -> Result<Idempotent<Batch>, StoreError> {
+        let accepted = self.app.batches.accept(new, key).wait()?;
+        self.is_accepted = true;
+        Ok(accepted)
+    }
+
+    fn check_and_fill(&mut self, lines: Vec<NumberedLine>) -> Result<(), ApiError> {
+        let limits = &self.app.limits;
+        let mut new: Vec<NewLine> = Vec::with_capacity(lines.len());
+        for (number, text) in lines {
+            let line = line::parse(number, &text, &self.app, self.user)?;
+            if !self.names.insert(mark(&line.custom_id)) {
+                let rule = format!("the custom_id '{}' is used twice", line.custom_id);
+                return Err(ApiError::value("custom_id", rule).at_line(number));
+            }
+            new.push(line);
+        }
+        refuse_many(self.names.len(), limits)?;
+        let count = u32::try_from(new.len()).unwrap_or(u32::MAX);
+        if count > 0 {
+            self.has_begun = true;
+            self.app.batches.fill(self.id, self.lines, new).wait()?;
+            self.lines = self.lines.saturating_add(count);
+        }
+        Ok(())
+    }
+}
+
+fn mark(name: &str) -> [u8; 16] {
+    let digest: [u8; 32] = Sha256::digest(name).into();
+    digest.first_chunk().copied().unwrap_or_default()
+}
+
+fn refuse_many(lines: usize, limits: &Limits) -> Result<(), ApiError> {
+    if lines > limits.batch_lines {
+        let most = limits.batch_lines;
+        return Err(ApiError::malformed(format!(
+            "the batch has more than limits.batch_lines = {most} lines"
+        )));
+    }
+    Ok(())
+}
+
+impl Drop for BatchUpload {
+    fn drop(&mut self) {
+        if self.is_accepted || !self.has_begun {
+            return;
+        }
+        let (batches, id) = (Arc::clone(&self.app.batches), self.id);
+        let forget = move || {
+            if let Err(error) = batches.abandon(id).wait() {
+                tracing::warn!(batch = %id, %error, "lines of a refused batch stay until the next start");
+            }
+        };
+        // Without a runtime the process is ending; the next start forgets them.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            drop(runtime.spawn_blocking(forget));
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header-07). Owns its two spellings, as a structured-field string
+//! and, for curl users, bare; refuses empty, long and unprintable ones.
+
+use crate::domain::idempotency::IdempotencyKey;
+use crate::http::error::ApiError;
+use hyper::HeaderMap;
+use sha2::{Digest, Sha256};
+
+const NAME: &str = "idempotency-key";
+
+/// The longest key, characters.
+const KEY_CHARS: usize = 255;
+
+/// The key that the client sent, for a request of this kind whose body `fingerprint` has taken in.
+pub(crate) fn key(headers: &HeaderMap) -> Result<Option<KeyDigest>, ApiError> {
+    let mut lines = headers.get_all(NAME).iter();
+    let Some(line) = lines.next() else { return Ok(None) };
+    if lines.next().is_some() {
+        return Err(wrong("it is given twice"));
+    }
+    let text = line.to_str().map_err(|_| wrong("it holds characters beyond ASCII"))?.trim();
+    let bare = match text.strip_prefix('"') {
+        Some(rest) => rest.strip_suffix('"').ok_or_else(|| wrong("its quotation mark is not closed"))?,
+        None => text,
+    };
+    if bare.is_empty() || bare.len() > KEY_CHARS {
+        return Err(wrong("it must have 1 to 255 characters"));
+    }
+    Ok(Some(KeyDigest(Sha256::digest(bare).into())))
+}
+
+/// Refuses a key where none is remembered, and says `why`.
+pub(crate) fn refuse(headers: &HeaderMap, why: &str) -> Result<(), ApiError> {
+    if headers.contains_key(NAME) { Err(wrong(why)) } else { Ok(()) }
+}
+
+/// A key without the request that it came with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KeyDigest([u8; 32]);
+
+impl KeyDigest {
+    /// What it is remembered by.
+    pub(crate) fn digest(self) -> [u8; 32] {
+        self.0
+    }
+
+    /// The key of this request.
+    pub(crate) fn of(self, fingerprint: RequestFingerprint) -> IdempotencyKey {
+        IdempotencyKey { key: self.0, fingerprint: fingerprint.0.finalize().into() }
+    }
+}
+
+/// Takes in a request's body as it comes.
+pub(crate) struct RequestFingerprint(Sha256);
+
+impl RequestFingerprint {
+    /// Of a request of this kind: a key that was used for a job is no key of a batch.
+    pub(crate) fn new(kind: &str) -> Self {
+        Self(Sha256::new().chain_update(kind).chain_update([0]))
+    }
+
+    /// The next bytes of the body.
+    pub(crate) fn take_in(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+}
+
+fn wrong(why: &str) -> ApiError {
+    ApiError::value("Idempotency-Key", format!("the Idempotency-KeyDigest cannot be used: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Option<KeyDigest>, ApiError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(NAME, line.parse().expect("a header value"));
+        key(&headers)
+    }
+
+    #[test]
+    fn quoted_and_bare_keys_are_one() {
+        assert_eq!(read("\"abc\"").expect("a key"), read(" abc ").expect("a key"));
+        assert_ne!(read("abc").expect("a key"), read("abd").expect("a key"));
+        assert!(key(&HeaderMap::new()).expect("no key").is_none());
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused() {
+        for bad in ["", "\"\"", "\"abc", &"x".repeat(256)] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn where_no_key_is_remembered_any_is_refused() {
+        assert!(refuse(&HeaderMap::new(), "why").is_ok());
+        let headers = HeaderMap::from_iter([(
+            hyper::header::HeaderName::from_static(NAME),
+            "k".parse().expect("a value"),
+        )]);
+        assert!(refuse(&headers, "why").is_err());
+    }
+
+    #[test]
+    fn a_fingerprint_tells_kinds_and_bodies_apart() {
+        let of = |kind: &str, pieces: &[&str]| {
+            let mut fingerprint = RequestFingerprint::new(kind);
+            for piece in pieces {
+                fingerprint.take_in(piece.as_bytes());
+            }
+            KeyDigest([0; 32]).of(fingerprint)
+        };
+        assert_eq!(of("job", &["ab", "c"]), of("job", &["abc"]));
+        assert_ne!(of("job", &["abc"]), of("batch", &["abc"]));
+        assert_ne!(of("job", &["abc"]), of("job", &["abd"]));
+    }
+}

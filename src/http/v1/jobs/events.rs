@@ -1,0 +1,120 @@
+//! `GET /v1/jobs/{id}/events` (DESIGN §4): the log after a cursor, as server-sent events or JSON lines.
+
+use super::view;
+use crate::domain::id::JobId;
+use crate::domain::job::Job;
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::http::request::context::RequestContext;
+use crate::http::request::query::QueryString;
+use crate::http::request::quoted::quoted;
+use crate::http::response::stream_body::StreamBody;
+use crate::http::response::{self, HttpResponse, X_JOB_ID};
+use crate::http::sse::cursor::cursor;
+use crate::http::sse::event::StreamFormat;
+use crate::http::sse::frame::TextMode;
+use crate::http::sse::stream::{self, StreamRequest};
+use hyper::header::ACCEPT;
+use hyper::{HeaderMap, StatusCode};
+use std::sync::Arc;
+
+const SSE: &str = "text/event-stream";
+const NDJSON: &str = "application/x-ndjson";
+
+/// The stream, or 204 when an ended job has nothing after the cursor: an `EventSource` then stops coming back.
+pub(crate) async fn events(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+    id: &str,
+) -> Result<HttpResponse, ApiError> {
+    let id = view::parse_id(id)?;
+    let query =
+        QueryString::parse(request.query.as_deref(), &["after", "starting_after", "format", "follow"])?;
+    let asked = StreamRequest {
+        job: id,
+        after: cursor(&request.headers, &query)?,
+        wire: wire(&request.headers),
+        text: text(&query)?,
+        follow: query.flag("follow")?.unwrap_or(true),
+    };
+    owned(context, request, id).await?;
+    let opened = stream::open(context, asked).await?;
+    // The row is read after the page: were it read before, a job ending in between could look endless.
+    if opened.is_empty() && is_over(&owned(context, request, id).await?, asked.after) {
+        return Ok(response::empty(StatusCode::NO_CONTENT));
+    }
+    Ok(answer(id, asked.wire, opened.into_body(None)))
+}
+
+/// The answer that carries a stream.
+pub(crate) fn answer(id: JobId, wire: StreamFormat, body: StreamBody) -> HttpResponse {
+    let content_type = match wire {
+        StreamFormat::Sse => SSE,
+        StreamFormat::Ndjson => NDJSON,
+    };
+    let mut reply = response::events(content_type, body);
+    response::set(&mut reply, X_JOB_ID, &id.to_string());
+    reply
+}
+
+/// How the client wants its lines: server-sent events, unless it names JSON lines first.
+pub(crate) fn wire(headers: &HeaderMap) -> StreamFormat {
+    match (accepted(headers, NDJSON), accepted(headers, SSE)) {
+        (Some(ndjson), sse) if sse.is_none_or(|sse| ndjson < sse) => StreamFormat::Ndjson,
+        _ => StreamFormat::Sse,
+    }
+}
+
+/// Whether the client names server-sent events.
+pub(crate) fn wants_sse(headers: &HeaderMap) -> bool {
+    accepted(headers, SSE).is_some()
+}
+
+/// `?format=`.
+pub(crate) fn text(query: &QueryString) -> Result<TextMode, ApiError> {
+    match query.text("format") {
+        None | Some("cumulative") => Ok(TextMode::Cumulative),
+        Some("delta") => Ok(TextMode::Delta),
+        Some(other) => Err(ApiError::value(
+            "format",
+            format!("'format' must be cumulative or delta, not {}", quoted(other)),
+        )),
+    }
+}
+
+/// The place of a media type among those that `Accept` names.
+fn accepted(headers: &HeaderMap, wanted: &str) -> Option<usize> {
+    let lines = headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(',')).position(|part| {
+        let mut pieces = part.split(';').map(str::trim);
+        let named = pieces.next().is_some_and(|name| name.eq_ignore_ascii_case(wanted));
+        named && !pieces.any(|weight| matches!(weight, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"))
+    })
+}
+
+async fn owned(context: &Arc<ServerContext>, request: &RequestContext, id: JobId) -> Result<Job, ApiError> {
+    let user = request.user;
+    context.read(move |store| store.job(user, id)).await?.ok_or(ApiError::NotFound("job"))
+}
+
+fn is_over(job: &Job, cursor: u64) -> bool {
+    job.status.is_terminal() && job.last_event_id == cursor
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accept_is_read_by_order_and_zero_weight() {
+        let read = |accept: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, accept.parse().expect("a header value"));
+            wire(&headers)
+        };
+        assert_eq!(read("*/*"), StreamFormat::Sse);
+        assert_eq!(read("application/X-NDJSON; q=0.9, */*"), StreamFormat::Ndjson);
+        assert_eq!(read("text/event-stream, application/x-ndjson"), StreamFormat::Sse);
+        assert_eq!(read("application/x-ndjson;q=0, */*"), StreamFormat::Sse);
+    }
+}

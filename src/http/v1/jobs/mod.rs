@@ -1,0 +1,207 @@
+//! `/v1/jobs`: a list of jobs, one job, its output and audit log, and its cancel, retry and delete routes. A job of another
+//! user does not exist (P7).
+
+pub(crate) mod approval;
+pub(crate) mod events;
+mod on_disconnect;
+pub(crate) mod spec;
+pub(crate) mod store;
+pub(crate) mod stream;
+pub(crate) mod submit;
+pub(crate) mod view;
+
+use crate::domain::id::JobId;
+use crate::domain::job::JobStatus;
+use crate::domain::job_object::JobObject;
+use crate::domain::nearest::hint;
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::http::quota;
+use crate::http::request::context::RequestContext;
+use crate::http::request::query::QueryString;
+use crate::http::request::quoted::quoted;
+use crate::http::response::{self, HttpResponse};
+use crate::http::v1::page::{self, ListResponse};
+use crate::http::v1::wait;
+use crate::ports::{AuditEntry, AuditPage, JobQuery, StoreError};
+use hyper::StatusCode;
+use hyper::header::HeaderName;
+use serde::Serialize;
+use std::sync::Arc;
+
+const STATES: [JobStatus; 6] = [
+    JobStatus::Queued,
+    JobStatus::Running,
+    JobStatus::Waiting,
+    JobStatus::Succeeded,
+    JobStatus::Failed,
+    JobStatus::Cancelled,
+];
+
+/// A page of this user's jobs.
+pub(crate) async fn list(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    let limits = &context.app.limits;
+    let query = QueryString::parse(request.query.as_deref(), &["status", "parent", "limit", "cursor"])?;
+    let wanted = JobQuery {
+        user: request.user,
+        status: query.text("status").map(status).transpose()?,
+        parent: query.text("parent").map(parent).transpose()?,
+        before: page::cursor(&query)?,
+        limit: page::limit(&query, limits)?,
+    };
+    let page = context.read(move |store| store.jobs(&wanted)).await?;
+    let next_cursor = page.next.map(|place| place.to_string());
+    let data = page.jobs.into_iter().map(JobObject::brief).collect();
+    Ok(response::json(StatusCode::OK, &ListResponse::new(data, next_cursor)))
+}
+
+/// A job that the user does not have has no children here.
+fn parent(text: &str) -> Result<JobId, ApiError> {
+    let wrong = |_| ApiError::value("parent", format!("'parent' must be a job's id, not {}", quoted(text)));
+    text.parse().map_err(wrong)
+}
+
+fn status(text: &str) -> Result<JobStatus, ApiError> {
+    let words = || STATES.iter().map(|state| state.as_str());
+    STATES.into_iter().find(|state| state.as_str() == text).ok_or_else(|| {
+        let known = words().collect::<Vec<_>>().join(", ");
+        ApiError::value(
+            "status",
+            format!("'status' must be one of {known}, not {}{}", quoted(text), hint(text, words())),
+        )
+    })
+}
+
+/// The job as it stands, or as it stands after `?wait=`.
+pub(crate) async fn show(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+    id: &str,
+) -> Result<HttpResponse, ApiError> {
+    let id = view::parse_id(id)?;
+    let query = QueryString::parse(request.query.as_deref(), &["wait"])?;
+    let wait_s = query.whole("wait", 0..=context.app.limits.wait_s)?.unwrap_or(0);
+    wait::for_job(context, request.user, id, wait_s).await?;
+    let view = view::look(context, request.user, id).await?;
+    Ok(response::json(StatusCode::OK, &view))
+}
+
+/// How the job ended, for scripts that look at the headers.
+const X_JOB_STATUS: HeaderName = HeaderName::from_static("x-job-status");
+
+/// The answer's text.
+pub(crate) async fn output(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+    id: &str,
+) -> Result<HttpResponse, ApiError> {
+    let id = view::parse_id(id)?;
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let user = request.user;
+    let found = context.read(move |store| match store.job(user, id)? {
+        Some(job) if job.status.is_terminal() => Ok(Some((job, store.output(id)?))),
+        Some(job) => Ok(Some((job, None))),
+        None => Ok(None),
+    });
+    let (job, text) = found.await?.ok_or(ApiError::NotFound("job"))?;
+    if !job.status.is_terminal() {
+        return Err(ApiError::NotFinished(job.status));
+    }
+    let text = text.unwrap_or_default();
+    if text.is_empty() && job.status != JobStatus::Succeeded {
+        let message = job.error.map(|error| error.message).unwrap_or_default();
+        return Err(ApiError::NoOutput { status: job.status, message });
+    }
+    let mut reply = response::text(StatusCode::OK, text);
+    response::set(&mut reply, X_JOB_STATUS, job.status.as_str());
+    Ok(reply)
+}
+
+/// Entries of one answer.
+const ENTRIES_MAX: usize = 2_000;
+
+/// A line of the answer.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "AuditLine"))]
+#[derive(Serialize)]
+pub(crate) struct AuditEntryResponse {
+    object: &'static str,
+    #[serde(flatten)]
+    entry: AuditEntry,
+}
+
+/// The newest calls, oldest first; `has_more` where older ones are left out.
+pub(crate) async fn audit(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+    id: &str,
+) -> Result<HttpResponse, ApiError> {
+    let id = view::parse_id(id)?;
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let (audit, user) = (Arc::clone(&context.app.audit), request.user);
+    let found = context.read(move |store| match store.job(user, id)? {
+        Some(job) => audit.of_job(user, id, job.created_at_ms, ENTRIES_MAX).map(Some),
+        None => Ok(None),
+    });
+    let AuditPage { entries, has_more } = found.await?.ok_or(ApiError::NotFound("job"))?;
+    let data = entries.into_iter().map(|entry| AuditEntryResponse { object: "audit_entry", entry }).collect();
+    Ok(response::json(StatusCode::OK, &ListResponse::<AuditEntryResponse, String>::cut(data, has_more)))
+}
+
+/// Asks for the job's end, and shows it as it then stands.
+pub(crate) async fn cancel(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+    id: &str,
+) -> Result<HttpResponse, ApiError> {
+    let id = view::parse_id(id)?;
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let job = context.app.store.cancel(request.user, id).await?.ok_or(ApiError::NotFound("job"))?;
+    let view = context.read(move |store| view::read(store, job)).await?;
+    Ok(response::json(StatusCode::OK, &view))
+}
+
+/// Puts the job into the queue again, and shows it as it then stands.
+pub(crate) async fn retry(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+    id: &str,
+) -> Result<HttpResponse, ApiError> {
+    let id = view::parse_id(id)?;
+    QueryString::parse(request.query.as_deref(), &[])?;
+    quota::check(context, request.user, None).await?;
+    let job = match context.app.store.retry(request.user, id).await {
+        Err(StoreError::WrongState { status }) => return Err(ApiError::NotFailed(status)),
+        found => found?.ok_or(ApiError::NotFound("job"))?,
+    };
+    Ok(response::json(StatusCode::ACCEPTED, &JobObject::fresh(job)))
+}
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+pub(crate) struct DeletedJobResponse {
+    id: JobId,
+    object: &'static str,
+    deleted: bool,
+}
+
+/// Deletes the job.
+pub(crate) async fn delete(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+    id: &str,
+) -> Result<HttpResponse, ApiError> {
+    let id = view::parse_id(id)?;
+    QueryString::parse(request.query.as_deref(), &[])?;
+    match context.app.store.delete(request.user, id).await {
+        Err(StoreError::WrongState { status }) => Err(ApiError::NotEnded(status)),
+        Ok(false) => Err(ApiError::NotFound("job")),
+        Ok(true) => Ok(response::json(
+            StatusCode::OK,
+            &DeletedJobResponse { id, object: "job.deleted", deleted: true },
+        )),
+        Err(error) => Err(error.into()),
+    }
+}

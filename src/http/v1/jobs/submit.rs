@@ -1,0 +1,156 @@
+//! `POST /v1/jobs`. Owns the three ways to hand a job over (JSON, text, either unannounced) and the three ways to answer
+//! (at once, after `?wait=`, as a stream). An answer means that the job is on the disk (P1).
+
+use super::store::{name, store};
+use super::stream::{JobStreamRequest, streamed};
+use super::{events, spec, view};
+use crate::domain::id::UserId;
+use crate::domain::idempotency::IdempotencyKey;
+use crate::domain::job::JobSpec;
+use crate::domain::job_object::JobObject;
+use crate::http::blocking::blocking;
+use crate::http::context::ServerContext;
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::http::quota;
+use crate::http::request::body::{self, BufferedBody, RequestBody};
+use crate::http::request::context::RequestContext;
+use crate::http::request::json::{self, JsonObjectError};
+use crate::http::request::query::QueryString;
+use crate::http::response::{self, HttpResponse};
+use crate::http::sse::event::StreamFormat;
+use crate::http::sse::frame::TextMode;
+use crate::http::v1::idempotency::{self, RequestFingerprint};
+use crate::http::v1::wait;
+use crate::ports::NewJob;
+use hyper::header::CONTENT_TYPE;
+use hyper::{HeaderMap, StatusCode};
+use std::sync::Arc;
+
+/// A larger body is read on a thread that may be busy for a while.
+const INLINE_BYTES: usize = 64 * 1024;
+
+/// How the client wants to be answered.
+#[derive(Debug, Clone, Copy)]
+enum ResponseMode {
+    Held { wait_s: u64 },
+    Stream { wire: StreamFormat, text: TextMode },
+}
+
+/// Stores a job and answers with it, or with its events.
+pub(crate) async fn submit(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> Result<HttpResponse, ApiError> {
+    let manner = manner(&request, &context.app)?;
+    let given = idempotency::key(&request.headers)?;
+    let body = body::read(context, &request.headers, body).await?;
+    let key = given.map(|key| key.of(fingerprint(&body)));
+    let user = request.user;
+    quota::check(context, user, given).await?;
+    let spec = understand(context, user, is_json(&request.headers), body).await?;
+    drop(request); // nothing of the request outlives its reading
+    let created_at_ms = context.app.clock.now_ms();
+    let id = context.app.job_id(created_at_ms);
+    let job = NewJob { id, user, created_at_ms, spec, in_existing: false };
+    match manner {
+        ResponseMode::Held { wait_s } => held(context, job, key, wait_s).await,
+        ResponseMode::Stream { wire, text } => {
+            let on_disconnect = job.spec.on_disconnect;
+            let reader = JobStreamRequest { user, job: job.id, on_disconnect, wire, text };
+            streamed(context, reader, store(context, job, key)).await
+        }
+    }
+}
+
+/// What makes two submissions the same: the body, byte for byte.
+fn fingerprint(body: &BufferedBody) -> RequestFingerprint {
+    let mut fingerprint = RequestFingerprint::new("job");
+    fingerprint.take_in(&body.bytes);
+    fingerprint
+}
+
+async fn held(
+    context: &Arc<ServerContext>,
+    job: NewJob,
+    key: Option<IdempotencyKey>,
+    wait_s: u64,
+) -> Result<HttpResponse, ApiError> {
+    let user = job.user;
+    let (job, is_replayed) = store(context, job, key).await?;
+    let id = job.id;
+    let view = if wait_s == 0 && !job.status.is_terminal() {
+        JobObject::fresh(job)
+    } else {
+        wait::for_job(context, user, id, wait_s).await?;
+        view::look(context, user, id).await?
+    };
+    let status = if view.status.is_terminal() { StatusCode::OK } else { StatusCode::ACCEPTED };
+    let mut reply = response::json(status, &view);
+    name(&mut reply, id, is_replayed);
+    Ok(reply)
+}
+
+fn manner(request: &RequestContext, app: &AppDependencies) -> Result<ResponseMode, ApiError> {
+    let query = QueryString::parse(request.query.as_deref(), &["wait", "stream", "format"])?;
+    let wait_s = query.whole("wait", 0..=app.limits.wait_s)?;
+    let text = events::text(&query)?;
+    let stream = match (query.flag("stream")?, wait_s) {
+        (Some(true), Some(_)) => {
+            return Err(ApiError::value(
+                "wait",
+                "'wait' and 'stream=true' exclude each other: a stream shows the end itself",
+            ));
+        }
+        (Some(said), _) => said,
+        (None, wait_s) => wait_s.is_none() && events::wants_sse(&request.headers),
+    };
+    if stream {
+        return Ok(ResponseMode::Stream { wire: events::wire(&request.headers), text });
+    }
+    Ok(ResponseMode::Held { wait_s: wait_s.unwrap_or(0) })
+}
+
+/// Reads the body, a large one on a thread that may be busy for a while. The body keeps its place until then, even when
+/// its client leaves.
+async fn understand(
+    context: &Arc<ServerContext>,
+    user: UserId,
+    announced: bool,
+    body: BufferedBody,
+) -> Result<JobSpec, ApiError> {
+    if body.bytes.len() <= INLINE_BYTES {
+        return parse(user, announced, body.bytes, &context.app);
+    }
+    let app = Arc::clone(&context.app);
+    let parsing = blocking(move || {
+        let BufferedBody { bytes, place } = body;
+        let spec = parse(user, announced, bytes, &app);
+        drop(place);
+        spec
+    });
+    parsing.await?
+}
+
+/// Announced JSON must be a JSON object. Anything else is read as one if it is one, and is the prompt itself if not.
+fn parse(user: UserId, announced: bool, body: Vec<u8>, app: &AppDependencies) -> Result<JobSpec, ApiError> {
+    let starts = body.iter().find(|byte| !byte.is_ascii_whitespace());
+    if announced || starts == Some(&b'{') {
+        match json::object(&body, json::most_values(&app.limits)) {
+            Ok(map) => return spec::from_json(map, app, user),
+            Err(JsonObjectError::Syntax(_) | JsonObjectError::NoObject) if !announced => {}
+            Err(fault) => return Err(fault.into()),
+        }
+    }
+    match String::from_utf8(body) {
+        Ok(text) => spec::from_prompt(text, app, user),
+        Err(_) => Err(ApiError::malformed("the request body is neither a JSON object nor UTF-8 text")),
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let announced = headers.get(CONTENT_TYPE).and_then(|line| line.to_str().ok()).unwrap_or_default();
+    let essence = announced.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+}

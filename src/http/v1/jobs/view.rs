@@ -1,0 +1,37 @@
+//! A job as clients see it, read out of the store. Owns what is looked up for it; its shape is the domain's.
+
+use crate::domain::id::{JobId, UserId};
+use crate::domain::job::Job;
+use crate::domain::job_object::JobObject;
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::ports::{Store, StoreError};
+use std::sync::Arc;
+
+/// The job with what the log knows beyond its row. Reads the store.
+pub(crate) fn read(store: &dyn Store, mut job: Job) -> Result<JobObject, StoreError> {
+    if job.status.is_terminal() {
+        let output = store.output(job.id)?;
+        return Ok(JobObject::whole(job, output));
+    }
+    job.last_event_id = store.events(job.id, job.last_event_id, 1)?.last_seq.max(job.last_event_id);
+    Ok(JobObject::whole(job, None))
+}
+
+/// The job as it stands now, if it is this user's.
+pub(crate) async fn look(
+    context: &Arc<ServerContext>,
+    user: UserId,
+    id: JobId,
+) -> Result<JobObject, ApiError> {
+    let found = context.read(move |store| match store.job(user, id)? {
+        Some(job) => read(store, job).map(Some),
+        None => Ok(None),
+    });
+    found.await?.ok_or(ApiError::NotFound("job"))
+}
+
+/// The job's id as a path spells it; a malformed one names no job.
+pub(crate) fn parse_id(text: &str) -> Result<JobId, ApiError> {
+    text.parse().map_err(|_| ApiError::NotFound("job"))
+}

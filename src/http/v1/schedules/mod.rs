@@ -1,0 +1,148 @@
+//! `/v1/schedules`: jobs that are made again and again (DESIGN §3). Owns the four acts; a schedule that is another user's
+//! does not exist (P7).
+
+pub(crate) mod request;
+pub(crate) mod view;
+
+use crate::domain::id::{ScheduleId, UserId};
+use crate::domain::schedule::{Schedule, ScheduledRequest};
+use crate::http::blocking::blocking;
+use crate::http::context::ServerContext;
+use crate::http::error::ApiError;
+use crate::http::quota;
+use crate::http::request::body::{BufferedBody, RequestBody};
+use crate::http::request::context::RequestContext;
+use crate::http::request::query::QueryString;
+use crate::http::request::{body as request_body, json};
+use crate::http::response::{self, HttpResponse};
+use crate::http::v1::idempotency;
+use crate::http::v1::page::{self, ListResponse};
+use crate::ports::{ScheduleQuery, ScheduleStatus};
+use hyper::StatusCode;
+use hyper::header::LOCATION;
+use request::ScheduleRequest;
+use serde::Serialize;
+use std::sync::Arc;
+use view::ScheduleResponse;
+
+/// The label with which a job names the schedule that made it.
+const LABEL: &str = "schedule_id";
+
+/// Why a key is refused.
+const NO_KEY: &str = "schedules remember none: leave it out, give the schedule a 'name', and look for that in GET /v1/schedules \
+                      before you send it again";
+
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Serialize)]
+pub(crate) struct DeletedScheduleResponse {
+    id: ScheduleId,
+    object: &'static str,
+    deleted: bool,
+}
+
+/// `POST /v1/schedules`: an answer means that the schedule is on the disk (P1). A key is not remembered, so none is taken:
+/// whoever sends one counts on it.
+pub(crate) async fn create(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
+    idempotency::refuse(&request.headers, NO_KEY)?;
+    let body = request_body::read(context, &request.headers, body).await?;
+    let user = request.user;
+    drop(request); // nothing of the request outlives its reading
+    quota::check(context, user, None).await?;
+    let asked = understand(context, user, body).await?;
+    let now_ms = context.app.clock.now_ms();
+    let id = ScheduleId::from_bits(context.app.mint.mint(now_ms, context.app.entropy.random()));
+    let ScheduleRequest { name, timing, spec, given } = asked;
+    let mut order = ScheduledRequest { spec, given };
+    label(&mut order, id, context.app.limits.metadata_pairs);
+    let schedule = Schedule::new(id, user, name, timing, now_ms);
+    let stored = context.app.schedules.put(schedule, order.clone(), context.app.limits.schedules).await?;
+    let view = ScheduleResponse::whole(ScheduleStatus { schedule: stored, last_status: None }, order);
+    let mut reply = response::json(StatusCode::CREATED, &view);
+    response::set(&mut reply, LOCATION, &format!("/v1/schedules/{id}"));
+    Ok(reply)
+}
+
+/// `GET /v1/schedules`: newest first, page by page, without what each asks for.
+pub(crate) async fn list(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    let limits = &context.app.limits;
+    let query = QueryString::parse(request.query.as_deref(), &["limit", "cursor"])?;
+    let wanted = ScheduleQuery {
+        user: request.user,
+        before: page::cursor(&query)?,
+        limit: page::limit(&query, limits)?,
+    };
+    let schedules = Arc::clone(&context.app.schedules);
+    let page = context.read(move |_| schedules.schedules(&wanted)).await?;
+    let next_cursor = page.schedules.last().filter(|_| page.has_more).map(|found| found.schedule.id);
+    let data = page.schedules.into_iter().map(ScheduleResponse::brief).collect();
+    Ok(response::json(StatusCode::OK, &ListResponse::new(data, next_cursor)))
+}
+
+/// `GET /v1/schedules/{id}`.
+pub(crate) async fn show(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+    id: &str,
+) -> Result<HttpResponse, ApiError> {
+    let id = parse_id(id)?;
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let (user, schedules) = (request.user, Arc::clone(&context.app.schedules));
+    let found = context.read(move |_| schedules.schedule(user, id)).await?;
+    let (standing, order) = found.ok_or(ApiError::NotFound("schedule"))?;
+    Ok(response::json(StatusCode::OK, &ScheduleResponse::whole(standing, order)))
+}
+
+/// `DELETE /v1/schedules/{id}`: nothing is made any more; the jobs that were made stay.
+pub(crate) async fn delete(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+    id: &str,
+) -> Result<HttpResponse, ApiError> {
+    let id = parse_id(id)?;
+    QueryString::parse(request.query.as_deref(), &[])?;
+    if !context.app.schedules.remove(request.user, id).await? {
+        return Err(ApiError::NotFound("schedule"));
+    }
+    Ok(response::json(
+        StatusCode::OK,
+        &DeletedScheduleResponse { id, object: "schedule.deleted", deleted: true },
+    ))
+}
+
+/// Reads the body on a thread that may be busy for a while. The body keeps its place until then.
+async fn understand(
+    context: &Arc<ServerContext>,
+    user: UserId,
+    body: BufferedBody,
+) -> Result<ScheduleRequest, ApiError> {
+    let app = Arc::clone(&context.app);
+    let parsing = blocking(move || {
+        let BufferedBody { bytes, place } = body;
+        let asked = json::object(&bytes, json::most_values(&app.limits))
+            .map_err(ApiError::from)
+            .and_then(|map| request::read(map, &app, user));
+        drop(place);
+        asked
+    });
+    parsing.await?
+}
+
+/// Every job says which schedule made it, where there is app to say so.
+fn label(order: &mut ScheduledRequest, id: ScheduleId, most: usize) {
+    let metadata = &mut order.spec.metadata;
+    if metadata.len() < most && !metadata.contains_key(LABEL) {
+        metadata.insert(LABEL.to_owned(), id.to_string());
+    }
+}
+
+fn parse_id(text: &str) -> Result<ScheduleId, ApiError> {
+    text.parse().map_err(|_| ApiError::NotFound("schedule"))
+}

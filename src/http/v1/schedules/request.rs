@@ -1,0 +1,167 @@
+//! From a request's JSON to a schedule, once. Owns its fields' types and ranges; what each run asks for is a job's and
+//! read as one.
+
+use crate::domain::id::UserId;
+use crate::domain::job::JobSpec;
+use crate::domain::timing::{EVERY_MAX_S, Timing, TimingRequest};
+use crate::http::dependencies::AppDependencies;
+use crate::http::error::ApiError;
+use crate::http::request::fields::{ObjectFields, wrong};
+use crate::http::v1::jobs::spec;
+use serde_json::{Map, Value};
+
+/// The fields of a schedule, as clients write them.
+pub(crate) const KNOWN: &[&str] = &["name", "at", "every_s", "cron", "tz", "job"];
+/// The longest name, characters.
+const NAME_CHARS: usize = 64;
+
+/// What was asked for, valid.
+pub(crate) struct ScheduleRequest {
+    pub(crate) name: Option<String>,
+    pub(crate) timing: Timing,
+    pub(crate) spec: JobSpec,
+    pub(crate) given: Map<String, Value>,
+}
+
+/// A schedule from its JSON object.
+pub(crate) fn read(
+    map: Map<String, Value>,
+    app: &AppDependencies,
+    user: UserId,
+) -> Result<ScheduleRequest, ApiError> {
+    let mut fields = ObjectFields::new(map, KNOWN)?;
+    let name = name(fields.text("name")?)?;
+    let timing = timing(&mut fields, app.clock.now_ms())?;
+    let given = match fields.take("job") {
+        Some(Value::Object(given)) => given,
+        Some(other) => return Err(wrong("job", "an object with a job's fields", &other)),
+        None => {
+            return Err(ApiError::value(
+                "job",
+                "'job' is missing: an object with a job's fields, as in {\"input\": …}",
+            ));
+        }
+    };
+    if given.get("run_at").is_some_and(|value| !value.is_null()) {
+        return Err(ApiError::value(
+            "job.run_at",
+            "a schedule's job has no 'run_at': the schedule says when it runs",
+        ));
+    }
+    let spec = spec::from_json(given.clone(), app, user).map_err(inside_job)?;
+    Ok(ScheduleRequest { name, timing, spec, given })
+}
+
+/// Says where in the whole request a job's field is.
+fn inside_job(error: ApiError) -> ApiError {
+    match error {
+        ApiError::Invalid { message, param, code } => {
+            let param = param.map_or_else(|| "job".to_owned(), |name| format!("job.{name}"));
+            ApiError::Invalid { message, param: Some(param), code }
+        }
+        other => other,
+    }
+}
+
+fn name(name: Option<String>) -> Result<Option<String>, ApiError> {
+    let Some(name) = name else { return Ok(None) };
+    let fits = (1..=NAME_CHARS).contains(&name.chars().count()) && !name.chars().any(char::is_control);
+    if fits {
+        Ok(Some(name))
+    } else {
+        Err(ApiError::value(
+            "name",
+            format!("'name' must have 1 to {NAME_CHARS} characters and no line breaks"),
+        ))
+    }
+}
+
+fn timing(fields: &mut ObjectFields, now_ms: u64) -> Result<Timing, ApiError> {
+    let given = TimingRequest {
+        at_ms: spec::moment("at", fields.take("at"))?,
+        every_s: fields.whole("every_s", 1..=EVERY_MAX_S)?,
+        cron: fields.text("cron")?,
+        tz: fields.text("tz")?,
+    };
+    given.check(now_ms).map_err(|fault| match fault.key {
+        Some("at") => {
+            ApiError::value("at", format!("{}; to run something now, POST it to /v1/jobs", fault.message))
+        }
+        Some(key) => ApiError::value(key, fault.message),
+        None => ApiError::malformed(fault.message),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::testing::{MemoryStore, app};
+    use serde_json::json;
+    use std::sync::Arc;
+
+    /// What the room's clock shows.
+    const NOW_S: u64 = 1_700_000_000;
+
+    fn asked(value: Value) -> Result<ScheduleRequest, ApiError> {
+        let Value::Object(map) = value else { panic!("an object") };
+        read(map, &app(&Arc::new(MemoryStore::default())), UserId::SINGLE)
+    }
+
+    fn refused(value: Value) -> (String, String) {
+        match asked(value).err().expect("refused") {
+            ApiError::Invalid { message, param, .. } => (param.unwrap_or_default(), message),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_timing_is_read() {
+        let timing = |field: &str, value: Value| {
+            asked(json!({field: value, "job": {"input": "x"}})).expect("a schedule").timing
+        };
+        assert_eq!(timing("at", json!(NOW_S + 5)), Timing::At((NOW_S + 5) * 1_000));
+        assert_eq!(
+            timing("at", json!(NOW_S - 30)),
+            Timing::At((NOW_S - 30) * 1_000),
+            "a moment ago means now"
+        );
+        assert_eq!(timing("at", json!("2030-01-01T00:00:00+01:00")), Timing::At(1_893_452_400_000));
+        assert_eq!(
+            timing("every_s", json!(60)),
+            Timing::Every { seconds: 60, anchor_ms: NOW_S * 1_000 + 123 }
+        );
+        let Timing::Cron(cron) = timing("cron", json!("30 9 * * MON-FRI")) else { panic!("a cron") };
+        assert_eq!((cron.expression(), cron.zone()), ("30 9 * * MON-FRI", "UTC"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        let job = json!({"input": "x"});
+        for (body, param, word) in [
+            (json!({"job": job}), "", "exactly one"),
+            (json!({"job": job, "at": NOW_S + 5, "every_s": 1}), "", "exactly one"),
+            (json!({"job": job, "cron": "@daily", "every_s": 1}), "", "exactly one"),
+            (json!({"job": job, "every_s": 0}), "every_s", "1 to 315360000"),
+            (json!({"job": job, "every_s": 315_360_001}), "every_s", "1 to 315360000"),
+            (json!({"job": job, "every_s": 5, "tz": "UTC"}), "tz", "without it"),
+            (json!({"job": job, "at": NOW_S - 100}), "at", "in the past"),
+            (json!({"job": job, "at": "tomorrow"}), "at", "RFC 3339"),
+            (json!({"job": job, "cron": "* * * *"}), "cron", "4 fields"),
+            (json!({"job": job, "cron": 5}), "cron", "a string"),
+            (json!({"job": job, "cron": "0 0 30 2 *"}), "cron", "never"),
+            (json!({"job": job, "cron": "@daily", "tz": "Europe/Berln"}), "tz", "Europe/Berlin"),
+            (json!({"job": job, "every_s": 1, "name": ""}), "name", "1 to 64"),
+            (json!({"job": job, "every_s": 1, "name": "x".repeat(65)}), "name", "1 to 64"),
+            (json!({"job": job, "evry_s": 1}), "evry_s", "every_s"),
+            (json!({"every_s": 1}), "job", "missing"),
+            (json!({"every_s": 1, "job": "x"}), "job", "an object"),
+            (json!({"every_s": 1, "job": {"input": ""}}), "job.input", "is empty"),
+            (json!({"every_s": 1, "job": {"input": "x", "temprature": 1}}), "job.temprature", "temperature"),
+            (json!({"every_s": 1, "job": {"input": "x", "run_at": NOW_S + 9}}), "job.run_at", "says when"),
+        ] {
+            let (place, message) = refused(body.clone());
+            assert_eq!(place, param, "{body}: {message}");
+            assert!(message.contains(word), "{body}: {message}");
+        }
+    }
+}

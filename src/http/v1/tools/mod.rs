@@ -1,0 +1,161 @@
+//! `/v1/tools`: what models may call, and a call of an operator's own. Owns both shapes; refuses to know any tool by name.
+
+pub(crate) mod operator_call;
+
+use crate::domain::id::{JobId, ProjectId, UserId};
+use crate::domain::tool::ToolOrigin;
+use crate::http::blocking::blocking;
+use crate::http::context::{ServerContext, TRIALS};
+use crate::http::error::ApiError;
+use crate::http::request::body::RequestBody;
+use crate::http::request::context::RequestContext;
+use crate::http::request::query::QueryString;
+use crate::http::request::{body as request_body, json, project};
+use crate::http::response::{self, HttpResponse};
+use crate::http::server::shutdown::ShutdownStage;
+use crate::http::v1::page::ListResponse;
+use crate::ports::{CancelReason, CancelToken, ToolInfo};
+use hyper::StatusCode;
+use operator_call::OperatorToolCall;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When to come back where too many calls are under way, seconds.
+const RETRY_AFTER_S: u64 = 1;
+/// The project that a call works in.
+const PROJECT: &str = "project_id";
+
+/// A tool.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Tool"))]
+#[derive(Serialize)]
+pub struct ToolResponse {
+    object: &'static str,
+    name: String,
+    description: String,
+    parameters: Value,
+    origin: ToolOrigin,
+    needs_approval: bool,
+    idempotent: bool,
+    cacheable: bool,
+}
+
+impl ToolResponse {
+    /// As the API shows it.
+    pub fn of(info: ToolInfo) -> Self {
+        Self {
+            object: "tool",
+            name: info.spec.name.into_owned(),
+            description: info.spec.description.into_owned(),
+            parameters: info.spec.parameters,
+            origin: info.origin,
+            needs_approval: info.needs_approval,
+            idempotent: info.traits.idempotent,
+            cacheable: info.traits.cacheable,
+        }
+    }
+}
+
+/// `GET /v1/tools`: all of them, in the order in which models are told of them.
+pub(crate) async fn list(
+    context: &Arc<ServerContext>,
+    request: &RequestContext,
+) -> Result<HttpResponse, ApiError> {
+    QueryString::parse(request.query.as_deref(), &[])?;
+    let toolbox = Arc::clone(&context.app.toolbox);
+    // Tools that have just changed are read anew.
+    let infos = context.read(move |_| Ok(toolbox.tool_infos())).await?;
+    let data = infos.into_iter().map(ToolResponse::of).collect();
+    Ok(response::json(StatusCode::OK, &ListResponse::<ToolResponse, String>::new(data, None)))
+}
+
+/// `POST /v1/tools/{name}/call`: the body is the arguments, the answer the result as a model would get it.
+pub(crate) async fn call(
+    context: &Arc<ServerContext>,
+    request: RequestContext,
+    body: RequestBody,
+) -> Result<HttpResponse, ApiError> {
+    let query = QueryString::parse(request.query.as_deref(), &[PROJECT])?;
+    let asked = query.text(PROJECT).map(project::parse_id).transpose()?;
+    let whole = request_body::read_up_to(
+        context,
+        &request.headers,
+        body,
+        context.app.limits.tool_arguments_bytes.min(context.app.limits.body_bytes),
+    );
+    let whole = whole.await?;
+    let arguments = json::object(&whole.bytes, json::most_values(&context.app.limits))?;
+    let (user, name) = (request.user, request.segment("name").to_owned());
+    let work = OperatorRequest { user, name, arguments, project: place(context, user, asked).await? };
+    let turn = Arc::clone(&context.trials).try_acquire_owned().map_err(|_| ApiError::TooMany {
+        message: format!("{TRIALS} calls of tools are under way, as many as may be; try again in a moment"),
+        retry_after_s: RETRY_AFTER_S,
+    })?;
+    let stop = CancelToken::new(Arc::clone(&context.app.clock));
+    let _when_nobody_waits = CancelToolOnDrop(stop.clone());
+    let working = blocking({
+        let (context, stop) = (Arc::clone(context), stop.clone());
+        move || {
+            let _turn = turn; // held until the tool has ended, even when nobody waits any more
+            work.perform(&context, stop)
+        }
+    });
+    let mut shutdown = context.shutdown.clone();
+    tokio::pin!(working);
+    let result = tokio::select! {
+        result = &mut working => result,
+        // Nobody waits for a tool as for a job: it is told to stop, and what it then says is the answer.
+        () = shutdown.reached(ShutdownStage::Draining) => {
+            stop.cancel(CancelReason::Shutdown);
+            working.await
+        }
+    };
+    Ok(response::json(StatusCode::OK, &result?))
+}
+
+/// The caller's project and where it lies.
+async fn place(
+    context: &Arc<ServerContext>,
+    user: UserId,
+    asked: Option<ProjectId>,
+) -> Result<Option<(ProjectId, PathBuf)>, ApiError> {
+    let Some(id) = asked else { return Ok(None) };
+    let workplaces = Arc::clone(&context.app.workplaces);
+    let found = context.read(move |_| workplaces.project_directory(user, id)).await?;
+    Ok(Some((id, found.ok_or(ApiError::NotFound("project"))?)))
+}
+
+/// What an operator asks for.
+struct OperatorRequest {
+    user: UserId,
+    name: String,
+    arguments: Map<String, Value>,
+    project: Option<(ProjectId, PathBuf)>,
+}
+
+impl OperatorRequest {
+    fn perform(self, context: &ServerContext, cancel: CancelToken) -> Value {
+        let app = &context.app;
+        let job: JobId = app.job_id(app.clock.now_ms());
+        let trial = OperatorToolCall {
+            user: self.user,
+            job,
+            project: self.project,
+            model: app.default_model.clone(),
+            time: Duration::from_secs(app.limits.job_timeout_s),
+            cancel,
+        };
+        trial.call(app.toolbox.as_ref(), &self.name, self.arguments)
+    }
+}
+
+/// A client that has gone wants no result.
+struct CancelToolOnDrop(CancelToken);
+
+impl Drop for CancelToolOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel(CancelReason::Cancelled);
+    }
+}

@@ -1,0 +1,137 @@
+//! One call of a tool that no job makes: an operator's, over HTTP or from the command line. Owns its context and where its
+//! result is caught; refuses to run it any other way than jobs' calls run.
+
+use crate::domain::id::{JobId, ProjectId, UserId};
+use crate::domain::job::JobOrigin;
+use crate::domain::tool::{ToolCall, ToolChoice, ToolReach};
+use crate::ports::{ApprovedCalls, CancelToken, Journal, ModelParameters, ToolContext, ToolOutcome, Toolbox};
+use serde_json::{Map, Value, json};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Whose call it is, and where it works.
+pub struct OperatorToolCall {
+    /// Whose.
+    pub user: UserId,
+    /// Names the call's run; there is no such job.
+    pub job: JobId,
+    /// The project, and its directory.
+    pub project: Option<(ProjectId, PathBuf)>,
+    /// What tools ask that ask a model.
+    pub model: String,
+    /// The longest that all of it may take.
+    pub time: Duration,
+    /// Raised when nobody waits any more.
+    pub cancel: CancelToken,
+}
+
+/// What the call came to.
+#[derive(Default)]
+struct CapturedResult(Mutex<Option<String>>);
+
+impl Journal for CapturedResult {
+    fn started(&self, _: &ToolCall) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+    fn finished(&self, _: &ToolCall, outcome: ToolOutcome) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome.content);
+    }
+    /// There is no job that could keep it.
+    fn keeps_full_result(&self) -> bool {
+        false
+    }
+}
+
+impl OperatorToolCall {
+    /// Makes the call: the result as a model would get it. Blocks for as long as it takes.
+    pub fn call(self, toolbox: &dyn Toolbox, name: &str, arguments: Map<String, Value>) -> Value {
+        if matches!(toolbox.reach(name), ToolReach::Agents | ToolReach::HandsIn) {
+            return unanswered("this tool needs a job: submit one, and let its model call the tool");
+        }
+        let call = ToolCall {
+            id_ref: "call_0".to_owned(),
+            name: name.to_owned(),
+            arguments: Value::Object(arguments).to_string(),
+        };
+        let caught = CapturedResult::default();
+        toolbox.run(&[call], &self.into_context(), &caught);
+        let told = caught.0.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or_default();
+        serde_json::from_str(&told).unwrap_or_else(|_| unanswered("the tool told nothing"))
+    }
+
+    fn into_context(self) -> ToolContext {
+        let (project_id, workdir) = self.project.unzip();
+        ToolContext {
+            user: self.user,
+            job: self.job,
+            conversation_id: None,
+            project_id,
+            allowed: ToolChoice::All(true),
+            strictness: None,
+            workdir,
+            terms: ModelParameters { model: self.model, ..ModelParameters::default() },
+            origin: JobOrigin::Client,
+            is_trial: true,
+            id_ref: String::new(),
+            approved: ApprovedCalls::All,
+            cancel: self.cancel.with_timeout(self.time),
+        }
+    }
+}
+
+fn unanswered(why: &str) -> Value {
+    json!({"success": false, "data": null, "error": why, "execution_time": 0.0})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::tool::ToolDefinition;
+    use crate::http::testing::HandClock;
+    use std::sync::Arc;
+
+    /// Has one tool of this reach, and says of a run whether more than the model is told would be kept.
+    struct One(ToolReach);
+
+    impl Toolbox for One {
+        fn offered(&self, _: &ToolChoice, _: bool) -> Vec<ToolDefinition> {
+            Vec::new()
+        }
+        fn has_tool(&self, _: &str) -> bool {
+            true
+        }
+        fn reach(&self, _: &str) -> ToolReach {
+            self.0
+        }
+        fn run(&self, calls: &[ToolCall], _: &ToolContext, journal: &dyn Journal) {
+            let content = json!({"success": true, "data": journal.keeps_full_result()}).to_string();
+            journal.finished(&calls[0], ToolOutcome { content, skipped: false, whole: None });
+        }
+    }
+
+    fn told_of(reach: ToolReach) -> Value {
+        let trial = OperatorToolCall {
+            user: UserId::SINGLE,
+            job: JobId::from_bits(1),
+            project: None,
+            model: "m".into(),
+            time: Duration::from_secs(1),
+            cancel: CancelToken::new(Arc::new(HandClock::default())),
+        };
+        trial.call(&One(reach), "one", Map::new())
+    }
+
+    #[test]
+    fn what_needs_a_job_is_refused_before_anything_runs() {
+        for reach in [ToolReach::Agents, ToolReach::HandsIn] {
+            let told = told_of(reach);
+            assert_eq!(told["success"], false);
+            assert!(told["error"].as_str().is_some_and(|error| error.contains("needs a job")), "{told}");
+        }
+        for reach in [ToolReach::Here, ToolReach::Speaks] {
+            assert_eq!(told_of(reach), json!({"success": true, "data": false}), "nothing is kept");
+        }
+    }
+}
