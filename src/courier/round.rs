@@ -62,8 +62,10 @@ struct State {
     /// The last turn of each host.
     served: BTreeMap<String, u64>,
     turn: u64,
-    /// Tried, but the store would not write it down.
-    unsettled: Vec<(DeliveryId, DeliveryAttempt)>,
+    /// Attempts that the store failed to record.
+    unrecorded: Vec<(DeliveryId, DeliveryAttempt)>,
+    /// A thread is recording them.
+    is_recording: bool,
 }
 
 impl Courier {
@@ -75,7 +77,9 @@ impl Courier {
     /// Tries one delivery, if one is due. Fails when the store does; what was sent is then written down before anything
     /// else is sent, so that a full disk does not make a receiver hear the same every second.
     pub fn tick(&self) -> Result<Round, StoreError> {
-        self.catch_up()?;
+        if !self.record_pending()? {
+            return Ok(Round::Idle);
+        }
         let Some(errand) = self.take()? else { return Ok(Round::Idle) };
         let id = errand.delivery.id;
         let attempt = self.attempt(&errand.delivery)?;
@@ -86,7 +90,7 @@ impl Courier {
             // Its row cannot be read any more: there is nowhere to write to, now or later.
             Ok(()) | Err(StoreError::Corrupt(_)) => Ok(Round::Tried(id)),
             Err(error) => {
-                self.lock().unsettled.push((id, attempt));
+                self.lock().unrecorded.push((id, attempt));
                 Err(error)
             }
         }
@@ -107,15 +111,31 @@ impl Courier {
         self.parts.clock.sleep(stop, Duration::from_millis(WAIT_MIN_MS));
     }
 
-    fn catch_up(&self) -> Result<(), StoreError> {
-        let mut state = self.lock();
-        while let Some((id, attempt)) = state.unsettled.last().cloned() {
+    /// Records attempts that the store refused earlier, without the lock: the other threads go on meanwhile. `false`
+    /// while another thread does this.
+    fn record_pending(&self) -> Result<bool, StoreError> {
+        let mut pending = {
+            let mut state = self.lock();
+            if state.is_recording {
+                return Ok(false);
+            }
+            state.is_recording = !state.unrecorded.is_empty();
+            std::mem::take(&mut state.unrecorded)
+        };
+        let mut outcome = Ok(true);
+        while let Some((id, attempt)) = pending.last().cloned() {
             match self.parts.outbox.settle(id, attempt).wait() {
-                Ok(()) | Err(StoreError::Corrupt(_)) => drop(state.unsettled.pop()),
-                Err(error) => return Err(error),
+                Ok(()) | Err(StoreError::Corrupt(_)) => drop(pending.pop()),
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
             }
         }
-        Ok(())
+        let mut state = self.lock();
+        state.is_recording = false;
+        state.unrecorded.append(&mut pending);
+        outcome
     }
 
     /// The oldest delivery of the free host that has waited longest for its turn.

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// Stands still until it is moved.
 #[derive(Default)]
@@ -40,6 +41,8 @@ struct MemoryOutbox {
     rows: Mutex<BTreeMap<DeliveryId, Delivery>>,
     /// What the next settling answers.
     refuse: Mutex<Option<StoreError>>,
+    /// The next settling waits for its commit until the test sends it; the receiver learns that it has begun.
+    slow: Mutex<Option<mpsc::Sender<oneshot::Sender<Result<(), StoreError>>>>>,
 }
 
 impl MemoryOutbox {
@@ -64,6 +67,11 @@ impl Outbox for MemoryOutbox {
     fn settle(&self, id: DeliveryId, attempt: DeliveryAttempt) -> Ticket<()> {
         if let Some(error) = self.refuse.lock().expect("lock").take() {
             return Ticket::refused(error);
+        }
+        if let Some(begun) = self.slow.lock().expect("lock").take() {
+            let (sender, ticket) = Ticket::new();
+            begun.send(sender).expect("the test listens");
+            return ticket;
         }
         let now_ms = self.clock.now_ms();
         self.rows.lock().expect("lock").get_mut(&id).expect("a delivery").take(&attempt, now_ms);
@@ -291,6 +299,26 @@ fn what_was_sent_is_written_down_before_anything_is_sent_again() {
     assert_eq!(rig.tick(), Round::Idle);
     assert_eq!(rig.hosts().len(), 1, "sent once");
     assert_eq!(rig.outbox.get(1).state, DeliveryState::Delivered);
+}
+
+#[test]
+fn a_slow_commit_of_one_thread_does_not_block_the_others() {
+    let rig = rig(|_, _| Ok(answer(200)));
+    rig.add(1, "https://a.test/hook");
+    *rig.outbox.refuse.lock().expect("lock") = Some(StoreError::Full);
+    assert_eq!(rig.courier.tick(), Err(StoreError::Full));
+    let (begun, commit) = mpsc::channel();
+    *rig.outbox.slow.lock().expect("lock") = Some(begun);
+    let courier = Arc::clone(&rig.courier);
+    let recording = std::thread::spawn(move || courier.tick());
+    let commit = commit.recv().expect("the attempt is being recorded");
+    let (courier, (done, other)) = (Arc::clone(&rig.courier), mpsc::channel());
+    std::thread::spawn(move || done.send(courier.tick()));
+    let other =
+        other.recv_timeout(Duration::from_secs(5)).expect("the other thread does not wait for the disk");
+    assert_eq!(other, Ok(Round::Idle), "nothing is sent before the attempt is recorded");
+    commit.send(Ok(())).expect("it waits");
+    assert!(recording.join().expect("no panic").is_ok());
 }
 
 #[test]
