@@ -60,17 +60,20 @@ fn p6_the_recipe_adds_a_tool_with_one_file_and_one_line() {
 
     let target =
         Path::new(crate::support::BINARY).parent().and_then(Path::parent).expect("the target folder");
-    lend_dependencies(&target.join("debug"), &target.join("recipe/debug"));
+    let built_in = target.join("recipe");
+    lend_dependencies(&target.join("debug"), &built_in.join("debug"));
     let built = Command::new(env!("CARGO"))
-        .args(["build", "--locked", "--offline", "--bin", "nanoclaw"])
-        .env("CARGO_TARGET_DIR", target.join("recipe"))
+        // An example makes cargo choose the features that it chose for the tests: no dependency is built again.
+        .args(["build", "--workspace", "--locked", "--offline", "--bin", "nanoclaw", "--example", "run"])
+        .env("CARGO_TARGET_DIR", &built_in)
+        .envs([("CARGO_PROFILE_DEV_OPT_LEVEL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")])
         .current_dir(house.path())
         .output()
         .expect("cargo");
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
 
     let data = tempfile::tempdir().expect("a directory");
-    let binary = target.join("recipe/debug/nanoclaw");
+    let binary = built_in.join("debug/nanoclaw");
     let server = crate::support::Server::start_binary(&binary, data.path(), "");
     let reply = server.post_text("/v1/jobs?wait=20", "tool: slugify {\"title\": \"Hello, World\"}");
     let job: Value = reply.json();

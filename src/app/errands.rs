@@ -144,7 +144,7 @@ impl JobServices for StoredErrands {
         let parent = self.parent(asker)?;
         let in_existing = parent.conversation_id.is_some();
         let BackgroundTask { task, label, tools } = errand;
-        let said = format!("[BackgroundJobs task '{label}'] {task}");
+        let said = format!("[Background task '{label}'] {task}");
         let spec = JobSpec {
             tools,
             priority: Priority::new(PRIORITY).unwrap_or(Priority::DEFAULT),

@@ -2,6 +2,7 @@
 
 use super::oracle::Counts;
 use super::world::{Flaw, World};
+use crate::support::setting;
 use crate::support::store::{ANN, id, job};
 use nanoclaw::domain::event::{Event, Record};
 use nanoclaw::domain::job::JobStatus;
@@ -12,18 +13,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Seeds that CI runs.
-const SEEDS: u64 = 3_000;
+/// Seeds of a run without `TEST_SEEDS`.
+const SEEDS: u64 = 300;
 /// Seeds that catch a flaw before it counts as caught.
 const ENOUGH: u64 = 2;
 /// Worlds at a time.
 const THREADS: u64 = 2;
 /// A world nests: workers in tools in workers.
 const STACK_BYTES: usize = 32 * 1024 * 1024;
-
-fn setting(name: &str) -> Option<u64> {
-    std::env::vars().find(|(key, _)| key == name).map(|(_, value)| value.parse().unwrap())
-}
 
 /// Lives through one seed; what was wrong, a panic of the store included.
 fn run(seed: u64, flaw: Flaw) -> (Vec<String>, Counts) {
@@ -46,8 +43,8 @@ fn on_large_stacks(threads: u64, work: impl Fn() + Sync) {
 
 #[test]
 fn p1_p2_p3_p4_whatever_happens_no_promise_is_broken() {
-    let first = setting("NANOCLAW_SIM_SEED").unwrap_or(1);
-    let count = setting("NANOCLAW_SIM_SEED").map_or(setting("NANOCLAW_SIM_SEEDS").unwrap_or(SEEDS), |_| 1);
+    let first = setting("TEST_SEED").unwrap_or(1);
+    let count = setting("TEST_SEED").map_or(setting("TEST_SEEDS").unwrap_or(SEEDS), |_| 1);
     let (next, total, failed) =
         (AtomicU64::new(first), Mutex::new(Counts::default()), Mutex::new(Vec::new()));
     on_large_stacks(THREADS, || {
@@ -66,7 +63,7 @@ fn p1_p2_p3_p4_whatever_happens_no_promise_is_broken() {
     let total = total.into_inner().unwrap();
     println!("{count} seeds: {total:?}");
     if let Some((seed, violations)) = failed.into_inner().unwrap().first() {
-        panic!("rerun with NANOCLAW_SIM_SEED={seed} cargo test --test all p1_p2: {violations:#?}");
+        panic!("rerun with TEST_SEED={seed} cargo test --test all p1_p2: {violations:#?}");
     }
     if count >= 500 {
         let seldom = total.crashes.min(total.restarts).min(total.troubles).min(total.cancelled);

@@ -2,7 +2,7 @@
 //! any two writes; and what must hold after every step. `world` and `acts` say what can happen; `truth`, `order`, `books`
 //! and `batches` what must hold.
 //!
-//! `NANOCLAW_SIM_SEEDS` says how many seeds; `NANOCLAW_SIM_SEED` runs just one, as a failure tells.
+//! `TEST_SEEDS` sets the number of seeds. `TEST_SEED` runs one; `TEST_TRACE` prints what happens in it.
 #![warn(clippy::disallowed_methods, reason = "time comes in through a clock of the test")]
 
 mod approvals;

@@ -68,7 +68,7 @@ pub(crate) struct World {
     /// The store's write before or after which the process ends, counted over all lives; for worlds without chance.
     end_at: AtomicU64,
     writes: AtomicU64,
-    /// `NANOCLAW_SIM_TRACE` is set.
+    /// `TEST_TRACE` is set.
     is_told: bool,
 }
 
@@ -100,7 +100,7 @@ impl World {
             is_calm: AtomicBool::new(false),
             end_at: AtomicU64::new(end_at),
             writes: AtomicU64::new(0),
-            is_told: std::env::vars().any(|(key, _)| key == "NANOCLAW_SIM_TRACE"),
+            is_told: std::env::vars().any(|(key, _)| key == "TEST_TRACE"),
         });
         world.truth(|truth| truth.books.loses_a_line = flaw == Flaw::LosesLine);
         let first = Life::first(&world);

@@ -3,7 +3,7 @@
 //! everything that was acknowledged or seen, number without gap, and finish every job; and once more after a second
 //! loss during recovery. A control whose syncs lie has to be caught, or the method proves nothing.
 //!
-//! `STORE_TORN_IMAGES` and `STORE_TORN_SEED` choose how many images and where the seeds begin.
+//! `TEST_IMAGES` sets the number of images, `TEST_SEED` the first seed.
 #![warn(clippy::disallowed_methods, reason = "time comes in through a clock of the test")]
 
 mod oracle;
@@ -12,27 +12,24 @@ mod split;
 mod workload;
 
 use crate::support::disk::Syncs;
+use crate::support::setting;
 use power_loss::Loss;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::vars().find(|(key, _)| key == name).map_or(default, |(_, value)| value.parse().unwrap())
-}
-
 /// Images, those of a second loss included.
-const IMAGES: u64 = 3_000;
+const IMAGES: u64 = 300;
 
 /// Seeds are shared by two threads; they stop once there are images enough.
 #[test]
 fn p1_p2_p4_no_power_loss_takes_back_what_was_acknowledged_or_seen() {
-    let (images, first) = (setting("STORE_TORN_IMAGES", IMAGES), setting("STORE_TORN_SEED", 1));
+    let (images, first) = (setting("TEST_IMAGES").unwrap_or(IMAGES), setting("TEST_SEED").unwrap_or(1));
     let (next, taken, second) = (AtomicU64::new(first), AtomicU64::new(0), AtomicU64::new(0));
     let work = || {
         while taken.load(SeqCst) + second.load(SeqCst) < images {
             let seed = next.fetch_add(1, SeqCst);
             let loss = workload::run(seed, Syncs::Hold);
             let failures = loss.failures();
-            assert!(failures.is_empty(), "STORE_TORN_SEED={seed}: {failures:#?}");
+            assert!(failures.is_empty(), "TEST_SEED={seed}: {failures:#?}");
             taken.fetch_add(loss.taken(), SeqCst);
             second.fetch_add(loss.taken_again(), SeqCst);
         }
