@@ -48,10 +48,10 @@ fn p6_the_recipe_adds_a_tool_with_one_file_and_one_line() {
         copy(&root.join(part), &house.path().join(part));
     }
 
-    let tool = house.path().join("src/tools/slugify.rs");
+    let tool = house.path().join("src/tools/builtin/slugify.rs");
     assert!(!tool.exists(), "the recipe's tool is not part of the house");
     fs::write(&tool, block(&recipe, "## Add a tool", "rust")).expect("step 1");
-    let list = house.path().join("src/tools/mod.rs");
+    let list = house.path().join("src/tools/builtin/mod.rs");
     let before = fs::read_to_string(&list).expect("the list");
     let line = block(&recipe, "2. Register it", "text");
     let neighbour = "    text_process,\n";

@@ -40,7 +40,7 @@ use crate::ports::{
 };
 use crate::store::RedbStore;
 use crate::store::options::StoreOptions;
-use crate::tools::{BadBashOption, BadPattern, BashRules};
+use crate::tools::{BadApprovalPattern, BadBashOption, BashRules};
 use crate::workspace::HostFiles;
 use control::ControlFile;
 pub use control::{Control, control_in};
@@ -100,13 +100,13 @@ pub enum AppError {
     Models(#[from] crate::llm::Error),
     /// The tools.
     #[error(transparent)]
-    Tools(#[from] crate::tools::Error),
+    Tools(#[from] crate::tools::ToolSetError),
     /// The rules for commands.
     #[error(transparent)]
     Commands(#[from] BadBashOption),
     /// A pattern of the configuration, which it should have refused.
     #[error("approval {0}")]
-    BadApproval(BadPattern),
+    BadApproval(BadApprovalPattern),
     /// The audit log.
     #[error("cannot open the audit log: {0}")]
     Audit(std::io::Error),

@@ -11,8 +11,8 @@ use crate::ports::{
 };
 use crate::store::RedbStore;
 use crate::tools::{
-    ApprovalRules, BashRules, Bounds, CommandTools, Executor, JavaScriptTools, JobDesk, MeasuredCode, Terms,
-    ToolDeps, ToolOptions, registered,
+    AgentServices, ApprovalRules, BashRules, BatchLimits, CommandTools, Executor, ExecutorOptions,
+    JavaScriptTools, MeasuredCode, ToolDeps, ToolOptions, registered,
 };
 use crate::web::GuardedWeb;
 use crate::workspace::HostFiles;
@@ -74,15 +74,15 @@ pub(super) struct Parts<'a> {
 /// All tools, those of the operator included.
 pub(super) fn executor(config: &Config, parts: Parts<'_>) -> Result<Arc<Executor>, AppError> {
     let Parts { sandbox, bash, store, model, clock, entropy, files, audit, mcp, meter } = parts;
-    let errands: Arc<dyn JobServices> = Arc::new(errands::StoredErrands::new(config, store, clock, entropy));
-    let desk =
-        JobDesk { errands, model: Arc::clone(model), toolbox: Arc::default(), clock: Arc::clone(clock) };
+    let jobs: Arc<dyn JobServices> = Arc::new(errands::StoredErrands::new(config, store, clock, entropy));
+    let agents =
+        AgentServices { jobs, model: Arc::clone(model), toolbox: Arc::default(), clock: Arc::clone(clock) };
     let deps = ToolDeps {
         code: Arc::new(MeasuredCode::new(Arc::<Sandbox>::clone(sandbox), Arc::clone(meter))),
         results: Arc::<RedbStore>::clone(store),
         files: Arc::new(files::StoredFiles::new(config, store, files)),
         web: Arc::new(GuardedWeb::new(&config.web).map_err(|(_, bad)| AppError::BadWebRange(bad))?),
-        desk,
+        agents,
         options: Arc::new(ToolOptions {
             bash,
             sub_agent: config.sub_agent,
@@ -93,15 +93,19 @@ pub(super) fn executor(config: &Config, parts: Parts<'_>) -> Result<Arc<Executor
             weather: config.weather.clone(),
         }),
     };
-    let toolbox = Arc::clone(&deps.desk.toolbox);
+    let toolbox = Arc::clone(&deps.agents.toolbox);
     let approval = ApprovalRules::new(&config.approval).map_err(|(_, bad)| AppError::BadApproval(bad))?;
-    let bounds = Bounds::new(&config.limits, config.tool_max_workers, config.tool_cache);
-    let terms =
-        Terms { approval, audit: Some(Arc::clone(audit)), meter: Arc::clone(meter), ..Terms::new(bounds) };
+    let limits = BatchLimits::new(&config.limits, config.tool_max_workers, config.tool_cache);
+    let options = ExecutorOptions {
+        approval,
+        audit: Some(Arc::clone(audit)),
+        meter: Arc::clone(meter),
+        ..ExecutorOptions::new(limits)
+    };
     // In the order in which models are told of their tools.
-    let mut sources = own_tools(config, &deps)?;
+    let mut sources = custom_tools(config, &deps)?;
     sources.extend(mcp.map(|servers| -> Arc<dyn ToolSource> { Arc::<McpServers>::clone(servers) }));
-    let executor = Arc::new(Executor::new(registered(&deps), sources, terms)?);
+    let executor = Arc::new(Executor::new(registered(&deps), sources, options)?);
     let known: Arc<dyn Toolbox> = Arc::<Executor>::clone(&executor);
     // Filled once, just here: there was nothing before.
     toolbox.get_or_init(|| Arc::downgrade(&known));
@@ -109,12 +113,12 @@ pub(super) fn executor(config: &Config, parts: Parts<'_>) -> Result<Arc<Executor
 }
 
 /// The operator's own: commands, then what lies in `tools_dir`.
-fn own_tools(config: &Config, deps: &ToolDeps) -> Result<Vec<Arc<dyn ToolSource>>, AppError> {
+fn custom_tools(config: &Config, deps: &ToolDeps) -> Result<Vec<Arc<dyn ToolSource>>, AppError> {
     let commands = CommandTools::new(&config.tools, &deps.code);
     let mut sources: Vec<Arc<dyn ToolSource>> = vec![Arc::new(commands)];
     if let Some(dir) = config.tools_dir.clone() {
         let reach = (Arc::clone(&deps.web), Arc::clone(&deps.files));
-        let clock = Arc::clone(&deps.desk.clock);
+        let clock = Arc::clone(&deps.agents.clock);
         let files = JavaScriptTools::start(dir, Arc::clone(&deps.code), reach, clock);
         sources.push(Arc::new(files.map_err(AppError::Runtime)?));
     }

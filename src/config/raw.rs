@@ -12,7 +12,8 @@ use crate::llm::options::{ModelOptions, Provider};
 use crate::mcp::McpServerOptions;
 use crate::store::options::{RetentionOptions, StoreOptions};
 use crate::tools::{
-    BashOptions, CacheBounds, Channels, CommandToolOptions, SubAgentOptions, WeatherOptions, WebSearchOptions,
+    BashOptions, CommandToolOptions, MessageChannels, SubAgentOptions, ToolCacheOptions, WeatherOptions,
+    WebSearchOptions,
 };
 use crate::web::WebOptions;
 use serde::{Deserialize, Serialize};
@@ -50,7 +51,7 @@ pub struct RawConfig {
     /// Tool calls of one job running at once.
     pub tool_max_workers: usize,
     /// What is kept of results that may stand for new ones.
-    pub tool_cache: CacheBounds,
+    pub tool_cache: ToolCacheOptions,
     /// Patterns of the tools whose calls wait for somebody's approval.
     pub approval: Vec<String>,
     /// The sandbox's own options.
@@ -62,7 +63,7 @@ pub struct RawConfig {
     /// What the operator says about sub-agents.
     pub sub_agent: SubAgentOptions,
     /// Where models may send messages.
-    pub channels: Channels,
+    pub channels: MessageChannels,
     /// What tools may fetch.
     pub web: WebOptions,
     /// Where the operator's own JavaScript tools lie; there are none when absent.
@@ -107,13 +108,13 @@ impl Default for RawConfig {
             workers: 16,
             max_iterations: 15,
             tool_max_workers: 4,
-            tool_cache: CacheBounds::default(),
+            tool_cache: ToolCacheOptions::default(),
             approval: Vec::new(),
             code_execution: nanoclaw_sandbox::SandboxOptions::default(),
             bash: BashOptions::default(),
             files: FileOptions::default(),
             sub_agent: SubAgentOptions::default(),
-            channels: Channels::default(),
+            channels: MessageChannels::default(),
             web: WebOptions::default(),
             tools_dir: None,
             tools: Vec::new(),

@@ -18,8 +18,8 @@ use crate::llm::options::{ModelOptions, Provider};
 use crate::mcp::McpServerOptions;
 use crate::store::options::{RetentionOptions, StoreOptions};
 use crate::tools::{
-    ApprovalRules, BashOptions, CacheBounds, Channels, CommandToolOptions, SubAgentOptions, WeatherOptions,
-    WebSearchOptions,
+    ApprovalRules, BashOptions, CommandToolOptions, MessageChannels, SubAgentOptions, ToolCacheOptions,
+    WeatherOptions, WebSearchOptions,
 };
 use crate::web::WebOptions;
 use nanoclaw_sandbox::Level;
@@ -58,7 +58,7 @@ pub struct Config {
     /// Tool calls of one job running at once.
     pub tool_max_workers: usize,
     /// What is kept of results that may stand for new ones.
-    pub tool_cache: CacheBounds,
+    pub tool_cache: ToolCacheOptions,
     /// Patterns of the tools whose calls wait for somebody's approval.
     pub approval: Vec<String>,
     /// The sandbox's part.
@@ -70,7 +70,7 @@ pub struct Config {
     /// What the operator says about sub-agents.
     pub sub_agent: SubAgentOptions,
     /// Where models may send messages.
-    pub channels: Channels,
+    pub channels: MessageChannels,
     /// Servers whose tools come in, by name.
     pub mcp_servers: BTreeMap<String, McpServerOptions>,
     /// How ends are reported.
@@ -304,7 +304,7 @@ impl Problems {
         }
     }
 
-    fn channels(&mut self, channels: &Channels) {
+    fn channels(&mut self, channels: &MessageChannels) {
         for fault in channels.faults() {
             self.add(format!("channels.{}", fault.key), fault.value, fault.allowed);
         }

@@ -1,11 +1,7 @@
 //! What tools are built from. Owns the list of what a tool may ask for; refuses to be known by the agent loop.
 
-use super::bash::BashRules;
+use super::builtin::{BashRules, MessageChannels, SubAgentOptions, WeatherOptions, WebSearchOptions};
 use super::code::CodeRunner;
-use super::get_weather::WeatherOptions;
-use super::message::Channels;
-use super::multi_agent::SubAgentOptions;
-use super::web_search::WebSearchOptions;
 use crate::domain::limits::Limits;
 use crate::ports::{Clock, JobServices, Model, ProjectFiles, Results, Toolbox, Web};
 use std::sync::{Arc, OnceLock, Weak};
@@ -22,16 +18,16 @@ pub struct ToolDeps {
     /// The web.
     pub web: Arc<dyn Web>,
     /// Jobs, schedules and models.
-    pub desk: JobDesk,
+    pub agents: AgentServices,
     /// What the operator says about tools.
     pub options: Arc<ToolOptions>,
 }
 
 /// What tools need that hand in work or ask models of their own.
 #[derive(Clone)]
-pub struct JobDesk {
+pub struct AgentServices {
     /// Background jobs and schedules.
-    pub errands: Arc<dyn JobServices>,
+    pub jobs: Arc<dyn JobServices>,
     /// Models.
     pub model: Arc<dyn Model>,
     /// All tools; filled once they are there.
@@ -48,7 +44,7 @@ pub struct ToolOptions {
     /// About sub-agents.
     pub sub_agent: SubAgentOptions,
     /// Where messages may go.
-    pub channels: Channels,
+    pub channels: MessageChannels,
     /// The bounds of P8.
     pub limits: Limits,
     /// Longest time of a page, seconds.

@@ -301,7 +301,7 @@ fn no_limit_is_switched_off_for_a_whole_crate_or_file() {
 
 #[test]
 fn the_loop_and_the_edge_know_no_tool_by_name() {
-    let list = fs::read_to_string(root().join("src/tools/mod.rs")).expect("the list of tools");
+    let list = fs::read_to_string(root().join("src/tools/builtin/mod.rs")).expect("the list of tools");
     let lines = list.split("tools! {\n").nth(1).and_then(|l| l.split('}').next()).expect("the list");
     let tools: BTreeSet<&str> = lines.lines().map(|l| l.trim().trim_end_matches(',')).collect();
     assert!(tools.contains("calculator") && tools.len() >= 6, "this test knows the tools: {tools:?}");

@@ -1,6 +1,13 @@
 //! What tests of several tools share: small jobs and schedules, a toolbox, and a model that follows a script.
 
-use super::executor::{Bounds, Executor, Terms};
+mod fakes;
+
+pub(in crate::tools) use fakes::{
+    Act, RecordingJournal, ScriptedTool, any, bounds, call, context, deps, one, one_result, real, real_at,
+    run,
+};
+
+use super::executor::{BatchLimits, Executor, ExecutorOptions};
 use super::registry::ToolDeps;
 use crate::domain::id::{JobId, ScheduleId, UserId};
 use crate::domain::job::{ApprovalMode, Job, JobOrigin, JobSpec, OnDisconnect, Priority};
@@ -9,7 +16,7 @@ use crate::domain::schedule::Schedule;
 use crate::domain::timing::Timing;
 use crate::domain::tool::ToolChoice;
 use crate::ports::Toolbox;
-use crate::tools::CacheBounds;
+use crate::tools::ToolCacheOptions;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -60,9 +67,9 @@ pub(super) fn schedule(bits: u128, user: UserId, timing: Timing) -> Schedule {
 
 /// All tools of these parts, known to them as long as whoever called keeps it.
 pub(super) fn filled(deps: &ToolDeps) -> Arc<dyn Toolbox> {
-    let terms = Terms::new(Bounds::new(&Limits::default(), 4, CacheBounds::default()));
+    let terms = ExecutorOptions::new(BatchLimits::new(&Limits::default(), 4, ToolCacheOptions::default()));
     let toolbox: Arc<dyn Toolbox> =
         Arc::new(Executor::new(super::registered(deps), Vec::new(), terms).expect("valid tools"));
-    deps.desk.toolbox.get_or_init(|| Arc::downgrade(&toolbox));
+    deps.agents.toolbox.get_or_init(|| Arc::downgrade(&toolbox));
     toolbox
 }

@@ -1,0 +1,160 @@
+//! `bash`: runs a command line in the job's directory, in the sandbox. Owns what the model is told of it and how its
+//! result looks; refuses at once what can only go wrong (see [`guard`]). The boundary is the kernel's (P5).
+
+mod cursor;
+mod danger;
+mod documents;
+mod guard;
+mod options;
+mod parser;
+mod place;
+mod refusal;
+mod rules;
+mod script;
+mod word;
+mod words;
+mod wrapper;
+
+pub use options::{BadBashOption, BashOptions};
+pub use rules::BashRules;
+
+use crate::tools::code::{self, CodeRunner};
+use crate::tools::registry::ToolDeps;
+use crate::domain::tool::{Aliases, ToolSpec, ToolTraits};
+use crate::ports::{Tool, ToolContext, ToolError};
+use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus};
+use place::Place;
+use serde_json::{Map, Value, json};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The longest time that a call may ask for.
+const TIMEOUT_MAX_S: u64 = 600;
+
+struct Bash {
+    runner: Arc<dyn CodeRunner>,
+    rules: BashRules,
+}
+
+/// For the registry.
+pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
+    Box::new(Bash { runner: Arc::clone(&deps.code), rules: deps.options.bash.clone() })
+}
+
+impl Tool for Bash {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "bash".into(),
+            description: "Run a bash command line in a sandbox and get its output, standard error and exit code. It \
+                          starts in the job's directory and may write only there; the system's programs are at hand; \
+                          there is no network and no input. Nothing keeps running after it ends: a process left in \
+                          the background is stopped.".into(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "command": {"type": "string", "minLength": 1, "description": "The command line"},
+                    "working_dir": {
+                        "type": "string",
+                        "description": "Where to run it, relative to the job's directory; the directory itself if left out",
+                    },
+                    "timeout": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "maximum": TIMEOUT_MAX_S,
+                        "description": "Seconds after which it is stopped, with everything that it started; \
+                                        leave it out for the usual limit",
+                    },
+                },
+                "required": ["command"],
+                "additionalProperties": false,
+            }),
+        }
+    }
+
+    fn traits(&self) -> ToolTraits {
+        ToolTraits::default()
+    }
+
+    fn level(&self) -> Option<&'static str> {
+        Some(Level::Shell.name())
+    }
+
+    fn aliases(&self) -> Aliases {
+        Aliases { names: &["exec"], parameters: &[("cmd", "command"), ("workdir", "working_dir")] }
+    }
+
+    fn own_timeout(&self, arguments: &Map<String, Value>) -> Duration {
+        timeout(arguments).unwrap_or_else(|| self.runner.timeout(Level::Shell))
+    }
+
+    fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
+        let word = |name: &str| arguments.get(name).and_then(Value::as_str);
+        let command = word("command").unwrap_or_default();
+        if command.trim().is_empty() {
+            return Err(ToolError::Invalid("command is empty: there is nothing to run".to_owned()));
+        }
+        let subdirectory = word("working_dir").map(subdirectory).transpose()?.flatten();
+        let refused = |refusal: refusal::Refusal| ToolError::Invalid(refusal.to_string());
+        guard::judge(command, &Place::project(subdirectory.as_deref()), &self.rules).map_err(refused)?;
+        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let program = Program {
+            timeout_ms: timeout(arguments).map(milliseconds),
+            workdir: context.workdir.clone(),
+            subdirectory,
+            environment: self.rules.environment(),
+            ..Program::new(Language::Bash, Level::Shell, command)
+        };
+        let record = self.runner.run(&program, &|| context.cancel.is_cancelled());
+        match record.status {
+            RunStatus::Ok => Ok(data(&record, "")),
+            _ => Err(failure(&record, context)),
+        }
+    }
+}
+
+fn timeout(arguments: &Map<String, Value>) -> Option<Duration> {
+    arguments.get("timeout").and_then(Value::as_u64).map(Duration::from_secs)
+}
+
+/// A directory below the job's; none for the job's own.
+fn subdirectory(text: &str) -> Result<Option<PathBuf>, ToolError> {
+    let path = Path::new(text.trim());
+    let stays = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    if !stays || text.contains('\0') {
+        let text = refusal::short(text);
+        let message = format!(
+            "working_dir must be relative to the job's directory and stay below it, without '..': '{text}'"
+        );
+        return Err(ToolError::Invalid(message));
+    }
+    let path: PathBuf = path.components().filter(|part| matches!(part, Component::Normal(_))).collect();
+    Ok(Some(path).filter(|path| !path.as_os_str().is_empty()))
+}
+
+/// A command that did not end well: an exit code other than 0 is a failure, with everything it printed.
+fn failure(record: &RunRecord, context: &ToolContext) -> ToolError {
+    if let (RunStatus::Error, Some(exit_code), None) = (record.status, record.exit_code, &record.limit) {
+        return ToolError::Failed { message: format!("Exit code {exit_code}"), data: data(record, "") };
+    }
+    let message = code::explained(record, context);
+    ToolError::Failed { data: data(record, &message), message }
+}
+
+/// As of any program, and always with the exit code; none when a signal ended the shell or nothing ran. There is one
+/// level only, so it is not told.
+fn data(record: &RunRecord, told: &str) -> Value {
+    let mut data = code::data(record, told);
+    data.shift_remove("strictness");
+    data.insert("exit_code".to_owned(), json!(record.exit_code));
+    Value::Object(data)
+}
+
+#[cfg(test)]
+mod guard_tests;
+#[cfg(test)]
+mod line_tests;
+#[cfg(test)]
+mod pattern_tests;
+#[cfg(test)]
+mod tests;

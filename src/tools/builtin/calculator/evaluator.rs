@@ -1,0 +1,71 @@
+//! From the tree to its value. Owns the order of evaluation and its laziness; asks between steps whether to go on.
+
+use super::arithmetic::{binary, holds, unary};
+use super::error::CalculatorError;
+use super::expression::{ComparisonOperator, Expression};
+use super::functions;
+use super::value::Value;
+
+/// The expression's value.
+pub(super) fn evaluate(expression: &Expression, is_stopped: &dyn Fn() -> bool) -> Result<Value, CalculatorError> {
+    let value_of = |expression: &Expression| evaluate(expression, is_stopped);
+    if is_stopped() {
+        return Err(CalculatorError::Stopped);
+    }
+    match expression {
+        Expression::Number(value) => Ok(value.clone()),
+        Expression::Name(name) => functions::constant(name).ok_or_else(|| unknown(name)),
+        Expression::Unary(sign, operand) => unary(*sign, &value_of(operand)?),
+        Expression::Chain(first, rest) => {
+            rest.iter().try_fold(value_of(first)?, |left, (operator, right)| {
+                binary(*operator, &left, &value_of(right)?)
+            })
+        }
+        Expression::Compare(first, rest) => compare(first, rest, is_stopped),
+        Expression::And(all) => first_that_is(all, false, is_stopped),
+        Expression::Or(all) => first_that_is(all, true, is_stopped),
+        Expression::If(parts) => {
+            let [then, condition, otherwise] = parts.as_ref();
+            if value_of(condition)?.is_true() { value_of(then) } else { value_of(otherwise) }
+        }
+        Expression::List(items) => items.iter().map(value_of).collect::<Result<_, _>>().map(Value::List),
+        Expression::Call(name, arguments) => {
+            if !functions::is_known(name) {
+                return Err(unknown(name));
+            }
+            let arguments = arguments.iter().map(value_of).collect::<Result<Vec<_>, _>>()?;
+            functions::call(name, &arguments)
+        }
+    }
+}
+
+fn unknown(name: &str) -> CalculatorError {
+    CalculatorError::Name(name.chars().take(40).collect())
+}
+
+fn compare(
+    first: &Expression,
+    rest: &[(ComparisonOperator, Expression)],
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<Value, CalculatorError> {
+    let mut left = evaluate(first, is_stopped)?;
+    for (comparison, right) in rest {
+        let right = evaluate(right, is_stopped)?;
+        if !holds(*comparison, &left, &right)? {
+            return Ok(Value::Bool(false));
+        }
+        left = right;
+    }
+    Ok(Value::Bool(true))
+}
+
+fn first_that_is(all: &[Expression], truth: bool, is_stopped: &dyn Fn() -> bool) -> Result<Value, CalculatorError> {
+    let mut last = Value::Bool(!truth);
+    for expression in all {
+        last = evaluate(expression, is_stopped)?;
+        if last.is_true() == truth {
+            break;
+        }
+    }
+    Ok(last)
+}

@@ -1,0 +1,180 @@
+//! Functions and constants: those of Python's `math`, and the built-in ones that calculate. Owns their names and
+//! what each takes; refuses anything that Python would refuse, in Python's words.
+
+use super::error::CalculatorError;
+use super::floats;
+use super::power::{power, power_modulo};
+use super::statistics;
+use super::value::{Value, from_whole};
+use num_bigint::BigInt;
+use num_traits::Signed;
+use std::f64::consts;
+
+/// What a function takes and does.
+enum Function {
+    /// One float; an infinite result of a finite number is too large for a float.
+    Growing(fn(f64) -> f64),
+    /// One float; an infinite result of a finite number means that it has none.
+    Float(fn(f64) -> f64),
+    /// Two floats.
+    Floats(fn(f64, f64) -> f64),
+    /// One float, and a truth value back.
+    Test(fn(f64) -> bool),
+    /// Anything; it looks for itself.
+    Free(fn(&[Value]) -> Option<Result<Value, CalculatorError>>, &'static str),
+}
+
+/// The constant of this name.
+pub(super) fn constant(name: &str) -> Option<Value> {
+    Some(match name {
+        "pi" | "π" => Value::Float(consts::PI),
+        "e" => Value::Float(consts::E),
+        "tau" | "τ" => Value::Float(consts::TAU),
+        "inf" => Value::Float(f64::INFINITY),
+        "nan" => Value::Float(f64::NAN),
+        "True" | "true" => Value::Bool(true),
+        "False" | "false" => Value::Bool(false),
+        _ => return None,
+    })
+}
+
+/// Whether there is such a function.
+pub(super) fn is_known(name: &str) -> bool {
+    function(name).is_some()
+}
+
+/// Calls it.
+pub(super) fn call(name: &str, arguments: &[Value]) -> Result<Value, CalculatorError> {
+    let wrong = |takes| CalculatorError::Arguments { function: name.to_owned(), takes };
+    match (function(name), arguments) {
+        (None, _) => Err(CalculatorError::Name(name.to_owned())),
+        (Some(Function::Growing(act)), [x]) => {
+            checked(x.float()?, act, "the result is too large for a float").map(Value::Float)
+        }
+        (Some(Function::Float(act)), [x]) => checked(x.float()?, act, "math domain error").map(Value::Float),
+        (Some(Function::Test(act)), [x]) => Ok(Value::Bool(act(x.float()?))),
+        (Some(Function::Floats(act)), [x, y]) => {
+            let (x, y) = (x.float()?, y.float()?);
+            let result = act(x, y);
+            let is_odd = result.is_nan() && !x.is_nan() && !y.is_nan();
+            if is_odd { Err(CalculatorError::math("math domain error")) } else { Ok(Value::Float(result)) }
+        }
+        (Some(Function::Free(act, takes)), _) => act(arguments).ok_or_else(|| wrong(takes))?,
+        (Some(Function::Floats(_)), _) => Err(wrong("two numbers")),
+        (Some(_), _) => Err(wrong("one number")),
+    }
+}
+
+fn checked(x: f64, act: fn(f64) -> f64, endless: &str) -> Result<f64, CalculatorError> {
+    let result = act(x);
+    if result.is_nan() && !x.is_nan() {
+        return Err(CalculatorError::math("math domain error"));
+    }
+    if result.is_infinite() && x.is_finite() { Err(CalculatorError::math(endless)) } else { Ok(result) }
+}
+
+fn function(name: &str) -> Option<Function> {
+    floating(name).or_else(|| {
+        use Function::Free;
+        Some(match name {
+            "abs" => Free(absolute, "one number"),
+            "bool" => Free(|a| one(a, |x| Ok(Value::Bool(x.is_true()))), "one number"),
+            "ceil" => Free(|a| one(a, |x| rounded(x, f64::ceil)), "one number"),
+            "floor" => Free(|a| one(a, |x| rounded(x, f64::floor)), "one number"),
+            "trunc" | "int" => Free(|a| one(a, |x| rounded(x, f64::trunc)), "one number"),
+            "float" => Free(|a| one(a, |x| x.float().map(Value::Float)), "one number"),
+            "log" | "ln" => Free(statistics::log, "a number and, if you like, a base"),
+            "log2" => Free(|a| one(a, |x| statistics::log_of(x, consts::LN_2, f64::log2)), "one number"),
+            "log10" => Free(|a| one(a, |x| statistics::log_of(x, consts::LN_10, f64::log10)), "one number"),
+            "pow" => Free(pow, "a base, an exponent and, if you like, a modulus"),
+            "round" => Free(statistics::round, "a number and, if you like, how many digits"),
+            "comb" => Free(statistics::comb, "two integers"),
+            "perm" => Free(statistics::perm, "one or two integers"),
+            "factorial" => Free(statistics::factorial, "one integer"),
+            "gcd" => Free(statistics::gcd, "integers"),
+            "lcm" => Free(statistics::lcm, "integers"),
+            "isqrt" => Free(statistics::isqrt, "one integer"),
+            "hypot" => Free(|a| Some(statistics::hypot(a)), "numbers"),
+            "len" => Free(statistics::len, "a list"),
+            "max" => Free(|a| statistics::extreme(a, true), "at least one number"),
+            "min" => Free(|a| statistics::extreme(a, false), "at least one number"),
+            "prod" => Free(|a| Some(statistics::product(a)), "numbers"),
+            "sum" | "fsum" => Free(|a| Some(statistics::sum(a)), "numbers"),
+            other => floats::function(other).map(|(act, takes)| Free(act, takes))?,
+        })
+    })
+}
+
+fn floating(name: &str) -> Option<Function> {
+    use Function::{Float, Floats, Growing, Test};
+    Some(match name {
+        "acos" => Float(f64::acos),
+        "acosh" => Float(f64::acosh),
+        "asin" => Float(f64::asin),
+        "asinh" => Float(f64::asinh),
+        "atan" => Float(f64::atan),
+        "atan2" => Floats(f64::atan2),
+        "atanh" => Float(f64::atanh),
+        "cbrt" => Float(f64::cbrt),
+        "copysign" => Floats(f64::copysign),
+        "cos" => Float(f64::cos),
+        "cosh" => Growing(f64::cosh),
+        "degrees" => Growing(f64::to_degrees),
+        "erf" => Float(libm::erf),
+        "erfc" => Float(libm::erfc),
+        "exp" => Growing(f64::exp),
+        "exp2" => Growing(f64::exp2),
+        "expm1" => Growing(f64::exp_m1),
+        "fabs" => Float(f64::abs),
+        "fmod" => Floats(|x, y| x % y),
+        "isfinite" => Test(f64::is_finite),
+        "isinf" => Test(f64::is_infinite),
+        "isnan" => Test(f64::is_nan),
+        "lgamma" => Float(libm::lgamma),
+        "log1p" => Float(f64::ln_1p),
+        "radians" => Float(f64::to_radians),
+        "sin" => Float(f64::sin),
+        "sinh" => Growing(f64::sinh),
+        "sqrt" => Float(f64::sqrt),
+        "tan" => Float(f64::tan),
+        "tanh" => Float(f64::tanh),
+        _ => return None,
+    })
+}
+
+fn one(
+    arguments: &[Value],
+    act: impl FnOnce(&Value) -> Result<Value, CalculatorError>,
+) -> Option<Result<Value, CalculatorError>> {
+    match arguments {
+        [x] => Some(act(x)),
+        _ => None,
+    }
+}
+
+fn absolute(arguments: &[Value]) -> Option<Result<Value, CalculatorError>> {
+    one(arguments, |x| match x.int() {
+        Some(number) => Ok(Value::Int(number.abs())),
+        None => x.float().map(|float| Value::Float(float.abs())),
+    })
+}
+
+fn rounded(x: &Value, round: fn(f64) -> f64) -> Result<Value, CalculatorError> {
+    match x.int() {
+        Some(number) => Ok(Value::Int(number)),
+        None => from_whole(round(x.float()?)),
+    }
+}
+
+fn pow(arguments: &[Value]) -> Option<Result<Value, CalculatorError>> {
+    match arguments {
+        [base, exponent] => Some(power(base, exponent)),
+        [base, exponent, modulus] => {
+            let numbers: Option<Vec<BigInt>> =
+                [base, exponent, modulus].into_iter().map(Value::int).collect();
+            let [base, exponent, modulus] = numbers?.try_into().ok()?;
+            Some(power_modulo(&base, &exponent, &modulus).map(Value::Int))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,198 @@
+//! `file_edit`: replaces a piece of a text file of the job's project. Owns that it is exactly the piece that was meant, and
+//! that line ends, a byte order mark and everything else stay as they are; refuses to guess.
+
+mod nearest_text;
+mod splice;
+
+use super::project_file::{folder, path_parameter, refused, shown, text};
+use crate::tools::registry::ToolDeps;
+use crate::domain::tool::{FileAccess, ToolSpec, ToolTraits};
+use crate::ports::{FileError, ProjectFiles, Tool, ToolContext, ToolError, WrittenFile};
+use nearest_text::nearest;
+use serde_json::{Map, Value, json};
+use splice::{NormalizedText, TextEdit, EditedText, EditError, splice};
+use std::sync::Arc;
+
+/// The byte order mark of UTF-8.
+const MARK: &str = "\u{feff}";
+/// Lines around an edit that are shown, on each side.
+const AROUND_LINES: usize = 3;
+/// Lines that are shown of an edit.
+const SHOWN_LINES: usize = 20;
+/// Of a line, characters that are shown.
+const LINE_CHARS: usize = 200;
+
+struct FileEdit {
+    files: Arc<dyn ProjectFiles>,
+    file_bytes: u64,
+}
+
+/// For the registry.
+pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
+    Box::new(FileEdit { files: Arc::clone(&deps.files), file_bytes: deps.options.limits.file_bytes })
+}
+
+impl Tool for FileEdit {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "file_edit".into(),
+            description: "Replace a piece of a text file of the project. old_text must stand in it exactly once: take enough \
+                          lines around the change, exactly as file_read shows them, or set replace_all. An empty new_text \
+                          deletes; whole lines go with their line end."
+                .into(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "path": path_parameter("The file"),
+                    "old_text": {"type": "string", "description": "What stands there now, with its indentation"},
+                    "new_text": {"type": "string", "description": "What is to stand there instead"},
+                    "replace_all": {
+                        "type": "boolean", "default": false,
+                        "description": "Replace every place where old_text stands",
+                    },
+                },
+                "required": ["path", "old_text", "new_text"],
+                "additionalProperties": false,
+            }),
+        }
+    }
+
+    fn traits(&self) -> ToolTraits {
+        ToolTraits { idempotent: false, cacheable: false, files: FileAccess::Writes }
+    }
+
+    fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
+        let path = text(arguments, "path");
+        let edit = TextEdit {
+            old: text(arguments, "old_text"),
+            new: text(arguments, "new_text"),
+            all: arguments.get("replace_all").and_then(Value::as_bool).unwrap_or(false),
+            most_bytes: self.file_bytes,
+        };
+        if edit.old.is_empty() {
+            let message = "old_text is empty: to make a file or to write it anew use file_write, with mode append to add to its end";
+            return Err(ToolError::Invalid(message.to_owned()));
+        }
+        if edit.old == edit.new {
+            return Err(ToolError::Invalid(
+                "old_text and new_text are the same: nothing would change".to_owned(),
+            ));
+        }
+        let files = folder(&*self.files, context)?;
+        let mut attempt = EditAttempt::NotFound;
+        let written = files.revise(path, &mut |before| {
+            attempt = EditAttempt::at(before, edit);
+            attempt.bytes()
+        });
+        let written = written.map_err(refused)?;
+        match (attempt, written) {
+            (EditAttempt::Made(edited), Some(written)) => Ok(told(&shown(path), &edited, written)),
+            (EditAttempt::EditError(misfit, text), _) => Err(misfitting(&shown(path), edit, misfit, &text)),
+            (EditAttempt::NotText, _) => Err(refused(FileError::NotText(shown(path)))),
+            (EditAttempt::NotFound | EditAttempt::Made(_), _) => Err(refused(FileError::NotFound(shown(path)))),
+        }
+    }
+}
+
+/// What an edit came to while the file was its own.
+enum EditAttempt {
+    NotFound,
+    NotText,
+    EditError(EditError, String),
+    Made(EditedText),
+}
+
+impl EditAttempt {
+    fn at(before: Option<Vec<u8>>, edit: TextEdit<'_>) -> Self {
+        let Some(bytes) = before else { return Self::NotFound };
+        let Ok(raw) = String::from_utf8(bytes) else { return Self::NotText };
+        let bare = raw.strip_prefix(MARK).unwrap_or(&raw);
+        match splice(bare, edit) {
+            Ok(edited) if bare.len() < raw.len() => {
+                Self::Made(EditedText { text: [MARK, &edited.text].concat(), ..edited })
+            }
+            Ok(edited) => Self::Made(edited),
+            Err(misfit) => Self::EditError(misfit, raw),
+        }
+    }
+
+    fn bytes(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Made(edited) => Some(edited.text.as_bytes().to_vec()),
+            _ => None,
+        }
+    }
+}
+
+fn told(path: &str, edited: &EditedText, written: WrittenFile) -> Value {
+    json!({
+        "path": path,
+        "replacements": edited.replacements,
+        "lines": edited.lines,
+        "size": written.size,
+        "snippet": snippet(edited),
+    })
+}
+
+/// The lines around the first new piece, numbered.
+fn snippet(edited: &EditedText) -> String {
+    let first = edited.lines.first().copied().unwrap_or(1);
+    let from = usize::try_from(first).unwrap_or(1).saturating_sub(AROUND_LINES + 1);
+    let numbered = edited.text.lines().enumerate().skip(from).take(SHOWN_LINES.min(2 * AROUND_LINES + 5));
+    let lines = numbered.map(|(n, line)| {
+        let line: String = line.chars().take(LINE_CHARS).collect();
+        format!("{}| {line}", n + 1)
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn misfitting(path: &str, edit: TextEdit<'_>, misfit: EditError, raw: &str) -> ToolError {
+    match misfit {
+        EditError::Many(count, lines) => ToolError::Failed {
+            message: format!(
+                "old_text stands {count} times in '{path}', at lines {}{}: nothing was changed. Take more lines around the one \
+                 that is meant, or set replace_all",
+                list(&lines),
+                if lines.len() < count { " …" } else { "" }
+            ),
+            data: json!({"matches": count, "lines": lines}),
+        },
+        EditError::Same => ToolError::failed(format!(
+            "Nothing would change in '{path}': its line ends are kept as they are. To convert them use bash or execute_python"
+        )),
+        EditError::TooLarge(size) => ToolError::failed(format!(
+            "'{path}' would become {size} bytes, and a text file may have {} (limits.file_bytes): nothing was changed",
+            edit.most_bytes
+        )),
+        EditError::None => absent(path, edit, raw),
+    }
+}
+
+fn absent(path: &str, edit: TextEdit<'_>, raw: &str) -> ToolError {
+    let document = NormalizedText::of(raw);
+    let Some(near) = nearest(&document.plain, edit.old) else {
+        return ToolError::failed(format!(
+            "old_text does not stand in '{path}', nor anything like it: nothing was changed. Read the file first (file_read)"
+        ));
+    };
+    let lines = near.text.split('\n').count() as u64;
+    let end = near.start_line.saturating_add(lines).saturating_sub(1);
+    let only = near.only.map(|what| format!(", and differs only in {what}")).unwrap_or_default();
+    ToolError::Failed {
+        message: format!(
+            "old_text does not stand in '{path}': nothing was changed. The nearest text is at lines {} to {end}, {}% alike{only}. \
+             Copy it from there exactly",
+            near.start_line, near.percent
+        ),
+        data: json!({
+            "nearest": {"start_line": near.start_line, "end_line": end, "percent": near.percent, "text": near.text},
+        }),
+    }
+}
+
+fn list(lines: &[u64]) -> String {
+    lines.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests;

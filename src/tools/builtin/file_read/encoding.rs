@@ -1,0 +1,97 @@
+//! Encodings of text files by name and by first bytes. Owns which names are understood; refuses to guess between
+//! encodings that look alike.
+
+use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
+
+/// How a file is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileDecoding {
+    /// Its encoding.
+    pub(super) encoding: &'static Encoding,
+    /// Bytes of a mark at its beginning that are no text.
+    pub(super) mark_bytes: u64,
+    /// Nobody named it, so another one may be tried.
+    pub(super) is_guess: bool,
+}
+
+impl FileDecoding {
+    /// What stands for text of which only the bytes are known: any bytes can be read like this.
+    pub(super) const FALLBACK: Self = Self { encoding: WINDOWS_1252, mark_bytes: 0, is_guess: false };
+
+    /// By the name that was asked for, if any, and the first bytes.
+    pub(super) fn of(asked: Option<&str>, head: &[u8]) -> Result<Self, String> {
+        let asked = asked.map(named).transpose()?;
+        let mark = Encoding::for_bom(head).filter(|(marked, _)| {
+            asked.is_none_or(|asked| asked == *marked || is_wide(asked) && is_wide(marked))
+        });
+        let (encoding, mark_bytes) = mark.unwrap_or((asked.unwrap_or(UTF_8), 0));
+        Ok(Self { encoding, mark_bytes: mark_bytes as u64, is_guess: asked.is_none() && mark_bytes == 0 })
+    }
+
+    /// Whether NUL bytes are part of its text.
+    pub(super) fn is_wide(self) -> bool {
+        is_wide(self.encoding)
+    }
+
+    /// Its name, as it can be asked for.
+    pub(super) fn name(self) -> String {
+        match self.encoding.name() {
+            "windows-1252" => "latin-1".to_owned(),
+            other => other.to_ascii_lowercase(),
+        }
+    }
+}
+
+fn is_wide(encoding: &Encoding) -> bool {
+    encoding == UTF_16LE || encoding == UTF_16BE
+}
+
+/// By the names that the web knows, and by those of Python that differ.
+fn named(label: &str) -> Result<&'static Encoding, String> {
+    let label = label.trim().to_ascii_lowercase().replace('_', "-");
+    let known = match label.as_str() {
+        "latin-1" | "iso8859-1" => "latin1",
+        "utf-8-sig" => "utf-8",
+        "cp936" => "gbk",
+        "cp932" => "shift_jis",
+        "cp949" => "euc-kr",
+        "cp950" => "big5",
+        other => other,
+    };
+    Encoding::for_label_no_replacement(known.as_bytes()).ok_or_else(|| {
+        let label: String = label.chars().take(40).collect();
+        format!("'{label}' is no encoding that is known here: use utf-8, utf-16, latin-1, gbk, gb18030, big5, shift_jis, euc-kr, windows-1251 …")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(asked: Option<&str>, head: &[u8]) -> (String, u64) {
+        FileDecoding::of(asked, head).map(|plan| (plan.name(), plan.mark_bytes)).expect("an encoding")
+    }
+
+    #[test]
+    fn names_and_marks_go_together() {
+        for (asked, head, name, mark) in [
+            (None, &b"abc"[..], "utf-8", 0),
+            (None, b"\xEF\xBB\xBFabc", "utf-8", 3),
+            (None, b"\xFF\xFEa\0", "utf-16le", 2),
+            (None, b"\xFE\xFF\0a", "utf-16be", 2),
+            (Some("utf-16"), b"\xFE\xFF\0a", "utf-16be", 2),
+            (Some("UTF_16"), b"a\0", "utf-16le", 0),
+            (Some("latin-1"), b"\xEF\xBB\xBF", "latin-1", 0),
+            (Some("Latin1"), b"", "latin-1", 0),
+            (Some("GBK"), b"", "gbk", 0),
+            (Some("cp936"), b"", "gbk", 0),
+            (Some("utf-8-sig"), b"\xEF\xBB\xBF", "utf-8", 3),
+        ] {
+            assert_eq!(plan(asked, head), (name.to_owned(), mark), "{asked:?} {head:?}");
+        }
+        assert!(FileDecoding::of(Some("klingon"), b"").expect_err("unknown").contains("'klingon' is no encoding"));
+        assert!(FileDecoding::of(Some("replacement"), b"").is_err());
+        assert!(FileDecoding::of(None, b"a").expect("a plan").is_guess);
+        assert!(!FileDecoding::of(Some("utf-8"), b"a").expect("a plan").is_guess);
+    }
+}

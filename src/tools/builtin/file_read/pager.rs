@@ -1,0 +1,152 @@
+//! Lines of a text as it streams by. Owns which of them make up a page; refuses to hold more than that page.
+
+/// Characters of a line that are shown.
+pub(super) const LINE_CHARS: usize = 2_000;
+
+/// A page in the making.
+pub(super) struct LinePager {
+    first: u64,
+    most_lines: u64,
+    room_chars: usize,
+    /// The line that is being read, from 1.
+    line: u64,
+    current: String,
+    current_chars: usize,
+    ends_in_cr: bool,
+    used_chars: usize,
+    is_full: bool,
+    crlf_lines: u64,
+    lf_lines: u64,
+    /// What the page shows.
+    pub(super) text: String,
+    /// How many lines of the file are on it.
+    pub(super) shown: u64,
+    /// Which of them were cut.
+    pub(super) cut: Vec<u64>,
+}
+
+impl LinePager {
+    /// From this line on at most so many, and no more than take so many characters in JSON; one at least.
+    pub(super) fn new(first: u64, most_lines: u64, room_chars: usize) -> Self {
+        Self {
+            first,
+            most_lines,
+            room_chars,
+            line: 1,
+            current: String::new(),
+            current_chars: 0,
+            ends_in_cr: false,
+            used_chars: 0,
+            is_full: false,
+            crlf_lines: 0,
+            lf_lines: 0,
+            text: String::new(),
+            shown: 0,
+            cut: Vec::new(),
+        }
+    }
+
+    /// Whether nothing more comes onto the page: from here on lines are only counted.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Whether the page has begun.
+    pub(super) fn has_begun(&self) -> bool {
+        self.line >= self.first
+    }
+
+    /// Takes the next piece.
+    pub(super) fn take(&mut self, text: &str) {
+        for part in text.split_inclusive('\n') {
+            let body = part.strip_suffix('\n').unwrap_or(part);
+            self.extend(body);
+            if body.len() < part.len() {
+                self.end_line();
+            }
+        }
+    }
+
+    /// The text has ended; how many lines it has.
+    pub(super) fn finish(&mut self) -> u64 {
+        if self.current_chars > 0 {
+            if self.is_wanted() {
+                self.show("");
+            }
+            self.line += 1;
+        }
+        self.line - 1
+    }
+
+    /// How lines end: `lf`, `crlf` or `mixed`; `None` without line ends.
+    pub(super) fn line_endings(&self) -> Option<&'static str> {
+        match (self.lf_lines, self.crlf_lines) {
+            (0, 0) => None,
+            (_, 0) => Some("lf"),
+            (0, _) => Some("crlf"),
+            _ => Some("mixed"),
+        }
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.is_full && self.has_begun()
+    }
+
+    fn extend(&mut self, body: &str) {
+        if body.is_empty() {
+            return;
+        }
+        if self.is_wanted() {
+            let left = LINE_CHARS.saturating_sub(self.current_chars);
+            self.current.extend(body.chars().take(left));
+        }
+        self.current_chars = self.current_chars.saturating_add(body.chars().count());
+        self.ends_in_cr = body.ends_with('\r');
+    }
+
+    fn end_line(&mut self) {
+        if self.ends_in_cr {
+            self.crlf_lines += 1;
+            self.current_chars -= 1;
+            if self.current_chars < LINE_CHARS {
+                self.current.pop();
+            }
+        } else {
+            self.lf_lines += 1;
+        }
+        if self.is_wanted() {
+            self.show("\n");
+        }
+        self.line += 1;
+        self.current.clear();
+        self.current_chars = 0;
+        self.ends_in_cr = false;
+    }
+
+    fn show(&mut self, end: &str) {
+        let note = (self.current_chars > LINE_CHARS)
+            .then(|| format!(" … [line cut: {LINE_CHARS} of {} characters are shown]", self.current_chars));
+        let line = [self.current.as_str(), note.as_deref().unwrap_or_default(), end].concat();
+        let chars: usize = line.chars().map(json_chars).sum();
+        self.is_full = self.shown > 0 && self.used_chars.saturating_add(chars) > self.room_chars;
+        if self.is_full {
+            return;
+        }
+        self.used_chars = self.used_chars.saturating_add(chars);
+        self.text.push_str(&line);
+        if note.is_some() {
+            self.cut.push(self.line);
+        }
+        self.shown += 1;
+        self.is_full = self.shown >= self.most_lines;
+    }
+}
+
+/// What a character comes to in JSON.
+fn json_chars(character: char) -> usize {
+    match character {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        '\u{0}'..='\u{1f}' => 6,
+        _ => 1,
+    }
+}

@@ -1,0 +1,53 @@
+//! The built-in tools, a file or folder each, and the list that registers them. A new tool is one file and one line
+//! in this list (P6).
+
+mod project_file;
+mod submit_job;
+
+pub use bash::{BadBashOption, BashOptions, BashRules};
+pub use get_weather::WeatherOptions;
+pub use message::{BadChannel, ChannelOptions, MessageChannels};
+pub use multi_agent::SubAgentOptions;
+pub use web_search::WebSearchOptions;
+
+use crate::ports::Tool;
+use crate::tools::registry::ToolDeps;
+
+/// Makes a line of the list both the declaration of a tool's file and its registration.
+macro_rules! tools {
+    ($($tool:ident,)+) => {
+        $(mod $tool;)+
+
+        /// Every built-in tool.
+        pub fn registered(deps: &ToolDeps) -> Vec<Box<dyn Tool>> {
+            vec![$($tool::register(deps)),+]
+        }
+    };
+}
+
+// One line per tool, in alphabetical order.
+tools! {
+    bash,
+    calculator,
+    crawl_batch,
+    cron,
+    execute_javascript,
+    execute_python,
+    fetch_page,
+    file_delete,
+    file_edit,
+    file_exists,
+    file_list,
+    file_mkdir,
+    file_read,
+    file_search,
+    file_write,
+    get_weather,
+    json_process,
+    message,
+    multi_agent,
+    read_result,
+    spawn,
+    text_process,
+    web_search,
+}

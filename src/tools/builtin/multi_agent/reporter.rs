@@ -1,0 +1,106 @@
+//! What an agent tells: its steps to the log of the job, its tools' results to itself. Owns their order and how much of a
+//! step is told; refuses to run anything.
+
+use crate::domain::event::{AgentAction, AgentStep};
+use crate::domain::tool::ToolCall;
+use crate::domain::usage::Usage;
+use crate::ports::{Journal, ProgressReporter, TokenBudget, ToolOutcome};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::{Mutex, PoisonError};
+
+/// Characters of a text, of arguments and of a result that the log keeps of an agent.
+pub(super) const STEP_CHARS: usize = 4_000;
+
+/// The steps of one agent on their way to the log.
+pub(super) struct StepReporter<'a> {
+    report: &'a dyn ProgressReporter,
+    id_ref: &'a str,
+    agent: &'a str,
+    index: u32,
+}
+
+impl<'a> StepReporter<'a> {
+    /// Of the agent of this name, which works for this call.
+    pub(super) fn new(report: &'a dyn ProgressReporter, id_ref: &'a str, agent: &'a str) -> Self {
+        Self { report, id_ref, agent, index: 0 }
+    }
+
+    /// What came of one call to the model.
+    pub(super) fn said(&mut self, thinking: &str, text: &str) {
+        if !thinking.is_empty() {
+            self.step(AgentAction::Thinking { content: cut(thinking) });
+        }
+        if !text.is_empty() {
+            self.step(AgentAction::Text { content: cut(text) });
+        }
+    }
+
+    /// What it wants run.
+    pub(super) fn called(&mut self, calls: &[ToolCall]) {
+        for call in calls {
+            self.step(AgentAction::ToolCall { name: cut(&call.name), arguments: cut(&call.arguments) });
+        }
+    }
+
+    /// What a tool answered.
+    pub(super) fn answered(&mut self, name: &str, content: &str) {
+        self.step(AgentAction::ToolResult { name: cut(name), content: cut(content) });
+    }
+
+    fn step(&mut self, act: AgentAction) {
+        let (id_ref, agent) = (self.id_ref.to_owned(), self.agent.to_owned());
+        self.report.step(AgentStep { id_ref, agent, index: self.index, act });
+        self.index = self.index.saturating_add(1);
+    }
+}
+
+/// The head of a text, with a mark where it was cut.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(STEP_CHARS) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// What the tools of an agent answered.
+pub(super) struct ResultCollector<'a> {
+    report: &'a dyn ProgressReporter,
+    budget: &'a TokenBudget,
+    results: Mutex<BTreeMap<String, String>>,
+}
+
+impl<'a> ResultCollector<'a> {
+    /// Nothing yet.
+    pub(super) fn new(report: &'a dyn ProgressReporter, budget: &'a TokenBudget) -> Self {
+        Self { report, budget, results: Mutex::default() }
+    }
+
+    /// Each call with its result.
+    pub(super) fn in_order(self, calls: &[ToolCall]) -> Vec<(&ToolCall, String)> {
+        let mut results = self.results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        calls.iter().map(|call| (call, results.remove(&call.id_ref).unwrap_or_default())).collect()
+    }
+}
+
+impl Journal for ResultCollector<'_> {
+    /// The call that the agent works for stands in the log as begun.
+    fn started(&self, _: &ToolCall) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn finished(&self, call: &ToolCall, outcome: ToolOutcome) {
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        results.insert(call.id_ref.clone(), outcome.content);
+    }
+
+    /// What an agent's tools answer is the agent's alone.
+    fn keeps_full_result(&self) -> bool {
+        false
+    }
+
+    fn spent(&self, _: &ToolCall, model: &str, usage: Usage) {
+        self.budget.spend(usage);
+        self.report.spent(model, usage);
+    }
+}

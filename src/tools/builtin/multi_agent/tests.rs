@@ -1,0 +1,377 @@
+//! Agents over a model that follows a script, and the real tools.
+
+use super::*;
+use crate::domain::event::{AgentAction, FinishReason};
+use crate::domain::message::Message;
+use crate::domain::tool::ToolCall;
+use crate::ports::{
+    Chunk, Completion, CancelToken, Model, ModelError, ModelInfo, ModelRequest, ModelParameters, ChunkSink, CancelReason, TokenBudget,
+};
+use crate::tools::ToolOptions;
+use crate::tools::testing::{context, deps};
+use crate::tools::testing::filled;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Barrier};
+
+/// What the model does with one request.
+enum Say {
+    Text(&'static str),
+    Call(&'static str, Value),
+    Fail(ModelError),
+}
+
+type Script = Box<dyn Fn(&ModelRequest, u32) -> Say + Send + Sync>;
+
+/// Follows the script, whose second argument counts the calls of all agents from 0.
+struct Scripted {
+    script: Script,
+    calls: AtomicU32,
+    requests: Mutex<Vec<ModelRequest>>,
+}
+
+impl Model for Scripted {
+    fn ask(&self, request: &ModelRequest, cancel: &CancelToken, sink: ChunkSink<'_>) -> Result<Completion, ModelError> {
+        self.requests.lock().unwrap().push(request.clone());
+        let say = (self.script)(request, self.calls.fetch_add(1, Ordering::SeqCst));
+        if cancel.is_cancelled() {
+            return Err(ModelError::Stopped);
+        }
+        let mut tool_calls = Vec::new();
+        match say {
+            Say::Text(text) => {
+                let _going_on = sink(Chunk::Thinking("hm"));
+                let _going_on = sink(Chunk::Text(text));
+            }
+            Say::Call(name, arguments) => tool_calls.push(ToolCall {
+                id_ref: "same".into(),
+                name: name.into(),
+                arguments: arguments.to_string(),
+            }),
+            Say::Fail(error) => return Err(error),
+        }
+        let _going_on = sink(Chunk::Spent(Usage::new(10, 5)));
+        Ok(Completion { tool_calls, finish_reason: FinishReason::Stop, echo: None })
+    }
+
+    fn models(&self) -> Vec<ModelInfo> {
+        Vec::new()
+    }
+}
+
+/// Notes what it is told.
+#[derive(Default)]
+struct Noted {
+    steps: Mutex<Vec<AgentStep>>,
+    spent: Mutex<Vec<(String, Usage)>>,
+}
+
+impl ProgressReporter for Noted {
+    fn step(&self, step: AgentStep) {
+        self.steps.lock().unwrap().push(step);
+    }
+    fn spent(&self, model: &str, usage: Usage) {
+        self.spent.lock().unwrap().push((model.to_owned(), usage));
+    }
+}
+
+struct Rig {
+    tool: Box<dyn Tool>,
+    model: Arc<Scripted>,
+    noted: Noted,
+    _toolbox: Arc<dyn Toolbox>,
+}
+
+fn rig(script: impl Fn(&ModelRequest, u32) -> Say + Send + Sync + 'static) -> Rig {
+    rig_with(SubAgentOptions::default(), script)
+}
+
+fn rig_with(
+    sub_agent: SubAgentOptions,
+    script: impl Fn(&ModelRequest, u32) -> Say + Send + Sync + 'static,
+) -> Rig {
+    let model =
+        Arc::new(Scripted { script: Box::new(script), calls: AtomicU32::new(0), requests: Mutex::default() });
+    let mut deps = deps();
+    deps.agents.model = Arc::<Scripted>::clone(&model);
+    deps.options = Arc::new(ToolOptions { sub_agent, ..(*deps.options).clone() });
+    let toolbox = filled(&deps);
+    Rig { tool: register(&deps), model, noted: Noted::default(), _toolbox: toolbox }
+}
+
+fn here() -> ToolContext {
+    let budget = TokenBudget::default();
+    let terms = ModelParameters { model: "m".into(), temperature: Some(0.5), max_tokens: Some(99), budget };
+    ToolContext { terms, id_ref: "call_1".into(), ..context(ToolChoice::All(true)) }
+}
+
+impl Rig {
+    fn run_in(&self, context: &ToolContext, tasks: Value) -> Result<Value, String> {
+        let arguments = Map::from_iter([("tasks".to_owned(), tasks)]);
+        self.tool.call_with_progress(&arguments, context, &self.noted).map_err(|error| error.to_string())
+    }
+
+    fn run(&self, tasks: Value) -> Value {
+        self.run_in(&here(), tasks).expect("agents")
+    }
+
+    /// What there is to show where no agent has answered.
+    fn fail_in(&self, context: &ToolContext, tasks: Value) -> Value {
+        let arguments = Map::from_iter([("tasks".to_owned(), tasks)]);
+        match self.tool.call_with_progress(&arguments, context, &self.noted) {
+            Err(ToolError::Failed { message, data }) if message.starts_with("No agent has answered") => data,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn requests(&self) -> Vec<ModelRequest> {
+        self.model.requests.lock().unwrap().clone()
+    }
+}
+
+fn task(name: &str, instruction: &str) -> Value {
+    json!({"name": name, "instruction": instruction})
+}
+
+/// The task that the request is about.
+fn asked(request: &ModelRequest) -> &str {
+    match request.messages.get(1) {
+        Some(Message::User { content, .. }) => content,
+        other => panic!("a user's message comes second: {other:?}"),
+    }
+}
+
+fn results_of(request: &ModelRequest) -> Vec<&str> {
+    let results = request.messages.iter().filter_map(|message| match message {
+        Message::Tool { content, .. } => Some(content.as_str()),
+        _ => None,
+    });
+    results.collect()
+}
+
+#[test]
+fn agents_answer_in_order_with_messages_terms_and_names_of_their_own() {
+    let rig = rig(|request, _| Say::Text(if asked(request) == "one" { "first" } else { "second" }));
+    let told = rig.run(json!([task("a", "one"), task("a", "two"), task("b", "two")]));
+    assert_eq!(told["total"], 3);
+    let names: Vec<&str> =
+        told["results"].as_array().unwrap().iter().map(|r| r["task_name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["a", "a (2)", "b"]);
+    assert_eq!(
+        told["results"][0],
+        json!({"task_name": "a", "success": true, "response": "first", "iterations": 1, "usage": json!(Usage::new(10, 5))})
+    );
+    assert_eq!(told["results"][1]["response"], "second");
+    for request in rig.requests() {
+        assert!(
+            matches!(request.messages.first(), Some(Message::System { .. })) && request.messages.len() == 2
+        );
+        assert_eq!(
+            (request.model.as_str(), request.temperature, request.max_tokens),
+            ("m", Some(0.5), Some(99))
+        );
+    }
+    assert_eq!(*rig.noted.spent.lock().unwrap(), vec![("m".to_owned(), Usage::new(10, 5)); 3]);
+}
+
+#[test]
+fn an_agent_uses_tools_and_its_steps_are_told() {
+    let rig = rig(|request, _| match results_of(request).last() {
+        None => Say::Call("calculator", json!({"expression": "6*7"})),
+        Some(result) if result.contains("42") => Say::Text("it is 42"),
+        Some(other) => panic!("{other}"),
+    });
+    let told = rig.run(json!([{"name": "a", "instruction": "x", "tools": ["calculator"]}]));
+    assert_eq!(
+        (&told["results"][0]["response"], &told["results"][0]["iterations"]),
+        (&json!("it is 42"), &json!(2))
+    );
+    assert_eq!(
+        rig.requests()[0].tools.iter().map(|tool| tool.name.as_ref()).collect::<Vec<_>>(),
+        ["calculator"]
+    );
+    let steps = rig.noted.steps.lock().unwrap();
+    let kinds: Vec<&str> = steps
+        .iter()
+        .map(|step| match step.act {
+            AgentAction::Thinking { .. } => "thinking",
+            AgentAction::Text { .. } => "text",
+            AgentAction::ToolCall { .. } => "call",
+            AgentAction::ToolResult { .. } => "result",
+        })
+        .collect();
+    assert_eq!(kinds, ["call", "result", "thinking", "text"]);
+    assert!(
+        steps
+            .iter()
+            .zip(0..)
+            .all(|(step, n)| step.index == n && step.id_ref == "call_1" && step.agent == "a")
+    );
+}
+
+#[test]
+fn p8_what_a_step_tells_is_cut() {
+    let long = "x".repeat(10_000);
+    let rig = rig(move |request, _| match results_of(request).len() {
+        0 => Say::Call("text_process", json!({"text": long, "operation": "upper"})),
+        _ => Say::Text("done"),
+    });
+    rig.run(json!([task("a", "x")]));
+    for step in rig.noted.steps.lock().unwrap().iter() {
+        if let AgentAction::ToolCall { arguments: text, .. } | AgentAction::ToolResult { content: text, .. } =
+            &step.act
+        {
+            assert_eq!(text.chars().count(), reporter::STEP_CHARS + 1);
+        }
+    }
+}
+
+#[test]
+fn no_agent_starts_agents_or_hands_in_work_whatever_it_is_told() {
+    for name in ["multi_agent", "spawn", "cron", "message"] {
+        let rig = rig(move |request, _| match results_of(request).last() {
+            None => Say::Call(name, json!({"tasks": [task("z", "y")], "task": "x", "action": "list"})),
+            Some(result) => {
+                assert!(result.contains("\"success\":false"), "{name}: {result}");
+                Say::Text("refused")
+            }
+        });
+        let told = rig.run(json!([{"name": "a", "instruction": "x", "tools": [name, "calculator"]}]));
+        assert_eq!(told["results"][0]["response"], "refused");
+        assert_eq!(rig.requests().len(), 2, "{name}: no agent of an agent");
+        assert!(rig.requests().iter().all(|request| request.tools.iter().all(|tool| tool.name != name)));
+    }
+}
+
+#[test]
+fn an_agent_has_no_more_than_its_job_and_its_task_allow() {
+    let forbidden = rig(|request, _| match results_of(request).last() {
+        None => Say::Call("bash", json!({"command": "id"})),
+        Some(result) => {
+            assert!(result.contains("\"success\":false"), "{result}");
+            Say::Text("no")
+        }
+    });
+    let context = ToolContext { allowed: ToolChoice::Named(vec!["calculator".into()]), ..here() };
+    for task in [
+        json!({"name": "a", "instruction": "x"}),
+        json!({"name": "a", "instruction": "x", "tools": ["exec", "calculator"]}),
+    ] {
+        let told = forbidden.run_in(&context, json!([task])).unwrap();
+        assert_eq!(told["results"][0]["response"], "no");
+    }
+    let aliased = rig(|_, _| Say::Text("fine"));
+    aliased.run(json!([{"name": "a", "instruction": "x", "tools": ["exec"]}]));
+    assert_eq!(aliased.requests()[0].tools[0].name, "bash", "by its other name");
+    let unknown = aliased
+        .run_in(&here(), json!([task("b", "y"), {"name": "a", "instruction": "x", "tools": ["calclator"]}]));
+    let error = unknown.unwrap_err();
+    assert!(error.contains("tasks[1].tools") && error.contains("'calculator'"), "{error}");
+    assert_eq!(aliased.requests().len(), 1, "none was started");
+}
+
+#[test]
+fn an_agent_that_never_answers_fails_and_its_last_turn_has_no_tools() {
+    let rig = rig(|_, _| Say::Call("calculator", json!({"expression": "1"})));
+    let told = rig.fail_in(&here(), json!([task("a", "x")]));
+    let result = &told["results"][0];
+    assert_eq!((&result["success"], &result["iterations"]), (&json!(false), &json!(3)));
+    assert!(result["error"].as_str().unwrap().contains("3 calls") && result.get("response").is_none());
+    assert_eq!(
+        rig.requests().iter().map(|request| request.may_call).collect::<Vec<_>>(),
+        [true, true, false]
+    );
+}
+
+#[test]
+fn a_failing_model_is_that_agents_error_and_a_busy_one_is_asked_once_more() {
+    let unavailable = || ModelError::Unavailable { message: "down".into(), retry_after_ms: Some(10) };
+    let twice = rig(move |request, number| match (asked(request), number) {
+        ("bad", _) => Say::Fail(ModelError::Refused("no such thing".into())),
+        ("down", _) => Say::Fail(unavailable()),
+        _ => Say::Text("fine"),
+    });
+    let told = twice.run(json!([task("a", "bad"), task("b", "good"), task("c", "down")]));
+    assert_eq!(told["results"][0]["error"], "no such thing");
+    assert_eq!(told["results"][1]["response"], "fine");
+    assert_eq!(told["results"][2]["error"], "down");
+    let of = |what: &str| twice.requests().iter().filter(|request| asked(request) == what).count();
+    assert_eq!((of("bad"), of("good"), of("down")), (1, 1, 2));
+    let mended = rig(move |_, number| match number {
+        0 => Say::Fail(ModelError::Busy { message: "later".into(), retry_after_ms: 1_000 }),
+        _ => Say::Text("fine"),
+    });
+    assert_eq!(mended.run(json!([task("a", "x")]))["results"][0]["response"], "fine");
+    let long =
+        rig(|_, _| Say::Fail(ModelError::Busy { message: "much later".into(), retry_after_ms: 60_000 }));
+    assert_eq!(long.fail_in(&here(), json!([task("a", "x")]))["results"][0]["error"], "much later");
+    assert_eq!(long.requests().len(), 1);
+}
+
+#[test]
+fn an_agent_is_told_of_no_way_to_what_nobody_keeps() {
+    let rig = rig(|_, number| match number {
+        0 => Say::Call("text_process", json!({"operation": "upper", "text": "ab ".repeat(20_000)})),
+        _ => Say::Text("fine"),
+    });
+    rig.run(json!([task("a", "x")]));
+    let last = rig.requests().pop().unwrap().messages.pop();
+    let Some(Message::Tool { content, .. }) = last else { panic!("a result: {last:?}") };
+    assert!(content.contains("characters cut]") && content.contains("AB "), "{content:.400}");
+    assert!(!content.contains("read_result"), "{content}");
+}
+
+#[test]
+fn p8_agents_stop_where_the_jobs_tokens_are_used_up() {
+    let rig = rig_with(SubAgentOptions { max_concurrency: 1, ..SubAgentOptions::default() }, |_, _| {
+        Say::Text("fine")
+    });
+    let terms = ModelParameters { budget: TokenBudget::new(Some(20)), ..here().terms };
+    let context = ToolContext { terms, ..here() };
+    let told = rig.run_in(&context, json!([task("a", "x"), task("b", "x"), task("c", "x")])).unwrap();
+    assert_eq!(
+        (&told["results"][0]["success"], &told["results"][1]["success"]),
+        (&json!(true), &json!(true))
+    );
+    assert!(told["results"][2]["error"].as_str().unwrap().contains("max_total_tokens"));
+    // The calls of a batch have one budget, not each its own.
+    assert!(rig.run_in(&context.clone(), json!([task("d", "x")])).unwrap_err().contains("No agent"));
+    assert_eq!(rig.requests().len(), 2);
+}
+
+#[test]
+fn as_many_work_at_once_as_may_and_a_stopped_job_stops_all() {
+    let meeting = Arc::new(Barrier::new(3));
+    let together = Arc::clone(&meeting);
+    // Ends only if three are there at once.
+    let rig_three = rig(move |_, _| {
+        together.wait();
+        Say::Text("met")
+    });
+    assert_eq!(
+        rig_three.run(json!([task("a", "x"), task("b", "x"), task("c", "x")]))["results"][2]["response"],
+        "met"
+    );
+    let stopped = here();
+    let stop = stopped.cancel.clone();
+    let rig = rig(move |_, _| {
+        stop.cancel(CancelReason::Cancelled);
+        Say::Text("too late")
+    });
+    let told =
+        rig.fail_in(&stopped, json!([task("a", "x"), task("b", "x"), task("c", "x"), task("d", "x")]));
+    for result in told["results"].as_array().unwrap() {
+        assert_eq!(result["error"], "The job was stopped");
+    }
+}
+
+#[test]
+fn time_is_asked_for_by_the_wave_and_too_many_are_refused() {
+    let rig = rig(|_, _| Say::Text("x"));
+    let time = |count: usize| {
+        let Value::Object(arguments) = json!({"tasks": vec![task("a", "x"); count]}) else { panic!() };
+        rig.tool.own_timeout(&arguments).as_secs()
+    };
+    assert_eq!((time(0), time(1), time(3), time(4), time(5)), (0, 60, 60, 120, 120));
+    assert!(rig.run_in(&here(), json!(vec![task("a", "x"); 6])).unwrap_err().contains("1 to 5"));
+    assert!(rig.requests().is_empty());
+}

@@ -1,0 +1,180 @@
+//! `read_result`: pages through results that were too long to be shown whole. Owns how much one page holds; refuses other
+//! users' results (P7).
+
+use crate::domain::handle::ResultHandle;
+use crate::domain::tool::{ToolSpec, ToolTraits};
+use crate::ports::{Results, Tool, ToolContext, ToolError};
+use crate::tools::registry::ToolDeps;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// Characters of the result around a page.
+const FRAME_CHARS: usize = 400;
+
+struct ReadResult {
+    results: Arc<dyn Results>,
+    /// What a model sees of a result, characters of JSON.
+    result_chars: usize,
+}
+
+/// For the registry.
+pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
+    Box::new(ReadResult {
+        results: Arc::clone(&deps.results),
+        result_chars: deps.options.limits.tool_result_chars,
+    })
+}
+
+impl ReadResult {
+    /// Characters of a page: half a result, so that paging leaves room for work.
+    fn page_chars(&self) -> usize {
+        (self.result_chars / 2).max(1)
+    }
+
+    fn find(&self, text: &str, context: &ToolContext) -> Result<String, ToolError> {
+        let handle =
+            ResultHandle::parse(text, context.job).map(|handle| self.results.result(context.user, &handle));
+        match handle.transpose() {
+            Ok(Some(Some(whole))) => Ok(whole),
+            Ok(_) => {
+                let shown: String = text.chars().take(100).collect();
+                Err(ToolError::failed(format!(
+                    "There is no result '{shown}'. Copy the handle exactly as it stands where a result was cut; results of \
+                     older jobs are deleted after a while"
+                )))
+            }
+            Err(error) => Err(ToolError::failed(format!("The result cannot be read: {error}"))),
+        }
+    }
+}
+
+impl Tool for ReadResult {
+    fn spec(&self) -> ToolSpec {
+        let most = self.page_chars();
+        ToolSpec {
+            name: "read_result".into(),
+            description: "Read more of a tool result that was too long to be shown whole. Where it was cut, it says with which \
+                          handle and offset.".into(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "handle": {"type": "string", "minLength": 1, "description": "As it stands where the result was cut"},
+                    "offset": {"type": "integer", "minimum": 0, "default": 0, "description": "The first character to read"},
+                    "limit": {
+                        "type": "integer", "minimum": 1, "maximum": most, "default": most,
+                        "description": "How many characters to read",
+                    },
+                },
+                "required": ["handle"],
+                "additionalProperties": false,
+            }),
+        }
+    }
+
+    fn traits(&self) -> ToolTraits {
+        ToolTraits::READ
+    }
+
+    fn reads_results(&self) -> bool {
+        true
+    }
+
+    fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
+        let number =
+            |name: &str| arguments.get(name).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
+        let whole =
+            self.find(arguments.get("handle").and_then(Value::as_str).unwrap_or_default(), context)?;
+        let (offset, limit) = (number("offset").unwrap_or(0), number("limit").unwrap_or(usize::MAX));
+        let total = whole.chars().count();
+        if offset >= total {
+            return Err(ToolError::Invalid(format!(
+                "The result has {total} characters: offset must be less"
+            )));
+        }
+        let room = self.result_chars.saturating_sub(FRAME_CHARS.min(self.result_chars / 2));
+        let text = page(&whole, offset, limit.min(self.page_chars()), room);
+        let next = offset.saturating_add(text.chars().count());
+        Ok(json!({
+            "offset": offset,
+            "total_chars": total,
+            "next_offset": (next < total).then_some(next),
+            "content": text,
+        }))
+    }
+}
+
+/// From `offset` on at most `limit` characters, and no more than take `room` characters in JSON; one at least.
+fn page(whole: &str, offset: usize, limit: usize, room: usize) -> String {
+    let mut written = 0_usize;
+    let within = |character: &char| {
+        let is_first = written == 0;
+        written = written.saturating_add(match character {
+            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+            '\u{0}'..='\u{1f}' => 6,
+            _ => 1,
+        });
+        is_first || written <= room
+    };
+    whole.chars().skip(offset).take(limit).take_while(within).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::id::{JobId, UserId};
+    use crate::domain::tool::ToolChoice;
+    use crate::ports::StoreError;
+    use crate::tools::testing::context;
+
+    /// One result, of one user.
+    struct Shelf(String);
+
+    impl Results for Shelf {
+        fn result(&self, user: UserId, handle: &ResultHandle) -> Result<Option<String>, StoreError> {
+            let known = *handle == ResultHandle::of(JobId::from_bits(1), "call_0");
+            Ok((known && user == UserId::SINGLE).then(|| self.0.clone()))
+        }
+    }
+
+    fn tool(whole: &str) -> ReadResult {
+        ReadResult { results: Arc::new(Shelf(whole.to_owned())), result_chars: 2_000 }
+    }
+
+    fn read(tool: &ReadResult, arguments: Value) -> Result<Value, String> {
+        let Value::Object(arguments) = arguments else { panic!("an object") };
+        tool.call(&arguments, &context(ToolChoice::All(true))).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn pages_meet_and_each_fits() {
+        let whole = "é\"\n\u{1}x".repeat(3_000);
+        let tool = tool(&whole);
+        let (mut offset, mut gathered) = (0, String::new());
+        loop {
+            let page = read(&tool, json!({"handle": "call_0", "offset": offset})).expect("a page");
+            assert!(page.to_string().chars().count() < 1_800, "{}", page.to_string().len());
+            assert_eq!((&page["offset"], &page["total_chars"]), (&json!(offset), &json!(15_000)));
+            gathered.push_str(page["content"].as_str().expect("a text"));
+            let Some(next) = page["next_offset"].as_u64() else { break };
+            assert!(next > offset);
+            offset = next;
+        }
+        assert_eq!(gathered, whole);
+        let page = read(&tool, json!({"handle": "call_0", "offset": 5, "limit": 2})).expect("a page");
+        assert_eq!((&page["content"], &page["next_offset"]), (&json!("é\""), &json!(7)));
+    }
+
+    #[test]
+    fn p7_what_is_not_there_is_said_and_so_is_what_is_another_users() {
+        let tool = tool("short");
+        for handle in ["call_1", "", "job_x/call_0", &format!("{}/call_0", JobId::from_bits(2))] {
+            let error = read(&tool, json!({"handle": handle})).expect_err(handle);
+            assert!(error.starts_with("There is no result '"), "{error}");
+        }
+        let arguments = Map::from_iter([("handle".to_owned(), json!("call_0"))]);
+        let other = ToolContext { user: UserId(2), ..context(ToolChoice::All(true)) };
+        assert!(tool.call(&arguments, &other).is_err());
+        let error = read(&tool, json!({"handle": "call_0", "offset": 5})).expect_err("behind the end");
+        assert_eq!(error, "The result has 5 characters: offset must be less");
+    }
+}

@@ -1,0 +1,85 @@
+//! `web_search:` of the configuration. Owns its keys, and what is wrong with them.
+
+use crate::domain::secret::Secret;
+use crate::tools::web::service::{BadOption, fault};
+use serde::{Deserialize, Serialize};
+
+/// Who searches the web.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WebSearchOptions {
+    /// Who is asked.
+    pub provider: SearchProvider,
+    /// Brave and Tavily need one.
+    pub api_key: Option<Secret>,
+    /// Where the provider is asked, instead of its own address.
+    pub base_url: Option<String>,
+    /// Whose results, `us-en`.
+    pub region: Option<String>,
+    /// Of one search, seconds.
+    pub timeout_s: u64,
+}
+
+impl Default for WebSearchOptions {
+    fn default() -> Self {
+        Self {
+            provider: SearchProvider::default(),
+            api_key: None,
+            base_url: None,
+            region: None,
+            timeout_s: 20,
+        }
+    }
+}
+
+/// The providers of searches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SearchProvider {
+    /// Its pages without scripts; needs no key.
+    #[default]
+    Duckduckgo,
+    /// Brave's API.
+    Brave,
+    /// An instance of `SearXNG`.
+    Searxng,
+    /// Tavily's API.
+    Tavily,
+}
+
+impl WebSearchOptions {
+    /// The texts that must not be repeated.
+    pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        self.api_key.iter()
+    }
+
+    /// Everything that cannot be.
+    pub fn faults(&self) -> Vec<BadOption> {
+        let bad = |key: &str, allowed: &str| BadOption {
+            key: format!("web_search.{key}"),
+            value: String::new(),
+            allowed: allowed.to_owned(),
+        };
+        let needs_key = matches!(self.provider, SearchProvider::Brave | SearchProvider::Tavily);
+        let has_key = self.api_key.as_ref().is_some_and(|key| !key.reveal().trim().is_empty());
+        let key = (needs_key && !has_key).then(|| {
+            bad("api_key", "is needed by this provider: take it from the environment, as in \"${API_KEY}\"")
+        });
+        let base = match (&self.base_url, self.provider) {
+            (None, SearchProvider::Searxng) => {
+                Some(bad("base_url", "is needed by searxng: the address of your instance"))
+            }
+            (base, _) => fault("web_search.base_url", base.as_deref()),
+        };
+        let plain = |text: &String| {
+            !text.is_empty()
+                && text.len() <= 16
+                && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+        };
+        let region = self.region.as_ref().filter(|text| !plain(text)).map(|text| BadOption {
+            value: text.clone(),
+            ..bad("region", "must be a country and a language, as in us-en")
+        });
+        key.into_iter().chain(base).chain(region).collect()
+    }
+}

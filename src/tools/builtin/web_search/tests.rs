@@ -1,0 +1,54 @@
+//! The answers of each provider, and what is none.
+
+use super::*;
+
+const DUCK: &str = r#"<html><body><div id="links" class="results">
+<div class="result results_links result--ad"><h2><a class="result__a" href="//duckduckgo.com/y.js?ad_domain=x.example">Buy</a></h2></div>
+<div class="result results_links web-result"><h2 class="result__title">
+<a rel="nofollow" class="result__a" href="//duckduckgo.com/l/?uddg=https%3A%2F%2Fwww.rust%2Dlang.org%2Fa%3Fb%3D1%26c&amp;rut=f00">Rust <b>language</b></a></h2>
+<a class="result__snippet" href="//duckduckgo.com/l/?uddg=x">A   language &amp; its <b>tools</b>.</a></div>
+<div class="result web-result"><a class="result__a" href="https://example.org/plain">Plain</a></div>
+<div class="result web-result"><a class="result__a" href="//duckduckgo.com/l/?uddg=https%3A%2F%2Fduckduckgo.com%2Fy.js%3Fad_domain%3Dy">Ad</a></div>
+<div class="result web-result"><a class="result__a" href="javascript:x()">Bad</a></div>
+</div></body></html>"#;
+
+fn found(title: &str, url: &str, snippet: &str) -> WebSearchResult {
+    WebSearchResult { title: title.into(), url: url.into(), snippet: snippet.into() }
+}
+
+#[test]
+fn duckduckgo_results_lead_to_their_pages_and_advertisements_are_left_out() {
+    let read: Vec<WebSearchResult> = duckduckgo::read(DUCK).expect("results").into_iter().map(WebSearchResult::tidy).collect();
+    let first = found("Rust language", "https://www.rust-lang.org/a?b=1&c", "A language & its tools.");
+    assert_eq!(read, [first, found("Plain", "https://example.org/plain", "")]);
+    assert_eq!(duckduckgo::read("<div class='no-results'>No results.</div>"), Ok(Vec::new()));
+}
+
+#[test]
+fn duckduckgo_pages_that_ask_for_a_human_are_failures() {
+    let robot = "<div class='anomaly-modal__title'>Unfortunately, bots use DuckDuckGo too.</div>";
+    for (page, words) in [(robot, "robot"), ("<p>hello", "no list of results"), ("", "no list of results")] {
+        let failed = duckduckgo::read(page).expect_err(page).to_string();
+        assert!(failed.contains(words), "{failed}");
+    }
+}
+
+#[test]
+fn lists_in_json_are_read_by_each_provider_s_names() {
+    let item = |snippet: &str| json!({"title": "T &amp; <strong>U</strong>", "url": "https://a.example/", snippet: "s <strong>t</strong>"});
+    let bad = json!({"title": "x", "url": "javascript:x()"});
+    assert_eq!(
+        brave::read(&json!({"web": {"results": [item("description"), bad]}})),
+        [found("T & U", "https://a.example/", "s t")]
+    );
+    let plain = [found("T &amp; <strong>U</strong>", "https://a.example/", "s <strong>t</strong>")];
+    assert_eq!(searxng::read(&json!({"results": [item("content"), bad, 5]})), plain);
+    assert_eq!(tavily::read(&json!({"results": [item("content")]})), plain);
+    for nothing in [json!({}), json!([]), json!({"results": null, "web": 5})] {
+        assert!(
+            brave::read(&nothing).is_empty()
+                && searxng::read(&nothing).is_empty()
+                && tavily::read(&nothing).is_empty()
+        );
+    }
+}

@@ -1,0 +1,57 @@
+//! A runner of code whose runs are counted. Owns nothing of the running.
+
+use super::CodeRunner;
+use crate::ports::{Measurement, Meter};
+use nanoclaw_sandbox::{HostCalls, Level, Program, RunRecord};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The runner behind it does the work.
+pub struct MeasuredCode {
+    runner: Arc<dyn CodeRunner>,
+    meter: Arc<dyn Meter>,
+}
+
+impl MeasuredCode {
+    /// Tells `meter` of every program that `runner` runs.
+    pub fn new(runner: Arc<dyn CodeRunner>, meter: Arc<dyn Meter>) -> Self {
+        Self { runner, meter }
+    }
+
+    fn told(&self, program: &Program, record: RunRecord) -> RunRecord {
+        self.meter.record(Measurement::SandboxRan {
+            language: program.language.name(),
+            level: record.level.name(),
+            status: record.status.name(),
+            took_us: record.duration_ms.saturating_mul(1_000),
+        });
+        record
+    }
+}
+
+impl CodeRunner for MeasuredCode {
+    fn run(&self, program: &Program, cancel: &dyn Fn() -> bool) -> RunRecord {
+        self.told(program, self.runner.run(program, cancel))
+    }
+
+    fn run_with_host(
+        &self,
+        program: &Program,
+        host: Arc<dyn HostCalls>,
+        cancel: &dyn Fn() -> bool,
+    ) -> RunRecord {
+        self.told(program, self.runner.run_with_host(program, host, cancel))
+    }
+
+    fn default_level(&self) -> Level {
+        self.runner.default_level()
+    }
+
+    fn levels(&self) -> Vec<Level> {
+        self.runner.levels()
+    }
+
+    fn timeout(&self, level: Level) -> Duration {
+        self.runner.timeout(level)
+    }
+}

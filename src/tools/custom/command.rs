@@ -1,0 +1,139 @@
+//! Commands as tools: arguments as JSON on standard input, the result on standard output, behind the shell profile of the
+//! sandbox. Refuses the deny patterns of `bash`: the operator wrote the command, no model did.
+
+use super::options::CommandToolOptions;
+use crate::domain::secret::Redactor;
+use crate::domain::tool::{FileAccess, ToolOrigin, ToolSpec, ToolTraits};
+use crate::ports::{Tool, ToolContext, ToolError, ToolSource};
+use crate::tools::code::{self, CodeRunner};
+use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The commands of `tools:`; they stay the same as long as the server runs.
+pub struct CommandTools(Vec<Arc<dyn Tool>>);
+
+impl CommandTools {
+    /// Of options that have been checked.
+    pub fn new(options: &[CommandToolOptions], runner: &Arc<dyn CodeRunner>) -> Self {
+        let tool = |options: &CommandToolOptions| {
+            let tool: Arc<dyn Tool> =
+                Arc::new(CommandTool { options: options.clone(), runner: Arc::clone(runner) });
+            tool
+        };
+        Self(options.iter().map(tool).collect())
+    }
+}
+
+impl ToolSource for CommandTools {
+    fn version(&self) -> u64 {
+        0
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        self.0.clone()
+    }
+}
+
+struct CommandTool {
+    options: CommandToolOptions,
+    runner: Arc<dyn CodeRunner>,
+}
+
+impl Tool for CommandTool {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: self.options.name.clone().into(),
+            description: self.options.description.clone().into(),
+            parameters: self.options.parameters.clone(),
+        }
+    }
+
+    fn traits(&self) -> ToolTraits {
+        ToolTraits {
+            idempotent: self.options.idempotent,
+            cacheable: self.options.cacheable,
+            files: if self.options.in_project { FileAccess::Runs } else { FileAccess::None },
+        }
+    }
+
+    fn origin(&self) -> ToolOrigin {
+        ToolOrigin::Command
+    }
+
+    fn level(&self) -> Option<&'static str> {
+        Some(Level::Shell.name())
+    }
+
+    fn own_timeout(&self, _: &Map<String, Value>) -> Duration {
+        Duration::from_secs(self.options.timeout_s)
+    }
+
+    fn call(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Result<Value, ToolError> {
+        let redactor = Redactor::new(self.options.secrets());
+        let environment =
+            self.options.env.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned()));
+        let program = Program {
+            timeout_ms: Some(self.options.timeout_s.saturating_mul(1_000)),
+            workdir: context.workdir.clone().filter(|_| self.options.in_project),
+            environment: environment.collect(),
+            stdin: Some(Value::Object(arguments.clone()).to_string().into_bytes()),
+            ..Program::new(Language::Bash, Level::Shell, self.options.command.as_str())
+        };
+        let record = self.runner.run(&program, &|| context.cancel.is_cancelled());
+        match record.status {
+            // A command that repeats what it was given tells no model of it.
+            RunStatus::Ok => Ok(redactor.redact_value(said(&record))),
+            _ => Err(failure(&record, context).redacted(&redactor)),
+        }
+    }
+}
+
+/// Its standard output as JSON, or as a text if it is none.
+fn said(record: &RunRecord) -> Value {
+    let text = record.stdout.trim_end_matches('\n');
+    if record.stdout_truncated {
+        return json!({"output": text, "stdout_truncated": true});
+    }
+    serde_json::from_str(text).unwrap_or_else(|_| json!({"output": text}))
+}
+
+fn failure(record: &RunRecord, context: &ToolContext) -> ToolError {
+    let words = [record.stderr.trim(), record.stdout.trim()].into_iter().find(|text| !text.is_empty());
+    let message = match (record.status, record.exit_code, &record.limit) {
+        (RunStatus::Error, Some(code), None) => {
+            words.map_or_else(|| format!("Exit code {code}"), |words| format!("Exit code {code}: {words}"))
+        }
+        _ => code::explained(record, context),
+    };
+    let data = json!({"output": record.stdout, "exit_code": record.exit_code});
+    ToolError::Failed { message, data }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::secret::Secret;
+    use crate::domain::tool::ToolChoice;
+    use crate::tools::testing::{context, deps};
+
+    /// Of a command whose fake run prints it; it fails if it says `raise`.
+    fn called(command: &str) -> Result<Value, ToolError> {
+        let key = Secret::from("sk-12345".to_owned());
+        let options = CommandToolOptions {
+            command: command.to_owned(),
+            env: [("KEY".to_owned(), key)].into(),
+            ..CommandToolOptions::default()
+        };
+        let tool = CommandTool { options, runner: deps().code };
+        tool.call(&Map::new(), &context(ToolChoice::All(true)))
+    }
+
+    #[test]
+    fn p9_what_a_command_was_given_is_in_no_result() {
+        assert_eq!(called("echo sk-12345"), Ok(json!({"output": "bash echo ***"})));
+        let Err(ToolError::Failed { data, .. }) = called("raise sk-12345") else { panic!("it fails") };
+        assert_eq!(data, json!({"output": "bash raise ***\n", "exit_code": 1}));
+    }
+}

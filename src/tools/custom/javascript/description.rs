@@ -1,0 +1,133 @@
+//! What a tool's file says of itself, found out by running it once where it can do nothing. Owns the form of that, and what
+//! is wrong with it.
+
+use super::error::ToolFileError;
+use super::permission::{FilePermission, ToolPermissions};
+use super::program::ToolScript;
+use crate::tools::code::CodeRunner;
+use crate::tools::custom::options::{
+    BadTool, MOST_TIMEOUT_S, NOT_CACHEABLE, bad_description, bad_name, bad_parameters,
+};
+use nanoclaw_sandbox::{HostCalls, Language, Level, Program, RunStatus};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A tool's run, seconds, when it names none of its own.
+const TIMEOUT_S: u64 = 30;
+/// The run that tells what it is, milliseconds.
+const DESCRIBE_MS: u64 = 2_000;
+
+/// A description that holds up.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ToolDescription {
+    /// What models call.
+    #[serde(default)]
+    pub(super) name: String,
+    /// For models.
+    #[serde(default, rename = "description")]
+    pub(super) purpose: String,
+    /// JSON Schema of its arguments.
+    #[serde(default = "anything")]
+    pub(super) parameters: Value,
+    /// What the host does for it.
+    #[serde(default)]
+    pub(super) permissions: ToolPermissions,
+    /// Its wall clock, seconds.
+    #[serde(default = "usual")]
+    pub(super) timeout_s: u64,
+    /// Running it twice is the same as running it once.
+    #[serde(default)]
+    pub(super) idempotent: bool,
+    /// It is a pure read.
+    #[serde(default)]
+    pub(super) cacheable: bool,
+}
+
+fn anything() -> Value {
+    json!({"type": "object", "properties": {}})
+}
+
+fn usual() -> u64 {
+    TIMEOUT_S
+}
+
+/// Hears what the file says.
+#[derive(Default)]
+struct DescribeHost(Mutex<Option<String>>);
+
+impl HostCalls for DescribeHost {
+    fn call(&self, name: &str, arguments: &str) -> Result<String, String> {
+        if name != "describe" {
+            return Err(format!("host.{name} is there for the handler alone"));
+        }
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(arguments.to_owned());
+        Ok("null".to_owned())
+    }
+}
+
+impl ToolDescription {
+    /// Asks the file.
+    pub(super) fn of(
+        source: &ToolScript,
+        code: &dyn CodeRunner,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Self, ToolFileError> {
+        let ear = Arc::new(DescribeHost::default());
+        let program = Program {
+            timeout_ms: Some(DESCRIBE_MS),
+            ..Program::new(Language::JavaScript, Level::Strict, source.describing())
+        };
+        let host: Arc<dyn HostCalls> = Arc::<DescribeHost>::clone(&ear);
+        let record = code.run_with_host(&program, host, is_stopped);
+        if record.status != RunStatus::Ok {
+            let words = record.error.unwrap_or_else(|| record.status.to_string());
+            let is_cancelled = record.limit.as_deref() == Some("cancelled");
+            return Err(match record.status {
+                RunStatus::SandboxError => ToolFileError::Unasked(words),
+                RunStatus::Timeout if is_cancelled => ToolFileError::Unasked(words),
+                RunStatus::Timeout => ToolFileError::Late(words),
+                _ => ToolFileError::Undescribed(words),
+            });
+        }
+        let said = ear.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let said = said.ok_or_else(|| ToolFileError::Undescribed("it said nothing".to_owned()))?;
+        let description: Self =
+            serde_json::from_str(&said).map_err(|error| ToolFileError::Undescribed(error.to_string()))?;
+        description.check()?;
+        Ok(description)
+    }
+
+    fn check(&self) -> Result<(), BadTool> {
+        let is_timed = (1..=MOST_TIMEOUT_S).contains(&self.timeout_s);
+        let timeout = (!is_timed)
+            .then(|| BadTool { key: "timeout_s", allowed: format!("must be from 1 to {MOST_TIMEOUT_S}") });
+        let is_stale = self.cacheable && self.permissions.files != FilePermission::None;
+        let faults = [
+            bad_name(&self.name),
+            bad_description(&self.purpose),
+            bad_parameters(&self.parameters),
+            timeout,
+            self.permissions.fault(),
+            is_stale.then(|| BadTool { key: "cacheable", allowed: NOT_CACHEABLE.to_owned() }),
+        ];
+        faults.into_iter().flatten().next().map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_uses_files_is_not_cacheable() {
+        for (files, fault) in [("none", None), ("read", Some("cacheable")), ("write", Some("cacheable"))] {
+            let said = json!({
+                "name": "notes", "description": "Reads notes.", "cacheable": true, "permissions": {"files": files},
+            });
+            let description: ToolDescription = serde_json::from_value(said).expect("the form");
+            assert_eq!(description.check().err().map(|bad| bad.key), fault, "{files}");
+        }
+    }
+}

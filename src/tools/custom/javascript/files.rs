@@ -1,0 +1,74 @@
+//! The files of `tools_dir` on the disk: which of them may be tools, when one has changed, and its text. Owns the bounds of
+//! both; refuses links, and a directory that everybody may write into.
+
+use super::error::ToolFileError;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Files of the directory.
+const MOST_FILES: usize = 128;
+/// A file, bytes.
+const MOST_BYTES: u64 = 256 * 1024;
+
+/// What changes when a file does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileStamp {
+    inode: u64,
+    bytes: u64,
+    modified_ns: (i64, i64),
+    changed_ns: (i64, i64),
+}
+
+/// The files that may be tools. Whoever may write into the directory may run code with a tool's permissions.
+pub(super) fn tool_files(dir: &Path) -> Result<BTreeMap<String, FileStamp>, ToolFileError> {
+    let about = fs::metadata(dir)?;
+    if about.mode() & 0o002 != 0 {
+        return Err(ToolFileError::Unfit(
+            "everybody may write into it; take that right away (chmod o-w)".to_owned(),
+        ));
+    }
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let is_script =
+            !name.starts_with('.') && Path::new(&name).extension().is_some_and(|kind| kind == "js");
+        if !is_script || !entry.file_type()?.is_file() {
+            continue;
+        }
+        let about = entry.metadata()?;
+        let stamp = FileStamp {
+            inode: about.ino(),
+            bytes: about.len(),
+            modified_ns: (about.mtime(), about.mtime_nsec()),
+            changed_ns: (about.ctime(), about.ctime_nsec()),
+        };
+        found.insert(name, stamp);
+        if found.len() > MOST_FILES {
+            return Err(ToolFileError::Unfit(format!("it has more than {MOST_FILES} files that end in .js")));
+        }
+    }
+    Ok(found)
+}
+
+/// The text of such a file.
+pub(super) fn read(path: &Path) -> Result<String, ToolFileError> {
+    let open = File::options()
+        .read(true)
+        .custom_flags(
+            i32::try_from((rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits()).unwrap_or(0),
+        )
+        .open(path)?;
+    if !open.metadata()?.is_file() {
+        return Err(ToolFileError::Unfit("is no regular file".to_owned()));
+    }
+    let mut bytes = Vec::new();
+    open.take(MOST_BYTES.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(ToolFileError::Unfit(format!("has more than {MOST_BYTES} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|_| ToolFileError::Unfit("is not UTF-8".to_owned()))
+}

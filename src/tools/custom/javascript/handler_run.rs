@@ -1,0 +1,69 @@
+//! One run of a tool: whose it is, and what its host works with. Owns the way to the files of the job's project; refuses
+//! paths out of it, as does whoever stands behind [`ProjectFiles`].
+
+use crate::domain::id::{ProjectId, UserId};
+use crate::ports::{CancelToken, ProjectFiles, ProjectFolder, Web};
+use serde_json::{Value, json};
+use std::io::Read;
+use std::sync::Arc;
+
+/// A text that a tool reads, bytes; an answer of the host carries 4 MiB of JSON.
+const TEXT_BYTES: u64 = 1024 * 1024;
+
+/// One run.
+pub(super) struct HandlerRun {
+    /// JSON.
+    pub(super) arguments: String,
+    /// The web.
+    pub(super) web: Arc<dyn Web>,
+    /// Files of projects.
+    pub(super) files: Arc<dyn ProjectFiles>,
+    /// Whose job.
+    pub(super) owner: UserId,
+    /// The job's project.
+    pub(super) project: Option<ProjectId>,
+    /// When to cancel.
+    pub(super) cancel: CancelToken,
+}
+
+impl HandlerRun {
+    fn folder(&self) -> Result<Box<dyn ProjectFolder>, String> {
+        let missing = "this job has no project: submit it with a project_id";
+        let project = self.project.ok_or(missing)?;
+        let found = self.files.folder(self.owner, project).map_err(|error| error.to_string())?;
+        found.ok_or_else(|| missing.to_owned())
+    }
+
+    /// A text file's text.
+    pub(super) fn read_file(&self, path: &str) -> Result<String, String> {
+        let (file, size) = self.folder()?.open(path).map_err(|error| error.to_string())?;
+        if size > TEXT_BYTES {
+            return Err(format!("'{path}' has {size} bytes; a tool reads {TEXT_BYTES} at most"));
+        }
+        let mut bytes = Vec::new();
+        let read = file.take(TEXT_BYTES).read_to_end(&mut bytes);
+        read.map_err(|_| format!("'{path}' cannot be read"))?;
+        String::from_utf8(bytes).map_err(|_| format!("'{path}' is not a UTF-8 text file"))
+    }
+
+    /// What lies in a directory: `{files: [{name, path, size}], directories: [{name, path}], is_cut}`.
+    pub(super) fn list_files(&self, path: &str) -> Result<Value, String> {
+        let found = self.folder()?.find(path, "*").map_err(|error| error.to_string())?;
+        let file =
+            |file: &crate::ports::FileEntry| json!({"name": file.name, "path": file.path, "size": file.size});
+        let directory = |(name, path): &(String, String)| json!({"name": name, "path": path});
+        Ok(json!({
+            "files": found.files.iter().map(file).collect::<Vec<_>>(),
+            "directories": found.directories.iter().map(directory).collect::<Vec<_>>(),
+            "is_cut": found.is_cut,
+        }))
+    }
+
+    /// Writes a text file, whole. Its size, bytes.
+    pub(super) fn write_file(&self, path: &str, text: &str) -> Result<u64, String> {
+        self.folder()?
+            .replace(path, text.as_bytes())
+            .map(|written| written.size)
+            .map_err(|error| error.to_string())
+    }
+}

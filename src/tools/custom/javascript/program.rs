@@ -1,0 +1,81 @@
+//! The programs that a tool's file becomes: one that tells what it is, one that runs its handler. Owns the way from
+//! `export default { … }` to a script, as the sandbox has no modules; the file's lines keep their numbers.
+
+use super::error::ToolFileError;
+
+/// What models and operators are told.
+const DESCRIBE: &str = r"
+;(() => {
+  const tool = globalThis.__tool;
+  if (typeof tool !== 'object' || tool === null) throw new TypeError('`export default` has to be an object');
+  if (typeof tool.handler !== 'function') throw new TypeError('it has no handler: handler(args, host) { … }');
+  const { name, description, parameters, permissions, timeout_s, idempotent, cacheable } = tool;
+  __host('describe', JSON.stringify({ name, description, parameters, permissions, timeout_s, idempotent, cacheable }));
+})()
+";
+
+/// Calls the handler. The result goes in pieces, as one host call carries so much and no more.
+const CALL: &str = r"
+;(async () => {
+  const ask = (name, request) => JSON.parse(__host(name, JSON.stringify(request)));
+  const host = Object.freeze({
+    fetch: (url, options) => ask('fetch', { ...options, url: String(url) }),
+    readFile: (path) => ask('readFile', { path: String(path) }),
+    writeFile: (path, text) => ask('writeFile', { path: String(path), text: String(text) }),
+    listFiles: (path) => ask('listFiles', { path: path === undefined ? '.' : String(path) }),
+  });
+  const value = await globalThis.__tool.handler(JSON.parse(__host('arguments', '')), host);
+  // A half of a pair of UTF-16 is no text anywhere else.
+  const whole = (key, item) => (typeof item === 'string' ? item.toWellFormed() : item);
+  const text = JSON.stringify(value, whole) ?? 'null';
+  for (let at = 0; at < text.length; ) {
+    let end = Math.min(at + 60000, text.length);
+    const last = text.charCodeAt(end - 1);
+    if (last >= 0xd800 && last < 0xdc00 && end < text.length) end++;
+    __host('result', text.slice(at, end));
+    at = end;
+  }
+})()
+";
+
+/// A file's text with its export made a global.
+#[derive(Debug, Clone)]
+pub(super) struct ToolScript(String);
+
+/// Finds the export.
+pub(super) fn exporting(file: &str) -> Result<ToolScript, ToolFileError> {
+    let file = file.strip_prefix('\u{feff}').unwrap_or(file);
+    let mut exports = 0_usize;
+    let line = |line: &str| match rest_of_export(line) {
+        Some(rest) => {
+            exports = exports.saturating_add(1);
+            format!("globalThis.__tool = {rest}")
+        }
+        None => line.to_owned(),
+    };
+    let text = file.split('\n').map(line).collect::<Vec<_>>().join("\n");
+    if exports == 1 {
+        return Ok(ToolScript(text));
+    }
+    let found = if exports == 0 { "it has none".to_owned() } else { format!("it has {exports}") };
+    Err(ToolFileError::Unfit(format!("needs one line that begins with `export default {{`; {found}")))
+}
+
+/// What follows `export default` where a line begins with it.
+fn rest_of_export(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("export")?.strip_prefix([' ', '\t'])?.trim_start();
+    let rest = rest.strip_prefix("default")?;
+    rest.starts_with([' ', '\t', '{', '\r']).then_some(rest).or(rest.is_empty().then_some(rest))
+}
+
+impl ToolScript {
+    /// The program that tells what the tool is.
+    pub(super) fn describing(&self) -> String {
+        format!("{}{DESCRIBE}", self.0)
+    }
+
+    /// The program that runs its handler.
+    pub(super) fn calling(&self) -> String {
+        format!("{}{CALL}", self.0)
+    }
+}

@@ -1,0 +1,102 @@
+//! Which calls wait for somebody's approval. Owns the form of `approval:` in the configuration; refuses to ask anybody.
+
+use super::catalogue::RegisteredTool;
+use regex::{RegexSet, RegexSetBuilder};
+
+/// Longest pattern, characters: no tool has a longer name.
+const PATTERN_CHARS: usize = 64;
+/// Most patterns.
+const PATTERNS: usize = 256;
+
+/// A pattern that means no tool.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadApprovalPattern {
+    /// No name can be like this.
+    #[error(
+        "must be a tool's name or a pattern of it, as in bash, file_* or mcp_git_*: letters, digits, _, -, * and ?"
+    )]
+    NoName,
+    /// More than anybody needs.
+    #[error("is one too many: at most {PATTERNS} patterns")]
+    TooMany,
+}
+
+/// Patterns of names: `*` stands for any characters, `?` for one.
+#[derive(Debug, Clone, Default)]
+pub struct ApprovalRules {
+    patterns: RegexSet,
+}
+
+impl ApprovalRules {
+    /// Reads the patterns, or tells which of them is bad, counted from 0.
+    pub fn new(patterns: &[String]) -> Result<Self, (usize, BadApprovalPattern)> {
+        if patterns.len() > PATTERNS {
+            return Err((PATTERNS, BadApprovalPattern::TooMany));
+        }
+        if let Some(at) = patterns.iter().position(|pattern| !is_pattern(pattern)) {
+            return Err((at, BadApprovalPattern::NoName));
+        }
+        let built = RegexSetBuilder::new(patterns.iter().map(|pattern| expression(pattern))).build();
+        // Only the whole set can be too large, and then its last pattern is one too many.
+        let patterns = built.map_err(|_| (patterns.len().saturating_sub(1), BadApprovalPattern::TooMany))?;
+        Ok(Self { patterns })
+    }
+
+    /// Whether calls of this name wait: by the name itself, as the tool may be gone or not there yet, or by whichever of
+    /// the tool's names, those before a hash told them apart included.
+    pub(super) fn covers(&self, called: &str, tool: Option<&RegisteredTool>) -> bool {
+        self.cover(called) || tool.is_some_and(|tool| tool.approval_names().any(|name| self.cover(name)))
+    }
+
+    fn cover(&self, name: &str) -> bool {
+        self.patterns.is_match(name)
+    }
+}
+
+fn is_pattern(text: &str) -> bool {
+    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*' | '?');
+    !text.is_empty() && text.len() <= PATTERN_CHARS && text.chars().all(known)
+}
+
+fn expression(pattern: &str) -> String {
+    let written: String = pattern
+        .chars()
+        .map(|c| match c {
+            '*' => ".*".to_owned(),
+            '?' => ".".to_owned(),
+            other => regex::escape(other.encode_utf8(&mut [0; 4])),
+        })
+        .collect();
+    format!("^{written}$")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(patterns: &[&str]) -> Result<ApprovalRules, (usize, BadApprovalPattern)> {
+        ApprovalRules::new(&patterns.iter().map(|pattern| (*pattern).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_pattern_means_whole_names() {
+        let rules = rules(&["bash", "file_*", "mcp_?_x", "a-b"]).expect("good patterns");
+        for covered in ["bash", "file_", "file_write", "mcp_1_x", "a-b"] {
+            assert!(rules.cover(covered), "{covered}");
+        }
+        for free in ["bash2", "xbash", "mcp_12_x", "mcp__x", "file", "axb", ""] {
+            assert!(!rules.cover(free), "{free}");
+        }
+        assert!(!ApprovalRules::default().cover("bash"), "nothing waits of itself");
+    }
+
+    #[test]
+    fn what_no_name_can_be_is_refused_with_its_place() {
+        for bad in ["", "a b", "a.b", "[a]", &"x".repeat(65), "ü"] {
+            assert_eq!(rules(&["bash", bad]).err(), Some((1, BadApprovalPattern::NoName)), "{bad}");
+        }
+        let many = vec!["a*b*c*d*e*f*g*"; PATTERNS];
+        assert!(rules(&many).is_ok());
+        assert_eq!(rules(&vec!["a"; PATTERNS + 1]).err(), Some((PATTERNS, BadApprovalPattern::TooMany)));
+    }
+}

@@ -1,0 +1,203 @@
+//! Every tool there is at a moment. Owns their order and who is left out; refuses to run any.
+
+use super::schema::ParameterSchema;
+use crate::domain::tool::{Aliases, ToolChoice, ToolDefinition, ToolTraits};
+use crate::ports::{Tool, ToolSource};
+use std::collections::HashSet;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Tools of one source; more are left out. A source of many parts bounds each of them itself, below this.
+const SOURCE_TOOLS: usize = 2_048;
+/// Longest name of a source's tool, characters: models' providers take no longer ones.
+const NAME_CHARS: usize = 64;
+
+/// Why a set of tools cannot be served.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ToolSetError {
+    /// The tool's schema does not compile.
+    #[error("tool '{tool}' has a bad schema: {reason}")]
+    BadSchema {
+        /// The tool's name.
+        tool: String,
+        /// What the schema compiler says.
+        reason: String,
+    },
+    /// Two tools of one name, aliases counted: a call could mean either.
+    #[error("tool '{0}' is registered twice")]
+    Twice(String),
+    /// A name that model providers do not accept.
+    #[error("tool '{0}' has a bad name: 1 to 64 letters, digits, _ and - make one")]
+    BadName(String),
+}
+
+/// A tool and what is known of it once and for all.
+pub(super) struct RegisteredTool {
+    pub(super) tool: Arc<dyn Tool>,
+    /// What models are told.
+    pub(super) spec: ToolDefinition,
+    /// Its other names.
+    pub(super) aliases: Aliases,
+    /// Further names that patterns of approval may mean.
+    approval_names: Vec<String>,
+    /// It reads what was cut of other tools' results.
+    pub(super) reads_results: bool,
+    /// What its arguments must look like.
+    pub(super) schema: ParameterSchema,
+    /// Of its source when it came from there; 0 for the server's own.
+    pub(super) version: u64,
+}
+
+impl RegisteredTool {
+    fn new(tool: Arc<dyn Tool>, version: u64) -> Result<Self, ToolSetError> {
+        let spec = ToolDefinition::from(tool.spec());
+        let bad = |reason| ToolSetError::BadSchema { tool: spec.name.to_string(), reason };
+        let schema = ParameterSchema::new(&spec.parameters).map_err(bad)?;
+        let (aliases, reads_results) = (tool.aliases(), tool.reads_results());
+        let approval_names = tool.approval_names();
+        Ok(Self { tool, spec, aliases, approval_names, reads_results, schema, version })
+    }
+
+    /// Its name and its aliases.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.spec.name.as_ref()).chain(self.aliases.names.iter().copied())
+    }
+
+    /// Every name that a pattern of approval may mean.
+    pub(super) fn approval_names(&self) -> impl Iterator<Item = &str> {
+        self.names().chain(self.approval_names.iter().map(String::as_str))
+    }
+
+    /// What its runs may do, in a project or in none.
+    pub(super) fn traits_in(&self, has_project: bool) -> ToolTraits {
+        self.tool.traits_in(has_project)
+    }
+
+    /// Whether the job lists it, by whichever of its names.
+    pub(super) fn is_named(&self, choice: &ToolChoice) -> bool {
+        matches!(choice, ToolChoice::Named(_)) && self.names().any(|name| choice.allows(name))
+    }
+
+    /// Whether the job may use it, by whichever of its names the job lists it.
+    pub(super) fn is_allowed(&self, choice: &ToolChoice) -> bool {
+        let goes_along = self.reads_results && choice.offers_any();
+        goes_along || self.names().any(|name| choice.allows(name))
+    }
+}
+
+/// The tools of a moment: the server's own in alphabetical order, then those of each source as it orders them, so that
+/// what models are told changes as little as can be.
+#[derive(Default)]
+pub(super) struct ToolCatalogue {
+    tools: Vec<Arc<RegisteredTool>>,
+    /// Of each source, what its version was.
+    versions: Vec<u64>,
+}
+
+impl ToolCatalogue {
+    /// The server's own tools, or which of them cannot be served.
+    fn of_own(tools: Vec<Box<dyn Tool>>) -> Result<Self, ToolSetError> {
+        let register = |tool: Box<dyn Tool>| RegisteredTool::new(Arc::from(tool), 0).map(Arc::new);
+        let mut tools = tools.into_iter().map(register).collect::<Result<Vec<_>, _>>()?;
+        tools.sort_by(|one, other| one.spec.name.cmp(&other.spec.name));
+        let mut names: Vec<&str> = tools.iter().flat_map(|tool| tool.names()).collect();
+        names.sort_unstable();
+        if let Some((twice, _)) = names.iter().zip(names.iter().skip(1)).find(|(one, next)| one == next) {
+            return Err(ToolSetError::Twice((*twice).to_owned()));
+        }
+        Ok(Self { tools, versions: Vec::new() })
+    }
+
+    /// These tools and the sources' of now. A bad tool of a source costs only itself.
+    fn with_sources(&self, sources: &[Arc<dyn ToolSource>]) -> Self {
+        // Before the tools: what comes in between is then seen as a new version.
+        let versions = versions(sources);
+        let mut tools = self.tools.clone();
+        let mut taken: HashSet<String> =
+            tools.iter().flat_map(|tool| tool.names()).map(str::to_owned).collect();
+        for (source, version) in sources.iter().zip(&versions) {
+            let of_source = source.tools();
+            if of_source.len() > SOURCE_TOOLS {
+                tracing::warn!(tools = of_source.len(), most = SOURCE_TOOLS, "a source has too many tools");
+            }
+            for tool in of_source.into_iter().take(SOURCE_TOOLS) {
+                match admitted(tool, *version, &taken) {
+                    Ok(tool) => {
+                        taken.extend(tool.names().map(str::to_owned));
+                        tools.push(Arc::new(tool));
+                    }
+                    Err(reason) => tracing::warn!(%reason, "a tool is left out"),
+                }
+            }
+        }
+        Self { tools, versions }
+    }
+
+    /// All tools, in stable order.
+    pub(super) fn tools(&self) -> &[Arc<RegisteredTool>] {
+        &self.tools
+    }
+
+    /// The tool of this name or alias.
+    pub(super) fn find(&self, name: &str) -> Option<&RegisteredTool> {
+        self.tools.iter().map(AsRef::as_ref).find(|tool| tool.names().any(|known| known == name))
+    }
+}
+
+/// The catalogue of now: made anew when a source has changed; whoever runs calls keeps the one that it has.
+pub(super) struct CurrentCatalogue {
+    own: ToolCatalogue,
+    sources: Vec<Arc<dyn ToolSource>>,
+    current: RwLock<Arc<ToolCatalogue>>,
+}
+
+impl CurrentCatalogue {
+    /// Of these tools and sources, or which of the tools cannot be served.
+    pub(super) fn new(
+        tools: Vec<Box<dyn Tool>>,
+        sources: Vec<Arc<dyn ToolSource>>,
+    ) -> Result<Self, ToolSetError> {
+        let own = ToolCatalogue::of_own(tools)?;
+        let current = RwLock::new(Arc::new(own.with_sources(&sources)));
+        Ok(Self { own, sources, current })
+    }
+
+    /// The tools of now.
+    pub(super) fn now(&self) -> Arc<ToolCatalogue> {
+        let versions = versions(&self.sources);
+        let current = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner));
+        if current.versions == versions {
+            return current;
+        }
+        let fresh = Arc::new(self.own.with_sources(&self.sources));
+        // Two may meet here; if the older one stays, the next who looks makes it anew.
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&fresh);
+        fresh
+    }
+}
+
+fn versions(sources: &[Arc<dyn ToolSource>]) -> Vec<u64> {
+    sources.iter().map(|source| source.version()).collect()
+}
+
+fn admitted(
+    tool: Arc<dyn Tool>,
+    version: u64,
+    taken: &HashSet<String>,
+) -> Result<RegisteredTool, ToolSetError> {
+    let tool = RegisteredTool::new(tool, version)?;
+    let bad = |reason| ToolSetError::BadSchema { tool: tool.spec.name.to_string(), reason };
+    tool.schema.compiled().map_err(bad)?;
+    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    for name in tool.names() {
+        if name.is_empty() || name.len() > NAME_CHARS || !name.chars().all(known) {
+            return Err(ToolSetError::BadName(name.chars().take(NAME_CHARS).collect()));
+        }
+        if taken.contains(name) {
+            return Err(ToolSetError::Twice(name.to_owned()));
+        }
+    }
+    Ok(tool)
+}
+
+#[cfg(test)]
+mod tests;

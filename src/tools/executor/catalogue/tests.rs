@@ -1,0 +1,201 @@
+//! Tools that come and go, and who is left out.
+
+use crate::domain::tool::{Aliases, ToolCall, ToolChoice, ToolOrigin, ToolSpec, ToolTraits};
+use crate::ports::{ApprovedCalls, Tool, ToolContext, ToolError, ToolSource, Toolbox};
+use crate::tools::testing::{bounds, context, one_result};
+use crate::tools::{ApprovalRules, Executor, ExecutorOptions};
+use serde_json::{Map, Value, json};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// A tool of this name and schema.
+struct Named(String, Value, Aliases);
+
+impl Tool for Named {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec { name: self.0.clone().into(), description: "".into(), parameters: self.1.clone() }
+    }
+    fn traits(&self) -> ToolTraits {
+        ToolTraits::READ
+    }
+    fn origin(&self) -> ToolOrigin {
+        ToolOrigin::Command
+    }
+    fn aliases(&self) -> Aliases {
+        self.2
+    }
+    fn approval_names(&self) -> Vec<String> {
+        self.0.strip_suffix("_1234abcd").map(str::to_owned).into_iter().collect()
+    }
+    fn call(&self, arguments: &Map<String, Value>, _: &ToolContext) -> Result<Value, ToolError> {
+        Ok(json!({"of": self.0, "with": arguments}))
+    }
+}
+
+fn named(name: &str) -> Named {
+    Named(name.to_owned(), json!({"type": "object", "properties": {}}), Aliases::default())
+}
+
+/// A source whose tools a test changes.
+#[derive(Default)]
+struct Shifting {
+    version: AtomicU64,
+    tools: Mutex<Vec<Arc<dyn Tool>>>,
+}
+
+impl Shifting {
+    fn set(&self, tools: Vec<Named>) {
+        *self.tools.lock().expect("unpoisoned") =
+            tools.into_iter().map(|tool| -> Arc<dyn Tool> { Arc::new(tool) }).collect();
+        self.version.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn named(&self, names: &[&str]) {
+        self.set(names.iter().map(|name| named(name)).collect());
+    }
+}
+
+impl ToolSource for Shifting {
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::SeqCst)
+    }
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        self.tools.lock().expect("unpoisoned").clone()
+    }
+}
+
+fn served(sources: Vec<Arc<dyn ToolSource>>) -> Executor {
+    let own: Vec<Box<dyn Tool>> = vec![Box::new(named("own_b")), Box::new(named("own_a"))];
+    Executor::new(own, sources, ExecutorOptions::new(bounds())).expect("valid tools")
+}
+
+fn names(executor: &Executor) -> Vec<String> {
+    executor.tool_infos().into_iter().map(|info| info.spec.name.into_owned()).collect()
+}
+
+#[test]
+fn tools_of_sources_follow_the_server_s_own_in_their_own_order_and_come_and_go() {
+    let (first, second) = (Arc::new(Shifting::default()), Arc::new(Shifting::default()));
+    second.named(&["mcp_z", "mcp_a"]);
+    let executor = served(vec![Arc::<Shifting>::clone(&first), Arc::<Shifting>::clone(&second)]);
+    assert_eq!(names(&executor), ["own_a", "own_b", "mcp_z", "mcp_a"]);
+    first.named(&["js"]);
+    assert_eq!(names(&executor), ["own_a", "own_b", "js", "mcp_z", "mcp_a"]);
+    assert!(executor.has_tool("js"));
+    assert_eq!(one_result(&executor, "js", "{}")["data"]["of"], "js");
+    second.named(&[]);
+    first.named(&["other"]);
+    assert_eq!(names(&executor), ["own_a", "own_b", "other"]);
+    assert_eq!(
+        one_result(&executor, "js", "{}")["error"],
+        "Tool not found: js. Available: own_a, own_b, other"
+    );
+    let offered = executor.offered(&ToolChoice::All(true), false);
+    assert_eq!(offered.len(), 3);
+    assert_eq!(executor.tool_infos().last().map(|info| info.origin.clone()), Some(ToolOrigin::Command));
+}
+
+#[test]
+fn a_bad_tool_of_a_source_costs_only_itself() {
+    let source = Arc::new(Shifting::default());
+    let schema = |schema: Value| Named("schema".to_owned(), schema, Aliases::default());
+    let alias = Named(
+        "fine_but_for_its_alias".to_owned(),
+        json!({"type": "object"}),
+        Aliases { names: &["own_b"], parameters: &[] },
+    );
+    source.set(vec![
+        named("good"),
+        named("own_a"),
+        named("good"),
+        named("with space"),
+        named(""),
+        named(&"x".repeat(65)),
+        alias,
+        schema(json!({"type": "string"})),
+        schema(json!({"type": "object", "properties": {"a": {"type": "nonsense"}}})),
+        schema(json!({"type": "object", "properties": {"a": {"$ref": "https://example.com/other.json"}}})),
+        schema(json!({"type": "object", "properties": {"a": {"pattern": "("}}})),
+        named(&"y".repeat(64)),
+    ]);
+    let executor = served(vec![source]);
+    assert_eq!(names(&executor), ["own_a", "own_b", "good", &"y".repeat(64)]);
+    assert_eq!(one_result(&executor, "own_a", "{}")["data"]["of"], "own_a");
+}
+
+#[test]
+fn p8_a_source_has_so_many_tools_and_no_more() {
+    let source = Arc::new(Shifting::default());
+    source.set((0..super::SOURCE_TOOLS + 44).map(|n| named(&format!("t{n}"))).collect());
+    assert_eq!(names(&served(vec![source])).len(), 2 + super::SOURCE_TOOLS);
+}
+
+#[test]
+fn a_schema_that_leaves_its_parameters_open_takes_any() {
+    let source = Arc::new(Shifting::default());
+    let tool = |name: &str, schema: Value| Named(name.to_owned(), schema, Aliases::default());
+    let parts =
+        json!({"type": "object", "properties": {}, "allOf": [{"properties": {"a": {"type": "integer"}}}]});
+    source.set(vec![tool("open", json!({"type": "object"})), tool("parts", parts)]);
+    let executor = served(vec![source]);
+    for (name, arguments, success) in
+        [("open", r#"{"a":1}"#, true), ("parts", r#"{"a":1}"#, true), ("parts", r#"{"a":"x"}"#, false)]
+    {
+        assert_eq!(one_result(&executor, name, arguments)["success"], success, "{name} {arguments}");
+    }
+    let refused = one_result(&executor, "own_a", r#"{"a":1}"#)["error"].clone();
+    assert_eq!(refused, "Invalid parameters for tool 'own_a': unexpected parameter a");
+}
+
+#[test]
+fn a_name_that_was_told_apart_is_still_the_one_that_the_operator_meant() {
+    let source = Arc::new(Shifting::default());
+    source.named(&["mcp_a_pay_1234abcd", "mcp_a_look_1234abcd"]);
+    let approval = ApprovalRules::new(&["mcp_a_pay".to_owned()]).expect("a good pattern");
+    let executor = Executor::new(
+        Vec::new(),
+        vec![source],
+        ExecutorOptions { approval, ..ExecutorOptions::new(bounds()) },
+    );
+    let executor = executor.expect("valid tools");
+    assert!(executor.needs_approval("mcp_a_pay_1234abcd") && !executor.needs_approval("mcp_a_look_1234abcd"));
+}
+
+#[test]
+fn what_needs_approval_is_refused_where_nobody_was_asked() {
+    let source = Arc::new(Shifting::default());
+    source.set(vec![
+        named("js_write"),
+        Named("act".into(), json!({"type": "object"}), Aliases { names: &["exec"], parameters: &[] }),
+    ]);
+    let approval = ApprovalRules::new(&["js_*".to_owned(), "exec".to_owned()]).expect("good patterns");
+    let own: Vec<Box<dyn Tool>> = vec![Box::new(named("own"))];
+    let executor =
+        Executor::new(own, vec![source], ExecutorOptions { approval, ..ExecutorOptions::new(bounds()) })
+            .expect("valid tools");
+    for (name, waits) in [("js_write", true), ("act", true), ("exec", true), ("own", false), ("nope", false)]
+    {
+        assert_eq!(executor.needs_approval(name), waits, "{name}");
+    }
+    let waiting: Vec<_> = executor.tool_infos().iter().map(|info| info.needs_approval).collect();
+    assert_eq!(waiting, [false, true, true]);
+    assert!(executor.needs_approval("js_not_there_yet"), "the name as called counts: the tool may come");
+    let told = |name: &str, approved: ApprovedCalls| {
+        let log = crate::tools::testing::RecordingJournal::default();
+        let context = ToolContext { approved, ..context(ToolChoice::All(true)) };
+        let call = ToolCall { id_ref: "a".into(), name: name.into(), arguments: "{}".into() };
+        executor.run(&[call], &context, &log);
+        log.result("a")
+    };
+    let calls = |id_ref: &str| ApprovedCalls::Calls(Arc::from([id_ref.to_owned()]));
+    for approved in [ApprovedCalls::All, calls("a")] {
+        assert_eq!(told("act", approved)["success"], true);
+    }
+    assert_eq!(told("own", ApprovedCalls::None)["success"], true);
+    let other = told("act", calls("b"))["error"].clone();
+    assert_eq!(other, "The tool 'act' needs approval, and nobody was asked: make the call again");
+    for name in ["act", "exec", "js_write"] {
+        let refused = told(name, ApprovedCalls::None)["error"].as_str().expect("refused").to_owned();
+        assert!(refused.contains("needs approval, and nobody can be asked here"), "{refused}");
+    }
+}

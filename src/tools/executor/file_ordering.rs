@@ -1,0 +1,131 @@
+//! Whose turn it is within a batch. Owns the order that files impose: what writes them waits for whatever used them before it
+//! in the batch, what reads them for whatever may have written them; programs run beside each other. Refuses to run anything.
+
+use crate::domain::tool::FileAccess;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TaskStage {
+    Waiting,
+    Running,
+    Done,
+}
+
+/// The turns of a batch, handed out to its threads.
+pub(super) struct FileOrdering {
+    uses: Vec<FileAccess>,
+    stages: Mutex<Vec<TaskStage>>,
+    moved: Condvar,
+}
+
+impl FileOrdering {
+    /// For tasks that use files like this.
+    pub(super) fn new(uses: Vec<FileAccess>) -> Self {
+        let stages = Mutex::new(vec![TaskStage::Waiting; uses.len()]);
+        Self { uses, stages, moved: Condvar::new() }
+    }
+
+    /// The first task that may begin; waits while there are only tasks that may not. `None`: all have begun.
+    pub(super) fn next_turn(&self) -> Option<TaskTurn<'_>> {
+        let mut stages = self.stages();
+        loop {
+            let waiting = || (0..stages.len()).filter(|at| stages.get(*at) == Some(&TaskStage::Waiting));
+            waiting().next()?;
+            if let Some(at) = waiting().find(|at| self.may_begin(*at, &stages)) {
+                set(&mut stages, at, TaskStage::Running);
+                return Some(TaskTurn { ordering: self, at });
+            }
+            stages = self.moved.wait(stages).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn may_begin(&self, at: usize, stages: &[TaskStage]) -> bool {
+        let waits_for = |earlier: FileAccess| match self.uses.get(at) {
+            Some(FileAccess::Writes) => earlier != FileAccess::None,
+            Some(FileAccess::Reads) => matches!(earlier, FileAccess::Writes | FileAccess::Runs),
+            // Programs run beside each other: what depends on what among them is the model's to say.
+            Some(FileAccess::Runs) => matches!(earlier, FileAccess::Reads | FileAccess::Writes),
+            Some(FileAccess::None) | None => false,
+        };
+        let mut before = self.uses.iter().zip(stages).take(at);
+        before.all(|(earlier, stage)| *stage == TaskStage::Done || !waits_for(*earlier))
+    }
+
+    fn stages(&self) -> MutexGuard<'_, Vec<TaskStage>> {
+        self.stages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn set(stages: &mut [TaskStage], at: usize, to: TaskStage) {
+    if let Some(stage) = stages.get_mut(at) {
+        *stage = to;
+    }
+}
+
+/// A task's turn; it ends when this is dropped, by a panic as well: others may wait for it.
+pub(super) struct TaskTurn<'a> {
+    ordering: &'a FileOrdering,
+    at: usize,
+}
+
+impl TaskTurn<'_> {
+    /// Which task, counted from 0.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+}
+
+impl Drop for TaskTurn<'_> {
+    fn drop(&mut self) {
+        set(&mut self.ordering.stages(), self.at, TaskStage::Done);
+        self.ordering.moved.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use FileAccess::{None as Free, Reads, Runs, Writes};
+
+    /// The turns that can be had at once while none of them ends.
+    fn at_once(uses: &[FileAccess], done: usize) -> Vec<usize> {
+        let ordering = FileOrdering::new(uses.to_vec());
+        for at in 0..done {
+            set(&mut ordering.stages(), at, TaskStage::Done);
+        }
+        let stages = ordering.stages();
+        (done..uses.len()).filter(|at| ordering.may_begin(*at, &stages)).collect()
+    }
+
+    #[test]
+    fn writes_wait_for_reads_and_writes_and_reads_for_writes() {
+        assert_eq!(at_once(&[Writes, Reads, Writes, Reads], 0), [0]);
+        assert_eq!(at_once(&[Writes, Reads, Writes, Reads], 1), [1]);
+        assert_eq!(at_once(&[Writes, Reads, Writes, Reads], 3), [3]);
+        assert_eq!(at_once(&[Reads, Reads, Writes], 0), [0, 1]);
+        assert_eq!(at_once(&[Reads, Writes, Writes], 1), [1]);
+        assert_eq!(
+            at_once(&[Writes, Free, Runs, Reads, Runs], 0),
+            [0, 1],
+            "a program sees what was written before it"
+        );
+        assert_eq!(at_once(&[Writes, Free, Runs, Reads, Runs], 1), [1, 2]);
+        assert_eq!(
+            at_once(&[Runs, Free, Runs, Writes, Reads], 0),
+            [0, 1, 2],
+            "programs run beside each other"
+        );
+        assert_eq!(at_once(&[Runs, Reads, Runs], 1), [1], "what a program left is read before the next one");
+    }
+
+    #[test]
+    fn turns_come_in_order_and_end_when_they_are_dropped() {
+        let ordering = FileOrdering::new(vec![Writes, Reads, Free]);
+        let first = ordering.next_turn().expect("a turn");
+        let free = ordering.next_turn().expect("a turn");
+        assert_eq!((first.at(), free.at()), (0, 2));
+        drop(first);
+        assert_eq!(ordering.next_turn().map(|turn| turn.at()), Some(1));
+        assert!(ordering.next_turn().is_none());
+    }
+}

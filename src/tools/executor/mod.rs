@@ -1,0 +1,119 @@
+//! Runs batches of tool calls: it finds the tool, checks the arguments, orders what uses files, runs the rest in
+//! parallel, and reports each result to a journal. It knows no tool by name (P6).
+
+mod approval;
+mod arguments;
+mod audit_entry;
+mod batch;
+mod cache;
+mod catalogue;
+mod coerce;
+mod file_ordering;
+mod nearest;
+mod options;
+mod outcome;
+mod run;
+mod schema;
+mod truncate;
+
+pub use approval::{ApprovalRules, BadApprovalPattern};
+pub use cache::ToolCacheOptions;
+pub use catalogue::ToolSetError;
+pub use options::{BatchLimits, ExecutorOptions};
+
+use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition, ToolReach, ToolSpec};
+use crate::ports::{
+    AuditEntry, Journal, Measurement, Tool, ToolContext, ToolInfo, ToolSource, Toolbox, UnexecutedReason,
+};
+use audit_entry::audit_entry;
+use batch::{CallPreparer, PreparedBatch};
+use cache::ResultCache;
+use catalogue::{CurrentCatalogue, RegisteredTool};
+use run::BatchRun;
+use std::sync::Arc;
+
+/// The toolbox.
+pub struct Executor {
+    catalogue: CurrentCatalogue,
+    options: ExecutorOptions,
+    cache: ResultCache,
+}
+
+impl std::fmt::Debug for Executor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let catalogue = self.catalogue.now();
+        let names: Vec<_> = catalogue.tools().iter().map(|tool| tool.spec.name.as_ref()).collect();
+        f.debug_struct("Executor")
+            .field("tools", &names)
+            .field("limits", &self.options.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Executor {
+    /// Serves these tools, in alphabetical order, and after them those of the sources, in the order of these; or says
+    /// which of the tools cannot be served. A tool of a source that cannot be served is left out.
+    pub fn new(
+        tools: Vec<Box<dyn Tool>>,
+        sources: Vec<Arc<dyn ToolSource>>,
+        options: ExecutorOptions,
+    ) -> Result<Self, ToolSetError> {
+        let cache = ResultCache::new(options.limits.cache);
+        Ok(Self { catalogue: CurrentCatalogue::new(tools, sources)?, options, cache })
+    }
+}
+
+impl Toolbox for Executor {
+    fn offered(&self, choice: &ToolChoice, has_results: bool) -> Vec<ToolDefinition> {
+        let is_offered = |tool: &&Arc<RegisteredTool>| {
+            let is_wanted = !tool.reads_results || has_results || tool.is_named(choice);
+            is_wanted && tool.is_allowed(choice)
+        };
+        let catalogue = self.catalogue.now();
+        catalogue.tools().iter().filter(is_offered).map(|tool| tool.spec.clone()).collect()
+    }
+
+    fn has_tool(&self, name: &str) -> bool {
+        self.catalogue.now().find(name).is_some()
+    }
+
+    fn needs_approval(&self, name: &str) -> bool {
+        self.options.approval.covers(name, self.catalogue.now().find(name))
+    }
+
+    fn reach(&self, name: &str) -> ToolReach {
+        self.catalogue.now().find(name).map_or(ToolReach::Here, |tool| tool.tool.reach())
+    }
+
+    fn tool_infos(&self) -> Vec<ToolInfo> {
+        let info = |tool: &Arc<RegisteredTool>| ToolInfo {
+            spec: ToolSpec::clone(&tool.spec),
+            traits: tool.traits_in(true),
+            origin: tool.tool.origin(),
+            needs_approval: self.options.approval.covers(&tool.spec.name, Some(tool)),
+        };
+        self.catalogue.now().tools().iter().map(info).collect()
+    }
+
+    fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal) {
+        let catalogue = self.catalogue.now();
+        let batch = PreparedBatch::prepare(
+            calls,
+            &CallPreparer { catalogue: &catalogue, options: &self.options, context },
+        );
+        let (options, cache) = (&self.options, &self.cache);
+        BatchRun { options, catalogue: &catalogue, cache, context, journal }.perform(&batch);
+    }
+
+    fn settled(&self, call: &ToolCall, context: &ToolContext, why: UnexecutedReason, told: &str) {
+        let catalogue = self.catalogue.now();
+        let tool = catalogue.find(&call.name).map(|tool| tool.spec.name.as_ref());
+        self.options.meter.record(Measurement::ToolCalled { tool, outcome: why.name(), took_us: None });
+        let Some(audit) = &self.options.audit else { return };
+        let (result, skipped) = (told.to_owned(), Some(why.name().to_owned()));
+        audit.record(&AuditEntry { result, skipped, ..audit_entry(call, context) });
+    }
+}
+
+#[cfg(test)]
+mod tests;

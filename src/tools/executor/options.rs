@@ -1,0 +1,52 @@
+//! What the operator says about running tools: limits of a batch, approval, audit, metrics.
+
+use super::approval::ApprovalRules;
+use super::cache::ToolCacheOptions;
+use crate::domain::limits::Limits;
+use crate::ports::{Audit, Meter, NoopMeter};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The limits of a batch of calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchLimits {
+    /// Calls of one batch that run at once.
+    pub workers: usize,
+    /// Longest run of one call.
+    pub timeout: Duration,
+    /// Longest result as the model sees it, characters.
+    pub result_chars: usize,
+    /// Longest result as the store keeps it, bytes.
+    pub result_bytes: usize,
+    /// Limits of cached results.
+    pub cache: ToolCacheOptions,
+}
+
+impl BatchLimits {
+    /// From the configured limits and `tool_max_workers`.
+    pub fn new(limits: &Limits, workers: usize, cache: ToolCacheOptions) -> Self {
+        let timeout = Duration::from_secs(limits.tool_timeout_s);
+        let (result_chars, result_bytes) = (limits.tool_result_chars, limits.tool_result_bytes);
+        Self { workers: workers.max(1), timeout, result_chars, result_bytes, cache }
+    }
+}
+
+/// How the executor runs calls.
+#[derive(Clone)]
+pub struct ExecutorOptions {
+    /// The limits of a batch.
+    pub limits: BatchLimits,
+    /// Which calls wait for an approval.
+    pub approval: ApprovalRules,
+    /// Where every call is recorded, if anywhere.
+    pub audit: Option<Arc<dyn Audit>>,
+    /// Counts the calls.
+    pub meter: Arc<dyn Meter>,
+}
+
+impl ExecutorOptions {
+    /// These limits, without approval, audit and metrics.
+    pub fn new(limits: BatchLimits) -> Self {
+        Self { limits, approval: ApprovalRules::default(), audit: None, meter: Arc::new(NoopMeter) }
+    }
+}

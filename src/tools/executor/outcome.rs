@@ -1,0 +1,175 @@
+//! A result in the form that models get: `{"success","data","error","execution_time"}`. Owns that form; refuses to wrap a
+//! failure in a success.
+
+use super::truncate::{ResultLimits, truncated};
+use crate::ports::{FullResult, ToolError, ToolOutcome};
+use serde_json::{Map, Value, json};
+
+/// Why there is a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OutcomeKind {
+    Ran,
+    Refused,
+    Cancelled,
+    Cached,
+}
+
+/// What one run, or its refusal, came to.
+#[derive(Debug, Clone)]
+pub(super) struct CallOutcome {
+    result: Result<Value, ToolError>,
+    millis: u64,
+    fate: OutcomeKind,
+    duplicate: bool,
+}
+
+impl CallOutcome {
+    /// A run that took so long.
+    pub(super) fn ran(result: Result<Value, ToolError>, millis: u64) -> Self {
+        Self { result, millis, fate: OutcomeKind::Ran, duplicate: false }
+    }
+
+    /// A call that was refused before it ran.
+    pub(super) fn refused(message: String) -> Self {
+        Self {
+            result: Err(ToolError::Invalid(message)),
+            millis: 0,
+            fate: OutcomeKind::Refused,
+            duplicate: false,
+        }
+    }
+
+    /// A call that was not run because the job has to end.
+    pub(super) fn cancelled() -> Self {
+        let message = "(cancelled) the call was not run".to_owned();
+        Self {
+            result: Err(ToolError::Invalid(message)),
+            millis: 0,
+            fate: OutcomeKind::Cancelled,
+            duplicate: false,
+        }
+    }
+
+    /// A call for which an earlier result stands.
+    pub(super) fn cached(data: Value) -> Self {
+        Self { result: Ok(data), millis: 0, fate: OutcomeKind::Cached, duplicate: false }
+    }
+
+    /// The same for the duplicate of a call.
+    pub(super) fn for_duplicate(&self) -> Self {
+        Self { duplicate: true, ..self.clone() }
+    }
+
+    /// What it came to.
+    pub(super) fn result(&self) -> Result<&Value, &ToolError> {
+        self.result.as_ref()
+    }
+
+    /// How long it ran, milliseconds.
+    pub(super) fn millis(&self) -> u64 {
+        if self.why_not_run().is_none() { self.millis } else { 0 }
+    }
+
+    /// Why it did not run; `None`: it did.
+    pub(super) fn why_not_run(&self) -> Option<&'static str> {
+        match self.fate {
+            OutcomeKind::Refused => Some("refused"),
+            OutcomeKind::Cancelled => Some("cancelled"),
+            OutcomeKind::Cached => Some("cached"),
+            OutcomeKind::Ran if self.duplicate => Some("duplicate"),
+            OutcomeKind::Ran => None,
+        }
+    }
+
+    /// The text for the model, as much of it as there is room for, and what was cut.
+    pub(super) fn into_tool_outcome(self, room: &ResultLimits) -> ToolOutcome {
+        let skipped = self.duplicate || matches!(self.fate, OutcomeKind::Cancelled | OutcomeKind::Cached);
+        let (value, whole) = truncated(self.into_value(), room);
+        let handle = room.reader.as_ref().map(|reader| reader.handle.clone());
+        let whole = handle.zip(whole).map(|(handle, content)| FullResult { handle, content });
+        ToolOutcome { content: value.to_string(), skipped, whole }
+    }
+
+    fn into_value(self) -> Value {
+        let (success, data, error) = match self.result {
+            Ok(data) => (true, data, Value::Null),
+            Err(ToolError::Invalid(message)) => (false, Value::Null, Value::String(message)),
+            Err(ToolError::Failed { message, data }) => (false, data, Value::String(message)),
+        };
+        let mut result = Map::new();
+        result.insert("success".to_owned(), Value::Bool(success));
+        result.insert("data".to_owned(), data);
+        result.insert("error".to_owned(), error);
+        result.insert(
+            "execution_time".to_owned(),
+            json!(std::time::Duration::from_millis(self.millis).as_secs_f64()),
+        );
+        if self.fate == OutcomeKind::Cached {
+            result.insert("cached".to_owned(), Value::Bool(true));
+        }
+        if self.duplicate {
+            result.insert("duplicate".to_owned(), Value::Bool(true));
+        }
+        Value::Object(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room(chars: usize) -> ResultLimits {
+        ResultLimits { chars, bytes: 1 << 20, reader: None }
+    }
+
+    fn content(data: Value, limit: usize) -> (String, Value) {
+        let text = CallOutcome::ran(Ok(data), 1_500).into_tool_outcome(&room(limit)).content;
+        let value = serde_json::from_str(&text).expect("valid JSON");
+        (text, value)
+    }
+
+    #[test]
+    fn the_form_is_fixed() {
+        let (text, _) = content(json!({"a": 1}), 1_000);
+        assert_eq!(text, r#"{"success":true,"data":{"a":1},"error":null,"execution_time":1.5}"#);
+        let failed = ToolError::Failed { message: "no".into(), data: json!({"output": "x"}) };
+        let duplicate = CallOutcome::ran(Err(failed), 0).for_duplicate().into_tool_outcome(&room(1_000));
+        let expected =
+            r#"{"success":false,"data":{"output":"x"},"error":"no","execution_time":0.0,"duplicate":true}"#;
+        assert_eq!((duplicate.content.as_str(), duplicate.skipped), (expected, true));
+        let cached = CallOutcome::cached(json!(1)).into_tool_outcome(&room(1_000));
+        let expected = r#"{"success":true,"data":1,"error":null,"execution_time":0.0,"cached":true}"#;
+        assert_eq!((cached.content.as_str(), cached.skipped), (expected, true));
+    }
+
+    #[test]
+    fn p8_long_texts_keep_head_and_tail() {
+        let (text, value) =
+            content(json!({"output": format!("HEAD{}TAIL", "x".repeat(50_000)), "status": "ok"}), 16_000);
+        assert!(text.chars().count() <= 16_000, "{}", text.len());
+        let output = value["data"]["output"].as_str().expect("a text");
+        assert!(output.starts_with("HEADxx") && output.ends_with("xxTAIL"));
+        assert!(output.contains("of 50008 characters cut] …"), "it says what was cut");
+        assert!(text.chars().count() > 15_000, "no more is cut than must be");
+        assert_eq!(value["data"]["status"], "ok");
+    }
+
+    #[test]
+    fn p8_whatever_is_long_is_cut() {
+        for data in [
+            json!("\u{0}".repeat(50_000)),
+            json!("ü\n\"".repeat(20_000)),
+            json!(vec![123_456; 20_000]),
+            json!(vec!["y".repeat(150); 1_000]),
+            json!(vec!["y".repeat(300); 1_000]),
+            json!({"a": "x".repeat(20_000), "b": "y".repeat(20_000), "c": vec![1; 100]}),
+            json!({"k".repeat(50_000): 1}),
+        ] {
+            let (text, value) = content(data, 16_000);
+            assert!(text.chars().count() <= 16_000, "{}", text.chars().count());
+            assert!(value.to_string().contains("characters cut"), "{text}");
+        }
+        let error = ToolError::Invalid("z".repeat(100_000));
+        assert!(CallOutcome::ran(Err(error), 0).into_tool_outcome(&room(16_000)).content.len() <= 16_100);
+    }
+}

@@ -1,0 +1,218 @@
+//! A tool's schema, compiled once, when the first arguments come. Owns the words in which a misfit is told to the model; refuses nothing itself.
+
+use super::coerce::{coerce, wants};
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::paths::{Location, LocationSegment};
+use jsonschema::{Draft, JsonType, ValidationError, Validator};
+use serde_json::{Map, Value};
+use std::sync::OnceLock;
+
+/// Misfits told at once.
+const MISFITS: usize = 5;
+/// Of a quoted value or name, characters.
+const QUOTE_CHARS: usize = 80;
+
+/// What may name parameters beside `properties`.
+const NAMING: [&str; 8] =
+    ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"];
+
+/// What a tool's arguments must look like.
+#[derive(Debug)]
+pub(super) struct ParameterSchema {
+    text: Value,
+    validator: OnceLock<Result<Validator, String>>,
+}
+
+impl ParameterSchema {
+    /// Takes an object schema. Parameters that it does not name are refused, whether it says so or not,
+    /// unless it leaves open which there are.
+    pub(super) fn new(parameters: &Value) -> Result<Self, String> {
+        let mut text = parameters.clone();
+        match text.as_object_mut() {
+            Some(map) if map.get("type") == Some(&Value::from("object")) => {
+                // Where others than `properties` name parameters, only the schema itself knows which there are.
+                if map.contains_key("properties") && !NAMING.iter().any(|key| map.contains_key(*key)) {
+                    map.entry("additionalProperties").or_insert(Value::Bool(false));
+                }
+            }
+            _ => return Err("its parameters are not an object schema".to_owned()),
+        }
+        Ok(Self { text, validator: OnceLock::new() })
+    }
+
+    /// The schema compiled, or why it is none: for schemas that others have written, asked before they are offered.
+    pub(super) fn compiled(&self) -> Result<&Validator, String> {
+        let compile = || {
+            let options = jsonschema::options().with_draft(Draft::Draft202012).should_validate_formats(false);
+            options.build(&self.text).map_err(|error| error.to_string())
+        };
+        self.validator.get_or_init(compile).as_ref().map_err(Clone::clone)
+    }
+
+    /// Whether the tool has a parameter of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.text.get("properties").is_some_and(|properties| properties.get(name).is_some())
+    }
+
+    /// The arguments, coerced where that is safe, or what is wrong with them.
+    pub(super) fn fit(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>, String> {
+        let mut value = Value::Object(arguments);
+        coerce(&mut value, &self.text);
+        let mut misfits: Vec<String> =
+            self.compiled()?.iter_errors(&value).take(MISFITS).flat_map(|e| tell(&e)).collect();
+        misfits.extend(self.endless(&value));
+        match value {
+            Value::Object(map) if misfits.is_empty() => Ok(map),
+            _ => Err(misfits.join("; ")),
+        }
+    }
+
+    /// Integers that no integer of 64 bits can hold.
+    fn endless(&self, value: &Value) -> Vec<String> {
+        let wanted = |name: &str| self.text.get("properties")?.get(name);
+        let is_endless = |(name, item): &(&String, &Value)| {
+            wanted(name).is_some_and(|schema| wants(schema, "integer")) && is_beyond_64_bits(item)
+        };
+        let items = value.as_object().into_iter().flatten().filter(is_endless);
+        items.map(|(name, _)| format!("{} must fit into 64 bits", short(name))).collect()
+    }
+}
+
+/// Whether a number can only be told as a float: as an integer it would be lost on the tool's way to read it.
+fn is_beyond_64_bits(value: &Value) -> bool {
+    value.as_f64().is_some_and(|number| value.is_f64() && number.fract() == 0.0)
+}
+
+fn tell(error: &ValidationError<'_>) -> Vec<String> {
+    use ValidationErrorKind as Kind;
+    let path = path(error.instance_path());
+    let label = if path.is_empty() { "the parameters" } else { &path };
+    let one = |text: String| vec![text];
+    match error.kind() {
+        Kind::Required { property } => one(format!("missing required {}", join(&path, &plain(property)))),
+        Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => unexpected
+            .iter()
+            .take(MISFITS)
+            .map(|k| format!("unexpected parameter {}", join(&path, &short(k))))
+            .collect(),
+        Kind::Type { kind } => one(misfit_of_type(label, kind, error.instance())),
+        Kind::Enum { options } => one(format!("{label} must be one of {options}")),
+        Kind::Constant { expected_value } => one(format!("{label} must be {expected_value}")),
+        Kind::Minimum { limit } => one(format!("{label} must be >= {limit}")),
+        Kind::Maximum { limit } => one(format!("{label} must be <= {limit}")),
+        Kind::ExclusiveMinimum { limit } => one(format!("{label} must be > {limit}")),
+        Kind::ExclusiveMaximum { limit } => one(format!("{label} must be < {limit}")),
+        Kind::MinLength { limit } => one(format!("{label} must be at least {limit} chars")),
+        Kind::MaxLength { limit } => one(format!("{label} must be at most {limit} chars")),
+        Kind::MinItems { limit } => one(format!("{label} must have at least {limit} items")),
+        Kind::MaxItems { limit } => one(format!("{label} must have at most {limit} items")),
+        _ => one(format!("{label} does not fit: {}", short(&error.masked().to_string()))),
+    }
+}
+
+fn misfit_of_type(label: &str, kind: &TypeKind, value: &Value) -> String {
+    let types: Vec<&str> = match kind {
+        TypeKind::Single(one) => vec![one.as_str()],
+        TypeKind::Multiple(several) => several.iter().map(JsonType::as_str).collect(),
+    };
+    let text = value.as_str().map(str::trim).unwrap_or_default();
+    let endless = text.parse::<f64>().is_ok_and(|number| !number.is_finite());
+    if endless && types.iter().any(|one| matches!(*one, "number" | "integer")) {
+        return format!("{label} must be finite");
+    }
+    format!("{label} should be {}", types.join(" or "))
+}
+
+/// `a.b[0].c`
+fn path(location: &Location) -> String {
+    location.into_iter().fold(String::new(), |path, segment| match segment {
+        LocationSegment::Property(name) => join(&path, &short(&name)),
+        LocationSegment::Index(index) => format!("{path}[{index}]"),
+    })
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(QUOTE_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn schema() -> ParameterSchema {
+        let item = json!({"type": "object", "properties": {"c": {"type": "integer"}}, "required": ["c"]});
+        let parameters = json!({
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "minLength": 2, "maxLength": 4},
+                "count": {"type": "integer", "minimum": 1, "maximum": 9}, "large": {"type": "integer"},
+                "ratio": {"type": ["number", "null"]},
+                "mode": {"enum": ["fast", "slow"]},
+                "a": {"type": "object", "properties": {"b": {"type": "array", "items": item, "maxItems": 2}}},
+            },
+            "required": ["name"],
+        });
+        ParameterSchema::new(&parameters).expect("an object schema")
+    }
+
+    fn misfit(arguments: Value) -> String {
+        let Value::Object(map) = arguments else { panic!("an object") };
+        schema().fit(map).expect_err("it does not fit")
+    }
+
+    #[test]
+    fn misfits_name_the_field_and_what_it_should_be() {
+        for (arguments, told) in [
+            (json!({}), "missing required name"),
+            (json!({"name": "abc", "k": 1}), "unexpected parameter k"),
+            (json!({"name": 5}), "name should be string"),
+            (json!({"name": "a"}), "name must be at least 2 chars"),
+            (json!({"name": "abcde"}), "name must be at most 4 chars"),
+            (json!({"name": "abc", "count": "abc"}), "count should be integer"),
+            (json!({"name": "abc", "count": true}), "count should be integer"),
+            (json!({"name": "abc", "count": "0"}), "count must be >= 1"),
+            (json!({"name": "abc", "count": 10}), "count must be <= 9"),
+            (json!({"name": "abc", "large": 1e30}), "large must fit into 64 bits"),
+            (json!({"name": "abc", "ratio": "NaN"}), "ratio must be finite"),
+            (json!({"name": "abc", "ratio": "-Infinity"}), "ratio must be finite"),
+            (json!({"name": "abc", "mode": "x"}), r#"mode must be one of ["fast","slow"]"#),
+            (json!({"name": "abc", "a": {"b": [{"c": "x"}]}}), "a.b[0].c should be integer"),
+            (json!({"name": "abc", "a": {"b": [{"c": 1}, {}]}}), "missing required a.b[1].c"),
+            (
+                json!({"name": "abc", "a": {"b": [{"c": 1}, {"c": 1}, {"c": 1}]}}),
+                "a.b must have at most 2 items",
+            ),
+            (json!({"name": "abc", "a": {"b": "x"}}), "a.b should be array"),
+        ] {
+            assert_eq!(misfit(arguments.clone()), told, "{arguments}");
+        }
+    }
+
+    #[test]
+    fn several_misfits_are_told_at_once() {
+        let told = misfit(json!({"count": 0, "k": 1}));
+        for part in ["missing required name", "count must be >= 1", "unexpected parameter k"] {
+            assert!(told.contains(part), "{told}");
+        }
+    }
+
+    #[test]
+    fn what_fits_comes_back_coerced() {
+        let Value::Object(map) = json!({"name": "abc", "count": "5", "ratio": null}) else {
+            panic!("an object")
+        };
+        assert_eq!(
+            schema().fit(map).map(Value::Object),
+            Ok(json!({"name": "abc", "count": 5, "ratio": null}))
+        );
+    }
+}

@@ -1,0 +1,305 @@
+//! The executor with the real tools over a fake sandbox, and with tools made to misbehave.
+
+mod toolbox;
+
+use super::*;
+use crate::domain::handle::ResultHandle;
+use crate::domain::id::JobId;
+use crate::domain::tool::Aliases;
+use crate::ports::{CancelReason, ToolError};
+use crate::tools::testing::{
+    Act, RecordingJournal, ScriptedTool, any, bounds, call, context, one, real, run,
+};
+use serde_json::{Value, json};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[test]
+fn every_tool_is_offered_in_stable_order_and_refuses_unknown_parameters() {
+    let names: Vec<_> =
+        real().offered(&ToolChoice::All(true), true).iter().map(|spec| spec.name.clone()).collect();
+    let expected = [
+        "bash",
+        "calculator",
+        "crawl_batch",
+        "cron",
+        "execute_javascript",
+        "execute_python",
+        "fetch_page",
+        "file_delete",
+        "file_edit",
+        "file_exists",
+        "file_list",
+        "file_mkdir",
+        "file_read",
+        "file_search",
+        "file_write",
+        "get_weather",
+        "json_process",
+        "message",
+        "multi_agent",
+        "read_result",
+        "spawn",
+        "text_process",
+        "web_search",
+    ];
+    assert_eq!(names, expected);
+    for spec in real().offered(&ToolChoice::All(true), true) {
+        assert_eq!(spec.parameters["additionalProperties"], false, "{}", spec.name);
+        assert!(
+            one(&spec.name, r#"{"zzz": 1}"#)["error"]
+                .as_str()
+                .expect("refused")
+                .contains("unexpected parameter zzz")
+        );
+    }
+    let choice = ToolChoice::Named(vec!["get_weather".into(), "calculator".into(), "nope".into()]);
+    let some: Vec<_> = real().offered(&choice, true).iter().map(|spec| spec.name.clone()).collect();
+    assert_eq!(some, ["calculator", "get_weather", "read_result"], "what reads results goes along");
+    assert_eq!(real().offered(&choice, false).len(), 2, "once there are any");
+    let by_name = ToolChoice::Named(vec!["read_result".into()]);
+    assert_eq!(real().offered(&by_name, false).len(), 1, "or where it is asked for by name");
+    for none in [ToolChoice::All(false), ToolChoice::Named(Vec::new())] {
+        assert!(real().offered(&none, true).is_empty());
+    }
+}
+
+#[test]
+fn a_result_says_what_it_must() {
+    let result = one("calculator", r#"{"expression": "17*23"}"#);
+    assert_eq!(
+        (&result["success"], &result["data"]["result"], &result["error"]),
+        (&json!(true), &json!(391), &Value::Null)
+    );
+    assert!(result["execution_time"].is_f64());
+    let failed = one("calculator", r#"{"expression": "1/0"}"#);
+    assert_eq!((&failed["success"], &failed["data"]), (&json!(false), &Value::Null));
+    assert_eq!(failed["error"], "Calculation error: division by zero");
+}
+
+#[test]
+fn unknown_tools_are_never_executed_and_the_nearest_name_is_told() {
+    assert_eq!(one("Calculater", "{}")["error"], "Tool not found: Calculater. Did you mean 'calculator'?");
+    assert_eq!(
+        one("ExecutePython", "{}")["error"],
+        "Tool not found: ExecutePython. Did you mean 'execute_python'?"
+    );
+    let far = one("format_disk", "{}");
+    assert!(
+        far["error"]
+            .as_str()
+            .expect("refused")
+            .starts_with("Tool not found: format_disk. Available: bash, calculator, ")
+    );
+    assert_eq!(
+        one("nope", "{bad")["error"].as_str().expect("refused").split(':').next(),
+        Some("Invalid JSON arguments")
+    );
+}
+
+#[test]
+fn what_the_job_does_not_offer_is_refused_at_execution() {
+    let log = RecordingJournal::default();
+    let allowed = ToolChoice::Named(vec!["get_weather".into()]);
+    let calls = [call("a", "calculator", r#"{"expression":"1"}"#), call("b", "Calculator", "{}")];
+    real().run(&calls, &context(allowed), &log);
+    assert_eq!(
+        log.result("a")["error"],
+        "Tool not allowed in this job: calculator. Available: get_weather, read_result"
+    );
+    assert_eq!(log.result("b")["error"], "Tool not found: Calculator. Available: get_weather, read_result");
+}
+
+#[test]
+fn arguments_are_validated_and_coerced() {
+    let missing = one("calculator", "{}")["error"].clone();
+    assert_eq!(missing, "Invalid parameters for tool 'calculator': missing required expression");
+    let scalar = one("calculator", "[1]")["error"].clone();
+    assert!(
+        scalar.as_str().expect("refused").contains("parameters must be a JSON object, not a list"),
+        "{scalar}"
+    );
+    let wrapped = one("calculator", r#"{"arguments": "{\"expression\": \"1+1\"}"}"#);
+    assert_eq!(wrapped["data"]["result"], 2);
+    let operation = one("text_process", r#"{"text": "x", "operation": "shout"}"#)["error"].clone();
+    assert!(
+        operation.as_str().expect("refused").contains("operation must be one of [\"count\""),
+        "{operation}"
+    );
+}
+
+#[test]
+fn the_same_call_twice_in_a_batch_runs_once() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let (pure, write) = (Arc::clone(&runs), Arc::clone(&runs));
+    let count = |runs: &AtomicUsize| Ok(json!(runs.fetch_add(1, Ordering::SeqCst)));
+    let tools = vec![any("pure", true, move |_| count(&pure)), any("write", false, move |_| count(&write))];
+    let executor = Executor::new(tools, Vec::new(), ExecutorOptions::new(bounds())).expect("valid tools");
+    let log = run(
+        &executor,
+        &[call("a", "pure", r#"{"n":1}"#), call("b", "pure", r#"{"n": "1"}"#), call("c", "pure", "{}")],
+    );
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+    assert_eq!(log.result("b")["data"], log.result("a")["data"]);
+    assert_eq!((log.result("b")["duplicate"].clone(), log.skipped("b")), (json!(true), true));
+    assert!(log.result("a").get("duplicate").is_none() && !log.skipped("a"));
+    run(&executor, &[call("a", "write", "{}"), call("b", "write", "{}")]);
+    assert_eq!(runs.load(Ordering::SeqCst), 4, "what writes is never deduplicated");
+}
+
+#[test]
+fn what_is_cut_is_kept_once_where_the_job_can_read_it() {
+    let wordy = || any("long", true, |_| Ok(json!("x".repeat(50_000))));
+    let reader = || any("look", true, |_| Ok(json!("y".repeat(50_000))));
+    let executor = Executor::new(vec![wordy(), reader()], Vec::new(), ExecutorOptions::new(bounds()))
+        .expect("valid tools");
+    let calls = [call("a", "long", "{}"), call("b", "long", "{}"), call("c", "look", "{}")];
+    let log = run(&executor, &calls);
+    let wholes = log.wholes.lock().expect("unpoisoned").clone();
+    let handle = ResultHandle::of(JobId::from_bits(1), "a");
+    assert_eq!(wholes, [crate::ports::FullResult { handle: handle.clone(), content: "x".repeat(50_000) }]);
+    for id in ["a", "b"] {
+        let told = log.result(id)["data"].to_string();
+        assert!(
+            told.contains(&format!("look {{\\\"handle\\\":\\\"{handle}\\\"")),
+            "{id}: {}",
+            &told[7_800..8_400]
+        );
+    }
+    assert!(log.result("c")["data"].to_string().contains("characters cut]"), "it has no way to itself");
+    let alone = run(
+        &Executor::new(vec![wordy()], Vec::new(), ExecutorOptions::new(bounds())).expect("valid tools"),
+        &calls[..1],
+    );
+    assert!(alone.wholes.lock().expect("unpoisoned").is_empty(), "nobody could read it");
+    let forgetful = RecordingJournal { forgets: true, ..RecordingJournal::default() };
+    executor.run(&calls, &context(ToolChoice::All(true)), &forgetful);
+    assert!(forgetful.result("a")["data"].to_string().contains("characters cut]"), "nobody keeps it");
+    assert!(forgetful.wholes.lock().expect("unpoisoned").is_empty());
+}
+
+#[test]
+fn calls_run_side_by_side_up_to_the_bound() {
+    let meeting = Arc::new(Barrier::new(4));
+    let tool = any("meet", true, move |_| {
+        meeting.wait();
+        Ok(Value::Null)
+    });
+    let executor =
+        Executor::new(vec![tool], Vec::new(), ExecutorOptions::new(bounds())).expect("valid tools");
+    let calls: Vec<_> = (0..4).map(|n| call(&n.to_string(), "meet", &format!("{{\"n\":{n}}}"))).collect();
+    let log = run(&executor, &calls);
+    assert_eq!(log.finished.lock().expect("unpoisoned").len(), 4);
+}
+
+#[test]
+fn a_panic_is_that_tool_s_error_alone() {
+    let tools = vec![any("bad", true, |_| panic!("secret detail")), any("good", true, |_| Ok(json!(1)))];
+    let executor = Executor::new(tools, Vec::new(), ExecutorOptions::new(bounds())).expect("valid tools");
+    let log =
+        run(&executor, &[call("a", "bad", "{}"), call("b", "good", "{}"), call("c", "bad", r#"{"n":1}"#)]);
+    assert_eq!(log.result("b")["data"], 1);
+    for id in ["a", "c"] {
+        let told = log.result(id)["error"].as_str().expect("failed").to_owned();
+        assert!(told.starts_with("the tool 'bad' crashed") && !told.contains("secret"), "{told}");
+    }
+}
+
+#[test]
+fn p3_what_is_not_idempotent_starts_only_when_the_journal_lets_it() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    let tool = any("write", false, move |_| Ok(json!(counted.fetch_add(1, Ordering::SeqCst))));
+    let executor =
+        Executor::new(vec![tool], Vec::new(), ExecutorOptions::new(bounds())).expect("valid tools");
+    let log = run(&executor, &[call("a", "write", "{}")]);
+    assert_eq!(*log.started.lock().expect("unpoisoned"), ["a"]);
+    let refusing = RecordingJournal { refuses: true, ..RecordingJournal::default() };
+    executor.run(&[call("b", "write", "{}")], &context(ToolChoice::All(true)), &refusing);
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    assert!(refusing.skipped("b"));
+}
+
+#[test]
+fn a_pulled_leash_cancels_what_has_not_begun() {
+    let tool = any("pull", true, |context| {
+        context.cancel.cancel(CancelReason::Cancelled);
+        Err(ToolError::Failed { message: "cut off".into(), data: Value::Null })
+    });
+    let executor =
+        Executor::new(vec![tool], Vec::new(), ExecutorOptions::new(BatchLimits { workers: 1, ..bounds() }))
+            .expect("valid tools");
+    let log = run(&executor, &[call("a", "pull", r#"{"n":1}"#), call("b", "pull", r#"{"n":2}"#)]);
+    assert_eq!(log.result("a")["error"], "cut off");
+    assert!(
+        log.result("b")["error"].as_str().expect("cancelled").starts_with("(cancelled)") && log.skipped("b")
+    );
+}
+
+#[test]
+fn each_call_has_the_tool_timeout_as_its_leash() {
+    let tool = any("late", true, |context| Ok(json!(context.cancel.remaining().as_secs())));
+    let executor =
+        Executor::new(vec![tool], Vec::new(), ExecutorOptions::new(bounds())).expect("valid tools");
+    assert_eq!(run(&executor, &[call("a", "late", "{}")]).result("a")["data"], 59);
+    let asked = run(&executor, &[call("a", "late", r#"{"n": 100}"#)]);
+    assert_eq!(asked.result("a")["data"], 159, "its own time comes on top");
+}
+
+#[test]
+fn a_tool_answers_to_its_aliases_but_is_offered_by_its_name_alone() {
+    let aliases = Aliases { names: &["perform", "do_it"], parameters: &[("number", "n")] };
+    let act: Act = Arc::new(|_| Ok(json!("done")));
+    let tool = || Box::new(ScriptedTool { name: "act", aliases, idempotent: false, act: Arc::clone(&act) });
+    let executor = Executor::new(
+        vec![tool(), any("other", true, |_| Ok(Value::Null))],
+        Vec::new(),
+        ExecutorOptions::new(bounds()),
+    )
+    .expect("valid tools");
+    assert!(executor.has_tool("act") && executor.has_tool("perform") && !executor.has_tool("nope"));
+    assert_eq!(
+        *run(&executor, &[call("a", "perform", "{}")]).started.lock().expect("unpoisoned"),
+        ["a"],
+        "P3 holds by any name"
+    );
+    let named = |name: &str| ToolChoice::Named(vec![name.to_owned()]);
+    let offered: Vec<_> =
+        executor.offered(&named("do_it"), false).iter().map(|spec| spec.name.clone()).collect();
+    assert_eq!(offered, ["act"]);
+    let told = |choice: ToolChoice, name: &str, arguments: &str| {
+        let log = RecordingJournal::default();
+        executor.run(&[call("a", name, arguments)], &context(choice), &log);
+        log.result("a")
+    };
+    for (choice, name) in [("act", "perform"), ("perform", "act"), ("do_it", "perform")] {
+        assert_eq!(told(named(choice), name, r#"{"number": 5}"#)["data"], "done", "{choice} {name}");
+    }
+    assert_eq!(
+        told(named("other"), "perform", "{}")["error"],
+        "Tool not allowed in this job: perform. Available: other"
+    );
+    assert_eq!(
+        told(ToolChoice::All(true), "Perform", "{}")["error"],
+        "Tool not found: Perform. Did you mean 'act'?"
+    );
+    assert_eq!(told(named("other"), "Perform", "{}")["error"], "Tool not found: Perform. Available: other");
+    let both = told(ToolChoice::All(true), "act", r#"{"number": 5, "n": 6}"#)["error"].clone();
+    assert_eq!(both, "Invalid parameters for tool 'act': unexpected parameter number");
+    let taken = Executor::new(
+        vec![tool(), any("perform", true, |_| Ok(Value::Null))],
+        Vec::new(),
+        ExecutorOptions::new(bounds()),
+    );
+    assert_eq!(taken.err(), Some(ToolSetError::Twice("perform".into())));
+}
+
+#[test]
+fn bad_tools_are_refused_at_the_start() {
+    let twice = Executor::new(
+        vec![any("x", true, |_| Ok(Value::Null)), any("x", true, |_| Ok(Value::Null))],
+        Vec::new(),
+        ExecutorOptions::new(bounds()),
+    );
+    assert_eq!(twice.err(), Some(ToolSetError::Twice("x".into())));
+}

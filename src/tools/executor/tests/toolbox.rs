@@ -1,0 +1,157 @@
+//! The real tools through the executor: what models get of each.
+
+use super::super::*;
+use crate::domain::tool::Strictness;
+use crate::tools::testing::{RecordingJournal, call, context, one, real, real_at};
+use nanoclaw_sandbox::Level;
+use serde_json::json;
+
+#[test]
+fn code_runs_at_the_level_asked_for() {
+    let result = one("execute_python", r#"{"code": "print(1)", "strictness": "strict"}"#);
+    let expected =
+        json!({"output": "python print(1)\n", "status": "ok", "strictness": "strict", "duration_ms": 3});
+    assert_eq!(result["data"], expected);
+    let log = RecordingJournal::default();
+    let job = ToolContext { strictness: Some(Strictness::Lenient), ..context(ToolChoice::All(true)) };
+    real().run(&[call("a", "execute_javascript", r#"{"code": "1"}"#)], &job, &log);
+    assert_eq!(log.result("a")["data"]["strictness"], "lenient");
+    assert_eq!(one("execute_python", r#"{"code": "1"}"#)["data"]["strictness"], "standard");
+    let bad = one("execute_python", r#"{"code": "1", "strictness": "none"}"#)["error"].clone();
+    assert!(bad.as_str().expect("refused").contains("strictness must be one of"), "{bad}");
+}
+
+#[test]
+fn pages_of_which_none_could_be_read_are_a_failure_that_shows_each() {
+    let told = one("crawl_batch", r#"{"urls": ["https://a.example/", "https://b.example/"]}"#);
+    assert_eq!((&told["success"], &told["data"]["total"]), (&json!(false), &json!(2)), "{told}");
+    assert!(
+        told["data"]["results"][1]["error"].as_str().is_some_and(|text| text.contains("no web in tests"))
+    );
+}
+
+#[test]
+fn people_are_shown_the_careful_case() {
+    let infos = real().tool_infos();
+    let of = |name: &str| infos.iter().find(|info| info.spec.name == name).expect("there").traits.idempotent;
+    assert!(!of("execute_python") && of("execute_javascript"), "in a project, Python may write");
+}
+
+#[test]
+fn only_the_levels_that_the_operator_allows_are_offered() {
+    let executor = real_at(&[Level::Strict, Level::Standard]);
+    let choice = ToolChoice::Named(vec!["execute_python".into(), "execute_javascript".into()]);
+    for spec in executor.offered(&choice, false).into_iter().filter(|spec| spec.name.starts_with("execute")) {
+        let strictness = &spec.parameters["properties"]["strictness"];
+        assert_eq!(strictness["enum"], json!(["strict", "standard"]), "{}", spec.name);
+        let description = strictness["description"].as_str().expect("words");
+        assert!(description.contains("standard:") && !description.contains("lenient"), "{description}");
+        let log = RecordingJournal::default();
+        let calls = [call("a", &spec.name, r#"{"code": "1", "strictness": "lenient"}"#)];
+        executor.run(&calls, &context(ToolChoice::All(true)), &log);
+        let refused = log.result("a")["error"].as_str().expect("refused").to_owned();
+        assert!(
+            refused.contains("strictness must be one of") && !refused.contains("'lenient', "),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn arguments_that_are_no_text_reach_no_interpreter() {
+    for arguments in [
+        r#"{"code": "print('\ud800')"}"#,
+        r#"{"code": "\udc00"}"#,
+        r#"{"code": 1}"#,
+        r#"{"code": ["print(1)"]}"#,
+        r#"{"code": null}"#,
+        "{}",
+        "print(1)",
+        r#"{"code": "1", "strictness": "shell"}"#,
+        r#"{"code": "1", "strictness": ""}"#,
+    ] {
+        let result = one("execute_python", arguments);
+        assert_eq!(result["success"], false, "{arguments}: {result}");
+        assert!(result["error"].as_str().is_some_and(|error| error.len() > 10), "{arguments}: {result}");
+    }
+}
+
+#[test]
+fn a_failed_program_is_a_failed_call_with_its_traceback() {
+    let failed = one("execute_python", r#"{"code": "raise ValueError('x')"}"#);
+    assert_eq!((&failed["success"], &failed["error"]), (&json!(false), &json!("Traceback\nValueError: x")));
+    assert_eq!((&failed["data"]["status"], &failed["data"]["exit_code"]), (&json!("error"), &json!(1)));
+    assert!(failed["data"]["output"].is_string() && failed["data"].get("stderr").is_none(), "told once");
+}
+
+#[test]
+fn bash_answers_to_exec_and_to_the_parameters_of_others() {
+    let data = json!({"output": "bash ls\n", "status": "ok", "duration_ms": 3, "exit_code": 0});
+    for (name, arguments) in [
+        ("bash", r#"{"command": "ls", "working_dir": "a", "timeout": "5"}"#),
+        ("exec", r#"{"cmd": "ls", "workdir": "a"}"#),
+    ] {
+        let result = one(name, arguments);
+        assert_eq!((&result["success"], &result["data"]), (&json!(true), &data), "{name}");
+    }
+    let failed = one("exec", r#"{"command": "raise"}"#);
+    assert_eq!((&failed["success"], &failed["error"]), (&json!(false), &json!("Exit code 1")));
+    assert_eq!(failed["data"]["exit_code"], 1);
+    for (arguments, told) in [
+        (r#"{"command": "ls", "timeout": 0}"#, "timeout must be >= 1"),
+        (r#"{"command": "ls", "timeout": 601}"#, "timeout must be <= 600"),
+        (r#"{"working_dir": "a"}"#, "missing required command"),
+        (r#"{"command": "ls; sudo ls"}"#, "Command blocked, nothing was run: `sudo ls`"),
+    ] {
+        let error = one("bash", arguments)["error"].clone();
+        assert!(error.as_str().expect("refused").contains(told), "{error}");
+    }
+    assert!(real().has_tool("exec"));
+    assert_eq!(one("Exec", "{}")["error"], "Tool not found: Exec. Did you mean 'bash'?");
+}
+
+#[test]
+fn text_json_and_weather_answer_as_the_seed_did() {
+    for (name, arguments, data) in [
+        ("text_process", json!({"text": "héllo w", "operation": "count"}), json!({"count": 7})),
+        ("text_process", json!({"text": "a\nb", "operation": "lines"}), json!({"lines": 2})),
+        ("text_process", json!({"text": " a  b ", "operation": "words"}), json!({"words": 2})),
+        ("text_process", json!({"text": "aß", "operation": "upper"}), json!({"result": "ASS"})),
+        ("text_process", json!({"text": "AÉ", "operation": "lower"}), json!({"result": "aé"})),
+        ("text_process", json!({"text": "añb", "operation": "reverse"}), json!({"result": "bña"})),
+        (
+            "json_process",
+            json!({"json_string": "{\"a\": 1}", "operation": "parse"}),
+            json!({"data": {"a": 1}}),
+        ),
+        (
+            "json_process",
+            json!({"json_string": "{\"é\":[1]}", "operation": "format"}),
+            json!({"result": "{\n  \"é\": [\n    1\n  ]\n}"}),
+        ),
+        (
+            "json_process",
+            json!({"json_string": "{\"b\":1,\"a\":2}", "operation": "keys"}),
+            json!({"keys": ["b", "a"]}),
+        ),
+        ("json_process", json!({"json_string": "[]", "operation": "validate"}), json!({"valid": true})),
+    ] {
+        assert_eq!(one(name, &arguments.to_string())["data"], data, "{name} {arguments}");
+    }
+    let invalid = one("json_process", r#"{"json_string": "{bad", "operation": "validate"}"#);
+    assert_eq!((&invalid["success"], &invalid["data"]["valid"]), (&json!(true), &json!(false)));
+    let unparsed = one("json_process", r#"{"json_string": "{bad", "operation": "parse"}"#);
+    assert!(unparsed["error"].as_str().expect("failed").starts_with("JSON parse error: "));
+    let keyless = one("json_process", r#"{"json_string": "[1]", "operation": "keys"}"#);
+    assert_eq!(keyless["error"], "JSON root element is not an object");
+    for (city, temperature) in
+        [("北京", 25), ("Shanghai", 28), ("广州", 32), (" shenzhen ", 30), ("Paris", 22)]
+    {
+        let weather = &one("get_weather", &json!({"city": city}).to_string())["data"];
+        assert_eq!(
+            (&weather["temperature"], &weather["simulated"]),
+            (&json!(temperature), &json!(true)),
+            "{city}"
+        );
+    }
+}

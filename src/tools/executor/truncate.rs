@@ -1,0 +1,224 @@
+//! How a result becomes short enough for a model. Owns which texts are cut and what stands in their place; refuses to lose
+//! what it cuts, where the job has a way to read it.
+//!
+//! The texts that were cut, whole and one behind the other, are the *document* that the marker of each cut points into:
+//! without JSON's escapes, so that an offset counts what the model reads.
+
+use crate::domain::handle::ResultHandle;
+use serde_json::Value;
+
+/// Texts are not cut below this.
+const CAP_MIN_CHARS: usize = 100;
+/// Characters that the marker of a cut may take, the way to the rest aside.
+const MARKER_CHARS: usize = 64;
+/// Characters that the way to the rest takes beside the names in it.
+const WAY_CHARS: usize = 64;
+
+/// How the rest of a result is read.
+#[derive(Debug, Clone)]
+pub(super) struct ResultReader {
+    /// The tool that reads it.
+    pub(super) tool: String,
+    /// What it has to be given.
+    pub(super) handle: ResultHandle,
+}
+
+/// How much of a result is told, and kept.
+#[derive(Debug, Clone)]
+pub(super) struct ResultLimits {
+    /// What the model gets, characters of JSON.
+    pub(super) chars: usize,
+    /// What is kept for the reader, bytes.
+    pub(super) bytes: usize,
+    /// `None`: the job cannot read what is kept, so nothing is.
+    pub(super) reader: Option<ResultReader>,
+}
+
+/// The result within the room, and the document of what was cut: long texts keep head and tail, all down to one length;
+/// data that has too many texts for that becomes its own JSON text, cut likewise. The JSON stays valid and says what is
+/// missing.
+pub(super) fn truncated(result: Value, room: &ResultLimits) -> (Value, Option<String>) {
+    if fits(&result, room.chars) {
+        return (result, None);
+    }
+    let (result, cap) = if let Some(cap) = longest_fit(&result, room) {
+        (result, cap)
+    } else {
+        let flat = flattened(result);
+        let cap = longest_fit(&flat, room).unwrap_or(CAP_MIN_CHARS);
+        (flat, cap)
+    };
+    let mut cutter = TextTruncator::new(cap, room);
+    let short = cutter.value(&result);
+    let whole = room.reader.is_some().then(|| bounded(&document(&result, &cutter), room.bytes));
+    (short, whole.filter(|_| cutter.told > 0))
+}
+
+fn fits(value: &Value, limit: usize) -> bool {
+    value.to_string().chars().count() <= limit
+}
+
+/// The greatest length of texts with which the result fits; `None` when even the shortest ones are too many.
+fn longest_fit(result: &Value, room: &ResultLimits) -> Option<usize> {
+    let fits_at = |cap| fits(&TextTruncator::new(cap, room).value(result), room.chars);
+    if !fits_at(CAP_MIN_CHARS) {
+        return None;
+    }
+    let (mut fitting, mut failing) = (CAP_MIN_CHARS, room.chars);
+    while failing.saturating_sub(fitting) > 1 {
+        let cap = fitting.midpoint(failing);
+        if fits_at(cap) { fitting = cap } else { failing = cap }
+    }
+    Some(fitting)
+}
+
+/// Cuts the texts of one result.
+struct TextTruncator<'a> {
+    cap: usize,
+    /// A text that is longer is cut: what is left out must be more than the marker.
+    longest: usize,
+    reader: Option<&'a ResultReader>,
+    /// Characters of the document so far.
+    told: usize,
+}
+
+impl<'a> TextTruncator<'a> {
+    fn new(cap: usize, room: &'a ResultLimits) -> Self {
+        let way = |reader: &ResultReader| WAY_CHARS + reader.tool.len() + reader.handle.to_string().len();
+        let marker = MARKER_CHARS + room.reader.as_ref().map_or(0, way);
+        Self { cap, longest: cap.saturating_add(marker), reader: room.reader.as_ref(), told: 0 }
+    }
+
+    /// A copy in which no text is longer than the cap and its marker.
+    fn value(&mut self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.text(text)),
+            Value::Array(items) => items.iter().map(|item| self.value(item)).collect(),
+            Value::Object(map) => map.iter().map(|(name, item)| (name.clone(), self.value(item))).collect(),
+            other => other.clone(),
+        }
+    }
+
+    fn text(&mut self, text: &str) -> String {
+        let length = text.chars().count();
+        if length <= self.longest {
+            return text.to_owned();
+        }
+        let (head, tail) = (self.cap.div_ceil(2), self.cap / 2);
+        let first: String = text.chars().take(head).collect();
+        let last: String = text.chars().skip(length.saturating_sub(tail)).collect();
+        let cut = length.saturating_sub(self.cap);
+        let way = self.reader.map_or_else(String::new, |ResultReader { tool, handle }| {
+            let offset = self.told.saturating_add(head);
+            format!("; {tool} {{\"handle\":\"{handle}\",\"offset\":{offset}}} shows them")
+        });
+        // The line break between two texts of the document counts as well.
+        self.told = self.told.saturating_add(length).saturating_add(1);
+        format!("{first}\n… [{cut} of {length} characters cut{way}] …\n{last}")
+    }
+}
+
+/// The texts that were cut, in the order in which they were.
+fn document(result: &Value, cutter: &TextTruncator<'_>) -> String {
+    let mut texts = Vec::new();
+    gather(result, cutter.longest, &mut texts);
+    texts.join("\n")
+}
+
+fn gather<'v>(value: &'v Value, longest: usize, texts: &mut Vec<&'v str>) {
+    match value {
+        Value::String(text) if text.chars().count() > longest => texts.push(text),
+        Value::Array(items) => items.iter().for_each(|item| gather(item, longest, texts)),
+        Value::Object(map) => map.values().for_each(|item| gather(item, longest, texts)),
+        _ => {}
+    }
+}
+
+/// The document within so many bytes: head and tail of it.
+fn bounded(document: &str, bytes: usize) -> String {
+    if document.len() <= bytes {
+        return document.to_owned();
+    }
+    let (mut head, mut tail) = (bytes / 2, document.len().saturating_sub(bytes / 2));
+    while !document.is_char_boundary(head) {
+        head = head.saturating_sub(1);
+    }
+    while !document.is_char_boundary(tail) {
+        tail = tail.saturating_add(1);
+    }
+    let (first, last) = (document.get(..head).unwrap_or_default(), document.get(tail..).unwrap_or_default());
+    format!("{first}\n… [{} bytes are kept nowhere] …\n{last}", tail.saturating_sub(head))
+}
+
+fn flattened(mut result: Value) -> Value {
+    if let Some(data) = result.get_mut("data").filter(|data| !data.is_null()) {
+        *data = Value::String(data.to_string());
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::id::JobId;
+    use serde_json::json;
+
+    fn room(chars: usize, bytes: usize) -> ResultLimits {
+        let handle = ResultHandle::of(JobId::from_bits(5), "call_0");
+        ResultLimits { chars, bytes, reader: Some(ResultReader { tool: "look".to_owned(), handle }) }
+    }
+
+    /// What stands at the offset that the marker behind `head` names.
+    fn rest<'d>(shown: &str, document: &'d str) -> &'d str {
+        let offset =
+            shown.split("\"offset\":").nth(1).and_then(|rest| rest.split('}').next()).expect("an offset");
+        let offset: usize = offset.parse().expect("a number");
+        let at = document.char_indices().nth(offset).expect("inside").0;
+        &document[at..]
+    }
+
+    #[test]
+    fn the_marker_leads_to_what_was_cut() {
+        let lines: Vec<String> = (0..20_000).map(|n| format!("line {n} é\n")).collect();
+        let text = lines.concat();
+        let (short, whole) =
+            truncated(json!({"data": {"output": text, "status": "ok"}}), &room(16_000, 1 << 20));
+        assert!(fits(&short, 16_000) && !fits(&short, 15_000), "no more is cut than must be");
+        let whole = whole.expect("kept");
+        assert_eq!(whole, text, "as it was, without JSON's escapes");
+        let shown = short["data"]["output"].as_str().expect("a text");
+        let (head, _) = shown.split_once("\n… [").expect("a marker");
+        assert_eq!(format!("{head}{}", rest(shown, &whole)), text);
+        let handle = ResultHandle::of(JobId::from_bits(5), "call_0");
+        assert!(
+            shown.contains(&format!("characters cut; look {{\"handle\":\"{handle}\",\"offset\":")),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn each_cut_points_to_its_own_text() {
+        let (a, b) = ("a".repeat(20_000), "b".repeat(30_000));
+        let (short, whole) = truncated(json!({"a": a, "short": "s", "b": b}), &room(16_000, 1 << 20));
+        let whole = whole.expect("kept");
+        assert_eq!(whole, format!("{a}\n{b}"));
+        let second = short["b"].as_str().expect("a text");
+        let shown = second.chars().take_while(|c| *c == 'b').count();
+        assert_eq!(rest(second, &whole).len(), 30_000 - shown);
+        let many = json!({"data": vec![123_456; 20_000]});
+        let (_, whole) = truncated(many.clone(), &room(16_000, 1 << 20));
+        assert_eq!(whole, Some(many["data"].to_string()), "what has no long text is one");
+    }
+
+    #[test]
+    fn p8_what_is_kept_is_bounded_and_nothing_is_where_nobody_reads_it() {
+        let text = "é".repeat(50_000);
+        let (_, whole) = truncated(json!(text), &room(1_000, 10_001));
+        let whole = whole.expect("kept");
+        assert!(whole.len() < 10_100 && whole.contains("are kept nowhere"), "{}", whole.len());
+        assert!(whole.starts_with("éé") && whole.ends_with("éé"));
+        let (short, whole) = truncated(json!(text), &ResultLimits { reader: None, ..room(1_000, 10_000) });
+        assert!(whole.is_none() && short.as_str().is_some_and(|text| text.contains("characters cut] …")));
+        assert_eq!(truncated(json!("short"), &room(1_000, 10_000)), (json!("short"), None));
+    }
+}

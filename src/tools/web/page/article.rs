@@ -1,0 +1,239 @@
+//! Which part of a page is worth reading. Owns the marks of menus, banners and hidden text, and the search for the main
+//! text; refuses to leave out more than half of a page by the look of a class.
+
+use super::text::collapse_whitespace;
+use super::tree::{HtmlNodeId, HtmlTree};
+
+/// The least text that a marked main part has to hold, bytes.
+const MAIN_BYTES: usize = 140;
+/// Shorter paragraphs say nothing about where the text is, bytes.
+const PARAGRAPH_BYTES: usize = 25;
+/// The longest title or description, characters.
+const META_CHARS: usize = 1_000;
+/// Elements beside the text.
+const ASIDE: [&str; 6] = ["nav", "aside", "footer", "dialog", "button", "select"];
+/// Roles of such elements.
+const ROLES: [&str; 8] =
+    ["navigation", "banner", "contentinfo", "search", "complementary", "dialog", "alertdialog", "menu"];
+/// Words in classes and ids of such elements.
+const WORDS: [&str; 30] = [
+    "ad",
+    "ads",
+    "advert",
+    "advertisement",
+    "banner",
+    "breadcrumb",
+    "breadcrumbs",
+    "comments",
+    "consent",
+    "cookie",
+    "cookies",
+    "footer",
+    "menu",
+    "modal",
+    "nav",
+    "navbar",
+    "navigation",
+    "newsletter",
+    "noprint",
+    "pagination",
+    "popup",
+    "promo",
+    "recommended",
+    "related",
+    "share",
+    "sharing",
+    "sidebar",
+    "social",
+    "sponsored",
+    "subscribe",
+];
+
+/// The part to read.
+#[derive(Debug)]
+pub(super) struct Article {
+    /// Its element.
+    pub(super) top: HtmlNodeId,
+    left_out: Vec<bool>,
+}
+
+impl Article {
+    /// Whether a node in it is left out.
+    pub(super) fn omits(&self, id: HtmlNodeId) -> bool {
+        self.left_out.get(id).copied().unwrap_or(false)
+    }
+}
+
+/// Finds the part to read.
+pub(super) fn find(tree: &HtmlTree) -> Article {
+    let hidden = spread(tree, |id| is_unseen(tree, id));
+    let shown = TextWeights::of(tree, &hidden);
+    let total = shown.text(HtmlTree::ROOT);
+    let is_beside = |id: HtmlNodeId| is_beside(tree, id) && shown.text(id).saturating_mul(2) < total;
+    let beside = spread(tree, |id| is_unseen(tree, id) || is_beside(id));
+    let rest = TextWeights::of(tree, &beside);
+    // A page that is nothing but a menu is read as it is.
+    let (left_out, weights) =
+        if rest.text(HtmlTree::ROOT).saturating_mul(8) >= total { (beside, rest) } else { (hidden, shown) };
+    let top = marked(tree, &weights).or_else(|| densest(tree, &weights)).unwrap_or(HtmlTree::ROOT);
+    Article { top, left_out }
+}
+
+/// The text of the first element of a name.
+pub(super) fn first_text(tree: &HtmlTree, tag: &str) -> Option<String> {
+    let found = tree.within(HtmlTree::ROOT).find(|id| tree.tag(*id) == tag)?;
+    short(&tree.text_within(found))
+}
+
+/// The content of the first `meta` of these names.
+pub(super) fn meta(tree: &HtmlTree, names: &[&str]) -> Option<String> {
+    let of = |id: HtmlNodeId, wanted: &str| {
+        let name = tree.attribute(id, "name").or_else(|| tree.attribute(id, "property"))?;
+        if name.eq_ignore_ascii_case(wanted) { short(tree.attribute(id, "content")?) } else { None }
+    };
+    let metas: Vec<HtmlNodeId> = tree.within(HtmlTree::ROOT).filter(|id| tree.tag(*id) == "meta").collect();
+    names.iter().find_map(|name| metas.iter().find_map(|id| of(*id, name)))
+}
+
+fn short(text: &str) -> Option<String> {
+    let text: String = collapse_whitespace(text).chars().take(META_CHARS).collect();
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// Marks nodes, and all that is in them.
+fn spread(tree: &HtmlTree, is_marked: impl Fn(HtmlNodeId) -> bool) -> Vec<bool> {
+    let mut marks: Vec<bool> = Vec::with_capacity(tree.len());
+    for id in 0..tree.len() {
+        let inherited = tree.parent(id).and_then(|parent| marks.get(parent).copied()).unwrap_or(false);
+        marks.push(inherited || is_marked(id));
+    }
+    marks
+}
+
+/// What browsers do not show. Text that only machines see is a usual place for instructions to them.
+fn is_unseen(tree: &HtmlTree, id: HtmlNodeId) -> bool {
+    let style = || {
+        let style = tree.attribute(id, "style").unwrap_or_default().to_ascii_lowercase();
+        let style: String = style.chars().filter(|c| !c.is_whitespace()).collect();
+        ["display:none", "visibility:hidden", "font-size:0;", "opacity:0;"]
+            .iter()
+            .any(|rule| format!("{style};").contains(rule))
+    };
+    matches!(tree.tag(id), "head" | "title" | "textarea" | "input")
+        || tree.attribute(id, "hidden").is_some()
+        || tree.attribute(id, "aria-hidden") == Some("true")
+        || style()
+}
+
+fn is_beside(tree: &HtmlTree, id: HtmlNodeId) -> bool {
+    let tag = tree.tag(id);
+    if tag.is_empty() || matches!(tag, "html" | "body" | "main" | "article" | "table") {
+        return false;
+    }
+    if ASIDE.contains(&tag) || tree.attribute(id, "role").is_some_and(|role| ROLES.contains(&role)) {
+        return true;
+    }
+    if tag == "header" {
+        // A site's header, not an article's.
+        let mut above = std::iter::successors(tree.parent(id), |id| tree.parent(*id));
+        return !above.any(|id| matches!(tree.tag(id), "article" | "main" | "section"));
+    }
+    let is_box = matches!(tag, "div" | "section" | "ul" | "ol" | "p" | "form");
+    is_box && ["class", "id"].iter().any(|name| tree.attribute(id, name).is_some_and(names_beside))
+}
+
+fn names_beside(names: &str) -> bool {
+    names
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .any(|word| WORDS.contains(&word.to_ascii_lowercase().as_str()))
+}
+
+/// How much text stands in each node, and how much of it in links, bytes.
+struct TextWeights {
+    text: Vec<usize>,
+    links: Vec<usize>,
+    left_out: Vec<bool>,
+}
+
+impl TextWeights {
+    fn of(tree: &HtmlTree, left_out: &[bool]) -> Self {
+        let mut weights =
+            Self { text: vec![0; tree.len()], links: vec![0; tree.len()], left_out: left_out.to_vec() };
+        // Children come after their parents.
+        for id in (0..tree.len()).rev() {
+            if left_out.get(id).copied().unwrap_or(false) {
+                continue;
+            }
+            let own = tree.text(id).split_whitespace().map(str::len).sum::<usize>();
+            let text = add(&mut weights.text, id, own);
+            let within = if tree.tag(id) == "a" { text } else { 0 };
+            let links = add(&mut weights.links, id, within).min(text);
+            if let Some(parent) = tree.parent(id) {
+                add(&mut weights.text, parent, text);
+                add(&mut weights.links, parent, links);
+            }
+        }
+        weights
+    }
+
+    fn text(&self, id: HtmlNodeId) -> usize {
+        self.text.get(id).copied().unwrap_or(0)
+    }
+
+    /// Text outside of links.
+    fn prose(&self, id: HtmlNodeId) -> usize {
+        self.text(id).saturating_sub(self.links.get(id).copied().unwrap_or(0))
+    }
+
+    fn counts(&self, id: HtmlNodeId) -> bool {
+        !self.left_out.get(id).copied().unwrap_or(true)
+    }
+}
+
+fn add(list: &mut [usize], id: HtmlNodeId, more: usize) -> usize {
+    list.get_mut(id).map_or(0, |slot| {
+        *slot = slot.saturating_add(more);
+        *slot
+    })
+}
+
+/// What the page itself marks as its main part.
+fn marked(tree: &HtmlTree, weights: &TextWeights) -> Option<HtmlNodeId> {
+    let total = weights.prose(HtmlTree::ROOT);
+    let largest = |is_it: &dyn Fn(HtmlNodeId) -> bool| {
+        let all = (0..tree.len()).filter(|id| is_it(*id) && weights.counts(*id));
+        all.max_by_key(|id| weights.prose(*id))
+    };
+    let article =
+        largest(&|id| tree.tag(id) == "article" || tree.attribute(id, "itemprop") == Some("articleBody"));
+    let main = largest(&|id| tree.tag(id) == "main" || tree.attribute(id, "role") == Some("main"));
+    let has = |id: &HtmlNodeId, parts: usize| {
+        weights.text(*id) >= MAIN_BYTES && weights.prose(*id).saturating_mul(parts) >= total
+    };
+    article.filter(|id| has(id, 2)).or_else(|| main.filter(|id| has(id, 4)))
+}
+
+/// Where the paragraphs are: the element with most of them, or the one around it that holds half of the page's text.
+fn densest(tree: &HtmlTree, weights: &TextWeights) -> Option<HtmlNodeId> {
+    let mut scores = vec![0_usize; tree.len()];
+    for id in 0..tree.len() {
+        let is_paragraph = matches!(tree.tag(id), "p" | "pre" | "blockquote" | "li" | "dd");
+        let prose = weights.prose(id);
+        if !is_paragraph || prose < PARAGRAPH_BYTES || !weights.counts(id) {
+            continue;
+        }
+        let points = 100 + prose.min(600);
+        let parent = tree.parent(id).unwrap_or(HtmlTree::ROOT);
+        add(&mut scores, parent, points);
+        add(&mut scores, tree.parent(parent).unwrap_or(HtmlTree::ROOT), points / 2);
+    }
+    let (mut top, best) = scores.iter().copied().enumerate().max_by_key(|(_, score)| *score)?;
+    if best == 0 {
+        return None;
+    }
+    let total = weights.prose(HtmlTree::ROOT);
+    while weights.prose(top).saturating_mul(2) < total {
+        top = tree.parent(top)?;
+    }
+    Some(top)
+}

@@ -1,0 +1,55 @@
+//! Where a page leads to. Owns whole addresses of them; refuses places in the same page and what no client fetches.
+
+use super::text::collapse_whitespace;
+use super::tree::HtmlTree;
+use serde::Serialize;
+use std::collections::HashSet;
+use url::Url;
+
+/// The longest text of a link, characters.
+const TEXT_CHARS: usize = 200;
+
+/// A link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(in crate::tools) struct PageLink {
+    /// What readers see.
+    pub(in crate::tools) text: String,
+    /// A whole address.
+    pub(in crate::tools) href: String,
+}
+
+/// What addresses of the page are relative to.
+pub(super) fn base(tree: &HtmlTree, url: &Url) -> Url {
+    let named = tree.within(HtmlTree::ROOT).find(|id| tree.tag(*id) == "base");
+    let named = named.and_then(|id| url.join(tree.attribute(id, "href")?.trim()).ok());
+    named.filter(|base| matches!(base.scheme(), "http" | "https")).unwrap_or_else(|| url.clone())
+}
+
+/// The first links, each address once.
+pub(super) fn of(tree: &HtmlTree, base: &Url, most: usize) -> Vec<PageLink> {
+    let mut seen = HashSet::new();
+    let anchors = tree.within(HtmlTree::ROOT).filter(|id| tree.tag(*id) == "a");
+    let links = anchors.filter_map(|id| {
+        let href = whole(tree.attribute(id, "href")?, base)?;
+        if !seen.insert(href.clone()) {
+            return None;
+        }
+        let mut text = collapse_whitespace(&tree.text_within(id));
+        if text.is_empty() {
+            let pictures = tree.within(id).filter_map(|inner| tree.attribute(inner, "alt"));
+            text = collapse_whitespace(&pictures.collect::<Vec<_>>().join(" "));
+        }
+        Some(PageLink { text: text.chars().take(TEXT_CHARS).collect(), href })
+    });
+    links.take(most).collect()
+}
+
+/// The whole address of a link that can be fetched.
+pub(super) fn whole(href: &str, base: &Url) -> Option<String> {
+    let href = href.trim();
+    if href.is_empty() || href.starts_with('#') {
+        return None;
+    }
+    let url = base.join(href).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
+    Some(url.into())
+}

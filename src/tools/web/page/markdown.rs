@@ -1,0 +1,361 @@
+//! Writes a part of a page down. Owns line breaks, lists, tables and emphasis, with Markdown's marks or without; refuses to
+//! write more than a bound.
+
+use super::article::Article;
+use super::links::whole;
+use super::text::collapse_whitespace;
+use super::tree::{HtmlNodeId, HtmlTree};
+use url::Url;
+
+/// The most that is written, bytes.
+const OUT_BYTES: usize = 4 << 20;
+
+/// How a page is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::tools) enum TextFormat {
+    /// Paragraphs, lists and tables without marks.
+    Text,
+    /// With headings, links and emphasis.
+    Markdown,
+}
+
+/// The part as a text.
+pub(super) fn written(tree: &HtmlTree, article: &Article, form: TextFormat, base: &Url) -> String {
+    let mut writer = PageWriter {
+        tree,
+        article,
+        form,
+        base,
+        out: String::new(),
+        prefix: String::new(),
+        breaks: 0,
+        has_space: false,
+        is_fresh: true,
+        inline: 0,
+    };
+    writer.node(article.top);
+    writer.out
+}
+
+struct PageWriter<'a> {
+    tree: &'a HtmlTree,
+    article: &'a Article,
+    form: TextFormat,
+    base: &'a Url,
+    out: String,
+    /// What each line begins with.
+    prefix: String,
+    /// Line ends before the next word.
+    breaks: usize,
+    /// A space before the next word.
+    has_space: bool,
+    /// Nothing has been written since the beginning of a line or a list's mark.
+    is_fresh: bool,
+    /// Inside so many elements that are one line.
+    inline: usize,
+}
+
+impl PageWriter<'_> {
+    fn node(&mut self, id: HtmlNodeId) {
+        if self.article.omits(id) || self.out.len() >= OUT_BYTES {
+            return;
+        }
+        match self.tree.tag(id) {
+            "" => {
+                let tree = self.tree;
+                self.words(tree.text(id));
+                self.children(id);
+            }
+            "br" => self.end_line(1),
+            "hr" => self.rule(),
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => self.heading(id),
+            "p" | "dl" | "figure" | "section" | "article" | "header" | "details" | "fieldset" => {
+                self.block(id, 2);
+            }
+            "div" | "dt" | "dd" | "figcaption" | "summary" | "address" | "form" | "main" | "body"
+            | "center" | "caption" | "tr" | "option" | "td" | "th" => self.block(id, 1),
+            "ul" | "ol" | "menu" => self.list(id),
+            "li" => self.item(id, "- "),
+            "blockquote" => self.quote(id),
+            "pre" => self.verbatim(id),
+            "table" => self.table(id),
+            "strong" | "b" => self.marked(id, "**"),
+            "em" | "i" => self.marked(id, "*"),
+            "code" | "kbd" | "samp" => self.marked(id, "`"),
+            "a" => self.link(id),
+            "img" => self.picture(id),
+            _ => self.children(id),
+        }
+    }
+
+    fn children(&mut self, id: HtmlNodeId) {
+        let tree = self.tree;
+        tree.children(id).for_each(|child| self.node(child));
+    }
+
+    fn is_markdown(&self) -> bool {
+        self.form == TextFormat::Markdown
+    }
+
+    /// At least so many line ends before whatever comes next.
+    fn end_line(&mut self, breaks: usize) {
+        if self.inline > 0 {
+            self.has_space = true;
+        } else if !self.is_fresh {
+            self.breaks = self.breaks.max(breaks);
+            self.has_space = false;
+        }
+    }
+
+    /// Writes what is due before a word.
+    fn begin(&mut self) {
+        for _ in 0..self.breaks {
+            self.out.truncate(self.out.trim_end_matches(' ').len());
+            self.out.push('\n');
+            self.out.push_str(&self.prefix);
+        }
+        if self.has_space && self.breaks == 0 && !self.is_fresh && !self.out.ends_with([' ', '\n']) {
+            self.out.push(' ');
+        }
+        (self.breaks, self.has_space, self.is_fresh) = (0, false, false);
+    }
+
+    fn words(&mut self, text: &str) {
+        self.has_space |= text.starts_with(char::is_whitespace);
+        for word in text.split_whitespace() {
+            if self.out.len() >= OUT_BYTES {
+                return;
+            }
+            self.begin();
+            self.out.push_str(word);
+            self.has_space = true;
+        }
+        if !text.trim().is_empty() {
+            self.has_space = text.ends_with(char::is_whitespace);
+        }
+    }
+
+    fn block(&mut self, id: HtmlNodeId, breaks: usize) {
+        self.end_line(breaks);
+        self.children(id);
+        self.end_line(breaks);
+    }
+
+    fn rule(&mut self) {
+        if self.is_markdown() && self.inline == 0 && !self.out.is_empty() {
+            self.end_line(2);
+            self.words("---");
+        }
+        self.end_line(2);
+    }
+
+    fn heading(&mut self, id: HtmlNodeId) {
+        self.end_line(2);
+        if self.is_markdown() && self.inline == 0 && self.has_words(id) {
+            let level = self.tree.tag(id).trim_start_matches('h').parse().unwrap_or(1);
+            self.words(&"#".repeat(level));
+            self.has_space = true;
+        }
+        self.inline += 1;
+        self.children(id);
+        self.inline -= 1;
+        self.end_line(2);
+    }
+
+    fn has_words(&self, id: HtmlNodeId) -> bool {
+        let mut all = self.tree.within(id);
+        all.any(|inner| !self.article.omits(inner) && !self.tree.text(inner).trim().is_empty())
+    }
+
+    fn begins_with_space(&self, id: HtmlNodeId) -> bool {
+        let mut texts = self.tree.within(id).map(|inner| self.tree.text(inner));
+        texts.find(|text| !text.is_empty()).is_some_and(|text| text.starts_with(char::is_whitespace))
+    }
+
+    fn list(&mut self, id: HtmlNodeId) {
+        let is_inner = self.tree.parent(id).is_some_and(|parent| self.tree.tag(parent) == "li");
+        let breaks = if is_inner { 1 } else { 2 };
+        self.end_line(breaks);
+        let is_numbered = self.tree.tag(id) == "ol";
+        let start = self.tree.attribute(id, "start").and_then(|start| start.trim().parse::<u32>().ok());
+        let mut number = start.unwrap_or(1);
+        let tree = self.tree;
+        for child in tree.children(id) {
+            if tree.tag(child) == "li" && is_numbered {
+                self.item(child, &format!("{number}. "));
+                number = number.saturating_add(1);
+            } else {
+                self.node(child);
+            }
+        }
+        self.end_line(breaks);
+    }
+
+    fn item(&mut self, id: HtmlNodeId, mark: &str) {
+        if self.article.omits(id) || (self.inline == 0 && !self.has_words(id)) {
+            return;
+        }
+        self.end_line(1);
+        if self.inline > 0 {
+            self.children(id);
+            return;
+        }
+        self.begin();
+        self.out.push_str(mark);
+        self.is_fresh = true;
+        let outer = self.prefix.len();
+        self.prefix.push_str(&" ".repeat(mark.len()));
+        self.children(id);
+        self.prefix.truncate(outer);
+        self.is_fresh = false;
+        self.end_line(1);
+    }
+
+    fn quote(&mut self, id: HtmlNodeId) {
+        self.end_line(2);
+        if !self.is_markdown() || self.inline > 0 || !self.has_words(id) {
+            self.children(id);
+            self.end_line(2);
+            return;
+        }
+        self.begin();
+        self.out.push_str("> ");
+        self.is_fresh = true;
+        let outer = self.prefix.len();
+        self.prefix.push_str("> ");
+        self.children(id);
+        self.prefix.truncate(outer);
+        self.is_fresh = false;
+        self.end_line(2);
+    }
+
+    fn verbatim(&mut self, id: HtmlNodeId) {
+        let text = self.tree.text_within(id);
+        let text = text.trim_matches('\n').trim_end();
+        if text.is_empty() {
+            return;
+        }
+        self.end_line(2);
+        if self.inline > 0 {
+            self.words(text);
+            return;
+        }
+        // A fence is longer than any inside it.
+        let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+        let fence = "`".repeat(longest.saturating_add(1).max(3));
+        let fence = self.is_markdown().then_some(fence.as_str());
+        for line in fence.into_iter().chain(text.lines()).chain(fence) {
+            if self.out.len() >= OUT_BYTES {
+                break;
+            }
+            self.begin();
+            self.out.push_str(line);
+            self.breaks = 1;
+        }
+        self.end_line(2);
+    }
+
+    /// Emphasis: nothing when there is nothing in it.
+    fn marked(&mut self, id: HtmlNodeId, mark: &str) {
+        if !self.is_markdown() || !self.has_words(id) || self.has_blocks(id) {
+            self.children(id);
+            return;
+        }
+        self.has_space |= self.begins_with_space(id);
+        self.begin();
+        self.out.push_str(mark);
+        self.is_fresh = true;
+        self.inline += 1;
+        self.children(id);
+        self.inline -= 1;
+        self.is_fresh = false;
+        self.out.push_str(mark);
+    }
+
+    fn has_blocks(&self, id: HtmlNodeId) -> bool {
+        let is_block =
+            |id| matches!(self.tree.tag(id), "p" | "div" | "ul" | "ol" | "table" | "pre" | "blockquote");
+        self.tree.within(id).any(is_block)
+    }
+
+    fn link(&mut self, id: HtmlNodeId) {
+        let href = self.tree.attribute(id, "href").and_then(|href| whole(href, self.base));
+        let Some(href) = href.filter(|_| self.is_markdown() && self.has_words(id)) else {
+            self.children(id);
+            return;
+        };
+        self.has_space |= self.begins_with_space(id);
+        self.begin();
+        self.out.push('[');
+        self.is_fresh = true;
+        self.inline += 1;
+        self.children(id);
+        self.inline -= 1;
+        self.is_fresh = false;
+        self.out.push_str("](");
+        self.out.push_str(&href.replace('(', "%28").replace(')', "%29"));
+        self.out.push(')');
+    }
+
+    fn picture(&mut self, id: HtmlNodeId) {
+        let alt = collapse_whitespace(self.tree.attribute(id, "alt").unwrap_or_default());
+        let source = self.tree.attribute(id, "src").and_then(|source| whole(source, self.base));
+        if let Some(source) = source.filter(|_| self.is_markdown() && !alt.is_empty() && self.inline == 0) {
+            self.words(&format!("![{alt}]({source})"));
+        }
+    }
+
+    /// A table of figures row by row; one that only lays out the page, cell by cell.
+    fn table(&mut self, id: HtmlNodeId) {
+        let inside = || self.tree.within(id).filter(|inner| *inner != id);
+        let is_layout = inside().any(|inner| self.tree.tag(inner) == "table") || self.has_blocks_in_cells(id);
+        let rows: Vec<HtmlNodeId> = inside().filter(|inner| self.tree.tag(*inner) == "tr").collect();
+        if is_layout || self.inline > 0 || rows.is_empty() {
+            self.block(id, 2);
+            return;
+        }
+        self.end_line(2);
+        let tree = self.tree;
+        for caption in tree.children(id).filter(|child| tree.tag(*child) == "caption") {
+            self.block(caption, 2);
+        }
+        let mut is_first = true;
+        for row in rows.into_iter().filter(|row| !self.article.omits(*row)) {
+            let cells: Vec<HtmlNodeId> =
+                tree.children(row).filter(|cell| matches!(tree.tag(*cell), "td" | "th")).collect();
+            self.row(&cells);
+            if is_first && self.is_markdown() && !cells.is_empty() {
+                self.words(&format!("|{}", " --- |".repeat(cells.len())));
+                self.end_line(1);
+            }
+            is_first = false;
+        }
+        self.end_line(2);
+    }
+
+    fn has_blocks_in_cells(&self, id: HtmlNodeId) -> bool {
+        let is_block =
+            |id| matches!(self.tree.tag(id), "ul" | "ol" | "pre" | "blockquote" | "h1" | "h2" | "h3" | "h4");
+        self.tree.within(id).any(is_block)
+    }
+
+    fn row(&mut self, cells: &[HtmlNodeId]) {
+        if cells.is_empty() {
+            return;
+        }
+        self.end_line(1);
+        self.inline += 1;
+        for (at, cell) in cells.iter().enumerate() {
+            if at > 0 || self.is_markdown() {
+                self.words(" | ");
+            }
+            self.children(*cell);
+            self.has_space = true;
+        }
+        if self.is_markdown() {
+            self.words("|");
+        }
+        self.inline -= 1;
+        self.end_line(1);
+    }
+}

@@ -1,0 +1,94 @@
+//! Pages as models read them. Owns the way from bytes to text, Markdown, links and parts; refuses the network: this is pure
+//! code over whatever a server sent, so every step is bounded and none can fail on bad input.
+
+mod article;
+mod charset;
+mod kind;
+mod links;
+mod markdown;
+mod text;
+mod tree;
+
+use kind::{NotTextError, PageKind};
+pub(in crate::tools) use links::PageLink;
+pub(in crate::tools) use markdown::TextFormat;
+pub(in crate::tools) use text::collapse_whitespace;
+pub(in crate::tools) use tree::{HtmlNodeId, HtmlTree};
+use url::Url;
+
+/// The most links of a page.
+pub(in crate::tools) const LINKS: usize = 50;
+/// A page that can be read.
+#[derive(Debug)]
+pub(in crate::tools) struct WebPage {
+    content: PageContent,
+    base: Url,
+}
+
+#[derive(Debug)]
+enum PageContent {
+    Html(HtmlTree),
+    Text(String),
+}
+
+impl WebPage {
+    /// Reads a body that came with this content type from this address.
+    pub(in crate::tools) fn read(
+        body: &[u8],
+        content_type: Option<&str>,
+        url: &Url,
+    ) -> Result<Self, NotTextError> {
+        let content = match kind::of(body, content_type)? {
+            PageKind::Text => PageContent::Text(charset::decoded(body, content_type, false)),
+            PageKind::Html => PageContent::Html(HtmlTree::parse(&charset::decoded(body, content_type, true))),
+        };
+        let base = match &content {
+            PageContent::Html(tree) => links::base(tree, url),
+            PageContent::Text(_) => url.clone(),
+        };
+        Ok(Self { content, base })
+    }
+
+    /// What there is to read, without menus and the like.
+    pub(in crate::tools) fn readable(&self, form: TextFormat) -> String {
+        match &self.content {
+            PageContent::Text(text) => text.clone(),
+            PageContent::Html(tree) => {
+                let article = article::find(tree);
+                markdown::written(tree, &article, form, &self.base)
+            }
+        }
+    }
+
+    /// Its title, where it has one.
+    pub(in crate::tools) fn title(&self) -> Option<String> {
+        let tree = self.tree()?;
+        let meta = || article::meta(tree, &["og:title", "twitter:title"]);
+        article::first_text(tree, "title").or_else(meta).or_else(|| article::first_text(tree, "h1"))
+    }
+
+    /// What it says of itself.
+    pub(in crate::tools) fn description(&self) -> Option<String> {
+        article::meta(self.tree()?, &["description", "og:description", "twitter:description"])
+    }
+
+    /// Where it leads to: at most so many.
+    pub(in crate::tools) fn links(&self, most: usize) -> Vec<PageLink> {
+        self.tree().map(|tree| links::of(tree, &self.base, most)).unwrap_or_default()
+    }
+
+    /// Whether it is longer than what was read.
+    pub(in crate::tools) fn is_cut(&self) -> bool {
+        self.tree().is_some_and(HtmlTree::is_cut)
+    }
+
+    fn tree(&self) -> Option<&HtmlTree> {
+        match &self.content {
+            PageContent::Html(tree) => Some(tree),
+            PageContent::Text(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,350 @@
+//! A page's elements. Owns a tree that is built in one pass over the tags and is neither deep nor large, whatever the page is;
+//! refuses what nobody reads (scripts, styles, drawings).
+//!
+//! The tags are read as the HTML standard says ([`html5gum`]); the tree is not the standard's, whose repairs of bad nesting
+//! cost time that grows with the square of the page.
+
+use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
+use std::collections::HashMap;
+
+/// Elements and texts of a page; what comes later is left out.
+const NODES: usize = 150_000;
+/// Elements inside each other; deeper ones lie beside each other.
+const DEPTH: usize = 200;
+/// The longest attribute that is kept, bytes.
+const ATTRIBUTE_BYTES: usize = 8_192;
+/// Elements without an end.
+const VOID: [&str; 14] = [
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track",
+    "wbr",
+];
+/// What nobody reads.
+const UNREAD: [&str; 13] = [
+    "script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas", "noembed",
+    "noframes", "video", "audio",
+];
+/// What ends an open paragraph.
+const BLOCKS: [&str; 33] = [
+    "address",
+    "article",
+    "aside",
+    "blockquote",
+    "center",
+    "details",
+    "dialog",
+    "dir",
+    "div",
+    "dl",
+    "fieldset",
+    "figcaption",
+    "figure",
+    "footer",
+    "form",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "header",
+    "hr",
+    "main",
+    "menu",
+    "nav",
+    "ol",
+    "p",
+    "pre",
+    "section",
+    "summary",
+    "table",
+    "ul",
+];
+/// Attributes that somebody asks for.
+const KEPT: [&str; 15] = [
+    "href",
+    "src",
+    "alt",
+    "id",
+    "class",
+    "role",
+    "hidden",
+    "aria-hidden",
+    "style",
+    "name",
+    "property",
+    "content",
+    "itemprop",
+    "start",
+    "title",
+];
+
+/// A place in the tree.
+pub(in crate::tools) type HtmlNodeId = usize;
+
+/// The elements and texts of a page. A node comes after its parent and after whatever stands before it in the page.
+#[derive(Debug)]
+pub(in crate::tools) struct HtmlTree {
+    nodes: Vec<HtmlNode>,
+    is_cut: bool,
+}
+
+#[derive(Debug, Default)]
+struct HtmlNode {
+    parent: Option<HtmlNodeId>,
+    first: Option<HtmlNodeId>,
+    last: Option<HtmlNodeId>,
+    next: Option<HtmlNodeId>,
+    /// Empty for a text and for the root.
+    tag: Box<str>,
+    /// Of a text.
+    text: String,
+    attributes: Vec<(&'static str, Box<str>)>,
+}
+
+impl HtmlTree {
+    /// The root, which is no element.
+    pub(in crate::tools) const ROOT: HtmlNodeId = 0;
+
+    /// Reads a page; there is none that cannot be read.
+    pub(in crate::tools) fn parse(html: &str) -> Self {
+        let mut emitter = DefaultEmitter::default();
+        emitter.naively_switch_states(true);
+        let mut builder = HtmlTreeBuilder::new();
+        for token in Tokenizer::new_with_emitter(html, emitter) {
+            match token {
+                Ok(Token::StartTag(tag)) => builder.start(&tag),
+                Ok(Token::EndTag(tag)) => builder.end(&String::from_utf8_lossy(&tag.name)),
+                Ok(Token::String(text)) => builder.text(&String::from_utf8_lossy(&text)),
+                _ => {}
+            }
+            if builder.tree.is_cut {
+                break;
+            }
+        }
+        builder.tree
+    }
+
+    /// Whether the page goes on.
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// How many nodes there are.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// An element's name; empty for a text.
+    pub(in crate::tools) fn tag(&self, id: HtmlNodeId) -> &str {
+        self.nodes.get(id).map_or("", |node| &node.tag)
+    }
+
+    /// A text; empty for an element.
+    pub(super) fn text(&self, id: HtmlNodeId) -> &str {
+        self.nodes.get(id).map_or("", |node| &node.text)
+    }
+
+    /// An element's attribute.
+    pub(in crate::tools) fn attribute(&self, id: HtmlNodeId, name: &str) -> Option<&str> {
+        let attributes = &self.nodes.get(id)?.attributes;
+        attributes.iter().find(|(key, _)| *key == name).map(|(_, value)| &**value)
+    }
+
+    /// Whether the element is of a class.
+    pub(in crate::tools) fn has_class(&self, id: HtmlNodeId, class: &str) -> bool {
+        self.attribute(id, "class").is_some_and(|all| all.split_whitespace().any(|one| one == class))
+    }
+
+    /// What a node stands in.
+    pub(super) fn parent(&self, id: HtmlNodeId) -> Option<HtmlNodeId> {
+        self.nodes.get(id)?.parent
+    }
+
+    /// What stands directly in a node.
+    pub(super) fn children(&self, id: HtmlNodeId) -> impl Iterator<Item = HtmlNodeId> + '_ {
+        let first = self.nodes.get(id).and_then(|node| node.first);
+        std::iter::successors(first, |id| self.nodes.get(*id)?.next)
+    }
+
+    /// The node and all that stands in it, in the order of the page.
+    pub(in crate::tools) fn within(&self, top: HtmlNodeId) -> impl Iterator<Item = HtmlNodeId> + '_ {
+        std::iter::successors(Some(top), move |id| self.following(*id, top))
+    }
+
+    fn following(&self, id: HtmlNodeId, top: HtmlNodeId) -> Option<HtmlNodeId> {
+        let node = self.nodes.get(id)?;
+        if node.first.is_some() {
+            return node.first;
+        }
+        let mut id = id;
+        while id != top {
+            let node = self.nodes.get(id)?;
+            if node.next.is_some() {
+                return node.next;
+            }
+            id = node.parent?;
+        }
+        None
+    }
+
+    /// All text in a node, as it stands there.
+    pub(in crate::tools) fn text_within(&self, id: HtmlNodeId) -> String {
+        self.within(id).map(|inner| if self.tag(inner) == "br" { "\n" } else { self.text(inner) }).collect()
+    }
+
+    fn add(&mut self, parent: HtmlNodeId, node: HtmlNode) -> HtmlNodeId {
+        let id = self.nodes.len();
+        self.nodes.push(HtmlNode { parent: Some(parent), ..node });
+        let before = self.nodes.get_mut(parent).and_then(|parent| {
+            parent.first.get_or_insert(id);
+            parent.last.replace(id)
+        });
+        if let Some(before) = before.and_then(|before| self.nodes.get_mut(before)) {
+            before.next = Some(id);
+        }
+        self.is_cut = self.nodes.len() >= NODES;
+        id
+    }
+}
+
+struct HtmlTreeBuilder {
+    tree: HtmlTree,
+    /// Elements that have not ended, from the outside in.
+    open: Vec<HtmlNodeId>,
+    /// How many of each name there are among them.
+    names: HashMap<Box<str>, usize>,
+    /// Elements too deep to be open.
+    beneath: usize,
+    /// Inside something unread: its name, and how many of the name are open.
+    unread: Option<(String, usize)>,
+}
+
+impl HtmlTreeBuilder {
+    fn new() -> Self {
+        let tree = HtmlTree { nodes: vec![HtmlNode::default()], is_cut: false };
+        Self { tree, open: Vec::new(), names: HashMap::new(), beneath: 0, unread: None }
+    }
+
+    fn start(&mut self, tag: &StartTag<()>) {
+        let name = String::from_utf8_lossy(&tag.name);
+        if let Some((unread, count)) = &mut self.unread {
+            *count += usize::from(*unread == name && !tag.self_closing);
+            return;
+        }
+        if UNREAD.contains(&&*name) {
+            self.unread = (!tag.self_closing).then(|| (name.into_owned(), 1));
+            return;
+        }
+        if matches!(&*name, "html" | "body") && self.names.contains_key(&*name) {
+            return;
+        }
+        self.end_implied(&name);
+        let parent = self.open.last().copied().unwrap_or(HtmlTree::ROOT);
+        let kept = |key: &'static str| {
+            let value = tag.attributes.get(key.as_bytes())?;
+            (value.len() <= ATTRIBUTE_BYTES).then(|| (key, String::from_utf8_lossy(value).into()))
+        };
+        let attributes = KEPT.into_iter().filter_map(kept).collect();
+        let id = self.tree.add(parent, HtmlNode { tag: (&*name).into(), attributes, ..HtmlNode::default() });
+        if VOID.contains(&&*name) {
+            return;
+        }
+        if self.open.len() >= DEPTH {
+            self.beneath += 1;
+            return;
+        }
+        self.open.push(id);
+        *self.names.entry((&*name).into()).or_default() += 1;
+    }
+
+    fn end(&mut self, name: &str) {
+        if let Some((unread, count)) = &mut self.unread {
+            *count -= usize::from(unread == name);
+            if *count == 0 {
+                self.unread = None;
+            }
+            return;
+        }
+        if self.beneath > 0 {
+            self.beneath -= 1;
+            return;
+        }
+        if name == "br" {
+            let parent = self.open.last().copied().unwrap_or(HtmlTree::ROOT);
+            self.tree.add(parent, HtmlNode { tag: "br".into(), ..HtmlNode::default() });
+            return;
+        }
+        let is_table = matches!(name, "table" | "thead" | "tbody" | "tfoot" | "tr" | "td" | "th" | "caption");
+        let walls: &[&str] = if is_table { &["table"] } else { &["table", "td", "th", "caption"] };
+        if !matches!(name, "html" | "body") {
+            self.end_within(&[name], walls);
+        }
+    }
+
+    /// Ends what a start tag ends by itself.
+    fn end_implied(&mut self, name: &str) {
+        if BLOCKS.contains(&name) || matches!(name, "li" | "dt" | "dd" | "tr" | "td" | "th") {
+            self.end_within(&["p"], &["table", "td", "th", "caption", "button", "li", "dd", "dt"]);
+        }
+        match name {
+            "li" => self.end_within(&["li"], &["ul", "ol", "menu", "table", "td", "th"]),
+            "dt" | "dd" => self.end_within(&["dt", "dd"], &["dl", "table", "td", "th"]),
+            "tr" => self.end_within(&["tr"], &["table"]),
+            "td" | "th" => self.end_within(&["td", "th"], &["tr", "table"]),
+            "thead" | "tbody" | "tfoot" => self.end_within(&["thead", "tbody", "tfoot"], &["table"]),
+            "option" => self.end_within(&["option"], &["select"]),
+            "a" => self.end_within(&["a"], &["table", "td", "th"]),
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
+                self.end_within(
+                    &["h1", "h2", "h3", "h4", "h5", "h6"],
+                    &["table", "td", "th", "section", "div"],
+                );
+            }
+            _ => {}
+        }
+        if !matches!(name, "title" | "meta" | "link" | "base" | "head" | "html") {
+            // What belongs into the head is over.
+            self.end_within(&["head"], &[]);
+        }
+    }
+
+    /// Ends the innermost open element of one of the names, and what is in it, unless a wall stands between.
+    fn end_within(&mut self, names: &[&str], walls: &[&str]) {
+        if !names.iter().any(|name| self.names.get(*name).is_some_and(|count| *count > 0)) {
+            return;
+        }
+        for at in (0..self.open.len()).rev() {
+            let tag = self.open.get(at).map_or("", |id| self.tree.tag(*id));
+            if names.contains(&tag) {
+                self.end_from(at);
+                return;
+            }
+            if walls.contains(&tag) {
+                return;
+            }
+        }
+    }
+
+    /// Ends the open elements from this one inwards.
+    fn end_from(&mut self, at: usize) {
+        for id in self.open.split_off(at) {
+            if let Some(count) = self.names.get_mut(self.tree.tag(id)) {
+                *count = count.saturating_sub(1);
+            }
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        if self.unread.is_some() || text.is_empty() {
+            return;
+        }
+        let parent = self.open.last().copied().unwrap_or(HtmlTree::ROOT);
+        let last = self.tree.nodes.get(parent).and_then(|node| node.last);
+        match last.and_then(|last| self.tree.nodes.get_mut(last)).filter(|node| node.tag.is_empty()) {
+            Some(before) => before.text.push_str(text),
+            None => {
+                self.tree.add(parent, HtmlNode { text: text.to_owned(), ..HtmlNode::default() });
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Services that the operator has configured. Owns their addresses, what of them can be wrong, and asking them for JSON;
+//! refuses to tell what stands in a key.
+
+use crate::ports::{CancelToken, ToolError, UrlTrust, Web, WebError, WebMethod, WebRequest, WebResponse};
+use serde_json::Value;
+use std::time::Duration;
+use url::Url;
+
+/// The largest answer of a service, bytes.
+const ANSWER_BYTES: usize = 4 << 20;
+/// What is shorter than this is no key.
+const KEY_CHARS: usize = 6;
+/// What is told of a service's error, characters.
+const ERROR_CHARS: usize = 300;
+
+/// A value of the configuration that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadOption {
+    /// The whole key.
+    pub key: String,
+    /// The value, without secrets.
+    pub value: String,
+    /// What would be right.
+    pub allowed: String,
+}
+
+/// What is wrong with an address of a service, if anything.
+pub(in crate::tools) fn fault(key: &str, address: Option<&str>) -> Option<BadOption> {
+    let text = address?;
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    let is_plain = |url: &Url| url.username().is_empty() && url.password().is_none() && url.query().is_none();
+    if url.as_ref().is_some_and(is_plain) {
+        return None;
+    }
+    let shown = if url.is_some() { "***".to_owned() } else { text.chars().take(200).collect() };
+    let allowed = "must be http://… or https://…, without user name, password and query".to_owned();
+    Some(BadOption { key: key.to_owned(), value: shown, allowed })
+}
+
+/// The address of a service's service_url below a base, which may name the service_url already.
+pub(in crate::tools) fn service_url(base: &str, path: &str) -> Result<Url, ToolError> {
+    let base = base.trim_end_matches('/');
+    let whole =
+        if base.ends_with(path.trim_end_matches('/')) { base.to_owned() } else { format!("{base}{path}") };
+    Url::parse(&whole)
+        .map_err(|_| ToolError::failed("The service's address in the configuration cannot be used"))
+}
+
+/// A question to a service.
+#[derive(Debug)]
+pub(in crate::tools) struct ServiceRequest {
+    /// With its query.
+    pub(in crate::tools) url: Url,
+    pub(in crate::tools) method: WebMethod,
+    pub(in crate::tools) headers: Vec<(String, String)>,
+    /// For the words of an error.
+    pub(in crate::tools) service: &'static str,
+    pub(in crate::tools) timeout_s: u64,
+}
+
+impl ServiceRequest {
+    /// A question without keys.
+    pub(in crate::tools) fn plain(url: Url, service: &'static str, timeout_s: u64) -> Self {
+        Self { url, method: WebMethod::Get, headers: Vec::new(), service, timeout_s }
+    }
+}
+
+/// Asks; an answer that is an error, or leads elsewhere, is a failure.
+pub(in crate::tools) fn ask(
+    web: &dyn Web,
+    question: ServiceRequest,
+    cancel: &CancelToken,
+) -> Result<WebResponse, ToolError> {
+    let ServiceRequest { url, method, headers, service, timeout_s } = question;
+    let keys: Vec<String> = headers.iter().map(|(_, value)| bare_key(value).to_owned()).collect();
+    let said = |answer: &WebResponse| said(answer, &keys);
+    let request =
+        WebRequest { method, url: url.into(), headers, trust: UrlTrust::Operator, max_bytes: ANSWER_BYTES };
+    let answer = web.send(&request, &cancel.with_timeout(Duration::from_secs(timeout_s)));
+    let answer = answer.map_err(|error| match error {
+        WebError::Stopped if !cancel.is_cancelled() => {
+            ToolError::failed(format!("{service} gives no answer within {timeout_s} s"))
+        }
+        other => ToolError::failed(format!("{service} cannot be asked: {other}")),
+    })?;
+    match answer.status {
+        200..=299 => Ok(answer),
+        401 | 403 => Err(ToolError::failed(format!(
+            "{service} refuses the question (HTTP {}): {}",
+            answer.status,
+            said(&answer)
+        ))),
+        429 => Err(ToolError::failed(format!("{service} is asked too often (HTTP 429): try later"))),
+        300..=399 => {
+            Err(ToolError::failed(format!("{service} answers with a redirect (HTTP {})", answer.status)))
+        }
+        status => Err(ToolError::failed(format!("{service} fails (HTTP {status}): {}", said(&answer)))),
+    }
+}
+
+/// The same for a service that answers in JSON.
+pub(in crate::tools) fn ask_json(
+    web: &dyn Web,
+    question: ServiceRequest,
+    cancel: &CancelToken,
+) -> Result<Value, ToolError> {
+    let service = question.service;
+    let answer = ask(web, question, cancel)?;
+    serde_json::from_slice(&answer.body)
+        .map_err(|_| ToolError::failed(format!("{service} does not answer in JSON")))
+}
+
+/// What of a header would be a key.
+fn bare_key(value: &str) -> &str {
+    value.strip_prefix("Bearer ").unwrap_or(value)
+}
+
+/// The first words of an answer, without keys of ours that it repeats.
+fn said(answer: &WebResponse, keys: &[String]) -> String {
+    let text = String::from_utf8_lossy(&answer.body);
+    let is_key = |key: &&String| key.len() >= KEY_CHARS;
+    let text =
+        keys.iter().filter(is_key).fold(text.into_owned(), |text, key| text.replace(key.as_str(), "***"));
+    super::page::collapse_whitespace(&text).chars().take(ERROR_CHARS).collect()
+}
