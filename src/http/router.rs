@@ -17,37 +17,42 @@ use crate::domain::limits::Limits;
 use hyper::body::Incoming;
 use hyper::header;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 use tracing::Instrument;
 
 /// The longest path and query together, bytes.
 const TARGET_BYTES: usize = 4 * 1024;
 
-/// What a path leads to.
+/// The routes of each path.
+static PATHS: LazyLock<matchit::Router<Vec<&'static ApiRoute>>> = LazyLock::new(|| {
+    let mut by_path: BTreeMap<&str, Vec<&'static ApiRoute>> = BTreeMap::new();
+    for route in ROUTES {
+        by_path.entry(route.path).or_default().push(route);
+    }
+    let mut paths = matchit::Router::new();
+    for (path, routes) in by_path {
+        if let Err(error) = paths.insert(path, routes) {
+            tracing::error!(path, %error, "route cannot be added"); // a test holds that none is refused
+        }
+    }
+    paths
+});
+
+/// The routes of a request's path, one for each method, and its parameters.
 struct RouteMatch {
-    /// One route for each method.
-    routes: Vec<&'static ApiRoute>,
+    routes: &'static [&'static ApiRoute],
     segments: PathParameters,
 }
 
 impl RouteMatch {
-    /// Exact segments win over names: `/projects/upload` is no project.
+    /// A fixed segment wins over a parameter: `/projects/upload` is no project.
     fn find(path: &str) -> Option<Self> {
-        let given = percent::segments(path)?;
-        let mut found: Option<Self> = None;
-        for route in ROUTES {
-            if let Some(here) = &mut found
-                && here.routes.first().is_some_and(|first| first.path == route.path)
-            {
-                here.routes.push(route);
-                continue;
-            }
-            let Some(segments) = matched(route.path, &given) else { continue };
-            if found.as_ref().is_none_or(|found| segments.len() < found.segments.len()) {
-                found = Some(Self { routes: vec![route], segments });
-            }
-        }
-        found
+        let path = percent::normalized(path)?;
+        let found = PATHS.at(&path).ok()?;
+        let decoded = |(name, text)| Some((name, percent::decode(text, false)?));
+        let segments = found.params.iter().map(decoded).collect::<Option<_>>()?;
+        Some(Self { routes: found.value, segments })
     }
 
     fn route(&self, method: &Method) -> Option<&'static ApiRoute> {
@@ -58,32 +63,12 @@ impl RouteMatch {
 
     fn allow(&self) -> String {
         let mut allow = String::new();
-        for route in &self.routes {
+        for route in self.routes {
             allow.push_str(route.method.as_str());
             allow.push_str(if route.method == Method::GET { ", HEAD, " } else { ", " });
         }
         allow + "OPTIONS"
     }
-}
-
-fn matched(pattern: &'static str, given: &[String]) -> Option<PathParameters> {
-    let mut given = given.iter();
-    let mut segments = Vec::new();
-    for part in pattern.split('/').skip(1) {
-        let name = part.strip_prefix('{').and_then(|part| part.strip_suffix('}'));
-        match name.map(|name| (name, name.strip_prefix('*'))) {
-            Some((_, Some(rest))) => {
-                let tail: Vec<&str> = given.by_ref().map(String::as_str).collect();
-                let is_path = tail.first().is_some_and(|first| !first.is_empty());
-                segments.push((rest, is_path.then(|| tail.join("/"))?));
-            }
-            Some((name, None)) => {
-                segments.push((name, given.next().filter(|text| !text.is_empty())?.clone()));
-            }
-            None => drop(given.next().filter(|text| *text == part)?),
-        }
-    }
-    given.next().is_none().then_some(segments)
 }
 
 /// Answers a request. Log lines on the way carry the request's id.
@@ -195,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn only_exact_paths_lead_somewhere() {
+    fn only_exact_paths_are_routes() {
         assert_eq!(found("/v1/jobs"), Some(("/v1/jobs", vec![])));
         let events = Some(("/v1/jobs/{id}/events", vec![("id", "x".to_owned())]));
         assert_eq!(found("/v1/j%6Fbs/x/events"), events);
@@ -209,26 +194,31 @@ mod tests {
     }
 
     #[test]
-    fn each_route_is_there_once_and_lines_of_one_path_stand_together() {
+    fn every_route_is_found_by_its_path_and_method() {
         for (at, route) in ROUTES.iter().enumerate() {
             let rest = ROUTES.get(at + 1..).unwrap_or_default();
             assert!(rest.iter().all(|other| (other.path, &other.method) != (route.path, &route.method)));
-            let apart = rest.iter().skip_while(|other| other.path == route.path);
-            assert!(apart.into_iter().all(|other| other.path != route.path), "{}", route.path);
+            let example = route.path.replace(['{', '}', '*'], "");
+            let found = RouteMatch::find(&example).and_then(|found| found.route(&route.method));
+            assert!(found.is_some_and(|found| found.path == route.path), "{}", route.path);
         }
     }
 
     #[test]
-    fn names_take_one_segment_and_stars_the_rest() {
-        let given = |path: &str| percent::segments(path).expect("a path");
-        let rest = matched("/p/{id}/files/{*path}", &given("/p/1/files/a/b%20c"));
-        assert_eq!(rest, Some(vec![("id", "1".to_owned()), ("path", "a/b c".to_owned())]));
-        assert_eq!(matched("/p/{id}/files/{*path}", &given("/p/1/files")), None);
-        assert_eq!(matched("/p/{id}", &given("/p/")), None);
+    fn parameters_take_one_segment_and_stars_the_rest() {
+        let path = "/api/projects/{id}/files/{*path}";
+        let rest = vec![("id", "1".to_owned()), ("path", "a/b c".to_owned())];
+        assert_eq!(found("/api/projects/1/files/a/b%20c"), Some((path, rest)));
+        let escaped = vec![("id", "a/b%".to_owned()), ("path", "%2F".to_owned())];
+        assert_eq!(found("/api/projects/a%2Fb%25/files/%252F"), Some((path, escaped)));
+        assert_eq!(found("/api/projects/1/files").map(|found| found.0), Some("/api/projects/{id}/files"));
+        assert_eq!(found("/api/projects/1/files/"), None);
+        assert_eq!(found("/api/projects/upload").map(|found| found.0), Some("/api/projects/upload"));
+        assert_eq!(found("/v1/jobs/"), None);
     }
 
     #[test]
-    fn a_place_tells_its_methods() {
-        assert_eq!(RouteMatch::find("/v1/jobs").expect("a place").allow(), "GET, HEAD, POST, OPTIONS");
+    fn a_path_lists_its_methods() {
+        assert_eq!(RouteMatch::find("/v1/jobs").expect("a path").allow(), "GET, HEAD, POST, OPTIONS");
     }
 }

@@ -91,6 +91,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("sd_notify", &["app"]),
     ("base64", &["courier", "http"]),
     ("argon2", &["http"]),
+    ("matchit", &["http"]),
     ("multer", &["http"]),
     ("ignore", &["workspace"]),
     ("globset", &["workspace"]),

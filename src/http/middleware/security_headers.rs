@@ -1,11 +1,10 @@
-//! What every answer tells browsers (P9): nothing of it is a page. Owns the list; refuses to know what is answered.
+//! Security headers of every response (P9): responses are data, never a page.
 
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
 
-/// Names and values. Answers are data: they load nothing, stand in no frame, are taken for no other type, and no other site's
-/// page gets at them but through CORS (`cors`).
-const PLATES: [(HeaderName, &str); 5] = [
+/// A response loads nothing, stands in no frame and keeps its type; pages of other sites read it through CORS only.
+const HEADERS: [(HeaderName, &str); 5] = [
     (hyper::header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
     (hyper::header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (hyper::header::X_FRAME_OPTIONS, "DENY"),
@@ -13,14 +12,8 @@ const PLATES: [(HeaderName, &str); 5] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// Puts it on.
 pub(crate) fn apply(headers: &mut HeaderMap) {
-    for (name, value) in PLATES {
+    for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
-}
-
-/// The same as header lines, for answers that hyper writes by itself.
-pub(crate) fn lines() -> String {
-    PLATES.iter().flat_map(|(name, value)| [name.as_str(), ": ", value, "\r\n"]).collect()
 }

@@ -1,4 +1,4 @@
-//! Percent-encoding, strictly. Owns decoding of path segments and query parts; refuses what is half encoded or not UTF-8.
+//! Strict percent-decoding of paths and queries: a broken escape or broken UTF-8 is an error.
 
 /// The text that `%XX` escapes stand for; `None` when an escape is broken or the bytes are not UTF-8.
 pub(crate) fn decode(text: &str, plus_is_space: bool) -> Option<String> {
@@ -14,9 +14,15 @@ pub(crate) fn decode(text: &str, plus_is_space: bool) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The decoded segments of an absolute path. An escaped slash stays inside its segment.
-pub(crate) fn segments(path: &str) -> Option<Vec<String>> {
-    path.strip_prefix('/')?.split('/').map(|segment| decode(segment, false)).collect()
+/// An absolute path with nothing escaped but `/` and `%` inside a segment, so that each path has one spelling.
+pub(crate) fn normalized(path: &str) -> Option<String> {
+    let segments = path.strip_prefix('/')?.split('/');
+    let mut all = String::with_capacity(path.len());
+    for segment in segments {
+        all.push('/');
+        all.push_str(&decode(segment, false)?.replace('%', "%25").replace('/', "%2F"));
+    }
+    Some(all)
 }
 
 fn hex(digit: u8) -> Option<u8> {
@@ -39,8 +45,9 @@ mod tests {
 
     #[test]
     fn an_escaped_slash_does_not_split() {
-        assert_eq!(segments("/v1/a%2Fb/"), Some(vec!["v1".into(), "a/b".into(), String::new()]));
-        assert_eq!(segments("*"), None);
+        assert_eq!(normalized("/v1/a%2Fb/").as_deref(), Some("/v1/a%2Fb/"));
+        assert_eq!(normalized("/v%31/%25%61").as_deref(), Some("/v1/%25a"));
+        assert_eq!(normalized("*"), None);
     }
 
     proptest! {
@@ -53,7 +60,7 @@ mod tests {
         #[test]
         fn nothing_panics(text in any::<String>()) {
             decode(&text, true);
-            segments(&text);
+            normalized(&text);
         }
     }
 }

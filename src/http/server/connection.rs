@@ -1,13 +1,11 @@
 //! One connection. Owns how HTTP/1 is spoken on it: buffers, header limits, keep-alive, and a close that lets the client
 //! read the last answer; refuses to know resources.
 
-use super::parse_error::{AnswerProgress, ParseErrorSocket, WatchedBody};
 use super::shutdown::{Shutdown, ShutdownStage};
 use super::write_timeout::WriteTimeout;
 use crate::http::context::ServerContext;
 use crate::http::middleware::access_log::MeteredBody;
 use crate::http::middleware::measurement::OTHER;
-use crate::http::middleware::request_id::RequestId;
 use crate::http::request::peer::Peer;
 use crate::http::router;
 use crate::ports::Measurement;
@@ -38,8 +36,7 @@ const LINGER_WHOLE: Duration = Duration::from_secs(30);
 /// one request comes, and its answer says that it is the last.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
-type AnswerFuture =
-    Pin<Box<dyn Future<Output = Result<Response<WatchedBody<MeteredBody>>, Infallible>> + Send>>;
+type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<MeteredBody>, Infallible>> + Send>>;
 
 /// Speaks HTTP with the peer on `io` until the client leaves, a limit is passed, or the shutdown demands the end.
 pub(crate) async fn run<IO>(io: IO, peer: Peer, context: Arc<ServerContext>)
@@ -48,30 +45,21 @@ where
 {
     let mut shutdown = context.shutdown.clone();
     let last_call = last_call(shutdown.clone());
-    let progress = AnswerProgress::default();
     let io = WriteTimeout::new(io, Duration::from_secs(context.app.limits.write_stall_s));
-    let id = RequestId::mint(context.app.entropy.as_ref());
-    let io = TokioIo::new(ParseErrorSocket::new(
-        io,
-        progress.clone(),
-        context.app.limits.header_bytes,
-        id.clone(),
-    ));
     let (http, most_bytes, meter) = (speaker(&context), most_bytes(&context), Arc::clone(&context.app.meter));
-    // Boxed: the state of a request is freed with its answer, an idle stream keeps none of it.
-    let service = service_fn(move |mut request: hyper::Request<Incoming>| -> AnswerFuture {
-        let (context, progress) = (Arc::clone(&context), progress.clone());
-        progress.begin();
+    // Boxed: the state of a request is freed with its response; an idle stream keeps none of it.
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| -> ResponseFuture {
+        let context = Arc::clone(&context);
         request.extensions_mut().insert(peer);
         Box::pin(async move {
-            let mut answer = router::answer(&context, request).await;
+            let mut response = router::answer(&context, request).await;
             if context.shutdown.stage() >= ShutdownStage::Draining {
-                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok(answer.map(|body| WatchedBody::new(body, progress)))
+            Ok(response)
         })
     });
-    let mut speaking = http.serve_connection(io, service);
+    let mut speaking = http.serve_connection(TokioIo::new(io), service);
     let ended = tokio::select! {
         ended = poll_fn(|cx| speaking.poll_without_shutdown(cx)) => ended,
         () = last_call => {
@@ -83,15 +71,16 @@ where
         }
     };
     let io = speaking.into_parts().io.into_inner();
-    if let Some(status) = io.refused() {
-        meter.record(Measurement::Answered { method: OTHER, route: None, status, took_us: 0 });
-    }
-    match ended {
-        Ok(()) => {}
-        Err(error) if error.is_parse() || error.is_timeout() => {
-            tracing::debug!(request = %id, %error, "bad request");
+    if let Err(error) = ended {
+        if error.is_parse() {
+            // hyper has answered with the status alone.
+            let status = if error.is_parse_too_large() { 431 } else { 400 };
+            meter.record(Measurement::Answered { method: OTHER, route: None, status, took_us: 0 });
         }
-        Err(error) => return tracing::debug!(%error, "connection broke off"),
+        if !error.is_parse() && !error.is_timeout() {
+            return tracing::debug!(%error, "connection broke off");
+        }
+        tracing::debug!(%error, "bad request");
     }
     linger(io, most_bytes).await;
 }

@@ -4,7 +4,6 @@
 mod accept;
 pub(crate) mod connection;
 pub(crate) mod listener;
-mod parse_error;
 pub(crate) mod shutdown;
 mod write_timeout;
 
