@@ -4,7 +4,7 @@ use crate::support::{Server, command};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::ports::{CancelToken, Clock, Store};
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
-use nanoclaw::store::{Keep, RedbStore};
+use nanoclaw::store::{RedbStore, RetentionAge};
 use serde_json::json;
 use std::path::Path;
 use std::process::Output;
@@ -180,7 +180,7 @@ fn p2_a_reader_who_comes_back_is_told_of_what_retention_took() {
     let file = dir.join("data/nanoclaw.redb");
     let events = format!("/v1/jobs/{id}/events");
 
-    let (now, never) = (Keep::For(0), Keep::Forever);
+    let (now, never) = (RetentionAge::For(0), RetentionAge::Forever);
     sweep(&file, RetentionOptions { deltas: now, events: never, jobs: never });
     let mut folded = Server::start_in(&dir, "");
     let told = folded.events(&id);

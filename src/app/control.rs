@@ -3,7 +3,7 @@
 
 use crate::domain::secret::Secret;
 use crate::http::BoundAddress;
-use crate::store::Draft;
+use crate::store::AtomicFile;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -34,7 +34,7 @@ impl ControlFile {
     /// Writes it; one that a killed server left is replaced.
     pub(super) fn write(dir: &Path, bound: &BoundAddress, key: &Secret) -> io::Result<Self> {
         let path = dir.join(NAME);
-        let draft = Draft::begin(&path)?;
+        let draft = AtomicFile::begin(&path)?;
         let text = serde_json::to_string(&Written { address: &address(bound), key: key.reveal() })?;
         writeln!(draft.file(), "{text}")?;
         draft.finish()?;

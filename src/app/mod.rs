@@ -188,7 +188,7 @@ impl App {
         let bash = BashRules::new(&config.bash, system::variable)?;
         let addresses = webhooks::policy(config)?;
         let store = patience::during(|| open_store(config, &clock)).map_err(AppError::Runtime)??;
-        store.tell(Arc::clone(&meter));
+        store.set_meter(Arc::clone(&meter));
         let session_key =
             session_key::key_in(&config.data_dir, entropy.as_ref()).map_err(AppError::SessionKey)?;
         let files: Arc<dyn Workspaces> =

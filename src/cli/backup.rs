@@ -7,7 +7,7 @@ use super::gauge::Gauge;
 use super::terminal::Terminal;
 use crate::app::{STORE_FILE, provide_data_dir};
 use crate::ports::Clock;
-use crate::store::{Draft, Glance, OpenError, backup_closed, glance, restore as put_back};
+use crate::store::{AtomicFile, FileProbe, OpenError, backup_closed, probe_file, restore as put_back};
 use serde_json::json;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ pub(super) fn backup(
         CliError::failed(format!("cannot write '{shown}': {error}"))
             .hint("name a file in a directory that you may write to")
     };
-    let draft = Draft::begin(&args.file).map_err(unwritable)?;
+    let draft = AtomicFile::begin(&args.file).map_err(unwritable)?;
     let (bytes, source) = if let Some((bytes, body)) = client.download("/v1/backup")? {
         (receive(body, bytes, &draft, terminal)?, client.base().to_owned())
     } else {
@@ -65,8 +65,8 @@ pub(super) fn backup(
         gauge.end();
         (copied, store.display().to_string())
     };
-    match glance(draft.path()) {
-        Ok(Glance::Store) => draft.finish().map_err(unwritable)?,
+    match probe_file(draft.path()) {
+        Ok(FileProbe::Store) => draft.finish().map_err(unwritable)?,
         _ => {
             return Err(CliError::failed(format!("{source} gave something that is no store"))
                 .hint("is it a NanoClaw server? name another with --server"));
@@ -110,7 +110,7 @@ pub(super) fn restore(
 fn receive(
     mut body: Box<dyn Read>,
     expected: Option<u64>,
-    draft: &Draft,
+    draft: &AtomicFile,
     terminal: &Terminal,
 ) -> Result<u64, CliError> {
     let mut piece = vec![0; PIECE_BYTES];
@@ -136,9 +136,9 @@ fn receive(
     }
 }
 
-fn copy_closed(store: &Path, client: &Client, draft: &Draft) -> Result<u64, CliError> {
-    match glance(store) {
-        Ok(Glance::Absent) => Err(CliError::failed(format!(
+fn copy_closed(store: &Path, client: &Client, draft: &AtomicFile) -> Result<u64, CliError> {
+    match probe_file(store) {
+        Ok(FileProbe::Absent) => Err(CliError::failed(format!(
             "no server answers at {}, and there is no store at '{}'",
             client.base(),
             store.display()

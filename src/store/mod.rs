@@ -1,12 +1,12 @@
-//! Where jobs and events live. Owns the embedded store behind [`crate::ports::Store`]; refuses to know who reads it.
+//! The embedded store behind [`crate::ports::Store`]: jobs, events, batches, schedules, accounts and projects.
 
-mod draft;
-mod glance;
-mod keep;
+mod atomic_file;
+mod file_probe;
 pub mod options;
 mod redb;
+mod retention_age;
 
-pub use self::redb::{LAYOUT, OpenError, RedbStore, Sight, backup_closed, layout, restore};
-pub use draft::Draft;
-pub use glance::{Glance, glance};
-pub use keep::{Keep, NoTime};
+pub use self::redb::{LAYOUT, LayoutProbe, OpenError, RedbStore, backup_closed, layout, restore};
+pub use atomic_file::AtomicFile;
+pub use file_probe::{FileProbe, probe_file};
+pub use retention_age::{InvalidRetentionAge, RetentionAge};

@@ -1,6 +1,6 @@
 //! `store:` and `retention:` of the configuration.
 
-use super::keep::Keep;
+use super::retention_age::RetentionAge;
 use serde::{Deserialize, Serialize};
 
 /// How the store writes.
@@ -27,16 +27,20 @@ pub struct StoreOptions {
 #[serde(default, deny_unknown_fields)]
 pub struct RetentionOptions {
     /// The deltas of each step become one.
-    pub deltas: Keep,
+    pub deltas: RetentionAge,
     /// The log is cut to its terminal event.
-    pub events: Keep,
+    pub events: RetentionAge,
     /// Everything goes.
-    pub jobs: Keep,
+    pub jobs: RetentionAge,
 }
 
 impl Default for RetentionOptions {
     fn default() -> Self {
-        Self { deltas: Keep::For(24 * 3_600_000), events: Keep::Forever, jobs: Keep::Forever }
+        Self {
+            deltas: RetentionAge::For(24 * 3_600_000),
+            events: RetentionAge::Forever,
+            jobs: RetentionAge::Forever,
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use nanoclaw::ports::{
     CancelToken, Clock, Entropy, Model, ProjectDirectories, Schedules, Store, StoreError, Toolbox,
 };
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
-use nanoclaw::store::{Keep, RedbStore};
+use nanoclaw::store::{RedbStore, RetentionAge};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -189,7 +189,7 @@ fn disk(world: &World, image: Vec<u8>, doom: &Arc<Doom>) -> Disk {
 fn open(world: &World, disk: &Disk) -> Result<Arc<RedbStore>, nanoclaw::store::OpenError> {
     let linger_ms = u64::from(world.lingers());
     // Nothing is folded: what a reader saw stays as it was.
-    let retention = RetentionOptions { deltas: Keep::Forever, ..RetentionOptions::default() };
+    let retention = RetentionOptions { deltas: RetentionAge::Forever, ..RetentionOptions::default() };
     let options = StoreOptions { settle_ms: 3_600_000, linger_ms, retention, ..StoreOptions::default() };
     let (disk, clock) = (disk.clone(), Arc::clone(&world.clock) as Arc<dyn Clock>);
     let limits = Limits { idempotency_s: KEYS_KEPT_S, ..Limits::default() };

@@ -15,7 +15,7 @@ use nanoclaw::ports::{
     Backup, Batches, Conversations, NewBatch, NewLine, Outbox, Projects, Schedules, Store, StoreError,
     Urgency, Users,
 };
-use nanoclaw::store::{Draft, OpenError, backup_closed, restore};
+use nanoclaw::store::{AtomicFile, OpenError, backup_closed, restore};
 use redb::{ReadableDatabase, ReadableTableMetadata, TableHandle};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
@@ -164,7 +164,7 @@ fn a_backup_that_the_disk_has_no_room_for_is_refused_before_it_begins() {
 fn a_store_that_nobody_holds_is_copied_as_it_is_and_one_that_is_held_is_not() {
     let rig = busy();
     let target = rig.dir.path().join("copy.redb");
-    let draft = Draft::begin(&target).unwrap();
+    let draft = AtomicFile::begin(&target).unwrap();
     assert!(matches!(backup_closed(&rig.path(), &draft), Err(OpenError::Locked { .. })));
     rig.store.close();
     backup_closed(&rig.path(), &draft).unwrap();

@@ -85,7 +85,7 @@ impl Ends {
     /// Those of this store, and of its recovery.
     pub(crate) fn of(store: &RedbStore) -> Arc<Self> {
         let ends = Arc::new(Self::default());
-        store.tell(Arc::clone(&ends) as Arc<dyn Meter>);
+        store.set_meter(Arc::clone(&ends) as Arc<dyn Meter>);
         ends
     }
 

@@ -14,7 +14,7 @@ use nanoclaw::ports::{
     StoreError, Urgency,
 };
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
-use nanoclaw::store::{Keep, RedbStore};
+use nanoclaw::store::{RedbStore, RetentionAge};
 use std::sync::Arc;
 
 const HOUR: u64 = 3_600_000;
@@ -25,7 +25,7 @@ struct Kept {
     store: Arc<RedbStore>,
 }
 
-fn keep(deltas: Keep, events: Keep, jobs: Keep) -> Kept {
+fn keep(deltas: RetentionAge, events: RetentionAge, jobs: RetentionAge) -> Kept {
     let rig = Rig::new();
     rig.store.close();
     let options = StoreOptions {
@@ -103,7 +103,7 @@ const FOLDED: [u64; 6] = [1, 2, 5, 8, 9, 10];
 
 #[test]
 fn p2_folded_deltas_keep_their_text_and_the_last_number_and_their_jobs_age() {
-    let kept = keep(Keep::For(24 * HOUR), Keep::Forever, Keep::Forever);
+    let kept = keep(RetentionAge::For(24 * HOUR), RetentionAge::Forever, RetentionAge::Forever);
     kept.run(1, answered);
     kept.pass(23 * HOUR);
     assert_eq!(kept.seqs(1), WHOLE, "not old enough");
@@ -122,7 +122,7 @@ fn p2_folded_deltas_keep_their_text_and_the_last_number_and_their_jobs_age() {
 
 #[test]
 fn a_failed_job_keeps_the_marks_that_a_retry_needs() {
-    let kept = keep(Keep::For(HOUR), Keep::Forever, Keep::Forever);
+    let kept = keep(RetentionAge::For(HOUR), RetentionAge::Forever, RetentionAge::Forever);
     kept.run(1, failed);
     kept.run(2, |_| cancelled());
     kept.pass(2 * HOUR);
@@ -132,7 +132,7 @@ fn a_failed_job_keeps_the_marks_that_a_retry_needs() {
 
 #[test]
 fn a_log_is_cut_to_its_end_and_the_answer_stays() {
-    let kept = keep(Keep::For(HOUR), Keep::For(3 * HOUR), Keep::Forever);
+    let kept = keep(RetentionAge::For(HOUR), RetentionAge::For(3 * HOUR), RetentionAge::Forever);
     kept.run(1, answered);
     kept.pass(2 * HOUR);
     assert_eq!(kept.seqs(1), FOLDED);
@@ -146,7 +146,7 @@ fn a_log_is_cut_to_its_end_and_the_answer_stays() {
 
 #[test]
 fn an_answer_whose_log_was_cut_is_read_from_what_its_conversation_keeps() {
-    let kept = keep(Keep::Forever, Keep::For(HOUR), Keep::Forever);
+    let kept = keep(RetentionAge::Forever, RetentionAge::For(HOUR), RetentionAge::Forever);
     kept.run(1, answered);
     let chat = || name("chat-1");
     let answer = MessageRef::Answer(id(1).message_id());
@@ -169,7 +169,7 @@ fn an_answer_whose_log_was_cut_is_read_from_what_its_conversation_keeps() {
 
 #[test]
 fn a_forgotten_job_leaves_nothing_behind() {
-    let kept = keep(Keep::Forever, Keep::Forever, Keep::For(HOUR));
+    let kept = keep(RetentionAge::Forever, RetentionAge::Forever, RetentionAge::For(HOUR));
     kept.run(1, answered);
     kept.pass(2 * HOUR);
     assert_eq!(kept.store.job(ANN, id(1)).unwrap(), None);
@@ -198,7 +198,7 @@ fn a_forgotten_job_leaves_nothing_behind() {
 
 #[test]
 fn what_has_not_ended_is_never_touched() {
-    let kept = keep(Keep::For(0), Keep::For(0), Keep::For(0));
+    let kept = keep(RetentionAge::For(0), RetentionAge::For(0), RetentionAge::For(0));
     kept.store.submit(vec![job(1, ANN), job(2, ANN)]).wait().unwrap();
     let lease = kept.store.claim(1).wait().unwrap().pop().unwrap();
     kept.store.append(lease.fence(), vec![delta(0, 0, "a")], Urgency::Now).wait().unwrap();
@@ -209,7 +209,7 @@ fn what_has_not_ended_is_never_touched() {
 
 #[test]
 fn more_jobs_than_one_transaction_takes_go_in_a_few() {
-    let kept = keep(Keep::Forever, Keep::Forever, Keep::For(HOUR));
+    let kept = keep(RetentionAge::Forever, RetentionAge::Forever, RetentionAge::For(HOUR));
     kept.store.submit((1..=450).map(|n| job(n, ANN)).collect()).wait().unwrap();
     let cancelled: Vec<_> = (1..=450).map(|n| kept.store.cancel(ANN, id(n))).collect();
     for ticket in cancelled {
@@ -239,7 +239,7 @@ fn a_job_that_cannot_be_read_does_not_keep_the_others_from_their_turn() {
         .unwrap();
     writing.commit().unwrap();
     drop(database);
-    let retention = RetentionOptions { jobs: Keep::For(0), ..RetentionOptions::default() };
+    let retention = RetentionOptions { jobs: RetentionAge::For(0), ..RetentionOptions::default() };
     let options = StoreOptions { retention, ..StoreOptions::default() };
     let clock = HandClock::new();
     let store = RedbStore::open(&rig.path(), &options, &Limits::default(), Arc::clone(&clock) as _).unwrap();
@@ -262,7 +262,7 @@ fn rows(kept: &Kept, table: &str) -> u64 {
 
 #[test]
 fn p8_lines_of_batches_that_are_gone_go_piece_by_piece() {
-    let kept = keep(Keep::Forever, Keep::Forever, Keep::For(HOUR));
+    let kept = keep(RetentionAge::Forever, RetentionAge::Forever, RetentionAge::For(HOUR));
     let lines = |count: u32| -> Vec<NewLine> {
         (0..count).map(|n| NewLine { custom_id: n.to_string(), spec: job(1, ANN).spec }).collect()
     };
@@ -285,7 +285,7 @@ fn p8_lines_of_batches_that_are_gone_go_piece_by_piece() {
 
 #[test]
 fn p3_a_job_whose_log_was_cut_is_not_run_again() {
-    let kept = keep(Keep::Forever, Keep::For(HOUR), Keep::Forever);
+    let kept = keep(RetentionAge::Forever, RetentionAge::For(HOUR), RetentionAge::Forever);
     kept.run(1, failed);
     kept.pass(2 * HOUR);
     assert_eq!(kept.store.retry(ANN, id(1)).wait(), Err(StoreError::LogCut));
@@ -293,7 +293,7 @@ fn p3_a_job_whose_log_was_cut_is_not_run_again() {
 
 #[test]
 fn a_conversation_loses_its_summary_with_its_last_turn_and_costs_what_it_did() {
-    let kept = keep(Keep::Forever, Keep::Forever, Keep::For(3 * HOUR));
+    let kept = keep(RetentionAge::Forever, RetentionAge::Forever, RetentionAge::For(3 * HOUR));
     let summary = ConversationSummary { content: "secret".to_owned(), through: 0 };
     kept.run(1, |id| JobOutcome { summary: Some(summary), ..answered(id) });
     kept.store.submit(vec![turn(2, ANN, "chat-1")]).wait().unwrap();

@@ -7,7 +7,7 @@ use crate::cli::client::Client;
 use crate::cli::configuration::with_keys;
 use crate::config::Config;
 use crate::llm::Router;
-use crate::store::{Glance, LAYOUT, Sight, glance, layout};
+use crate::store::{FileProbe, LAYOUT, LayoutProbe, layout, probe_file};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -82,16 +82,16 @@ fn check_store(dir: &Path) -> Finding {
     let shown = file.display().to_string();
     let bytes = std::fs::metadata(&file).map(|found| found.len()).ok();
     let mut version = None;
-    let found = match glance(&file) {
-        Ok(Glance::Store) => {
+    let found = match probe_file(&file) {
+        Ok(FileProbe::Store) => {
             let sight = layout(&file);
-            version = if let Sight::Known(version) = sight { Some(version) } else { None };
+            version = if let LayoutProbe::Known(version) = sight { Some(version) } else { None };
             judge(&format!("{shown}: {} KiB", bytes.unwrap_or(0) / 1024), sight)
         }
-        Ok(Glance::Absent) => {
+        Ok(FileProbe::Absent) => {
             Finding::good("store", format!("{shown}: not there yet, the first start makes it"))
         }
-        Ok(Glance::Foreign) => Finding::bad(
+        Ok(FileProbe::Foreign) => Finding::bad(
             "store",
             format!("{shown} is not a store, or its beginning is damaged"),
             "restore it from a backup, or move it away and start anew",
@@ -102,28 +102,28 @@ fn check_store(dir: &Path) -> Finding {
 }
 
 /// What a look at the store's file means.
-fn judge(shown: &str, sight: Sight) -> Finding {
+fn judge(shown: &str, sight: LayoutProbe) -> Finding {
     match sight {
-        Sight::Known(found) if found > LAYOUT => Finding::bad(
+        LayoutProbe::Known(found) if found > LAYOUT => Finding::bad(
             "store",
             format!("{shown}, of a newer version (layout {found}, this one knows up to {LAYOUT})"),
             "use the version that has written it, or restore a backup from before",
         ),
-        Sight::Known(found) if found < LAYOUT => {
+        LayoutProbe::Known(found) if found < LAYOUT => {
             let advice = format!(
                 "the next start migrates it to layout {LAYOUT}: it keeps a copy, and needs about 2.2 times its size of free \
                  disk"
             );
             Finding::good("store", format!("{shown}, layout {found}")).advised(Some(advice))
         }
-        Sight::Known(found) => Finding::good("store", format!("{shown}, layout {found}")),
-        Sight::Empty => Finding::good("store", format!("{shown}, nothing in it yet")),
+        LayoutProbe::Known(found) => Finding::good("store", format!("{shown}, layout {found}")),
+        LayoutProbe::Empty => Finding::good("store", format!("{shown}, nothing in it yet")),
         // That server would not run with a store that it cannot read.
-        Sight::Locked => Finding::good("store", format!("{shown}, in use")),
-        Sight::NeedsRecovery => {
+        LayoutProbe::Locked => Finding::good("store", format!("{shown}, in use")),
+        LayoutProbe::NeedsRecovery => {
             Finding::good("store", format!("{shown}, was not closed; the next start recovers it"))
         }
-        Sight::Damaged(why) => Finding::bad(
+        LayoutProbe::Damaged(why) => Finding::bad(
             "store",
             format!("{shown}, damaged: {why}"),
             "restore it from a backup, or move it away and start anew",

@@ -1,0 +1,89 @@
+//! A file that gets its name once it is whole: written beside it, synced, renamed, directory synced. Owns that order; an
+//! unfinished one vanishes. Refuses to know what is in it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// A file under way to its name.
+#[derive(Debug)]
+pub struct AtomicFile {
+    file: File,
+    part: PathBuf,
+    target: PathBuf,
+    is_done: bool,
+}
+
+impl AtomicFile {
+    /// Begins `TARGET.part`, for its owner alone; one that was left there is begun again.
+    pub fn begin(target: &Path) -> io::Result<Self> {
+        let part = with_suffix(target, ".part");
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(true).mode(0o600).open(&part)?;
+        Ok(Self { file, part, target: target.to_owned(), is_done: false })
+    }
+
+    /// What is written into.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Where it lies until it is whole.
+    pub fn path(&self) -> &Path {
+        &self.part
+    }
+
+    /// It is whole: from here on it is the target, also after a power loss.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.file.sync_all()?;
+        fs::rename(&self.part, &self.target)?;
+        self.is_done = true;
+        sync_directory_of(&self.target)
+    }
+}
+
+impl Drop for AtomicFile {
+    fn drop(&mut self) {
+        if !self.is_done {
+            drop(fs::remove_file(&self.part));
+        }
+    }
+}
+
+/// Makes a name durable: a file that was created, linked or renamed.
+pub(super) fn sync_directory_of(path: &Path) -> io::Result<()> {
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// The path with something behind its last name.
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.to_owned().into_os_string();
+    name.push(suffix);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_file_has_its_name_once_it_is_whole_and_an_unfinished_one_vanishes() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("b.redb");
+        fs::write(&target, "old").unwrap();
+        let draft = AtomicFile::begin(&target).unwrap();
+        draft.file().write_all(b"new").unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"old");
+        drop(draft);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        let draft = AtomicFile::begin(&target).unwrap();
+        draft.file().write_all(b"new").unwrap();
+        draft.finish().unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"new");
+        assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}

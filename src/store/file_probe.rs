@@ -1,0 +1,63 @@
+//! A look at the store's file without opening it, so that a running server is not disturbed. Owns the file's signature;
+//! refuses to say whether what follows it is sound.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The first bytes of every redb file (redb, `docs/design.md`).
+const SIGNATURE: &[u8; 9] = b"redb\x1A\x0A\xA9\x0D\x0A";
+
+/// What lies where a store should lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileProbe {
+    /// Nothing yet: the first start makes it.
+    Absent,
+    /// A store, by its signature.
+    Store,
+    /// Something else, or a store whose beginning is damaged.
+    Foreign,
+}
+
+/// Looks at the file; fails when it is there and cannot be read.
+pub fn probe_file(path: &Path) -> io::Result<FileProbe> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_file() => {}
+        // Whoever opens a pipe waits for its other end.
+        Ok(_) => return Ok(FileProbe::Foreign),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FileProbe::Absent),
+        Err(error) => return Err(error),
+    }
+    let mut file = File::open(path)?;
+    let mut head = [0; SIGNATURE.len()];
+    match file.read_exact(&mut head) {
+        Ok(()) if head == *SIGNATURE => Ok(FileProbe::Store),
+        Ok(()) => Ok(FileProbe::Foreign),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(FileProbe::Foreign),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_known_by_its_signature() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("s.redb");
+        assert_eq!(probe_file(&path).expect("looks"), FileProbe::Absent);
+        drop(::redb::Database::create(&path).expect("a store"));
+        assert_eq!(probe_file(&path).expect("looks"), FileProbe::Store);
+        std::fs::write(&path, "not a store, but long enough").expect("written");
+        assert_eq!(probe_file(&path).expect("looks"), FileProbe::Foreign);
+        for short in ["short", ""] {
+            std::fs::write(&path, short).expect("written");
+            assert_eq!(probe_file(&path).expect("looks"), FileProbe::Foreign);
+        }
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+            .expect("a pipe");
+        assert_eq!(probe_file(&pipe).expect("looks, and does not wait"), FileProbe::Foreign);
+    }
+}

@@ -1,0 +1,105 @@
+//! Writing API tokens. Owns that a user has no more of them than allowed; refuses to see a key.
+
+use crate::domain::account::ApiToken;
+use crate::domain::id::{JobId, TokenId, UserId};
+use crate::ports::{NewToken, SecretDigest, StoreError};
+use crate::store::redb::codec::keys::accounts::{AccountLookup, AccountLookupKey, TokenBytes, TokenKey};
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::values;
+use crate::store::redb::writer::transaction::Transaction;
+use crate::store::redb::writer::write::StoreWrite;
+use serde::{Deserialize, Serialize};
+
+/// What the `tokens` table holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TokenRow {
+    pub(crate) token: ApiToken,
+    pub(crate) digest: SecretDigest,
+}
+
+/// A new token.
+pub(crate) struct StoreToken {
+    pub(crate) new: NewToken,
+    pub(crate) most: u64,
+}
+
+impl StoreWrite for StoreToken {
+    type Output = ();
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
+        transaction.refuse_low_disk()?;
+        let (token, digest) = (&self.new.token, self.new.digest);
+        let (kept, expired) = transaction.tokens_of(token.user)?;
+        if kept >= self.most {
+            return Err(StoreError::TokensFull { limit: self.most });
+        }
+        for row in expired {
+            transaction.forget_token(&row)?;
+        }
+        let key = TokenKey { user: token.user, id: token.id }.encode();
+        let row = TokenRow { token: token.clone(), digest };
+        let tables = &mut transaction.tables;
+        tables.tokens.insert(&key, values::encode(&row)?.as_slice())?;
+        tables
+            .account_lookup
+            .insert(&AccountLookupKey { by: AccountLookup::Token, digest }.encode(), key.as_slice())?;
+        transaction.mark_dirty();
+        Ok(())
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+/// This token of this user is to go.
+pub(crate) struct RevokeToken {
+    pub(crate) user: UserId,
+    pub(crate) id: TokenId,
+}
+
+impl StoreWrite for RevokeToken {
+    type Output = bool;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<bool, StoreError> {
+        let key = TokenKey { user: self.user, id: self.id }.encode();
+        let row = match transaction.tables.tokens.get(&key)? {
+            Some(bytes) => values::decode::<TokenRow>(bytes.value())?,
+            None => return Ok(false),
+        };
+        transaction.forget_token(&row)?;
+        Ok(true)
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+impl Transaction<'_> {
+    /// How many tokens of the user hold, and those that hold no longer.
+    fn tokens_of(&self, user: UserId) -> Result<(u64, Vec<TokenRow>), StoreError> {
+        let (first, last) = TokenKey::ends(user);
+        let (mut kept, mut expired) = (0_u64, Vec::new());
+        for entry in self.tables.tokens.range::<&TokenBytes>(&first.encode()..=&last.encode())? {
+            let (_, bytes) = entry?;
+            match values::decode::<TokenRow>(bytes.value()) {
+                Ok(row) if row.token.expires_at_ms.is_some_and(|at_ms| at_ms <= self.now_ms) => {
+                    expired.push(row);
+                }
+                _ => kept = kept.saturating_add(1),
+            }
+        }
+        Ok((kept, expired))
+    }
+
+    fn forget_token(&mut self, row: &TokenRow) -> Result<(), StoreError> {
+        let key = TokenKey { user: row.token.user, id: row.token.id }.encode();
+        self.tables.tokens.remove(&key)?;
+        self.tables
+            .account_lookup
+            .remove(&AccountLookupKey { by: AccountLookup::Token, digest: row.digest }.encode())?;
+        self.mark_dirty();
+        Ok(())
+    }
+}

@@ -1,0 +1,131 @@
+//! What users have spent, by day or hour and model, and what conversations have cost. Owns the one way into the accounts: each end
+//! of a job books what the job has spent since its last end, in the transaction of that end. Refuses to take anything out:
+//! accounts outlive jobs, their deletion and their retention.
+
+use crate::domain::id::{ConversationId, UserId};
+use crate::domain::usage::{Usage, UsageByModel};
+use crate::ports::{ACCOUNT_DAY_MS, ACCOUNT_HOUR_MS, StoreError};
+use crate::store::redb::codec::keys::accounts::{UsageBytes, UsageKey};
+use crate::store::redb::codec::keys::conversations::TurnKey;
+use crate::store::redb::codec::table::{ReadTable, ReadableTable, WriteTable};
+use crate::store::redb::codec::values;
+use crate::store::redb::jobs::row::JobRow;
+use crate::store::redb::writer::transaction::Transaction;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// What the `usage` table holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UsageRow {
+    pub(crate) model: String,
+    pub(crate) usage: Usage,
+    pub(crate) jobs: u64,
+}
+
+impl Transaction<'_> {
+    /// Enters what an ending job has spent and not booked yet.
+    pub(crate) fn book(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
+        row.job.usage = row.ledger.total();
+        let rest = row.ledger.since(&row.booked);
+        if rest.is_empty() {
+            return Ok(());
+        }
+        for (model, usage) in rest.entries() {
+            self.book_model(row, model, usage)?;
+        }
+        // One that was removed has no cost any more.
+        if let Some(conversation) = &row.job.conversation_id
+            && self.conversation_of(row)?.is_some()
+        {
+            self.book_conversation(row.job.user, conversation, &rest)?;
+        }
+        row.booked = row.ledger.clone();
+        Ok(())
+    }
+
+    fn book_model(&mut self, row: &JobRow, model: &str, usage: Usage) -> Result<(), StoreError> {
+        let digest = Sha256::digest(model).into();
+        let key = |slot_ms| {
+            let at = u32::try_from(self.now_ms / slot_ms).unwrap_or(u32::MAX);
+            UsageKey { user: row.job.user, at, model: digest }.encode()
+        };
+        let (day, hour) = (key(ACCOUNT_DAY_MS), key(ACCOUNT_HOUR_MS));
+        let jobs = u64::from(row.booked.of(model).is_none());
+        let line = UsageRow { model: model.to_owned(), usage, jobs };
+        add(&mut self.tables.usage, &day, &line)?;
+        add(&mut self.tables.usage_hours, &hour, &line)
+    }
+
+    fn book_conversation(
+        &mut self,
+        user: UserId,
+        conversation: &ConversationId,
+        rest: &UsageByModel,
+    ) -> Result<(), StoreError> {
+        let key = TurnKey { user, conversation, accept: 0 }.encode();
+        let stored = self.tables.conversation_usage.get(&key)?.map(|bytes| values::decode(bytes.value()));
+        let mut cost: UsageByModel = readable(stored)?;
+        for (model, usage) in rest.entries() {
+            cost.add(model, usage);
+        }
+        self.tables.conversation_usage.insert(&key, values::encode(&cost)?.as_slice())?;
+        Ok(())
+    }
+}
+
+/// Adds to a line, which may be a new one.
+fn add(
+    table: &mut WriteTable<'_, &'static UsageBytes, &'static [u8]>,
+    key: &UsageBytes,
+    line: &UsageRow,
+) -> Result<(), StoreError> {
+    let mut booked: UsageRow = readable(table.get(key)?.map(|bytes| values::decode(bytes.value())))?;
+    booked.model.clone_from(&line.model);
+    booked.usage += line.usage;
+    booked.jobs = booked.jobs.saturating_add(line.jobs);
+    table.insert(key, values::encode(&booked)?.as_slice())?;
+    Ok(())
+}
+
+/// A table of the accounts, to be read.
+pub(crate) type UsageTable = ReadTable<&'static UsageBytes, &'static [u8]>;
+
+/// A user's lines from one day, or hour, to another, both included.
+pub(crate) fn lines(
+    table: &UsageTable,
+    user: UserId,
+    from: u32,
+    to: u32,
+) -> Result<Vec<(u32, UsageRow)>, StoreError> {
+    if from > to {
+        return Ok(Vec::new());
+    }
+    let key = |at, model| UsageKey { user, at, model }.encode();
+    let mut lines: Vec<(u32, UsageRow)> = Vec::new();
+    for entry in table.range::<&UsageBytes>(&key(from, [0; 32])..=&key(to, [u8::MAX; 32]))? {
+        let (key, bytes) = entry?;
+        let at = UsageKey::decode(key.value()).at;
+        match values::decode(bytes.value()) {
+            Ok(booked) => lines.push((at, booked)),
+            // One line that cannot be read must not hide the others.
+            Err(StoreError::Corrupt(reason)) => {
+                tracing::error!(at, reason, "a line of the accounts cannot be read");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    lines.sort_by(|(one, first), (two, second)| (one, &first.model).cmp(&(two, &second.model)));
+    Ok(lines)
+}
+
+/// A line of the accounts that cannot be read begins anew: it must not keep jobs from ending (P4).
+fn readable<T: DeserializeOwned + Default>(stored: Option<Result<T, StoreError>>) -> Result<T, StoreError> {
+    match stored.transpose() {
+        Err(StoreError::Corrupt(reason)) => {
+            tracing::error!(reason, "a line of the accounts cannot be read: it begins anew");
+            Ok(T::default())
+        }
+        read => Ok(read?.unwrap_or_default()),
+    }
+}

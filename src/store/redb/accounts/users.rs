@@ -1,0 +1,120 @@
+//! Reading accounts and API tokens, and the port that they stand behind. Owns every query about them, and the account
+//! `default`, which is there before it is written.
+
+use crate::domain::account::{Account, ApiToken};
+use crate::domain::id::{TokenId, UserId};
+use crate::ports::{
+    AccountChange, AccountPage, NewAccount, NewInvite, NewToken, SecretDigest, StoreError, Ticket, Users,
+};
+use crate::store::redb::accounts::tokens::{RevokeToken, StoreToken, TokenRow};
+use crate::store::redb::accounts::write::{
+    ChangeAccount, RegisterAccount, StoreInvite, default_account, has_no_passwords,
+};
+use crate::store::redb::codec::keys::accounts::{
+    AccountBytes, AccountLookup, AccountLookupKey, TokenBytes, TokenKey, account_key, account_of,
+};
+use crate::store::redb::codec::tables::{ACCOUNT_LOOKUP, TOKENS, USERS};
+use crate::store::redb::codec::values;
+use crate::store::redb::store::RedbStore;
+use redb::ReadTransaction;
+use std::ops::Bound;
+
+impl Users for RedbStore {
+    fn register(&self, new: NewAccount) -> Ticket<Account> {
+        self.offer(RegisterAccount(new))
+    }
+
+    fn change_account(&self, user: UserId, change: AccountChange) -> Ticket<Option<Account>> {
+        self.offer(ChangeAccount { user, change })
+    }
+
+    fn store_token(&self, new: NewToken, most: u64) -> Ticket<()> {
+        self.offer(StoreToken { new, most })
+    }
+
+    fn revoke_token(&self, user: UserId, id: TokenId) -> Ticket<bool> {
+        self.offer(RevokeToken { user, id })
+    }
+
+    fn store_invite(&self, invite: NewInvite) -> Ticket<()> {
+        self.offer(StoreInvite(invite))
+    }
+
+    fn has_no_accounts(&self) -> Result<bool, StoreError> {
+        self.shared.handle.read(|reading| has_no_passwords(&USERS.read(reading)?))
+    }
+
+    fn account(&self, user: UserId) -> Result<Option<Account>, StoreError> {
+        self.shared.handle.read(|reading| account(reading, user))
+    }
+
+    fn account_named(&self, username: &str) -> Result<Option<Account>, StoreError> {
+        let name = username.trim().to_lowercase();
+        self.shared.handle.read(|reading| {
+            let finds = ACCOUNT_LOOKUP.read(reading)?;
+            let user = match finds.get(&AccountLookupKey::text(AccountLookup::Name, &name).encode())? {
+                Some(bytes) => UserId(values::decode(bytes.value())?),
+                None if name == default_account(0).username.key() => UserId::SINGLE,
+                None => return Ok(None),
+            };
+            account(reading, user)
+        })
+    }
+
+    fn accounts(&self, after: Option<UserId>, limit: usize) -> Result<AccountPage, StoreError> {
+        self.shared.handle.read(|reading| page(reading, after.unwrap_or(UserId(0)), limit))
+    }
+
+    fn token(&self, digest: &SecretDigest) -> Result<Option<ApiToken>, StoreError> {
+        let key = AccountLookupKey { by: AccountLookup::Token, digest: *digest }.encode();
+        self.shared.handle.read(|reading| {
+            let Some(found) = ACCOUNT_LOOKUP.read(reading)?.get(&key)? else { return Ok(None) };
+            let enter_queue = TokenBytes::try_from(found.value());
+            let enter_queue =
+                enter_queue.map_err(|_| StoreError::Corrupt("a token's place is none".to_owned()))?;
+            let Some(bytes) = TOKENS.read(reading)?.get(&enter_queue)? else { return Ok(None) };
+            values::decode::<TokenRow>(bytes.value()).map(|row| Some(row.token))
+        })
+    }
+
+    fn tokens(&self, user: UserId) -> Result<Vec<ApiToken>, StoreError> {
+        let (first, last) = TokenKey::ends(user);
+        self.shared.handle.read(|reading| {
+            let mut tokens = Vec::new();
+            let table = TOKENS.read(reading)?;
+            for entry in table.range::<&TokenBytes>(&first.encode()..=&last.encode())? {
+                let (_, bytes) = entry?;
+                let row = values::decode::<TokenRow>(bytes.value()).map(Some);
+                tokens.extend(values::skip_unreadable(user.0, row)?.map(|row| row.token));
+            }
+            Ok(tokens)
+        })
+    }
+}
+
+fn account(reading: &ReadTransaction, user: UserId) -> Result<Option<Account>, StoreError> {
+    match USERS.read(reading)?.get(&account_key(user))? {
+        Some(bytes) => values::decode(bytes.value()).map(Some),
+        None => Ok((user == UserId::SINGLE).then(|| default_account(0))),
+    }
+}
+
+fn page(reading: &ReadTransaction, after: UserId, limit: usize) -> Result<AccountPage, StoreError> {
+    let users = USERS.read(reading)?;
+    let mut page = AccountPage { accounts: Vec::new(), has_more: false };
+    // A store to which nobody ever wrote an account has the one all the same.
+    if after < UserId::SINGLE && users.get(&account_key(UserId::SINGLE))?.is_none() {
+        page.accounts.push(default_account(0));
+    }
+    let after = account_key(after);
+    for entry in users.range::<&AccountBytes>((Bound::Excluded(&after), Bound::Unbounded))? {
+        if page.accounts.len() >= limit {
+            page.has_more = true;
+            break;
+        }
+        let (key, bytes) = entry?;
+        let found = values::decode(bytes.value()).map(Some);
+        page.accounts.extend(values::skip_unreadable(account_of(key.value()).0, found)?);
+    }
+    Ok(page)
+}

@@ -1,0 +1,292 @@
+//! Writing accounts and invites. Owns what is unique among accounts, who is the first of them, and that an administrator
+//! stays; one transaction each, so that of two who want one name one gets it.
+
+use crate::domain::account::{Account, Quota, Role, Username};
+use crate::domain::id::{JobId, UserId};
+use crate::ports::{AccountChange, NewAccount, NewInvite, RegistrationGate, SecretDigest, StoreError};
+use crate::store::redb::codec::keys::accounts::{
+    AccountBytes, AccountLookup, AccountLookupBytes, AccountLookupKey, account_key, account_of,
+};
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::tables::Tables;
+use crate::store::redb::codec::values;
+use crate::store::redb::writer::transaction::Transaction;
+use crate::store::redb::writer::write::StoreWrite;
+
+/// What the account [`UserId::SINGLE`] is until somebody changes it.
+pub(crate) fn default_account(created_at_ms: u64) -> Account {
+    let name = Username::try_from("default".to_owned());
+    Account {
+        id: UserId::SINGLE,
+        username: name.unwrap_or_else(|why| unreachable!("the name of the one user {why}")),
+        email: None,
+        avatar: None,
+        role: Role::Admin,
+        is_active: true,
+        created_at_ms,
+        last_login_at_ms: None,
+        password: None,
+        generation: 0,
+        quota: Quota::default(),
+    }
+}
+
+/// A new account.
+pub(crate) struct RegisterAccount(pub(crate) NewAccount);
+
+impl StoreWrite for RegisterAccount {
+    type Output = Account;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Account, StoreError> {
+        transaction.refuse_low_disk()?;
+        let new = &self.0;
+        let is_first = has_no_passwords(&transaction.tables.users)?;
+        let invite = transaction.admitted(new.admission, is_first)?;
+        let most = transaction.bounds.accounts;
+        let tables = &mut transaction.tables;
+        tables.refuse_many(most)?;
+        tables.refuse_taken(AccountLookup::Name, &new.username.key(), None)?;
+        if let Some(email) = &new.email {
+            tables.refuse_taken(AccountLookup::Email, &email.key(), None)?;
+        }
+        let account = Account {
+            id: tables.next_user()?,
+            username: new.username.clone(),
+            email: new.email.clone(),
+            avatar: None,
+            role: if is_first { Role::Admin } else { new.role },
+            is_active: true,
+            created_at_ms: new.created_at_ms,
+            last_login_at_ms: None,
+            password: Some(new.password.clone()),
+            generation: 0,
+            quota: Quota::default(),
+        };
+        // From here on it is written.
+        tables.store_default_account(new.created_at_ms)?;
+        if let Some(digest) = invite {
+            tables.account_lookup.remove(&AccountLookupKey { by: AccountLookup::Invite, digest }.encode())?;
+        }
+        tables.put_account(&account)?;
+        transaction.mark_dirty();
+        Ok(account)
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+/// This account is to change.
+pub(crate) struct ChangeAccount {
+    pub(crate) user: UserId,
+    pub(crate) change: AccountChange,
+}
+
+impl StoreWrite for ChangeAccount {
+    type Output = Option<Account>;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Account>, StoreError> {
+        let now_ms = transaction.now_ms;
+        let tables = &mut transaction.tables;
+        let Some(was) = tables.account(self.user, now_ms)? else { return Ok(None) };
+        let is = changed(&was, &self.change);
+        if let Some(email) = &is.email {
+            tables.refuse_taken(AccountLookup::Email, &email.key(), Some(self.user))?;
+        }
+        if is_active_admin(&was) && !is_active_admin(&is) {
+            tables.refuse_last_admin(is.id)?;
+        }
+        if let Some(email) = &was.email {
+            tables
+                .account_lookup
+                .remove(&AccountLookupKey::text(AccountLookup::Email, &email.key()).encode())?;
+        }
+        tables.store_default_account(now_ms)?;
+        tables.put_account(&is)?;
+        transaction.mark_dirty();
+        Ok(Some(is))
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+/// A new invite.
+pub(crate) struct StoreInvite(pub(crate) NewInvite);
+
+impl StoreWrite for StoreInvite {
+    type Output = ();
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
+        transaction.refuse_low_disk()?;
+        let now_ms = transaction.now_ms;
+        let (first, last) = AccountLookupKey::ends(AccountLookup::Invite);
+        let finds = &mut transaction.tables.account_lookup;
+        let expired = |bytes: &[u8]| values::decode::<u64>(bytes).is_ok_and(|at_ms| at_ms <= now_ms);
+        finds
+            .retain_in::<&AccountLookupBytes>(&first.encode()..=&last.encode(), |_, bytes| !expired(bytes))?;
+        let key = AccountLookupKey { by: AccountLookup::Invite, digest: self.0.digest }.encode();
+        finds.insert(&key, values::encode(&self.0.expires_at_ms)?.as_slice())?;
+        transaction.mark_dirty();
+        Ok(())
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+/// Whether somebody can come in as this account and look after the others.
+fn is_active_admin(account: &Account) -> bool {
+    account.role == Role::Admin && account.is_active && account.password.is_some()
+}
+
+fn changed(was: &Account, change: &AccountChange) -> Account {
+    let AccountChange { email, avatar, password, role, is_active, quota, logged_in_at_ms } = change.clone();
+    let mut is = was.clone();
+    is.email = email.unwrap_or(is.email);
+    is.avatar = avatar.unwrap_or(is.avatar);
+    is.role = role.unwrap_or(is.role);
+    is.is_active = is_active.unwrap_or(is.is_active);
+    is.quota = quota.unwrap_or(is.quota);
+    is.last_login_at_ms = logged_in_at_ms.or(is.last_login_at_ms);
+    let is_renewed = password.is_some();
+    is.password = password.or(is.password);
+    // Whoever had come in has to come in anew, also once an account that was disabled is not so any more.
+    if is_renewed || (was.is_active && !is.is_active) {
+        is.generation = is.generation.saturating_add(1);
+    }
+    is
+}
+
+/// Whether whoever registers now is the first, and the administrator. An account that cannot be read may be somebody's, so it
+/// counts as one with a password: nobody becomes administrator by a damaged row.
+pub(crate) fn has_no_passwords(
+    users: &impl ReadableTable<&'static AccountBytes, &'static [u8]>,
+) -> Result<bool, StoreError> {
+    for entry in users.iter()? {
+        let (key, bytes) = entry?;
+        match values::decode::<Account>(bytes.value()) {
+            Ok(account) if account.password.is_none() => {}
+            Ok(_) => return Ok(false),
+            Err(error) => {
+                unreadable(key.value(), &error);
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+fn unreadable(key: &AccountBytes, error: &StoreError) {
+    let user = account_of(key).0;
+    tracing::error!(user, %error, "an account cannot be read");
+}
+
+impl Transaction<'_> {
+    /// Whether such an account may be made; the invite that is used up by it.
+    fn admitted(
+        &self,
+        admission: RegistrationGate,
+        is_first: bool,
+    ) -> Result<Option<SecretDigest>, StoreError> {
+        match admission {
+            RegistrationGate::Open | RegistrationGate::ByAdmin => Ok(None),
+            RegistrationGate::Invited(_) | RegistrationGate::FirstOnly if is_first => Ok(None),
+            RegistrationGate::FirstOnly => Err(StoreError::RegistrationClosed),
+            RegistrationGate::Invited(None) => Err(StoreError::NotInvited),
+            RegistrationGate::Invited(Some(digest)) => {
+                let stored = self
+                    .tables
+                    .account_lookup
+                    .get(&AccountLookupKey { by: AccountLookup::Invite, digest }.encode())?;
+                let expires_at_ms = stored.map(|bytes| values::decode::<u64>(bytes.value())).transpose()?;
+                match expires_at_ms {
+                    Some(at_ms) if at_ms > self.now_ms => Ok(Some(digest)),
+                    _ => Err(StoreError::NotInvited),
+                }
+            }
+        }
+    }
+}
+
+impl Tables<'_> {
+    /// The account, `default` included.
+    pub(crate) fn account(&self, user: UserId, now_ms: u64) -> Result<Option<Account>, StoreError> {
+        match self.users.get(&account_key(user))? {
+            Some(bytes) => values::decode(bytes.value()).map(Some),
+            None => Ok((user == UserId::SINGLE).then(|| default_account(now_ms))),
+        }
+    }
+
+    /// Whether the account may do nothing, its schedules included; one that cannot be read may not.
+    pub(crate) fn is_disabled(&self, user: UserId, now_ms: u64) -> Result<bool, StoreError> {
+        match self.account(user, now_ms) {
+            Err(StoreError::Corrupt(_)) => Ok(true),
+            found => Ok(found?.is_some_and(|account| !account.is_active)),
+        }
+    }
+
+    /// Refuses when nobody but this account could look after the others. One that cannot be read looks after nothing.
+    fn refuse_last_admin(&self, user: UserId) -> Result<(), StoreError> {
+        for entry in self.users.iter()? {
+            let (key, bytes) = entry?;
+            match values::decode::<Account>(bytes.value()) {
+                Ok(other) if other.id != user && is_active_admin(&other) => return Ok(()),
+                Ok(_) => {}
+                Err(error) => unreadable(key.value(), &error),
+            }
+        }
+        Err(StoreError::LastAdmin)
+    }
+
+    /// Refuses one account more than `limit`, `default` included.
+    fn refuse_many(&self, limit: u64) -> Result<(), StoreError> {
+        let is_founded = self.users.get(&account_key(UserId::SINGLE))?.is_some();
+        let count = self.users.len()?.saturating_add(u64::from(!is_founded));
+        if count >= limit { Err(StoreError::AccountsFull { limit }) } else { Ok(()) }
+    }
+
+    fn refuse_taken(&self, by: AccountLookup, text: &str, unless: Option<UserId>) -> Result<(), StoreError> {
+        let found = self.account_lookup.get(&AccountLookupKey::text(by, text).encode())?;
+        let taken = if by == AccountLookup::Email { StoreError::EmailTaken } else { StoreError::NameTaken };
+        let owner = match found {
+            Some(bytes) => Some(UserId(values::decode(bytes.value())?)),
+            // Its name is its own before it is written.
+            None => (by == AccountLookup::Name && text == default_account(0).username.key())
+                .then_some(UserId::SINGLE),
+        };
+        if owner.is_some() && owner != unless { Err(taken) } else { Ok(()) }
+    }
+
+    /// The number behind the highest; accounts are never removed, so it was never given out.
+    fn next_user(&self) -> Result<UserId, StoreError> {
+        let highest = self.users.last()?.map_or(UserId::SINGLE, |(key, _)| account_of(key.value()));
+        let next = highest.0.checked_add(1).ok_or(StoreError::Full)?;
+        Ok(UserId(next.max(UserId::SINGLE.0.saturating_add(1))))
+    }
+
+    /// Writes `default` down, if that has not happened yet.
+    fn store_default_account(&mut self, now_ms: u64) -> Result<(), StoreError> {
+        let key: AccountBytes = account_key(UserId::SINGLE);
+        if self.users.get(&key)?.is_some() { Ok(()) } else { self.put_account(&default_account(now_ms)) }
+    }
+
+    fn put_account(&mut self, account: &Account) -> Result<(), StoreError> {
+        let number = values::encode(&account.id.0)?;
+        self.account_lookup.insert(
+            &AccountLookupKey::text(AccountLookup::Name, &account.username.key()).encode(),
+            number.as_slice(),
+        )?;
+        if let Some(email) = &account.email {
+            self.account_lookup.insert(
+                &AccountLookupKey::text(AccountLookup::Email, &email.key()).encode(),
+                number.as_slice(),
+            )?;
+        }
+        self.users.insert(&account_key(account.id), values::encode(account)?.as_slice())?;
+        Ok(())
+    }
+}

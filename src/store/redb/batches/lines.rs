@@ -1,0 +1,215 @@
+//! Working a batch off: lines become jobs as there is room for them, and the batch counts their ends. Owns the order of
+//! both; refuses to hold all of a batch at once.
+
+use crate::domain::batch::{Batch, BatchStatus};
+use crate::domain::id::{BatchId, JobId, UserId};
+use crate::domain::job::{BatchLine, Job, JobStatus};
+use crate::domain::webhook::WebhookSubject;
+use crate::ports::StoreError;
+use crate::store::redb::batches::row::{BatchLineRow, BatchRow, job_id};
+use crate::store::redb::codec::keys::batches::BatchLineKey;
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::values;
+use crate::store::redb::jobs::submit::spec_bytes;
+use crate::store::redb::writer::transaction::Transaction;
+use crate::store::redb::writer::write::StoreWrite;
+
+/// What lines that begin together weigh at most, but for the last one, bytes.
+const BEGIN_BYTES: usize = 4 * 1024 * 1024;
+
+/// Cancels this batch of this user.
+pub(crate) struct CancelBatch {
+    pub(crate) user: UserId,
+    pub(crate) batch: BatchId,
+}
+
+impl StoreWrite for CancelBatch {
+    type Output = Option<Batch>;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Batch>, StoreError> {
+        let found = transaction.find_batch(self.batch)?;
+        let Some(row) = found.filter(|row| row.batch.user == self.user) else { return Ok(None) };
+        if row.batch.status != BatchStatus::InProgress {
+            return Ok(Some(row.batch));
+        }
+        transaction.cancel_batch(row)?;
+        Ok(transaction.find_batch(self.batch)?.map(|row| row.batch))
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+impl Transaction<'_> {
+    /// Turns lines into jobs while the batch has room for them, some of them now and more when one of those has ended: a
+    /// transaction that moved hundreds of megabytes would hold up everybody else. Whoever asks writes the row.
+    pub(crate) fn start_lines(&mut self, row: &mut BatchRow) -> Result<(), StoreError> {
+        let mut bytes = 0_usize;
+        while row.has_room() && (bytes < BEGIN_BYTES || row.active == 0) {
+            let key = BatchLineKey { batch: row.batch.id, line: row.next_line };
+            row.next_line = row.next_line.saturating_add(1);
+            self.counters.unfinished = self.counters.unfinished.saturating_sub(1);
+            match self.start_line(row, key) {
+                Ok(weight) => {
+                    bytes = bytes.saturating_add(weight);
+                    row.active = row.active.saturating_add(1);
+                }
+                Err(StoreError::Corrupt(reason)) => {
+                    tracing::error!(batch = %key.batch, line = key.line, reason, "a line cannot be read; it counts as failed");
+                    self.close_line(row, key, false)?;
+                }
+                Err(error @ StoreError::ConversationsFull { .. }) => {
+                    tracing::warn!(batch = %key.batch, line = key.line, %error, "a line names a new conversation; it counts as failed");
+                    self.close_line(row, key, false)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.settle_batch(row)
+    }
+
+    /// A batch that has ended is reported where that was asked for.
+    fn settle_batch(&mut self, row: &mut BatchRow) -> Result<(), StoreError> {
+        let has_ended = row.settle(self.now_ms);
+        match row.batch.webhook_url.clone().filter(|_| has_ended) {
+            Some(url) => self.report(row.batch.user, WebhookSubject::Batch(row.batch.id), &url),
+            None => Ok(()),
+        }
+    }
+
+    /// Roughly what the line weighs.
+    fn start_line(&mut self, row: &BatchRow, key: BatchLineKey) -> Result<usize, StoreError> {
+        let mut line = self.line_row(key)?;
+        let spec = line.spec.take();
+        let spec = spec.ok_or_else(|| StoreError::Corrupt("a line that is a job already".to_owned()))?;
+        self.check_conversation_limit([(row.batch.user, &spec)])?;
+        let id = job_id(key.batch, key.line);
+        let mut job = Job::queued(id, row.batch.user, row.batch.created_at_ms, &spec);
+        job.batch = Some(BatchLine { batch: key.batch, line: key.line });
+        self.accept_job(job, &spec)?;
+        line.job = Some(id);
+        self.tables.batch_active.insert(&key.encode(), &id.to_bytes())?;
+        self.put_line(key, &line)?;
+        Ok(spec_bytes(&spec))
+    }
+
+    /// A job has ended: if it is a line of a batch, the batch counts it and goes on.
+    pub(crate) fn end_line(&mut self, job: &Job) -> Result<(), StoreError> {
+        let Some(BatchLine { batch, line }) = job.batch else { return Ok(()) };
+        let has_answer = job.status == JobStatus::Succeeded;
+        match self.count_line(BatchLineKey { batch, line }, has_answer) {
+            Err(StoreError::Corrupt(reason)) => {
+                tracing::error!(%batch, line, reason, "a batch cannot count the end of a line");
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// A job cannot be read any more: if it is a line of a batch, the line has failed.
+    pub(crate) fn fail_lost_line(&mut self, job: JobId) -> Result<(), StoreError> {
+        let mut lost = None;
+        for entry in self.tables.batch_active.iter()? {
+            let (key, active) = entry?;
+            if *active.value() == job.to_bytes() {
+                lost = Some(BatchLineKey::decode(key.value()));
+                break;
+            }
+        }
+        lost.map_or(Ok(()), |key| self.count_line(key, false))
+    }
+
+    fn count_line(&mut self, key: BatchLineKey, has_answer: bool) -> Result<(), StoreError> {
+        // A batch that retention has taken away counts nothing any more.
+        let Some(mut row) = self.find_batch(key.batch)? else { return Ok(()) };
+        if self.tables.batch_active.remove(&key.encode())?.is_some() {
+            row.active = row.active.saturating_sub(1);
+        }
+        self.close_line(&mut row, key, has_answer)?;
+        self.start_lines(&mut row)?;
+        self.put_batch(&row)
+    }
+
+    /// Counts a line and gives it its number in the order of ends, if it has none yet.
+    fn close_line(
+        &mut self,
+        row: &mut BatchRow,
+        key: BatchLineKey,
+        has_answer: bool,
+    ) -> Result<(), StoreError> {
+        let counts = &mut row.batch.counts;
+        let count = if has_answer { &mut counts.completed } else { &mut counts.failed };
+        *count = count.saturating_add(1);
+        match self.line_row(key) {
+            Ok(line) if line.has_ended => return Ok(()),
+            Ok(line) => self.put_line(key, &BatchLineRow { has_ended: true, ..line })?,
+            // Its end is told all the same: readers would miss a line.
+            Err(StoreError::Corrupt(_)) => {}
+            Err(error) => return Err(error),
+        }
+        row.ended = row.ended.saturating_add(1);
+        self.tables.batch_ended.insert(&BatchLineKey { line: row.ended, ..key }.encode(), key.line)?;
+        Ok(())
+    }
+
+    /// A failed job is tried again: if it is a line of a batch, the batch does not count it as failed any more, and goes on
+    /// if it had ended.
+    pub(crate) fn reopen_line(&mut self, job: &Job) -> Result<(), StoreError> {
+        let Some(BatchLine { batch, line }) = job.batch else { return Ok(()) };
+        let Some(mut row) = self.find_batch(batch)? else { return Ok(()) };
+        row.reopen();
+        self.tables.batch_active.insert(&BatchLineKey { batch, line }.encode(), &job.id.to_bytes())?;
+        self.put_batch(&row)
+    }
+
+    fn cancel_batch(&mut self, mut row: BatchRow) -> Result<(), StoreError> {
+        let (batch, unstarted) = (row.batch.id, row.unstarted());
+        row.batch.status = BatchStatus::Cancelling;
+        row.batch.cancelling_at_ms = Some(self.now_ms);
+        row.batch.counts.failed = row.batch.counts.failed.saturating_add(unstarted);
+        self.counters.unfinished = self.counters.unfinished.saturating_sub(u64::from(unstarted));
+        self.settle_batch(&mut row)?;
+        self.put_batch(&row)?;
+        for job in self.active_jobs(batch)? {
+            // Each that ends at once counts itself.
+            match self.row(job) {
+                Ok(mut job) => self.cancel_row(&mut job)?,
+                // Whoever comes upon it in its queue sets it aside.
+                Err(StoreError::Corrupt(reason)) => {
+                    tracing::error!(%job, reason, "a job of a cancelled batch cannot be read");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn active_jobs(&self, batch: BatchId) -> Result<Vec<JobId>, StoreError> {
+        let (first, last) = BatchLineKey::all_of(batch);
+        let active = self
+            .tables
+            .batch_active
+            .range::<&crate::store::redb::codec::keys::batches::BatchLineBytes>(&first..=&last)?;
+        active.map(|entry| Ok(JobId::from_bytes(*entry?.1.value()))).collect()
+    }
+
+    /// The row of a batch, if there is such a batch.
+    pub(crate) fn find_batch(&self, batch: BatchId) -> Result<Option<BatchRow>, StoreError> {
+        self.tables.batches.get(&batch.to_bytes())?.map(|bytes| values::decode(bytes.value())).transpose()
+    }
+
+    fn line_row(&self, key: BatchLineKey) -> Result<BatchLineRow, StoreError> {
+        let bytes = self.tables.batch_lines.get(&key.encode())?;
+        let bytes = bytes.ok_or_else(|| StoreError::Corrupt("a line has no row".to_owned()))?;
+        values::decode(bytes.value())
+    }
+
+    /// Writes the row; whoever waits for the batch hears of it.
+    pub(crate) fn put_batch(&mut self, row: &BatchRow) -> Result<(), StoreError> {
+        self.mark_dirty();
+        self.effects.batch_changes.insert(row.batch.id, row.new_seqs());
+        self.tables.batches.insert(&row.batch.id.to_bytes(), values::encode(row)?.as_slice())?;
+        Ok(())
+    }
+}

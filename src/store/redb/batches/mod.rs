@@ -1,0 +1,59 @@
+//! The store's side of [`Batches`].
+
+use crate::domain::batch::Batch;
+use crate::domain::id::{BatchId, UserId};
+use crate::domain::idempotency::IdempotencyKey;
+use crate::ports::{
+    BatchPage, Batches, ChangeWatch, Idempotent, NewBatch, NewLine, ResultPage, StoreError, Ticket,
+};
+use crate::store::redb::store::RedbStore;
+
+pub(crate) mod accept;
+pub(crate) mod lines;
+pub(crate) mod read;
+pub(crate) mod removal;
+pub(crate) mod row;
+
+impl Batches for RedbStore {
+    fn fill(&self, batch: BatchId, first: u32, lines: Vec<NewLine>) -> Ticket<()> {
+        self.push(accept::AddBatchLines { batch, first, lines })
+    }
+
+    fn abandon(&self, batch: BatchId) -> Ticket<()> {
+        self.push(accept::AbandonBatch(batch))
+    }
+
+    fn accept(&self, batch: NewBatch, key: Option<IdempotencyKey>) -> Ticket<Idempotent<Batch>> {
+        self.push(accept::AcceptBatch { batch, key })
+    }
+
+    fn cancel_batch(&self, user: UserId, batch: BatchId) -> Ticket<Option<Batch>> {
+        self.offer(lines::CancelBatch { user, batch })
+    }
+
+    fn batch(&self, user: UserId, batch: BatchId) -> Result<Option<Batch>, StoreError> {
+        let row = self.shared.handle.read(|reading| read::row(reading, batch))?;
+        Ok(row.map(|row| row.batch).filter(|batch| batch.user == user))
+    }
+
+    fn batches(&self, user: UserId, before: Option<BatchId>, limit: usize) -> Result<BatchPage, StoreError> {
+        self.shared.handle.read(|reading| read::batches(reading, user, before, limit))
+    }
+
+    fn results(&self, batch: BatchId, from: u32, max: u32) -> Result<ResultPage, StoreError> {
+        self.shared.handle.read(|reading| read::results(reading, batch, from, max))
+    }
+
+    fn ended(&self, batch: BatchId, after: u32, max: u32) -> Result<ResultPage, StoreError> {
+        self.shared.handle.read(|reading| read::ended(reading, batch, after, max))
+    }
+
+    fn watch_batch(&self, batch: BatchId) -> ChangeWatch {
+        let receiver = self.shared.batch_watches.subscribe(batch);
+        // Subscribed first, read second, as for jobs.
+        if let Ok(new_seqs) = self.shared.handle.read(|reading| read::new_seqs(reading, batch)) {
+            self.shared.batch_watches.bump(batch, new_seqs);
+        }
+        receiver
+    }
+}

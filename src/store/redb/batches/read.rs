@@ -1,0 +1,132 @@
+//! Reading batches and what their lines came to, page by page.
+
+use crate::domain::batch::BatchStatus;
+use crate::domain::id::{BatchId, UserId};
+use crate::ports::{BatchPage, LineOutcome, LineResult, ResultPage, StoreError};
+use crate::store::redb::batches::row::{BatchLineRow, BatchRow};
+use crate::store::redb::codec::keys::batches::{BatchLineKey, OwnedBatchBytes, OwnedBatchKey};
+use crate::store::redb::codec::tables::{BATCH_ENDED, BATCH_LINES, BATCHES, BATCHES_OWNED};
+use crate::store::redb::codec::values;
+use crate::store::redb::jobs::read;
+use redb::ReadTransaction;
+
+/// The row of a batch, if there is such a batch.
+pub(crate) fn row(reading: &ReadTransaction, batch: BatchId) -> Result<Option<BatchRow>, StoreError> {
+    let batches = BATCHES.read(reading)?;
+    batches.get(&batch.to_bytes())?.map(|bytes| values::decode(bytes.value())).transpose()
+}
+
+/// A user's batches, newest first.
+pub(crate) fn batches(
+    reading: &ReadTransaction,
+    user: UserId,
+    before: Option<BatchId>,
+    limit: usize,
+) -> Result<BatchPage, StoreError> {
+    let owned = BATCHES_OWNED.read(reading)?;
+    let first = OwnedBatchKey { user, batch: BatchId::from_bits(0) }.encode();
+    let until = before.unwrap_or(BatchId::from_bits(u128::MAX));
+    let until = OwnedBatchKey { user, batch: until }.encode();
+    let mut page = BatchPage { batches: Vec::new(), has_more: false };
+    for entry in owned.range::<&OwnedBatchBytes>(&first..&until)?.rev() {
+        if page.batches.len() == limit {
+            page.has_more = true;
+            break;
+        }
+        let batch = OwnedBatchKey::decode(entry?.0.value()).batch;
+        page.batches.extend(values::skip_unreadable(batch, row(reading, batch))?.map(|row| row.batch));
+    }
+    Ok(page)
+}
+
+/// Ended lines in input order.
+pub(crate) fn results(
+    reading: &ReadTransaction,
+    batch: BatchId,
+    from: u32,
+    max: u32,
+) -> Result<ResultPage, StoreError> {
+    let row = stored(reading, batch)?;
+    let next = from.saturating_add(max).min(row.batch.counts.total);
+    let mut results = Vec::new();
+    for line in from..next {
+        let is_cut = row.batch.status == BatchStatus::Cancelled && line >= row.next_line;
+        let stored = readable(line_row(reading, BatchLineKey { batch, line }))?;
+        if stored.as_ref().map_or(line < row.next_line, |stored| stored.has_ended || is_cut) {
+            results.push(result(reading, line, stored)?);
+        }
+    }
+    Ok(ResultPage { results, next, is_last: next >= row.batch.counts.total })
+}
+
+/// Lines in the order of their ends; those that never began come last, once it is certain that they never will.
+pub(crate) fn ended(
+    reading: &ReadTransaction,
+    batch: BatchId,
+    after: u32,
+    max: u32,
+) -> Result<ResultPage, StoreError> {
+    let row = stored(reading, batch)?;
+    let is_over = row.batch.status.is_terminal();
+    let unstarted = if row.batch.status == BatchStatus::Cancelled { row.unstarted() } else { 0 };
+    let all = row.ended.saturating_add(unstarted);
+    let next = after.saturating_add(max).min(all);
+    let order = BATCH_ENDED.read(reading)?;
+    let mut results = Vec::new();
+    for number in after..next {
+        let line = if let Some(behind) = number.checked_sub(row.ended) {
+            row.next_line.saturating_add(behind)
+        } else {
+            let enter_queue = BatchLineKey { batch, line: number.saturating_add(1) };
+            let line = order.get(&enter_queue.encode())?.map(|line| line.value());
+            line.ok_or_else(|| StoreError::Corrupt("an ended line has no place".to_owned()))?
+        };
+        results.push(result(reading, line, readable(line_row(reading, BatchLineKey { batch, line }))?)?);
+    }
+    Ok(ResultPage { results, next: next.max(after), is_last: is_over && next >= all })
+}
+
+fn result(reading: &ReadTransaction, line: u32, row: Option<BatchLineRow>) -> Result<LineResult, StoreError> {
+    let Some(row) = row else {
+        return Ok(LineResult { line, custom_id: String::new(), outcome: LineOutcome::Unreadable });
+    };
+    let outcome = match row.job {
+        None if row.has_ended => LineOutcome::Unreadable,
+        None => LineOutcome::NotStarted,
+        Some(id) => match readable(read::row(reading, id))? {
+            Some(Some(row)) if row.job.status.is_terminal() => LineOutcome::Ended(Box::new(row.job)),
+            Some(Some(row)) => LineOutcome::Again(row.job.id),
+            Some(None) => LineOutcome::Deleted,
+            None => LineOutcome::Unreadable,
+        },
+    };
+    Ok(LineResult { line, custom_id: row.custom_id, outcome })
+}
+
+/// What was read, or nothing of what cannot be read: one bad row must not end the results.
+fn readable<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match read {
+        Ok(found) => Ok(Some(found)),
+        Err(StoreError::Corrupt(reason)) => {
+            tracing::error!(reason, "a line of a batch cannot be read");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn stored(reading: &ReadTransaction, batch: BatchId) -> Result<BatchRow, StoreError> {
+    row(reading, batch)?.ok_or_else(|| StoreError::Corrupt(format!("{batch} has no row")))
+}
+
+fn line_row(reading: &ReadTransaction, key: BatchLineKey) -> Result<BatchLineRow, StoreError> {
+    let lines = BATCH_LINES.read(reading)?;
+    let bytes = lines.get(&key.encode())?;
+    let bytes = bytes.ok_or_else(|| StoreError::Corrupt("a line has no row".to_owned()))?;
+    values::decode(bytes.value())
+}
+
+/// Hint for whoever waits for the batch.
+pub(crate) fn new_seqs(reading: &ReadTransaction, batch: BatchId) -> Result<u64, StoreError> {
+    Ok(row(reading, batch)?.map_or(0, |row| row.new_seqs()))
+}

@@ -1,0 +1,84 @@
+//! Removing batches: those that were never accepted, and those whose time is over. A batch is gone at once, in a small
+//! write; its lines, which may be many, go piece by piece when the store is silent. Refuses batches that have not ended.
+
+use crate::domain::id::BatchId;
+use crate::ports::StoreError;
+use crate::store::redb::batches::row::BatchRow;
+use crate::store::redb::codec::keys::batches::{BatchBytes, BatchLineBytes, BatchLineKey, OwnedBatchKey};
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::values;
+use crate::store::redb::writer::transaction::Transaction;
+
+/// Bits of an id behind its time.
+const TIME_SHIFT: u32 = 80;
+/// Batches of one transaction.
+const SWEEP_BATCHES: usize = 16;
+/// Lines of one transaction.
+const SWEEP_LINES: usize = 1_000;
+/// What they weigh at most, but for the last one, bytes.
+const SWEEP_BYTES: usize = 4 * 1024 * 1024;
+
+impl Transaction<'_> {
+    /// Forgets a batch that was never accepted.
+    pub(crate) fn abandon(&mut self, batch: BatchId) -> Result<(), StoreError> {
+        if self.tables.unaccepted_batches.remove(&batch.to_bytes())?.is_some() {
+            self.tables.removed_batches.insert(&batch.to_bytes(), ())?;
+            self.mark_dirty();
+        }
+        Ok(())
+    }
+
+    /// Forgets batches that ended before then; whether that leaves something to do.
+    pub(crate) fn forget_batches(&mut self, before_ms: u64) -> Result<bool, StoreError> {
+        // Ids begin with the time of acceptance, which is before the end: younger ones need no look.
+        let last = BatchId::from_bits(u128::from(before_ms) << TIME_SHIFT).to_bytes();
+        let mut old = Vec::new();
+        for entry in self.tables.batches.range::<&BatchBytes>(..&last)? {
+            let Ok(row) = values::decode::<BatchRow>(entry?.1.value()) else { continue };
+            if row.batch.finished_at_ms.is_some_and(|finished| finished < before_ms) {
+                old.push(row);
+            }
+            if old.len() >= SWEEP_BATCHES {
+                break;
+            }
+        }
+        for row in &old {
+            let (batch, user) = (row.batch.id, row.batch.user);
+            self.tables.batches_owned.remove(&OwnedBatchKey { user, batch }.encode())?;
+            self.tables.batches.remove(&batch.to_bytes())?;
+            self.tables.removed_batches.insert(&batch.to_bytes(), ())?;
+            self.mark_dirty();
+        }
+        // Their lines are waste now.
+        Ok(!old.is_empty())
+    }
+
+    /// Removes some lines of batches that are gone; whether there are more of them.
+    pub(crate) fn clear_removed_batches(&mut self) -> Result<bool, StoreError> {
+        let Some(batch) =
+            self.tables.removed_batches.first()?.map(|(key, _)| BatchId::from_bytes(*key.value()))
+        else {
+            return Ok(false);
+        };
+        let (first, last) = BatchLineKey::all_of(batch);
+        let (mut keys, mut freed) = (Vec::new(), 0_usize);
+        for entry in self.tables.batch_lines.range::<&BatchLineBytes>(&first..=&last)?.take(SWEEP_LINES) {
+            let (key, line) = entry?;
+            keys.push(*key.value());
+            freed = freed.saturating_add(line.value().len());
+            if freed >= SWEEP_BYTES {
+                break;
+            }
+        }
+        for key in &keys {
+            self.tables.batch_lines.remove(key)?;
+        }
+        self.count_freed(freed);
+        if keys.is_empty() {
+            self.tables.batch_ended.retain_in::<&BatchLineBytes>(&first..=&last, |_, _| false)?;
+            self.tables.batch_active.retain_in::<&BatchLineBytes>(&first..=&last, |_, _| false)?;
+            self.tables.removed_batches.remove(&batch.to_bytes())?;
+        }
+        Ok(true)
+    }
+}

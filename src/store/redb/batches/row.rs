@@ -1,0 +1,107 @@
+//! A batch as it lies on disk: its row and its lines. Owns which line becomes which job; refuses to know queues.
+
+use crate::domain::batch::{Batch, BatchStatus};
+use crate::domain::id::{BatchId, JobId};
+use crate::domain::job::JobSpec;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// What the `batches` table holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BatchRow {
+    pub(crate) batch: Batch,
+    /// The first line that has no job yet.
+    pub(crate) next_line: u32,
+    /// Jobs of it that have not ended.
+    pub(crate) active: u32,
+    /// Lines that have ended with a job: the newest number in the order of their ends.
+    pub(crate) ended: u32,
+    /// Lines that were retried.
+    pub(crate) retried: u64,
+}
+
+impl BatchRow {
+    /// Whether the next line may begin.
+    pub(crate) fn has_room(&self) -> bool {
+        self.batch.status == BatchStatus::InProgress
+            && self.active < self.batch.concurrency
+            && self.next_line < self.batch.counts.total
+    }
+
+    /// Lines that have no job yet.
+    pub(crate) fn unstarted(&self) -> u32 {
+        self.batch.counts.total.saturating_sub(self.next_line)
+    }
+
+    /// Rises with every change that a reader may wait for.
+    pub(crate) fn new_seqs(&self) -> u64 {
+        u64::from(self.ended).saturating_add(self.retried) * 2 + u64::from(self.batch.status.is_terminal())
+    }
+
+    /// One of its lines is open again: a batch that has ended goes on, and ends once more.
+    pub(crate) fn reopen(&mut self) {
+        self.retried = self.retried.saturating_add(1);
+        self.active = self.active.saturating_add(1);
+        self.batch.counts.failed = self.batch.counts.failed.saturating_sub(1);
+        self.batch.finished_at_ms = None;
+        self.batch.status = match self.batch.status {
+            BatchStatus::Completed => BatchStatus::InProgress,
+            BatchStatus::Cancelled => BatchStatus::Cancelling,
+            open => open,
+        };
+    }
+
+    /// Ends the batch if none of its lines is open; whether it has ended by that.
+    pub(crate) fn settle(&mut self, now_ms: u64) -> bool {
+        if self.active > 0 || self.batch.counts.open() > 0 || self.batch.status.is_terminal() {
+            return false;
+        }
+        self.batch.finished_at_ms = Some(now_ms);
+        self.batch.status = match self.batch.status {
+            BatchStatus::Cancelling => BatchStatus::Cancelled,
+            _ => BatchStatus::Completed,
+        };
+        true
+    }
+}
+
+/// What the `batch_lines` table holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct BatchLineRow {
+    pub(crate) custom_id: String,
+    /// What is asked, until it is a job's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) spec: Option<JobSpec>,
+    /// Its job, once it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) job: Option<JobId>,
+    /// It stands in the order of ends.
+    pub(crate) has_ended: bool,
+}
+
+/// The id of the job that a line becomes: the batch's time, and 80 bits that the line alone decides, so that no line can
+/// become two jobs.
+pub(crate) fn job_id(batch: BatchId, line: u32) -> JobId {
+    let digest: [u8; 32] =
+        Sha256::new().chain_update(batch.to_bytes()).chain_update(line.to_be_bytes()).finalize().into();
+    let mut bytes = batch.to_bytes();
+    for (slot, byte) in bytes.iter_mut().skip(6).zip(digest) {
+        *slot = byte;
+    }
+    JobId::from_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn lines_become_jobs_of_the_batchs_time_each_its_own() {
+        let batch = BatchId::from_bits((7 << 80) + 5);
+        let ids: HashSet<_> = (0..1_000).map(|line| job_id(batch, line)).collect();
+        assert_eq!(ids.len(), 1_000);
+        assert!(ids.iter().all(|id| id.to_bytes()[..6] == batch.to_bytes()[..6]));
+        assert_eq!(job_id(batch, 3), job_id(batch, 3));
+    }
+}

@@ -1,0 +1,138 @@
+//! Keys of accounts, tokens, invites and usage.
+
+use crate::domain::id::{TokenId, UserId};
+use crate::ports::SecretDigest;
+use crate::store::redb::codec::keys::reader::{KeyReader, join};
+use sha2::{Digest as _, Sha256};
+
+/// Bytes of a [`UsageKey`].
+pub(crate) type UsageBytes = [u8; 40];
+/// Bytes of an account's key.
+pub(crate) type AccountBytes = [u8; 16];
+/// Bytes of a [`AccountLookupKey`].
+pub(crate) type AccountLookupBytes = [u8; 36];
+/// Bytes of a [`TokenKey`].
+pub(crate) type TokenBytes = [u8; 20];
+
+/// An account by its number, which stands at the end.
+pub(crate) fn account_key(user: UserId) -> AccountBytes {
+    join(&[&[0; 12], &user.0.to_be_bytes()])
+}
+
+/// The number that stands in an account's key.
+pub(crate) fn account_of(bytes: &AccountBytes) -> UserId {
+    let mut cut = KeyReader(bytes);
+    let _padding: [u8; 12] = cut.take();
+    UserId(cut.u32())
+}
+
+/// What something is found by that has no number of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum AccountLookup {
+    /// An account, by its name.
+    Name = 0,
+    /// An account, by its address.
+    Email = 1,
+    /// A token, by its key.
+    Token = 2,
+    /// An invite, by its code.
+    Invite = 3,
+}
+
+/// A digest, and what it is the digest of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct AccountLookupKey {
+    pub(crate) by: AccountLookup,
+    pub(crate) digest: SecretDigest,
+}
+
+impl AccountLookupKey {
+    /// By a text, as it is.
+    pub(crate) fn text(by: AccountLookup, text: &str) -> Self {
+        Self { by, digest: Sha256::digest(text).into() }
+    }
+
+    /// Before and behind everything that is found in this way.
+    pub(crate) fn ends(by: AccountLookup) -> (Self, Self) {
+        (Self { by, digest: [0; 32] }, Self { by, digest: [u8::MAX; 32] })
+    }
+
+    pub(crate) fn encode(self) -> AccountLookupBytes {
+        join(&[&(self.by as u32).to_be_bytes(), &self.digest])
+    }
+}
+
+/// A token in its user's list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TokenKey {
+    pub(crate) user: UserId,
+    pub(crate) id: TokenId,
+}
+
+impl TokenKey {
+    /// Before and behind all of a user's.
+    pub(crate) fn ends(user: UserId) -> (Self, Self) {
+        let key = |bits| Self { user, id: TokenId::from_bits(bits) };
+        (key(u128::MIN), key(u128::MAX))
+    }
+
+    pub(crate) fn encode(self) -> TokenBytes {
+        join(&[&self.user.0.to_be_bytes(), &self.id.to_bytes()])
+    }
+}
+
+/// What a user has spent on a model in a day, or in an hour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct UsageKey {
+    pub(crate) user: UserId,
+    /// Days since 1970 in UTC; in the table of hours, hours.
+    pub(crate) at: u32,
+    /// A digest of the model's name, which may be of any length; the value holds the name.
+    pub(crate) model: [u8; 32],
+}
+
+impl UsageKey {
+    pub(crate) fn encode(self) -> UsageBytes {
+        join(&[&self.user.0.to_be_bytes(), &self.at.to_be_bytes(), &self.model])
+    }
+
+    pub(crate) fn decode(bytes: &UsageBytes) -> Self {
+        let mut cut = KeyReader(bytes);
+        Self { user: UserId(cut.u32()), at: cut.u32(), model: cut.take() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_found_in_one_way_is_not_found_in_another() {
+        let (name, email) = (
+            AccountLookupKey::text(AccountLookup::Name, "a@b"),
+            AccountLookupKey::text(AccountLookup::Email, "a@b"),
+        );
+        assert_ne!(name.encode(), email.encode());
+        let (first, last) = AccountLookupKey::ends(AccountLookup::Name);
+        assert!(first.encode() <= name.encode() && name.encode() <= last.encode());
+        assert!(last.encode() < email.encode());
+    }
+
+    proptest! {
+        #[test]
+        fn account_keys_round_trip_and_sort(a: u32, b: u32) {
+            prop_assert_eq!(account_of(&account_key(UserId(a))), UserId(a));
+            prop_assert_eq!(account_key(UserId(a)).cmp(&account_key(UserId(b))), a.cmp(&b));
+        }
+
+        #[test]
+        fn p7_token_keys_sort_and_keep_users_apart(a: (u32, u128), b: (u32, u128), same: bool) {
+            let key = |(user, bits)| TokenKey { user: UserId(user), id: TokenId::from_bits(bits) };
+            let (a, b) = (key(a), key(if same { (a.0, b.1) } else { b }));
+            prop_assert_eq!(a.encode().cmp(&b.encode()), a.cmp(&b));
+            let (first, last) = TokenKey::ends(a.user);
+            prop_assert_eq!((first..=last).contains(&b), a.user == b.user);
+        }
+    }
+}

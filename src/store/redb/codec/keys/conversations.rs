@@ -1,0 +1,120 @@
+//! Keys of conversations. Those of a user are listed newest first.
+
+use crate::domain::id::{ConversationId, UserId};
+use crate::store::redb::codec::keys::jobs::FairBytes;
+use crate::store::redb::codec::keys::reader::{KeyReader, join};
+
+/// Bytes of a [`TurnKey`].
+pub(crate) type TurnBytes = [u8; 76];
+
+/// A job's place in a conversation of a user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TurnKey<'a> {
+    pub(crate) user: UserId,
+    pub(crate) conversation: &'a ConversationId,
+    pub(crate) accept: u64,
+}
+
+impl TurnKey<'_> {
+    /// A name never holds a zero byte, so padding with zeros keeps names apart and in order.
+    pub(crate) fn encode(self) -> TurnBytes {
+        let mut name = [0; ConversationId::MAX_BYTES];
+        for (slot, byte) in name.iter_mut().zip(self.conversation.as_str().bytes()) {
+            *slot = byte;
+        }
+        join(&[&self.user.0.to_be_bytes(), &name, &self.accept.to_be_bytes()])
+    }
+
+    /// The acceptance number inside an encoded key.
+    pub(crate) fn accept(bytes: &TurnBytes) -> u64 {
+        bytes.last_chunk::<8>().map_or(0, |accept| u64::from_be_bytes(*accept))
+    }
+
+    /// The first and the last key that the conversation of an encoded key can have.
+    pub(crate) fn conversation_range(member: &TurnBytes) -> (TurnBytes, TurnBytes) {
+        let name = member.split_last_chunk::<8>().map_or(&[][..], |(name, _accept)| name);
+        (join(&[name, &u64::MIN.to_be_bytes()]), join(&[name, &u64::MAX.to_be_bytes()]))
+    }
+}
+
+/// Where a conversation's row, summary and cost lie.
+pub(crate) fn conversation_key(user: UserId, conversation: &ConversationId) -> TurnBytes {
+    TurnKey { user, conversation, accept: 0 }.encode()
+}
+
+/// The first and the last key that anything of a user's conversations can have, in any of their tables.
+pub(crate) fn all_of(user: UserId) -> (TurnBytes, TurnBytes) {
+    let user = user.0.to_be_bytes();
+    (join(&[&user, &[u8::MIN; 72]]), join(&[&user, &[u8::MAX; 72]]))
+}
+
+/// Where the number of a user's conversations lies.
+pub(crate) fn count_key(user: UserId) -> FairBytes {
+    join(&[&[0], &user.0.to_be_bytes()])
+}
+
+/// A conversation in its user's list: the one that changed last sorts first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RecentConversationKey<'a> {
+    pub(crate) user: UserId,
+    pub(crate) updated_at_ms: u64,
+    pub(crate) conversation: &'a ConversationId,
+}
+
+impl RecentConversationKey<'_> {
+    pub(crate) fn encode(self) -> TurnBytes {
+        let mut name = [0; ConversationId::MAX_BYTES];
+        for (slot, byte) in name.iter_mut().zip(self.conversation.as_str().bytes()) {
+            *slot = byte;
+        }
+        join(&[&self.user.0.to_be_bytes(), &(!self.updated_at_ms).to_be_bytes(), &name])
+    }
+}
+
+/// What an entry of the list says: when the conversation changed, and where its row lies.
+pub(crate) fn recent(bytes: &TurnBytes) -> (u64, TurnBytes) {
+    let mut cut = KeyReader(bytes);
+    let (user, inverted) = (cut.u32(), cut.u64());
+    let name: [u8; ConversationId::MAX_BYTES] = cut.take();
+    (!inverted, join(&[&user.to_be_bytes(), &name, &[0; 8]]))
+}
+
+/// Which conversation an entry of the removed ones names, and its last number; `None`: it names none.
+pub(crate) fn removed(bytes: &TurnBytes) -> Option<(UserId, ConversationId, u64)> {
+    let mut cut = KeyReader(bytes);
+    let user = UserId(cut.u32());
+    let name: [u8; ConversationId::MAX_BYTES] = cut.take();
+    let name: Vec<u8> = name.into_iter().take_while(|byte| *byte != 0).collect();
+    let id = ConversationId::try_from(String::from_utf8(name).ok()?).ok()?;
+    Some((user, id, cut.u64()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn name() -> impl Strategy<Value = ConversationId> {
+        "[-_0-9A-Za-z]{1,64}".prop_map(|name| ConversationId::try_from(name).unwrap())
+    }
+
+    proptest! {
+        #[test]
+        fn p7_a_list_is_one_users_newest_first_and_leads_to_the_rows(
+            a in (any::<u32>(), any::<u64>(), name()),
+            b in (any::<u32>(), any::<u64>(), name()),
+            same_user: bool,
+        ) {
+            let other = if same_user { a.0 } else { b.0 };
+            let key = |user, updated_at_ms, conversation| RecentConversationKey { user: UserId(user), updated_at_ms, conversation };
+            let (one, two) = (key(a.0, a.1, &a.2).encode(), key(other, b.1, &b.2).encode());
+            let order = (a.0, std::cmp::Reverse(a.1), &a.2).cmp(&(other, std::cmp::Reverse(b.1), &b.2));
+            prop_assert_eq!(one.cmp(&two), order);
+            prop_assert_eq!(recent(&one), (a.1, conversation_key(UserId(a.0), &a.2)));
+            let turn = TurnKey { user: UserId(a.0), conversation: &a.2, accept: a.1 }.encode();
+            prop_assert_eq!(removed(&turn), Some((UserId(a.0), a.2.clone(), a.1)));
+            let (first, last) = all_of(UserId(a.0));
+            prop_assert_eq!((first..=last).contains(&two), a.0 == other);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Keys of webhook deliveries.
+
+use crate::domain::id::{DeliveryId, UserId};
+use crate::domain::webhook::DeliveryState;
+use crate::store::redb::codec::keys::reader::{KeyReader, join};
+
+/// Bytes of a delivery's key.
+pub(crate) type DeliveryBytes = [u8; 16];
+/// A time in unix milliseconds, then an id.
+pub(crate) type DeliveryTimeBytes = [u8; 24];
+/// A user, a state, an id.
+pub(crate) type DeliveryOwnerBytes = [u8; 21];
+
+/// The key of something at a time.
+pub(crate) fn time_key(at_ms: u64, id: DeliveryId) -> DeliveryTimeBytes {
+    join(&[&at_ms.to_be_bytes(), &id.to_bytes()])
+}
+
+/// The time and the id inside an encoded key.
+pub(crate) fn time_of(key: &DeliveryTimeBytes) -> (u64, DeliveryId) {
+    let mut cut = KeyReader(key);
+    (cut.u64(), DeliveryId::from_bytes(cut.take()))
+}
+
+/// The key of a delivery in its owner's list.
+pub(crate) fn owned_key(user: UserId, state: DeliveryState, id: DeliveryId) -> DeliveryOwnerBytes {
+    join(&[&user.0.to_be_bytes(), &[state_byte(state)], &id.to_bytes()])
+}
+
+/// The id inside an encoded key.
+pub(crate) fn owned_id(key: &DeliveryOwnerBytes) -> DeliveryId {
+    DeliveryId::from_bytes(key.last_chunk().copied().unwrap_or_default())
+}
+
+/// These bytes are on disk: a new state gets a new number, none is ever given out twice.
+fn state_byte(state: DeliveryState) -> u8 {
+    match state {
+        DeliveryState::Pending => 1,
+        DeliveryState::Delivered => 2,
+        DeliveryState::Dead => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn time_keys_round_trip_and_keep_order(a: (u64, u128), b: (u64, u128)) {
+            let key = |(at, bits)| time_key(at, DeliveryId::from_bits(bits));
+            prop_assert_eq!(time_of(&key(a)), (a.0, DeliveryId::from_bits(a.1)));
+            prop_assert_eq!(key(a).cmp(&key(b)), a.cmp(&b));
+        }
+
+        #[test]
+        fn owned_keys_sort_by_age_inside_a_user_and_state(user: u32, a: u128, b: u128) {
+            let key = |bits| owned_key(UserId(user), DeliveryState::Dead, DeliveryId::from_bits(bits));
+            prop_assert_eq!(owned_id(&key(a)), DeliveryId::from_bits(a));
+            prop_assert_eq!(key(a).cmp(&key(b)), a.cmp(&b));
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The moment at which a table of a write transaction is opened: its first use. A commit touches about ten of nearly fifty
+//! tables, and to open, close and settle one costs redb several walks through its list of tables. Owns that moment; refuses to
+//! know what is written.
+
+use redb::{StorageError, TableDefinition, TableError, WriteTransaction};
+use std::cell::OnceCell;
+
+/// What redb knows of keys and values.
+pub(crate) type RawBytes = &'static [u8];
+
+/// The table of this name, untyped.
+pub(crate) const fn raw(name: &str) -> TableDefinition<'_, RawBytes, RawBytes> {
+    TableDefinition::new(name)
+}
+
+/// A table, open once somebody has asked for it.
+pub(crate) struct LazyTable<'t> {
+    writing: &'t WriteTransaction,
+    name: &'static str,
+    /// Apart, so that those that nobody touches weigh little.
+    opened: OnceCell<Box<redb::Table<'t, RawBytes, RawBytes>>>,
+}
+
+impl<'t> LazyTable<'t> {
+    /// One that is not open yet.
+    pub(crate) fn new(writing: &'t WriteTransaction, name: &'static str) -> Self {
+        Self { writing, name, opened: OnceCell::new() }
+    }
+
+    /// The table, made if it is missing.
+    pub(crate) fn get(&self) -> Result<&redb::Table<'t, RawBytes, RawBytes>, StorageError> {
+        if let Some(table) = self.opened.get() {
+            return Ok(table);
+        }
+        let table = self.writing.open_table(raw(self.name)).map_err(|error| match error {
+            TableError::Storage(error) => error,
+            other => StorageError::Corrupted(other.to_string()),
+        })?;
+        Ok(self.opened.get_or_init(|| Box::new(table)))
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn get_mut(&mut self) -> Result<&mut redb::Table<'t, RawBytes, RawBytes>, StorageError> {
+        self.get()?;
+        let nowhere = || StorageError::Corrupted(format!("'{}' did not open", self.name));
+        self.opened.get_mut().map(Box::as_mut).ok_or_else(nowhere)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redb::backends::InMemoryBackend;
+    use redb::{ReadableDatabase, ReadableTable, TableHandle};
+
+    #[test]
+    fn a_table_that_nobody_touches_is_not_opened() {
+        let database = redb::Builder::new().create_with_backend(InMemoryBackend::new()).unwrap();
+        let writing = database.begin_write().unwrap();
+        {
+            let (mut first, second) = (LazyTable::new(&writing, "first"), LazyTable::new(&writing, "second"));
+            assert!(first.get_mut().unwrap().insert(&b"k"[..], &b"v"[..]).unwrap().is_none());
+            let seen = first.get().unwrap().get(&b"k"[..]).unwrap().unwrap();
+            assert_eq!(seen.value(), b"v", "it sees its own writes");
+            assert!(second.opened.get().is_none());
+        }
+        writing.commit().unwrap();
+        let reading = database.begin_read().unwrap();
+        let names: Vec<_> = reading.list_tables().unwrap().map(|table| table.name().to_owned()).collect();
+        assert_eq!(names, ["first"]);
+    }
+
+    #[test]
+    fn a_table_of_other_types_is_a_fault_of_the_file() {
+        let database = redb::Builder::new().create_with_backend(InMemoryBackend::new()).unwrap();
+        let writing = database.begin_write().unwrap();
+        drop(writing.open_table(TableDefinition::<u64, u64>::new("typed")).unwrap());
+        assert!(matches!(LazyTable::new(&writing, "typed").get(), Err(StorageError::Corrupted(_))));
+    }
+}

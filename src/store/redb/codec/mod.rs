@@ -1,0 +1,7 @@
+//! How keys and values become bytes, and the tables that hold them.
+
+pub(crate) mod keys;
+pub(crate) mod lazy_table;
+pub(crate) mod table;
+pub(crate) mod tables;
+pub(crate) mod values;

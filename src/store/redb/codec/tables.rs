@@ -1,0 +1,226 @@
+//! The tables of the file and the version of their layout. Owns their names and types; refuses a newer file.
+
+use crate::ports::StoreError;
+use crate::store::redb::codec::keys::accounts::{AccountBytes, AccountLookupBytes, TokenBytes, UsageBytes};
+use crate::store::redb::codec::keys::batches::{BatchBytes, BatchLineBytes, OwnedBatchBytes};
+use crate::store::redb::codec::keys::conversations::TurnBytes;
+use crate::store::redb::codec::keys::deliveries::{DeliveryBytes, DeliveryOwnerBytes, DeliveryTimeBytes};
+use crate::store::redb::codec::keys::jobs::{
+    BackgroundJobBytes, DelayedBytes, EndedBytes, FairBytes, IdempotencyBytes, IdempotencyExpiryBytes,
+    JobBytes, JobOwnerBytes, LogBytes, ReadyBytes, ReadyEntryBytes,
+};
+use crate::store::redb::codec::keys::projects::{ProjectBytes, ProjectOwnerBytes};
+use crate::store::redb::codec::keys::schedules::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
+use crate::store::redb::codec::lazy_table::RawBytes;
+use crate::store::redb::codec::table::{ReadableTable, TypedTable, WriteTable};
+use crate::store::redb::codec::values;
+use redb::{ReadTransaction, ReadableDatabase, TableError, TableHandle, WriteTransaction};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+
+/// The layout that this build reads and writes. A change of layout raises it and adds a migration
+/// ([`crate::store::redb::file::migration`]); a table that is merely new needs neither.
+pub(crate) const VERSION: u64 = 1;
+
+pub(crate) const META_SCHEMA: &str = "schema";
+const META_COUNTERS: &str = "counters";
+
+/// The counters as of the last commit; those of an empty file are zero.
+pub(crate) fn counters(reading: &ReadTransaction) -> Result<StoreCounters, StoreError> {
+    match META.read(reading)?.get(META_COUNTERS)? {
+        Some(bytes) => values::decode(bytes.value()),
+        None => Ok(StoreCounters::default()),
+    }
+}
+
+/// The one list of tables: their definitions, [`Tables`], and [`NAMES`] come from it, so that no table can be forgotten by a
+/// backup.
+macro_rules! tables {
+    ($($(#[$doc:meta])* $field:ident $DEFINITION:ident: $key:ty => $value:ty;)*) => {
+        $($(#[$doc])*
+        pub(crate) const $DEFINITION: TypedTable<$key, $value> = TypedTable::new(stringify!($field));)*
+
+        /// What they are called.
+        pub(crate) const NAMES: &[&str] = &[$(stringify!($field)),*];
+
+        /// All tables of one write transaction; each opens when it is first used.
+        pub(crate) struct Tables<'t> {
+            $(pub(crate) $field: WriteTable<'t, $key, $value>,)*
+        }
+
+        impl<'t> Tables<'t> {
+            /// None of them is open yet.
+            pub(crate) fn of(writing: &'t WriteTransaction) -> Self {
+                Self { $($field: $DEFINITION.at_first_use(writing),)* }
+            }
+
+            /// Opens all, creating those that are missing.
+            pub(crate) fn open(writing: &'t WriteTransaction) -> Result<Self, StoreError> {
+                Ok(Self { $($field: $DEFINITION.write(writing)?,)* })
+            }
+        }
+    };
+}
+
+tables! {
+    /// Schema version, counters, and the beat of commits that change nothing else.
+    meta META: &'static str => RawBytes;
+    /// How jobs stand: [`crate::store::redb::jobs::row::JobRow`].
+    jobs JOBS: &'static JobBytes => RawBytes;
+    /// What was asked; written once.
+    specs SPECS: &'static JobBytes => RawBytes;
+    /// What was answered; written once.
+    outputs OUTPUTS: &'static JobBytes => RawBytes;
+    /// Events and marks.
+    log LOG: &'static LogBytes => RawBytes;
+    /// Jobs by owner, state and acceptance.
+    owned OWNED: &'static JobOwnerBytes => &'static JobBytes;
+    /// Jobs that may run now, in the order in which they shall, and since when: [`crate::store::redb::codec::keys::jobs::Waiting`].
+    ready READY: &'static ReadyBytes => &'static ReadyEntryBytes;
+    /// Jobs that wait for their time.
+    delayed DELAYED: &'static DelayedBytes => &'static JobBytes;
+    /// Jobs that a worker holds: all that recovery has to look at.
+    running RUNNING: &'static JobBytes => ();
+    /// Unfinished jobs of a conversation in order of acceptance.
+    conversation_queue CONVERSATION_QUEUE: &'static TurnBytes => &'static JobBytes;
+    /// Unfinished jobs that run beside their conversation, by owner: [`crate::store::redb::jobs::background::BackgroundJobKey`].
+    background_jobs BACKGROUND_JOBS: &'static BackgroundJobBytes => ();
+    /// What a conversation's ended jobs said.
+    turns TURNS: &'static TurnBytes => RawBytes;
+    /// What stands for a conversation's oldest turns: [`crate::domain::job::ConversationSummary`], under accept 0.
+    summaries SUMMARIES: &'static TurnBytes => RawBytes;
+    /// Conversations: [`crate::store::redb::conversations::row::ConversationRow`], under accept 0.
+    conversations CONVERSATIONS: &'static TurnBytes => RawBytes;
+    /// Conversations of a user, the one that changed last first: [`crate::store::redb::codec::keys::conversations::RecentConversationKey`].
+    conversations_by_time CONVERSATIONS_BY_TIME: &'static TurnBytes => RawBytes;
+    /// How many conversations users have: [`crate::store::redb::codec::keys::conversations::count_key`].
+    conversation_counts CONVERSATION_COUNTS: &'static FairBytes => u64;
+    /// What jobs are to their conversations: [`crate::store::redb::conversations::message_pair::MessagePair`].
+    message_pairs MESSAGE_PAIRS: &'static TurnBytes => RawBytes;
+    /// Conversations that are gone but for their jobs, up to this one, which the sweeper removes.
+    removed_conversations REMOVED_CONVERSATIONS: &'static TurnBytes => RawBytes;
+    /// What users have spent, by day and model: [`crate::store::redb::accounts::usage::UsageRow`].
+    usage USAGE: &'static UsageBytes => RawBytes;
+    /// The same by hour and model.
+    usage_hours USAGE_HOURS: &'static UsageBytes => RawBytes;
+    /// What conversations have cost: [`crate::domain::usage::UsageByModel`], under accept 0.
+    conversation_usage CONVERSATION_USAGE: &'static TurnBytes => RawBytes;
+    /// The newest fair time of a user inside a priority.
+    fair FAIR: &'static FairBytes => u64;
+    /// How batches stand: [`crate::store::redb::batches::row::BatchRow`].
+    batches BATCHES: &'static BatchBytes => RawBytes;
+    /// Batches by owner.
+    batches_owned BATCHES_OWNED: &'static OwnedBatchBytes => ();
+    /// Their lines: [`crate::store::redb::batches::row::BatchLineRow`].
+    batch_lines BATCH_LINES: &'static BatchLineBytes => RawBytes;
+    /// Lines whose job has not ended.
+    batch_active BATCH_ACTIVE: &'static BatchLineBytes => &'static JobBytes;
+    /// Lines in the order of their ends, counted from 1.
+    batch_ended BATCH_ENDED: &'static BatchLineBytes => u32;
+    /// Batches whose lines are stored and which are not accepted yet.
+    unaccepted_batches UNACCEPTED_BATCHES: &'static BatchBytes => ();
+    /// Batches that are gone but for their lines, which the sweeper removes.
+    removed_batches REMOVED_BATCHES: &'static BatchBytes => ();
+    /// How schedules stand: [`crate::domain::schedule::Schedule`].
+    schedules SCHEDULES: &'static ScheduleBytes => RawBytes;
+    /// What they ask for: [`crate::domain::schedule::ScheduledRequest`]; written once.
+    scheduled_requests SCHEDULED_REQUESTS: &'static ScheduleBytes => RawBytes;
+    /// Schedules by owner.
+    schedules_owned SCHEDULES_OWNED: &'static ScheduleOwnerBytes => ();
+    /// Schedules that have a next occurrence, by its time.
+    schedules_due SCHEDULES_DUE: &'static ScheduleDueBytes => ();
+    /// Idempotency keys and what came of them.
+    idempotency IDEMPOTENCY: &'static IdempotencyBytes => RawBytes;
+    /// When they may be forgotten.
+    idempotency_expiry IDEMPOTENCY_EXPIRY: &'static IdempotencyExpiryBytes => ();
+    /// Ended jobs by what is left of them and by their end: all that retention has to look at.
+    ended ENDED: &'static EndedBytes => ();
+    /// Reports of ends, and what became of them: [`crate::domain::webhook::Delivery`].
+    deliveries DELIVERIES: &'static DeliveryBytes => RawBytes;
+    /// Pending ones by the time of their next try, with their host and port.
+    deliveries_due DELIVERIES_DUE: &'static DeliveryTimeBytes => &'static str;
+    /// All by owner, state and age.
+    deliveries_owned DELIVERIES_OWNED: &'static DeliveryOwnerBytes => ();
+    /// Settled ones by the time at which they are forgotten.
+    deliveries_settled DELIVERIES_SETTLED: &'static DeliveryTimeBytes => ();
+    /// Accounts: [`crate::domain::account::Account`].
+    users USERS: &'static AccountBytes => RawBytes;
+    /// Names and addresses of accounts, keys of tokens, codes of invites: where each leads, [`crate::store::redb::codec::keys::accounts::By`].
+    account_lookup ACCOUNT_LOOKUP: &'static AccountLookupBytes => RawBytes;
+    /// API tokens by owner: [`crate::store::redb::accounts::tokens::TokenRow`].
+    tokens TOKENS: &'static TokenBytes => RawBytes;
+    /// Projects: [`crate::domain::project::Project`].
+    projects PROJECTS: &'static ProjectBytes => RawBytes;
+    /// Projects by owner, the one that changed last first; the values are empty.
+    projects_owned PROJECTS_OWNED: &'static ProjectOwnerBytes => RawBytes;
+    /// Projects of which only the directory may be there: in the making, or on their way out.
+    pending_directories PENDING_DIRECTORIES: &'static ProjectBytes => RawBytes;
+}
+
+/// Numbers that belong to the whole store.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct StoreCounters {
+    /// The newest acceptance number.
+    pub(crate) accept: u64,
+    /// Jobs that have not ended.
+    pub(crate) unfinished: u64,
+    /// The fair time of the job that each priority served last.
+    pub(crate) served: [u64; 10],
+    /// Commits that had nothing else to write.
+    pub(crate) beat: u64,
+    /// RawBytes deleted since the last compaction.
+    pub(crate) freed_bytes: u64,
+    /// The wall clock at the last beat, unix milliseconds.
+    pub(crate) seen_ms: u64,
+}
+
+/// What a file turned out to be.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum StoredLayout {
+    /// Nothing in it yet.
+    Empty,
+    /// Of this version.
+    Known(u64),
+}
+
+/// Looks at the file without changing it.
+pub(crate) fn inspect(database: &impl ReadableDatabase) -> Result<StoredLayout, StoreError> {
+    let reading = database.begin_read()?;
+    let version = match META.read(&reading) {
+        Ok(meta) => meta.get(META_SCHEMA)?.map(|bytes| values::decode(bytes.value())).transpose()?,
+        Err(TableError::TableDoesNotExist(_)) => None,
+        Err(error @ TableError::TableTypeMismatch { .. }) => {
+            return Err(StoreError::Corrupt(format!("its layout is unknown to this build: {error}")));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok(version.map_or(StoredLayout::Empty, StoredLayout::Known))
+}
+
+/// Whether the file has every table of this build.
+pub(crate) fn has_all(reading: &ReadTransaction) -> Result<bool, StoreError> {
+    let there: HashSet<String> = reading.list_tables()?.map(|table| table.name().to_owned()).collect();
+    Ok(NAMES.iter().all(|name| there.contains(*name)))
+}
+
+impl Tables<'_> {
+    /// Makes an empty file a store.
+    pub(crate) fn found(&mut self) -> Result<(), StoreError> {
+        self.meta.insert(META_SCHEMA, values::encode(&VERSION)?.as_slice())?;
+        self.store_counters(&StoreCounters::default())
+    }
+
+    /// The counters as of the last commit.
+    pub(crate) fn load_counters(&self) -> Result<StoreCounters, StoreError> {
+        match self.meta.get(META_COUNTERS)? {
+            Some(bytes) => values::decode(bytes.value()),
+            None => Ok(StoreCounters::default()),
+        }
+    }
+
+    /// Writes the counters.
+    pub(crate) fn store_counters(&mut self, counters: &StoreCounters) -> Result<(), StoreError> {
+        self.meta.insert(META_COUNTERS, values::encode(counters)?.as_slice())?;
+        Ok(())
+    }
+}

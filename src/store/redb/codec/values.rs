@@ -1,0 +1,79 @@
+//! How values become bytes: one version byte, then JSON. Owns that layout; refuses versions that it does not know.
+
+use crate::ports::StoreError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt::Display;
+
+/// The layout that this build writes.
+const VERSION: u8 = 1;
+
+/// Room for most values from the start, bytes: a row that grows from nothing is moved eight times.
+const ROOM: usize = 1024;
+
+/// The value as it is stored.
+pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, StoreError> {
+    let mut bytes = Vec::with_capacity(ROOM);
+    bytes.push(VERSION);
+    serde_json::to_writer(&mut bytes, value).map_err(|e| StoreError::Corrupt(e.to_string()))?;
+    Ok(bytes)
+}
+
+/// The value that was stored.
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, StoreError> {
+    serde_json::from_slice(body(bytes)?).map_err(|e| StoreError::Corrupt(e.to_string()))
+}
+
+/// A text as it is stored: without JSON's escapes, it may be large.
+pub(crate) fn encode_text(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len().saturating_add(1));
+    bytes.push(VERSION);
+    bytes.extend_from_slice(text.as_bytes());
+    bytes
+}
+
+/// The text that was stored.
+pub(crate) fn decode_text(bytes: &[u8]) -> Result<String, StoreError> {
+    String::from_utf8(body(bytes)?.to_vec()).map_err(|e| StoreError::Corrupt(e.to_string()))
+}
+
+/// What a list shows of a row: one that is missing or cannot be read is told to the operator and left out, because it must
+/// not hide the others from their user.
+pub(crate) fn skip_unreadable<T>(
+    id: impl Display,
+    found: Result<Option<T>, StoreError>,
+) -> Result<Option<T>, StoreError> {
+    match found {
+        Ok(None) => tracing::error!(%id, "what is listed has no row"),
+        Err(StoreError::Corrupt(reason)) => tracing::error!(%id, reason, "what is listed cannot be read"),
+        shown => return shown,
+    }
+    Ok(None)
+}
+
+fn body(bytes: &[u8]) -> Result<&[u8], StoreError> {
+    match bytes.split_first() {
+        Some((&VERSION, body)) => Ok(body),
+        Some((version, _)) => Err(StoreError::Corrupt(format!("value of unknown version {version}"))),
+        None => Err(StoreError::Corrupt("empty value".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_round_trip() {
+        assert_eq!(decode::<Vec<u64>>(&encode(&[1u64, 2]).unwrap()), Ok(vec![1, 2]));
+        assert_eq!(decode_text(&encode_text("é\0")), Ok("é\0".to_owned()));
+    }
+
+    #[test]
+    fn an_unknown_version_is_refused_not_guessed() {
+        let mut bytes = encode(&1u64).unwrap();
+        bytes[0] = 2;
+        assert!(matches!(decode::<u64>(&bytes), Err(StoreError::Corrupt(_))));
+        assert!(matches!(decode_text(&[]), Err(StoreError::Corrupt(_))));
+    }
+}

@@ -1,0 +1,113 @@
+//! What a conversation hands to its next job: its summary, and the turns behind it. Owns where a history that is too long
+//! is cut: at a message of the user, so that no answer stands without its question and no tool's result without its call
+//! (providers refuse such a history).
+
+use crate::domain::id::JobId;
+use crate::domain::job::{ConversationTurn, History};
+use crate::domain::message::Message;
+use crate::ports::StoreError;
+use crate::store::redb::codec::keys::conversations::{TurnBytes, TurnKey};
+use crate::store::redb::codec::tables::TURNS;
+use crate::store::redb::codec::values;
+use crate::store::redb::conversations::row;
+use crate::store::redb::conversations::summary::summary;
+use crate::store::redb::jobs::read::row;
+use redb::ReadTransaction;
+
+/// How much of it fits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HistoryBudget {
+    pub(crate) messages: usize,
+    pub(crate) bytes: usize,
+}
+
+/// The newest messages of the conversation before the job that fit, oldest first.
+pub(crate) fn history(
+    reading: &ReadTransaction,
+    job: JobId,
+    mut room: HistoryBudget,
+) -> Result<History, StoreError> {
+    let Some(row) = row(reading, job)? else { return Ok(History::default()) };
+    // What runs beside its conversation knows its task alone.
+    if row.job.origin.parent().is_some() {
+        return Ok(History::default());
+    }
+    let Some(key) = row.turn_key() else { return Ok(History::default()) };
+    let (floor, wants_title) = match row::read(reading, key.user, key.conversation) {
+        Ok(Some(found)) if found.floor <= key.accept => (found.floor, found.conversation.wants_title()),
+        // Removed since the job was accepted.
+        Ok(_) => return Ok(History::default()),
+        Err(StoreError::Corrupt(reason)) => {
+            tracing::error!(%job, reason, "its conversation cannot be read");
+            (0, false)
+        }
+        Err(error) => return Err(error),
+    };
+    let summary = summary(reading, key)?;
+    let first = summary.as_ref().map_or(0, |summary| summary.through.saturating_add(1)).max(floor);
+    let (first, here) = (TurnKey { accept: first, ..key }.encode(), key.encode());
+    let turns = TURNS.read(reading)?;
+    let mut newest_first = Vec::new();
+    for entry in turns.range::<&TurnBytes>(&first..&here)?.rev() {
+        if room.messages == 0 {
+            break;
+        }
+        let (at, value) = entry?;
+        let number = TurnKey::accept(at.value());
+        let turn: Vec<Message> = values::decode(value.value())?;
+        if !room.take(&turn) {
+            let rest = room.newest_of(&turn);
+            let rest = if rest.is_empty() && newest_first.is_empty() {
+                room.question_and_answer_of(&turn)
+            } else {
+                rest
+            };
+            newest_first.push(ConversationTurn { number, messages: rest });
+            break;
+        }
+        newest_first.push(ConversationTurn { number, messages: turn });
+    }
+    newest_first.reverse();
+    newest_first.retain(|turn| !turn.messages.is_empty());
+    if summary.is_none() {
+        // Providers want the user to speak first: an answer whose question was deleted cannot stand there.
+        let orphans = newest_first.iter().take_while(|turn| !turn.messages.iter().any(is_users)).count();
+        newest_first.drain(..orphans);
+    }
+    Ok(History { summary: summary.map(|summary| summary.content), turns: newest_first, wants_title })
+}
+
+fn is_users(message: &Message) -> bool {
+    matches!(message, Message::User { .. })
+}
+
+impl HistoryBudget {
+    /// Whether the messages fit; then they have taken their place.
+    fn take(&mut self, messages: &[Message]) -> bool {
+        let bytes = messages.iter().map(Message::bytes).sum();
+        match (self.messages.checked_sub(messages.len()), self.bytes.checked_sub(bytes)) {
+            (Some(messages), Some(bytes)) => {
+                *self = Self { messages, bytes };
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Of a turn that does not fit: from the first message of the user on from which the rest does.
+    fn newest_of(self, turn: &[Message]) -> Vec<Message> {
+        let starts = (0..turn.len()).filter_map(|at| turn.get(at..));
+        let mut from_user = starts.filter(|rest| matches!(rest.first(), Some(Message::User { .. })));
+        from_user.find(|rest| Self::take(&mut self.clone(), rest)).map(<[_]>::to_vec).unwrap_or_default()
+    }
+
+    /// Of a turn whose steps alone are too many: what was asked last and what was answered in the end.
+    fn question_and_answer_of(mut self, turn: &[Message]) -> Vec<Message> {
+        let asked = turn.iter().rev().find(|message| matches!(message, Message::User { .. }));
+        let answered = turn.last().filter(
+            |message| matches!(message, Message::Assistant { tool_calls, .. } if tool_calls.is_empty()),
+        );
+        let gist: Vec<Message> = asked.into_iter().chain(answered).cloned().collect();
+        if self.take(&gist) { gist } else { Vec::new() }
+    }
+}

@@ -1,0 +1,82 @@
+//! Reading conversations. Owns the list, newest first; refuses other users' (P7).
+
+use crate::domain::conversation::Conversation;
+use crate::domain::id::{ProjectId, UserId};
+use crate::ports::{ConversationPage, ConversationQuery, StoreError};
+use crate::store::redb::codec::keys::conversations::{RecentConversationKey, TurnBytes, all_of, recent};
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::tables::{CONVERSATIONS, CONVERSATIONS_BY_TIME};
+use crate::store::redb::codec::values;
+use crate::store::redb::conversations::row::ConversationRow;
+use redb::ReadTransaction;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// A page that holds so much takes no further conversation.
+const PAGE_BYTES: usize = 1024 * 1024;
+
+/// A page of a user's conversations. The list is walked until the page is full: one that belongs to a project looks at all
+/// conversations of the user, which are bounded.
+pub(crate) fn conversations(
+    reading: &ReadTransaction,
+    query: &ConversationQuery,
+) -> Result<ConversationPage, StoreError> {
+    let (first, last) = all_of(query.user);
+    let from = match &query.before {
+        None => Bound::Included(first),
+        Some(enter_queue) => {
+            let (user, updated_at_ms) = (query.user, enter_queue.updated_at_ms);
+            Bound::Excluded(
+                RecentConversationKey { user, updated_at_ms, conversation: &enter_queue.id }.encode(),
+            )
+        }
+    };
+    let (rows, by_time) = (CONVERSATIONS.read(reading)?, CONVERSATIONS_BY_TIME.read(reading)?);
+    let mut page = ConversationPage { conversations: Vec::new(), has_more: false };
+    let mut bytes = 0_usize;
+    for entry in by_time.range::<&TurnBytes>((from.as_ref(), Bound::Included(&last)))? {
+        let (updated_at_ms, key) = recent(entry?.0.value());
+        let Some(found) = row(&rows, &key)? else { continue };
+        // A row that could not be read once, and began anew, may have left an entry behind.
+        if found.updated_at_ms != updated_at_ms || !is_of(&found, query.project) {
+            continue;
+        }
+        if page.conversations.len() >= query.limit || bytes >= PAGE_BYTES {
+            page.has_more = true;
+            break;
+        }
+        bytes = bytes.saturating_add(found.title.len()).saturating_add(found.settings.system_prompt.len());
+        page.conversations.push(found);
+    }
+    Ok(page)
+}
+
+/// How many conversations of a user belong to each project.
+pub(crate) fn counts_by_project(
+    reading: &ReadTransaction,
+    user: UserId,
+) -> Result<BTreeMap<ProjectId, u64>, StoreError> {
+    let (first, last) = all_of(user);
+    let mut counts: BTreeMap<ProjectId, u64> = BTreeMap::new();
+    for entry in CONVERSATIONS.read(reading)?.range::<&TurnBytes>(&first..=&last)? {
+        let Ok(found) = values::decode::<ConversationRow>(entry?.1.value()) else { continue };
+        if let Some(project) = found.conversation.settings.project_id {
+            let count = counts.entry(project).or_default();
+            *count = count.saturating_add(1);
+        }
+    }
+    Ok(counts)
+}
+
+/// Whether it belongs to the project, or none is asked for.
+pub(crate) fn is_of(conversation: &Conversation, project: Option<ProjectId>) -> bool {
+    project.is_none() || conversation.settings.project_id == project
+}
+
+fn row(
+    rows: &impl ReadableTable<&'static TurnBytes, &'static [u8]>,
+    key: &TurnBytes,
+) -> Result<Option<Conversation>, StoreError> {
+    let found = rows.get(key)?.map(|bytes| values::decode::<ConversationRow>(bytes.value())).transpose();
+    Ok(values::skip_unreadable("a conversation", found)?.map(|row| row.conversation))
+}

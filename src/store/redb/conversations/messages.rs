@@ -1,0 +1,222 @@
+//! The messages of a conversation, a page at a time. Owns where a page begins and how much it holds; refuses to keep any
+//! text: a question is what its job was asked, an answer what its job's log tells.
+
+use crate::domain::event::SequencedEvent;
+use crate::domain::id::{ConversationId, JobId, UserId};
+use crate::domain::job::JobSpec;
+use crate::domain::message::Message;
+use crate::ports::{ChatMessage, MessagePage, MessageRef, StoreError};
+use crate::store::redb::codec::keys::conversations::{TurnBytes, TurnKey};
+use crate::store::redb::codec::keys::jobs::{LogBytes, LogKey};
+use crate::store::redb::codec::tables::{JOBS, LOG, MESSAGE_PAIRS, SPECS, TURNS};
+use crate::store::redb::codec::values;
+use crate::store::redb::conversations::message_pair::{ConversationRange, MessagePair, job_of, readable};
+use crate::store::redb::conversations::row;
+use crate::store::redb::jobs::read;
+use crate::store::redb::jobs::row::JobRow;
+use redb::ReadTransaction;
+
+/// A page that holds so much takes no further message.
+const PAGE_BYTES: usize = 1024 * 1024;
+
+/// A page in the making.
+struct MessagePageBuilder<'r> {
+    reading: &'r ReadTransaction,
+    page: MessagePage,
+    limit: usize,
+    bytes: usize,
+}
+
+/// Where a page begins: at the question of this exchange, or behind it.
+#[derive(Clone, Copy)]
+struct MessagePageStart {
+    accept: u64,
+    after_ask: bool,
+}
+
+/// At most `limit` messages behind `after`; none of a conversation that the user does not have.
+pub(crate) fn messages(
+    reading: &ReadTransaction,
+    (user, id): (UserId, &ConversationId),
+    after: Option<MessageRef>,
+    limit: usize,
+) -> Result<MessagePage, StoreError> {
+    let page = MessagePage { messages: Vec::new(), has_more: false };
+    let Some(line) = line(reading, user, id)? else { return Ok(page) };
+    let Some(start) = start(reading, line, after)? else { return Ok(page) };
+    let mut gathering = MessagePageBuilder { reading, page, limit, bytes: 0 };
+    let (first, last) = line.from(start.accept);
+    for entry in MESSAGE_PAIRS.read(reading)?.range::<&TurnBytes>(&first..=&last)? {
+        let (key, bytes) = entry?;
+        let Some(message_pair) = readable(bytes.value()) else { continue };
+        let after_ask = start.after_ask && TurnKey::accept(key.value()) == start.accept;
+        gathering.add(key.value(), &message_pair, after_ask)?;
+        if gathering.page.has_more {
+            break;
+        }
+    }
+    Ok(gathering.page)
+}
+
+/// Whether the conversation has this message, and nobody has deleted it.
+pub(crate) fn has_message(
+    reading: &ReadTransaction,
+    (user, id): (UserId, &ConversationId),
+    message: MessageRef,
+) -> Result<bool, StoreError> {
+    let Some(line) = line(reading, user, id)? else { return Ok(false) };
+    let (jobs, message_pairs) = (JOBS.read(reading)?, MESSAGE_PAIRS.read(reading)?);
+    let found = line.find(&jobs, &message_pairs, message)?;
+    Ok(found.is_some_and(|(_, message_pair)| match message {
+        MessageRef::Ask(_) => message_pair.shows_question,
+        MessageRef::Answer(_) => message_pair.shows_answer,
+    }))
+}
+
+fn line<'a>(
+    reading: &ReadTransaction,
+    user: UserId,
+    id: &'a ConversationId,
+) -> Result<Option<ConversationRange<'a>>, StoreError> {
+    let floor = match row::read(reading, user, id) {
+        Ok(None) => return Ok(None),
+        Ok(Some(row)) => row.floor,
+        // Its messages are still there.
+        Err(StoreError::Corrupt(_)) => 0,
+        Err(error) => return Err(error),
+    };
+    Ok(Some(ConversationRange { user, id, floor }))
+}
+
+fn start(
+    reading: &ReadTransaction,
+    line: ConversationRange<'_>,
+    after: Option<MessageRef>,
+) -> Result<Option<MessagePageStart>, StoreError> {
+    let Some(after) = after else {
+        return Ok(Some(MessagePageStart { accept: line.floor, after_ask: false }));
+    };
+    let (jobs, message_pairs) = (JOBS.read(reading)?, MESSAGE_PAIRS.read(reading)?);
+    if let Some((accept, _)) = line.find(&jobs, &message_pairs, after)? {
+        let after_ask = matches!(after, MessageRef::Ask(_));
+        let accept = if after_ask { accept } else { accept.saturating_add(1) };
+        return Ok(Some(MessagePageStart { accept, after_ask }));
+    }
+    // It was deleted since: ids rise with time, so what comes behind it has a greater one.
+    let seen = job_of(after);
+    let (first, last) = line.from(0);
+    for entry in message_pairs.range::<&TurnBytes>(&first..=&last)? {
+        let (key, bytes) = entry?;
+        if let Some(message_pair) = readable(bytes.value()).filter(|message_pair| message_pair.job > seen) {
+            let after_ask = message_pair.ask.job() <= seen;
+            return Ok(Some(MessagePageStart { accept: TurnKey::accept(key.value()), after_ask }));
+        }
+    }
+    Ok(None)
+}
+
+impl MessagePageBuilder<'_> {
+    fn add(
+        &mut self,
+        key: &TurnBytes,
+        message_pair: &MessagePair,
+        after_ask: bool,
+    ) -> Result<(), StoreError> {
+        if message_pair.shows_question && !after_ask {
+            if self.is_full() {
+                return Ok(());
+            }
+            let ask = self.ask(message_pair);
+            self.push(message_pair.job, ask)?;
+        }
+        // A job that is set aside has no row that could be read, and so no answer.
+        let row = values::skip_unreadable(message_pair.job, read::row(self.reading, message_pair.job))?;
+        let begun = |row: &JobRow| row.job.started_at_ms.is_some() || row.job.status.is_terminal();
+        if let Some(row) = row.filter(|row| message_pair.shows_answer && begun(row)) {
+            if self.is_full() {
+                return Ok(());
+            }
+            let answer = self.answer(key, message_pair, row);
+            self.push(message_pair.job, answer)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a message that is there has no room any more; the page then tells so.
+    fn is_full(&mut self) -> bool {
+        let is_full = self.page.messages.len() >= self.limit || self.bytes >= PAGE_BYTES;
+        self.page.has_more |= is_full;
+        is_full
+    }
+
+    /// What cannot be read must not hide the others.
+    fn push(
+        &mut self,
+        job: JobId,
+        message: Result<Option<(ChatMessage, usize)>, StoreError>,
+    ) -> Result<(), StoreError> {
+        if let Some((message, bytes)) = values::skip_unreadable(job, message)? {
+            self.bytes = self.bytes.saturating_add(bytes);
+            self.page.messages.push(message);
+        }
+        Ok(())
+    }
+
+    fn ask(&self, message_pair: &MessagePair) -> Result<Option<(ChatMessage, usize)>, StoreError> {
+        let Some(bytes) = SPECS.read(self.reading)?.get(&message_pair.job.to_bytes())? else {
+            return Ok(None);
+        };
+        let spec: JobSpec = values::decode(bytes.value())?;
+        let (id, created_at_ms) = (message_pair.ask, message_pair.ask_created_at_ms);
+        Ok(Some((ChatMessage::Ask { id, created_at_ms, messages: spec.input }, bytes.value().len())))
+    }
+
+    fn answer(
+        &self,
+        key: &TurnBytes,
+        message_pair: &MessagePair,
+        row: JobRow,
+    ) -> Result<Option<(ChatMessage, usize)>, StoreError> {
+        let (events, mut bytes) = self.events(message_pair.job)?;
+        // Every log begins with the first event; what retention leaves begins later.
+        let is_cut = events.first().is_none_or(|event| event.seq > 1);
+        let mut said = Vec::new();
+        if is_cut && row.job.status.is_terminal() {
+            said = self.said(key, message_pair)?;
+            bytes = bytes.saturating_add(said.iter().map(Message::bytes).sum());
+        }
+        Ok(Some((ChatMessage::Answer { job: Box::new(row.job), events, said }, bytes)))
+    }
+
+    /// As far as they can be read.
+    fn events(&self, job: JobId) -> Result<(Vec<SequencedEvent>, usize), StoreError> {
+        let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
+        let (mut events, mut bytes) = (Vec::new(), 0_usize);
+        for entry in LOG.read(self.reading)?.range::<&LogBytes>(&first..=&last)? {
+            let (key, stored) = entry?;
+            let LogKey { seq, sub, .. } = LogKey::decode(key.value());
+            if sub > 0 {
+                continue;
+            }
+            bytes = bytes.saturating_add(stored.value().len());
+            let event = values::decode(stored.value()).map(Some);
+            events.extend(values::skip_unreadable(job, event)?.map(|event| SequencedEvent { seq, event }));
+        }
+        Ok((events, bytes))
+    }
+
+    /// The turn holds the question, unless it was deleted, and then the answer.
+    fn said(&self, key: &TurnBytes, message_pair: &MessagePair) -> Result<Vec<Message>, StoreError> {
+        let Some(bytes) = TURNS.read(self.reading)?.get(key)? else { return Ok(Vec::new()) };
+        let turn: Vec<Message> = values::decode(bytes.value())?;
+        if !message_pair.shows_question {
+            return Ok(turn);
+        }
+        let spec = SPECS.read(self.reading)?.get(&message_pair.job.to_bytes())?;
+        let asked = match spec {
+            Some(bytes) => values::decode::<JobSpec>(bytes.value())?.input.len(),
+            None => 0,
+        };
+        Ok(turn.into_iter().skip(asked).collect())
+    }
+}

@@ -1,0 +1,117 @@
+//! Answering a question again: the old answer, and whatever came after it, gives way to a new job that is asked the same.
+//! One transaction, so that no crash leaves a question without either answer. Refuses while a job of the conversation has
+//! not ended, when the question was deleted or too much came after, and other users' (P7).
+
+use crate::domain::id::{ConversationId, JobId, UserId};
+use crate::domain::job::{Job, JobSpec};
+use crate::ports::{MessageRef, RegenerateRequest, StoreError};
+use crate::store::redb::codec::keys::conversations::{TurnBytes, conversation_key};
+use crate::store::redb::conversations::message_pair::{ConversationRange, MessagePair};
+use crate::store::redb::jobs::submit::spec_bytes;
+use crate::store::redb::queue::conversation_queue::unfinished;
+use crate::store::redb::writer::transaction::Transaction;
+use crate::store::redb::writer::write::{BASE_WEIGHT, StoreWrite};
+
+/// Most exchanges that come after the answer.
+const TAIL: usize = 1_000;
+/// Jobs that are forgotten in the transaction; the others are out of the conversation at once, and go when the store is
+/// silent ([`crate::store::redb::conversations::removed_jobs`]).
+const FORGOTTEN: usize = 100;
+
+/// This answer of this conversation.
+pub(crate) struct RegenerateAnswer {
+    pub(crate) user: UserId,
+    pub(crate) id: ConversationId,
+    pub(crate) again: RegenerateRequest,
+}
+
+impl StoreWrite for RegenerateAnswer {
+    type Output = Option<Job>;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Job>, StoreError> {
+        let RegenerateRequest { answer, job: new } = &self.again;
+        let Some(found) = transaction.find_conversation(self.user, &self.id)? else {
+            return Err(StoreError::NoConversation);
+        };
+        let line = ConversationRange::of(&found);
+        let (jobs, message_pairs) = (&transaction.tables.jobs, &transaction.tables.message_pairs);
+        let enter_queue = line.find(jobs, message_pairs, MessageRef::Answer(*answer))?;
+        let Some((accept, old)) = enter_queue.filter(|(_, message_pair)| message_pair.shows_answer) else {
+            return Ok(None);
+        };
+        if !old.shows_question {
+            return Err(StoreError::NoQuestion);
+        }
+        transaction.refuse_unfinished(line, accept)?;
+        let tail = transaction.pairs_from(line, accept, TAIL.saturating_add(2))?;
+        if tail.len() > TAIL.saturating_add(1) {
+            return Err(StoreError::TooLate { limit: TAIL });
+        }
+        transaction.check_queue_limit(1)?;
+        let asked = transaction.spec(old.job)?.input;
+        transaction.drop_summary(line, accept)?;
+        transaction.replace_tail(line, &tail)?;
+        let conversation_id = Some(self.id.clone());
+        let spec = JobSpec { input: asked, conversation_id, ..new.spec.clone() };
+        let job = Job::queued(new.id, self.user, new.created_at_ms, &spec);
+        let message_pair = MessagePair { job: new.id, shows_answer: true, ..old };
+        transaction.accept_as(job, &spec, &message_pair).map(Some)
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        vec![self.again.job.id]
+    }
+
+    fn weight(&self) -> usize {
+        spec_bytes(&self.again.job.spec).saturating_add(BASE_WEIGHT)
+    }
+}
+
+impl Transaction<'_> {
+    /// Takes these out of their conversation, in order.
+    fn replace_tail(&mut self, line: ConversationRange<'_>, tail: &[u64]) -> Result<(), StoreError> {
+        let (few, rest) = tail.split_at(tail.len().min(FORGOTTEN));
+        for accept in few {
+            self.clear_pair(line, *accept)?;
+        }
+        let Some(first) = rest.first() else { return Ok(()) };
+        let mut count = 0_u64;
+        for accept in rest {
+            count = count.saturating_add(self.hide_pair(&line.key(*accept))?);
+        }
+        if let Some(mut found) = self.find_conversation(line.user, line.id)? {
+            let messages = &mut found.conversation.message_count;
+            *messages = messages.saturating_sub(count);
+            self.put_conversation(&found)?;
+        }
+        self.remove_later(line, *first)
+    }
+
+    /// Nobody reads it any more, and no model is told it: how many messages it had.
+    fn hide_pair(&mut self, key: &TurnBytes) -> Result<u64, StoreError> {
+        let turn = self.tables.turns.remove(key)?.map_or(0, |bytes| bytes.value().len());
+        self.count_freed(turn);
+        // One that cannot be read shows nothing as it is.
+        let Some(shown) = self.message_pair(key)? else { return Ok(0) };
+        self.put_pair(key, &MessagePair { shows_question: false, shows_answer: false, ..shown })?;
+        Ok(shown.count(true))
+    }
+
+    /// Refuses while a job of the conversation has not ended, or one beside it that was accepted behind `accept`. One that was cancelled with an earlier conversation of this
+    /// name is none of its jobs.
+    fn refuse_unfinished(&self, line: ConversationRange<'_>, accept: u64) -> Result<(), StoreError> {
+        let in_turn = unfinished(&self.tables.conversation_queue, &conversation_key(line.user, line.id))?;
+        let beside = self.background_jobs_of(line.user, line.id)?;
+        let from = |first: u64| move |job| (job, first.max(line.floor));
+        for (job, first) in in_turn.into_iter().map(from(0)).chain(beside.into_iter().map(from(accept))) {
+            match self.find_row(job) {
+                Ok(Some(row)) if row.accept >= first => {
+                    return Err(StoreError::WrongState { status: row.job.status });
+                }
+                Ok(_) | Err(StoreError::Corrupt(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,168 @@
+//! Removing conversations. One is gone at once, with all that can be read of it; its jobs go with it where they are few, and
+//! else when the store is silent ([`crate::store::redb::conversations::removed_jobs`]). Jobs that have not ended are cancelled. What they have cost
+//! stays in their user's accounts. Refuses other users' (P7).
+
+use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
+use crate::domain::job::JobStatus;
+use crate::ports::StoreError;
+use crate::store::redb::codec::keys::conversations::{TurnBytes, all_of, conversation_key};
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::values;
+use crate::store::redb::conversations::list::is_of;
+use crate::store::redb::conversations::message_pair::ConversationRange;
+use crate::store::redb::conversations::row::ConversationRow;
+use crate::store::redb::jobs::row::JobRow;
+use crate::store::redb::queue::conversation_queue::unfinished;
+use crate::store::redb::writer::transaction::Transaction;
+use crate::store::redb::writer::write::StoreWrite;
+
+/// Jobs that are forgotten in the transaction that removes their conversations.
+const FORGOTTEN: usize = 100;
+
+/// This conversation of this user.
+pub(crate) struct RemoveConversation {
+    pub(crate) user: UserId,
+    pub(crate) id: ConversationId,
+}
+
+impl StoreWrite for RemoveConversation {
+    type Output = bool;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<bool, StoreError> {
+        let mut forgets = FORGOTTEN;
+        transaction.remove_conversation(self.user, &self.id, &mut forgets)
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+/// All conversations of this project.
+pub(crate) struct RemoveConversationsOf {
+    pub(crate) user: UserId,
+    pub(crate) project: ProjectId,
+}
+
+impl StoreWrite for RemoveConversationsOf {
+    type Output = u64;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<u64, StoreError> {
+        transaction.remove_conversations_of(self.user, self.project)
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+impl Transaction<'_> {
+    /// Removes all conversations of a project: how many there were.
+    pub(crate) fn remove_conversations_of(
+        &mut self,
+        user: UserId,
+        project: ProjectId,
+    ) -> Result<u64, StoreError> {
+        let (first, last) = all_of(user);
+        let mut ids = Vec::new();
+        for entry in self.tables.conversations.range::<&TurnBytes>(&first..=&last)? {
+            // Nobody knows whose one is that cannot be read.
+            let Ok(row) = values::decode::<ConversationRow>(entry?.1.value()) else { continue };
+            if is_of(&row.conversation, Some(project)) {
+                ids.push(row.conversation.id);
+            }
+        }
+        let (mut removed, mut forgets) = (0_u64, FORGOTTEN);
+        for id in &ids {
+            removed = removed.saturating_add(u64::from(self.remove_conversation(user, id, &mut forgets)?));
+        }
+        Ok(removed)
+    }
+
+    /// Whether the user had it. `forgets`: how many jobs may still be forgotten in this transaction.
+    fn remove_conversation(
+        &mut self,
+        user: UserId,
+        id: &ConversationId,
+        forgets: &mut usize,
+    ) -> Result<bool, StoreError> {
+        let floor = match self.find_conversation(user, id) {
+            Ok(None) => return Ok(false),
+            Ok(Some(row)) => {
+                self.tables.conversations_by_time.remove(&row.recent().encode())?;
+                row.floor
+            }
+            Err(StoreError::Corrupt(_)) => 0,
+            Err(error) => return Err(error),
+        };
+        self.mark_dirty();
+        let key = conversation_key(user, id);
+        let tables = &mut self.tables;
+        for table in [&mut tables.conversations, &mut tables.summaries, &mut tables.conversation_usage] {
+            table.remove(&key)?;
+        }
+        self.count_conversations(user, -1)?;
+        // Whatever follows begins another conversation, even a line of a batch that now becomes a job.
+        let last = self.counters.accept;
+        self.cancel_all(user, id)?;
+        let line = ConversationRange { user, id, floor };
+        if !self.forget_ended(line, last, forgets)? {
+            self.tables.removed_conversations.insert(&line.key(last), [].as_slice())?;
+        }
+        Ok(true)
+    }
+
+    /// The last one first: otherwise each would be given its turn before it is cancelled.
+    fn cancel_all(&mut self, user: UserId, id: &ConversationId) -> Result<(), StoreError> {
+        let key = conversation_key(user, id);
+        let beside = self.background_jobs_of(user, id)?;
+        for job in unfinished(&self.tables.conversation_queue, &key)?.into_iter().rev().chain(beside) {
+            match self.row(job) {
+                Ok(mut row) => self.cancel_row(&mut row)?,
+                // Whoever comes upon it in its queue sets it aside.
+                Err(StoreError::Corrupt(reason)) => {
+                    tracing::error!(%job, reason, "a job of a removed conversation cannot be read");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets what had ended before; whether that was all. Whoever waits for a job that ends just now shall see its end.
+    fn forget_ended(
+        &mut self,
+        line: ConversationRange<'_>,
+        last: u64,
+        forgets: &mut usize,
+    ) -> Result<bool, StoreError> {
+        let mut is_all = true;
+        for accept in self.pairs_from(line, 0, forgets.saturating_add(1))? {
+            if accept > last {
+                break;
+            }
+            let is_old = match self.message_pair(&line.key(accept))? {
+                Some(message_pair) => self.has_ended_before(message_pair.job)?,
+                None => true,
+            };
+            if *forgets == 0 || !is_old {
+                is_all = false;
+                continue;
+            }
+            *forgets = forgets.saturating_sub(1);
+            is_all &= self.clear_pair(line, accept)?;
+        }
+        Ok(is_all)
+    }
+
+    fn has_ended_before(&self, job: JobId) -> Result<bool, StoreError> {
+        let row = match self.find_row(job) {
+            Err(StoreError::Corrupt(_)) => None,
+            row => row?,
+        };
+        Ok(row.is_none_or(|JobRow { job, .. }| {
+            let is_now = job.status == JobStatus::Cancelled && job.finished_at_ms == Some(self.now_ms);
+            job.status.is_terminal() && !is_now
+        }))
+    }
+}

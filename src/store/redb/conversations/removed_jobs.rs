@@ -1,0 +1,63 @@
+//! What is left of conversations that were removed, or of answers that gave way to another one: jobs, which go when they have
+//! ended and the store is silent. Refuses to touch what came later, or what a later conversation of the same name has.
+
+use crate::ports::StoreError;
+use crate::store::redb::codec::keys::conversations::removed;
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::conversations::message_pair::ConversationRange;
+use crate::store::redb::writer::transaction::Transaction;
+
+/// Conversations that one transaction looks at.
+const SWEEP_CONVERSATIONS: usize = 1_000;
+/// Jobs that one transaction forgets.
+const SWEEP_JOBS: usize = 200;
+
+/// Where what is to go begins: at a number, or with the conversation.
+fn first(bytes: &[u8]) -> u64 {
+    <[u8; 8]>::try_from(bytes).map_or(0, u64::from_be_bytes)
+}
+
+impl Transaction<'_> {
+    /// Leaves all that a conversation has from this number on to the sweeper; what is accepted from now on stays.
+    pub(crate) fn remove_later(&mut self, line: ConversationRange<'_>, from: u64) -> Result<(), StoreError> {
+        let last = self.counters.accept;
+        self.tables.removed_conversations.insert(&line.key(last), from.to_be_bytes().as_slice())?;
+        self.mark_dirty();
+        Ok(())
+    }
+
+    /// Forgets some jobs of conversations that are gone; whether there is more to do now.
+    pub(crate) fn clear_removed_conversations(&mut self) -> Result<bool, StoreError> {
+        let waste = self.tables.removed_conversations.iter()?.take(SWEEP_CONVERSATIONS);
+        let waste: Vec<_> = waste
+            .map(|entry| entry.map(|(key, from)| (*key.value(), first(from.value()))))
+            .collect::<Result<_, _>>()?;
+        let mut jobs = SWEEP_JOBS;
+        for (key, first) in waste {
+            let Some((user, id, last)) = removed(&key) else {
+                self.tables.removed_conversations.remove(&key)?;
+                continue;
+            };
+            let line = ConversationRange { user, id: &id, floor: 0 };
+            let (mut is_clear, mut from) = (true, first);
+            while jobs > 0 {
+                let Some(accept) = self.pairs_from(line, from, 1)?.pop().filter(|at| *at <= last) else {
+                    break;
+                };
+                // One that has not ended stays, and costs the others nothing.
+                let is_gone = self.clear_pair(line, accept)?;
+                is_clear &= is_gone;
+                jobs = jobs.saturating_sub(usize::from(is_gone));
+                from = accept.saturating_add(1);
+            }
+            if jobs == 0 {
+                return Ok(true);
+            }
+            if is_clear {
+                self.mark_dirty();
+                self.tables.removed_conversations.remove(&key)?;
+            }
+        }
+        Ok(false)
+    }
+}

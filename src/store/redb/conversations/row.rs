@@ -1,0 +1,171 @@
+//! What is kept of a conversation, and its place in its user's list. Owns which jobs are a conversation's own, and the bound
+//! on their number; refuses messages (see [`crate::store::redb::conversations::message_pair`]).
+
+use crate::domain::conversation::{Conversation, ConversationSettings};
+use crate::domain::id::{ConversationId, UserId};
+use crate::domain::job::{Job, JobSpec};
+use crate::ports::{NewJob, StoreError};
+use crate::store::redb::codec::keys::conversations::{RecentConversationKey, conversation_key, count_key};
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::tables::CONVERSATIONS;
+use crate::store::redb::codec::values;
+use crate::store::redb::jobs::row::JobRow;
+use crate::store::redb::writer::transaction::Transaction;
+use redb::ReadTransaction;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// What the `conversations` table holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ConversationRow {
+    pub(crate) conversation: Conversation,
+    /// The first acceptance number that is its own: what came before belonged to another one of its name, which is gone.
+    pub(crate) floor: u64,
+    /// Jobs accepted up to here may have read messages that were deleted since: no summary of theirs is kept.
+    pub(crate) edited_through: u64,
+}
+
+impl ConversationRow {
+    /// The conversation that a job names and nobody has made. The job's system prompt stays the job's own: it may be as large
+    /// as an input.
+    pub(crate) fn of_job(job: &Job, id: &ConversationId, spec: &JobSpec, floor: u64) -> Self {
+        let settings = ConversationSettings {
+            model: spec.model.clone(),
+            system_prompt: String::new(),
+            temperature: spec.temperature,
+            max_tokens: spec.max_tokens,
+            thinking_enabled: spec.thinking,
+            project_id: spec.project_id,
+        };
+        let conversation = Conversation {
+            id: id.clone(),
+            user: job.user,
+            title: String::new(),
+            settings,
+            created_at_ms: job.created_at_ms,
+            updated_at_ms: job.created_at_ms,
+            message_count: 0,
+        };
+        Self { conversation, floor, edited_through: 0 }
+    }
+
+    /// Where it stands in the list.
+    pub(crate) fn recent(&self) -> RecentConversationKey<'_> {
+        let Conversation { user, updated_at_ms, id, .. } = &self.conversation;
+        RecentConversationKey { user: *user, updated_at_ms: *updated_at_ms, conversation: id }
+    }
+}
+
+/// The row of a conversation, as committed.
+pub(crate) fn read(
+    reading: &ReadTransaction,
+    user: UserId,
+    id: &ConversationId,
+) -> Result<Option<ConversationRow>, StoreError> {
+    let bytes = CONVERSATIONS.read(reading)?.get(&conversation_key(user, id))?;
+    bytes.map(|bytes| values::decode(bytes.value())).transpose()
+}
+
+impl Transaction<'_> {
+    /// The row of a conversation, if the user has it.
+    pub(crate) fn find_conversation(
+        &self,
+        user: UserId,
+        id: &ConversationId,
+    ) -> Result<Option<ConversationRow>, StoreError> {
+        let bytes = self.tables.conversations.get(&conversation_key(user, id))?;
+        bytes.map(|bytes| values::decode(bytes.value())).transpose()
+    }
+
+    /// The conversation that a job is part of; `None` as well when it was removed since the job was accepted, even if there
+    /// is another one of its name now. One that cannot be read must not keep jobs from ending (P4).
+    pub(crate) fn conversation_of(&self, row: &JobRow) -> Result<Option<ConversationRow>, StoreError> {
+        let Some(key) = row.turn_key() else { return Ok(None) };
+        match self.find_conversation(key.user, key.conversation) {
+            Err(StoreError::Corrupt(reason)) => {
+                tracing::error!(job = %row.id(), reason, "its conversation cannot be read");
+                Ok(None)
+            }
+            found => Ok(found?.filter(|found| found.floor <= row.accept)),
+        }
+    }
+
+    /// Writes a new one, and counts it.
+    pub(crate) fn add_conversation(&mut self, row: &ConversationRow) -> Result<(), StoreError> {
+        self.count_conversations(row.conversation.user, 1)?;
+        self.put_conversation(row)
+    }
+
+    /// Writes a row that is at the place in the list where it was.
+    pub(crate) fn put_conversation(&mut self, row: &ConversationRow) -> Result<(), StoreError> {
+        self.mark_dirty();
+        let key = conversation_key(row.conversation.user, &row.conversation.id);
+        self.tables.conversations.insert(&key, values::encode(row)?.as_slice())?;
+        self.tables.conversations_by_time.insert(&row.recent().encode(), [].as_slice())?;
+        Ok(())
+    }
+
+    /// Writes a row that has changed now: it comes first in the list.
+    pub(crate) fn update_conversation(&mut self, row: &mut ConversationRow) -> Result<(), StoreError> {
+        self.tables.conversations_by_time.remove(&row.recent().encode())?;
+        row.conversation.updated_at_ms = self.now_ms;
+        self.put_conversation(row)
+    }
+
+    /// Refuses jobs whose conversation was to be there and has gone. One that cannot be read is there.
+    pub(crate) fn refuse_missing_target(&self, jobs: &[NewJob]) -> Result<(), StoreError> {
+        for job in jobs.iter().filter(|job| job.in_existing) {
+            let Some(id) = &job.spec.conversation_id else { continue };
+            if self.tables.conversations.get(&conversation_key(job.user, id))?.is_none() {
+                return Err(StoreError::NoConversation);
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses jobs that would make more conversations than each of their users may have.
+    pub(crate) fn check_conversation_limit<'s>(
+        &self,
+        jobs: impl IntoIterator<Item = (UserId, &'s JobSpec)>,
+    ) -> Result<(), StoreError> {
+        let named = jobs.into_iter().filter_map(|(user, spec)| Some((user, spec.conversation_id.as_ref()?)));
+        let mut fresh = BTreeSet::new();
+        for (user, id) in named {
+            if self.tables.conversations.get(&conversation_key(user, id))?.is_none() {
+                fresh.insert((user, id));
+            }
+        }
+        let users: BTreeSet<UserId> = fresh.iter().map(|(user, _)| *user).collect();
+        for user in users {
+            let more = fresh.iter().filter(|(of, _)| *of == user).count();
+            self.refuse_too_many_conversations(
+                user,
+                u64::try_from(more).unwrap_or(u64::MAX),
+                self.bounds.conversations,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Refuses so many more conversations of a user than `most` allows.
+    pub(crate) fn refuse_too_many_conversations(
+        &self,
+        user: UserId,
+        more: u64,
+        most: u64,
+    ) -> Result<(), StoreError> {
+        let there = self.tables.conversation_counts.get(&count_key(user))?.map_or(0, |count| count.value());
+        if there.saturating_add(more) > most {
+            return Err(StoreError::ConversationsFull { limit: most });
+        }
+        Ok(())
+    }
+
+    /// Counts a user's conversations.
+    pub(crate) fn count_conversations(&mut self, user: UserId, change: i64) -> Result<(), StoreError> {
+        let key = count_key(user);
+        let there = self.tables.conversation_counts.get(&key)?.map_or(0, |count| count.value());
+        self.tables.conversation_counts.insert(&key, there.saturating_add_signed(change))?;
+        Ok(())
+    }
+}

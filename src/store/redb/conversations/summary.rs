@@ -1,0 +1,64 @@
+//! What stands for a conversation's oldest turns: one row for each conversation, which goes with its last turn. Refuses to
+//! go back: a summary never gives way to one that stands for less.
+
+use crate::domain::job::ConversationSummary;
+use crate::ports::StoreError;
+use crate::store::redb::codec::keys::conversations::{TurnBytes, TurnKey};
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::tables::SUMMARIES;
+use crate::store::redb::codec::values;
+use crate::store::redb::writer::transaction::Transaction;
+use redb::ReadTransaction;
+
+impl Transaction<'_> {
+    /// Stores the summary of the conversation that `member` is a key of.
+    pub(crate) fn write_summary(
+        &mut self,
+        member: &TurnBytes,
+        summary: &ConversationSummary,
+    ) -> Result<(), StoreError> {
+        let (key, _) = TurnKey::conversation_range(member);
+        let stored = self.tables.summaries.get(&key)?.map(|bytes| read(bytes.value()));
+        if stored.flatten().is_some_and(|stored| stored.through > summary.through) {
+            return Ok(());
+        }
+        self.tables.summaries.insert(&key, values::encode(summary)?.as_slice())?;
+        Ok(())
+    }
+
+    /// After a turn has gone: the summary goes with the last one, because it tells what was said. The bytes that are freed.
+    pub(crate) fn forget_summary(&mut self, enter_queue: TurnKey<'_>) -> Result<usize, StoreError> {
+        // What another conversation of this name has left behind is no turn of this one.
+        let floor = match self.find_conversation(enter_queue.user, enter_queue.conversation) {
+            Err(StoreError::Corrupt(_)) => 0,
+            found => found?.map_or(0, |found| found.floor),
+        };
+        let (first, last) = TurnKey::conversation_range(&enter_queue.encode());
+        let own = TurnKey { accept: floor, ..enter_queue }.encode();
+        if self.tables.turns.range::<&TurnBytes>(&own..=&last)?.next().transpose()?.is_some() {
+            return Ok(0);
+        }
+        Ok(self.tables.summaries.remove(&first)?.map_or(0, |bytes| bytes.value().len()))
+    }
+}
+
+/// The summary that a job accepted at `key` is told: one that stands for what came before it, and for nothing else.
+pub(crate) fn summary(
+    reading: &ReadTransaction,
+    key: TurnKey<'_>,
+) -> Result<Option<ConversationSummary>, StoreError> {
+    let first = TurnKey { accept: 0, ..key }.encode();
+    let stored = SUMMARIES.read(reading)?.get(&first)?.and_then(|bytes| read(bytes.value()));
+    Ok(stored.filter(|summary| summary.through < key.accept))
+}
+
+/// One that cannot be read is as good as none: the turns are still there.
+pub(crate) fn read(bytes: &[u8]) -> Option<ConversationSummary> {
+    match values::decode(bytes) {
+        Ok(summary) => Some(summary),
+        Err(error) => {
+            tracing::error!(%error, "the summary of a conversation cannot be read");
+            None
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Copying the store. Owns the logical copy from one read transaction (everything that was committed at one moment, and
+//! none of the file's free space) and the plain copy of a file that no server holds. Refuses to hold up the writer: it reads
+//! beside it, and writes in small commits so that their syncs are short.
+
+use crate::ports::{Backup, StoreError};
+use crate::store::atomic_file::AtomicFile;
+use crate::store::redb::codec::lazy_table::{RawBytes, raw};
+use crate::store::redb::codec::tables::NAMES;
+use crate::store::redb::file::error::OpenError;
+use crate::store::redb::file::medium::FileMedium;
+use crate::store::redb::file::migration::refuse_newer;
+use crate::store::redb::file::open::{open_patiently, refused};
+use crate::store::redb::store::RedbStore;
+use redb::{Database, ReadTransaction, ReadableTable, TableError};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// Memory for pages of the copy, bytes.
+const CACHE_BYTES: usize = 8 * 1024 * 1024;
+/// What one commit of the copy holds, bytes.
+const CHUNK_BYTES: usize = 4 * 1024 * 1024;
+
+impl RedbStore {
+    /// Copies all that is committed now to `path`, which may exist already, while the server runs. Blocks.
+    pub fn backup_to(&self, path: &Path) -> Result<(), StoreError> {
+        let draft = AtomicFile::begin(path)?;
+        self.copy_into(draft.file())?;
+        Ok(draft.finish()?)
+    }
+
+    fn copy_into(&self, file: &File) -> Result<(), StoreError> {
+        let shared = &self.shared;
+        if let Some(space) = shared.medium.space() {
+            shared.mark.check(space, shared.medium.bytes())?;
+        }
+        let reading = shared.handle.snapshot()?;
+        copy(&reading, file, &|| shared.handle.is_open())
+    }
+}
+
+impl Backup for RedbStore {
+    fn copy(&self) -> Result<File, StoreError> {
+        let file = self.shared.medium.scratch()?;
+        self.copy_into(&file)?;
+        Ok(file)
+    }
+}
+
+/// Copies a store that no server holds, as it is, and tells its size. It is opened before: what cannot be opened is no
+/// backup, and a server that starts meanwhile has to wait.
+pub fn backup_closed(store: &Path, draft: &AtomicFile) -> Result<u64, OpenError> {
+    let database =
+        open_patiently(&FileMedium(store.to_owned()), CACHE_BYTES).map_err(|e| refused(store, e))?;
+    refuse_newer(&database, store)?;
+    let copied = File::open(store).and_then(|mut from| io::copy(&mut from, &mut draft.file()));
+    drop(database);
+    copied.map_err(|source| OpenError::Io { path: store.to_owned(), source })
+}
+
+/// Copies every table into an empty file, as long as `goes_on` says so: a store that broke has to be reopened, and this
+/// transaction would keep it from that.
+fn copy(reading: &ReadTransaction, file: &File, goes_on: &dyn Fn() -> bool) -> Result<(), StoreError> {
+    let target = redb::Builder::new().set_cache_size(CACHE_BYTES).create_file(file.try_clone()?)?;
+    for name in NAMES {
+        copy_table(reading, &target, name, goes_on)?;
+    }
+    drop(target); // closes it
+    Ok(file.sync_all()?)
+}
+
+fn copy_table(
+    reading: &ReadTransaction,
+    target: &Database,
+    name: &str,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<(), StoreError> {
+    let source = match reading.open_table(raw(name)) {
+        Err(TableError::TableDoesNotExist(_)) => return Ok(()),
+        other => other?,
+    };
+    let mut entries = source.iter()?;
+    let mut is_done = false;
+    while !is_done {
+        if !goes_on() {
+            return Err(StoreError::Io("the store broke while it was copied".to_owned()));
+        }
+        let writing = target.begin_write()?;
+        is_done = fill(&mut writing.open_table(raw(name))?, &mut entries)?;
+        writing.commit()?;
+    }
+    Ok(())
+}
+
+/// Moves one commit's share; tells whether that was all.
+fn fill(
+    target: &mut redb::Table<'_, RawBytes, RawBytes>,
+    entries: &mut redb::Range<'_, RawBytes, RawBytes>,
+) -> Result<bool, StoreError> {
+    let mut bytes = 0_usize;
+    for entry in entries {
+        let (key, stored) = entry?;
+        bytes = bytes.saturating_add(stored.value().len()).saturating_add(64);
+        target.insert(key.value(), stored.value())?;
+        if bytes >= CHUNK_BYTES {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,84 @@
+//! The open database, which the writer thread may replace while readers go on.
+
+use crate::ports::StoreError;
+use crate::store::redb::file::medium::Medium;
+use redb::{Database, ReadTransaction, ReadableDatabase, WriteTransaction};
+use std::sync::{PoisonError, RwLock};
+
+/// The open database, which the writer may replace under the readers.
+pub(crate) struct DatabaseHandle(RwLock<HandleState>);
+
+enum HandleState {
+    Open(Database),
+    /// Reopening failed; why.
+    Broken(StoreError),
+    Closed,
+}
+
+impl HandleState {
+    fn database(&self) -> Result<&Database, StoreError> {
+        match self {
+            Self::Open(database) => Ok(database),
+            Self::Broken(error) => Err(error.clone()),
+            Self::Closed => Err(StoreError::Closed),
+        }
+    }
+}
+
+impl DatabaseHandle {
+    pub(crate) fn new(database: Database) -> Self {
+        Self(RwLock::new(HandleState::Open(database)))
+    }
+
+    /// Runs `reader` on the committed state. The lock is held as long as the read: a page, never a wait.
+    pub(crate) fn read<T>(
+        &self,
+        reader: impl FnOnce(&ReadTransaction) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        reader(&state.database()?.begin_read()?)
+    }
+
+    /// The committed state as it is now, for longer than a page: it keeps a broken store from being reopened, so whoever
+    /// holds it has to look at [`DatabaseHandle::is_open`].
+    pub(crate) fn snapshot(&self) -> Result<ReadTransaction, StoreError> {
+        let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(state.database()?.begin_read()?)
+    }
+
+    /// Whether reads and writes are possible.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(*self.0.read().unwrap_or_else(PoisonError::into_inner), HandleState::Open(_))
+    }
+
+    /// A write transaction; only the writer thread asks for one.
+    pub(crate) fn write(&self) -> Result<WriteTransaction, StoreError> {
+        let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(state.database()?.begin_write()?)
+    }
+
+    /// Puts the database away and opens the medium again: redb refuses writes after an I/O error until then.
+    /// While the medium takes no writes the old one stays, so that reads go on.
+    pub(crate) fn reopen(&self, medium: &dyn Medium, cache_bytes: usize) -> Result<(), StoreError> {
+        medium.takes_writes()?;
+        let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        // The old one has to go first: it holds the file's lock.
+        *state = HandleState::Broken(StoreError::Io("the store is being reopened".to_owned()));
+        match medium.open(cache_bytes) {
+            Ok(database) => {
+                *state = HandleState::Open(database);
+                Ok(())
+            }
+            Err(error) => {
+                let error = StoreError::from(error);
+                *state = HandleState::Broken(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// Puts the database away for good.
+    pub(crate) fn close(&self) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = HandleState::Closed;
+    }
+}

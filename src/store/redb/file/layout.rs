@@ -1,0 +1,80 @@
+//! Which layout a closed store's file has. Owns the look from outside, which changes nothing; refuses to say what is in it.
+
+use crate::store::redb::codec::tables;
+use crate::store::redb::codec::tables::StoredLayout;
+use redb::{DatabaseError, ReadOnlyDatabase};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+/// The layout that this build writes.
+pub const LAYOUT: u64 = tables::VERSION;
+
+/// What a look at the file tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LayoutProbe {
+    /// A store of this layout.
+    Known(u64),
+    /// A database in which nothing is yet.
+    Empty,
+    /// A server has it open.
+    Locked,
+    /// Whoever had it open did not close it; the next start mends that.
+    NeedsRecovery,
+    /// It cannot be read, and why.
+    Damaged(String),
+}
+
+/// Looks at the file.
+pub fn layout(path: &Path) -> LayoutProbe {
+    // redb takes some of what a damaged file says at its word, and panics where that leads nowhere.
+    let looked = catch_unwind(AssertUnwindSafe(|| look(path)));
+    looked.unwrap_or_else(|_panic| LayoutProbe::Damaged("its pages contradict each other".to_owned()))
+}
+
+fn look(path: &Path) -> LayoutProbe {
+    let database = match ReadOnlyDatabase::open(path) {
+        Ok(database) => database,
+        Err(DatabaseError::DatabaseAlreadyOpen) => return LayoutProbe::Locked,
+        Err(DatabaseError::RepairAborted) => return LayoutProbe::NeedsRecovery,
+        Err(error) => return LayoutProbe::Damaged(error.to_string()),
+    };
+    match tables::inspect(&database) {
+        Ok(StoredLayout::Known(version)) => LayoutProbe::Known(version),
+        Ok(StoredLayout::Empty) => LayoutProbe::Empty,
+        Err(error) => LayoutProbe::Damaged(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::redb::codec::tables::Tables;
+
+    #[test]
+    fn a_file_is_told_as_what_it_is_whatever_stands_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store.redb");
+        let database = redb::Database::create(&path).unwrap();
+        assert_eq!(layout(&path), LayoutProbe::Locked);
+        let writing = database.begin_write().unwrap();
+        Tables::open(&writing).unwrap().found().unwrap();
+        writing.commit().unwrap();
+        drop(database);
+        assert_eq!(layout(&path), LayoutProbe::Known(LAYOUT));
+
+        let whole = std::fs::read(&path).unwrap();
+        let mut torn = whole.clone();
+        torn.truncate(whole.len() / 2);
+        std::fs::write(&path, &torn).unwrap();
+        assert!(
+            !matches!(layout(&path), LayoutProbe::Known(_) | LayoutProbe::Empty),
+            "half of it is missing"
+        );
+        for at in (16..4096).step_by(97) {
+            let mut broken = whole.clone();
+            broken[at..at + 8].fill(0xFF);
+            std::fs::write(&path, &broken).unwrap();
+            drop(layout(&path)); // it says something, and does not panic
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Where the bytes lie, and the database on top of them. Owns opening, reopening after an I/O error and closing;
+//! refuses to know the tables.
+
+use crate::store::atomic_file::{sync_directory_of, with_suffix};
+use crate::store::{FileProbe, probe_file};
+use redb::{Database, DatabaseError, StorageBackend};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::{fs, io};
+
+/// What a disk has to take before the database is reopened for writing.
+const PROBE_BYTES: usize = 64 * 1024;
+
+/// What is said of a file that has not the beginning of a store.
+const FOREIGN: &str =
+    "it is not a store, or its beginning is lost; restore a backup, or move it away and start anew";
+
+const MIB: u64 = 1024 * 1024;
+
+/// What a file system says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DiskSpace {
+    /// What this process may still write.
+    pub(crate) free_bytes: u64,
+    pub(crate) total_bytes: u64,
+}
+
+/// Something that a database can be opened on, again and again.
+pub(crate) trait Medium: Send + Sync {
+    /// Makes it, if it is not there yet.
+    fn create_if_missing(&self) -> Result<(), DatabaseError> {
+        Ok(())
+    }
+    /// Whether it takes writes, as far as can be told without touching the database.
+    fn takes_writes(&self) -> Result<(), io::Error> {
+        Ok(())
+    }
+    /// Opens what is there.
+    fn open(&self, cache_bytes: usize) -> Result<Database, DatabaseError>;
+    /// Keeps a copy of it as it is, before its layout of that version is changed.
+    fn back_up(&self, _version: u64) -> Result<(), io::Error> {
+        Ok(())
+    }
+    /// An empty file on the same disk that has no name.
+    fn scratch(&self) -> Result<File, io::Error> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// The disk that it lies on; `None` where nobody knows.
+    fn space(&self) -> Option<DiskSpace> {
+        None
+    }
+    /// How large it is, bytes; 0 where nobody knows.
+    fn bytes(&self) -> u64;
+}
+
+/// A file of its own.
+pub(crate) struct FileMedium(pub(crate) PathBuf);
+
+impl Medium for FileMedium {
+    /// A power loss while redb writes its first header would leave a file that never opens again: so the file is made
+    /// under another name and gets its own once it is whole and safe, directory included (P1).
+    fn create_if_missing(&self) -> Result<(), DatabaseError> {
+        match probe_file(&self.0)? {
+            FileProbe::Store => return Ok(()),
+            FileProbe::Absent => {}
+            // redb would make a new database of an empty file: what a file system lost in a crash is not begun anew silently.
+            FileProbe::Foreign => return Err(io::Error::new(io::ErrorKind::InvalidData, FOREIGN).into()),
+        }
+        let draft = self.0.with_extension("new");
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+        drop(redb::Builder::new().create_file(file)?);
+        fs::rename(&draft, &self.0)?;
+        Ok(sync_directory_of(&self.0)?)
+    }
+
+    /// Tried on a scratch file beside it.
+    fn takes_writes(&self) -> Result<(), io::Error> {
+        let path = self.0.with_extension("probe");
+        let written = fs::write(&path, vec![0; PROBE_BYTES]).and_then(|()| File::open(&path)?.sync_all());
+        let removed = fs::remove_file(&path);
+        written.and(removed)
+    }
+
+    fn open(&self, cache_bytes: usize) -> Result<Database, DatabaseError> {
+        let file = OpenOptions::new().read(true).write(true).open(&self.0)?;
+        redb::Builder::new().set_cache_size(cache_bytes).create_file(file)
+    }
+
+    /// One that an earlier attempt left is replaced: the store was still what is copied now.
+    fn back_up(&self, version: u64) -> Result<(), io::Error> {
+        let copy = with_suffix(&self.0, &format!(".v{version}.bak"));
+        let draft = with_suffix(&copy, ".new");
+        match fs::remove_file(&draft) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => room_to_migrate(self.bytes(), self.space())?,
+        }
+        let copied = fs::copy(&self.0, &draft)
+            .and_then(|_bytes| File::open(&draft)?.sync_all())
+            .and_then(|()| fs::rename(&draft, &copy));
+        if copied.is_err() {
+            // What keeps it there is what the copy failed at; the next attempt removes it, too.
+            drop(fs::remove_file(&draft));
+        }
+        copied?;
+        sync_directory_of(&copy)
+    }
+
+    fn scratch(&self) -> Result<File, io::Error> {
+        let path = self.0.with_extension("backup");
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+        fs::remove_file(&path)?;
+        Ok(file)
+    }
+
+    fn space(&self) -> Option<DiskSpace> {
+        let disk = rustix::fs::statvfs(&self.0).ok()?;
+        let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+        Some(DiskSpace { free_bytes: bytes(disk.f_bavail), total_bytes: bytes(disk.f_blocks) })
+    }
+
+    fn bytes(&self) -> u64 {
+        fs::metadata(&self.0).map_or(0, |m| m.len())
+    }
+}
+
+/// Refuses to begin a migration that the disk cannot hold: the copy, and every table a second time beside itself.
+fn room_to_migrate(file_bytes: u64, space: Option<DiskSpace>) -> Result<(), io::Error> {
+    let needed = file_bytes.saturating_mul(2).saturating_add(file_bytes / 5);
+    match space {
+        Some(DiskSpace { free_bytes, .. }) if free_bytes < needed => {
+            let told = format!(
+                "a copy of its {} MiB and the migration need {} MiB of free disk, {} MiB are free",
+                file_bytes.div_ceil(MIB),
+                needed.div_ceil(MIB),
+                free_bytes / MIB
+            );
+            Err(io::Error::new(io::ErrorKind::StorageFull, told))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whatever the maker makes: for tests that break disks.
+pub(crate) struct BackendMedium<F>(pub(crate) F);
+
+impl<B: StorageBackend, F: Fn() -> B + Send + Sync> Medium for BackendMedium<F> {
+    fn open(&self, cache_bytes: usize) -> Result<Database, DatabaseError> {
+        redb::Builder::new().set_cache_size(cache_bytes).create_with_backend((self.0)())
+    }
+
+    fn bytes(&self) -> u64 {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_migration_that_the_disk_cannot_hold_does_not_begin() {
+        let space = |free_bytes| Some(DiskSpace { free_bytes, total_bytes: 1_000 * MIB });
+        assert!(room_to_migrate(100 * MIB, space(220 * MIB)).is_ok());
+        assert!(room_to_migrate(100 * MIB, None).is_ok(), "nobody knows");
+        let refused = room_to_migrate(100 * MIB, space(219 * MIB)).unwrap_err();
+        let told = refused.to_string();
+        assert!(told.contains("100 MiB") && told.contains("220 MiB") && told.contains("219 MiB"), "{told}");
+    }
+
+    #[test]
+    fn a_copy_that_fails_leaves_nothing_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let medium = FileMedium(dir.path().join("store.redb"));
+        fs::write(&medium.0, "a store").unwrap();
+        let copy = with_suffix(&medium.0, ".v3.bak");
+        fs::create_dir(&copy).unwrap();
+        assert!(medium.back_up(3).is_err());
+        assert!(!with_suffix(&copy, ".new").exists());
+        fs::remove_dir(&copy).unwrap();
+        fs::write(with_suffix(&copy, ".new"), "cut off by a power loss").unwrap();
+        medium.back_up(3).unwrap();
+        assert_eq!(fs::read_to_string(&copy).unwrap(), "a store");
+        assert!(!with_suffix(&copy, ".new").exists());
+    }
+}

@@ -1,0 +1,220 @@
+//! Brings an older file to the layout of this build: forward only, all steps in one transaction, after a copy of the file.
+//! A file of a newer or an unknown layout is refused and left unchanged.
+//!
+//! A step reads the old layout through table definitions of its own: the current ones go on changing.
+
+use crate::ports::StoreError;
+use crate::store::redb::codec::tables::{META_SCHEMA, StoredLayout, Tables};
+use crate::store::redb::codec::{tables, values};
+use crate::store::redb::file::error::OpenError;
+use crate::store::redb::file::medium::Medium;
+use redb::{Database, ReadableDatabase, WriteTransaction};
+use std::path::Path;
+
+/// One step: the layout that it reads, and the change that makes it the next one.
+type MigrationStep = (u64, fn(&WriteTransaction) -> Result<(), StoreError>);
+
+/// The layout that a build writes, and the steps that lead to it.
+#[derive(Clone, Copy)]
+struct Migrations {
+    current: u64,
+    steps: &'static [MigrationStep],
+}
+
+/// No release has written a layout before the first one.
+const MIGRATIONS: Migrations = Migrations { current: tables::VERSION, steps: &[] };
+
+/// Makes an empty file a store, an older one a current one, and refuses one that this build does not know.
+pub(crate) fn prepare(database: &Database, medium: &dyn Medium, path: &Path) -> Result<(), OpenError> {
+    MIGRATIONS.prepare(database, medium, path)
+}
+
+/// Refuses what this build cannot read, and what is no store at all, without changing anything.
+pub(crate) fn refuse_newer(database: &Database, path: &Path) -> Result<(), OpenError> {
+    match inspect(database, path)? {
+        StoredLayout::Known(found) => MIGRATIONS.refuse_unknown(found, path),
+        StoredLayout::Empty => Err(unusable(path, "it is a database, but no NanoClaw store")),
+    }
+}
+
+impl Migrations {
+    fn prepare(self, database: &Database, medium: &dyn Medium, path: &Path) -> Result<(), OpenError> {
+        match inspect(database, path)? {
+            StoredLayout::Empty => create_tables(database),
+            StoredLayout::Known(found) if found == self.current => add_missing_tables(database),
+            StoredLayout::Known(found) => {
+                self.refuse_unknown(found, path)?;
+                let copied = medium.back_up(found);
+                copied.map_err(|source| OpenError::NoCopy { path: path.to_owned(), source })?;
+                self.migrate(database, found)
+                    .inspect(|()| tracing::info!(from = found, to = self.current, "store migrated"))
+                    .and_then(|()| add_missing_tables(database))
+            }
+        }
+        .map_err(|error| unusable(path, &error.to_string()))
+    }
+
+    fn refuse_unknown(self, found: u64, path: &Path) -> Result<(), OpenError> {
+        let known = self.current;
+        if found > known {
+            return Err(OpenError::Newer { path: path.to_owned(), found, known });
+        }
+        let has_step = |from: u64| self.steps.iter().any(|(step, _)| *step == from);
+        if (found..known).all(has_step) {
+            return Ok(());
+        }
+        Err(unusable(
+            path,
+            &format!("its layout {found} is unknown to this build, which writes layout {known}"),
+        ))
+    }
+
+    fn migrate(self, database: &Database, from: u64) -> Result<(), StoreError> {
+        Ok(self.apply(database, from)?.commit()?)
+    }
+
+    /// All steps from this layout on, not committed yet.
+    fn apply(self, database: &Database, from: u64) -> Result<WriteTransaction, StoreError> {
+        let writing = database.begin_write()?;
+        for (_, change) in self.steps.iter().filter(|(step, _)| *step >= from) {
+            change(&writing)?;
+        }
+        let mut tables = Tables::of(&writing);
+        tables.meta.insert(META_SCHEMA, values::encode(&self.current)?.as_slice())?;
+        drop(tables);
+        Ok(writing)
+    }
+}
+
+fn inspect(database: &Database, path: &Path) -> Result<StoredLayout, OpenError> {
+    tables::inspect(database).map_err(|error| unusable(path, &error.to_string()))
+}
+
+fn unusable(path: &Path, reason: &str) -> OpenError {
+    OpenError::Unusable { path: path.to_owned(), reason: reason.to_owned() }
+}
+
+/// Adds tables that are new in this build, so that readers may count on every table.
+fn add_missing_tables(database: &Database) -> Result<(), StoreError> {
+    if tables::has_all(&database.begin_read()?)? {
+        return Ok(());
+    }
+    let writing = database.begin_write()?;
+    drop(Tables::open(&writing)?);
+    Ok(writing.commit()?)
+}
+
+fn create_tables(database: &Database) -> Result<(), StoreError> {
+    let writing = database.begin_write()?;
+    Tables::open(&writing)?.found()?;
+    Ok(writing.commit()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::redb::codec::table::ReadableTable;
+    use crate::store::redb::codec::tables::FAIR;
+    use crate::store::redb::file::medium::FileMedium;
+    use std::path::PathBuf;
+    use tempfile::TempDir;
+
+    /// Layout 2 doubles the number, layout 3 adds one to it.
+    const STEPS: Migrations = Migrations { current: 3, steps: &[(1, doubled), (2, incremented)] };
+    const KEY: [u8; 5] = [7; 5];
+
+    fn doubled(writing: &WriteTransaction) -> Result<(), StoreError> {
+        change(writing, |number| number * 2)
+    }
+
+    fn incremented(writing: &WriteTransaction) -> Result<(), StoreError> {
+        change(writing, |number| number + 1)
+    }
+
+    fn change(writing: &WriteTransaction, change: fn(u64) -> u64) -> Result<(), StoreError> {
+        let mut table = FAIR.write(writing)?;
+        let number = table.get(&KEY)?.unwrap().value();
+        table.insert(&KEY, change(number))?;
+        Ok(())
+    }
+
+    /// A file of this layout that holds the number 20.
+    fn file(layout: u64) -> (TempDir, PathBuf, FileMedium) {
+        let dir = TempDir::new().unwrap();
+        let path = dir.path().join("store.redb");
+        let medium = FileMedium(path.clone());
+        medium.create_if_missing().unwrap();
+        let database = medium.open(1 << 20).unwrap();
+        create_tables(&database).unwrap();
+        let writing = database.begin_write().unwrap();
+        FAIR.write(&writing).unwrap().insert(&KEY, 20).unwrap();
+        Tables::of(&writing).meta.insert(META_SCHEMA, values::encode(&layout).unwrap().as_slice()).unwrap();
+        writing.commit().unwrap();
+        (dir, path, medium)
+    }
+
+    /// What the file says: its layout and its number.
+    fn content(path: &Path) -> (StoredLayout, u64) {
+        let database = FileMedium(path.to_owned()).open(1 << 20).unwrap();
+        content_of(&database)
+    }
+
+    fn content_of(database: &Database) -> (StoredLayout, u64) {
+        let number = FAIR.read(&database.begin_read().unwrap()).unwrap().get(&KEY).unwrap().unwrap().value();
+        (tables::inspect(database).unwrap(), number)
+    }
+
+    #[test]
+    fn p1_an_older_file_takes_every_step_in_order_and_a_copy_of_it_stays() {
+        let (_dir, path, medium) = file(1);
+        let copy = path.with_file_name("store.redb.v1.bak");
+        std::fs::write(&copy, "left by an attempt that failed").unwrap();
+        let database = medium.open(1 << 20).unwrap();
+        STEPS.prepare(&database, &medium, &path).unwrap();
+        drop(database);
+        assert_eq!(content(&path), (StoredLayout::Known(3), 41));
+        assert_eq!(content(&copy), (StoredLayout::Known(1), 20), "the copy is the file as it was");
+    }
+
+    #[test]
+    fn a_file_takes_only_the_steps_that_it_lacks() {
+        let (_dir, path, medium) = file(2);
+        STEPS.prepare(&medium.open(1 << 20).unwrap(), &medium, &path).unwrap();
+        assert_eq!(content(&path), (StoredLayout::Known(3), 21));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_copied_is_not_migrated() {
+        let (_dir, path, medium) = file(1);
+        std::fs::create_dir(path.with_file_name("store.redb.v1.bak")).unwrap();
+        let refused = STEPS.prepare(&medium.open(1 << 20).unwrap(), &medium, &path).unwrap_err().to_string();
+        assert!(refused.contains("before its migration"), "{refused}");
+        assert_eq!(content(&path), (StoredLayout::Known(1), 20));
+    }
+
+    #[test]
+    fn a_migration_that_is_cut_off_leaves_the_file_as_it_was() {
+        let (_dir, path, medium) = file(1);
+        let database = medium.open(1 << 20).unwrap();
+        drop(STEPS.apply(&database, 1).unwrap());
+        assert_eq!(content_of(&database), (StoredLayout::Known(1), 20));
+        drop(database);
+        assert_eq!(content(&path), (StoredLayout::Known(1), 20));
+    }
+
+    #[test]
+    fn newer_and_unknown_layouts_are_refused_and_left_unchanged() {
+        for (layout, said) in [(4, "version 4, this build knows up to 3"), (0, "layout 0 is unknown")] {
+            let (_dir, path, medium) = file(layout);
+            let refused = STEPS.prepare(&medium.open(1 << 20).unwrap(), &medium, &path);
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.contains(said), "{refused}");
+            assert_eq!(content(&path), (StoredLayout::Known(layout), 20));
+        }
+    }
+
+    #[test]
+    fn the_first_layout_is_number_1_and_every_older_one_has_a_step() {
+        assert_eq!(MIGRATIONS.steps.len() as u64, MIGRATIONS.current - 1);
+    }
+}

@@ -1,0 +1,12 @@
+//! The file: opening, layout, backup, restore, compaction and free disk space.
+
+pub(crate) mod backup;
+pub(crate) mod compaction;
+pub(crate) mod error;
+pub(crate) mod handle;
+pub(crate) mod layout;
+pub(crate) mod medium;
+pub(crate) mod migration;
+pub(crate) mod open;
+pub(crate) mod restore;
+pub(crate) mod watermark;

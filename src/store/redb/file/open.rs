@@ -1,0 +1,33 @@
+//! Opens the database; a file that another process has locked is tried again for a while.
+
+use crate::store::redb::file::error::OpenError;
+use crate::store::redb::file::medium::Medium;
+use redb::{Database, DatabaseError};
+use std::path::Path;
+use std::time::Duration;
+
+/// How often a locked file is tried, and the pause between two tries.
+pub(crate) const LOCK_TRIES: u32 = 20;
+pub(crate) const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+/// Opens the file; one that is locked is tried again for a while. A predecessor that was killed in the moment of starting
+/// a program leaves its lock to that program until it has begun.
+pub(crate) fn open_patiently(medium: &dyn Medium, cache_bytes: usize) -> Result<Database, DatabaseError> {
+    let mut tries = LOCK_TRIES;
+    loop {
+        match medium.open(cache_bytes) {
+            Err(DatabaseError::DatabaseAlreadyOpen) if tries > 1 => std::thread::park_timeout(LOCK_PAUSE),
+            outcome => return outcome,
+        }
+        tries -= 1;
+    }
+}
+
+pub(crate) fn refused(path: &Path, error: DatabaseError) -> OpenError {
+    let path = path.to_owned();
+    match error {
+        DatabaseError::DatabaseAlreadyOpen => OpenError::Locked { path },
+        DatabaseError::Storage(redb::StorageError::Io(source)) => OpenError::Io { path, source },
+        other => OpenError::Unusable { path, reason: other.to_string() },
+    }
+}

@@ -1,0 +1,102 @@
+//! Putting a backup in the store's place. Owns the order: nobody may hold the store, the backup is copied and looked through
+//! before anything is touched, what was there is kept under another name. Refuses files that are no store, newer ones, and
+//! damaged ones.
+
+use crate::store::atomic_file::{AtomicFile, sync_directory_of, with_suffix};
+use crate::store::redb::file::error::OpenError;
+use crate::store::redb::file::medium::FileMedium;
+use crate::store::redb::file::migration::refuse_newer;
+use crate::store::redb::file::open::{LOCK_PAUSE, LOCK_TRIES, open_patiently};
+use crate::store::{FileProbe, probe_file};
+use std::fs::{File, TryLockError};
+use std::os::unix::fs::{MetadataExt, fchown};
+use std::path::{Path, PathBuf};
+use std::{fs, io, panic};
+
+const CACHE_BYTES: usize = 16 * 1024 * 1024;
+
+/// Makes `from` the store; tells where the one that was there before is kept, if there was one. `now_s` is part of that name.
+pub fn restore(store: &Path, from: &Path, now_s: u64) -> Result<Option<PathBuf>, OpenError> {
+    let held = hold(store)?;
+    if read(from, probe_file(from))? != FileProbe::Store {
+        let reason = "it is no NanoClaw store, nor a backup of one".to_owned();
+        return Err(OpenError::Unusable { path: from.to_owned(), reason });
+    }
+    let draft = read(store, AtomicFile::begin(store))?;
+    read(from, File::open(from).and_then(|mut from| io::copy(&mut from, &mut draft.file())))?;
+    prove(draft.path(), from)?;
+    read(store, give_to_owner(&draft, store))?;
+    let kept = read(store, keep(store, now_s))?;
+    read(store, draft.finish())?;
+    drop(held); // until now no server could have opened what was about to be replaced
+    Ok(kept)
+}
+
+/// The lock of the store that is there, the same that redb takes; whether it still opens does not matter.
+fn hold(store: &Path) -> Result<Option<File>, OpenError> {
+    let file = match File::options().read(true).write(true).open(store) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => read(store, other)?,
+    };
+    for _ in 0..LOCK_TRIES {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::park_timeout(LOCK_PAUSE),
+            Err(TryLockError::Error(error)) => return read(store, Err(error)),
+            Ok(()) => return Ok(Some(file)),
+        }
+    }
+    Err(OpenError::Locked { path: store.to_owned() })
+}
+
+/// Opens the copy and looks through all of it; messages name the file that it was copied from. redb trusts its pages: what
+/// it meets in a damaged one may be a panic, which is an answer, too.
+fn prove(copy: &Path, from: &Path) -> Result<(), OpenError> {
+    panic::catch_unwind(|| look_through(copy, from)).unwrap_or_else(|_| {
+        Err(OpenError::Unusable { path: from.to_owned(), reason: "it is damaged".to_owned() })
+    })
+}
+
+fn look_through(copy: &Path, from: &Path) -> Result<(), OpenError> {
+    let unusable = |reason: String| OpenError::Unusable { path: from.to_owned(), reason };
+    let mut database =
+        open_patiently(&FileMedium(copy.to_owned()), CACHE_BYTES).map_err(|e| unusable(e.to_string()))?;
+    match database.check_integrity() {
+        Ok(true) => refuse_newer(&database, from),
+        Ok(false) => Err(unusable("it is damaged".to_owned())),
+        Err(error) => Err(unusable(format!("it is damaged: {error}"))),
+    }
+}
+
+/// root may restore a service's store: it has to be the service's again, which owns the directory.
+fn give_to_owner(draft: &AtomicFile, store: &Path) -> io::Result<()> {
+    let parent = store.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let (mine, directory) = (draft.file().metadata()?, fs::metadata(parent.unwrap_or(Path::new(".")))?);
+    if (mine.uid(), mine.gid()) == (directory.uid(), directory.gid()) {
+        return Ok(());
+    }
+    fchown(draft.file(), Some(directory.uid()), Some(directory.gid()))
+}
+
+/// Gives what is there a second name, so that the store never has none; where that is impossible, another one.
+fn keep(store: &Path, now_s: u64) -> io::Result<Option<PathBuf>> {
+    if !store.exists() {
+        return Ok(None);
+    }
+    // The second restore of a second has the name of the next one; a minute of them is enough.
+    let name = |at_s: u64| with_suffix(store, &format!(".before-restore-{at_s}"));
+    let kept = (now_s..=now_s.saturating_add(60))
+        .map(name)
+        .find(|name| !name.exists())
+        .unwrap_or_else(|| name(now_s));
+    match fs::hard_link(store, &kept) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
+        Err(_) => fs::rename(store, &kept)?,
+        Ok(()) => {}
+    }
+    sync_directory_of(&kept)?;
+    Ok(Some(kept))
+}
+
+fn read<T>(path: &Path, outcome: io::Result<T>) -> Result<T, OpenError> {
+    outcome.map_err(|source| OpenError::Io { path: path.to_owned(), source })
+}

@@ -1,0 +1,153 @@
+//! Jobs that run beside their conversation, because a model asked for them: neither does their conversation wait for them,
+//! nor they for it. Owns the list of those that have not ended, which has as many as `limits.spawned_jobs` for each user;
+//! refuses to know who may ask for one.
+
+use crate::domain::id::{ConversationId, JobId, UserId};
+use crate::domain::job::Job;
+use crate::ports::{Idempotent, StoreError};
+use crate::store::redb::codec::keys::conversations::TurnKey;
+use crate::store::redb::codec::keys::jobs::{BackgroundJobBytes, BackgroundJobKey, JobOwnerKey};
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::tables::BACKGROUND_JOBS;
+use crate::store::redb::codec::values;
+use crate::store::redb::conversations::message_pair::MessagePair;
+use crate::store::redb::conversations::summary;
+use crate::store::redb::jobs::idempotency::SubmitIdempotent;
+use crate::store::redb::jobs::read;
+use crate::store::redb::jobs::row::JobRow;
+use crate::store::redb::writer::transaction::Transaction;
+use crate::store::redb::writer::write::StoreWrite;
+use redb::ReadTransaction;
+
+/// A user's, oldest first.
+fn ids(
+    table: &impl ReadableTable<&'static BackgroundJobBytes, ()>,
+    user: UserId,
+) -> Result<Vec<JobId>, StoreError> {
+    let (first, last) = BackgroundJobKey::ends(user);
+    let range = table.range::<&BackgroundJobBytes>(&first..=&last)?;
+    range.map(|entry| Ok(BackgroundJobKey::decode(entry?.0.value()).job)).collect()
+}
+
+/// A user's that can be read, oldest first; of one conversation only, where one is named.
+pub(crate) fn jobs_of(
+    reading: &ReadTransaction,
+    user: UserId,
+    conversation: Option<&ConversationId>,
+) -> Result<Vec<Job>, StoreError> {
+    let mut jobs = Vec::new();
+    for id in ids(&BACKGROUND_JOBS.read(reading)?, user)? {
+        jobs.extend(values::skip_unreadable(id, read::row(reading, id))?.map(|row| row.job));
+    }
+    jobs.retain(|job| conversation.is_none_or(|wanted| job.conversation_id.as_ref() == Some(wanted)));
+    Ok(jobs)
+}
+
+impl Transaction<'_> {
+    /// How many of a user's have not ended.
+    pub(crate) fn count_background_jobs(&self, user: UserId) -> Result<u64, StoreError> {
+        Ok(u64::try_from(ids(&self.tables.background_jobs, user)?.len()).unwrap_or(u64::MAX))
+    }
+
+    /// Those of one conversation that can be read.
+    pub(crate) fn background_jobs_of(
+        &self,
+        user: UserId,
+        conversation: &ConversationId,
+    ) -> Result<Vec<JobId>, StoreError> {
+        let mut found = Vec::new();
+        for id in ids(&self.tables.background_jobs, user)? {
+            match self.find_row(id) {
+                Ok(row) => {
+                    let row = row.filter(|row| row.job.conversation_id.as_ref() == Some(conversation));
+                    found.extend(row.map(|row| row.id()));
+                }
+                // Whoever comes upon it in its queue sets it aside.
+                Err(StoreError::Corrupt(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Enters a job in the list, if it belongs there; whether it does.
+    pub(crate) fn add_background_job(&mut self, row: &JobRow) -> Result<bool, StoreError> {
+        let Some(key) = key_of(row) else { return Ok(false) };
+        self.tables.background_jobs.insert(&key.encode(), ())?;
+        Ok(true)
+    }
+
+    /// Takes an ended one out; whether it was of that kind.
+    pub(crate) fn remove_background_job(&mut self, row: &JobRow) -> Result<bool, StoreError> {
+        let Some(key) = key_of(row) else { return Ok(false) };
+        self.tables.background_jobs.remove(&key.encode())?;
+        Ok(true)
+    }
+
+    /// Takes one out whose row cannot be read.
+    pub(crate) fn remove_unreadable_background_job(&mut self, job: JobId) -> Result<(), StoreError> {
+        self.tables.background_jobs.retain(|key, ()| BackgroundJobKey::decode(key).job != job)?;
+        Ok(())
+    }
+
+    /// A job beside its conversation that has run, and stands in no queue, is about to end. Where a summary stands for its place by now, no model would
+    /// ever be told its answer: it takes a place at the end.
+    pub(crate) fn move_behind_summary(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
+        if row.job.origin.parent().is_none() || self.conversation_of(row)?.is_none() {
+            return Ok(());
+        }
+        let Some(old_turn) = row.turn_key().map(TurnKey::encode) else { return Ok(()) };
+        let (member, _) = TurnKey::conversation_range(&old_turn);
+        let stored = self.tables.summaries.get(&member)?.and_then(|bytes| summary::read(bytes.value()));
+        let old = row.accept;
+        if stored.is_none_or(|summary| summary.through < old) {
+            return Ok(());
+        }
+        self.counters.accept = self.counters.accept.saturating_add(1);
+        let accept = self.counters.accept;
+        let owned = |accept| JobOwnerKey { user: row.job.user, status: row.job.status, accept }.encode();
+        self.tables.owned.remove(&owned(old))?;
+        self.tables.owned.insert(&owned(accept), &row.id().to_bytes())?;
+        row.accept = accept;
+        row.first_accept.get_or_insert(old);
+        let message_pair = self.message_pair(&old_turn)?.unwrap_or_else(|| MessagePair::of(&row.job));
+        self.tables.message_pairs.remove(&old_turn)?;
+        if let Some(key) = row.turn_key().map(TurnKey::encode) {
+            self.put_pair(&key, &message_pair)?;
+        }
+        Ok(())
+    }
+}
+
+/// This job, unless its key was seen before, or its user has `most` of them already.
+pub(crate) struct SpawnJob {
+    pub(crate) submit: SubmitIdempotent,
+    pub(crate) most: u64,
+}
+
+impl StoreWrite for SpawnJob {
+    type Output = Idempotent<Job>;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Idempotent<Job>, StoreError> {
+        let user = self.submit.job.user;
+        if transaction.recall(user, &self.submit.key)?.is_none()
+            && transaction.count_background_jobs(user)? >= self.most
+        {
+            return Err(StoreError::SpawnedFull { limit: self.most });
+        }
+        self.submit.apply(transaction)
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        self.submit.jobs()
+    }
+
+    fn weight(&self) -> usize {
+        self.submit.weight()
+    }
+}
+
+/// The key of this job, if it is a background job.
+fn key_of(row: &JobRow) -> Option<BackgroundJobKey> {
+    row.job.origin.parent().map(|_| BackgroundJobKey { user: row.job.user, job: row.id() })
+}

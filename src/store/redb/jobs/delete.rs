@@ -1,0 +1,78 @@
+//! Deleting an ended job because somebody asked for it. Refuses jobs that have not ended, and other users' (P7).
+
+use crate::domain::id::{JobId, UserId};
+use crate::ports::StoreError;
+use crate::store::redb::codec::keys::jobs::{EndedKey, JobOwnerKey, LogBytes, LogKey};
+use crate::store::redb::retention::sweep::STAGES;
+use crate::store::redb::writer::transaction::Transaction;
+use crate::store::redb::writer::write::StoreWrite;
+
+/// This job of this user.
+pub(crate) struct DeleteJob {
+    pub(crate) user: UserId,
+    pub(crate) job: JobId,
+}
+
+impl StoreWrite for DeleteJob {
+    type Output = bool;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<bool, StoreError> {
+        let found = transaction.find_row(self.job)?;
+        let Some(row) = found.filter(|row| row.job.user == self.user) else { return Ok(false) };
+        if !row.job.status.is_terminal() {
+            return Err(StoreError::WrongState { status: row.job.status });
+        }
+        transaction.forget(self.job)
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        vec![self.job]
+    }
+}
+
+impl Transaction<'_> {
+    /// Whether there was such a job, and it had ended: then nothing of it is left.
+    pub(crate) fn forget(&mut self, job: JobId) -> Result<bool, StoreError> {
+        let Some(row) = self.find_row(job)?.filter(|row| row.job.status.is_terminal()) else {
+            return Ok(false);
+        };
+        let id = job.to_bytes();
+        self.free_log(LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode())?;
+        let mut freed = 0;
+        for table in [&mut self.tables.jobs, &mut self.tables.specs, &mut self.tables.outputs] {
+            freed += table.remove(&id)?.map_or(0, |bytes| bytes.value().len());
+        }
+        if let Some(enter_queue) = row.turn_key() {
+            let key = enter_queue.encode();
+            freed += self.leave_conversation(enter_queue)?;
+            freed += self.tables.turns.remove(&key)?.map_or(0, |bytes| bytes.value().len());
+            freed += self.forget_summary(enter_queue)?;
+        }
+        let owned = JobOwnerKey { user: row.job.user, status: row.job.status, accept: row.accept };
+        self.tables.owned.remove(&owned.encode())?;
+        let finished_at_ms = row.job.finished_at_ms.unwrap_or_default();
+        for stage in STAGES {
+            self.tables.ended.remove(&EndedKey { stage, finished_at_ms, job }.encode())?;
+        }
+        self.count_freed(freed);
+        Ok(true)
+    }
+
+    /// Removes what lies in this part of a log, the second key excluded.
+    pub(crate) fn free_log(&mut self, from: LogBytes, to: LogBytes) -> Result<usize, StoreError> {
+        let mut freed = 0;
+        self.tables.log.retain_in::<&LogBytes>(&from..&to, |key, value| {
+            freed += key.len() + value.len();
+            false
+        })?;
+        self.count_freed(freed);
+        Ok(freed)
+    }
+
+    /// So many bytes of the file have become free: the next start may find it worth a compaction.
+    pub(crate) fn count_freed(&mut self, bytes: usize) {
+        self.mark_dirty();
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.counters.freed_bytes = self.counters.freed_bytes.saturating_add(bytes);
+    }
+}

@@ -1,0 +1,149 @@
+//! Ending jobs, by their worker or by the store itself: terminal event, row, answer, conversation, queue and
+//! webhook in one transaction, because two would be torn apart by a crash (P4).
+
+use crate::domain::event::{Event, FailureCode, Record};
+use crate::domain::id::JobId;
+use crate::domain::job::{JobOutcome, JobSpec};
+use crate::domain::message::Message;
+use crate::domain::webhook::WebhookSubject;
+use crate::ports::{Fence, StoreError, Urgency};
+use crate::store::redb::codec::keys::conversations::TurnKey;
+use crate::store::redb::codec::keys::jobs::EndedKey;
+use crate::store::redb::codec::values;
+use crate::store::redb::jobs::append::{record_bytes, refuse_terminal};
+use crate::store::redb::jobs::row::JobRow;
+use crate::store::redb::queue::lease::LogTail;
+use crate::store::redb::retention::sweep::WHOLE;
+use crate::store::redb::writer::transaction::Transaction;
+use crate::store::redb::writer::write::{BASE_WEIGHT, StoreWrite};
+use std::sync::Arc;
+
+/// The last write of a lease.
+pub(crate) struct FinishJob {
+    pub(crate) fence: Fence,
+    pub(crate) records: Vec<Record>,
+    pub(crate) ending: JobOutcome,
+}
+
+impl StoreWrite for FinishJob {
+    type Output = ();
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
+        let mut held = transaction.lease(self.fence)?;
+        refuse_terminal(&self.records)?;
+        for record in &self.records {
+            transaction.tables.append(self.fence.job, &mut held.tail, record, Urgency::Soon)?;
+        }
+        let mut row = Arc::unwrap_or_clone(held.row);
+        row.job.crashes = 0;
+        if let Some(spent) = row.spent(&self.records) {
+            row.enter(&spent);
+        }
+        transaction.move_behind_summary(&mut row)?;
+        transaction.write_turn(&row, &held.spec, &self.ending)?;
+        transaction.end(&mut row, &mut held.tail, &self.ending)?;
+        transaction.drop_lease(self.fence.job);
+        Ok(())
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        vec![self.fence.job]
+    }
+
+    fn weight(&self) -> usize {
+        let records = self.records.iter().map(record_bytes).sum::<usize>();
+        records.saturating_add(self.ending.output_text.len()).saturating_add(BASE_WEIGHT)
+    }
+}
+
+impl Transaction<'_> {
+    /// Writes an end: the only place where a terminal event enters a log.
+    pub(crate) fn end(
+        &mut self,
+        row: &mut JobRow,
+        tail: &mut LogTail,
+        ending: &JobOutcome,
+    ) -> Result<(), StoreError> {
+        if !ending.event.is_terminal() {
+            return Err(StoreError::Corrupt("an ending without a terminal event".to_owned()));
+        }
+        self.leave_queues(row)?;
+        self.tables.append_event(row.id(), tail, &ending.event)?;
+        self.book(row)?;
+        row.job.error = ending.error();
+        row.job.finished_at_ms = Some(self.now_ms);
+        row.job.last_event_id = tail.seq;
+        row.resumed = None;
+        row.job.approval = None;
+        row.asked = None;
+        self.move_row(row, ending.status())?;
+        self.effects.metrics.end(row, &ending.event);
+        let ended = EndedKey { stage: WHOLE, finished_at_ms: self.now_ms, job: row.id() };
+        self.tables.ended.insert(&ended.encode(), ())?;
+        if !ending.output_text.is_empty() {
+            let text = values::encode_text(&ending.output_text);
+            self.tables.outputs.insert(&row.id().to_bytes(), text.as_slice())?;
+        }
+        self.count_answer(row, ending)?;
+        self.notify_event(row.id(), tail.seq);
+        if let Some(url) = row.job.webhook_url.clone() {
+            self.report(row.job.user, WebhookSubject::Job(row.id()), &url)?;
+        }
+        self.end_line(&row.job)
+    }
+
+    /// Ends a job that no worker holds. What it has spent stays spent and what it has said stays said; if it had run,
+    /// its conversation keeps the question.
+    pub(crate) fn end_unheld(
+        &mut self,
+        row: &mut JobRow,
+        code: FailureCode,
+        content: &str,
+    ) -> Result<(), StoreError> {
+        let mut tail = self.tables.tail(row.id())?;
+        let output_text = match self.tables.answer_text(row.id()) {
+            Err(StoreError::Corrupt(reason)) => {
+                tracing::error!(job = %row.id(), reason, "what it has said cannot be read any more");
+                String::new()
+            }
+            answer_text => answer_text?,
+        };
+        let messages = match output_text.as_str() {
+            "" => Vec::new(),
+            answer_text => vec![Message::assistant(answer_text)],
+        };
+        let event = Event::Error { content: content.to_owned(), code };
+        let ending = JobOutcome { event, output_text, messages, summary: None };
+        if row.job.started_at_ms.is_some() {
+            // Its place in a queue has the number that it may lose.
+            self.remove_from_queue(row)?;
+            self.move_behind_summary(row)?;
+            match self.spec(row.id()) {
+                Ok(spec) => self.write_turn(row, &spec, &ending)?,
+                Err(StoreError::Corrupt(reason)) => {
+                    tracing::error!(job = %row.id(), reason, "its conversation loses what was asked");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.end(row, &mut tail, &ending)
+    }
+
+    /// What the conversation gains: what was asked, and what was said to it. One that was removed gains nothing, a question
+    /// that was deleted does not come back, and no summary of what was deleted does.
+    fn write_turn(&mut self, row: &JobRow, spec: &JobSpec, ending: &JobOutcome) -> Result<(), StoreError> {
+        let Some(key) = row.turn_key().map(TurnKey::encode) else { return Ok(()) };
+        let Some(conversation) = self.conversation_of(row)? else { return Ok(()) };
+        let shows_question = self.message_pair(&key)?.is_none_or(|message_pair| message_pair.shows_question);
+        let asked = spec.input.iter().filter(|_| shows_question);
+        let messages: Vec<_> = asked.chain(&ending.messages).collect();
+        self.tables.turns.insert(&key, values::encode(&messages)?.as_slice())?;
+        let knew = row.first_accept.unwrap_or(row.accept) <= conversation.edited_through;
+        // What ran beside the conversation has not read it.
+        let knew = knew || row.job.origin.parent().is_some();
+        if let Some(summary) = ending.summary.as_ref().filter(|_| !knew) {
+            self.write_summary(&key, summary)?;
+        }
+        Ok(())
+    }
+}

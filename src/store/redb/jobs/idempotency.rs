@@ -1,0 +1,146 @@
+//! Requests that take effect once: a user's idempotency keys and what came of them. Owns how long a key is remembered;
+//! refuses a key that comes back with another request.
+
+use crate::domain::id::{JobId, UserId};
+use crate::domain::idempotency::IdempotencyKey;
+use crate::domain::job::Job;
+use crate::domain::webhook::WebhookSubject;
+use crate::ports::{Idempotent, NewJob, StoreError};
+use crate::store::redb::codec::keys::jobs::{IdempotencyExpiryKey, IdempotencyRef};
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::tables::IDEMPOTENCY;
+use crate::store::redb::codec::values;
+use crate::store::redb::jobs::submit::spec_bytes;
+use crate::store::redb::writer::transaction::Transaction;
+use crate::store::redb::writer::write::{BASE_WEIGHT, StoreWrite};
+use redb::ReadTransaction;
+use serde::{Deserialize, Serialize};
+
+/// Keys that one request forgets at most: more than one, so that they cannot pile up.
+const FORGOTTEN: usize = 8;
+
+/// What is remembered of a key.
+#[derive(Debug, Serialize, Deserialize)]
+struct IdempotencyRow {
+    fingerprint: [u8; 32],
+    effect: WebhookSubject,
+    until_ms: u64,
+}
+
+/// Whether the user's key is remembered, whatever request it came with.
+pub(crate) fn is_known(
+    reading: &ReadTransaction,
+    user: UserId,
+    key: &[u8; 32],
+    now_ms: u64,
+) -> Result<bool, StoreError> {
+    let idempotency = IDEMPOTENCY.read(reading)?;
+    let Some(bytes) = idempotency.get(&IdempotencyRef { user, key: *key }.encode())? else {
+        return Ok(false);
+    };
+    values::decode::<IdempotencyRow>(bytes.value()).map(|seen| seen.until_ms > now_ms)
+}
+
+/// This job, unless the key was seen before.
+pub(crate) struct SubmitIdempotent {
+    pub(crate) job: NewJob,
+    pub(crate) key: IdempotencyKey,
+}
+
+impl StoreWrite for SubmitIdempotent {
+    type Output = Idempotent<Job>;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Idempotent<Job>, StoreError> {
+        match transaction.recall(self.job.user, &self.key)? {
+            Some(WebhookSubject::Job(id)) => match transaction.find_row(id)? {
+                Some(row) => Ok(Idempotent::Replayed(row.job)),
+                None => Err(StoreError::KeySpent),
+            },
+            Some(WebhookSubject::Batch(_)) => Err(StoreError::KeyReused),
+            None => {
+                transaction.refuse_missing_target(std::slice::from_ref(&self.job))?;
+                transaction.check_queue_limit(1)?;
+                transaction.check_conversation_limit([(self.job.user, &self.job.spec)])?;
+                transaction.remember(self.job.user, &self.key, WebhookSubject::Job(self.job.id))?;
+                Ok(Idempotent::New(transaction.accept(&self.job)?))
+            }
+        }
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        vec![self.job.id]
+    }
+
+    fn weight(&self) -> usize {
+        spec_bytes(&self.job.spec).saturating_add(BASE_WEIGHT)
+    }
+}
+
+impl Transaction<'_> {
+    /// What came of the request that this key was first used for.
+    pub(crate) fn recall(
+        &self,
+        user: UserId,
+        key: &IdempotencyKey,
+    ) -> Result<Option<WebhookSubject>, StoreError> {
+        let Some(bytes) = self.tables.idempotency.get(&IdempotencyRef { user, key: key.key }.encode())?
+        else {
+            return Ok(None);
+        };
+        let seen: IdempotencyRow = values::decode(bytes.value())?;
+        match seen {
+            IdempotencyRow { until_ms, .. } if until_ms <= self.now_ms => Ok(None),
+            IdempotencyRow { fingerprint, effect, .. } if fingerprint == key.fingerprint => Ok(Some(effect)),
+            _ => Err(StoreError::KeyReused),
+        }
+    }
+
+    /// Remembers a key, and forgets some whose time is over.
+    pub(crate) fn remember(
+        &mut self,
+        user: UserId,
+        key: &IdempotencyKey,
+        effect: WebhookSubject,
+    ) -> Result<(), StoreError> {
+        self.forget_keys()?;
+        let until_ms = self.now_ms.saturating_add(self.bounds.idempotency_ms);
+        let enter_queue = IdempotencyRef { user, key: key.key };
+        let seen = IdempotencyRow { fingerprint: key.fingerprint, effect, until_ms };
+        self.tables.idempotency.insert(&enter_queue.encode(), values::encode(&seen)?.as_slice())?;
+        self.tables
+            .idempotency_expiry
+            .insert(&IdempotencyExpiryKey { until_ms, enter_queue }.encode(), ())?;
+        self.mark_dirty();
+        Ok(())
+    }
+
+    fn forget_keys(&mut self) -> Result<(), StoreError> {
+        for _ in 0..FORGOTTEN {
+            let Some(due) = self
+                .tables
+                .idempotency_expiry
+                .first()?
+                .map(|(key, _)| IdempotencyExpiryKey::decode(key.value()))
+            else {
+                break;
+            };
+            if due.until_ms > self.now_ms {
+                break;
+            }
+            self.tables.idempotency_expiry.remove(&due.encode())?;
+            let enter_queue = due.enter_queue.encode();
+            // A key that was used again after its time has a later one.
+            let seen = self
+                .tables
+                .idempotency
+                .get(&enter_queue)?
+                .map(|bytes| values::decode::<IdempotencyRow>(bytes.value()));
+            // One that cannot be read is of no use to anybody.
+            let is_over = seen.is_some_and(|seen| seen.map_or(true, |seen| seen.until_ms <= self.now_ms));
+            if is_over {
+                self.tables.idempotency.remove(&enter_queue)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! Jobs, from their submission to their end, and the ports that read and change them.
+
+use crate::domain::approval::ApprovalDecision;
+use crate::domain::event::{EngineMark, Record};
+use crate::domain::handle::ResultHandle;
+use crate::domain::id::{JobId, UserId};
+use crate::domain::idempotency::IdempotencyKey;
+use crate::domain::job::{History, Job, JobOutcome, JobSpec};
+use crate::domain::tool::ToolCall;
+use crate::ports::{
+    BackgroundJobs, CancelToken, EventPage, Fence, Idempotent, JobPage, JobQuery, Lease, NewJob, Results,
+    Store, StoreError, Ticket, Urgency,
+};
+use crate::store::redb::codec::keys::jobs::{LogBytes, LogKey};
+use crate::store::redb::codec::tables::{LOG, SPECS};
+use crate::store::redb::codec::values;
+use crate::store::redb::conversations::history;
+use crate::store::redb::jobs::idempotency::SubmitIdempotent;
+use crate::store::redb::store::RedbStore;
+use crate::store::redb::writer::write::Heartbeat;
+use redb::ReadTransaction;
+use std::time::Duration;
+use tokio::sync::watch;
+
+pub(crate) mod append;
+pub(crate) mod approval;
+pub(crate) mod background;
+pub(crate) mod cancel;
+pub(crate) mod claim;
+pub(crate) mod delete;
+pub(crate) mod finish;
+pub(crate) mod idempotency;
+pub(crate) mod log;
+pub(crate) mod quarantine;
+pub(crate) mod read;
+pub(crate) mod release;
+pub(crate) mod retry;
+pub(crate) mod row;
+pub(crate) mod stats;
+pub(crate) mod submit;
+
+impl Store for RedbStore {
+    fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>> {
+        self.offer(submit::SubmitJobs(jobs))
+    }
+
+    fn submit_once(&self, job: NewJob, key: IdempotencyKey) -> Ticket<Idempotent<Job>> {
+        self.offer(idempotency::SubmitIdempotent { job, key })
+    }
+
+    fn claim(&self, max: usize) -> Ticket<Vec<Lease>> {
+        // An empty queue costs no commit, not even a message to the writer.
+        if max == 0 || !self.shared.work.is_there(self.shared.clock.now_ms()) {
+            let (caller, ticket) = Ticket::new();
+            drop(caller.send(Ok(Vec::new())));
+            return ticket;
+        }
+        self.push(claim::ClaimJobs(max))
+    }
+
+    fn append(&self, fence: Fence, records: Vec<Record>, urgency: Urgency) -> Ticket<()> {
+        self.push(append::AppendRecords { fence, records, urgency })
+    }
+
+    fn finish(&self, fence: Fence, records: Vec<Record>, ending: JobOutcome) -> Ticket<()> {
+        self.push(finish::FinishJob { fence, records, ending })
+    }
+
+    fn release(&self, fence: Fence) -> Ticket<()> {
+        self.push(release::ReleaseJob(fence))
+    }
+
+    fn postpone(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
+        self.push(release::PostponeJob { fence, reason, delay_ms })
+    }
+
+    fn defer(&self, fence: Fence, reason: String, delay_ms: u64) -> Ticket<()> {
+        self.push(release::DeferJob { fence, reason, delay_ms })
+    }
+
+    fn wait_for_approval(&self, fence: Fence, calls: Vec<ToolCall>, timeout_ms: u64) -> Ticket<()> {
+        self.push(approval::AwaitApproval { fence, calls, timeout_ms })
+    }
+
+    fn decide(&self, user: UserId, job: JobId, decision: ApprovalDecision) -> Ticket<Option<Job>> {
+        self.offer(approval::DecideApproval { user, job, decision })
+    }
+
+    fn delete(&self, user: UserId, job: JobId) -> Ticket<bool> {
+        self.offer(delete::DeleteJob { user, job })
+    }
+
+    fn retry(&self, user: UserId, job: JobId) -> Ticket<Option<Job>> {
+        self.offer(retry::RetryJob { user, job })
+    }
+
+    fn cancel(&self, user: UserId, job: JobId) -> Ticket<Option<Job>> {
+        self.offer(cancel::CancelJob { user, job })
+    }
+
+    fn probe(&self) -> Ticket<()> {
+        self.offer(Heartbeat)
+    }
+
+    fn job(&self, user: UserId, job: JobId) -> Result<Option<Job>, StoreError> {
+        let row = self.shared.handle.read(|reading| read::row(reading, job))?;
+        Ok(row.map(|row| row.job).filter(|job| job.user == user))
+    }
+
+    fn output(&self, job: JobId) -> Result<Option<String>, StoreError> {
+        self.shared.handle.read(|reading| read::output(reading, job))
+    }
+
+    fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError> {
+        self.shared.handle.read(|reading| read::jobs(reading, query))
+    }
+
+    fn is_known(&self, user: UserId, key: &[u8; 32]) -> Result<bool, StoreError> {
+        let now_ms = self.shared.clock.now_ms();
+        self.shared.handle.read(|reading| idempotency::is_known(reading, user, key, now_ms))
+    }
+
+    fn unfinished_count(&self, user: UserId, most: u64) -> Result<u64, StoreError> {
+        self.shared.handle.read(|reading| read::unfinished_count(reading, user, most))
+    }
+
+    fn events(&self, job: JobId, after: u64, max: usize) -> Result<EventPage, StoreError> {
+        self.shared.handle.read(|reading| read::events(reading, job, after, max))
+    }
+
+    fn step_text(&self, job: JobId, first_seq: u64, up_to: u64) -> Result<String, StoreError> {
+        self.shared.handle.read(|reading| read::step_text(reading, job, first_seq, up_to))
+    }
+
+    fn log(&self, job: JobId) -> Result<Vec<Record>, StoreError> {
+        self.shared.handle.read(|reading| read::log(reading, job))
+    }
+
+    fn history(&self, job: &Job, max: usize) -> Result<History, StoreError> {
+        let room = history::HistoryBudget { messages: max, bytes: self.shared.bounds.history_bytes };
+        self.shared.handle.read(|reading| history::history(reading, job.id, room))
+    }
+
+    fn watch(&self, job: JobId) -> watch::Receiver<u64> {
+        let receiver = self.shared.watches.subscribe(job);
+        // Subscribed first, read second: a commit in between is seen by one or the other. A failed read costs only
+        // the first hint; the reader's own read will say what is wrong.
+        if let Ok(seq) = self.shared.handle.read(|reading| read::last_seq(reading, job)) {
+            self.shared.watches.bump(job, seq);
+        }
+        receiver
+    }
+
+    fn wait_for_work(&self, cancel: &CancelToken, timeout: Duration) {
+        self.shared.work.wait(cancel, timeout, || self.shared.clock.now_ms());
+    }
+}
+
+impl BackgroundJobs for RedbStore {
+    fn spec(&self, user: UserId, job: JobId) -> Result<Option<JobSpec>, StoreError> {
+        if self.job(user, job)?.is_none() {
+            return Ok(None);
+        }
+        self.shared.handle.read(|reading| {
+            let specs = SPECS.read(reading)?;
+            specs.get(&job.to_bytes())?.map(|bytes| values::decode(bytes.value())).transpose()
+        })
+    }
+
+    fn spawn(&self, job: NewJob, key: IdempotencyKey, most: u64) -> Ticket<Idempotent<Job>> {
+        self.offer(background::SpawnJob { submit: SubmitIdempotent { job, key }, most })
+    }
+
+    fn spawned(&self, user: UserId) -> Result<Vec<Job>, StoreError> {
+        self.shared.handle.read(|reading| background::jobs_of(reading, user, None))
+    }
+}
+
+impl Results for RedbStore {
+    fn result(&self, user: UserId, handle: &ResultHandle) -> Result<Option<String>, StoreError> {
+        self.shared.handle.read(|reading| match read::row(reading, handle.job)? {
+            Some(row) if row.job.user == user => find(reading, handle),
+            _ => Ok(None),
+        })
+    }
+}
+
+fn find(reading: &ReadTransaction, handle: &ResultHandle) -> Result<Option<String>, StoreError> {
+    let (first, last) = (LogKey { job: handle.job, seq: 0, sub: 0 }, LogKey::last(handle.job));
+    let wanted = handle.to_string();
+    let log = LOG.read(reading)?;
+    for entry in log.range::<&LogBytes>(&first.encode()..=&last.encode())? {
+        let (key, bytes) = entry?;
+        // Events have no sub-number; only marks are read.
+        if LogKey::decode(key.value()).sub == 0 {
+            continue;
+        }
+        match values::decode(bytes.value())? {
+            EngineMark::ToolWhole { handle, content } if handle == wanted => return Ok(Some(content)),
+            _ => {}
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,51 @@
+//! Jobs of which something cannot be read: a bad sector, a file edited by hand. Owns how they are set aside, so that one
+//! bad row blocks neither the queue nor the opening; refuses to delete what is left of them, which an operator may need.
+
+use crate::domain::id::JobId;
+use crate::ports::StoreError;
+use crate::store::redb::codec::keys::conversations::TurnBytes;
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::writer::transaction::Transaction;
+
+impl Transaction<'_> {
+    /// Takes a job out of what runs and out of its conversation. Whoever asks has taken it out of its queue.
+    pub(crate) fn quarantine(&mut self, job: JobId, reason: &str) -> Result<(), StoreError> {
+        self.report_quarantine(job, reason);
+        self.tables.running.remove(&job.to_bytes())?;
+        // Its row may not say which conversation it is in: the lines do.
+        if let Some(key) = self.queue_key_of(job)? {
+            self.tables.conversation_queue.remove(&key)?;
+            self.admit_next(&key)?;
+        }
+        self.remove_unreadable_background_job(job)?;
+        self.count_lost(job)
+    }
+
+    /// Nobody waits for a job any more that cannot be read.
+    pub(crate) fn count_lost(&mut self, job: JobId) -> Result<(), StoreError> {
+        self.counters.unfinished = self.counters.unfinished.saturating_sub(1);
+        match self.fail_lost_line(job) {
+            Err(StoreError::Corrupt(reason)) => {
+                tracing::error!(%job, reason, "its batch cannot be read either");
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Tells the operator, and commits what the caller took out.
+    pub(crate) fn report_quarantine(&mut self, job: JobId, reason: &str) {
+        tracing::error!(%job, reason, "a stored job cannot be read: it is set aside, its row stays");
+        self.mark_dirty();
+    }
+
+    fn queue_key_of(&self, job: JobId) -> Result<Option<TurnBytes>, StoreError> {
+        for entry in self.tables.conversation_queue.iter()? {
+            let (key, member) = entry?;
+            if *member.value() == job.to_bytes() {
+                return Ok(Some(*key.value()));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,225 @@
+//! Reading committed state. Owns every query; refuses to hold a transaction longer than one page.
+
+use crate::domain::event::{EngineMark, Event, Record, SequencedEvent};
+use crate::domain::id::{JobId, UserId};
+use crate::domain::job::JobStatus;
+use crate::ports::{EventPage, JobPage, JobQuery, StoreError};
+use crate::store::redb::codec::keys::jobs::{
+    DelayedKey, JobBytes, JobOwnerBytes, JobOwnerKey, LogBytes, LogKey,
+};
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::tables::{DELAYED, JOBS, LOG, OUTPUTS, OWNED, READY};
+use crate::store::redb::codec::values;
+use crate::store::redb::jobs::row::JobRow;
+use redb::ReadTransaction;
+
+/// A page of events ends after so many bytes.
+const PAGE_BYTES: usize = 64 * 1024;
+
+const ALL_STATES: [JobStatus; 6] = [
+    JobStatus::Queued,
+    JobStatus::Running,
+    JobStatus::Waiting,
+    JobStatus::Succeeded,
+    JobStatus::Failed,
+    JobStatus::Cancelled,
+];
+
+/// The row of a job.
+pub(crate) fn row(reading: &ReadTransaction, job: JobId) -> Result<Option<JobRow>, StoreError> {
+    let jobs = JOBS.read(reading)?;
+    jobs.get(&job.to_bytes())?.map(|bytes| values::decode(bytes.value())).transpose()
+}
+
+/// The answer of an ended job; an empty one has no row.
+pub(crate) fn output(reading: &ReadTransaction, job: JobId) -> Result<Option<String>, StoreError> {
+    if let Some(bytes) = OUTPUTS.read(reading)?.get(&job.to_bytes())? {
+        return values::decode_text(bytes.value()).map(Some);
+    }
+    Ok(row(reading, job)?.filter(|row| row.job.status.is_terminal()).map(|_| String::new()))
+}
+
+/// A user's jobs, newest first: the lists of the wanted states, merged.
+pub(crate) fn jobs(reading: &ReadTransaction, query: &JobQuery) -> Result<JobPage, StoreError> {
+    if let Some(parent) = query.parent {
+        return children(reading, query, parent);
+    }
+    let (found, next) = listing(reading, query, query.limit)?;
+    let table = JOBS.read(reading)?;
+    let mut jobs = Vec::with_capacity(found.len());
+    for (_, id) in found {
+        let row = table.get(&id)?.map(|bytes| values::decode::<JobRow>(bytes.value())).transpose();
+        jobs.extend(values::skip_unreadable(JobId::from_bytes(id), row)?.map(|row| row.job));
+    }
+    Ok(JobPage { jobs, next })
+}
+
+/// Acceptance numbers and ids, and behind which of them more would follow.
+pub(crate) type JobListing = (Vec<(u64, JobBytes)>, Option<u64>);
+
+/// Their acceptance numbers and ids, at most `limit`, and behind which of them more would follow.
+pub(crate) fn listing(
+    reading: &ReadTransaction,
+    query: &JobQuery,
+    limit: usize,
+) -> Result<JobListing, StoreError> {
+    let before = query.before.unwrap_or(u64::MAX);
+    let owned = OWNED.read(reading)?;
+    let wanted = ALL_STATES.iter().filter(|status| query.status.is_none_or(|only| only == **status));
+    let mut found: Vec<(u64, JobBytes)> = Vec::new();
+    for status in wanted {
+        let key = |accept| JobOwnerKey { user: query.user, status: *status, accept }.encode();
+        for entry in owned.range::<&JobOwnerBytes>(&key(0)..&key(before))?.rev().take(limit.saturating_add(1))
+        {
+            let (key, job) = entry?;
+            found.push((JobOwnerKey::accept(key.value()), *job.value()));
+        }
+    }
+    found.sort_unstable_by(|one, two| two.cmp(one));
+    let has_more = found.len() > limit;
+    found.truncate(limit);
+    let next = found.last().map(|(accept, _)| *accept).filter(|_| has_more);
+    Ok((found, next))
+}
+
+/// How many of a user's jobs have not ended; the counting ends at `most`.
+pub(crate) fn unfinished_count(
+    reading: &ReadTransaction,
+    user: UserId,
+    most: u64,
+) -> Result<u64, StoreError> {
+    let owned = OWNED.read(reading)?;
+    let mut count = 0_u64;
+    for status in ALL_STATES.iter().copied().filter(|status| !status.is_terminal()) {
+        let key = |accept| JobOwnerKey { user, status, accept }.encode();
+        for entry in owned.range::<&JobOwnerBytes>(&key(0)..=&key(u64::MAX))? {
+            if count >= most {
+                return Ok(count);
+            }
+            entry?;
+            count = count.saturating_add(1);
+        }
+    }
+    Ok(count)
+}
+
+/// The newest event of a log.
+pub(crate) fn last_seq(reading: &ReadTransaction, job: JobId) -> Result<u64, StoreError> {
+    let log = LOG.read(reading)?;
+    let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
+    let newest = log.range::<&LogBytes>(&first..=&last)?.next_back().transpose()?;
+    Ok(newest.map_or(0, |(key, _)| LogKey::decode(key.value()).seq))
+}
+
+/// Events after the cursor.
+pub(crate) fn events(
+    reading: &ReadTransaction,
+    job: JobId,
+    after: u64,
+    max: usize,
+) -> Result<EventPage, StoreError> {
+    let last_seq = last_seq(reading, job)?;
+    let mut page = EventPage { events: Vec::new(), last_seq };
+    let Some(from) = after.checked_add(1) else { return Ok(page) };
+    let log = LOG.read(reading)?;
+    let (first, last) = (LogKey { job, seq: from, sub: 0 }.encode(), LogKey::last(job).encode());
+    let mut bytes = 0_usize;
+    for entry in log.range::<&LogBytes>(&first..=&last)? {
+        if page.events.len() >= max || bytes >= PAGE_BYTES {
+            break;
+        }
+        let (key, stored) = entry?;
+        let key = LogKey::decode(key.value());
+        if key.sub == 0 {
+            bytes = bytes.saturating_add(stored.value().len());
+            page.events.push(SequencedEvent { seq: key.seq, event: values::decode(stored.value())? });
+        }
+    }
+    Ok(page)
+}
+
+/// The text of the step that begins at `first_seq`.
+pub(crate) fn step_text(
+    reading: &ReadTransaction,
+    job: JobId,
+    first_seq: u64,
+    up_to: u64,
+) -> Result<String, StoreError> {
+    let log = LOG.read(reading)?;
+    let first = LogKey { job, seq: first_seq, sub: 0 }.encode();
+    let last = LogKey { job, seq: up_to.max(first_seq), sub: 0 }.encode();
+    let mut step = None;
+    let mut whole = String::new();
+    for entry in log.range::<&LogBytes>(&first..=&last)? {
+        let (key, bytes) = entry?;
+        if LogKey::decode(key.value()).sub > 0 {
+            continue;
+        }
+        if let Event::Delta { index, text, .. } = values::decode(bytes.value())?
+            && *step.get_or_insert(index) == index
+        {
+            whole.push_str(&text);
+        }
+    }
+    Ok(whole)
+}
+
+/// The whole log.
+pub(crate) fn log(reading: &ReadTransaction, job: JobId) -> Result<Vec<Record>, StoreError> {
+    let log = LOG.read(reading)?;
+    let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
+    let mut records = Vec::new();
+    for entry in log.range::<&LogBytes>(&first..=&last)? {
+        let (key, bytes) = entry?;
+        let mut record = match LogKey::decode(key.value()).sub {
+            0 => Record::Event(values::decode(bytes.value())?),
+            _ => Record::Mark(values::decode(bytes.value())?),
+        };
+        // Large, and only that there is one matters here: it has a way of its own to whoever wants it.
+        if let Record::Mark(EngineMark::ToolWhole { content, .. }) = &mut record {
+            content.clear();
+        }
+        records.push(record);
+    }
+    Ok(records)
+}
+
+/// Length of the ready queue, and when the next delayed job is due.
+pub(crate) fn queue(reading: &ReadTransaction) -> Result<(u64, Option<u64>), StoreError> {
+    let ready = READY.read(reading)?.len()?;
+    let delayed = DELAYED.read(reading)?;
+    let next = delayed.first()?.map(|(key, _)| DelayedKey::decode(key.value()).run_at_ms);
+    Ok((ready, next))
+}
+
+/// Rows that one page reads at most.
+const SCAN: usize = 1_000;
+
+/// A page of them, newest first. It is short where the look ended before the page was full; `next` goes on from there.
+pub(crate) fn children(
+    reading: &ReadTransaction,
+    query: &JobQuery,
+    parent: JobId,
+) -> Result<JobPage, StoreError> {
+    // Where the parent is gone, nobody knows how far to look.
+    let since = row(reading, parent)?.map_or(0, |row| row.first_accept.unwrap_or(row.accept));
+    let (found, mut next) = listing(reading, query, SCAN)?;
+    let mut jobs = Vec::new();
+    let mut last = None;
+    for (accept, id) in found {
+        if accept <= since {
+            next = None;
+            break;
+        }
+        if jobs.len() >= query.limit {
+            next = last;
+            break;
+        }
+        let id = JobId::from_bytes(id);
+        let child = values::skip_unreadable(id, row(reading, id))?
+            .filter(|row| row.job.origin.parent() == Some(parent));
+        jobs.extend(child.map(|row| row.job));
+        last = Some(accept);
+    }
+    Ok(JobPage { jobs, next })
+}

@@ -1,0 +1,99 @@
+//! A failed job again, from its last recorded step. It is accepted anew: behind whatever its conversation has said since.
+//! Refuses jobs that have not failed, and other users' (P7).
+
+use crate::domain::event::{Event, StatusPhase};
+use crate::domain::id::{JobId, UserId};
+use crate::domain::job::{Job, JobStatus};
+use crate::ports::StoreError;
+use crate::store::redb::codec::keys::conversations::TurnKey;
+use crate::store::redb::codec::keys::jobs::{EndedKey, JobOwnerKey};
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::jobs::row::JobRow;
+use crate::store::redb::retention::sweep::CUT;
+use crate::store::redb::writer::transaction::Transaction;
+use crate::store::redb::writer::write::StoreWrite;
+
+/// What its log then says.
+const RETRIED: &str = "somebody asked for another try";
+
+/// This job of this user.
+pub(crate) struct RetryJob {
+    pub(crate) user: UserId,
+    pub(crate) job: JobId,
+}
+
+impl StoreWrite for RetryJob {
+    type Output = Option<Job>;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Job>, StoreError> {
+        let found = transaction.find_row(self.job)?;
+        let Some(mut row) = found.filter(|row| row.job.user == self.user) else { return Ok(None) };
+        if row.job.status != JobStatus::Failed {
+            return Err(StoreError::WrongState { status: row.job.status });
+        }
+        let finished_at_ms = row.job.finished_at_ms.unwrap_or_default();
+        let cut = EndedKey { stage: CUT, finished_at_ms, job: self.job };
+        if transaction.tables.ended.get(&cut.encode())?.is_some() {
+            return Err(StoreError::LogCut);
+        }
+        // Gone with its conversation; the sweeper has not come to it yet.
+        if row.job.conversation_id.is_some() && transaction.conversation_of(&row)?.is_none() {
+            return Ok(None);
+        }
+        if transaction.is_replaced(&row)? {
+            return Ok(None);
+        }
+        transaction.check_queue_limit(1)?;
+        transaction.accept_again(&mut row)?;
+        Ok(Some(row.job))
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        vec![self.job]
+    }
+}
+
+impl Transaction<'_> {
+    /// Whether another answer took its place, and the sweeper has not come to it yet.
+    fn is_replaced(&self, row: &JobRow) -> Result<bool, StoreError> {
+        let Some(key) = row.turn_key() else { return Ok(false) };
+        Ok(self.message_pair(&key.encode())?.is_some_and(|message_pair| !message_pair.is_shown()))
+    }
+
+    fn accept_again(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
+        // What it said as it failed is said anew when it ends.
+        if let Some(key) = row.turn_key().map(TurnKey::encode) {
+            self.tables.turns.remove(&key)?;
+        }
+        self.tables.outputs.remove(&row.id().to_bytes())?;
+        self.counters.accept = self.counters.accept.saturating_add(1);
+        self.counters.unfinished = self.counters.unfinished.saturating_add(1);
+        self.effects.metrics.accept();
+        let old = JobOwnerKey { user: row.job.user, status: row.job.status, accept: row.accept };
+        self.tables.owned.remove(&old.encode())?;
+        let job = Job {
+            crashes: 0,
+            failed_runs: 0,
+            error: None,
+            finished_at_ms: None,
+            run_at_ms: None,
+            ..row.job.clone()
+        };
+        let (ledger, booked) = (std::mem::take(&mut row.ledger), std::mem::take(&mut row.booked));
+        let fresh = JobRow::new(Job { cancel_requested: false, ..job }, self.counters.accept);
+        let first_accept = Some(row.first_accept.unwrap_or(row.accept));
+        let old_accept = row.accept;
+        *row = JobRow { ledger, booked, first_accept, retried_at_ms: Some(self.now_ms), ..fresh };
+        self.reenter_conversation(row, old_accept)?;
+        self.reopen_line(&row.job)?;
+        let mut tail = self.tables.tail(row.id())?;
+        let (status, attempt, reason) = (StatusPhase::Queued, row.job.attempt, Some(RETRIED.to_owned()));
+        self.tables.append_event(row.id(), &mut tail, &Event::Status { status, attempt, reason })?;
+        row.job.last_event_id = tail.seq;
+        self.move_row(row, JobStatus::Queued)?;
+        self.enqueue(row)?;
+        self.put_row(row)?;
+        self.notify_event(row.id(), tail.seq);
+        Ok(())
+    }
+}

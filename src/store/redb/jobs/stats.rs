@@ -1,0 +1,152 @@
+//! What stands in the store, counted for the operator. Owns the reads, whose number does not grow with the number of jobs:
+//! lengths of tables, and a look from user to user and from batch to batch.
+
+use crate::domain::id::UserId;
+use crate::domain::job::JobStatus;
+use crate::ports::{StatsSource, StoreError, StoreStats};
+use crate::store::redb::codec::keys::batches::{BatchLineBytes, BatchLineKey};
+use crate::store::redb::codec::keys::jobs::{JobOwnerBytes, JobOwnerKey, ReadyBytes, ReadyEntry, ReadyKey};
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::tables::{
+    BATCH_ACTIVE, DELAYED, DELIVERIES_DUE, OWNED, READY, RUNNING, counters,
+};
+use crate::store::redb::store::RedbStore;
+use redb::ReadTransaction;
+use std::sync::PoisonError;
+use std::thread::JoinHandle;
+
+/// Batches that are looked at; what comes behind them is not counted.
+const LOOKS: usize = 10_000;
+/// Rows that are read for the jobs that wait for approval, of all users together.
+const APPROVALS: usize = 20_000;
+/// Ready jobs of each priority among which the oldest is looked for. They stand in the order in which users take turns, so
+/// the oldest job of every user is among them while no more users than this have one.
+const OLDEST: usize = 256;
+
+impl StatsSource for RedbStore {
+    fn stats(&self) -> Result<StoreStats, StoreError> {
+        // Without its writer a store is none, though the file can be read.
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if writer.as_ref().is_none_or(JoinHandle::is_finished) {
+            return Err(StoreError::Closed);
+        }
+        drop(writer);
+        let now_ms = self.shared.clock.now_ms();
+        let counted = self.shared.handle.read(|reading| stats(reading, now_ms))?;
+        let disk_free_bytes = self.shared.medium.space().map(|space| space.free_bytes);
+        Ok(StoreStats { file_bytes: self.shared.medium.bytes(), disk_free_bytes, ..counted })
+    }
+}
+
+fn stats(reading: &ReadTransaction, now_ms: u64) -> Result<StoreStats, StoreError> {
+    let unfinished = counters(reading)?.unfinished;
+    let running = RUNNING.read(reading)?.len()?;
+    let waiting = waiting(reading)?;
+    let ready = READY.read(reading)?.len()?;
+    let since_ms = oldest_ready(reading)?;
+    Ok(StoreStats {
+        queued: unfinished.saturating_sub(running).saturating_sub(waiting),
+        running,
+        waiting,
+        ready,
+        // Whoever waits for approval stands among the delayed, with the time at which that ends.
+        delayed: DELAYED.read(reading)?.len()?.saturating_sub(waiting),
+        oldest_ready_ms: since_ms.map_or(0, |since| now_ms.saturating_sub(since)),
+        batches: batches(reading)?,
+        deliveries: DELIVERIES_DUE.read(reading)?.len()?,
+        ..StoreStats::default()
+    })
+}
+
+/// Jobs that wait for approval: of each user in turn, those in that state.
+fn waiting(reading: &ReadTransaction) -> Result<u64, StoreError> {
+    let owned = OWNED.read(reading)?;
+    let mut count = 0_u64;
+    let mut user = UserId(0);
+    let mut left = APPROVALS;
+    while left > 0 {
+        left = left.saturating_sub(1);
+        let from = JobOwnerKey { user, status: JobStatus::Queued, accept: 0 }.encode();
+        // The next user who has jobs; the state that sorts first does not matter, their number does.
+        let Some((key, _)) = owned.range::<&JobOwnerBytes>(&lowest(from)..)?.next().transpose()? else {
+            break;
+        };
+        user = JobOwnerKey::user(key.value());
+        let own = |accept| JobOwnerKey { user, status: JobStatus::Waiting, accept }.encode();
+        for entry in owned.range::<&JobOwnerBytes>(&own(0)..=&own(u64::MAX))?.take(left) {
+            entry?;
+            left = left.saturating_sub(1);
+            count = count.saturating_add(1);
+        }
+        let Some(next) = user.0.checked_add(1) else { break };
+        user = UserId(next);
+    }
+    Ok(count)
+}
+
+/// The least key of the same user.
+fn lowest(key: JobOwnerBytes) -> JobOwnerBytes {
+    let mut least = JobOwnerBytes::default();
+    for (slot, byte) in least.iter_mut().zip(key).take(size_of::<UserId>()) {
+        *slot = byte;
+    }
+    least
+}
+
+/// Since when the oldest ready job has been waiting.
+fn oldest_ready(reading: &ReadTransaction) -> Result<Option<u64>, StoreError> {
+    let ready = READY.read(reading)?;
+    let mut oldest = None;
+    let mut from = ReadyKey { priority: 0, fair: 0, accept: 0 };
+    loop {
+        let mut priority = None;
+        for entry in ready.range::<&ReadyBytes>(&from.encode()..)?.take(OLDEST) {
+            let (key, waiting) = entry?;
+            let here = ReadyKey::decode(key.value()).priority;
+            if *priority.get_or_insert(here) != here {
+                break;
+            }
+            let since_ms = ReadyEntry::decode(waiting.value()).since_ms;
+            oldest = Some(oldest.map_or(since_ms, |oldest: u64| oldest.min(since_ms)));
+        }
+        let Some(next) = priority.and_then(|here: u8| here.checked_add(1)) else { return Ok(oldest) };
+        from.priority = next;
+    }
+}
+
+/// Batches that have not ended: each has a line that has not.
+fn batches(reading: &ReadTransaction) -> Result<u64, StoreError> {
+    let active = BATCH_ACTIVE.read(reading)?;
+    let mut count = 0_u64;
+    let mut next = active.first()?.map(|(key, _)| BatchLineKey::decode(key.value()).batch);
+    while let Some(batch) = next.filter(|_| count < LOOKS as u64) {
+        count = count.saturating_add(1);
+        let (_, last) = BatchLineKey::all_of(batch);
+        let behind = active.range::<&BatchLineBytes>(&last..)?.find(|entry| {
+            entry.as_ref().map_or(true, |(key, _)| BatchLineKey::decode(key.value()).batch != batch)
+        });
+        next = behind.transpose()?.map(|(key, _)| BatchLineKey::decode(key.value()).batch);
+    }
+    Ok(count)
+}
+
+/// Jobs under way, and jobs that wait for their turn or their time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreLoad {
+    /// Held by a worker.
+    pub running: u64,
+    /// Ready, or delayed.
+    pub queued: u64,
+}
+
+impl RedbStore {
+    /// As of the last commit. The tables know their lengths: nothing is walked.
+    pub fn load(&self) -> Result<StoreLoad, StoreError> {
+        self.shared.handle.read(|reading| {
+            let waiting = READY.read(reading)?.len()?;
+            let delayed = DELAYED.read(reading)?.len()?;
+            let running = RUNNING.read(reading)?.len()?;
+            Ok(StoreLoad { running, queued: waiting.saturating_add(delayed) })
+        })
+    }
+}

@@ -1,0 +1,110 @@
+//! Reading projects, and the port that they stand behind. Owns every query about them; writes are in [`crate::store::redb::projects::write`].
+
+use crate::domain::id::{ProjectId, UserId};
+use crate::domain::project::{Project, ProjectName};
+use crate::ports::{ProjectCursor, ProjectPage, Projects, StoreError, Ticket};
+use crate::store::redb::codec::keys::projects::{ProjectOwnerBytes, ProjectOwnerKey};
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::tables::{PENDING_DIRECTORIES, PROJECTS, PROJECTS_OWNED};
+use crate::store::redb::codec::values;
+use crate::store::redb::projects::write::{
+    CreateProject, FinishProjectRemoval, RemoveProject, ReserveProject, UpdateProject,
+};
+use crate::store::redb::store::RedbStore;
+use redb::ReadTransaction;
+use std::ops::Bound;
+
+pub(crate) mod write;
+
+impl Projects for RedbStore {
+    fn reserve_project(&self, project: Project, most: u64) -> Ticket<Project> {
+        self.offer(ReserveProject { project, most })
+    }
+
+    fn create_project(&self, project: Project, most: u64) -> Ticket<Project> {
+        self.offer(CreateProject { project, most })
+    }
+
+    fn update_project(
+        &self,
+        user: UserId,
+        id: ProjectId,
+        name: Option<ProjectName>,
+        description: Option<String>,
+    ) -> Ticket<Option<Project>> {
+        self.offer(UpdateProject { user, id, name, description })
+    }
+
+    fn remove_project(&self, user: UserId, id: ProjectId) -> Ticket<Option<Project>> {
+        self.offer(RemoveProject { user, id })
+    }
+
+    fn mark_removed(&self, project: Project) -> Ticket<()> {
+        self.push(FinishProjectRemoval(project.id))
+    }
+
+    fn project(&self, user: UserId, id: ProjectId) -> Result<Option<Project>, StoreError> {
+        let found = self.shared.handle.read(|reading| get(reading, id))?;
+        Ok(found.filter(|project| project.user == user))
+    }
+
+    fn projects(
+        &self,
+        user: UserId,
+        before: Option<ProjectCursor>,
+        limit: usize,
+    ) -> Result<ProjectPage, StoreError> {
+        self.shared.handle.read(|reading| page(reading, user, before, limit))
+    }
+
+    fn all_projects(&self, user: UserId) -> Result<Vec<Project>, StoreError> {
+        self.shared.handle.read(|reading| Ok(page(reading, user, None, usize::MAX)?.projects))
+    }
+
+    fn pending_removals(&self) -> Result<Vec<Project>, StoreError> {
+        self.shared.handle.read(|reading| {
+            let pending_directory = PENDING_DIRECTORIES.read(reading)?;
+            let mut projects = Vec::new();
+            for entry in pending_directory.iter()? {
+                let (key, bytes) = entry?;
+                let id = ProjectId::from_bytes(*key.value());
+                projects.extend(values::skip_unreadable(id, values::decode(bytes.value()).map(Some))?);
+            }
+            Ok(projects)
+        })
+    }
+}
+
+fn page(
+    reading: &ReadTransaction,
+    user: UserId,
+    before: Option<ProjectCursor>,
+    limit: usize,
+) -> Result<ProjectPage, StoreError> {
+    let owned = PROJECTS_OWNED.read(reading)?;
+    let (first, last) = ProjectOwnerKey::ends(user);
+    let (first, last) = (first.encode(), last.encode());
+    let enter_queue =
+        |ProjectCursor { updated_at_ms, id }| ProjectOwnerKey { user, updated_at_ms, id }.encode();
+    let enter_queue = before.map(enter_queue);
+    let start = enter_queue.as_ref().map_or(Bound::Included(&first), Bound::Excluded);
+    let mut page = ProjectPage { projects: Vec::new(), has_more: false, total: 0 };
+    for entry in owned.range::<&ProjectOwnerBytes>((start, Bound::Included(&last)))? {
+        if page.projects.len() >= limit {
+            page.has_more = true;
+            break;
+        }
+        let key = entry.map(|(key, _)| ProjectOwnerKey::decode(key.value()))?;
+        page.projects.extend(values::skip_unreadable(key.id, get(reading, key.id))?);
+    }
+    for entry in owned.range::<&ProjectOwnerBytes>(&first..=&last)? {
+        entry?;
+        page.total = page.total.saturating_add(1);
+    }
+    Ok(page)
+}
+
+fn get(reading: &ReadTransaction, id: ProjectId) -> Result<Option<Project>, StoreError> {
+    let table = PROJECTS.read(reading)?;
+    table.get(&id.to_bytes())?.map(|bytes| values::decode(bytes.value())).transpose()
+}

@@ -1,0 +1,262 @@
+//! Writing projects. Owns the one transaction in which a project comes, changes or goes, and who has which directory's name;
+//! refuses to touch a directory. Readers are in [`crate::store::redb::projects`].
+
+use crate::domain::id::{JobId, ProjectId, UserId};
+use crate::domain::project::{Project, ProjectName};
+use crate::ports::StoreError;
+use crate::store::redb::codec::keys::projects::{ProjectOwnerBytes, ProjectOwnerKey};
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::values;
+use crate::store::redb::writer::transaction::Transaction;
+use crate::store::redb::writer::write::{BASE_WEIGHT, StoreWrite};
+
+/// The longest name of a directory, bytes.
+const DIRECTORY_BYTES: usize = 255;
+
+/// A project in the making wants a directory.
+pub(crate) struct ReserveProject {
+    pub(crate) project: Project,
+    pub(crate) most: u64,
+}
+
+impl StoreWrite for ReserveProject {
+    type Output = Project;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Project, StoreError> {
+        transaction.refuse_low_disk()?;
+        let others = transaction.projects_of(self.project.user)?;
+        refuse_many(&others, self.most)?;
+        let project = transaction.with_free_directory(&self.project, &others)?;
+        transaction.put_pending_directory(&project)?;
+        Ok(project)
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+
+    fn weight(&self) -> usize {
+        weight(&self.project)
+    }
+}
+
+/// A new project.
+pub(crate) struct CreateProject {
+    pub(crate) project: Project,
+    pub(crate) most: u64,
+}
+
+impl StoreWrite for CreateProject {
+    type Output = Project;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Project, StoreError> {
+        transaction.refuse_low_disk()?;
+        let others = transaction.projects_of(self.project.user)?;
+        refuse_many(&others, self.most)?;
+        refuse_name(&others, &self.project.name)?;
+        let reserved = transaction.pending_directory(self.project.id)?;
+        let project = match reserved.filter(|reserved| reserved.user == self.project.user) {
+            Some(reserved) => Project { directory: reserved.directory, ..self.project.clone() },
+            None => transaction.with_free_directory(&self.project, &others)?,
+        };
+        transaction.tables.pending_directories.remove(&project.id.to_bytes())?;
+        transaction.put_project(&project, None)?;
+        Ok(project)
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+
+    fn weight(&self) -> usize {
+        weight(&self.project)
+    }
+}
+
+/// Another name, another description.
+pub(crate) struct UpdateProject {
+    pub(crate) user: UserId,
+    pub(crate) id: ProjectId,
+    pub(crate) name: Option<ProjectName>,
+    pub(crate) description: Option<String>,
+}
+
+impl StoreWrite for UpdateProject {
+    type Output = Option<Project>;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Project>, StoreError> {
+        let found = transaction.project(self.id)?.filter(|found| found.user == self.user);
+        let Some(mut project) = found else { return Ok(None) };
+        if let Some(name) = self.name.as_ref().filter(|name| **name != project.name) {
+            refuse_name(&transaction.projects_of(self.user)?, name)?;
+            project.name = name.clone();
+        }
+        if let Some(description) = &self.description {
+            project.description.clone_from(description);
+        }
+        let last = ProjectOwnerKey::of(&project);
+        project.updated_at_ms = transaction.now_ms;
+        transaction.put_project(&project, Some(last))?;
+        Ok(Some(project))
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+
+    fn weight(&self) -> usize {
+        self.description.as_ref().map_or(BASE_WEIGHT, |text| text.len().saturating_add(BASE_WEIGHT))
+    }
+}
+
+/// This project of this user is to go, with its conversations.
+pub(crate) struct RemoveProject {
+    pub(crate) user: UserId,
+    pub(crate) id: ProjectId,
+}
+
+impl StoreWrite for RemoveProject {
+    type Output = Option<Project>;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Project>, StoreError> {
+        let found = transaction.project(self.id)?.filter(|found| found.user == self.user);
+        let Some(project) = found else { return Ok(None) };
+        transaction.remove_conversations_of(self.user, self.id)?;
+        let tables = &mut transaction.tables;
+        tables.projects.remove(&self.id.to_bytes())?;
+        tables.projects_owned.remove(&ProjectOwnerKey::of(&project).encode())?;
+        transaction.put_pending_directory(&project)?;
+        Ok(Some(project))
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+/// A directory is gone.
+pub(crate) struct FinishProjectRemoval(pub(crate) ProjectId);
+
+impl StoreWrite for FinishProjectRemoval {
+    type Output = ();
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
+        if transaction.tables.pending_directories.remove(&self.0.to_bytes())?.is_some() {
+            transaction.mark_dirty();
+        }
+        Ok(())
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+fn weight(project: &Project) -> usize {
+    project.description.len().saturating_add(BASE_WEIGHT)
+}
+
+fn refuse_many(others: &[Project], most: u64) -> Result<(), StoreError> {
+    if u64::try_from(others.len()).unwrap_or(u64::MAX) >= most {
+        return Err(StoreError::ProjectsFull { limit: most });
+    }
+    Ok(())
+}
+
+fn refuse_name(others: &[Project], name: &ProjectName) -> Result<(), StoreError> {
+    if others.iter().any(|other| other.name == *name) { Err(StoreError::NameTaken) } else { Ok(()) }
+}
+
+/// The wanted name, or the first of `name_1`, `name_2` … that is free.
+fn free_name(wanted: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let mut name = cut(wanted, DIRECTORY_BYTES).to_owned();
+    let mut number = 0_u64;
+    while is_taken(&name) {
+        number = number.saturating_add(1);
+        let end = format!("_{number}");
+        name = format!("{}{end}", cut(wanted, DIRECTORY_BYTES.saturating_sub(end.len())));
+    }
+    name
+}
+
+/// As much of the text as fits, whole characters.
+fn cut(text: &str, bytes: usize) -> &str {
+    let fits =
+        text.char_indices().map(|(at, c)| at.saturating_add(c.len_utf8())).take_while(|end| *end <= bytes);
+    text.get(..fits.last().unwrap_or_default()).unwrap_or_default()
+}
+
+impl Transaction<'_> {
+    fn project(&self, id: ProjectId) -> Result<Option<Project>, StoreError> {
+        let bytes = self.tables.projects.get(&id.to_bytes())?;
+        bytes.map(|bytes| values::decode(bytes.value())).transpose()
+    }
+
+    fn pending_directory(&self, id: ProjectId) -> Result<Option<Project>, StoreError> {
+        let bytes = self.tables.pending_directories.get(&id.to_bytes())?;
+        bytes.map(|bytes| values::decode(bytes.value())).transpose()
+    }
+
+    /// All projects of a user, bounded by `limits.projects`.
+    fn projects_of(&self, user: UserId) -> Result<Vec<Project>, StoreError> {
+        let (first, last) = ProjectOwnerKey::ends(user);
+        let owned =
+            self.tables.projects_owned.range::<&ProjectOwnerBytes>(&first.encode()..=&last.encode())?;
+        let mut projects = Vec::new();
+        for entry in owned {
+            let key = entry.map(|(key, _)| ProjectOwnerKey::decode(key.value()))?;
+            projects.extend(values::skip_unreadable(key.id, self.project(key.id))?);
+        }
+        Ok(projects)
+    }
+
+    /// The project with a directory that nobody else has.
+    fn with_free_directory(&self, project: &Project, others: &[Project]) -> Result<Project, StoreError> {
+        let mut gone = Vec::new();
+        for entry in self.tables.pending_directories.iter()? {
+            let (key, bytes) = entry?;
+            let id = ProjectId::from_bytes(*key.value());
+            let other: Option<Project> =
+                values::skip_unreadable(id, values::decode(bytes.value()).map(Some))?;
+            gone.extend(other.filter(|other| other.user == project.user).map(|other| other.directory));
+        }
+        let is_taken =
+            |name: &str| others.iter().any(|other| other.directory == name) || gone.iter().any(|g| g == name);
+        Ok(Project { directory: free_name(&project.directory, is_taken), ..project.clone() })
+    }
+
+    /// Writes a project, and moves it in its owner's list.
+    fn put_project(&mut self, project: &Project, last: Option<ProjectOwnerKey>) -> Result<(), StoreError> {
+        let tables = &mut self.tables;
+        if let Some(last) = last {
+            tables.projects_owned.remove(&last.encode())?;
+        }
+        tables.projects_owned.insert(&ProjectOwnerKey::of(project).encode(), [].as_slice())?;
+        tables.projects.insert(&project.id.to_bytes(), values::encode(project)?.as_slice())?;
+        self.mark_dirty();
+        Ok(())
+    }
+
+    fn put_pending_directory(&mut self, project: &Project) -> Result<(), StoreError> {
+        let bytes = values::encode(project)?;
+        self.tables.pending_directories.insert(&project.id.to_bytes(), bytes.as_slice())?;
+        self.mark_dirty();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_gets_the_first_free_number_and_never_more_than_255_bytes() {
+        let taken = ["a", "a_1", "a_3"];
+        assert_eq!(free_name("a", |name| taken.contains(&name)), "a_2");
+        assert_eq!(free_name("b", |name| taken.contains(&name)), "b");
+        let long = "é".repeat(127);
+        let name = free_name(&long, |name| name == long);
+        assert!(name.ends_with("é_1") && name.len() <= 255, "{name}");
+        assert_eq!(free_name(&"x".repeat(300), |_| false).len(), 255);
+    }
+}

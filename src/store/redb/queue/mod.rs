@@ -1,0 +1,5 @@
+//! Which job runs next, and the leases of those that run.
+
+pub(crate) mod conversation_queue;
+pub(crate) mod lease;
+pub(crate) mod ready;

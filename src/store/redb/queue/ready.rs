@@ -1,0 +1,156 @@
+//! Who runs next. Owns the ready queue with its fairness, the delayed jobs and the order inside conversations;
+//! refuses to look at logs and leases.
+//!
+//! Fairness is self-clocked fair queueing inside a priority: a job's fair time is one more than the larger of the
+//! user's last and the one served last, so users take turns however many jobs each has queued. Between
+//! priorities the first job of each competes: the longer it has waited, the further it has risen.
+
+use crate::domain::id::JobId;
+use crate::domain::job::JobStatus;
+use crate::ports::StoreError;
+use crate::store::redb::codec::keys::jobs::{DelayedKey, FairKey, ReadyBytes, ReadyEntry, ReadyKey};
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::jobs::row::{JobRow, QueuePlace};
+use crate::store::redb::queue::lease::LogTail;
+use crate::store::redb::writer::transaction::Transaction;
+
+/// Delayed jobs that one claim makes ready; the next claim goes on.
+const DUE_JOBS: usize = 1_024;
+
+impl Transaction<'_> {
+    /// Ready, or delayed until its time.
+    pub(crate) fn enter_queue(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
+        match row.due_ms() {
+            Some(run_at_ms) if run_at_ms > self.now_ms => self.delay(row),
+            _ => self.make_ready(row),
+        }
+    }
+
+    /// Looked at again when its time has come, even if that is now.
+    pub(crate) fn delay(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
+        let key = DelayedKey { run_at_ms: row.due_ms().unwrap_or(self.now_ms), accept: row.accept };
+        self.tables.delayed.insert(&key.encode(), &row.id().to_bytes())?;
+        row.enter_queue = QueuePlace::Delayed;
+        Ok(())
+    }
+
+    fn make_ready(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
+        let fair = match row.fair {
+            Some(fair) => fair,
+            None => self.next_fair(row)?,
+        };
+        row.fair = Some(fair);
+        row.enter_queue = QueuePlace::Ready;
+        let key = ReadyKey { priority: row.job.priority.level(), fair, accept: row.accept };
+        let waiting = ReadyEntry { job: row.id(), since_ms: self.now_ms };
+        self.tables.ready.insert(&key.encode(), &waiting.encode())?;
+        self.effects.readied = self.effects.readied.saturating_add(1);
+        Ok(())
+    }
+
+    fn next_fair(&mut self, row: &JobRow) -> Result<u64, StoreError> {
+        let key = FairKey { priority: row.job.priority.level(), user: row.job.user };
+        let last = match self.fair.get(&key) {
+            Some(last) => *last,
+            None => self.tables.fair.get(&key.encode())?.map_or(0, |v| v.value()),
+        };
+        let served = self.counters.served.get(usize::from(key.priority)).copied().unwrap_or_default();
+        let fair = last.max(served).saturating_add(1);
+        self.fair.insert(key, fair);
+        Ok(fair)
+    }
+
+    /// Takes the job out of the ready queue whose turn it is; since when it stood there goes along.
+    pub(crate) fn take_ready(&mut self) -> Result<Option<ReadyEntry>, StoreError> {
+        let Some(key) = self.first_in_rank()? else { return Ok(None) };
+        let taken =
+            self.tables.ready.remove(&key.encode())?.map(|waiting| ReadyEntry::decode(waiting.value()));
+        if let Some(served) = self.counters.served.get_mut(usize::from(key.priority)) {
+            *served = key.fair.max(*served);
+        }
+        Ok(taken)
+    }
+
+    /// Of the first job of each priority, the one that ranks first.
+    fn first_in_rank(&self) -> Result<Option<ReadyKey>, StoreError> {
+        let mut best: Option<(u64, ReadyKey)> = None;
+        let mut from = ReadyKey { priority: 0, fair: 0, accept: 0 };
+        while let Some((key, waiting)) =
+            self.tables.ready.range::<&ReadyBytes>(&from.encode()..)?.next().transpose()?
+        {
+            let (key, waiting) = (ReadyKey::decode(key.value()), ReadyEntry::decode(waiting.value()));
+            let rank = self.rank(key.priority, waiting.since_ms);
+            if best.is_none_or(|(least, _)| rank < least) {
+                best = Some((rank, key));
+            }
+            let Some(priority) = key.priority.checked_add(1) else { break };
+            from.priority = priority;
+        }
+        Ok(best.map(|(_, key)| key))
+    }
+
+    /// Waiting for `ageing_ms` counts as much as one priority, so that no job waits for ever; 0 switches that off.
+    fn rank(&self, priority: u8, since_ms: u64) -> u64 {
+        let level = u64::from(priority);
+        match self.bounds.ageing_ms {
+            0 => level,
+            ageing_ms => level.saturating_mul(ageing_ms).saturating_add(since_ms.min(self.now_ms)),
+        }
+    }
+
+    /// Makes delayed jobs ready whose time has come, and those that have waited long enough for somebody's approval.
+    pub(crate) fn admit_due(&mut self) -> Result<(), StoreError> {
+        for _ in 0..DUE_JOBS {
+            if self.next_due_ms()?.is_none_or(|due| due > self.now_ms) {
+                break;
+            }
+            let Some(job) = self.tables.delayed.pop_first()?.map(|(_, job)| JobId::from_bytes(*job.value()))
+            else {
+                break;
+            };
+            match self.admit(job) {
+                Err(StoreError::Corrupt(reason)) => self.quarantine(job, &reason)?,
+                outcome => outcome?,
+            }
+        }
+        Ok(())
+    }
+
+    fn admit(&mut self, job: JobId) -> Result<(), StoreError> {
+        let (mut row, tail) = self.delayed_job(job)?;
+        if let Some(tail) = tail {
+            return self.expire(&mut row, tail);
+        }
+        self.make_ready(&mut row)?;
+        self.put_row(&row)
+    }
+
+    /// A delayed job, and where its log ends if something has to be written there; nothing is written yet.
+    fn delayed_job(&self, job: JobId) -> Result<(JobRow, Option<LogTail>), StoreError> {
+        let row = self.row(job)?;
+        let waits = row.job.status == JobStatus::Waiting;
+        let tail = waits.then(|| self.tables.tail(job)).transpose()?;
+        Ok((row, tail))
+    }
+
+    /// When the next delayed job is due.
+    pub(crate) fn next_due_ms(&self) -> Result<Option<u64>, StoreError> {
+        Ok(self.tables.delayed.first()?.map(|(key, _)| DelayedKey::decode(key.value()).run_at_ms))
+    }
+
+    /// Takes a job out of the queues.
+    pub(crate) fn remove_from_queue(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
+        match (row.enter_queue, row.fair, row.due_ms()) {
+            (QueuePlace::Ready, Some(fair), _) => {
+                let key = ReadyKey { priority: row.job.priority.level(), fair, accept: row.accept };
+                self.tables.ready.remove(&key.encode())?;
+            }
+            (QueuePlace::Delayed, _, Some(run_at_ms)) => {
+                self.tables.delayed.remove(&DelayedKey { run_at_ms, accept: row.accept }.encode())?;
+            }
+            _ => {}
+        }
+        row.enter_queue = QueuePlace::Out;
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+//! What is left of an ended job's log when its deltas are folded: one delta for each step. Owns the plan; pure: refuses to
+//! touch the file. The numbers of what stays never change, so that every cursor stays good.
+
+use crate::domain::event::{Event, Record, StepKind};
+use crate::store::redb::codec::keys::jobs::LogKey;
+
+/// A folded delta grows no larger; a longer step is a few of them.
+const FOLDED_BYTES: usize = 4 * 1024 * 1024;
+
+/// What to do to a log.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct FoldPlan {
+    pub(crate) remove: Vec<LogKey>,
+    /// Deltas that take the place of the last one that they stand for.
+    pub(crate) write: Vec<(LogKey, Event)>,
+}
+
+/// One step's deltas so far.
+struct FoldStep {
+    index: u32,
+    chunks: Vec<DeltaRun>,
+}
+
+/// Deltas that become one.
+struct DeltaRun {
+    kind: StepKind,
+    keys: Vec<LogKey>,
+    offset: u64,
+    text: String,
+}
+
+impl DeltaRun {
+    fn end(&self) -> u64 {
+        self.offset.saturating_add(self.text.len() as u64)
+    }
+}
+
+/// Folds a log, in order. Steps that were discarded lose their text; the word that they were stays. `keeps_marks`: the
+/// engine may go on with this job.
+pub(crate) fn plan(log: impl IntoIterator<Item = (LogKey, Record)>, keeps_marks: bool) -> FoldPlan {
+    let mut plan = FoldPlan::default();
+    let mut steps: Vec<FoldStep> = Vec::new();
+    for (key, record) in log {
+        match record {
+            Record::Mark(_) if !keeps_marks => plan.remove.push(key),
+            Record::Event(Event::Delta { index, kind, offset, text, .. }) => {
+                gather(&mut steps, index, DeltaRun { kind, keys: vec![key], offset, text });
+            }
+            Record::Event(Event::StepDiscarded { index }) => {
+                if let Some(at) = steps.iter().rposition(|step| step.index == index) {
+                    plan.remove.extend(steps.remove(at).chunks.into_iter().flat_map(|chunk| chunk.keys));
+                }
+            }
+            _ => {}
+        }
+    }
+    for step in steps {
+        plan.fold(step);
+    }
+    plan
+}
+
+/// Puts a delta behind those of its step.
+fn gather(steps: &mut Vec<FoldStep>, index: u32, next: DeltaRun) {
+    let step = steps.iter_mut().rev().find(|step| step.index == index);
+    let Some(step) = step.filter(|step| step.chunks.last().is_some_and(|last| last.end() == next.offset))
+    else {
+        steps.push(FoldStep { index, chunks: vec![next] });
+        return;
+    };
+    match step.chunks.last_mut() {
+        Some(last) if last.text.len().saturating_add(next.text.len()) <= FOLDED_BYTES => {
+            last.keys.extend(next.keys);
+            last.text.push_str(&next.text);
+        }
+        _ => step.chunks.push(next),
+    }
+}
+
+impl FoldPlan {
+    fn fold(&mut self, step: FoldStep) {
+        // A step of one delta is folded already.
+        if step.chunks.iter().all(|chunk| chunk.keys.len() == 1) {
+            return;
+        }
+        let mut first = None;
+        for mut chunk in step.chunks {
+            let Some(key) = chunk.keys.pop() else { continue };
+            let first_seq = *first.get_or_insert(key.seq);
+            let DeltaRun { kind, keys, offset, text } = chunk;
+            self.remove.extend(keys);
+            self.write.push((key, Event::Delta { index: step.index, kind, offset, first_seq, text }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::event::EngineMark;
+    use crate::domain::id::JobId;
+
+    fn key(seq: u64, sub: u32) -> LogKey {
+        LogKey { job: JobId::from_bits(1), seq, sub }
+    }
+
+    fn delta(seq: u64, index: u32, offset: u64, first_seq: u64, text: &str) -> (LogKey, Record) {
+        let event = Event::Delta { index, kind: StepKind::Text, offset, first_seq, text: text.to_owned() };
+        (key(seq, 0), event.into())
+    }
+
+    fn discarded(seq: u64, index: u32) -> (LogKey, Record) {
+        (key(seq, 0), Event::StepDiscarded { index }.into())
+    }
+
+    fn mark(seq: u64) -> (LogKey, Record) {
+        (key(seq, 1), EngineMark::ToolStarted { id_ref: "c".to_owned() }.into())
+    }
+
+    /// As `(seq, offset, first_seq, text)`.
+    fn written(plan: &FoldPlan) -> Vec<(u64, u64, u64, &str)> {
+        plan.write.iter().map(view).collect()
+    }
+
+    fn view((key, event): &(LogKey, Event)) -> (u64, u64, u64, &str) {
+        let Event::Delta { offset, first_seq, text, .. } = event else { panic!("{event:?}") };
+        (key.seq, *offset, *first_seq, text)
+    }
+
+    fn removed(plan: &FoldPlan) -> Vec<(u64, u32)> {
+        let mut removed: Vec<_> = plan.remove.iter().map(|key| (key.seq, key.sub)).collect();
+        removed.sort_unstable();
+        removed
+    }
+
+    #[test]
+    fn the_deltas_of_a_step_become_one_under_the_last_number() {
+        let log = [
+            delta(3, 0, 0, 3, "ab"),
+            delta(4, 1, 0, 4, "x"),
+            delta(5, 0, 2, 3, "cé"),
+            delta(6, 0, 5, 3, "d"),
+        ];
+        let plan = plan(log, true);
+        assert_eq!(written(&plan), [(6, 0, 6, "abcéd")]);
+        assert_eq!(removed(&plan), [(3, 0), (5, 0)], "the step of one delta stays as it is");
+    }
+
+    #[test]
+    fn a_discarded_step_vanishes_and_one_that_begins_again_is_another() {
+        let log = [
+            delta(3, 0, 0, 3, "bad"),
+            delta(4, 0, 3, 3, "ly"),
+            discarded(5, 0),
+            delta(6, 0, 0, 6, "go"),
+            delta(7, 0, 2, 6, "od"),
+        ];
+        let plan = plan(log, true);
+        assert_eq!(written(&plan), [(7, 0, 7, "good")]);
+        assert_eq!(removed(&plan), [(3, 0), (4, 0), (6, 0)]);
+    }
+
+    #[test]
+    fn marks_stay_only_where_the_engine_may_go_on() {
+        let log = || [delta(3, 0, 0, 3, "a"), mark(3)];
+        assert_eq!(removed(&plan(log(), false)), [(3, 1)]);
+        assert_eq!(plan(log(), true), FoldPlan::default());
+    }
+
+    #[test]
+    fn p8_a_step_that_is_too_long_becomes_a_few_deltas_that_meet() {
+        let part = "x".repeat(FOLDED_BYTES / 2);
+        let half = part.len() as u64;
+        let log = [delta(3, 0, 0, 3, &part), delta(4, 0, half, 3, &part), delta(5, 0, 2 * half, 3, "end")];
+        let plan = plan(log, true);
+        let shape: Vec<_> = written(&plan).iter().map(|(s, o, f, text)| (*s, *o, *f, text.len())).collect();
+        assert_eq!(shape, [(4, 0, 4, FOLDED_BYTES), (5, FOLDED_BYTES as u64, 4, 3)]);
+    }
+}

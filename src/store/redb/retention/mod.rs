@@ -1,0 +1,5 @@
+//! Shrinks and removes ended jobs by age.
+
+pub(crate) mod fold;
+pub(crate) mod sweep;
+pub(crate) mod sweeper;

@@ -1,0 +1,215 @@
+//! What becomes of jobs that have ended. Owns the stages in which they shrink (whole, deltas folded, log cut, gone) and one
+//! small transaction's share of that work; refuses to touch a job that has not ended, and to look at a clock (see
+//! [`crate::store::redb::retention::sweeper`]).
+//!
+//! The index of ended jobs is sorted by stage, then by end: what is due is found at once, however many jobs there are. An
+//! entry whose job has gone or runs again is dropped when it comes up.
+
+use crate::domain::event::{Event, Record};
+use crate::domain::id::JobId;
+use crate::domain::job::JobStatus;
+use crate::ports::StoreError;
+use crate::store::redb::codec::keys::jobs::{EndedBytes, EndedKey, LogBytes, LogKey};
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::values;
+use crate::store::redb::jobs::row::JobRow;
+use crate::store::redb::retention::fold::{FoldPlan, plan};
+use crate::store::redb::writer::transaction::Transaction;
+use crate::store::redb::writer::write::StoreWrite;
+
+/// Nothing was taken yet. These bytes are on disk.
+pub(crate) const WHOLE: u8 = 0;
+/// The deltas of each step are one.
+const FOLDED: u8 = 1;
+/// The log is its terminal event alone.
+pub(crate) const CUT: u8 = 2;
+/// All of them.
+pub(crate) const STAGES: [u8; 3] = [WHOLE, FOLDED, CUT];
+
+/// Jobs of one transaction.
+const SWEEP_JOBS: usize = 200;
+/// Bytes that one transaction reads; the job that passes it is the last.
+const SWEEP_BYTES: usize = 4 * 1024 * 1024;
+
+/// What ended before these moments is due, unix milliseconds; `None`: nothing ever is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(clippy::struct_field_names, reason = "the unit stands last")]
+pub(crate) struct RetentionSweep {
+    pub(crate) deltas_before_ms: Option<u64>,
+    pub(crate) events_before_ms: Option<u64>,
+    pub(crate) jobs_before_ms: Option<u64>,
+}
+
+/// What is done to a job.
+#[derive(Debug, Clone, Copy)]
+enum RetentionAction {
+    Deltas,
+    Events,
+    All,
+}
+
+impl RetentionSweep {
+    /// What is due in which stage, the largest loss first: what goes altogether need not be folded before.
+    fn losses(&self) -> impl Iterator<Item = (RetentionAction, u8, u64)> {
+        let losses: [(RetentionAction, Option<u64>, &'static [u8]); 3] = [
+            (RetentionAction::All, self.jobs_before_ms, &STAGES),
+            (RetentionAction::Events, self.events_before_ms, &[WHOLE, FOLDED]),
+            (RetentionAction::Deltas, self.deltas_before_ms, &[WHOLE]),
+        ];
+        let stages = |(loss, before_ms, stages): (RetentionAction, Option<u64>, &'static [u8])| {
+            stages.iter().filter_map(move |stage| Some((loss, *stage, before_ms?)))
+        };
+        losses.into_iter().flat_map(stages)
+    }
+}
+
+impl StoreWrite for RetentionSweep {
+    /// Whether more is due.
+    type Output = bool;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<bool, StoreError> {
+        let (mut jobs, mut bytes) = (0, 0);
+        let mut more = transaction.clear_removed_batches()? | transaction.clear_removed_conversations()?;
+        if let Some(before_ms) = self.jobs_before_ms {
+            more |= transaction.forget_batches(before_ms)?;
+        }
+        for (loss, stage, before_ms) in self.losses() {
+            for key in transaction.due(stage, before_ms)? {
+                if jobs >= SWEEP_JOBS || bytes >= SWEEP_BYTES {
+                    return Ok(true);
+                }
+                jobs += 1;
+                bytes += transaction.shrink(key, loss)?;
+            }
+        }
+        Ok(more || jobs >= SWEEP_JOBS)
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+impl Transaction<'_> {
+    /// The first jobs of a stage that ended before this moment.
+    fn due(&self, stage: u8, before_ms: u64) -> Result<Vec<EndedKey>, StoreError> {
+        let key = |finished_at_ms| EndedKey { stage, finished_at_ms, job: JobId::from_bits(0) }.encode();
+        let ended = self.tables.ended.range::<&EndedBytes>(&key(0)..&key(before_ms))?;
+        ended.take(SWEEP_JOBS).map(|entry| Ok(EndedKey::decode(entry?.0.value()))).collect()
+    }
+
+    /// Takes from a job what is due, and tells how many bytes that moved. A job that cannot be read leaves the index and
+    /// stays: it must not keep all others from their turn.
+    fn shrink(&mut self, key: EndedKey, loss: RetentionAction) -> Result<usize, StoreError> {
+        let shrunk = match self.find_row(key.job) {
+            Ok(Some(row)) if is_of(&key, &row) => self.shrink_row(key, &row, loss),
+            Ok(_) => self.leave_index(key),
+            Err(error) => Err(error),
+        };
+        match shrunk {
+            Err(StoreError::Corrupt(reason)) => {
+                tracing::error!(job = %key.job, reason, "an ended job cannot be read: retention leaves it alone");
+                self.leave_index(key)
+            }
+            other => other,
+        }
+    }
+
+    fn shrink_row(
+        &mut self,
+        key: EndedKey,
+        row: &JobRow,
+        loss: RetentionAction,
+    ) -> Result<usize, StoreError> {
+        let (stage, bytes) = match loss {
+            RetentionAction::All => return self.forget(key.job).map(|_| SWEEP_BYTES / SWEEP_JOBS),
+            RetentionAction::Events => (CUT, self.cut_log(key.job)?),
+            RetentionAction::Deltas => (FOLDED, self.fold_log(row)?),
+        };
+        self.leave_index(key)?;
+        self.tables.ended.insert(&EndedKey { stage, ..key }.encode(), ())?;
+        Ok(bytes)
+    }
+
+    fn leave_index(&mut self, key: EndedKey) -> Result<usize, StoreError> {
+        self.mark_dirty();
+        self.tables.ended.remove(&key.encode())?;
+        Ok(0)
+    }
+
+    /// All but the terminal event.
+    fn cut_log(&mut self, job: JobId) -> Result<usize, StoreError> {
+        let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
+        let terminal = self.terminal_of(&first, &last)?;
+        self.free_log(first, terminal)
+    }
+
+    /// Takes from an ended job all that it has said, but for the word that it ended.
+    pub(crate) fn erase_output(&mut self, job: JobId) -> Result<(), StoreError> {
+        let freed = self.tables.outputs.remove(&job.to_bytes())?.map_or(0, |bytes| bytes.value().len());
+        self.count_freed(freed);
+        match self.cut_log(job) {
+            Err(StoreError::Corrupt(_)) => {
+                self.free_log(LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode())?;
+            }
+            other => {
+                other?;
+            }
+        }
+        let row = match self.find_row(job) {
+            Err(StoreError::Corrupt(_)) => None,
+            row => row?,
+        };
+        let Some(finished_at_ms) = row.and_then(|row| row.job.finished_at_ms) else { return Ok(()) };
+        for stage in [WHOLE, FOLDED] {
+            self.tables.ended.remove(&EndedKey { stage, finished_at_ms, job }.encode())?;
+        }
+        self.tables.ended.insert(&EndedKey { stage: CUT, finished_at_ms, job }.encode(), ())?;
+        Ok(())
+    }
+
+    fn terminal_of(&self, first: &LogBytes, last: &LogBytes) -> Result<LogBytes, StoreError> {
+        let newest = self.tables.log.range::<&LogBytes>(first..=last)?.next_back().transpose()?;
+        match newest {
+            Some((key, bytes)) if values::decode::<Event>(bytes.value())?.is_terminal() => Ok(*key.value()),
+            _ => Err(StoreError::Corrupt("its log does not end".to_owned())),
+        }
+    }
+
+    /// One delta for each step. Only a job that failed may be run again, and needs its marks for it.
+    fn fold_log(&mut self, row: &JobRow) -> Result<usize, StoreError> {
+        let (log, read) = self.read_log(row.id())?;
+        let FoldPlan { remove, write } = plan(log, row.job.status == JobStatus::Failed);
+        let mut freed = 0_usize;
+        for key in remove {
+            freed += self.tables.log.remove(&key.encode())?.map_or(0, |bytes| bytes.value().len());
+        }
+        for (key, event) in write {
+            let event = values::encode(&event)?;
+            let old = self.tables.log.insert(&key.encode(), event.as_slice())?;
+            freed = (freed + old.map_or(0, |bytes| bytes.value().len())).saturating_sub(event.len());
+        }
+        self.count_freed(freed);
+        Ok(read)
+    }
+
+    fn read_log(&self, job: JobId) -> Result<(Vec<(LogKey, Record)>, usize), StoreError> {
+        let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
+        let (mut log, mut read) = (Vec::new(), 0);
+        for entry in self.tables.log.range::<&LogBytes>(&first..=&last)? {
+            let (key, bytes) = entry?;
+            let key = LogKey::decode(key.value());
+            read += bytes.value().len();
+            log.push(match key.sub {
+                0 => (key, Record::Event(values::decode(bytes.value())?)),
+                _ => (key, Record::Mark(values::decode(bytes.value())?)),
+            });
+        }
+        Ok((log, read))
+    }
+}
+
+/// Whether the entry still speaks of this row: a job that was run again has another end.
+fn is_of(key: &EndedKey, row: &JobRow) -> bool {
+    row.job.status.is_terminal() && row.job.finished_at_ms == Some(key.finished_at_ms)
+}

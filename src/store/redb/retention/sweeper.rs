@@ -1,0 +1,173 @@
+//! When retention works. Owns the minute between two looks, and the distrust of clocks: a wall clock that has jumped makes
+//! everything look old, and what is removed does not come back. Refuses to remove anything itself.
+
+use crate::store::options::RetentionOptions;
+use crate::store::redb::retention::sweep::RetentionSweep;
+use std::time::Duration;
+
+/// Between two looks, milliseconds.
+const INTERVAL_MS: u64 = 60_000;
+/// A wall clock that goes off so far from the monotonic one has jumped, milliseconds.
+const JUMP_MS: u64 = 3_600_000;
+/// So long without a jump, and a clock is trusted again, milliseconds.
+const TRUST_AFTER_MS: u64 = 24 * 3_600_000;
+/// A store that was closed for longer cannot tell a pause from a jump, milliseconds.
+const PAUSE_MS: u64 = 24 * 3_600_000;
+
+/// Wall and monotonic time, milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClockReading {
+    pub(crate) wall_ms: u64,
+    pub(crate) monotonic_ms: u64,
+}
+
+/// The state between two looks.
+#[derive(Debug)]
+pub(crate) struct Sweeper {
+    options: RetentionOptions,
+    last: ClockReading,
+    due_ms: u64,
+    /// Until then nothing is removed, monotonic.
+    distrusted_until_ms: Option<u64>,
+}
+
+impl Sweeper {
+    /// At the store's opening. `seen_ms`: the newest wall time that the file knows, 0 if none.
+    pub(crate) fn new(options: RetentionOptions, now: ClockReading, seen_ms: u64) -> Self {
+        let due_ms = now.monotonic_ms.saturating_add(INTERVAL_MS);
+        let mut sweeper = Self { options, last: now, due_ms, distrusted_until_ms: None };
+        if seen_ms > 0 && now.wall_ms.saturating_sub(seen_ms) > PAUSE_MS {
+            sweeper.distrust_clock(now, "the store was closed for more than a day, or the clock has jumped");
+        }
+        sweeper
+    }
+
+    /// Whether it is time to look.
+    pub(crate) fn is_due(&self, monotonic_ms: u64) -> bool {
+        monotonic_ms >= self.due_ms
+    }
+
+    /// Until it is.
+    pub(crate) fn wait(&self, monotonic_ms: u64) -> Duration {
+        Duration::from_millis(self.due_ms.saturating_sub(monotonic_ms))
+    }
+
+    /// Looks at the clocks: what may be removed now. What is gone already may always be cleared away.
+    pub(crate) fn check(&mut self, now: ClockReading) -> RetentionSweep {
+        let walked = now.monotonic_ms.saturating_sub(self.last.monotonic_ms);
+        let expected = self.last.wall_ms.saturating_add(walked);
+        self.due_ms = now.monotonic_ms.saturating_add(INTERVAL_MS);
+        self.last = now;
+        if now.wall_ms.abs_diff(expected) > JUMP_MS
+            && (now.wall_ms > expected || self.distrusted_until_ms.is_some())
+        {
+            self.distrust_clock(now, "the clock has jumped by more than an hour");
+        }
+        if self.distrusted_until_ms.is_some_and(|until_ms| now.monotonic_ms < until_ms) {
+            return RetentionSweep::default();
+        }
+        self.distrusted_until_ms = None;
+        let before = |keep: crate::store::RetentionAge| keep.cutoff_ms(now.wall_ms);
+        let RetentionOptions { deltas, events, jobs } = &self.options;
+        RetentionSweep {
+            deltas_before_ms: before(*deltas),
+            events_before_ms: before(*events),
+            jobs_before_ms: before(*jobs),
+        }
+    }
+
+    /// More is due than one transaction does: the next look is at the next silence.
+    pub(crate) fn run_again_soon(&mut self, monotonic_ms: u64) {
+        self.due_ms = monotonic_ms;
+    }
+
+    fn distrust_clock(&mut self, now: ClockReading, reason: &str) {
+        self.distrusted_until_ms = Some(now.monotonic_ms.saturating_add(TRUST_AFTER_MS));
+        tracing::warn!(reason, "retention removes nothing until the clock has been steady for 24 hours");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::RetentionAge;
+
+    const HOUR: u64 = 3_600_000;
+    const START: u64 = 1_000 * HOUR;
+
+    fn at(wall_ms: u64, monotonic_ms: u64) -> ClockReading {
+        ClockReading { wall_ms, monotonic_ms }
+    }
+
+    fn sweeper(seen_ms: u64) -> Sweeper {
+        let options = RetentionOptions {
+            deltas: RetentionAge::For(HOUR),
+            events: RetentionAge::Forever,
+            jobs: RetentionAge::For(2 * HOUR),
+        };
+        Sweeper::new(options, at(START, 0), seen_ms)
+    }
+
+    #[test]
+    fn a_minute_lies_between_two_looks() {
+        let mut sweeper = sweeper(START);
+        assert!(!sweeper.is_due(INTERVAL_MS - 1) && sweeper.is_due(INTERVAL_MS));
+        assert_eq!(sweeper.wait(INTERVAL_MS - 5), Duration::from_millis(5));
+        let now = START + INTERVAL_MS;
+        let sweep = sweeper.check(at(now, INTERVAL_MS));
+        let (deltas, jobs) = (Some(now - HOUR), Some(now - 2 * HOUR));
+        let expected =
+            RetentionSweep { deltas_before_ms: deltas, events_before_ms: None, jobs_before_ms: jobs };
+        assert_eq!(sweep, expected);
+        assert!(!sweeper.is_due(INTERVAL_MS + 1));
+        sweeper.run_again_soon(INTERVAL_MS + 1);
+        assert!(sweeper.is_due(INTERVAL_MS + 1));
+    }
+
+    #[test]
+    fn a_jump_forward_stops_everything_for_a_steady_day() {
+        let mut sweeper = sweeper(START);
+        let jump = 500 * HOUR;
+        assert_eq!(sweeper.check(at(START + jump, 60_000)), RetentionSweep::default());
+        assert_eq!(
+            sweeper.check(at(START + jump + TRUST_AFTER_MS - 1, 59_999 + TRUST_AFTER_MS)),
+            RetentionSweep::default()
+        );
+        assert_ne!(
+            sweeper.check(at(START + jump + TRUST_AFTER_MS, 60_000 + TRUST_AFTER_MS)),
+            RetentionSweep::default()
+        );
+    }
+
+    #[test]
+    fn a_jump_back_out_of_a_jump_is_no_steadiness() {
+        let mut sweeper = sweeper(START);
+        assert_eq!(sweeper.check(at(START + 500 * HOUR, 60_000)), RetentionSweep::default());
+        assert_eq!(sweeper.check(at(START, HOUR)), RetentionSweep::default());
+        assert_eq!(
+            sweeper.check(at(START + TRUST_AFTER_MS - HOUR, TRUST_AFTER_MS)),
+            RetentionSweep::default()
+        );
+        assert_ne!(
+            sweeper.check(at(START + TRUST_AFTER_MS, TRUST_AFTER_MS + HOUR)),
+            RetentionSweep::default()
+        );
+    }
+
+    #[test]
+    fn a_small_step_and_a_jump_back_are_harmless() {
+        let mut sweeper = sweeper(START);
+        assert_ne!(sweeper.check(at(START + 60_000 + HOUR, 60_000)), RetentionSweep::default());
+        assert_ne!(sweeper.check(at(START - 100 * HOUR, 120_000)), RetentionSweep::default());
+    }
+
+    #[test]
+    fn a_file_that_was_closed_for_long_waits_as_well_and_a_new_one_does_not() {
+        assert_eq!(
+            sweeper(START - PAUSE_MS - 1).check(at(START + 60_000, 60_000)),
+            RetentionSweep::default()
+        );
+        assert_ne!(sweeper(START - PAUSE_MS).check(at(START + 60_000, 60_000)), RetentionSweep::default());
+        assert_ne!(sweeper(0).check(at(START + 60_000, 60_000)), RetentionSweep::default());
+    }
+}

@@ -1,0 +1,112 @@
+//! Reading schedules, and the port that they stand behind. Owns every query about them; a file of a build that knew none
+//! has none.
+
+use crate::domain::id::{JobId, ScheduleId, UserId};
+use crate::domain::job::JobStatus;
+use crate::domain::schedule::{Schedule, ScheduledRequest};
+use crate::ports::{
+    FiredSchedules, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules, StoreError, Ticket,
+};
+use crate::store::redb::codec::keys::schedules::{ScheduleDueKey, ScheduleOwnerBytes, ScheduleOwnerKey};
+use crate::store::redb::codec::table::{ReadableTable, TypedTable};
+use crate::store::redb::codec::tables::{SCHEDULED_REQUESTS, SCHEDULES, SCHEDULES_DUE, SCHEDULES_OWNED};
+use crate::store::redb::codec::values;
+use crate::store::redb::jobs::read;
+use crate::store::redb::schedules::write::{FireDue, PutSchedule, Rearm, RemoveSchedule};
+use crate::store::redb::store::RedbStore;
+use redb::ReadTransaction;
+use serde::de::DeserializeOwned;
+use std::ops::Bound;
+
+pub(crate) mod write;
+
+impl Schedules for RedbStore {
+    fn put(&self, schedule: Schedule, order: ScheduledRequest, most: u64) -> Ticket<Schedule> {
+        self.offer(PutSchedule { schedule, order, most })
+    }
+
+    fn remove(&self, user: UserId, id: ScheduleId) -> Ticket<bool> {
+        self.offer(RemoveSchedule { user, id })
+    }
+
+    fn fire_due(&self, fresh_ids: Vec<JobId>) -> Ticket<FiredSchedules> {
+        self.push(FireDue(fresh_ids))
+    }
+
+    fn rearm(&self) -> Ticket<u64> {
+        self.push(Rearm)
+    }
+
+    fn schedule(
+        &self,
+        user: UserId,
+        id: ScheduleId,
+    ) -> Result<Option<(ScheduleStatus, ScheduledRequest)>, StoreError> {
+        self.shared.handle.read(|reading| {
+            let Some(schedule) = get::<Schedule>(reading, SCHEDULES, id)?.filter(|found| found.user == user)
+            else {
+                return Ok(None);
+            };
+            let order = get(reading, SCHEDULED_REQUESTS, id)?;
+            let order = order.ok_or_else(|| StoreError::Corrupt(format!("{id} asks for nothing")))?;
+            Ok(Some((with_last_status(reading, schedule)?, order)))
+        })
+    }
+
+    fn schedules(&self, query: &ScheduleQuery) -> Result<SchedulePage, StoreError> {
+        self.shared.handle.read(|reading| page(reading, query))
+    }
+
+    fn next_run_ms(&self) -> Result<Option<u64>, StoreError> {
+        self.shared.handle.read(|reading| {
+            let due = SCHEDULES_DUE.read(reading)?;
+            Ok(due.first()?.map(|(key, _)| ScheduleDueKey::decode(key.value()).due_ms))
+        })
+    }
+}
+
+fn page(reading: &ReadTransaction, query: &ScheduleQuery) -> Result<SchedulePage, StoreError> {
+    let mut page = SchedulePage { schedules: Vec::new(), has_more: false };
+    let owned = SCHEDULES_OWNED.read(reading)?;
+    let (first, last) = ScheduleOwnerKey::ends(query.user);
+    let (first, last) = (first.encode(), last.encode());
+    let before = query.before.map(|id| ScheduleOwnerKey { user: query.user, id }.encode());
+    let end = before.as_ref().map_or(Bound::Included(&last), Bound::Excluded);
+    for entry in owned.range::<&ScheduleOwnerBytes>((Bound::Included(&first), end))?.rev() {
+        if page.schedules.len() >= query.limit {
+            page.has_more = true;
+            break;
+        }
+        let key = entry.map(|(key, _)| ScheduleOwnerKey::decode(key.value()))?;
+        if let Some(schedule) = values::skip_unreadable(key.id, get(reading, SCHEDULES, key.id))? {
+            page.schedules.push(with_last_status(reading, schedule)?);
+        }
+    }
+    Ok(page)
+}
+
+fn with_last_status(reading: &ReadTransaction, schedule: Schedule) -> Result<ScheduleStatus, StoreError> {
+    let last_status = match schedule.last_job {
+        Some(job) => status(reading, job)?,
+        None => None,
+    };
+    Ok(ScheduleStatus { schedule, last_status })
+}
+
+/// A job of which nothing can be read has no state to show; its schedule has.
+fn status(reading: &ReadTransaction, job: JobId) -> Result<Option<JobStatus>, StoreError> {
+    match read::row(reading, job) {
+        Ok(row) => Ok(row.map(|row| row.job.status)),
+        Err(StoreError::Corrupt(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn get<T: DeserializeOwned>(
+    reading: &ReadTransaction,
+    table: TypedTable<&'static [u8; 16], &'static [u8]>,
+    id: ScheduleId,
+) -> Result<Option<T>, StoreError> {
+    let table = table.read(reading)?;
+    table.get(&id.to_bytes())?.map(|bytes| values::decode(bytes.value())).transpose()
+}

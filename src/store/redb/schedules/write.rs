@@ -1,0 +1,215 @@
+//! Writing schedules. Owns the one transaction in which an occurrence becomes a job and moves on, so that it is neither
+//! lost nor doubled by a crash; refuses to make up for what was missed, and to keep the time.
+
+use crate::domain::id::{JobId, ScheduleId, UserId};
+use crate::domain::job::{JobOrigin, JobSpec};
+use crate::domain::schedule::{Schedule, ScheduledRequest};
+use crate::ports::{FiredSchedules, NewJob, StoreError};
+use crate::store::redb::codec::keys::schedules::{ScheduleDueKey, ScheduleOwnerBytes, ScheduleOwnerKey};
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::values;
+use crate::store::redb::jobs::submit::spec_bytes;
+use crate::store::redb::writer::transaction::Transaction;
+use crate::store::redb::writer::write::{BASE_WEIGHT, StoreWrite};
+
+/// A new schedule.
+pub(crate) struct PutSchedule {
+    pub(crate) schedule: Schedule,
+    pub(crate) order: ScheduledRequest,
+    pub(crate) most: u64,
+}
+
+impl StoreWrite for PutSchedule {
+    type Output = Schedule;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Schedule, StoreError> {
+        transaction.refuse_low_disk()?;
+        let (id, user) = (self.schedule.id, self.schedule.user);
+        let (first, last) = ScheduleOwnerKey::ends(user);
+        let tables = &mut transaction.tables;
+        let mut count = 0_u64;
+        for entry in tables.schedules_owned.range::<&ScheduleOwnerBytes>(&first.encode()..=&last.encode())? {
+            entry?;
+            count = count.saturating_add(1);
+        }
+        if count >= self.most {
+            return Err(StoreError::SchedulesFull { limit: self.most });
+        }
+        if tables
+            .scheduled_requests
+            .insert(&id.to_bytes(), values::encode(&self.order)?.as_slice())?
+            .is_some()
+        {
+            return Err(StoreError::Corrupt(format!("{id} was stored before")));
+        }
+        tables.schedules_owned.insert(&ScheduleOwnerKey { user, id }.encode(), ())?;
+        transaction.put_schedule(&self.schedule, None)?;
+        Ok(self.schedule.clone())
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+
+    /// What was asked is stored twice: as validated and as given.
+    fn weight(&self) -> usize {
+        spec_bytes(&self.order.spec).saturating_mul(2).saturating_add(BASE_WEIGHT)
+    }
+}
+
+/// This schedule of this user is to go.
+pub(crate) struct RemoveSchedule {
+    pub(crate) user: UserId,
+    pub(crate) id: ScheduleId,
+}
+
+impl StoreWrite for RemoveSchedule {
+    type Output = bool;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<bool, StoreError> {
+        let (user, id) = (self.user, self.id);
+        // One that cannot be read goes as well; firing takes it from the due ones when it finds it.
+        let due = match transaction.schedule(id) {
+            Ok(schedule) => schedule.and_then(|schedule| schedule.next_run_ms),
+            Err(StoreError::Corrupt(_)) => None,
+            Err(error) => return Err(error),
+        };
+        let tables = &mut transaction.tables;
+        if tables.schedules_owned.remove(&ScheduleOwnerKey { user, id }.encode())?.is_none() {
+            return Ok(false);
+        }
+        if let Some(due_ms) = due {
+            tables.schedules_due.remove(&ScheduleDueKey { due_ms, id }.encode())?;
+        }
+        tables.schedules.remove(&id.to_bytes())?;
+        tables.scheduled_requests.remove(&id.to_bytes())?;
+        transaction.mark_dirty();
+        Ok(true)
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+/// What is due becomes jobs with these ids.
+pub(crate) struct FireDue(pub(crate) Vec<JobId>);
+
+impl StoreWrite for FireDue {
+    type Output = FiredSchedules;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<FiredSchedules, StoreError> {
+        let mut fired = FiredSchedules::default();
+        for fresh in &self.0 {
+            let Some((key, mut schedule, order)) = transaction.next_due_schedule()? else { break };
+            if transaction.check_queue_limit(1).is_err() {
+                fired.is_blocked = true;
+                break;
+            }
+            let created_at_ms = transaction.now_ms;
+            if transaction.tables.is_disabled(schedule.user, created_at_ms)? {
+                schedule.pass(key.due_ms, created_at_ms);
+                transaction.put_schedule(&schedule, Some(key))?;
+                continue;
+            }
+            transaction.accept(&NewJob {
+                id: *fresh,
+                user: schedule.user,
+                created_at_ms,
+                spec: JobSpec { origin: JobOrigin::Schedule, ..order.spec },
+                in_existing: false,
+            })?;
+            schedule.fire(key.due_ms, *fresh, created_at_ms);
+            transaction.put_schedule(&schedule, Some(key))?;
+            fired.jobs.push((schedule.id, *fresh));
+        }
+        Ok(fired)
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        self.0.clone()
+    }
+}
+
+/// The clock may have gone back.
+pub(crate) struct Rearm;
+
+impl StoreWrite for Rearm {
+    type Output = u64;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<u64, StoreError> {
+        let due = transaction.tables.schedules_due.iter()?;
+        let keys: Vec<_> = due
+            .map(|entry| entry.map(|(key, _)| ScheduleDueKey::decode(key.value())))
+            .collect::<Result<_, _>>()?;
+        let mut count = 0_u64;
+        for key in keys {
+            // What cannot be read is set aside when it is due.
+            let Ok(Some(mut schedule)) = transaction.schedule(key.id) else { continue };
+            if schedule.rearm(transaction.now_ms) {
+                transaction.put_schedule(&schedule, Some(key))?;
+                count = count.saturating_add(1);
+            }
+        }
+        Ok(count)
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+impl Transaction<'_> {
+    fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>, StoreError> {
+        let bytes = self.tables.schedules.get(&id.to_bytes())?;
+        bytes.map(|bytes| values::decode(bytes.value())).transpose()
+    }
+
+    fn scheduled_request(&self, id: ScheduleId) -> Result<Option<ScheduledRequest>, StoreError> {
+        let bytes = self.tables.scheduled_requests.get(&id.to_bytes())?;
+        bytes.map(|bytes| values::decode(bytes.value())).transpose()
+    }
+
+    /// Writes a schedule, and moves it from its last occurrence to its next one.
+    fn put_schedule(&mut self, schedule: &Schedule, last: Option<ScheduleDueKey>) -> Result<(), StoreError> {
+        let tables = &mut self.tables;
+        if let Some(last) = last {
+            tables.schedules_due.remove(&last.encode())?;
+        }
+        if let Some(due_ms) = schedule.next_run_ms {
+            tables.schedules_due.insert(&ScheduleDueKey { due_ms, id: schedule.id }.encode(), ())?;
+        }
+        tables.schedules.insert(&schedule.id.to_bytes(), values::encode(schedule)?.as_slice())?;
+        self.mark_dirty();
+        Ok(())
+    }
+
+    /// The first that is due. One that cannot be read is never due again: it must not keep the others waiting.
+    fn next_due_schedule(
+        &mut self,
+    ) -> Result<Option<(ScheduleDueKey, Schedule, ScheduledRequest)>, StoreError> {
+        loop {
+            let first = self.tables.schedules_due.first()?;
+            let Some(key) = first.map(|(key, _)| ScheduleDueKey::decode(key.value())) else {
+                return Ok(None);
+            };
+            if key.due_ms > self.now_ms {
+                return Ok(None);
+            }
+            let read =
+                self.schedule(key.id).and_then(|schedule| Ok((schedule, self.scheduled_request(key.id)?)));
+            match read {
+                Ok((Some(schedule), Some(order))) => return Ok(Some((key, schedule, order))),
+                Ok(_) => {
+                    tracing::error!(schedule = %key.id, "a schedule that is due is not there; it never fires");
+                }
+                Err(StoreError::Corrupt(reason)) => {
+                    tracing::error!(schedule = %key.id, reason, "a schedule cannot be read; it never fires again");
+                }
+                Err(error) => return Err(error),
+            }
+            self.tables.schedules_due.remove(&key.encode())?;
+            self.mark_dirty();
+        }
+    }
+}

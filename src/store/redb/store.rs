@@ -1,0 +1,177 @@
+//! The embedded store on redb: one file, one writer thread, readers beside it. Owns how a job lies on disk; refuses
+//! everything that is not behind [`Store`].
+//!
+//! The way of a write: an `StoreWrite` goes through the bounded channel (`group`), joins a group, is applied to one open
+//! `transaction` (tables and copies of what is in memory), and the `writer` commits, fsyncs, and only then settles the
+//! tickets and wakes readers (`watches`) and workers (`work`).
+
+use crate::domain::limits::Limits;
+use crate::ports::{Clock, Meter, StoreError, Ticket};
+use crate::store::options::StoreOptions;
+use crate::store::redb::file::error::OpenError;
+use crate::store::redb::file::handle::DatabaseHandle;
+use crate::store::redb::file::medium::{BackendMedium, FileMedium, Medium};
+use crate::store::redb::file::open::{open_patiently, refused};
+use crate::store::redb::file::watermark::DiskLimits;
+use crate::store::redb::file::{compaction, migration};
+use crate::store::redb::writer::change_watches::ChangeWatches;
+use crate::store::redb::writer::delivery_notify::DeliveryNotify;
+use crate::store::redb::writer::group::WriterRequest;
+use crate::store::redb::writer::ready_notify::ReadyNotify;
+use crate::store::redb::writer::shared::{StoreShared, WriteBacklog};
+use crate::store::redb::writer::thread::WriterThread;
+use crate::store::redb::writer::transaction::StoreLimits;
+use crate::store::redb::writer::write::{StoreWrite, pending_write};
+use redb::StorageBackend;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+
+/// The store of one server.
+pub struct RedbStore {
+    pub(crate) shared: Arc<StoreShared>,
+    channel: SyncSender<WriterRequest>,
+    pub(crate) writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl RedbStore {
+    /// Opens the file, creates it when it is missing, and recovers what a crash left running.
+    pub fn open(
+        path: &Path,
+        options: &StoreOptions,
+        limits: &Limits,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, OpenError> {
+        // redb trusts its pages: what it meets in a damaged one may be a panic, which is an answer, too.
+        let opened = catch_unwind(AssertUnwindSafe(|| {
+            Self::open_medium(Box::new(FileMedium(path.to_owned())), path, (options, limits), clock)
+        }));
+        let reason = "it is damaged; restore a backup, or move it away and start anew".to_owned();
+        opened.unwrap_or_else(|_| Err(OpenError::Unusable { path: path.to_owned(), reason }))
+    }
+
+    /// Opens whatever `make` makes, and makes it anew each time the store has to reopen after an I/O error.
+    pub fn open_with_backend<B: StorageBackend>(
+        make: impl Fn() -> B + Send + Sync + 'static,
+        options: &StoreOptions,
+        limits: &Limits,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, OpenError> {
+        Self::open_medium(Box::new(BackendMedium(make)), Path::new("(made)"), (options, limits), clock)
+    }
+
+    /// Whoever shall hear what happens from now on, and what ended as the store recovered; the first one stays.
+    pub fn set_meter(&self, meter: Arc<dyn Meter>) {
+        self.shared.set_meter(meter);
+    }
+
+    /// Why new work is refused for want of disk, if it is; checked now, without the writer.
+    pub fn low_disk(&self) -> Option<StoreError> {
+        self.shared.mark.check(self.shared.medium.space()?, 0).err()
+    }
+
+    /// A store that is gone with its last owner, for tests of other rooms.
+    #[cfg(test)]
+    pub(crate) fn in_memory(clock: Arc<dyn Clock>) -> Arc<Self> {
+        let (options, limits) = (StoreOptions::default(), Limits::default());
+        let made = Self::open_with_backend(redb::backends::InMemoryBackend::new, &options, &limits, clock);
+        made.unwrap_or_else(|error| unreachable!("{error}"))
+    }
+
+    /// Writes what was asked for before, settles the file and ends the writer. Later writes and reads answer
+    /// [`StoreError::Closed`]. Blocks; closing twice is one close.
+    pub fn close(&self) {
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(writer) = writer {
+            // Both fail only if the writer is gone already.
+            drop(self.channel.send(WriterRequest::Close));
+            drop(writer.join());
+        }
+    }
+
+    fn open_medium(
+        medium: Box<dyn Medium>,
+        path: &Path,
+        (options, limits): (&StoreOptions, &Limits),
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, OpenError> {
+        let unusable = |e: StoreError| OpenError::Unusable { path: path.to_owned(), reason: e.to_string() };
+        medium.create_if_missing().map_err(|e| refused(path, e))?;
+        let database = open_patiently(medium.as_ref(), options.cache_bytes).map_err(|e| refused(path, e))?;
+        migration::prepare(&database, medium.as_ref(), path)?;
+        let database =
+            compaction::compact_if_worth(database, medium.as_ref(), options.cache_bytes, clock.as_ref())
+                .map_err(|e| refused(path, e))?;
+        let (channel, requests) = sync_channel(options.channel_writes.max(1));
+        let shared = Arc::new(StoreShared {
+            medium,
+            handle: DatabaseHandle::new(database),
+            options: options.clone(),
+            bounds: StoreLimits::from(limits),
+            mark: DiskLimits::from(limits),
+            clock,
+            backlog: WriteBacklog::default(),
+            watches: ChangeWatches::default(),
+            batch_watches: ChangeWatches::default(),
+            work: ReadyNotify::default(),
+            deliveries: DeliveryNotify::default(),
+            meter: OnceLock::new(),
+            unreported: Mutex::default(),
+        });
+        let writer = WriterThread::start(Arc::clone(&shared)).map_err(unusable)?;
+        let thread =
+            std::thread::Builder::new().name("store".to_owned()).spawn(move || writer.run(&requests));
+        let thread = thread.map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
+        Ok(Arc::new(Self { shared, channel, writer: Mutex::new(Some(thread)) }))
+    }
+
+    /// For requests of clients: they hear that the store is busy rather than wait.
+    pub(crate) fn offer<A: StoreWrite>(&self, act: A) -> Ticket<A::Output> {
+        let weight = act.weight();
+        if !self.shared.backlog.has_room(weight) {
+            return Ticket::refused(StoreError::Busy);
+        }
+        let (pending, ticket) = pending_write(act);
+        self.shared.backlog.enter(weight);
+        let Err(refusal) = self.channel.try_send(WriterRequest::Write(pending)) else { return ticket };
+        self.shared.backlog.leave(weight);
+        match refusal {
+            TrySendError::Full(_) => Ticket::refused(StoreError::Busy),
+            TrySendError::Disconnected(_) => Ticket::refused(StoreError::Closed),
+        }
+    }
+
+    /// For workers: a full channel slows them down.
+    pub(crate) fn push<A: StoreWrite>(&self, act: A) -> Ticket<A::Output> {
+        let weight = act.weight();
+        let (pending, ticket) = pending_write(act);
+        self.shared.backlog.enter(weight);
+        if self.channel.send(WriterRequest::Write(pending)).is_ok() {
+            return ticket;
+        }
+        self.shared.backlog.leave(weight);
+        Ticket::refused(StoreError::Closed)
+    }
+}
+
+impl Drop for RedbStore {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl From<&Limits> for StoreLimits {
+    fn from(limits: &Limits) -> Self {
+        Self {
+            queue_jobs: limits.queue_jobs,
+            crashes: limits.crashes,
+            history_bytes: limits.history_bytes,
+            accounts: limits.accounts,
+            conversations: limits.conversations,
+            ageing_ms: limits.queue_ageing_s.saturating_mul(1_000),
+            idempotency_ms: limits.idempotency_s.saturating_mul(1_000),
+        }
+    }
+}

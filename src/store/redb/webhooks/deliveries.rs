@@ -1,0 +1,97 @@
+//! Webhooks on their way. Owns their keys and the one way to change a row, which keeps row, due list, owner's list and
+//! expiry in step; refuses to know what follows from a try.
+
+use crate::domain::id::{DeliveryId, UserId};
+use crate::domain::webhook::{Delivery, WebhookSubject, WebhookUrl};
+use crate::ports::StoreError;
+use crate::store::redb::codec::keys::deliveries::{owned_key, time_key, time_of};
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::tables::Tables;
+use crate::store::redb::codec::values;
+use crate::store::redb::writer::transaction::Transaction;
+
+/// How long settled deliveries are kept, milliseconds.
+const KEPT_MS: u64 = 30 * 24 * 3_600 * 1_000;
+/// Deliveries that one settling forgets at most: more than it adds, so that old ones run out.
+const SWEEP: usize = 16;
+
+impl Tables<'_> {
+    /// The row of a delivery, if there is one.
+    pub(crate) fn delivery(&self, id: DeliveryId) -> Result<Option<Delivery>, StoreError> {
+        self.deliveries.get(&id.to_bytes())?.map(|bytes| values::decode(bytes.value())).transpose()
+    }
+
+    /// Replaces what was stored by `new`.
+    pub(crate) fn change_delivery(&mut self, old: &Delivery, new: &Delivery) -> Result<(), StoreError> {
+        self.remove_delivery(old)?;
+        self.insert_delivery(new)
+    }
+
+    fn insert_delivery(&mut self, delivery: &Delivery) -> Result<(), StoreError> {
+        let id = delivery.id;
+        self.deliveries.insert(&id.to_bytes(), values::encode(delivery)?.as_slice())?;
+        self.deliveries_owned.insert(&owned_key(delivery.user, delivery.state, id), ())?;
+        if let Some(at_ms) = delivery.next_try_ms {
+            self.deliveries_due.insert(&time_key(at_ms, id), delivery.url.host_and_port().as_str())?;
+        }
+        if let Some(at_ms) = delivery.settled_at_ms {
+            self.deliveries_settled.insert(&time_key(at_ms.saturating_add(KEPT_MS), id), ())?;
+        }
+        Ok(())
+    }
+
+    fn remove_delivery(&mut self, delivery: &Delivery) -> Result<(), StoreError> {
+        let id = delivery.id;
+        self.deliveries.remove(&id.to_bytes())?;
+        self.deliveries_owned.remove(&owned_key(delivery.user, delivery.state, id))?;
+        if let Some(at_ms) = delivery.next_try_ms {
+            self.deliveries_due.remove(&time_key(at_ms, id))?;
+        }
+        if let Some(at_ms) = delivery.settled_at_ms {
+            self.deliveries_settled.remove(&time_key(at_ms.saturating_add(KEPT_MS), id))?;
+        }
+        Ok(())
+    }
+
+    /// Forgets some of those whose time is up.
+    pub(crate) fn sweep_deliveries(&mut self, now_ms: u64) -> Result<(), StoreError> {
+        let mut old = Vec::new();
+        for entry in self.deliveries_settled.iter()?.take(SWEEP) {
+            let (until_ms, id) = time_of(entry?.0.value());
+            if until_ms > now_ms {
+                break;
+            }
+            old.push((until_ms, id));
+        }
+        for (until_ms, id) in old {
+            match self.delivery(id) {
+                Ok(Some(delivery)) => self.remove_delivery(&delivery)?,
+                // What cannot be read stays for the operator, and is not looked at again.
+                Ok(None) | Err(StoreError::Corrupt(_)) => {
+                    drop(self.deliveries_settled.remove(&time_key(until_ms, id))?);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Transaction<'_> {
+    /// Puts a report into the outbox, in the transaction of what it reports.
+    pub(crate) fn report(
+        &mut self,
+        user: UserId,
+        subject: WebhookSubject,
+        url: &WebhookUrl,
+    ) -> Result<(), StoreError> {
+        let mut id = DeliveryId::at(self.now_ms, subject.bits());
+        while self.tables.deliveries.get(&id.to_bytes())?.is_some() {
+            id = id.next();
+        }
+        self.tables.insert_delivery(&Delivery::new(id, user, subject, url.clone(), self.now_ms))?;
+        self.effects.has_due_delivery = true;
+        self.mark_dirty();
+        Ok(())
+    }
+}

@@ -1,0 +1,167 @@
+//! The store as an outbox: what is due, what became of a try, what an owner may see. Refuses to make deliveries: the
+//! transaction of an end does.
+
+use crate::domain::id::{DeliveryId, JobId, UserId};
+use crate::domain::webhook::{Delivery, DeliveryAttempt, DeliveryState};
+use crate::ports::{CancelToken, DeliveryPage, DeliveryQuery, Outbox, StoreError, Ticket};
+use crate::store::redb::codec::keys::deliveries::{
+    DeliveryOwnerBytes, DeliveryTimeBytes, owned_id, owned_key, time_key, time_of,
+};
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::tables::{DELIVERIES, DELIVERIES_DUE, DELIVERIES_OWNED};
+use crate::store::redb::codec::values;
+use crate::store::redb::store::RedbStore;
+use crate::store::redb::writer::transaction::Transaction;
+use crate::store::redb::writer::write::StoreWrite;
+use redb::ReadTransaction;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+pub(crate) mod deliveries;
+
+/// What became of a try.
+struct SettleDelivery {
+    id: DeliveryId,
+    attempt: DeliveryAttempt,
+}
+
+impl StoreWrite for SettleDelivery {
+    type Output = ();
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
+        let now_ms = transaction.now_ms;
+        let tables = &mut transaction.tables;
+        tables.sweep_deliveries(now_ms)?;
+        if let Some(old) = tables.delivery(self.id)?.filter(|d| d.state == DeliveryState::Pending) {
+            let mut new = old.clone();
+            new.take(&self.attempt, now_ms);
+            tables.change_delivery(&old, &new)?;
+            // Those who wait do not know of its next time yet.
+            transaction.effects.has_due_delivery |= new.state == DeliveryState::Pending;
+        }
+        transaction.mark_dirty();
+        Ok(())
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+/// Somebody wants it tried now.
+struct RetryDelivery {
+    user: UserId,
+    id: DeliveryId,
+}
+
+impl StoreWrite for RetryDelivery {
+    type Output = Option<Delivery>;
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<Option<Delivery>, StoreError> {
+        let tables = &mut transaction.tables;
+        let Some(old) = tables.delivery(self.id)?.filter(|d| d.user == self.user) else { return Ok(None) };
+        let mut new = old.clone();
+        new.again(transaction.now_ms);
+        if new != old {
+            tables.change_delivery(&old, &new)?;
+            transaction.effects.has_due_delivery = true;
+            transaction.mark_dirty();
+        }
+        Ok(Some(new))
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+impl Outbox for RedbStore {
+    fn due(&self, now_ms: u64, max: usize, busy: &BTreeSet<String>) -> Result<Vec<Delivery>, StoreError> {
+        self.shared.handle.read(|reading| due(reading, now_ms, max, busy))
+    }
+
+    fn next_due_ms(&self) -> Result<Option<u64>, StoreError> {
+        self.shared.handle.read(|reading| {
+            let due = DELIVERIES_DUE.read(reading)?;
+            Ok(due.first()?.map(|(key, _)| time_of(key.value()).0))
+        })
+    }
+
+    fn settle(&self, id: DeliveryId, attempt: DeliveryAttempt) -> Ticket<()> {
+        self.push(SettleDelivery { id, attempt })
+    }
+
+    fn again(&self, user: UserId, id: DeliveryId) -> Ticket<Option<Delivery>> {
+        self.offer(RetryDelivery { user, id })
+    }
+
+    fn delivery(&self, user: UserId, id: DeliveryId) -> Result<Option<Delivery>, StoreError> {
+        let found = self.shared.handle.read(|reading| find(reading, id))?;
+        Ok(found.filter(|delivery| delivery.user == user))
+    }
+
+    fn deliveries(&self, query: &DeliveryQuery) -> Result<DeliveryPage, StoreError> {
+        self.shared.handle.read(|reading| page(reading, query))
+    }
+
+    fn wait_for_deliveries(&self, cancel: &CancelToken, timeout: Duration) {
+        self.shared.deliveries.wait(cancel, timeout);
+    }
+}
+
+/// The table, unless nothing was ever put into it.
+fn find(reading: &ReadTransaction, id: DeliveryId) -> Result<Option<Delivery>, StoreError> {
+    let rows = DELIVERIES.read(reading)?;
+    rows.get(&id.to_bytes())?.map(|bytes| values::decode(bytes.value())).transpose()
+}
+
+fn due(
+    reading: &ReadTransaction,
+    now_ms: u64,
+    max: usize,
+    busy: &BTreeSet<String>,
+) -> Result<Vec<Delivery>, StoreError> {
+    let due = DELIVERIES_DUE.read(reading)?;
+    let last = time_key(now_ms, DeliveryId::from_bits(u128::MAX));
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut found = Vec::new();
+    for entry in due.range::<&DeliveryTimeBytes>(..=&last)? {
+        if found.len() >= max {
+            break;
+        }
+        let (key, host) = entry?;
+        let host = host.value();
+        if busy.contains(host) || seen.contains(host) {
+            continue;
+        }
+        let (_, id) = time_of(key.value());
+        if let Some(delivery) = values::skip_unreadable(id, find(reading, id))? {
+            seen.insert(host.to_owned());
+            found.push(delivery);
+        }
+    }
+    Ok(found)
+}
+
+fn page(reading: &ReadTransaction, query: &DeliveryQuery) -> Result<DeliveryPage, StoreError> {
+    let mut ids = Vec::new();
+    let owned = DELIVERIES_OWNED.read(reading)?;
+    let wanted = DeliveryState::ALL.into_iter().filter(|s| query.state.is_none_or(|only| only == *s));
+    for state in wanted {
+        let key = |bits| owned_key(query.user, state, DeliveryId::from_bits(bits));
+        let (first, last) = (key(0), key(u128::MAX));
+        let before = query.before.map_or(last, |id| owned_key(query.user, state, id));
+        let range = owned.range::<&DeliveryOwnerBytes>(&first..&before)?;
+        for entry in range.rev().take(query.limit.saturating_add(1)) {
+            ids.push(owned_id(entry?.0.value()));
+        }
+    }
+    ids.sort_unstable_by(|one, two| two.cmp(one));
+    let has_more = ids.len() > query.limit;
+    ids.truncate(query.limit);
+    let mut deliveries = Vec::with_capacity(ids.len());
+    for id in ids {
+        deliveries.extend(values::skip_unreadable(id, find(reading, id))?);
+    }
+    Ok(DeliveryPage { deliveries, has_more })
+}

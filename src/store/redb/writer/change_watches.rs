@@ -1,0 +1,94 @@
+//! Wake-ups for whoever reads a job's log or waits for a batch. Owns one channel for each watched thing; refuses to be a
+//! source of events.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+
+/// Below so many channels nobody looks for forgotten ones.
+const SWEEP_AT: usize = 64;
+
+/// The channels that somebody watches.
+#[derive(Debug)]
+pub(crate) struct ChangeWatches<K>(Mutex<WatchChannels<K>>);
+
+#[derive(Debug)]
+struct WatchChannels<K> {
+    by_key: HashMap<K, watch::Sender<u64>>,
+    sweep_at: usize,
+}
+
+impl<K> Default for ChangeWatches<K> {
+    fn default() -> Self {
+        Self(Mutex::new(WatchChannels { by_key: HashMap::new(), sweep_at: 0 }))
+    }
+}
+
+impl<K: Copy + Eq + Hash> ChangeWatches<K> {
+    /// Subscribes to a thing.
+    pub(crate) fn subscribe(&self, key: K) -> watch::Receiver<u64> {
+        let mut channels = self.lock();
+        if let Some(sender) = channels.by_key.get(&key) {
+            return sender.subscribe();
+        }
+        channels.sweep();
+        channels.by_key.entry(key).or_insert_with(|| watch::Sender::new(0)).subscribe()
+    }
+
+    /// What can be said of the thing has risen to `seq`.
+    pub(crate) fn bump(&self, key: K, seq: u64) {
+        if let Some(sender) = self.lock().by_key.get(&key) {
+            sender.send_if_modified(|newest| {
+                let is_newer = seq > *newest;
+                *newest = seq.max(*newest);
+                is_newer
+            });
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WatchChannels<K>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K> WatchChannels<K> {
+    /// Drops channels that nobody watches, each time their number has doubled: cheap on average, and never more than
+    /// twice as many as are watched.
+    fn sweep(&mut self) {
+        if self.by_key.len() >= self.sweep_at.max(SWEEP_AT) {
+            self.by_key.retain(|_, sender| sender.receiver_count() > 0);
+            self.sweep_at = self.by_key.len().saturating_mul(2);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::id::JobId;
+
+    #[test]
+    fn a_watch_sees_the_newest_seq_and_never_goes_back() {
+        let watches = ChangeWatches::default();
+        let job = JobId::from_bits(1);
+        let mut watch = watches.subscribe(job);
+        watches.bump(job, 3);
+        watches.bump(job, 2);
+        assert_eq!(*watch.borrow_and_update(), 3);
+        watches.bump(job, 3);
+        assert!(!watch.has_changed().unwrap(), "the same seq is no news");
+    }
+
+    #[test]
+    fn p8_forgotten_watches_do_not_pile_up() {
+        let watches = ChangeWatches::default();
+        let kept = watches.subscribe(JobId::from_bits(0));
+        for bits in 1..10_000 {
+            drop(watches.subscribe(JobId::from_bits(bits)));
+        }
+        assert!(watches.lock().by_key.len() <= 2 * SWEEP_AT);
+        watches.bump(JobId::from_bits(0), 1);
+        assert_eq!(*kept.borrow(), 1, "a watched one stays");
+    }
+}

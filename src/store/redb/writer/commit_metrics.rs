@@ -1,0 +1,61 @@
+//! What a group of writes has to tell the meter once it is on disk. Owns the counting inside a transaction; refuses to count
+//! what was never committed.
+
+use crate::domain::event::{Event, FailureCode};
+use crate::domain::job::JobStatus;
+use crate::ports::{Measurement, Meter};
+use crate::store::redb::jobs::row::JobRow;
+
+/// Accepted, claimed and ended jobs of a group.
+#[derive(Debug, Default)]
+pub(crate) struct CommitMetrics {
+    accepted: u64,
+    waited_ms: Vec<u64>,
+    ended: Vec<EndedJob>,
+}
+
+#[derive(Debug)]
+struct EndedJob {
+    status: JobStatus,
+    code: Option<FailureCode>,
+    ran_ms: Option<u64>,
+}
+
+impl CommitMetrics {
+    /// A job was accepted.
+    pub(crate) fn accept(&mut self) {
+        self.accepted = self.accepted.saturating_add(1);
+    }
+
+    /// A job was claimed that had been ready for so long.
+    pub(crate) fn claim(&mut self, waited_ms: u64) {
+        self.waited_ms.push(waited_ms);
+    }
+
+    /// A job has ended with this event, its row says when and how.
+    pub(crate) fn end(&mut self, row: &JobRow, event: &Event) {
+        let code = match event {
+            Event::Error { code, .. } => Some(*code),
+            _ => None,
+        };
+        let (started, finished) = (row.job.started_at_ms, row.job.finished_at_ms);
+        // Of one that was retried, not the days for which it had failed.
+        let since = started.map(|started| row.retried_at_ms.map_or(started, |retried| retried.max(started)));
+        let ran_ms = since.zip(finished).map(|(since, finished)| finished.saturating_sub(since));
+        self.ended.push(EndedJob { status: row.job.status, code, ran_ms });
+    }
+
+    /// It is on disk.
+    pub(crate) fn report(self, meter: &dyn Meter) {
+        let us = |ms: u64| ms.saturating_mul(1_000);
+        if self.accepted > 0 {
+            meter.record(Measurement::Accepted(self.accepted));
+        }
+        for waited_ms in self.waited_ms {
+            meter.record(Measurement::Claimed { waited_us: us(waited_ms) });
+        }
+        for EndedJob { status, code, ran_ms } in self.ended {
+            meter.record(Measurement::Ended { status, code, ran_us: ran_ms.map(us) });
+        }
+    }
+}

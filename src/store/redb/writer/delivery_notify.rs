@@ -1,0 +1,75 @@
+//! The hint that there is mail. Owns who wakes when; refuses to be the outbox: whoever wakes has to look, and may find
+//! nothing.
+
+use crate::ports::CancelToken;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long a waiter sleeps before it looks at its stop flag.
+const CHECK_CANCEL_EVERY: Duration = Duration::from_millis(500);
+
+/// Rings after each commit that made a delivery due.
+#[derive(Debug, Default)]
+pub(crate) struct DeliveryNotify {
+    count: Mutex<u64>,
+    bell: Condvar,
+}
+
+impl DeliveryNotify {
+    /// Wakes all who wait.
+    pub(crate) fn notify(&self) {
+        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        *count = count.wrapping_add(1);
+        self.bell.notify_all();
+    }
+
+    /// Blocks until the next ring, until `cancel` is raised, or until the timeout has passed.
+    pub(crate) fn wait(&self, cancel: &CancelToken, timeout: Duration) {
+        let mut left = timeout;
+        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = *count;
+        while *count == heard && cancel.reason().is_none() && !left.is_zero() {
+            let slice = CHECK_CANCEL_EVERY.min(left);
+            let (woken, result) =
+                self.bell.wait_timeout(count, slice).unwrap_or_else(PoisonError::into_inner);
+            count = woken;
+            if result.timed_out() {
+                left = left.saturating_sub(slice);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::system::SystemClock;
+    use crate::ports::CancelReason;
+    use std::sync::Arc;
+    use std::sync::mpsc;
+
+    const LONG: Duration = Duration::from_secs(3_600);
+
+    #[test]
+    fn a_ring_and_a_stop_both_end_a_wait() {
+        let (bell, cancel) =
+            (Arc::new(DeliveryNotify::default()), CancelToken::new(Arc::new(SystemClock::new())));
+        for stops in [false, true] {
+            let (sender, receiver) = mpsc::channel();
+            let (waiting, flag) = (Arc::clone(&bell), cancel.clone());
+            std::thread::spawn(move || {
+                waiting.wait(&flag, LONG);
+                sender.send(()).expect("the test listens");
+            });
+            // The waiter may not have begun yet, so it is told until it has heard.
+            while receiver.recv_timeout(Duration::from_millis(20)).is_err() {
+                if stops {
+                    cancel.cancel(CancelReason::Shutdown);
+                } else {
+                    bell.notify();
+                }
+            }
+        }
+        bell.wait(&CancelToken::new(Arc::new(SystemClock::new())), Duration::from_millis(1));
+    }
+}

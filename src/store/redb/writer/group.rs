@@ -1,0 +1,87 @@
+//! Gathering writes into groups. Owns how long a group waits for company and how large it grows; refuses to look into
+//! a write.
+
+use crate::ports::Urgency;
+use crate::store::redb::writer::shared::StoreShared;
+use crate::store::redb::writer::write::PendingWrite;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+/// Writes that do not hurry wait no longer once they weigh so much, bytes.
+const LINGER_BYTES: usize = 64 * 1024;
+/// A group grows no heavier, bytes.
+const GROUP_BYTES: usize = 8 * 1024 * 1024;
+/// A group grows no longer.
+const GROUP_WRITES: usize = 1_024;
+
+/// What comes through the channel.
+pub(crate) enum WriterRequest {
+    /// A write.
+    Write(Box<dyn PendingWrite>),
+    /// Write what came before, then end.
+    Close,
+}
+
+/// A group of writes for one commit.
+pub(crate) struct WriteGroup {
+    pub(crate) writes: Vec<Box<dyn PendingWrite>>,
+    /// The channel was empty when the group was closed.
+    pub(crate) is_last: bool,
+    /// The store closes after this group.
+    pub(crate) closes: bool,
+    weight: usize,
+    hurries: bool,
+}
+
+impl WriteGroup {
+    /// Starts with one write, takes in what waits in the channel, and lingers if nothing hurries.
+    pub(crate) fn gather(
+        first: Box<dyn PendingWrite>,
+        channel: &Receiver<WriterRequest>,
+        shared: &StoreShared,
+    ) -> Self {
+        let mut group = Self { writes: Vec::new(), is_last: false, closes: false, weight: 0, hurries: false };
+        group.push(first, shared);
+        let clock = shared.clock.as_ref();
+        let deadline = clock.monotonic_ms().saturating_add(shared.options.linger_ms);
+        while !group.is_full() {
+            let left = || Duration::from_millis(deadline.saturating_sub(clock.monotonic_ms()));
+            match group.next(channel, left) {
+                Some(WriterRequest::Write(write)) => group.push(write, shared),
+                Some(WriterRequest::Close) => group.closes = true,
+                None => {
+                    group.is_last = true;
+                    break;
+                }
+            }
+        }
+        group
+    }
+
+    fn next(
+        &self,
+        channel: &Receiver<WriterRequest>,
+        left: impl FnOnce() -> Duration,
+    ) -> Option<WriterRequest> {
+        match channel.try_recv() {
+            Ok(next) => Some(next),
+            Err(_) if self.is_ripe() => None,
+            Err(_) => channel.recv_timeout(left()).ok(),
+        }
+    }
+
+    fn push(&mut self, write: Box<dyn PendingWrite>, shared: &StoreShared) {
+        shared.backlog.leave(write.weight());
+        self.weight = self.weight.saturating_add(write.weight());
+        self.hurries |= write.urgency() == Urgency::Now;
+        self.writes.push(write);
+    }
+
+    fn is_ripe(&self) -> bool {
+        self.hurries || self.weight >= LINGER_BYTES
+    }
+
+    fn is_full(&self) -> bool {
+        self.closes || self.weight >= GROUP_BYTES || self.writes.len() >= GROUP_WRITES
+    }
+}

@@ -1,0 +1,13 @@
+//! The writer thread: groups, transactions, commits, recovery, and whom a commit wakes.
+
+pub(crate) mod change_watches;
+pub(crate) mod commit_metrics;
+pub(crate) mod delivery_notify;
+pub(crate) mod group;
+pub(crate) mod ready_notify;
+pub(crate) mod recovery;
+pub(crate) mod shared;
+pub(crate) mod slow_commits;
+pub(crate) mod thread;
+pub(crate) mod transaction;
+pub(crate) mod write;

@@ -1,0 +1,103 @@
+//! After a crash or a failed commit: "running" on disk is never trusted. Owns what becomes of jobs that are running on
+//! disk and that no worker of this process holds; refuses to look at any other job, so that a large store opens fast.
+
+use crate::domain::event::{FailureCode, StatusPhase};
+use crate::domain::id::{BatchId, JobId};
+use crate::domain::job::JobStatus;
+use crate::ports::StoreError;
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::jobs::release::CANCELLED;
+use crate::store::redb::jobs::row::JobRow;
+use crate::store::redb::queue::lease::LogTail;
+use crate::store::redb::writer::transaction::Transaction;
+use crate::store::redb::writer::write::StoreWrite;
+
+/// What a poisonous job's last event says.
+const POISON: &str = "the job was running each time the server crashed";
+
+/// What cut the runs off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RecoveryCause {
+    /// The process died: perhaps because of the job.
+    Crash,
+    /// A commit failed: not the job's fault.
+    Disk,
+}
+
+/// All jobs that were cut off.
+pub(crate) struct RecoverJobs(pub(crate) RecoveryCause);
+
+impl StoreWrite for RecoverJobs {
+    type Output = ();
+
+    fn apply(&self, transaction: &mut Transaction<'_>) -> Result<(), StoreError> {
+        if self.0 == RecoveryCause::Crash {
+            transaction.abandon_unaccepted()?;
+        }
+        let running = transaction.tables.running.iter()?;
+        let jobs: Vec<_> = running
+            .map(|entry| entry.map(|(job, _)| JobId::from_bytes(*job.value())))
+            .collect::<Result<_, _>>()?;
+        for job in jobs {
+            if transaction.is_leased(job) {
+                continue;
+            }
+            match transaction.interrupted_job(job) {
+                Ok((mut row, tail)) => transaction.recover(&mut row, tail, self.0)?,
+                Err(StoreError::Corrupt(reason)) => transaction.quarantine(job, &reason)?,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn jobs(&self) -> Vec<JobId> {
+        Vec::new()
+    }
+}
+
+impl Transaction<'_> {
+    /// Batches that were being stored: their clients never heard of them.
+    fn abandon_unaccepted(&mut self) -> Result<(), StoreError> {
+        let unaccepted_batches = self.tables.unaccepted_batches.iter()?;
+        let batches: Vec<_> = unaccepted_batches
+            .map(|entry| entry.map(|(batch, _)| BatchId::from_bytes(*batch.value())))
+            .collect::<Result<_, _>>()?;
+        batches.into_iter().try_for_each(|batch| self.abandon(batch))
+    }
+
+    /// A job that was running, and where its log ends; nothing is written yet.
+    fn interrupted_job(&self, job: JobId) -> Result<(JobRow, LogTail), StoreError> {
+        let row = self.row(job)?;
+        if row.job.status != JobStatus::Running {
+            return Err(StoreError::Corrupt(format!(
+                "{job} is {} among the running",
+                row.job.status.as_str()
+            )));
+        }
+        Ok((row, self.tables.tail(job)?))
+    }
+
+    fn recover(
+        &mut self,
+        row: &mut JobRow,
+        mut tail: LogTail,
+        cause: RecoveryCause,
+    ) -> Result<(), StoreError> {
+        if row.job.cancel_requested {
+            return self.end_unheld(row, FailureCode::Cancelled, CANCELLED);
+        }
+        if cause == RecoveryCause::Crash {
+            row.job.crashes = row.job.crashes.saturating_add(1);
+            if row.job.crashes >= self.bounds.crashes {
+                return self.end_unheld(row, FailureCode::Poison, POISON);
+            }
+        }
+        let reason = match cause {
+            RecoveryCause::Crash => "resumed after a crash",
+            RecoveryCause::Disk => "resumed after a disk error",
+        };
+        row.resumed = Some(reason.to_owned());
+        self.requeue(row, &mut tail, StatusPhase::Queued, Some(reason.to_owned()))
+    }
+}

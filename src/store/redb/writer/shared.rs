@@ -1,0 +1,76 @@
+//! What the writer thread shares with readers and callers.
+
+use crate::domain::id::{BatchId, JobId};
+use crate::ports::{Clock, Meter, NoopMeter};
+use crate::store::options::StoreOptions;
+use crate::store::redb::file::handle::DatabaseHandle;
+use crate::store::redb::file::medium::Medium;
+use crate::store::redb::file::watermark::DiskLimits;
+use crate::store::redb::writer::change_watches::ChangeWatches;
+use crate::store::redb::writer::commit_metrics::CommitMetrics;
+use crate::store::redb::writer::delivery_notify::DeliveryNotify;
+use crate::store::redb::writer::ready_notify::ReadyNotify;
+use crate::store::redb::writer::transaction::StoreLimits;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// What the writer shares with readers and waiters.
+pub(crate) struct StoreShared {
+    pub(crate) medium: Box<dyn Medium>,
+    pub(crate) handle: DatabaseHandle,
+    pub(crate) options: StoreOptions,
+    pub(crate) bounds: StoreLimits,
+    pub(crate) mark: DiskLimits,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) backlog: WriteBacklog,
+    pub(crate) watches: ChangeWatches<JobId>,
+    pub(crate) batch_watches: ChangeWatches<BatchId>,
+    pub(crate) work: ReadyNotify,
+    pub(crate) deliveries: DeliveryNotify,
+    pub(crate) meter: OnceLock<Arc<dyn Meter>>,
+    /// What recovery has counted before there was a meter.
+    pub(crate) unreported: Mutex<Option<CommitMetrics>>,
+}
+
+impl StoreShared {
+    /// Whoever shall hear what happens from now on, and what recovery has done; the first one stays.
+    pub(crate) fn set_meter(&self, meter: Arc<dyn Meter>) {
+        let meter = self.meter.get_or_init(|| meter);
+        if let Some(metrics) = self.unreported().take() {
+            metrics.report(&**meter);
+        }
+    }
+
+    pub(crate) fn unreported(&self) -> MutexGuard<'_, Option<CommitMetrics>> {
+        self.unreported.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn meter(&self) -> &dyn Meter {
+        self.meter.get().map_or(&NoopMeter, |meter| &**meter)
+    }
+}
+
+/// Writes of clients that wait for the writer weigh no more together, bytes.
+const BACKLOG_BYTES: usize = 64 * 1024 * 1024;
+
+/// What waits for the writer, by weight: the channel bounds only its number.
+#[derive(Debug, Default)]
+pub(crate) struct WriteBacklog(AtomicUsize);
+
+impl WriteBacklog {
+    /// Whether a client's write has room. A single one always has.
+    pub(crate) fn has_room(&self, weight: usize) -> bool {
+        let waiting = self.0.load(Ordering::Relaxed);
+        waiting == 0 || waiting.saturating_add(weight) <= BACKLOG_BYTES
+    }
+
+    /// A write goes into the channel.
+    pub(crate) fn enter(&self, weight: usize) {
+        self.0.fetch_add(weight, Ordering::Relaxed);
+    }
+
+    /// A write has come out of the channel, or did not get in.
+    pub(crate) fn leave(&self, weight: usize) {
+        self.0.fetch_sub(weight, Ordering::Relaxed);
+    }
+}

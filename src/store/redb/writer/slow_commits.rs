@@ -1,0 +1,82 @@
+//! Commits that take too long. Owns how long that is and how often the log hears of it; refuses to make them faster.
+
+/// The log hears of slow commits so often at most, milliseconds.
+const LOG_EVERY_MS: u64 = 60_000;
+
+/// The eye on the writer's commits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SlowCommits {
+    /// `None`: none is slow.
+    threshold_ms: Option<u64>,
+    logged_ms: Option<u64>,
+    unreported: u64,
+}
+
+/// One commit, as the writer knows it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CommitTiming {
+    /// When it began, and when it was over, monotonic milliseconds.
+    pub(crate) began_ms: u64,
+    pub(crate) ended_ms: u64,
+    /// Writes in its group.
+    pub(crate) writes: usize,
+}
+
+impl SlowCommits {
+    /// A commit that takes so long is slow; 0: none is.
+    pub(crate) fn new(threshold_ms: u64) -> Self {
+        let threshold_ms = (threshold_ms > 0).then_some(threshold_ms);
+        Self { threshold_ms, logged_ms: None, unreported: 0 }
+    }
+
+    /// Tells the log of a slow commit into a file of `bytes` bytes.
+    pub(crate) fn watch(&mut self, timed: CommitTiming, bytes: impl FnOnce() -> u64) {
+        if let Some(unreported) = self.note(timed) {
+            let duration_ms = timed.ended_ms.saturating_sub(timed.began_ms);
+            tracing::warn!(
+                duration_ms,
+                writes = timed.writes,
+                file_bytes = bytes(),
+                unreported,
+                "a commit was slow: is the disk busy or failing?"
+            );
+        }
+    }
+
+    /// Whether the log should hear of it; if so, how many slow ones it has not heard of before.
+    fn note(&mut self, timed: CommitTiming) -> Option<u64> {
+        let threshold_ms = self.threshold_ms?;
+        if timed.ended_ms.saturating_sub(timed.began_ms) < threshold_ms {
+            return None;
+        }
+        if self.logged_ms.is_some_and(|told| timed.ended_ms.saturating_sub(told) < LOG_EVERY_MS) {
+            self.unreported = self.unreported.saturating_add(1);
+            return None;
+        }
+        self.logged_ms = Some(timed.ended_ms);
+        Some(std::mem::take(&mut self.unreported))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn took(slow: &mut SlowCommits, began_ms: u64, took_ms: u64) -> Option<u64> {
+        slow.note(CommitTiming { began_ms, ended_ms: began_ms + took_ms, writes: 1 })
+    }
+
+    #[test]
+    fn a_slow_commit_is_told_once_a_minute_with_the_number_of_those_between() {
+        let mut slow = SlowCommits::new(1_000);
+        assert_eq!(took(&mut slow, 0, 999), None);
+        assert_eq!(took(&mut slow, 5_000, 1_000), Some(0));
+        assert_eq!(took(&mut slow, 6_000, 2_000), None);
+        assert_eq!(took(&mut slow, 9_000, 5_000), None);
+        assert_eq!(took(&mut slow, 6_000 + LOG_EVERY_MS, 10), None, "it was not slow");
+        assert_eq!(took(&mut slow, 6_000 + LOG_EVERY_MS, 1_000), Some(2));
+        assert_eq!(took(&mut slow, 7_500 + 2 * LOG_EVERY_MS, 1_000), Some(0));
+        let mut off = SlowCommits::new(0);
+        assert_eq!(took(&mut off, 0, 100_000), None);
+    }
+}

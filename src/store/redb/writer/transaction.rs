@@ -1,0 +1,309 @@
+//! One group of writes on its way to a commit. Owns the open tables and copies of everything in memory that the group
+//! changes, so that a commit that fails has changed nothing; refuses to commit (the writer does).
+
+use crate::domain::id::{BatchId, JobId};
+use crate::domain::job::{JobSpec, JobStatus};
+use crate::ports::{CancelReason, CancelToken, Clock, Fence, StoreError};
+use crate::store::redb::codec::keys::jobs::{FairKey, JobOwnerKey};
+use crate::store::redb::codec::table::ReadableTable;
+use crate::store::redb::codec::tables::{StoreCounters, Tables};
+use crate::store::redb::codec::values;
+use crate::store::redb::jobs::row::{JobRow, QueuePlace};
+use crate::store::redb::queue::lease::{LeasedJob, Leases};
+use crate::store::redb::writer::commit_metrics::CommitMetrics;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What does not change from one transaction to the next.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StoreLimits {
+    /// Unfinished jobs in the store.
+    pub(crate) queue_jobs: u64,
+    /// Crashes in a row that make a job poison.
+    pub(crate) crashes: u32,
+    /// What a conversation hands to its next job, bytes.
+    pub(crate) history_bytes: usize,
+    /// How long an idempotency key is remembered, milliseconds.
+    pub(crate) idempotency_ms: u64,
+    /// Waiting that counts as much as one priority, milliseconds.
+    pub(crate) ageing_ms: u64,
+    /// Accounts.
+    pub(crate) accounts: u64,
+    /// Conversations of one user.
+    pub(crate) conversations: u64,
+}
+
+/// What the writer thread hands to a transaction.
+pub(crate) struct TransactionContext<'t> {
+    pub(crate) leases: &'t Leases,
+    pub(crate) clock: &'t Arc<dyn Clock>,
+    pub(crate) bounds: StoreLimits,
+    /// The time of the transaction, unix milliseconds.
+    pub(crate) now_ms: u64,
+}
+
+/// An open group of writes.
+pub(crate) struct Transaction<'t> {
+    pub(crate) tables: Tables<'t>,
+    pub(crate) counters: StoreCounters,
+    pub(crate) bounds: StoreLimits,
+    pub(crate) now_ms: u64,
+    pub(crate) fair: HashMap<FairKey, u64>,
+    pub(crate) effects: CommitEffects,
+    /// Why new work is refused, if it is.
+    pub(crate) low_disk: Option<StoreError>,
+    leases: &'t Leases,
+    /// The clock of new leases' tokens.
+    pub(crate) clock: &'t Arc<dyn Clock>,
+    /// Changed leases; `None` has ended.
+    changed: HashMap<JobId, Option<LeasedJob>>,
+    stored: StoreCounters,
+    is_dirty: bool,
+}
+
+/// What follows from a commit, and only from it.
+#[derive(Debug, Default)]
+pub(crate) struct CommitEffects {
+    /// The newest `seq` of every job that got events.
+    pub(crate) new_seqs: HashMap<JobId, u64>,
+    /// What there is to hear of batches.
+    pub(crate) batch_changes: HashMap<BatchId, u64>,
+    /// Flags to raise.
+    pub(crate) cancels: Vec<(CancelToken, CancelReason)>,
+    /// Jobs that entered the ready queue.
+    pub(crate) readied: u64,
+    /// A delivery became due.
+    pub(crate) has_due_delivery: bool,
+    /// What is counted.
+    pub(crate) metrics: CommitMetrics,
+}
+
+/// What a group of writes came to, before its commit.
+#[derive(Debug)]
+pub(crate) struct CommitOutcome {
+    pub(crate) changed: HashMap<JobId, Option<LeasedJob>>,
+    pub(crate) effects: CommitEffects,
+    /// Length of the ready queue.
+    pub(crate) ready: u64,
+    /// When the next delayed job is due.
+    pub(crate) due_ms: Option<u64>,
+    /// Whether there is anything to commit.
+    pub(crate) is_dirty: bool,
+}
+
+impl<'t> Transaction<'t> {
+    pub(crate) fn new(tables: Tables<'t>, context: TransactionContext<'t>) -> Result<Self, StoreError> {
+        let TransactionContext { leases, clock, bounds, now_ms } = context;
+        let stored = tables.load_counters()?;
+        Ok(Self {
+            tables,
+            counters: stored.clone(),
+            bounds,
+            now_ms,
+            fair: HashMap::new(),
+            effects: CommitEffects::default(),
+            low_disk: None,
+            leases,
+            clock,
+            changed: HashMap::new(),
+            stored,
+            is_dirty: false,
+        })
+    }
+
+    /// There is something to commit.
+    pub(crate) fn mark_dirty(&mut self) {
+        self.is_dirty = true;
+    }
+
+    /// Writes what was gathered and closes the tables.
+    pub(crate) fn finish(mut self) -> Result<CommitOutcome, StoreError> {
+        for (job, held) in &mut self.changed {
+            if let Some(held) = held {
+                self.tables.flush(*job, &mut held.tail)?;
+            }
+        }
+        for (key, fair) in &self.fair {
+            self.tables.fair.insert(&key.encode(), fair)?;
+        }
+        if self.counters != self.stored {
+            self.tables.store_counters(&self.counters)?;
+        }
+        let ready = self.tables.ready.len()?;
+        let due_ms = self.next_due_ms()?;
+        let Self { changed, effects, is_dirty, .. } = self;
+        Ok(CommitOutcome { changed, effects, ready, due_ms, is_dirty })
+    }
+
+    /// The lease that the fence proves, to be given back with [`Transaction::keep`] or ended with [`Transaction::drop_lease`].
+    ///
+    /// What this group has changed already is moved out, not copied: a delta that grows by many small writes is large.
+    pub(crate) fn lease(&mut self, fence: Fence) -> Result<LeasedJob, StoreError> {
+        self.prove(fence)?;
+        let changed = self.changed.remove(&fence.job).flatten();
+        let held = changed.or_else(|| self.leases.get(&fence.job).cloned());
+        held.ok_or(StoreError::Fenced { job: fence.job })
+    }
+
+    /// Refuses a fence whose lease is lost.
+    pub(crate) fn prove(&self, fence: Fence) -> Result<(), StoreError> {
+        let held = match self.changed.get(&fence.job) {
+            Some(changed) => changed.as_ref(),
+            None => self.leases.get(&fence.job),
+        };
+        match held {
+            Some(held) if held.row.job.epoch == fence.epoch => Ok(()),
+            _ => Err(StoreError::Fenced { job: fence.job }),
+        }
+    }
+
+    /// The lease of a running job, whatever its epoch; to be given back as well.
+    pub(crate) fn lease_of(&mut self, row: &JobRow) -> Option<LeasedJob> {
+        self.lease(Fence { job: row.id(), epoch: row.job.epoch }).ok()
+    }
+
+    /// Whether anybody holds the job.
+    pub(crate) fn is_leased(&self, job: JobId) -> bool {
+        self.changed.get(&job).map_or_else(|| self.leases.contains_key(&job), Option::is_some)
+    }
+
+    /// The lease as it now is; its news are told after the commit.
+    pub(crate) fn keep(&mut self, held: LeasedJob) {
+        self.notify_event(held.row.id(), held.tail.seq);
+        self.changed.insert(held.row.id(), Some(held));
+    }
+
+    /// The lease has ended.
+    pub(crate) fn drop_lease(&mut self, job: JobId) {
+        self.changed.insert(job, None);
+    }
+
+    /// The job has events up to `seq`.
+    pub(crate) fn notify_event(&mut self, job: JobId, seq: u64) {
+        self.mark_dirty();
+        self.effects.new_seqs.insert(job, seq);
+    }
+
+    /// The row of a job that must be there.
+    pub(crate) fn row(&self, job: JobId) -> Result<JobRow, StoreError> {
+        self.find_row(job)?.ok_or_else(|| StoreError::Corrupt(format!("{job} has no row")))
+    }
+
+    /// The row of a job, if there is such a job.
+    pub(crate) fn find_row(&self, job: JobId) -> Result<Option<JobRow>, StoreError> {
+        self.tables.jobs.get(&job.to_bytes())?.map(|bytes| values::decode(bytes.value())).transpose()
+    }
+
+    /// What was asked of a job that must be there.
+    pub(crate) fn spec(&self, job: JobId) -> Result<JobSpec, StoreError> {
+        let bytes = self.tables.specs.get(&job.to_bytes())?;
+        let bytes = bytes.ok_or_else(|| StoreError::Corrupt(format!("{job} has no spec")))?;
+        values::decode(bytes.value())
+    }
+
+    /// Writes a row whose state is what it was.
+    pub(crate) fn put_row(&mut self, row: &JobRow) -> Result<(), StoreError> {
+        self.mark_dirty();
+        self.tables.jobs.insert(&row.id().to_bytes(), values::encode(row)?.as_slice())?;
+        Ok(())
+    }
+
+    /// Moves a job into another state and writes its row.
+    pub(crate) fn move_row(&mut self, row: &mut JobRow, next: JobStatus) -> Result<(), StoreError> {
+        let key = |row: &JobRow| {
+            JobOwnerKey { user: row.job.user, status: row.job.status, accept: row.accept }.encode()
+        };
+        self.tables.owned.remove(&key(row))?;
+        row.become_status(next)?;
+        self.tables.owned.insert(&key(row), &row.id().to_bytes())?;
+        if next == JobStatus::Running {
+            self.tables.running.insert(&row.id().to_bytes(), ())?;
+            row.enter_queue = QueuePlace::Out;
+        } else {
+            self.tables.running.remove(&row.id().to_bytes())?;
+        }
+        self.put_row(row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::system::SystemClock;
+    use crate::domain::event::StepKind;
+    use crate::domain::id::UserId;
+    use crate::domain::job::{ApprovalMode, Job, JobOrigin, OnDisconnect, Priority};
+    use crate::domain::tool::ToolChoice;
+    use crate::store::redb::queue::lease::{LogTail, PendingDelta};
+    use redb::backends::InMemoryBackend;
+    use std::collections::BTreeMap;
+
+    fn job() -> Job {
+        let queued = Job::queued(JobId::from_bits(1), UserId(1), 0, &spec());
+        Job { status: JobStatus::Running, attempt: 1, epoch: 1, last_event_id: 1, ..queued }
+    }
+
+    fn spec() -> JobSpec {
+        JobSpec {
+            input: Vec::new(),
+            model: "demo".to_owned(),
+            conversation_id: None,
+            project_id: None,
+            system_prompt: None,
+            temperature: None,
+            max_tokens: None,
+            thinking: false,
+            tools: ToolChoice::All(true),
+            strictness: None,
+            max_steps: 1,
+            timeout_s: 1,
+            max_total_tokens: None,
+            priority: Priority::DEFAULT,
+            run_at_ms: None,
+            max_attempts: 1,
+            on_disconnect: OnDisconnect::Continue,
+            metadata: BTreeMap::new(),
+            webhook_url: None,
+            approval: ApprovalMode::Wait,
+            origin: JobOrigin::Client,
+        }
+    }
+
+    #[test]
+    fn a_delta_that_grows_is_moved_from_write_to_write_not_copied() {
+        let database = redb::Builder::new().create_with_backend(InMemoryBackend::new()).unwrap();
+        let writing = database.begin_write().unwrap();
+        let leases = Leases::new();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let bounds = StoreLimits {
+            queue_jobs: 1,
+            crashes: 1,
+            history_bytes: 1,
+            idempotency_ms: 1,
+            ageing_ms: 1,
+            accounts: 10_000,
+            conversations: 1,
+        };
+        let tables = Tables::open(&writing).unwrap();
+        let mut transaction = Transaction::new(
+            tables,
+            TransactionContext { leases: &leases, clock: &clock, bounds, now_ms: 0 },
+        )
+        .unwrap();
+        let row = JobRow::new(job(), 1);
+        let text = "grown over many writes".to_owned();
+        let (grown, kind) = (text.as_ptr(), StepKind::Text);
+        let piece = Some(PendingDelta { index: 0, kind, offset: 0, first_seq: 1, text });
+        let tail = LogTail { piece, ..LogTail::default() };
+        transaction.keep(LeasedJob {
+            row: Arc::new(row),
+            spec: Arc::new(spec()),
+            cancel: CancelToken::new(Arc::clone(&clock)),
+            tail,
+        });
+        let fence = Fence { job: JobId::from_bits(1), epoch: 1 };
+        assert!(transaction.lease(Fence { epoch: 2, ..fence }).is_err(), "refused, and left where it is");
+        let held = transaction.lease(fence).unwrap();
+        assert_eq!(held.tail.piece.unwrap().text.as_ptr(), grown);
+    }
+}
