@@ -1,13 +1,12 @@
 //! The map of the crate. Each module says what it owns and what it refuses; ARCHITECTURE.md shows how they meet.
 //!
-//! Direction of knowledge: `domain` ← `ports` ← { `store`, `engine`, `llm`, `tools`, `http`, `courier`, `workspace`, `web`, `audit`, `mcp`, `metrics` } ← `config` ← `app` ← `cli`.
+//! Direction of knowledge: `domain` ← `ports` ← { `store`, `engine`, `llm`, `tools`, `http`, `webhooks`, `workspace`, `web`, `audit`, `mcp`, `metrics` } ← `config` ← `app` ← `cli`.
 //! Siblings never import each other; `net`, which imports nothing, is for `llm` and `web`. A style test in `tests/` holds this.
 
 pub mod app;
 pub mod audit;
 pub mod cli;
 pub mod config;
-pub mod courier;
 pub mod domain;
 pub mod engine;
 pub mod http;
@@ -19,4 +18,5 @@ pub mod ports;
 pub mod store;
 pub mod tools;
 pub mod web;
+pub mod webhooks;
 pub mod workspace;

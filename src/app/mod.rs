@@ -22,7 +22,6 @@ mod webhooks;
 mod workplaces;
 
 use crate::config::{Config, Listen};
-use crate::courier::{self, BadSecret};
 use crate::domain::address::{AddressPolicy, AddressRangeError};
 use crate::domain::id::IdGenerator;
 use crate::engine::pool::{Pool, PoolError};
@@ -41,6 +40,7 @@ use crate::ports::{
 use crate::store::RedbStore;
 use crate::store::options::StoreOptions;
 use crate::tools::{BadApprovalPattern, BadBashOption, BashRules};
+use crate::webhooks::{DispatcherThreads, DispatcherThreadsError, InvalidSecret};
 use crate::workspace::HostFiles;
 use control::ControlFile;
 pub use control::{Control, control_in};
@@ -116,9 +116,9 @@ pub enum AppError {
     /// The workers.
     #[error(transparent)]
     Workers(#[from] PoolError),
-    /// The threads for webhooks.
+    /// The webhook threads failed to start.
     #[error(transparent)]
-    Courier(#[from] courier::PoolError),
+    Webhooks(#[from] DispatcherThreadsError),
     /// What webhooks are signed with.
     #[error("cannot use the secret for webhooks: {0}")]
     WebhookSecret(std::io::Error),
@@ -127,7 +127,7 @@ pub enum AppError {
     SessionKey(std::io::Error),
     /// A secret of the configuration, which it should have refused.
     #[error("webhooks.secrets {0}")]
-    BadSecret(BadSecret),
+    BadSecret(InvalidSecret),
     /// An address of the configuration, which it should have refused.
     #[error("webhooks.allow_private_addresses {0}")]
     BadRange(AddressRangeError),
@@ -160,7 +160,7 @@ pub struct App {
     stages: ShutdownSender,
     serving: JoinHandle<()>,
     pool: Pool,
-    couriers: courier::Pool,
+    webhooks: DispatcherThreads,
     mcp: Option<Arc<McpServers>>,
     timekeeping: Timekeeping,
     control: ControlFile,
@@ -219,7 +219,7 @@ impl App {
             Ports { store: Arc::<RedbStore>::clone(&store), model, tools, workplaces, clock, entropy, meter };
         let limits = drive_limits(config);
         let proof = SandboxProof::prepare(sandbox, announce).map_err(AppError::Runtime)?;
-        let couriers = webhooks::start(config, &ports, &store, addresses.clone())?;
+        let webhooks = webhooks::start(config, &ports, &store, addresses.clone())?;
         let pool = Pool::start(config.workers, &ports, &limits)?;
         let vigil = pool.vigil(config.limits.stuck_job_s);
         let timekeeping = keep_time(&store, &ports, vigil).map_err(AppError::Runtime)?;
@@ -238,7 +238,7 @@ impl App {
             stages,
             serving,
             pool,
-            couriers,
+            webhooks,
             mcp,
             timekeeping,
             control,
@@ -272,14 +272,14 @@ impl App {
         process::notify_stopping(self.drain);
         self.signals.exit_on_next(&self.runtime);
         self.stages.advance(ShutdownStage::Draining);
-        self.couriers.stop();
+        self.webhooks.stop();
         self.timekeeping.end();
         self.pool.drain(self.drain);
         // Nobody calls a tool any more.
         if let Some(mcp) = self.mcp {
             mcp.stop();
         }
-        self.couriers.join(LEAVING_TIME);
+        self.webhooks.join(LEAVING_TIME);
         self.stages.advance(ShutdownStage::Closing);
         let closing = {
             let _context = self.runtime.enter();

@@ -1,8 +1,8 @@
 //! What sessions are signed with. Owns its file, readable by the owner alone; refuses to replace one that is there: all sessions
 //! would be over. To end them, delete it and start anew.
 
-use crate::courier::keep_secret;
 use crate::ports::Entropy;
+use crate::webhooks::keep_secret;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;

@@ -1,40 +1,41 @@
-//! Brings the courier together with the rooms that it needs. Owns the choice of its secrets: the operator's, else the
-//! server's own.
+//! Builds the webhook dispatcher from the configuration.
 
 use super::AppError;
 use crate::config::Config;
-use crate::courier::{Courier, HttpPost, Parts, Pool, Signer, StorePayloads, secret_in};
 use crate::domain::address::AddressPolicy;
 use crate::engine::Ports;
 use crate::store::RedbStore;
+use crate::webhooks::{
+    Dispatcher, DispatcherPorts, DispatcherThreads, HttpSender, Signer, StorePayloads, secret_in,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where webhooks may go.
+/// The addresses that webhooks may reach.
 pub(super) fn policy(config: &Config) -> Result<AddressPolicy, AppError> {
     AddressPolicy::new(&config.webhooks.allow_private_addresses).map_err(|(_, bad)| AppError::BadRange(bad))
 }
 
-/// Starts to deliver, what an earlier process left included.
+/// Starts delivering, including what an earlier process left.
 pub(super) fn start(
     config: &Config,
     ports: &Ports,
     store: &Arc<RedbStore>,
     policy: AddressPolicy,
-) -> Result<Pool, AppError> {
-    let courier = Courier::new(Parts {
+) -> Result<DispatcherThreads, AppError> {
+    let dispatcher = Dispatcher::new(DispatcherPorts {
         outbox: Arc::<RedbStore>::clone(store),
         payloads: Arc::new(StorePayloads {
             jobs: Arc::clone(&ports.store),
             batches: Arc::<RedbStore>::clone(store),
         }),
-        post: Arc::new(HttpPost::new(policy, Duration::from_secs(config.webhooks.timeout_s))),
+        sender: Arc::new(HttpSender::new(policy, Duration::from_secs(config.webhooks.timeout_s))),
         signer: signer(config, ports)?,
         clock: Arc::clone(&ports.clock),
         entropy: Arc::clone(&ports.entropy),
         meter: Arc::clone(&ports.meter),
     });
-    Ok(Pool::start(courier, Arc::clone(&ports.clock))?)
+    Ok(DispatcherThreads::start(dispatcher, Arc::clone(&ports.clock))?)
 }
 
 fn signer(config: &Config, ports: &Ports) -> Result<Signer, AppError> {

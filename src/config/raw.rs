@@ -5,7 +5,6 @@ use super::files::FileOptions;
 use super::log::LogOptions;
 use super::metrics::MetricsOptions;
 use crate::audit::AuditOptions;
-use crate::courier::options::WebhookOptions;
 use crate::domain::account::{AuthMode, Registration};
 use crate::domain::limits::Limits;
 use crate::llm::options::{ModelOptions, Provider};
@@ -16,6 +15,7 @@ use crate::tools::{
     WebSearchOptions,
 };
 use crate::web::WebOptions;
+use crate::webhooks::options::WebhookOptions;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

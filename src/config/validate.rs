@@ -9,8 +9,6 @@ use super::metrics::MetricsOptions;
 use super::raw::{DEMO, RawConfig};
 use super::sources::state_home;
 use crate::audit::AuditOptions;
-use crate::courier::Signer;
-use crate::courier::options::WebhookOptions;
 use crate::domain::account::{AuthMode, Registration};
 use crate::domain::address::AddressPolicy;
 use crate::domain::limits::Limits;
@@ -22,6 +20,8 @@ use crate::tools::{
     WeatherOptions, WebSearchOptions,
 };
 use crate::web::WebOptions;
+use crate::webhooks::Signer;
+use crate::webhooks::options::WebhookOptions;
 use nanoclaw_sandbox::Level;
 use serde::Serialize;
 use std::collections::BTreeMap;

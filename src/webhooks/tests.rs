@@ -1,4 +1,4 @@
-//! The courier with a clock that is set by hand, an outbox in memory and receivers that do as they are told.
+//! Tests of the dispatcher with a manual clock, an in-memory outbox and scripted receivers.
 
 use super::*;
 use crate::domain::id::{DeliveryId, JobId, UserId};
@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Stands still until it is moved.
+/// A clock that moves only when a test moves it.
 #[derive(Default)]
-struct HandClock(AtomicU64);
+struct ManualClock(AtomicU64);
 
-impl Clock for HandClock {
+impl Clock for ManualClock {
     fn now_ms(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }
@@ -26,32 +26,32 @@ impl Clock for HandClock {
     fn sleep(&self, _: &CancelToken, _: Duration) {}
 }
 
-struct NoChance;
+struct ZeroEntropy;
 
-impl Entropy for NoChance {
+impl Entropy for ZeroEntropy {
     fn random(&self) -> u128 {
         0
     }
 }
 
-/// What the real outbox promises, as simply as it can be.
+/// A simple outbox with the promises of the real one.
 #[derive(Default)]
-struct MemoryOutbox {
-    clock: Arc<HandClock>,
+struct InMemoryOutbox {
+    clock: Arc<ManualClock>,
     rows: Mutex<BTreeMap<DeliveryId, Delivery>>,
-    /// What the next settling answers.
+    /// Error of the next record.
     refuse: Mutex<Option<StoreError>>,
-    /// The next settling waits for its commit until the test sends it; the receiver learns that it has begun.
+    /// Delays the next record until the test commits it; the channel tells the test that it has begun.
     slow: Mutex<Option<mpsc::Sender<oneshot::Sender<Result<(), StoreError>>>>>,
 }
 
-impl MemoryOutbox {
+impl InMemoryOutbox {
     fn get(&self, bits: u128) -> Delivery {
         self.rows.lock().expect("lock")[&DeliveryId::from_bits(bits)].clone()
     }
 }
 
-impl Outbox for MemoryOutbox {
+impl Outbox for InMemoryOutbox {
     fn due(&self, now_ms: u64, max: usize, busy: &BTreeSet<String>) -> Result<Vec<Delivery>, StoreError> {
         let rows = self.rows.lock().expect("lock");
         let mut due: Vec<&Delivery> =
@@ -80,79 +80,81 @@ impl Outbox for MemoryOutbox {
         ticket
     }
     fn again(&self, _: UserId, _: DeliveryId) -> Ticket<Option<Delivery>> {
-        unreachable!("couriers ask for nothing again")
+        unreachable!("dispatchers ask for nothing again")
     }
     fn delivery(&self, _: UserId, _: DeliveryId) -> Result<Option<Delivery>, StoreError> {
-        unreachable!("couriers show nothing")
+        unreachable!("dispatchers show nothing")
     }
     fn deliveries(&self, _: &DeliveryQuery) -> Result<DeliveryPage, StoreError> {
-        unreachable!("couriers list nothing")
+        unreachable!("dispatchers list nothing")
     }
     fn wait_for_deliveries(&self, _: &CancelToken, _: Duration) {}
 }
 
-struct Saying(Payload);
+struct FixedPayload(Payload);
 
-impl Payloads for Saying {
+impl Payloads for FixedPayload {
     fn payload(&self, _: UserId, _: WebhookSubject) -> Result<Payload, StoreError> {
         Ok(self.0.clone())
     }
 }
 
-type Script = Box<dyn Fn(&Parcel<'_>, usize) -> Result<Answer, PostError> + Send + Sync>;
+type Script = Box<dyn Fn(&WebhookRequest<'_>, usize) -> Result<WebhookResponse, SendError> + Send + Sync>;
 
-/// Receivers that follow a script and remember ids and signatures.
-struct Scripted {
+/// A sender that follows a script and remembers ids and signatures.
+struct ScriptedSender {
     script: Script,
     seen: Mutex<Vec<(String, String)>>,
 }
 
-impl Post for Scripted {
-    fn post(&self, parcel: &Parcel<'_>) -> Result<Answer, PostError> {
+impl WebhookSender for ScriptedSender {
+    fn send(&self, request: &WebhookRequest<'_>) -> Result<WebhookResponse, SendError> {
         let number = {
             let mut seen = self.seen.lock().expect("lock");
             seen.push((
-                parcel.url.host_and_port(),
-                format!("{} {} {}", parcel.id, parcel.timestamp_s, parcel.signature),
+                request.url.host_and_port(),
+                format!("{} {} {}", request.id, request.timestamp_s, request.signature),
             ));
             seen.len() - 1
         };
-        (self.script)(parcel, number)
+        (self.script)(request, number)
     }
 }
 
-struct Rig {
-    outbox: Arc<MemoryOutbox>,
-    post: Arc<Scripted>,
-    clock: Arc<HandClock>,
-    courier: Arc<Courier>,
+struct Fixture {
+    outbox: Arc<InMemoryOutbox>,
+    sender: Arc<ScriptedSender>,
+    clock: Arc<ManualClock>,
+    dispatcher: Arc<Dispatcher>,
 }
 
-fn rig(script: impl Fn(&Parcel<'_>, usize) -> Result<Answer, PostError> + Send + Sync + 'static) -> Rig {
-    rig_saying(Payload::Body(b"{}".to_vec()), script)
+fn fixture(
+    script: impl Fn(&WebhookRequest<'_>, usize) -> Result<WebhookResponse, SendError> + Send + Sync + 'static,
+) -> Fixture {
+    fixture_with(Payload::Body(b"{}".to_vec()), script)
 }
 
-fn rig_saying(
+fn fixture_with(
     payload: Payload,
-    script: impl Fn(&Parcel<'_>, usize) -> Result<Answer, PostError> + Send + Sync + 'static,
-) -> Rig {
-    let clock = Arc::new(HandClock::default());
+    script: impl Fn(&WebhookRequest<'_>, usize) -> Result<WebhookResponse, SendError> + Send + Sync + 'static,
+) -> Fixture {
+    let clock = Arc::new(ManualClock::default());
     clock.0.store(1_000_000, Ordering::SeqCst);
-    let outbox = Arc::new(MemoryOutbox { clock: Arc::clone(&clock), ..MemoryOutbox::default() });
-    let post = Arc::new(Scripted { script: Box::new(script), seen: Mutex::default() });
-    let courier = Courier::new(Parts {
-        outbox: Arc::<MemoryOutbox>::clone(&outbox),
-        payloads: Arc::new(Saying(payload)),
-        post: Arc::<Scripted>::clone(&post),
+    let outbox = Arc::new(InMemoryOutbox { clock: Arc::clone(&clock), ..InMemoryOutbox::default() });
+    let sender = Arc::new(ScriptedSender { script: Box::new(script), seen: Mutex::default() });
+    let dispatcher = Dispatcher::new(DispatcherPorts {
+        outbox: Arc::<InMemoryOutbox>::clone(&outbox),
+        payloads: Arc::new(FixedPayload(payload)),
+        sender: Arc::<ScriptedSender>::clone(&sender),
         signer: Signer::new(&[super::signature::secret_of(&[7; 32])]).expect("a secret"),
-        clock: Arc::<HandClock>::clone(&clock),
-        entropy: Arc::new(NoChance),
+        clock: Arc::<ManualClock>::clone(&clock),
+        entropy: Arc::new(ZeroEntropy),
         meter: Arc::new(crate::ports::NoopMeter),
     });
-    Rig { outbox, post, clock, courier: Arc::new(courier) }
+    Fixture { outbox, sender, clock, dispatcher: Arc::new(dispatcher) }
 }
 
-impl Rig {
+impl Fixture {
     fn add(&self, bits: u128, url: &str) {
         let url = WebhookUrl::try_from(url.to_owned()).expect("a URL");
         let (id, now_ms) = (DeliveryId::from_bits(bits), self.clock.now_ms());
@@ -165,46 +167,46 @@ impl Rig {
     }
 
     fn hosts(&self) -> Vec<String> {
-        self.post.seen.lock().expect("lock").iter().map(|(host, _)| host.clone()).collect()
+        self.sender.seen.lock().expect("lock").iter().map(|(host, _)| host.clone()).collect()
     }
 
-    fn tick(&self) -> Round {
-        self.courier.tick().expect("the outbox works")
+    fn tick(&self) -> DispatchOutcome {
+        self.dispatcher.tick().expect("the outbox works")
     }
 }
 
-fn answer(status: u16) -> Answer {
-    Answer { status, retry_after: None }
+fn answer(status: u16) -> WebhookResponse {
+    WebhookResponse { status, retry_after: None }
 }
 
 #[test]
 fn a_delivery_that_arrives_is_settled_and_never_sent_again() {
-    let rig = rig(|parcel, _| {
-        assert_eq!(parcel.body, b"{}");
+    let fixture = fixture(|request, _| {
+        assert_eq!(request.body, b"{}");
         Ok(answer(204))
     });
-    rig.add(1, "https://a.test/hook");
-    assert_eq!(rig.tick(), Round::Tried(DeliveryId::from_bits(1)));
-    assert_eq!(rig.tick(), Round::Idle);
-    let row = rig.outbox.get(1);
+    fixture.add(1, "https://a.test/hook");
+    assert_eq!(fixture.tick(), DispatchOutcome::Attempted(DeliveryId::from_bits(1)));
+    assert_eq!(fixture.tick(), DispatchOutcome::Idle);
+    let row = fixture.outbox.get(1);
     assert_eq!((row.state, row.tries, row.last_status), (DeliveryState::Delivered, 1, Some(204)));
 }
 
 #[test]
 fn a_500_is_tried_again_under_the_same_id_with_a_new_signature() {
-    let rig = rig(|_, number| Ok(answer(if number == 0 { 500 } else { 200 })));
-    rig.add(1, "https://a.test/hook");
-    rig.tick();
-    let row = rig.outbox.get(1);
+    let fixture = fixture(|_, number| Ok(answer(if number == 0 { 500 } else { 200 })));
+    fixture.add(1, "https://a.test/hook");
+    fixture.tick();
+    let row = fixture.outbox.get(1);
     assert_eq!((row.state, row.last_status), (DeliveryState::Pending, Some(500)));
     assert_eq!(row.next_try_ms, Some(1_000_000 + 4_500), "5 s less a tenth");
-    assert_eq!(rig.tick(), Round::Idle, "not before its time");
-    rig.pass(4_500);
-    rig.tick();
-    let row = rig.outbox.get(1);
+    assert_eq!(fixture.tick(), DispatchOutcome::Idle, "not before its time");
+    fixture.pass(4_500);
+    fixture.tick();
+    let row = fixture.outbox.get(1);
     assert_eq!((row.state, row.tries, row.last_error), (DeliveryState::Delivered, 2, None));
     let seen: Vec<String> =
-        rig.post.seen.lock().expect("lock").iter().map(|(_, sent)| sent.clone()).collect();
+        fixture.sender.seen.lock().expect("lock").iter().map(|(_, sent)| sent.clone()).collect();
     let (first, second) = (seen[0].split(' ').collect::<Vec<_>>(), seen[1].split(' ').collect::<Vec<_>>());
     assert_eq!(first[0], second[0], "one id");
     assert_eq!((first[1], second[1]), ("1000", "1004"), "the time of the try");
@@ -213,38 +215,38 @@ fn a_500_is_tried_again_under_the_same_id_with_a_new_signature() {
 
 #[test]
 fn a_410_is_the_end() {
-    let rig = rig(|_, _| Ok(answer(410)));
-    rig.add(1, "https://a.test/hook");
-    rig.tick();
-    assert_eq!((rig.outbox.get(1).state, rig.outbox.get(1).tries), (DeliveryState::Dead, 1));
+    let fixture = fixture(|_, _| Ok(answer(410)));
+    fixture.add(1, "https://a.test/hook");
+    fixture.tick();
+    assert_eq!((fixture.outbox.get(1).state, fixture.outbox.get(1).tries), (DeliveryState::Dead, 1));
 }
 
 #[test]
 fn p4_after_ten_tries_a_delivery_is_dead_and_says_why() {
-    let rig = rig(|_, _| Err(PostError::Failed("no connection".into())));
-    rig.add(1, "https://a.test/hook");
+    let fixture = fixture(|_, _| Err(SendError::Failed("no connection".into())));
+    fixture.add(1, "https://a.test/hook");
     let mut tries = 0;
-    while rig.outbox.get(1).state == DeliveryState::Pending {
-        assert!(matches!(rig.tick(), Round::Tried(_)));
+    while fixture.outbox.get(1).state == DeliveryState::Pending {
+        assert!(matches!(fixture.tick(), DispatchOutcome::Attempted(_)));
         tries += 1;
         assert!(tries <= 10, "it ends");
-        rig.pass(27 * 3_600 * 1_000);
+        fixture.pass(27 * 3_600 * 1_000);
     }
-    let row = rig.outbox.get(1);
+    let row = fixture.outbox.get(1);
     assert_eq!((row.state, row.tries), (DeliveryState::Dead, 10));
     assert_eq!(row.last_error.as_deref(), Some("no connection"));
-    assert_eq!(rig.tick(), Round::Idle);
+    assert_eq!(fixture.tick(), DispatchOutcome::Idle);
 }
 
 #[test]
 fn a_subject_that_is_gone_is_given_up_without_a_word_on_the_wire() {
-    let rig = rig_saying(Payload::Nothing("the job is not there any more"), |_, _| Ok(answer(200)));
-    rig.add(1, "https://a.test/hook");
-    rig.tick();
-    let row = rig.outbox.get(1);
+    let fixture = fixture_with(Payload::Nothing("the job is not there any more"), |_, _| Ok(answer(200)));
+    fixture.add(1, "https://a.test/hook");
+    fixture.tick();
+    let row = fixture.outbox.get(1);
     assert_eq!(row.state, DeliveryState::Dead);
     assert_eq!(row.last_error.as_deref(), Some("the job is not there any more"));
-    assert!(rig.hosts().is_empty());
+    assert!(fixture.hosts().is_empty());
 }
 
 #[test]
@@ -252,93 +254,93 @@ fn a_host_that_hangs_holds_up_only_itself() {
     let (release, held) = mpsc::channel::<()>();
     let held = Mutex::new(held);
     let (begun, hangs) = mpsc::channel();
-    let rig = rig(move |parcel, _| {
-        if parcel.url.host_and_port() == "slow.test" {
+    let fixture = fixture(move |request, _| {
+        if request.url.host_and_port() == "slow.test" {
             begun.send(()).expect("the test listens");
             held.lock().expect("lock").recv().expect("released");
         }
         Ok(answer(200))
     });
-    rig.add(1, "https://slow.test/1");
-    rig.add(2, "https://slow.test/2");
-    let courier = Arc::clone(&rig.courier);
-    let hanging = std::thread::spawn(move || courier.tick());
+    fixture.add(1, "https://slow.test/1");
+    fixture.add(2, "https://slow.test/2");
+    let dispatcher = Arc::clone(&fixture.dispatcher);
+    let hanging = std::thread::spawn(move || dispatcher.tick());
     hangs.recv().expect("it hangs");
-    rig.add(3, "https://quick.test/1");
-    rig.add(4, "https://quick.test/2");
-    assert_eq!(rig.tick(), Round::Tried(DeliveryId::from_bits(3)));
-    assert_eq!(rig.tick(), Round::Tried(DeliveryId::from_bits(4)));
-    assert_eq!(rig.tick(), Round::Idle, "one at a time for a host");
+    fixture.add(3, "https://quick.test/1");
+    fixture.add(4, "https://quick.test/2");
+    assert_eq!(fixture.tick(), DispatchOutcome::Attempted(DeliveryId::from_bits(3)));
+    assert_eq!(fixture.tick(), DispatchOutcome::Attempted(DeliveryId::from_bits(4)));
+    assert_eq!(fixture.tick(), DispatchOutcome::Idle, "one at a time for a host");
     release.send(()).expect("it listens");
-    assert_eq!(hanging.join().expect("no panic"), Ok(Round::Tried(DeliveryId::from_bits(1))));
+    assert_eq!(hanging.join().expect("no panic"), Ok(DispatchOutcome::Attempted(DeliveryId::from_bits(1))));
     release.send(()).expect("it listens");
-    assert_eq!(rig.tick(), Round::Tried(DeliveryId::from_bits(2)));
+    assert_eq!(fixture.tick(), DispatchOutcome::Attempted(DeliveryId::from_bits(2)));
 }
 
 #[test]
 fn hosts_take_turns_however_much_one_of_them_gets() {
-    let rig = rig(|_, _| Ok(answer(200)));
+    let fixture = fixture(|_, _| Ok(answer(200)));
     for bits in 1..=5 {
-        rig.add(bits, "https://busy.test/hook");
+        fixture.add(bits, "https://busy.test/hook");
     }
-    rig.pass(1);
-    rig.add(6, "https://rare.test/hook");
-    rig.tick();
-    rig.tick();
-    assert_eq!(rig.hosts(), ["busy.test", "rare.test"]);
+    fixture.pass(1);
+    fixture.add(6, "https://rare.test/hook");
+    fixture.tick();
+    fixture.tick();
+    assert_eq!(fixture.hosts(), ["busy.test", "rare.test"]);
 }
 
 #[test]
 fn what_was_sent_is_written_down_before_anything_is_sent_again() {
-    let rig = rig(|_, _| Ok(answer(200)));
-    rig.add(1, "https://a.test/hook");
-    *rig.outbox.refuse.lock().expect("lock") = Some(StoreError::Full);
-    assert_eq!(rig.courier.tick(), Err(StoreError::Full));
-    *rig.outbox.refuse.lock().expect("lock") = Some(StoreError::Full);
-    assert_eq!(rig.courier.tick(), Err(StoreError::Full));
-    assert_eq!(rig.tick(), Round::Idle);
-    assert_eq!(rig.hosts().len(), 1, "sent once");
-    assert_eq!(rig.outbox.get(1).state, DeliveryState::Delivered);
+    let fixture = fixture(|_, _| Ok(answer(200)));
+    fixture.add(1, "https://a.test/hook");
+    *fixture.outbox.refuse.lock().expect("lock") = Some(StoreError::Full);
+    assert_eq!(fixture.dispatcher.tick(), Err(StoreError::Full));
+    *fixture.outbox.refuse.lock().expect("lock") = Some(StoreError::Full);
+    assert_eq!(fixture.dispatcher.tick(), Err(StoreError::Full));
+    assert_eq!(fixture.tick(), DispatchOutcome::Idle);
+    assert_eq!(fixture.hosts().len(), 1, "sent once");
+    assert_eq!(fixture.outbox.get(1).state, DeliveryState::Delivered);
 }
 
 #[test]
 fn a_slow_commit_of_one_thread_does_not_block_the_others() {
-    let rig = rig(|_, _| Ok(answer(200)));
-    rig.add(1, "https://a.test/hook");
-    *rig.outbox.refuse.lock().expect("lock") = Some(StoreError::Full);
-    assert_eq!(rig.courier.tick(), Err(StoreError::Full));
+    let fixture = fixture(|_, _| Ok(answer(200)));
+    fixture.add(1, "https://a.test/hook");
+    *fixture.outbox.refuse.lock().expect("lock") = Some(StoreError::Full);
+    assert_eq!(fixture.dispatcher.tick(), Err(StoreError::Full));
     let (begun, commit) = mpsc::channel();
-    *rig.outbox.slow.lock().expect("lock") = Some(begun);
-    let courier = Arc::clone(&rig.courier);
-    let recording = std::thread::spawn(move || courier.tick());
+    *fixture.outbox.slow.lock().expect("lock") = Some(begun);
+    let dispatcher = Arc::clone(&fixture.dispatcher);
+    let recording = std::thread::spawn(move || dispatcher.tick());
     let commit = commit.recv().expect("the attempt is being recorded");
-    let (courier, (done, other)) = (Arc::clone(&rig.courier), mpsc::channel());
-    std::thread::spawn(move || done.send(courier.tick()));
+    let (dispatcher, (done, other)) = (Arc::clone(&fixture.dispatcher), mpsc::channel());
+    std::thread::spawn(move || done.send(dispatcher.tick()));
     let other =
         other.recv_timeout(Duration::from_secs(5)).expect("the other thread does not wait for the disk");
-    assert_eq!(other, Ok(Round::Idle), "nothing is sent before the attempt is recorded");
+    assert_eq!(other, Ok(DispatchOutcome::Idle), "nothing is sent before the attempt is recorded");
     commit.send(Ok(())).expect("it waits");
     assert!(recording.join().expect("no panic").is_ok());
 }
 
 #[test]
 fn a_row_that_cannot_be_read_any_more_does_not_hold_up_the_others() {
-    let rig = rig(|_, _| Ok(answer(200)));
-    rig.add(1, "https://a.test/hook");
-    *rig.outbox.refuse.lock().expect("lock") = Some(StoreError::Corrupt("a bad sector".into()));
-    assert_eq!(rig.tick(), Round::Tried(DeliveryId::from_bits(1)));
-    rig.add(2, "https://b.test/hook");
-    assert_eq!(rig.tick(), Round::Tried(DeliveryId::from_bits(2)));
+    let fixture = fixture(|_, _| Ok(answer(200)));
+    fixture.add(1, "https://a.test/hook");
+    *fixture.outbox.refuse.lock().expect("lock") = Some(StoreError::Corrupt("a bad sector".into()));
+    assert_eq!(fixture.tick(), DispatchOutcome::Attempted(DeliveryId::from_bits(1)));
+    fixture.add(2, "https://b.test/hook");
+    assert_eq!(fixture.tick(), DispatchOutcome::Attempted(DeliveryId::from_bits(2)));
 }
 
 #[test]
 fn a_fault_while_sending_is_one_deliverys_failure() {
-    let rig = rig(|_, _| panic!("deep down"));
-    rig.add(1, "https://a.test/hook");
-    rig.tick();
-    assert_eq!(rig.outbox.get(1).last_error.as_deref(), Some("a fault of this server"));
-    rig.pass(5_000);
-    assert!(matches!(rig.tick(), Round::Tried(_)), "its host is free again");
+    let fixture = fixture(|_, _| panic!("deep down"));
+    fixture.add(1, "https://a.test/hook");
+    fixture.tick();
+    assert_eq!(fixture.outbox.get(1).last_error.as_deref(), Some("a fault of this server"));
+    fixture.pass(5_000);
+    assert!(matches!(fixture.tick(), DispatchOutcome::Attempted(_)), "its host is free again");
 }
 
 mod wire {
@@ -349,13 +351,13 @@ mod wire {
     use std::io::{Read, Write};
     use std::net::TcpListener;
 
-    fn send(policy: &[&str], url: &str) -> Result<Answer, PostError> {
+    fn send(policy: &[&str], url: &str) -> Result<WebhookResponse, SendError> {
         let allowed: Vec<String> = policy.iter().map(|text| (*text).to_owned()).collect();
         let policy = AddressPolicy::new(&allowed).expect("ranges");
         let url = WebhookUrl::try_from(url.to_owned()).expect("a URL");
-        let post = HttpPost::new(policy, Duration::from_secs(20));
+        let sender = HttpSender::new(policy, Duration::from_secs(20));
         let (id, signature) = (DeliveryId::from_bits(1), "v1,x".to_owned());
-        post.post(&Parcel { url: &url, id, timestamp_s: 7, signature, body: b"{}" })
+        sender.send(&WebhookRequest { url: &url, id, timestamp_s: 7, signature, body: b"{}" })
     }
 
     /// Answers every connection with these bytes.
@@ -385,7 +387,7 @@ mod wire {
             ["127.0.0.1", "localhost", "127.1", "2130706433", "0x7f000001", "[::ffff:127.0.0.1]", "0.0.0.0"]
         {
             let outcome = send(&[], &format!("http://{host}:{port}/"));
-            assert!(matches!(outcome, Err(PostError::Refused(_))), "{host}: {outcome:?}");
+            assert!(matches!(outcome, Err(SendError::Refused(_))), "{host}: {outcome:?}");
         }
         let answer = send(&["127.0.0.0/8", "::1"], &format!("http://localhost:{port}/")).expect("allowed");
         assert_eq!(answer.status, 200);
@@ -397,7 +399,7 @@ mod wire {
             "HTTP/1.1 307 Elsewhere\r\nlocation: http://127.0.0.1:9/\r\nretry-after: 9\r\ncontent-length: 0\r\n\r\n",
         );
         let answer = send(&["127.0.0.1"], &format!("http://127.0.0.1:{port}/")).expect("an answer");
-        assert_eq!(answer, Answer { status: 307, retry_after: Some("9".into()) });
+        assert_eq!(answer, WebhookResponse { status: 307, retry_after: Some("9".into()) });
     }
 
     #[test]
@@ -408,7 +410,7 @@ mod wire {
             "http://no-such-host.invalid/?token=s3cret".into(),
         ] {
             match send(&["127.0.0.1"], &url) {
-                Err(PostError::Failed(reason)) => {
+                Err(SendError::Failed(reason)) => {
                     assert!(!reason.is_empty() && !reason.contains("s3cret"), "{reason}");
                 }
                 other => panic!("{other:?}"),
@@ -421,7 +423,7 @@ mod wire {
         let port = receiver("SSH-2.0-OpenSSH_9.2\r\n");
         assert!(matches!(
             send(&["127.0.0.1"], &format!("http://127.0.0.1:{port}/")),
-            Err(PostError::Failed(_))
+            Err(SendError::Failed(_))
         ));
         let port = receiver("HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\nshort");
         let answer =

@@ -1,5 +1,5 @@
-//! The secret of a server whose operator named none. Owns its file, readable by the owner alone; refuses to replace one
-//! that is there: receivers know it.
+//! The generated signing secret, in a file for the owner only. An existing file is never replaced, because
+//! receivers know it.
 
 use super::signature::{Signer, secret_of};
 use crate::domain::secret::Secret;
@@ -9,12 +9,12 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// The file inside the data directory.
+/// File name in the data directory.
 const NAME: &str = "webhook_secret";
-/// What is added to a name while the file is written: a crash leaves no half secret.
+/// Suffix while the file is written, so that a crash leaves no partial secret.
 const DRAFT: &str = ".new";
 
-/// The secret kept in this directory; made, durably, when there is none.
+/// Reads the secret in `dir`, or durably creates one.
 pub fn secret_in(dir: &Path, entropy: &dyn Entropy) -> io::Result<Secret> {
     let path = dir.join(NAME);
     match fs::read_to_string(&path) {
@@ -39,7 +39,7 @@ fn make(dir: &Path, entropy: &dyn Entropy) -> io::Result<Secret> {
     Ok(secret)
 }
 
-/// Keeps a secret in a file of this name, durably and for its owner alone: whole, or not at all.
+/// Writes a secret file atomically and durably, readable by its owner only.
 pub fn keep_secret(dir: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     let draft = dir.join(format!("{name}{DRAFT}"));
     match fs::remove_file(&draft) {

@@ -3,15 +3,16 @@
 use crate::domain::secret::Secret;
 use serde::{Deserialize, Serialize};
 
-/// How ends are reported.
+/// Options of webhooks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WebhookOptions {
-    /// Addresses and ranges that are not public and may be called nevertheless, `127.0.0.1` or `10.0.0.0/8`.
+    /// Non-public addresses and ranges that webhooks may reach, such as `127.0.0.1` or `10.0.0.0/8`.
     pub allow_private_addresses: Vec<String>,
-    /// What deliveries are signed with, `whsec_…`; several while one replaces another. One is made when there is none.
+    /// Signing secrets, `whsec_…`; several while one replaces another. The server generates one when the list
+    /// is empty.
     pub secrets: Vec<Secret>,
-    /// Longest time of one try, seconds.
+    /// Timeout of one attempt, seconds.
     pub timeout_s: u64,
 }
 

@@ -1,5 +1,4 @@
-//! Signatures after Standard Webhooks 1.0: HMAC-SHA256 over `id.timestamp.body`. Owns the form of secrets and of the
-//! header's value; refuses to read a clock.
+//! Signatures after Standard Webhooks 1.0: HMAC-SHA256 over `id.timestamp.body`.
 
 use crate::domain::secret::Secret;
 use base64::Engine;
@@ -8,28 +7,29 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
 
-/// What every secret starts with.
+/// Prefix of every secret.
 const PREFIX: &str = "whsec_";
-/// A key is so long, bytes (Standard Webhooks 1.0).
+/// Allowed key length, bytes (Standard Webhooks 1.0).
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
-/// A text that is no secret. It is not repeated.
+/// A text that is not a secret. The error does not repeat it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be whsec_ followed by the base64 of 24 to 64 random bytes")]
-pub struct BadSecret;
+pub struct InvalidSecret;
 
-/// Signs what is sent, once with each secret: a receiver that knows one of them is satisfied, so secrets can be replaced.
+/// Signs with every secret, so that a receiver which knows one of them accepts the request while secrets are
+/// replaced.
 #[derive(Clone)]
 pub struct Signer(Vec<Hmac<Sha256>>);
 
 impl Signer {
-    /// A signer with these secrets; the first that is none fails with its place in the list.
-    pub fn new(secrets: &[Secret]) -> Result<Self, (usize, BadSecret)> {
+    /// A signer with these secrets. An invalid one fails with its index.
+    pub fn new(secrets: &[Secret]) -> Result<Self, (usize, InvalidSecret)> {
         let keyed = secrets.iter().enumerate().map(|(at, secret)| keyed(secret).map_err(|bad| (at, bad)));
         Ok(Self(keyed.collect::<Result<_, _>>()?))
     }
 
-    /// The value of `webhook-signature`.
+    /// Value of the `webhook-signature` header.
     pub fn sign(&self, id: &str, timestamp_s: u64, body: &[u8]) -> String {
         let signed = self.0.iter().map(|key| {
             let mut mac = key.clone();
@@ -47,15 +47,15 @@ impl fmt::Debug for Signer {
     }
 }
 
-/// A secret with this key.
+/// The secret text of this key.
 pub(super) fn secret_of(key: &[u8]) -> Secret {
     Secret::from(format!("{PREFIX}{}", STANDARD.encode(key)))
 }
 
-fn keyed(secret: &Secret) -> Result<Hmac<Sha256>, BadSecret> {
+fn keyed(secret: &Secret) -> Result<Hmac<Sha256>, InvalidSecret> {
     let key = secret.reveal().strip_prefix(PREFIX).and_then(|text| STANDARD.decode(text).ok());
-    let key = key.filter(|key| KEY_BYTES.contains(&key.len())).ok_or(BadSecret)?;
-    Hmac::new_from_slice(&key).map_err(|_| BadSecret)
+    let key = key.filter(|key| KEY_BYTES.contains(&key.len())).ok_or(InvalidSecret)?;
+    Hmac::new_from_slice(&key).map_err(|_| InvalidSecret)
 }
 
 #[cfg(test)]
@@ -88,7 +88,7 @@ mod tests {
         let short = secret_of(&[1; 23]);
         for bad in ["", "whsec_", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_%%%", short.reveal()] {
             let refused = Signer::new(&[secret_of(&[1; 24]), secret(bad)]).expect_err(bad);
-            assert_eq!(refused, (1, BadSecret), "{bad}");
+            assert_eq!(refused, (1, InvalidSecret), "{bad}");
         }
         assert!(Signer::new(&[secret_of(&[1; 65])]).is_err());
         assert!(!format!("{:?}", Signer::new(&[secret_of(&[1; 64])])).contains("AQEB"));

@@ -1,63 +1,68 @@
-//! When a delivery is tried again, and when it is given up. Owns the schedule of Standard Webhooks 1.0; refuses to read a
-//! clock or to roll dice: both come in as arguments.
+//! The retry schedule of webhooks (Standard Webhooks 1.0). Pure: time and randomness come in as arguments.
 
-use super::post::{Answer, PostError};
+use super::sender::{SendError, WebhookResponse};
 use crate::domain::webhook::{AfterAttempt, DeliveryAttempt};
 use jiff::fmt::rfc2822;
 
-/// The wait before each try, seconds: ten tries over three days, then it is given up.
+/// Delay before each attempt, seconds: ten attempts over three days.
 const WAITS_S: [u64; 10] =
     [0, 5, 5 * 60, 30 * 60, 2 * 3_600, 5 * 3_600, 10 * 3_600, 14 * 3_600, 20 * 3_600, 24 * 3_600];
-/// A wait is up to so much shorter or longer, per cent: what failed together is not tried together.
+/// Jitter in percent, so that deliveries that failed together are not retried together.
 const JITTER_PERCENT: u64 = 10;
-/// The longest `Retry-After` that is honoured, seconds.
+/// Maximum `Retry-After` that is honoured, seconds.
 const RETRY_AFTER_MAX_S: u64 = 24 * 3_600;
 
-/// The receiver wants no more of this.
+/// HTTP 410: the receiver wants no more deliveries.
 const GONE: u16 = 410;
 
-/// Now, and a die.
+/// Time and randomness of a decision.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Moment {
+pub(super) struct RetryMoment {
     /// Unix milliseconds.
     pub(super) now_ms: u64,
-    /// Any 128 bits.
+    /// 128 random bits.
     pub(super) random: u128,
 }
 
-/// What follows from the outcome of a delivery's try, after `tries` earlier ones.
-pub(super) fn attempt(outcome: &Result<Answer, PostError>, tries: u32, moment: Moment) -> DeliveryAttempt {
+/// The attempt record for an outcome, after `tries` earlier attempts.
+pub(super) fn attempt(
+    outcome: &Result<WebhookResponse, SendError>,
+    tries: u32,
+    at: RetryMoment,
+) -> DeliveryAttempt {
     match outcome {
-        Ok(Answer { status: status @ 200..=299, .. }) => {
+        Ok(WebhookResponse { status: status @ 200..=299, .. }) => {
             DeliveryAttempt { status: Some(*status), error: None, next: AfterAttempt::Delivered }
         }
-        Ok(Answer { status: GONE, .. }) => DeliveryAttempt {
+        Ok(WebhookResponse { status: GONE, .. }) => DeliveryAttempt {
             status: Some(GONE),
             error: Some("the receiver answered 410: it wants no more of this".to_owned()),
             next: AfterAttempt::Dead,
         },
-        Ok(Answer { status, retry_after }) => DeliveryAttempt {
+        Ok(WebhookResponse { status, retry_after }) => DeliveryAttempt {
             status: Some(*status),
             error: Some(format!("the receiver answered {status}")),
-            next: later(tries, retry_after.as_deref(), moment),
+            next: next_attempt(tries, retry_after.as_deref(), at),
         },
-        Err(error @ PostError::Refused(_)) => {
+        Err(error @ SendError::Refused(_)) => {
             DeliveryAttempt { status: None, error: Some(error.to_string()), next: AfterAttempt::Dead }
         }
-        Err(error) => {
-            DeliveryAttempt { status: None, error: Some(error.to_string()), next: later(tries, None, moment) }
-        }
+        Err(error) => DeliveryAttempt {
+            status: None,
+            error: Some(error.to_string()),
+            next: next_attempt(tries, None, at),
+        },
     }
 }
 
-/// The next try, not before the receiver's own wish; none after the last.
-fn later(tries: u32, retry_after: Option<&str>, moment: Moment) -> AfterAttempt {
+/// When to retry: not before the receiver's `Retry-After`; `Dead` after the last attempt.
+fn next_attempt(tries: u32, retry_after: Option<&str>, at: RetryMoment) -> AfterAttempt {
     let done = usize::try_from(tries).unwrap_or(usize::MAX).saturating_add(1);
-    let Some(planned_s) = WAITS_S.get(done) else { return AfterAttempt::Dead };
-    let wished_s = retry_after.and_then(|text| wished(text, moment.now_ms)).unwrap_or(0);
-    let wait_ms = jittered(planned_s.saturating_mul(1_000), moment.random)
-        .max(wished_s.min(RETRY_AFTER_MAX_S).saturating_mul(1_000));
-    AfterAttempt::Retry { at_ms: moment.now_ms.saturating_add(wait_ms) }
+    let Some(scheduled_s) = WAITS_S.get(done) else { return AfterAttempt::Dead };
+    let requested_s = retry_after.and_then(|text| retry_after_s(text, at.now_ms)).unwrap_or(0);
+    let wait_ms = jittered(scheduled_s.saturating_mul(1_000), at.random)
+        .max(requested_s.min(RETRY_AFTER_MAX_S).saturating_mul(1_000));
+    AfterAttempt::Retry { at_ms: at.now_ms.saturating_add(wait_ms) }
 }
 
 fn jittered(wait_ms: u64, random: u128) -> u64 {
@@ -66,8 +71,8 @@ fn jittered(wait_ms: u64, random: u128) -> u64 {
     (wait_ms - wait_ms / 100 * JITTER_PERCENT).saturating_add(step)
 }
 
-/// `Retry-After` as seconds from now: a number, or a date.
-fn wished(text: &str, now_ms: u64) -> Option<u64> {
+/// Parses `Retry-After`, a number or a date, to seconds from now.
+fn retry_after_s(text: &str, now_ms: u64) -> Option<u64> {
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         return Some(text.parse().unwrap_or(u64::MAX));
@@ -85,8 +90,8 @@ mod tests {
     const NOW_MS: u64 = 1_700_000_000_000;
 
     fn answered(status: u16, retry_after: Option<&str>, tries: u32) -> DeliveryAttempt {
-        let answer = Answer { status, retry_after: retry_after.map(str::to_owned) };
-        attempt(&Ok(answer), tries, Moment { now_ms: NOW_MS, random: 0 })
+        let answer = WebhookResponse { status, retry_after: retry_after.map(str::to_owned) };
+        attempt(&Ok(answer), tries, RetryMoment { now_ms: NOW_MS, random: 0 })
     }
 
     fn wait_ms(attempt: &DeliveryAttempt) -> Option<u64> {
@@ -121,12 +126,12 @@ mod tests {
 
     #[test]
     fn a_refused_address_is_dead_at_once_and_a_failure_is_not() {
-        let moment = Moment { now_ms: NOW_MS, random: 0 };
-        let refused = PostError::Refused(IpAddr::from([10, 0, 0, 1]));
-        let attempt = super::attempt(&Err(refused), 0, moment);
+        let at = RetryMoment { now_ms: NOW_MS, random: 0 };
+        let refused = SendError::Refused(IpAddr::from([10, 0, 0, 1]));
+        let attempt = super::attempt(&Err(refused), 0, at);
         assert_eq!(attempt.next, AfterAttempt::Dead);
         assert!(attempt.error.expect("a reason").contains("10.0.0.1"));
-        let failed = super::attempt(&Err(PostError::Failed("no answer in time".into())), 0, moment);
+        let failed = super::attempt(&Err(SendError::Failed("no answer in time".into())), 0, at);
         assert_eq!(wait_ms(&failed), Some(4_500));
     }
 
@@ -152,8 +157,8 @@ mod tests {
         }
 
         #[test]
-        fn no_wish_panics(text in any::<String>()) {
-            wished(&text, NOW_MS);
+        fn no_retry_after_value_panics(text in any::<String>()) {
+            retry_after_s(&text, NOW_MS);
         }
     }
 }

@@ -1,5 +1,4 @@
-//! What a delivery says: the object that a client reads at the subject's address. Owns the choice by the kind of subject;
-//! refuses to report what has not ended.
+//! Webhook bodies: the object that a client reads at the subject's address.
 
 use crate::domain::batch_object::BatchObject;
 use crate::domain::id::{BatchId, JobId, UserId};
@@ -9,11 +8,11 @@ use crate::ports::{Batches, Payload, Payloads, Store, StoreError};
 use serde::Serialize;
 use std::sync::Arc;
 
-/// Payloads out of the store.
+/// Renders payloads from the store.
 pub struct StorePayloads {
-    /// Where jobs are.
+    /// Jobs.
     pub jobs: Arc<dyn Store>,
-    /// Where batches are.
+    /// Batches.
     pub batches: Arc<dyn Batches>,
 }
 

@@ -1,0 +1,24 @@
+//! Webhook deliveries: signed, sent and retried after Standard Webhooks 1.0.
+//!
+//! [`dispatcher`] takes a due delivery from the outbox, [`payload`] makes its body, [`signature`] signs it, [`sender`]
+//! sends it to a permitted address, [`retry`] decides what follows, and the outbox records the attempt. The store creates
+//! deliveries, in the transaction of the end that they report.
+
+mod dispatcher;
+pub mod options;
+mod payload;
+mod retry;
+mod secret;
+mod sender;
+mod signature;
+mod threads;
+
+pub use dispatcher::{DispatchOutcome, Dispatcher, DispatcherPorts};
+pub use payload::StorePayloads;
+pub use secret::{keep_secret, secret_in};
+pub use sender::{HttpSender, SendError, WebhookRequest, WebhookResponse, WebhookSender};
+pub use signature::{InvalidSecret, Signer};
+pub use threads::{DispatcherThreads, DispatcherThreadsError};
+
+#[cfg(test)]
+mod tests;
