@@ -1,9 +1,11 @@
 //! Runs one program in the sandbox and prints what became of it, as JSON:
 //!
-//! `cargo run --example run -- python strict program.py [MODULE …]` — or `-` for the program on standard input. The modules
-//! (`numpy`, say) are allowed beyond the level's own. Without arguments it tells what the sandbox can do on this machine.
+//! `cargo run --example run -- python strict program.py [MODULE …]` — or `-` for the program on standard
+//! input. The modules (`numpy`, say) are allowed beyond the level's own. Without arguments it tells what the
+//! sandbox can do on this machine.
 //!
-//! `$SANDBOX_PYTHON` names the interpreter; `$SANDBOX_UNCHECKED` leaves out the language check, so that the kernel alone speaks.
+//! `$SANDBOX_PYTHON` names the interpreter; `$SANDBOX_UNCHECKED` leaves out the language check, so that the
+//! kernel alone speaks.
 
 use std::io::Read;
 

@@ -1,4 +1,5 @@
-//! How long a small program takes, run after run: `sandbox-bench [RUNS] [LANGUAGE]` prints p50 and p99 for each engine.
+//! How long a small program takes, run after run: `sandbox-bench [RUNS] [LANGUAGE]` prints p50 and p99 for
+//! each engine.
 
 use std::time::Instant;
 

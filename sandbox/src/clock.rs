@@ -1,8 +1,7 @@
-//! The crate's only clock: a run's wall clock is real time, and nothing else is decided by it.
+//! The only clock of the crate.
 
 use std::time::Instant;
 
-/// Now.
 #[expect(
     clippy::disallowed_methods,
     reason = "a sandboxed process is bounded by real time, not by a simulated clock"

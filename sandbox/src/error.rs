@@ -1,4 +1,4 @@
-//! What can go wrong in the sandbox itself. A variant is one failed act.
+//! The errors of the sandbox itself.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,15 +7,15 @@ use thiserror::Error;
 
 use crate::level::Level;
 
-/// A failed act of the sandbox. Inside a run it becomes a record with status `sandbox_error`.
+/// An error of the sandbox. In a run it becomes a record with status `sandbox_error`.
 #[derive(Debug, Error)]
 pub enum SandboxError {
-    /// An option makes no sense.
+    /// An option is invalid.
     #[error("option `{option}` {reason}")]
     BadOption {
         /// Its name.
         option: &'static str,
-        /// What is wrong with it.
+        /// Why it is invalid.
         reason: String,
     },
     /// Modules could not be registered; nothing has changed.
@@ -23,7 +23,7 @@ pub enum SandboxError {
     AllowModules {
         /// The level.
         level: Level,
-        /// Which module, and what is wrong with it.
+        /// Which module, and why.
         reason: String,
     },
     /// A descriptor for the child could not be made.
@@ -42,16 +42,16 @@ pub enum SandboxError {
         /// The cause.
         source: io::Error,
     },
-    /// A run could not be ordered.
-    #[error("cannot order a run from the broker: {0}")]
+    /// A run could not be requested.
+    #[error("cannot request a run from the broker: {0}")]
     Order(io::Error),
-    /// The broker has no child for the run, in its own words.
+    /// The broker could not start the child; its message.
     #[error("{0}")]
     Broker(String),
     /// The broker ended before the run did. The next run starts another one.
     #[error("the sandbox's broker died; the next run starts another one")]
     BrokerDied,
-    /// What was started as the broker never answered at all.
+    /// The process that was started as the broker never answered.
     #[error("'{}' does not become the sandbox's broker: does its main call child_hook first?", path.display())]
     NoBroker {
         /// The binary.

@@ -1,27 +1,28 @@
-//! The two choices that a caller makes for a run: how strict, and in which language.
+//! The levels and languages of programs.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How much a program may do. SANDBOX.md's table is the contract.
+/// What a program may do. The table in SANDBOX.md is the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Pure computation on a short module list.
+    /// Pure computation with a short list of modules.
     Strict,
-    /// The default: the common, harmless part of the standard library, no files.
+    /// The default: the common, harmless part of the standard library, without files.
     Standard,
     /// The full standard library, threads, and a private directory.
     Lenient,
-    /// Shell commands alone: processes, and the system's programs. No strictness that a call could name.
+    /// For shell commands only: processes, and the system's programs. A call cannot choose it as its
+    /// strictness.
     Shell,
 }
 
 impl Level {
-    /// Every level, from the tightest on.
+    /// Every level, the strictest first.
     pub const ALL: [Self; 4] = [Self::Strict, Self::Standard, Self::Lenient, Self::Shell];
-    /// The levels of Python and JavaScript: what a call may name as its strictness.
+    /// The levels of Python and JavaScript, which a call may choose as its strictness.
     pub const FOR_CODE: [Self; 3] = [Self::Strict, Self::Standard, Self::Lenient];
 
     /// The name used in configuration, messages and records.
@@ -34,10 +35,10 @@ impl Level {
         }
     }
 
-    /// The oldest landlock ABI on which this level is provably tight.
+    /// The oldest landlock ABI on which this level holds.
     ///
-    /// The first does at every level: what later ones add (truncation, TCP, devices, signals), the filters refuse below
-    /// them, and the self-test tries it.
+    /// ABI 1 is enough for every level: on older kernels the filters refuse what later ABIs mediate
+    /// (truncation, TCP, devices, signals), and the self-test checks it.
     pub const fn minimum_landlock_abi(self) -> u32 {
         match self {
             Self::Strict | Self::Standard | Self::Lenient | Self::Shell => 1,
@@ -51,7 +52,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// The languages that the sandbox runs.
+/// The languages of programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Language {
@@ -59,7 +60,7 @@ pub enum Language {
     Python,
     /// The built-in `QuickJS`.
     JavaScript,
-    /// A command line for the host's `bash`, or its `sh` where there is none. At [`Level::Shell`] alone.
+    /// A command line for the host's `bash`, or its `sh` if it has no `bash`. Runs only at [`Level::Shell`].
     Bash,
 }
 

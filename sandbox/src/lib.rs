@@ -1,12 +1,9 @@
-//! Runs untrusted Python and JavaScript behind landlock, seccomp and rlimits, or not at all.
-//!
-//! Owns: the levels and their limits, the kernel policy, the child per run, the verdict, the result record.
-//! Refuses: to run anything when a single layer that the level demands cannot be applied (fail closed).
+//! Runs untrusted Python, JavaScript and shell commands behind landlock, seccomp and rlimits, or not at all.
 //!
 //! ```no_run
-//! use nanoclaw_sandbox::{Language, Level, SandboxOptions, Program, Sandbox, RunStatus};
+//! use nanoclaw_sandbox::{Language, Level, Program, RunStatus, Sandbox, SandboxOptions};
 //!
-//! // First thing in `main`: the sandbox starts this very binary again, as its broker.
+//! // First in `main`: the sandbox starts this binary again as its broker.
 //! nanoclaw_sandbox::child_hook();
 //!
 //! let sandbox = Sandbox::new(SandboxOptions::default())?;
@@ -17,62 +14,59 @@
 //! # Ok::<(), nanoclaw_sandbox::SandboxError>(())
 //! ```
 //!
-//! The way of a run: [`Sandbox::run`] → the broker, a process without secrets that alone starts programs → a child of
-//! its own (`QuickJS`, a shell) or of a warm `CPython` → the kernel policy → the program; beside it the watch (pidfd, pipes,
-//! clock), and after it the verdict: the parent's own view becomes a [`RunRecord`].
+//! The steps of a run:
+//! 1. [`Sandbox::run`] sends a request to the broker, a process without secrets that starts every guest.
+//! 2. The broker gives the run a child of its own (`QuickJS`, a shell) or of a warm `CPython` (a zygote).
+//! 3. The child applies the kernel policy and runs the program.
+//! 4. Meanwhile the parent watches pidfd, pipes and clock; afterwards the verdict turns what it saw into a
+//!    [`RunRecord`].
 //!
-//! Threat model: the guest is hostile and may own its whole process. Nothing that it can write — output, words on
-//! its own end, exit code — reaches [`RunRecord::status`] beyond telling a clean exit from a failed one. The language
-//! check gives models quick and helpful answers; it is never the boundary. The crate's README has the levels, what is
-//! needed of the kernel, and what is not promised.
+//! Threat model: the guest is hostile and may control its whole process. Its output, its result and its exit
+//! code never decide [`RunRecord::status`], except that exit code 0 differs from other codes. The language
+//! check gives models quick and helpful answers; it is not a boundary. If a layer that a level needs cannot
+//! be applied, nothing runs at that level.
 
 #[cfg(feature = "ablation")]
 #[doc(hidden)]
 pub mod ablation;
 mod broker;
 mod child;
+mod child_report;
 mod clock;
-mod code;
 mod error;
-mod frame;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod guest;
-mod heap;
-mod host;
-mod javascript;
+mod host_calls;
+mod languages;
 mod layers;
 mod level;
 mod limits;
-mod modules;
+mod memory;
+mod memory_file;
 mod options;
-mod pipes;
 mod policy;
+mod process;
 mod program;
-mod python;
-mod quota;
 mod record;
 mod report;
+mod run;
 mod sandbox;
 mod scratch;
-mod selftest;
+mod self_test;
 mod session;
-mod shell;
-mod slots;
-mod stream;
-#[allow(unsafe_code, reason = "the one place for system calls that no safe crate offers")]
+#[allow(unsafe_code, reason = "the only place for system calls that no safe crate offers")]
 mod sys;
 mod verdict;
-mod watch;
+mod zygote;
 
-pub use child::{BROKER_MARKER, child_hook};
+pub use broker::{BROKER_MARKER, child_hook};
 pub use error::SandboxError;
-pub use heap::{limit_malloc_arenas, release_startup_memory};
-pub use host::{HostCalls, MAX_HOST_ANSWER_BYTES, MAX_HOST_CALLS, MAX_HOST_REQUEST_BYTES};
+pub use host_calls::{HostCalls, MAX_HOST_ANSWER_BYTES, MAX_HOST_CALLS, MAX_HOST_REQUEST_BYTES};
 pub use layers::{CgroupReport, LayersReport, NamespaceReport};
 pub use level::{Language, Level};
 pub use limits::{LevelLimits, RunLimits};
+pub use memory::{limit_malloc_arenas, release_startup_memory};
 pub use options::{ExtraModules, SandboxOptions};
 pub use program::Program;
 pub use record::{RunRecord, RunStatus};

@@ -1,4 +1,4 @@
-//! The numbers of a level, each with its unit in the name, and the table of their defaults.
+//! The limits of the levels and their defaults.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,34 +8,36 @@ const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 const GIB: u64 = 1024 * MIB;
 
-/// What one run may use at most.
+/// The limits of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunLimits {
-    /// Wall clock, from the start of the child.
+    /// Wall clock from the start of the child.
     pub timeout_ms: u64,
-    /// Processor time (`RLIMIT_CPU`); a second above the wall clock, so that the wall clock speaks first.
+    /// Processor time (`RLIMIT_CPU`). One second above the wall clock, so that the wall clock ends a run
+    /// first.
     pub cpu_s: u64,
-    /// Address space (`RLIMIT_AS`); what extra modules take before a Python program starts comes on top.
+    /// Address space (`RLIMIT_AS`). The address space that extra modules use before a Python program starts
+    /// is added.
     pub address_space_bytes: u64,
     /// The largest file (`RLIMIT_FSIZE`).
     pub file_size_bytes: u64,
     /// Open descriptors (`RLIMIT_NOFILE`).
     pub open_files: u64,
-    /// Threads and processes (`RLIMIT_NPROC`); under root counted through a private real user id.
+    /// Threads and processes (`RLIMIT_NPROC`). Under root, a private real user id makes the count exact.
     pub processes: u64,
-    /// What a private directory may hold (lenient; 0 elsewhere, where there is none); more ends the run as `output_limit`.
+    /// Size of the private directory; 0 at levels without one. Exceeding it ends the run as `output_limit`.
     pub own_directory_bytes: u64,
-    /// Files, directories and links in it; more ends the run as `output_limit`.
+    /// Files, directories and links in it. Exceeding it ends the run as `output_limit`.
     pub own_directory_entries: u64,
-    /// Standard output kept; one byte more ends the run as `output_limit`.
+    /// Standard output to keep. One byte more ends the run as `output_limit`.
     pub stdout_bytes: u64,
-    /// Standard error kept; one byte more ends the run as `output_limit`.
+    /// Standard error to keep. One byte more ends the run as `output_limit`.
     pub stderr_bytes: u64,
 }
 
 impl RunLimits {
-    /// SANDBOX.md's numbers of a level.
+    /// The limits of a level in SANDBOX.md.
     pub const fn of(level: Level) -> Self {
         match level {
             Level::Strict => Self {
@@ -90,7 +92,7 @@ impl RunLimits {
     }
 }
 
-/// The limits of every level; a key left out keeps that level's default.
+/// The limits of every level. A missing key keeps the level's default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, from = "LevelPatches")]
 pub struct LevelLimits {
@@ -122,14 +124,14 @@ impl Default for LevelLimits {
     }
 }
 
-/// What a configuration says about the levels, before the defaults are filled in.
+/// The levels in a configuration, before the defaults are filled in.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct LevelPatches {
-    strict: Patch,
-    standard: Patch,
-    lenient: Patch,
-    shell: Patch,
+    strict: LimitPatch,
+    standard: LimitPatch,
+    lenient: LimitPatch,
+    shell: LimitPatch,
 }
 
 impl From<LevelPatches> for LevelLimits {
@@ -143,10 +145,10 @@ impl From<LevelPatches> for LevelLimits {
     }
 }
 
-/// Some of a level's limits: serde's own defaults cannot know which level they stand for.
+/// Some limits of a level: serde's defaults do not depend on the level.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Patch {
+struct LimitPatch {
     timeout_ms: Option<u64>,
     cpu_s: Option<u64>,
     address_space_bytes: Option<u64>,
@@ -159,7 +161,7 @@ struct Patch {
     stderr_bytes: Option<u64>,
 }
 
-impl Patch {
+impl LimitPatch {
     fn over(self, base: &RunLimits) -> RunLimits {
         RunLimits {
             timeout_ms: self.timeout_ms.unwrap_or(base.timeout_ms),

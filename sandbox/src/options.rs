@@ -1,41 +1,43 @@
-//! What the composition root decides about the sandbox; the configuration nests this struct.
+//! The options of the sandbox. The configuration nests this struct.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::languages::python::is_module_name;
 use crate::level::Level;
 use crate::limits::LevelLimits;
-use crate::python::is_module_name;
 
-/// The sandbox's own options.
+/// The options of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SandboxOptions {
-    /// The level of a call that names none.
+    /// The level of a call that chooses none.
     pub default_strictness: Level,
-    /// The most lenient level that any call may have; none means that all are allowed. Shell commands count as lenient.
+    /// The most lenient level that a call may choose; `None` allows all. Commands count as lenient.
     pub max_strictness_allowed: Option<Level>,
     /// Limits per level.
     pub levels: LevelLimits,
-    /// Python modules allowed beyond the built-in lists (`numpy`, say); the host's site-packages must have them.
+    /// Python modules allowed beyond the built-in lists, such as `numpy`. The host's site-packages must have
+    /// them.
     pub extra_allowed_modules: ExtraModules,
-    /// Whether commands may use the network. Off, they have no sockets at all.
+    /// Whether commands may use the network. Otherwise they have no sockets.
     pub shell_network: bool,
-    /// Whether lenient programs may reach public addresses. Refused where it is on: landlock knows ports but no addresses,
-    /// and a system call filter does not see them, so that no kernel of today can enforce it.
+    /// Whether lenient programs may reach public addresses. `true` is refused: landlock knows ports but not
+    /// addresses, and filters cannot read them, so no current kernel can enforce it.
     pub lenient_network: bool,
-    /// The Python interpreter; none means the first fitting `python3` of `$PATH` and the usual directories.
+    /// The Python interpreter; `None` means the first suitable `python3` of `$PATH` and the usual
+    /// directories.
     pub python: Option<PathBuf>,
-    /// Programs running at once; more wait for their turn, and waiting does not count as running time.
+    /// Programs running at once. More wait for their turn; waiting does not count as running time.
     pub max_parallel: usize,
-    /// Sessions open at once; one more is refused. They take no place of programs.
+    /// Sessions open at once. One more is refused. They do not count against `max_parallel`.
     pub max_sessions: usize,
-    /// The longest wall clock that a single call may ask for.
+    /// The longest wall clock limit that a call may choose.
     pub max_timeout_ms: u64,
-    /// Where private directories of lenient runs are made.
+    /// The parent of private directories.
     pub scratch_dir: PathBuf,
-    /// The binary that becomes the child: it must call [`child_hook`](crate::child_hook) first thing in `main`.
+    /// The binary that becomes the broker: its `main` must call [`child_hook`](crate::child_hook) first.
     pub child_exe: PathBuf,
 }
 
@@ -59,7 +61,7 @@ impl Default for SandboxOptions {
 }
 
 impl SandboxOptions {
-    /// The levels that a call may name, from the tightest on.
+    /// The levels that a call may choose, the strictest first.
     pub fn levels_allowed(&self) -> Vec<Level> {
         Level::FOR_CODE.into_iter().filter(|level| *level <= self.max_level()).collect()
     }
@@ -73,7 +75,7 @@ impl SandboxOptions {
     }
 }
 
-/// Additions to the module lists. Each list is its level's own; what any of them names, lenient may import, too.
+/// Additions to the module lists of the levels. Lenient may import the modules of every list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExtraModules {
@@ -81,28 +83,28 @@ pub struct ExtraModules {
     pub standard: Vec<String>,
     /// Additions at `strict`.
     pub strict: Vec<String>,
-    /// Additions at `lenient` alone, beside the whole standard library and what the other lists name.
+    /// Additions at `lenient`, besides the standard library and the other lists.
     pub lenient: Vec<String>,
 }
 
 impl ExtraModules {
-    /// The additions of one level, each once.
+    /// The additions of one level, without duplicates.
     pub fn of(&self, level: Level) -> Vec<String> {
         match level {
-            Level::Strict => once([&self.strict]),
-            Level::Standard => once([&self.standard]),
+            Level::Strict => without_duplicates([&self.strict]),
+            Level::Standard => without_duplicates([&self.standard]),
             Level::Lenient => self.all(),
             Level::Shell => Vec::new(),
         }
     }
 
-    /// The additions of all levels, each once.
+    /// The additions of all levels, without duplicates.
     pub(crate) fn all(&self) -> Vec<String> {
-        once([&self.standard, &self.strict, &self.lenient])
+        without_duplicates([&self.standard, &self.strict, &self.lenient])
     }
 
-    /// The list to which a level's own additions go.
-    pub(crate) fn list(&mut self, level: Level) -> Option<&mut Vec<String>> {
+    /// The list of a level's own additions.
+    pub(crate) fn list_mut(&mut self, level: Level) -> Option<&mut Vec<String>> {
         match level {
             Level::Strict => Some(&mut self.strict),
             Level::Standard => Some(&mut self.standard),
@@ -111,7 +113,7 @@ impl ExtraModules {
         }
     }
 
-    /// The names that cannot be a module's: in which level's list, at which place.
+    /// The invalid module names: the level of their list, their index, the name.
     pub fn bad_names(&self) -> Vec<(Level, usize, &str)> {
         let lists = [
             (Level::Strict, &self.strict),
@@ -119,13 +121,13 @@ impl ExtraModules {
             (Level::Lenient, &self.lenient),
         ];
         let named = lists.into_iter().flat_map(|(level, list)| {
-            list.iter().enumerate().map(move |(at, name)| (level, at, name.as_str()))
+            list.iter().enumerate().map(move |(index, name)| (level, index, name.as_str()))
         });
         named.filter(|(_, _, name)| !is_module_name(name)).collect()
     }
 }
 
-fn once<const N: usize>(lists: [&Vec<String>; N]) -> Vec<String> {
+fn without_duplicates<const N: usize>(lists: [&Vec<String>; N]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for name in lists.into_iter().flatten() {
         if !names.contains(name) {
@@ -140,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lenient_has_what_any_list_names() {
+    fn lenient_may_import_the_modules_of_every_list() {
         let list = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         let extra = ExtraModules {
             standard: list(&["numpy", "pandas", "numpy"]),

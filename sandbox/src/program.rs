@@ -1,34 +1,38 @@
-//! One thing to run, as the caller describes it.
+//! A program to run, and the checks on it that start no process.
 
 use std::path::PathBuf;
 
 use crate::level::{Language, Level};
+use crate::record::{RunRecord, RunStatus};
 
-/// A program and the terms under which it runs.
+/// A program and how to run it.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// What it is written in.
+    /// Its language.
     pub language: Language,
-    /// How much it may do.
+    /// Its level.
     pub level: Level,
-    /// Its source: not empty, no NUL byte, at most 1 MiB — else the record says `syntax_error`.
+    /// Its source: not empty, without NUL bytes, at most 1 MiB. Otherwise the record's status is
+    /// `syntax_error`.
     pub code: String,
-    /// Whether modules and builtins are checked first. Off, the kernel alone holds the program.
+    /// Whether modules and builtins are checked first. Without the check, only the kernel policy holds the
+    /// program.
     pub language_check: bool,
-    /// A wall clock other than the level's, up to `SandboxOptions::max_timeout_ms`.
+    /// A wall clock limit other than the level's, up to `SandboxOptions::max_timeout_ms`.
     pub timeout_ms: Option<u64>,
-    /// A directory that a lenient program may read and write. None: a private one, removed afterwards.
+    /// A directory that a lenient program or a command may read and write. `None`: a private one, removed
+    /// afterwards.
     pub workdir: Option<PathBuf>,
-    /// Where below it a shell command starts: a relative path that leads nowhere else.
+    /// Where below it a command starts: a relative path that stays inside.
     pub subdirectory: Option<PathBuf>,
-    /// What a shell command reads from its standard input, at most 1 MiB. None: it is `/dev/null`, as for all others.
+    /// The standard input of a command, at most 1 MiB. `None`: `/dev/null`, as for all other programs.
     pub stdin: Option<Vec<u8>>,
-    /// What a shell command finds in its environment beside the sandbox's own few variables. Nothing else ever does.
+    /// Additional environment variables of a command. The sandbox sets a few of its own.
     pub environment: Vec<(String, String)>,
 }
 
 impl Program {
-    /// A program with the level's own terms.
+    /// A program with the level's defaults.
     pub fn new(language: Language, level: Level, code: impl Into<String>) -> Self {
         Self {
             language,
@@ -41,5 +45,83 @@ impl Program {
             stdin: None,
             environment: Vec::new(),
         }
+    }
+}
+
+/// The longest program.
+const MAX_CODE_BYTES: usize = 1024 * 1024;
+/// The longest command line: the kernel's `MAX_ARG_STRLEN` (32 pages of 4 KiB), which includes the NUL at its
+/// end.
+const MAX_COMMAND_BYTES: usize = 128 * 1024 - 1;
+
+/// The longest standard input of a command.
+const MAX_STDIN_BYTES: usize = 1024 * 1024;
+
+/// The text without the byte order mark that some editors add.
+pub(crate) fn without_byte_order_mark(code: &str) -> &str {
+    code.strip_prefix('\u{feff}').unwrap_or(code)
+}
+
+/// The record of a program whose text cannot run; `None` if it can.
+pub(crate) fn refuse(program: &Program) -> Option<RunRecord> {
+    let code = without_byte_order_mark(&program.code);
+    let (limit, message) = if code.trim().is_empty() {
+        (None, "the program is empty".to_owned())
+    } else if let Some(line) = code.lines().position(|line| line.contains('\0')) {
+        (None, format!("line {}: the program holds a NUL byte", line + 1))
+    } else if program.language == Language::Bash && code.len() > MAX_COMMAND_BYTES {
+        let length = code.len();
+        let message = format!(
+            "the command line has {length} bytes; the limit is {MAX_COMMAND_BYTES}: write long input to a file first, \
+             and let the command read that"
+        );
+        (Some("code_bytes"), message)
+    } else if code.len() > MAX_CODE_BYTES {
+        let length = code.len();
+        (Some("code_bytes"), format!("the program has {length} bytes; the limit is {MAX_CODE_BYTES}"))
+    } else {
+        return None;
+    };
+    let mut record = RunRecord::not_run(RunStatus::SyntaxError, program.level, program.language, message);
+    record.limit = limit.map(str::to_owned);
+    Some(record)
+}
+
+/// Whether a program may have its standard input.
+pub(crate) fn check_stdin(program: &Program) -> Result<(), String> {
+    let Some(stdin) = &program.stdin else { return Ok(()) };
+    if program.language != Language::Bash {
+        return Err(format!(
+            "{} has no standard input: only commands (bash at level shell) do; put the data into the program's text",
+            program.language
+        ));
+    }
+    let (length, max) = (stdin.len(), MAX_STDIN_BYTES);
+    if length > max {
+        return Err(format!(
+            "the standard input has {length} bytes; the limit is {max}: write long input to a file first, and let the \
+             command read that"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_cannot_run_is_refused_with_a_reason() {
+        let refused = |code: &str| refuse(&Program::new(Language::Python, Level::Strict, code));
+        assert!(refused("print(1)").is_none());
+        assert!(refused(" \n\t").unwrap().error.unwrap().contains("empty"));
+        assert!(refused("a\nb\0").unwrap().error.unwrap().contains("line 2"));
+        let long = refused(&"#".repeat(MAX_CODE_BYTES + 1)).unwrap();
+        assert_eq!(long.limit.as_deref(), Some("code_bytes"));
+        assert_eq!(long.status, RunStatus::SyntaxError);
+        let command = |length| refuse(&Program::new(Language::Bash, Level::Shell, "#".repeat(length)));
+        assert!(command(MAX_COMMAND_BYTES).is_none());
+        let long = command(MAX_COMMAND_BYTES + 1).unwrap();
+        assert!(long.error.unwrap().contains("command line"));
     }
 }

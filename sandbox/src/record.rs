@@ -1,4 +1,4 @@
-//! The result record of a run: SANDBOX.md's fields and statuses.
+//! The record of a run, with the fields and statuses of SANDBOX.md.
 
 use std::fmt;
 
@@ -6,31 +6,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::level::{Language, Level};
 
-/// How a run ended, in the parent's own view.
+/// How a run ended, as the parent saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
     /// It exited with code 0.
     Ok,
-    /// It exited with another code (an uncaught error, `sys.exit(n)`), or had too many threads (`limit` = `processes`).
+    /// It exited with another code (uncaught error, `sys.exit(n)`), or had too many threads (`limit` is
+    /// `processes`).
     Error,
-    /// Refused before it ran: a module that the level does not allow.
+    /// It did not run: it uses a module that the level does not allow.
     ModuleNotAllowed,
-    /// Refused before it ran: a builtin that the level does not allow.
+    /// It did not run: it uses a builtin that the level does not allow.
     BuiltinNotAllowed,
-    /// Refused before it ran: it does not parse, is empty, too long, or holds a NUL byte.
+    /// It did not run: it does not parse, is empty, is too long, or contains a NUL byte.
     SyntaxError,
-    /// Wall clock or processor time ran out (`limit` says which), or the caller cancelled (`limit` = `cancelled`).
+    /// Wall clock or processor time ran out (see `limit`), or the caller cancelled (`limit` is `cancelled`).
     Timeout,
-    /// Its memory ran out, confirmed by the kernel's figures or by the engine's allocator.
+    /// It ran out of memory. The kernel's figures or the engine's allocator confirm it.
     Oom,
-    /// It wrote more than the level keeps: output, or its private directory (`limit` says which).
+    /// It wrote more than the level allows: output, or its private directory (see `limit`).
     OutputLimit,
-    /// The kernel killed it for a forbidden system call.
+    /// The kernel killed it because of a forbidden system call.
     ForbiddenSyscall,
     /// Another signal ended it.
     Crash,
-    /// A layer could not be applied: nothing ran.
+    /// The sandbox could not be set up: nothing ran.
     SandboxError,
 }
 
@@ -59,32 +60,33 @@ impl fmt::Display for RunStatus {
     }
 }
 
-/// What a run left. Text fields may hold anything that the guest wrote; the others are the parent's.
+/// The result of a run. Text fields may contain anything that the guest wrote; the other fields come from the
+/// parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRecord {
     /// How it ended.
     pub status: RunStatus,
-    /// The exit code, unless a signal ended it or nothing ran.
+    /// The exit code; `None` if a signal ended it or nothing ran.
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// The limit that ended it, by its name in `RunLimits` (or `cancelled`, `code_bytes`).
+    /// The name of the limit that ended it: a field of `RunLimits`, `cancelled` or `code_bytes`.
     pub limit: Option<String>,
-    /// Standard output, invalid UTF-8 replaced, cut at the level's cap.
+    /// Standard output, with invalid UTF-8 replaced, cut at the level's limit.
     pub stdout: String,
-    /// Standard error likewise; it ends with the traceback, or is the refusal if the program was refused before it ran.
+    /// Standard error likewise. It ends with the traceback, or is the refusal of a program that did not run.
     pub stderr: String,
-    /// Whether `stdout` lacks something.
+    /// Whether `stdout` was cut.
     pub stdout_truncated: bool,
-    /// Whether `stderr` lacks something.
+    /// Whether `stderr` was cut.
     pub stderr_truncated: bool,
-    /// The last expression's value (`repr` in Python), if there was one and the program ended well.
+    /// The value of the last expression (`repr` in Python) of a program that ended without error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
-    /// Why it did not end well, in words: the traceback, the refusal, the limit, the layer that failed.
+    /// Why it failed: the traceback, the refusal, the limit, or the layer that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Wall clock, from the start of the child.
+    /// Wall clock from the start of the child.
     pub duration_ms: u64,
     /// Processor time, user and system.
     pub cpu_ms: u64,
@@ -94,13 +96,13 @@ pub struct RunRecord {
     pub level: Level,
     /// The language.
     pub engine: Language,
-    /// The engine's version; empty when there is no engine.
+    /// The version of the engine; empty if nothing ran.
     pub engine_version: String,
 }
 
 impl RunRecord {
-    /// The record of a program that never ran.
-    pub(crate) fn unrun(status: RunStatus, level: Level, engine: Language, error: String) -> Self {
+    /// The record of a program that did not run.
+    pub(crate) fn not_run(status: RunStatus, level: Level, engine: Language, error: String) -> Self {
         Self {
             status,
             exit_code: None,

@@ -1,4 +1,4 @@
-//! What works here and what does not, for `doctor`, `/readyz` and the start-up log.
+//! What works on this machine, for `doctor`, `/readyz` and the start-up log.
 
 use std::path::PathBuf;
 
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use crate::layers::LayersReport;
 use crate::level::Level;
 
-/// The sandbox's state on this machine.
+/// What works on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxReport {
-    /// The kernel's release.
+    /// The release of the kernel.
     pub kernel: String,
-    /// Landlock's ABI; none where the kernel has no landlock.
+    /// The landlock ABI; `None` if the kernel has no landlock.
     pub landlock_abi: Option<u32>,
     /// Whether the kernel has seccomp filters.
     pub seccomp: bool,
@@ -20,9 +20,9 @@ pub struct SandboxReport {
     pub python: PythonReport,
     /// The built-in JavaScript engine.
     pub javascript: String,
-    /// The levels, from the tightest on.
+    /// The levels, the strictest first.
     pub levels: Vec<LevelReport>,
-    /// The optional layers around them. None is needed, whatever it says.
+    /// The optional layers. No level needs them.
     pub layers: LayersReport,
 }
 
@@ -36,7 +36,7 @@ impl SandboxReport {
 /// The interpreter in use, or why there is none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PythonReport {
-    /// Its path, links and shims resolved.
+    /// Its path, with links and shims resolved.
     pub path: Option<PathBuf>,
     /// Its version.
     pub version: Option<String>,
@@ -44,7 +44,7 @@ pub struct PythonReport {
     pub reason: Option<String>,
 }
 
-/// Whether a level can be enforced, shown by a self-test in real children.
+/// Whether a level holds, tested with real children.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LevelReport {
     /// The level.

@@ -1,7 +1,5 @@
-//! The crate's only unsafe code: one system call (or one foreign contract) per block.
-//!
-//! Owns: what neither the standard library nor rustix, landlock or seccompiler offer safely.
-//! Refuses: policy. Nothing here decides anything.
+//! The only unsafe code of the crate: calls that neither the standard library nor rustix, landlock or
+//! seccompiler offer safely. One system call (or one foreign contract) per block, and no policy.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,18 +8,18 @@ use std::time::Duration;
 
 use seccompiler::sock_filter;
 
-/// What the kernel counted for a child that has ended.
+/// The exit of a child and the resources that it used.
 #[derive(Debug)]
-pub(crate) struct Ended {
-    /// The exit code, if it exited.
+pub(crate) struct ChildExit {
+    /// `None` if a signal ended it.
     pub exit_code: Option<i32>,
-    /// The signal, if one ended it.
+    /// The signal that ended it.
     pub signal: Option<i32>,
     /// User and system time.
     pub cpu: Duration,
     /// Peak resident memory.
     pub max_rss_kb: u64,
-    /// Processes of its cgroup that were killed for want of memory, if it had one that counts them.
+    /// Processes of its cgroup that the kernel killed for lack of memory; 0 without a cgroup.
     pub oom_kills: u64,
 }
 
@@ -29,8 +27,8 @@ fn checked(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Reaps a child and returns what it used.
-pub(crate) fn reap(pid: i32) -> io::Result<Ended> {
+/// Waits for a child, reaps it, and returns its exit.
+pub(crate) fn reap(pid: i32) -> io::Result<ChildExit> {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     loop {
@@ -48,7 +46,7 @@ pub(crate) fn reap(pid: i32) -> io::Result<Ended> {
     let usage = unsafe { usage.assume_init() };
     let exited = libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
     let signal = libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
-    Ok(Ended {
+    Ok(ChildExit {
         exit_code: exited,
         signal,
         cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
@@ -62,84 +60,78 @@ fn duration(time: libc::timeval) -> Duration {
     Duration::from_secs(seconds) + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
 }
 
-/// Lets the C library keep at most so many heaps. A word to it before the first thread; one that it does not take is
-/// one that it did not need.
-pub(crate) fn limit_heaps(heaps: i32) -> bool {
+/// Limits the number of malloc arenas of the C library. False if it does not accept the limit.
+pub(crate) fn limit_malloc_arenas(max: i32) -> bool {
     // SAFETY: takes two plain numbers and changes only the allocator's own settings.
-    unsafe { libc::mallopt(libc::M_ARENA_MAX, heaps) == 1 }
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, max) == 1 }
 }
 
-/// Lets the C library give free memory at the end of its heaps, and whole free pages inside, back to the kernel.
-pub(crate) fn trim_heaps() {
+/// Returns free memory of the C library's heaps to the kernel.
+pub(crate) fn trim_malloc() {
     // SAFETY: takes a plain number and touches only memory that the allocator knows to be free.
     unsafe { libc::malloc_trim(0) };
 }
 
-/// Takes the mapped pages of this process' code out of its page tables.
+/// Removes the mapped pages of this process's code from its page tables.
 pub(crate) fn unmap_code(code: std::ops::Range<usize>) -> bool {
     let (start, length) = (std::ptr::without_provenance_mut(code.start), code.len());
-    // SAFETY: the caller found a private mapping of a file that is read and executed, never written: a page that is gone
-    // from it comes back from the file as it was, for whoever touches it, this thread included.
+    // SAFETY: the caller found a private mapping of a file that is read and executed, never written: a
+    // removed page is read from the file again at the next access, by this thread, too.
     unsafe { libc::madvise(start, length, libc::MADV_DONTNEED) == 0 }
 }
 
 /// Which side of a fork this is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Fork {
+pub(crate) enum ForkResult {
     /// The new process.
     Child,
     /// The old one, with the new one's id.
     Parent(i32),
 }
 
-/// Forks. Only for the broker and its children, which have one thread: nobody else's lock can be left locked.
-pub(crate) fn fork() -> io::Result<Fork> {
+/// Forks. Only for the broker and its children: with one thread, no lock of another thread can stay locked.
+pub(crate) fn fork() -> io::Result<ForkResult> {
     // SAFETY: the caller's process has one thread, so the child may do whatever its parent may.
     match checked(unsafe { libc::fork() }.into())? {
-        0 => Ok(Fork::Child),
-        pid => Ok(Fork::Parent(i32::try_from(pid).unwrap_or(0))),
+        0 => Ok(ForkResult::Child),
+        pid => Ok(ForkResult::Parent(i32::try_from(pid).unwrap_or(0))),
     }
 }
 
-/// What there was to reap.
+/// The result of [`reap_any`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Reaped {
-    /// There are no children.
-    Nobody,
-    /// There are, and none has ended.
+pub(crate) enum ReapOutcome {
+    NoChildren,
+    /// No child has exited.
     Running,
-    /// One has ended.
+    /// One child has exited.
     Ended {
-        /// Which.
         pid: i32,
-        /// Its exit code, if it exited.
         exit_code: Option<i32>,
-        /// The signal, if one ended it.
         signal: Option<i32>,
     },
 }
 
-/// Reaps any child that has ended, and waits for one if that is wanted.
-pub(crate) fn reap_any(waits: bool) -> io::Result<Reaped> {
+/// Reaps any child that has exited. With `waits`, waits for one.
+pub(crate) fn reap_any(waits: bool) -> io::Result<ReapOutcome> {
     let mut status = 0;
     let options = if waits { 0 } else { libc::WNOHANG };
     loop {
         // SAFETY: the pointer is to live, writable memory.
         match checked(unsafe { libc::waitpid(-1, &raw mut status, options) }.into()) {
-            Ok(0) => return Ok(Reaped::Running),
+            Ok(0) => return Ok(ReapOutcome::Running),
             Ok(pid) => {
                 let exit_code = libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
                 let signal = libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
-                return Ok(Reaped::Ended { pid: i32::try_from(pid).unwrap_or(0), exit_code, signal });
+                return Ok(ReapOutcome::Ended { pid: i32::try_from(pid).unwrap_or(0), exit_code, signal });
             }
-            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(Reaped::Nobody),
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(ReapOutcome::NoChildren),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-/// A set of signals.
 fn signal_set(signals: &[i32]) -> libc::sigset_t {
     let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: the set is live, writable memory; sigemptyset fills it.
@@ -152,7 +144,7 @@ fn signal_set(signals: &[i32]) -> libc::sigset_t {
     }
 }
 
-/// Keeps exactly these signals waiting until [`wait_for_signal`] takes them; none lets all through.
+/// Blocks exactly these signals until [`wait_for_signal`] takes them. An empty list unblocks all.
 pub(crate) fn block_signals(signals: &[i32]) -> io::Result<()> {
     let set = signal_set(signals);
     // SAFETY: the set is live; no old set is asked for.
@@ -160,8 +152,8 @@ pub(crate) fn block_signals(signals: &[i32]) -> io::Result<()> {
         .map(drop)
 }
 
-/// Gives every signal its default action but `SIGPIPE`, which Rust's own start ignores: what a caller ignored (`nohup`,
-/// `SIGCHLD`) would go down to every child.
+/// Resets every signal to its default action: children would inherit signals that the caller ignores
+/// (`nohup`, `SIGCHLD`). Except `SIGPIPE`, which Rust's own start ignores.
 pub(crate) fn default_signals() {
     for signal in (1..32).filter(|signal| *signal != libc::SIGPIPE) {
         // SAFETY: no handler is set, only the default action; numbers that cannot be changed are refused.
@@ -182,20 +174,20 @@ pub(crate) fn wait_for_signal(signals: &[i32]) -> io::Result<i32> {
     }
 }
 
-/// Sends a signal to every process that this one may signal, itself excepted: in a landlock domain that scopes signals,
-/// to every process of the domain at once. Nobody can fork away from it.
+/// Kills every other process that this one may signal. In a landlock domain that scopes signals, this is
+/// every process of the domain at once: none can escape by forking.
 pub(crate) fn kill_domain() {
     // SAFETY: kill touches no memory.
     unsafe { libc::kill(-1, libc::SIGKILL) };
 }
 
-/// Puts a landlock ruleset in force for the calling thread. No-new-privs must be set.
+/// Enforces a landlock ruleset on the calling thread. No-new-privs must be set.
 pub(crate) fn restrict_self(ruleset: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: the call touches no memory.
     checked(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) }).map(drop)
 }
 
-/// Makes a descriptor survive exec under a number of our choice; what else had that number is closed.
+/// Copies a descriptor to a number, without close-on-exec. A descriptor with that number is closed.
 pub(crate) fn copy_descriptor(descriptor: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
     if descriptor.as_raw_fd() == number {
         // SAFETY: F_SETFD touches no memory.
@@ -205,11 +197,11 @@ pub(crate) fn copy_descriptor(descriptor: BorrowedFd<'_>, number: RawFd) -> io::
     checked(unsafe { libc::dup2(descriptor.as_raw_fd(), number) }.into()).map(drop)
 }
 
-/// Takes over a descriptor that the parent passed under an agreed number.
+/// Takes a descriptor that the parent passed with a fixed number.
 pub(crate) fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: F_GETFD touches no memory; it fails if the number is not open.
     checked(unsafe { libc::fcntl(number, libc::F_GETFD) }.into())?;
-    // SAFETY: the number is open, and only the child's start takes it over, once.
+    // SAFETY: the number is open, and only the child's start takes it, once.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
@@ -219,10 +211,10 @@ pub(crate) fn close_from(first: u32) -> io::Result<()> {
     checked(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) }).map(drop)
 }
 
-/// The kernel's landlock ABI; an error where there is no landlock.
+/// The landlock ABI of the kernel; an error without landlock.
 pub(crate) fn landlock_abi() -> io::Result<u32> {
     const VERSION: u32 = 1;
-    // SAFETY: with the version flag and a null attribute of length 0 the kernel only answers a number.
+    // SAFETY: with the version flag and a null attribute of length 0 the kernel only returns a number.
     let abi = checked(unsafe {
         libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0usize, VERSION)
     })?;
@@ -238,31 +230,36 @@ pub(crate) fn install_filter(program: &[sock_filter]) -> io::Result<()> {
     let (mode, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_TSYNC);
     // SAFETY: the kernel copies `len` instructions of the same layout and writes nothing.
     let thread = checked(unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, &raw const header) })?;
-    // A positive answer names a thread that could not follow: nothing was installed.
-    if thread == 0 { Ok(()) } else { Err(io::Error::other(format!("thread {thread} cannot follow"))) }
+    // A positive result is the id of a thread without the filter: nothing was installed.
+    if thread == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!("thread {thread} cannot be synchronised")))
+    }
 }
 
-/// The bytes of a filter, as the kernel reads them.
+/// The bytes of a filter in the kernel's layout.
 pub(crate) fn filter_bytes(program: &[sock_filter]) -> &[u8] {
     // SAFETY: sock_filter is repr(C) of plain integers without padding; the slice covers exactly the program.
     unsafe { std::slice::from_raw_parts(program.as_ptr().cast::<u8>(), size_of_val(program)) }
 }
 
-/// Whether the kernel has seccomp filters at all.
+/// Whether the kernel has seccomp filters.
 pub(crate) fn has_seccomp_filters() -> bool {
-    // SAFETY: a null program makes the kernel answer EFAULT where filters exist, EINVAL where not; nothing is set.
+    // SAFETY: with a null program the kernel returns EFAULT if it has filters, EINVAL otherwise; nothing is
+    // set.
     let result =
         unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, std::ptr::null::<u8>()) };
     result < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT)
 }
 
-/// Ends the process at once, without any clean-up.
+/// Exits at once, without clean-up.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: _exit does not return and touches no memory.
     unsafe { libc::_exit(code) }
 }
 
-/// Attempts of the self-test: each is one call that the policy must not let through.
+/// Attempts of the self-test: each makes one call that the policy must stop.
 pub(crate) mod attempt {
     use std::io;
 
@@ -282,7 +279,7 @@ pub(crate) mod attempt {
         checked(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) }.into()).map(drop)
     }
 
-    /// Forks; a child that comes to be ends at once.
+    /// Forks; the child exits at once.
     pub(crate) fn fork() -> io::Result<()> {
         // SAFETY: a raw fork in the self-test's single-threaded child.
         let pid = checked(unsafe {
@@ -294,7 +291,7 @@ pub(crate) mod attempt {
         Ok(())
     }
 
-    /// Asks whether the parent may be signalled.
+    /// Checks whether it may signal the parent.
     pub(crate) fn signal_parent(parent: i32) -> io::Result<()> {
         // SAFETY: signal 0 sends nothing.
         checked(unsafe { libc::kill(parent, 0) }.into()).map(drop)
@@ -328,13 +325,13 @@ pub(crate) mod attempt {
         // SAFETY: the kernel refuses a null block with EFAULT before anything else.
         let result = unsafe { libc::syscall(libc::SYS_io_uring_setup, 8, std::ptr::null::<u8>()) };
         match checked(result) {
-            // EFAULT means that the call was served: the policy did not hold.
+            // EFAULT means that the call ran: the policy did not hold.
             Err(error) if error.raw_os_error() == Some(libc::EFAULT) => Ok(()),
             other => other.map(drop),
         }
     }
 
-    /// Any call; what it answered, an error as its negative number. Whoever asks for one knows what it does.
+    /// Makes any call and returns its result; an error as its negative number.
     #[cfg(feature = "ablation")]
     pub(crate) fn call(call: [u64; 7]) -> i64 {
         let [number, one, two, three, four, five, six] = call;
@@ -352,31 +349,30 @@ pub(crate) mod attempt {
         checked(unsafe { libc::syscall(0x4000_0000 + libc::SYS_getpid) }).map(drop)
     }
 
-    /// There is no second number range on other architectures: a kill-listed call stands in.
+    /// Other architectures have no second number range: a call of the kill list replaces it.
     #[cfg(not(target_arch = "x86_64"))]
     pub(crate) fn x32_call() -> io::Result<()> {
         ptrace()
     }
 }
 
-/// The bound of an allocator, and whether it was met, which no guest can forge.
+/// The limit of an allocator, and whether it was reached. A guest cannot forge either.
 #[derive(Debug)]
-pub(crate) struct Meter {
-    /// The most bytes.
+pub(crate) struct AllocationMeter {
+    /// In bytes.
     pub limit: std::cell::Cell<usize>,
-    /// Whether more was asked for.
+    /// Whether an allocation was refused.
     pub refused: std::cell::Cell<bool>,
 }
 
 /// The allocator of `QuickJS`.
 pub(crate) struct MeteredAllocator {
     used: usize,
-    meter: std::rc::Rc<Meter>,
+    meter: std::rc::Rc<AllocationMeter>,
 }
 
 impl MeteredAllocator {
-    /// An allocator within a bound.
-    pub(crate) fn new(meter: std::rc::Rc<Meter>) -> Self {
+    pub(crate) fn new(meter: std::rc::Rc<AllocationMeter>) -> Self {
         Self { used: 0, meter }
     }
 
@@ -399,7 +395,8 @@ impl MeteredAllocator {
     }
 }
 
-// SAFETY: every block comes from the C library's allocator, which aligns to 16 bytes; failures are null pointers.
+// SAFETY: every block comes from the C library's allocator, which aligns to 16 bytes; failures are null
+// pointers.
 unsafe impl rquickjs::allocator::Allocator for MeteredAllocator {
     fn alloc(&mut self, size: usize) -> *mut u8 {
         if !self.fits(size) {
@@ -449,11 +446,11 @@ fn must_have_one_thread() -> io::Result<()> {
     if is_alone { Ok(()) } else { Err(io::Error::other("only a process with one thread can be cloned")) }
 }
 
-/// Forks a child that begins its life in a cgroup (`directory` is open on it): unlike a later move, no lock of the whole
-/// machine is waited for. Needs Linux 5.7 and no filter on `clone3` (systemd's `RestrictNamespaces=` has one), and one
-/// thread (checked).
-pub(crate) fn fork_into_cgroup(directory: BorrowedFd<'_>) -> io::Result<Fork> {
-    // libc's constant of this name is cut off at 32 bits.
+/// Forks a child into a cgroup (`directory` is its open directory). Unlike a later move, this waits for no
+/// lock of the whole machine. Needs Linux 5.7, no filter on `clone3` (systemd's `RestrictNamespaces=` has
+/// one), and one thread (checked).
+pub(crate) fn fork_into_cgroup(directory: BorrowedFd<'_>) -> io::Result<ForkResult> {
+    // libc's constant of this name is truncated to 32 bits.
     const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
     must_have_one_thread()?;
     let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
@@ -463,13 +460,13 @@ pub(crate) fn fork_into_cgroup(directory: BorrowedFd<'_>) -> io::Result<Fork> {
     arguments.exit_signal = u64::try_from(libc::SIGCHLD).map_err(invalid)?;
     arguments.cgroup = u64::try_from(directory.as_raw_fd()).map_err(invalid)?;
     let size = size_of::<libc::clone_args>();
-    // SAFETY: the arguments are live and of the told size. Without CLONE_VM and a stack this is a fork: the child gets a
-    // copy of everything. With one thread, which was just counted, no lock is held by another. What the C library's fork
-    // does beyond that: it renews the cached thread id, which nothing of ours reads (raise and abort ask the kernel), and
-    // runs handlers, of which we have none.
+    // SAFETY: the arguments are live and of the given size. Without CLONE_VM and a stack this is a fork: the
+    // child gets a copy of everything. With one thread, which was just counted, no lock is held by another.
+    // What the C library's fork does beyond that: it renews the cached thread id, which our code does not
+    // read (raise and abort ask the kernel), and runs fork handlers, of which we have none.
     match checked(unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size) })? {
-        0 => Ok(Fork::Child),
-        pid => Ok(Fork::Parent(i32::try_from(pid).unwrap_or(0))),
+        0 => Ok(ForkResult::Child),
+        pid => Ok(ForkResult::Parent(i32::try_from(pid).unwrap_or(0))),
     }
 }
 
@@ -478,6 +475,6 @@ pub(crate) fn enter_namespaces(kinds: rustix::thread::UnshareFlags) -> io::Resul
     if kinds.contains(rustix::thread::UnshareFlags::FILES) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: the descriptor table, the one thing that may not be unshared, was just ruled out.
+    // SAFETY: the descriptor table, the only thing that must not be unshared, was excluded above.
     unsafe { rustix::thread::unshare_unsafe(kinds) }.map_err(Into::into)
 }

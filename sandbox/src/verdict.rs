@@ -1,38 +1,35 @@
-//! From what the parent saw to the record.
+//! Turns what the parent saw into a record.
 //!
-//! Owns: the rule that a status comes from the parent's own view. What the guest says — its result, its traceback,
-//! that memory ran out — is text, and believed in a status only where the kernel's figures agree.
+//! The status comes from the parent's own view. The guest's result, its traceback and its claim that memory
+//! ran out are text: they affect the status only if the kernel's figures agree.
 
-use crate::frame::{self, Stage, Words};
-use crate::host::{Breach, MAX_HOST_CALLS, MAX_HOST_REQUEST_BYTES};
-use crate::javascript;
+use crate::child_report::{GuestResult, SetupStage, guest_result, stage};
+use crate::host_calls::{HostCallViolation, MAX_HOST_CALLS, MAX_HOST_REQUEST_BYTES};
+use crate::languages::javascript;
 use crate::level::{Language, Level};
 use crate::limits::RunLimits;
-use crate::quota::Excess;
 use crate::record::{RunRecord, RunStatus};
-use crate::sys::Ended;
-use crate::watch::{Cut, Seen};
+use crate::run::{ObservedRun, QuotaExcess, StopReason};
+use crate::sys::ChildExit;
 
-/// What was run.
-pub(crate) struct Subject<'a> {
-    /// The level.
+/// A run to judge.
+pub(crate) struct JudgedRun<'a> {
     pub level: Level,
-    /// The language.
     pub language: Language,
-    /// The engine's version.
+    /// The version of the engine.
     pub version: String,
-    /// The limits, with the call's own timeout worked in.
+    /// The limits of the level, with the call's own timeout applied.
     pub limits: &'a RunLimits,
 }
 
-/// A status, the limit behind it, and words.
-struct Verdict {
+/// A status, the exceeded limit, and the message.
+struct RunVerdict {
     status: RunStatus,
     limit: Option<&'static str>,
     error: Option<String>,
 }
 
-impl Verdict {
+impl RunVerdict {
     fn new(status: RunStatus, error: impl Into<Option<String>>) -> Self {
         Self { status, limit: None, error: error.into() }
     }
@@ -43,193 +40,202 @@ impl Verdict {
 }
 
 /// Judges a run.
-pub(crate) fn judge(subject: Subject<'_>, seen: Seen) -> RunRecord {
-    let stage = frame::stage(seen.frames.head());
-    let words = frame::words(seen.words.head());
-    let ran = stage == Stage::Ran;
-    let verdict = decide(&subject, &seen, stage, &words);
-    let (stdout_truncated, stderr_truncated) = (seen.stdout.is_cut(), seen.stderr.is_cut());
-    let (stdout, mut stderr) = (seen.stdout.into_text(), seen.stderr.into_text());
+pub(crate) fn judge(subject: JudgedRun<'_>, observed: ObservedRun) -> RunRecord {
+    let stage = stage(observed.frames.head());
+    let result = guest_result(observed.result.head());
+    let ran = stage == SetupStage::Ran;
+    let verdict = decide(&subject, &observed, stage, &result);
+    let (stdout_truncated, stderr_truncated) = (observed.stdout.is_cut(), observed.stderr.is_cut());
+    let (stdout, mut stderr) = (observed.stdout.into_text(), observed.stderr.into_text());
     if let (false, Some(error)) = (ran, &verdict.error) {
         stderr.push_str(error);
         stderr.push('\n');
     }
     RunRecord {
         status: verdict.status,
-        exit_code: seen.ended.exit_code.filter(|_| ran),
-        signal: seen.ended.signal,
+        exit_code: observed.exit.exit_code.filter(|_| ran),
+        signal: observed.exit.signal,
         limit: verdict.limit.map(str::to_owned),
         stdout,
         stderr,
         stdout_truncated,
         stderr_truncated,
-        result: words.result.filter(|_| verdict.status == RunStatus::Ok),
+        result: result.result.filter(|_| verdict.status == RunStatus::Ok),
         error: verdict.error,
-        duration_ms: u64::try_from(seen.duration.as_millis()).unwrap_or(u64::MAX),
-        cpu_ms: u64::try_from(seen.ended.cpu.as_millis()).unwrap_or(u64::MAX),
-        max_rss_kb: seen.ended.max_rss_kb,
+        duration_ms: u64::try_from(observed.duration.as_millis()).unwrap_or(u64::MAX),
+        cpu_ms: u64::try_from(observed.exit.cpu.as_millis()).unwrap_or(u64::MAX),
+        max_rss_kb: observed.exit.max_rss_kb,
         level: subject.level,
         engine: subject.language,
         engine_version: subject.version,
     }
 }
 
-fn decide(subject: &Subject<'_>, seen: &Seen, stage: Stage, words: &Words) -> Verdict {
-    if seen.cut == Some(Cut::Cancelled) {
-        return Verdict::limit(RunStatus::Timeout, "cancelled", "cancelled by the caller".to_owned());
+fn decide(
+    subject: &JudgedRun<'_>,
+    observed: &ObservedRun,
+    stage: SetupStage,
+    result: &GuestResult,
+) -> RunVerdict {
+    if observed.stop == Some(StopReason::Cancelled) {
+        return RunVerdict::limit(RunStatus::Timeout, "cancelled", "cancelled by the caller".to_owned());
     }
-    // The kernel says so, of a run that nobody else ended: no word of the guest's is in it.
-    if seen.cut.is_none() && seen.ended.oom_kills > 0 {
-        return Verdict::limit(RunStatus::Oom, "address_space_bytes", out_of_memory(subject.limits));
+    // The kernel reports it, for a run that the parent did not end.
+    if observed.stop.is_none() && observed.exit.oom_kills > 0 {
+        return RunVerdict::limit(RunStatus::Oom, "address_space_bytes", out_of_memory(subject.limits));
     }
-    match (stage, seen.cut) {
-        (Stage::Failed(message), _) => Verdict::new(RunStatus::SandboxError, message),
-        (Stage::Setup, Some(Cut::Timeout)) => {
+    match (stage, observed.stop) {
+        (SetupStage::Failed(message), _) => RunVerdict::new(RunStatus::SandboxError, message),
+        (SetupStage::SetUp, Some(StopReason::Timeout)) => {
             let limit = subject.limits.timeout_ms;
-            let words = format!(
+            let message = format!(
                 "the wall clock limit of {limit} ms was reached (timeout_ms) before the program started"
             );
-            Verdict::limit(RunStatus::Timeout, "timeout_ms", words)
+            RunVerdict::limit(RunStatus::Timeout, "timeout_ms", message)
         }
-        (Stage::Setup, _) => Verdict::new(RunStatus::SandboxError, set_up_died(seen)),
-        (Stage::Refused(RunStatus::Oom, message), _) => not_compiled(subject.limits, &seen.ended, message),
-        (Stage::Refused(status, message), _) => Verdict::new(status, message),
-        (Stage::Ready | Stage::Ran, Some(cut)) => cut_short(subject.limits, cut),
-        (Stage::Ready, None) if seen.ended.signal.is_none() => Verdict::new(
+        (SetupStage::SetUp, _) => RunVerdict::new(RunStatus::SandboxError, set_up_died(observed)),
+        (SetupStage::Refused(RunStatus::Oom, message), _) => {
+            not_compiled(subject.limits, &observed.exit, message)
+        }
+        (SetupStage::Refused(status, message), _) => RunVerdict::new(status, message),
+        (SetupStage::Ready | SetupStage::Ran, Some(stop)) => stopped(subject.limits, stop),
+        (SetupStage::Ready, None) if observed.exit.signal.is_none() => RunVerdict::new(
             RunStatus::SandboxError,
             "the child ended while it was reading the program".to_owned(),
         ),
-        (Stage::Ready | Stage::Ran, None) => by_end(subject, &seen.ended, words),
+        (SetupStage::Ready | SetupStage::Ran, None) => by_exit(subject, &observed.exit, result),
     }
 }
 
-/// The compiler had no memory, or says so of a program that is nested too deeply: the kernel's figures decide.
-fn not_compiled(limits: &RunLimits, ended: &Ended, message: String) -> Verdict {
-    if memory_was_used(limits, ended) {
+/// The compiler reports a lack of memory, which may also mean a program that is nested too deeply. The
+/// kernel's figures decide.
+fn not_compiled(limits: &RunLimits, exit: &ChildExit, message: String) -> RunVerdict {
+    if memory_was_used(limits, exit) {
         let limit = limits.address_space_bytes;
-        let words = format!(
+        let message = format!(
             "its memory ran out while it was compiled: the limit is {limit} bytes (address_space_bytes)"
         );
-        return Verdict::limit(RunStatus::Oom, "address_space_bytes", words);
+        return RunVerdict::limit(RunStatus::Oom, "address_space_bytes", message);
     }
-    Verdict::new(RunStatus::Error, message)
+    RunVerdict::new(RunStatus::Error, message)
 }
 
-fn set_up_died(seen: &Seen) -> String {
-    let how = match (seen.ended.signal, seen.ended.exit_code) {
+fn set_up_died(observed: &ObservedRun) -> String {
+    let how = match (observed.exit.signal, observed.exit.exit_code) {
         (Some(signal), _) => format!("was ended by signal {signal}"),
         (_, code) => format!("exited with code {}", code.unwrap_or(-1)),
     };
-    let words = String::from_utf8_lossy(seen.stderr.head());
-    let last = words.trim().lines().last().unwrap_or("it said nothing");
+    let message = String::from_utf8_lossy(observed.stderr.head());
+    let last = message.trim().lines().last().unwrap_or("it said nothing");
     format!("the child {how} before its policy was in force: {last}")
 }
 
-fn cut_short(limits: &RunLimits, cut: Cut) -> Verdict {
-    match cut {
-        Cut::Timeout => {
-            let words = format!("the wall clock limit of {} ms was reached (timeout_ms)", limits.timeout_ms);
-            Verdict::limit(RunStatus::Timeout, "timeout_ms", words)
+fn stopped(limits: &RunLimits, stop: StopReason) -> RunVerdict {
+    match stop {
+        StopReason::Timeout => {
+            let message =
+                format!("the wall clock limit of {} ms was reached (timeout_ms)", limits.timeout_ms);
+            RunVerdict::limit(RunStatus::Timeout, "timeout_ms", message)
         }
-        Cut::Cancelled => {
-            Verdict::limit(RunStatus::Timeout, "cancelled", "cancelled by the caller".to_owned())
+        StopReason::Cancelled => {
+            RunVerdict::limit(RunStatus::Timeout, "cancelled", "cancelled by the caller".to_owned())
         }
-        Cut::Tasks => {
-            let words = format!("it had more than {} threads and processes (processes)", limits.processes);
-            Verdict::limit(RunStatus::Error, "processes", words)
+        StopReason::Tasks => {
+            let message = format!("it had more than {} threads and processes (processes)", limits.processes);
+            RunVerdict::limit(RunStatus::Error, "processes", message)
         }
-        Cut::OwnDirectory(excess) => own_directory(limits, excess),
-        Cut::Stdout => {
-            let words =
+        StopReason::OwnDirectory(excess) => own_directory(limits, excess),
+        StopReason::Stdout => {
+            let message =
                 format!("it wrote more than {} bytes of standard output (stdout_bytes)", limits.stdout_bytes);
-            Verdict::limit(RunStatus::OutputLimit, "stdout_bytes", words)
+            RunVerdict::limit(RunStatus::OutputLimit, "stdout_bytes", message)
         }
-        Cut::Stderr => {
-            let words =
+        StopReason::Stderr => {
+            let message =
                 format!("it wrote more than {} bytes of standard error (stderr_bytes)", limits.stderr_bytes);
-            Verdict::limit(RunStatus::OutputLimit, "stderr_bytes", words)
+            RunVerdict::limit(RunStatus::OutputLimit, "stderr_bytes", message)
         }
-        Cut::Host(breach) => host_calls(breach),
+        StopReason::Host(violation) => host_calls(violation),
     }
 }
 
-fn host_calls(breach: Breach) -> Verdict {
-    match breach {
-        Breach::Calls => {
-            let words = format!("it made more than {MAX_HOST_CALLS} host calls (host_calls)");
-            Verdict::limit(RunStatus::Error, "host_calls", words)
+fn host_calls(violation: HostCallViolation) -> RunVerdict {
+    match violation {
+        HostCallViolation::TooMany => {
+            let message = format!("it made more than {MAX_HOST_CALLS} host calls (host_calls)");
+            RunVerdict::limit(RunStatus::Error, "host_calls", message)
         }
-        Breach::Length => {
-            let words =
+        HostCallViolation::TooLong => {
+            let message =
                 format!("a host call was longer than {MAX_HOST_REQUEST_BYTES} bytes (host_request_bytes)");
-            Verdict::limit(RunStatus::Error, "host_request_bytes", words)
+            RunVerdict::limit(RunStatus::Error, "host_request_bytes", message)
         }
-        Breach::Form => {
-            Verdict::new(RunStatus::Error, "it wrote what is no host call to its host's socket".to_owned())
+        HostCallViolation::Malformed => {
+            RunVerdict::new(RunStatus::Error, "it wrote what is no host call to its host's socket".to_owned())
         }
     }
 }
 
-fn own_directory(limits: &RunLimits, excess: Excess) -> Verdict {
-    let (limit, words) = match excess {
-        Excess::Bytes => {
+fn own_directory(limits: &RunLimits, excess: QuotaExcess) -> RunVerdict {
+    let (limit, message) = match excess {
+        QuotaExcess::Bytes => {
             let most = limits.own_directory_bytes;
             ("own_directory_bytes", format!("its private directory held more than {most} bytes"))
         }
-        Excess::Entries => {
+        QuotaExcess::Entries => {
             let most = limits.own_directory_entries;
             ("own_directory_entries", format!("its private directory held more than {most} entries"))
         }
-        Excess::FileSystem => {
-            let words = "the file system of its private directory lost too much free space while it ran";
-            ("own_directory_bytes", words.to_owned())
+        QuotaExcess::FileSystem => {
+            let message = "the file system of its private directory lost too much free space while it ran";
+            ("own_directory_bytes", message.to_owned())
         }
     };
-    Verdict::limit(RunStatus::OutputLimit, limit, format!("{words} ({limit})"))
+    RunVerdict::limit(RunStatus::OutputLimit, limit, format!("{message} ({limit})"))
 }
 
-fn by_end(subject: &Subject<'_>, ended: &Ended, words: &Words) -> Verdict {
+fn by_exit(subject: &JudgedRun<'_>, exit: &ChildExit, result: &GuestResult) -> RunVerdict {
     let limits = subject.limits;
-    if let Some(signal) = ended.signal {
-        return by_signal(limits, ended, signal);
+    if let Some(signal) = exit.signal {
+        return by_signal(limits, exit, signal);
     }
-    let code = ended.exit_code.unwrap_or(-1);
-    // A JavaScript guest cannot choose the exit code: the engine's host does, by its allocator's own flag.
-    let engine_says = subject.language == Language::JavaScript && code == javascript::OUT_OF_MEMORY_EXIT;
-    if engine_says || (code != 0 && words.out_of_memory && memory_was_used(limits, ended)) {
-        let error = words.error.clone().unwrap_or_else(|| out_of_memory(limits));
-        return Verdict::limit(RunStatus::Oom, "address_space_bytes", error);
+    let code = exit.exit_code.unwrap_or(-1);
+    // A JavaScript guest cannot choose the exit code: our own code does, from the allocator's flag.
+    let engine_confirms = subject.language == Language::JavaScript && code == javascript::OUT_OF_MEMORY_EXIT;
+    if engine_confirms || (code != 0 && result.out_of_memory && memory_was_used(limits, exit)) {
+        let error = result.error.clone().unwrap_or_else(|| out_of_memory(limits));
+        return RunVerdict::limit(RunStatus::Oom, "address_space_bytes", error);
     }
     match code {
-        0 => Verdict::new(RunStatus::Ok, None),
+        0 => RunVerdict::new(RunStatus::Ok, None),
         code => {
-            let error = words.error.clone().unwrap_or_else(|| format!("it exited with code {code}"));
-            Verdict::new(RunStatus::Error, error)
+            let error = result.error.clone().unwrap_or_else(|| format!("it exited with code {code}"));
+            RunVerdict::new(RunStatus::Error, error)
         }
     }
 }
 
-fn by_signal(limits: &RunLimits, ended: &Ended, signal: i32) -> Verdict {
-    let cpu_spent = ended.cpu.as_secs() + 1 >= limits.cpu_s;
+fn by_signal(limits: &RunLimits, exit: &ChildExit, signal: i32) -> RunVerdict {
+    let cpu_spent = exit.cpu.as_secs() + 1 >= limits.cpu_s;
     match signal {
         libc::SIGSYS => {
-            let words = "the kernel ended it for a forbidden system call".to_owned();
-            Verdict::new(RunStatus::ForbiddenSyscall, words)
+            let message = "the kernel ended it for a forbidden system call".to_owned();
+            RunVerdict::new(RunStatus::ForbiddenSyscall, message)
         }
         libc::SIGXCPU | libc::SIGKILL if cpu_spent => {
-            let words = format!("the processor time limit of {} s was reached (cpu_s)", limits.cpu_s);
-            Verdict::limit(RunStatus::Timeout, "cpu_s", words)
+            let message = format!("the processor time limit of {} s was reached (cpu_s)", limits.cpu_s);
+            RunVerdict::limit(RunStatus::Timeout, "cpu_s", message)
         }
-        libc::SIGKILL if memory_was_used(limits, ended) => {
-            Verdict::limit(RunStatus::Oom, "address_space_bytes", out_of_memory(limits))
+        libc::SIGKILL if memory_was_used(limits, exit) => {
+            RunVerdict::limit(RunStatus::Oom, "address_space_bytes", out_of_memory(limits))
         }
-        signal => Verdict::new(RunStatus::Crash, format!("it was ended by signal {signal}")),
+        signal => RunVerdict::new(RunStatus::Crash, format!("it was ended by signal {signal}")),
     }
 }
 
-/// Whether the kernel's figures bear out that memory ran out: half of it was really touched.
-fn memory_was_used(limits: &RunLimits, ended: &Ended) -> bool {
-    ended.max_rss_kb.saturating_mul(1024) >= limits.address_space_bytes / 2
+/// Whether the kernel's figures confirm that memory ran out: at least half of the limit was used.
+fn memory_was_used(limits: &RunLimits, exit: &ChildExit) -> bool {
+    exit.max_rss_kb.saturating_mul(1024) >= limits.address_space_bytes / 2
 }
 
 fn out_of_memory(limits: &RunLimits) -> String {
@@ -241,40 +247,40 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::stream::{Keep, Stream};
+    use crate::run::{CapturedOutput, OutputRetention};
 
-    fn run(code: Option<i32>, signal: Option<i32>, frames: &str, words: &str) -> RunRecord {
-        run_counted(0, (code, signal), frames, words)
+    fn run(code: Option<i32>, signal: Option<i32>, frames: &str, result: &str) -> RunRecord {
+        run_counted(0, (code, signal), frames, result)
     }
 
     fn run_counted(
         oom_kills: u64,
         (code, signal): (Option<i32>, Option<i32>),
         frames: &str,
-        words: &str,
+        result: &str,
     ) -> RunRecord {
         let limits = RunLimits::of(Level::Strict);
-        let subject = Subject {
+        let subject = JudgedRun {
             level: Level::Strict,
             language: Language::Python,
             version: String::new(),
             limits: &limits,
         };
-        let ended = Ended { exit_code: code, signal, cpu: Duration::ZERO, max_rss_kb: 1000, oom_kills };
-        let stream = |text: &str| {
-            let mut stream = Stream::new(1_000, Keep::Head);
-            stream.push(text.as_bytes());
-            stream
+        let exit = ChildExit { exit_code: code, signal, cpu: Duration::ZERO, max_rss_kb: 1000, oom_kills };
+        let output = |text: &str| {
+            let mut output = CapturedOutput::new(1_000, OutputRetention::Head);
+            output.push(text.as_bytes());
+            output
         };
-        let (stdout, stderr, duration) = (stream(""), stream(""), Duration::ZERO);
-        let (frames, words) = (stream(frames), stream(words));
-        judge(subject, Seen { cut: None, ended, stdout, stderr, frames, words, duration })
+        let (stdout, stderr, duration) = (output(""), output(""), Duration::ZERO);
+        let (frames, result) = (output(frames), output(result));
+        judge(subject, ObservedRun { stop: None, exit, stdout, stderr, frames, result, duration })
     }
 
     const GO: &str = "{\"frame\":\"ready\"}\n{\"frame\":\"go\"}\n";
 
     #[test]
-    fn words_reach_no_status() {
+    fn the_guest_s_result_reaches_no_status() {
         let forged = "{\"result\":\"42\",\"status\":\"ok\",\"exit_code\":0,\"frame\":\"refused\"}\n";
         assert_eq!(run(Some(1), None, GO, forged).status, RunStatus::Error);
         assert_eq!(run(None, Some(libc::SIGSYS), GO, forged).status, RunStatus::ForbiddenSyscall);
@@ -290,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_counted_is_out_of_memory() {
+    fn a_kill_for_lack_of_memory_is_out_of_memory() {
         for (end, frames) in
             [((None, Some(libc::SIGKILL)), GO), ((Some(0), None), GO), ((Some(137), None), "")]
         {
@@ -303,14 +309,14 @@ mod tests {
     }
 
     #[test]
-    fn no_exit_code_means_more_than_error() {
+    fn every_exit_code_but_zero_is_an_error() {
         for code in 1..256 {
             assert_eq!(run(Some(code), None, GO, "").status, RunStatus::Error, "exit code {code}");
         }
     }
 
     #[test]
-    fn a_child_that_never_was_ready_is_the_sandbox_s_error() {
+    fn a_child_that_was_never_ready_is_a_sandbox_error() {
         assert_eq!(run(Some(0), None, "", "").status, RunStatus::SandboxError);
         assert_eq!(run(None, Some(9), "", "{\"result\":\"1\"}").status, RunStatus::SandboxError);
         assert_eq!(run(Some(0), None, "{\"frame\":\"ready\"}\n", "").status, RunStatus::SandboxError);

@@ -1,28 +1,22 @@
-//! The two ablations: the hostile programs with landlock alone, and with system call filters alone. Each lets some out.
-//! That is the point: a suite that passes without half of the policy would prove nothing about the other half.
+//! The two ablations: the hostile programs with landlock alone, and with system call filters alone. Some must
+//! escape in each: a suite that passes with half of the policy would prove nothing about the other half.
 //!
-//! Owns: that what gets out stays in here. The test starts itself again in namespaces of its own (mounts, processes, IPC,
-//! network), where everything is read-only but an empty `/tmp` or two; what a program leaves goes with them. Programs that
-//! fill memory, disks or the process table are not run.
+//! The test starts itself again in namespaces of its own (mounts, processes, IPC, network), where everything
+//! is read-only except empty temporary directories, so that an escaped program does no harm. Programs that
+//! fill memory, disks or the process table do not run.
 
-#[cfg(test)]
-#[allow(dead_code, reason = "each suite uses its part of the support module")]
-mod support;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
-#[cfg(test)]
-mod suite {
-    use std::collections::{BTreeMap, BTreeSet};
-    use std::path::Path;
+use nanoclaw_sandbox::{Language, Level, Program, Sandbox, SandboxOptions};
 
-    use nanoclaw_sandbox::{Language, Level, Program, Sandbox, SandboxOptions};
+use crate::support::canary::{Canary, escaped};
+use crate::support::{self, Sample};
 
-    use super::support::canary::{Canary, escaped};
-    use super::support::{self, Sample};
-
-    /// Set in the namespaces.
-    const INSIDE: &str = "NANOCLAW_SANDBOX_ABLATION";
-    /// What goes between the namespaces and the test: places to write to that nobody else sees, and a loopback.
-    const FURNISH: &str = "set -e\n\
+/// Set in the namespaces.
+const INSIDE: &str = "NANOCLAW_SANDBOX_ABLATION";
+/// Prepares the namespaces for the test: private writable directories, and a loopback device.
+const FURNISH: &str = "set -e\n\
         for place in /tmp /var/tmp /dev/shm; do mount -t tmpfs -o size=64m,nr_inodes=20k tmpfs $place; done\n\
         mount -o remount,bind,ro /\n\
         python3 - <<'end'\n\
@@ -30,151 +24,153 @@ import fcntl, socket, struct\n\
 fcntl.ioctl(socket.socket(), 0x8914, struct.pack('16sH22x', b'lo', 1))\n\
 end\n\
         exec \"$@\"";
-    /// Enough for a program that acts; one that waits for its end has shown what it can.
-    const TIMEOUT_MS: u64 = 3_000;
-    /// Classes whose programs only use things up: nothing to get out of, much to break.
-    const CONSUMING: &[&str] = &["cpu", "memory", "disk", "stack", "output"];
-    /// Likewise, by name; the programs of `own` say it themselves.
-    const DESTRUCTIVE: &[&str] = &["thread_bomb.py", "kill_pid1.py", "sys_swapon.py", "sys_quotactl.py"];
-    /// Far fewer than get out: what the host and its kernel offer varies.
-    const LEAST: usize = 10;
+/// Enough for a program that acts.
+const TIMEOUT_MS: u64 = 3_000;
+/// Classes whose programs only consume resources.
+const CONSUMING: &[&str] = &["cpu", "memory", "disk", "stack", "output"];
+/// Destructive programs by name. The programs of `own` have a header for it.
+const DESTRUCTIVE: &[&str] = &["thread_bomb.py", "kill_pid1.py", "sys_swapon.py", "sys_quotactl.py"];
+/// Far fewer than escape: the number depends on the host and its kernel.
+const LEAST: usize = 10;
 
-    /// `false` once it is in the namespaces; `true` if its work is done or cannot be done.
-    fn runs_elsewhere(test: &str) -> bool {
-        if std::env::var_os(INSIDE).is_some() {
-            return false;
-        }
-        let mut around = vec![
-            "unshare",
-            "--mount",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "--ipc",
-            "--net",
-            "--mount-proc",
-            "bash",
-            "-c",
-            FURNISH,
-            "ablation",
-        ];
-        if !rustix::process::geteuid().is_root() {
-            around.insert(1, "--map-root-user");
-        }
-        let [program, arguments @ ..] = around.as_slice() else { return true };
-        #[expect(clippy::disallowed_methods, reason = "the test starts itself")]
-        let command = |inner: &[&str]| {
-            let mut command = std::process::Command::new(program);
-            command
-                .args(arguments)
-                .args(inner)
-                .env(INSIDE, "1")
-                .env("SBX_CANARY", "SBX_CANARY in the environment");
-            command.status()
-        };
-        if !command(&["true"]).is_ok_and(|status| status.success()) {
-            println!("skipped: no namespaces to run what gets out in");
-            return true;
-        }
-        let itself = std::env::current_exe().unwrap();
-        let status = command(&[itself.to_str().unwrap(), "--exact", test, "--nocapture"]).unwrap();
-        assert!(status.success(), "{status}");
-        true
+/// `false` inside the namespaces; `true` outside, after the test has run inside or was skipped.
+fn runs_elsewhere(test: &str) -> bool {
+    if std::env::var_os(INSIDE).is_some() {
+        return false;
     }
-
-    fn is_safe(sample: &Sample) -> bool {
-        let consumes = sample.header("class:").is_some_and(|class| CONSUMING.contains(&class));
-        let destroys =
-            sample.header("control:") == Some("destructive") || DESTRUCTIVE.contains(&sample.name.as_str());
-        !consumes && !destroys
+    let mut around = vec![
+        "unshare",
+        "--mount",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--ipc",
+        "--net",
+        "--mount-proc",
+        "bash",
+        "-c",
+        FURNISH,
+        "ablation",
+    ];
+    if !rustix::process::geteuid().is_root() {
+        around.insert(1, "--map-root-user");
     }
-
-    /// The programs that act through the kernel: `QuickJS` has no calls to make.
-    fn programs() -> Vec<(Sample, Level)> {
-        let mut programs = Vec::new();
-        for (suite, language) in
-            [("hostile", Language::Python), ("own", Language::Python), ("own", Language::Bash)]
-        {
-            let levels: &[Level] =
-                if language == Language::Bash { &[Level::Shell] } else { &[Level::Standard, Level::Lenient] };
-            for sample in support::samples(suite, language).into_iter().filter(is_safe) {
-                programs.extend(levels.iter().map(|level| (sample.clone(), *level)));
-            }
-        }
-        programs
+    let [program, arguments @ ..] = around.as_slice() else { return true };
+    #[expect(clippy::disallowed_methods, reason = "the test starts itself")]
+    let command = |inner: &[&str]| {
+        let mut command = std::process::Command::new(program);
+        command
+            .args(arguments)
+            .args(inner)
+            .env(INSIDE, "1")
+            .env("SBX_CANARY", "SBX_CANARY in the environment");
+        command.status()
+    };
+    if !command(&["true"]).is_ok_and(|status| status.success()) {
+        println!("skipped: no namespaces to run what gets out in");
+        return true;
     }
+    let itself = std::env::current_exe().unwrap();
+    let status = command(&[itself.to_str().unwrap(), "--exact", test, "--nocapture"]).unwrap();
+    assert!(status.success(), "{status}");
+    true
+}
 
-    fn sandbox(scratch: &Path, child_exe: &str) -> Sandbox {
-        let options = SandboxOptions {
-            child_exe: child_exe.into(),
-            levels: support::levels_with_timeout(TIMEOUT_MS),
-            ..support::options(scratch)
-        };
-        Sandbox::new(options).unwrap()
-    }
+fn is_safe(sample: &Sample) -> bool {
+    let consumes = sample.header("class:").is_some_and(|class| CONSUMING.contains(&class));
+    let destroys =
+        sample.header("control:") == Some("destructive") || DESTRUCTIVE.contains(&sample.name.as_str());
+    !consumes && !destroys
+}
 
-    /// What gets out of a child, by name, with its class.
-    fn let_out(child_exe: &str, is_whole: bool) -> BTreeMap<String, String> {
-        let scratch = tempfile::tempdir().unwrap();
-        let mut sandbox = sandbox(scratch.path(), child_exe);
-        for level in sandbox.report().levels {
-            // The self-test notices either.
-            let reason = level.reason.unwrap_or_default();
-            let fine = if is_whole { level.able } else { reason.contains("self-test: a child could") };
-            assert!(fine, "{}: '{reason}'", level.level);
-        }
-        if !is_whole {
-            sandbox.skip_self_test();
-        }
-        let canary = Canary::set_up();
-        let out = support::in_parallel(programs(), 4, |(sample, level)| {
-            let mut program = Program::new(sample.language, level, sample.code.clone());
-            program.language_check = false;
-            let record = sandbox.run(&program, &|| false);
-            let class = sample.header("class:").unwrap_or_default().to_owned();
-            escaped(&record).then_some((sample.name, class))
-        });
-        canary.remove();
-        out.into_iter().flatten().collect()
-    }
-
-    fn assert_teeth(what: &str, out: &BTreeMap<String, String>, classes: &[&str]) {
-        let total = programs().into_iter().map(|(sample, _)| sample.name).collect::<BTreeSet<_>>().len();
-        println!("{what}: {} of {total} programs get out", out.len());
-        for (name, class) in out {
-            println!("  {class}: {name}");
-        }
-        assert!(out.len() >= LEAST, "{what}: only {} programs get out", out.len());
-        for class in classes {
-            assert!(out.values().any(|other| other == class), "{what}: nothing of class {class} gets out");
+/// The programs that make system calls: those of `QuickJS` make none.
+fn programs() -> Vec<(Sample, Level)> {
+    let mut programs = Vec::new();
+    for (suite, language) in
+        [("hostile", Language::Python), ("own", Language::Python), ("own", Language::Bash)]
+    {
+        let levels: &[Level] =
+            if language == Language::Bash { &[Level::Shell] } else { &[Level::Standard, Level::Lenient] };
+        for sample in support::samples(suite, language).into_iter().filter(is_safe) {
+            programs.extend(levels.iter().map(|level| (sample.clone(), *level)));
         }
     }
+    programs
+}
 
-    /// The same programs in the same place: neither the namespaces nor the choice of programs makes the difference.
-    #[test]
-    fn both_together_hold() {
-        if runs_elsewhere("suite::both_together_hold") {
-            return;
-        }
-        let out = let_out(env!("CARGO_BIN_EXE_nanoclaw-sandbox-child"), true);
-        assert!(out.is_empty(), "{out:?}");
-    }
+fn sandbox(scratch: &Path, child_exe: &str) -> Sandbox {
+    let options = SandboxOptions {
+        child_exe: child_exe.into(),
+        levels: support::levels_with_timeout(TIMEOUT_MS),
+        ..support::options(scratch)
+    };
+    Sandbox::new(options).unwrap()
+}
 
-    #[test]
-    fn landlock_alone_does_not_hold() {
-        if runs_elsewhere("suite::landlock_alone_does_not_hold") {
-            return;
-        }
-        let out = let_out(env!("CARGO_BIN_EXE_nanoclaw-sandbox-landlock-only"), false);
-        assert_teeth("landlock only", &out, &["network", "syscall", "process"]);
+/// The programs that escape from a child, by name, with their class.
+fn let_out(child_exe: &str, is_whole: bool) -> BTreeMap<String, String> {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut sandbox = sandbox(scratch.path(), child_exe);
+    for level in sandbox.report().levels {
+        // The self-test notices the missing layer.
+        let reason = level.reason.unwrap_or_default();
+        let fine = if is_whole { level.able } else { reason.contains("self-test: a child could") };
+        assert!(fine, "{}: '{reason}'", level.level);
     }
+    if !is_whole {
+        sandbox.skip_self_test();
+    }
+    let canary = Canary::set_up();
+    let out = support::in_parallel(programs(), 4, |(sample, level)| {
+        let mut program = Program::new(sample.language, level, sample.code.clone());
+        program.language_check = false;
+        let record = sandbox.run(&program, &|| false);
+        let class = sample.header("class:").unwrap_or_default().to_owned();
+        escaped(&record).then_some((sample.name, class))
+    });
+    canary.remove();
+    out.into_iter().flatten().collect()
+}
 
-    #[test]
-    fn filters_alone_do_not_hold() {
-        if runs_elsewhere("suite::filters_alone_do_not_hold") {
-            return;
-        }
-        let out = let_out(env!("CARGO_BIN_EXE_nanoclaw-sandbox-seccomp-only"), false);
-        assert_teeth("seccomp only", &out, &["file-read", "file-write"]);
+fn assert_teeth(what: &str, out: &BTreeMap<String, String>, classes: &[&str]) {
+    let total = programs().into_iter().map(|(sample, _)| sample.name).collect::<BTreeSet<_>>().len();
+    println!("{what}: {} of {total} programs get out", out.len());
+    for (name, class) in out {
+        println!("  {class}: {name}");
     }
+    assert!(out.len() >= LEAST, "{what}: only {} programs get out", out.len());
+    for class in classes {
+        assert!(out.values().any(|other| other == class), "{what}: nothing of class {class} gets out");
+    }
+}
+
+/// The same programs in the same namespaces: the missing layer alone makes the difference.
+#[test]
+fn both_together_hold() {
+    let _turn = support::exclusive();
+    if runs_elsewhere("ablation::both_together_hold") {
+        return;
+    }
+    let out = let_out(env!("CARGO_BIN_EXE_nanoclaw-sandbox-child"), true);
+    assert!(out.is_empty(), "{out:?}");
+}
+
+#[test]
+fn landlock_alone_does_not_hold() {
+    let _turn = support::exclusive();
+    if runs_elsewhere("ablation::landlock_alone_does_not_hold") {
+        return;
+    }
+    let out = let_out(env!("CARGO_BIN_EXE_nanoclaw-sandbox-landlock-only"), false);
+    assert_teeth("landlock only", &out, &["network", "syscall", "process"]);
+}
+
+#[test]
+fn filters_alone_do_not_hold() {
+    let _turn = support::exclusive();
+    if runs_elsewhere("ablation::filters_alone_do_not_hold") {
+        return;
+    }
+    let out = let_out(env!("CARGO_BIN_EXE_nanoclaw-sandbox-seccomp-only"), false);
+    assert_teeth("seccomp only", &out, &["file-read", "file-write"]);
 }

@@ -1,213 +1,196 @@
-//! Text that no interpreter was made for: each has a clear end, and leaves nothing behind.
+//! Unusual program texts: each run has a defined status and leaves nothing behind.
 
-#[cfg(test)]
-#[allow(dead_code, reason = "each suite uses its part of the support module")]
-mod support;
+use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus};
 
-#[cfg(test)]
-mod suite {
-    use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus};
+use crate::support::{self, javascript, python};
 
-    use super::support::{self, javascript, python};
+const LONGEST: usize = 1024 * 1024;
 
-    const LONGEST: usize = 1024 * 1024;
+fn run_all(programs: &[Program]) -> Vec<RunRecord> {
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = support::sandbox(scratch.path());
+    let records = programs.iter().map(|program| sandbox.run(program, &|| false)).collect();
+    drop(sandbox);
+    support::assert_nothing_left(scratch.path());
+    records
+}
 
-    fn run_all(programs: &[Program]) -> Vec<RunRecord> {
-        let scratch = tempfile::tempdir().unwrap();
-        let sandbox = support::sandbox(scratch.path());
-        let records = programs.iter().map(|program| sandbox.run(program, &|| false)).collect();
-        drop(sandbox);
-        support::assert_nothing_left(scratch.path());
-        records
-    }
+fn run(program: Program) -> RunRecord {
+    run_all(&[program]).remove(0)
+}
 
-    fn run(program: Program) -> RunRecord {
-        run_all(&[program]).remove(0)
-    }
+/// A program of exactly this length that prints 1.
+fn of_length(language: Language, bytes: usize) -> Program {
+    let (code, comment) = match language {
+        Language::Python => ("print(1)\n", '#'),
+        _ => ("console.log(1)\n", '/'),
+    };
+    let code = code.to_owned() + &comment.to_string().repeat(bytes - code.len());
+    assert_eq!(code.len(), bytes);
+    Program::new(language, Level::Standard, code)
+}
 
-    /// A program of exactly so many bytes that prints 1.
-    fn of_length(language: Language, bytes: usize) -> Program {
-        let (code, comment) = match language {
-            Language::Python => ("print(1)\n", '#'),
-            _ => ("console.log(1)\n", '/'),
-        };
-        let code = code.to_owned() + &comment.to_string().repeat(bytes - code.len());
-        assert_eq!(code.len(), bytes);
-        Program::new(language, Level::Standard, code)
-    }
-
-    #[test]
-    fn the_longest_program_runs_and_one_byte_more_does_not() {
-        let _turn = support::alone();
-        for language in [Language::Python, Language::JavaScript] {
-            for bytes in [LONGEST - 1, LONGEST] {
-                let record = run(of_length(language, bytes));
-                assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, "1\n"), "{language} {bytes}");
-            }
-            let record = run(of_length(language, LONGEST + 1));
-            assert_eq!(
-                (record.status, record.limit.as_deref()),
-                (RunStatus::SyntaxError, Some("code_bytes")),
-                "{language}"
-            );
-            let said = record.error.unwrap();
-            assert!(said.contains("1048577 bytes") && said.contains("the limit is 1048576"), "{said}");
+#[test]
+fn the_longest_program_runs_and_one_byte_more_does_not() {
+    let _turn = support::exclusive();
+    for language in [Language::Python, Language::JavaScript] {
+        for bytes in [LONGEST - 1, LONGEST] {
+            let record = run(of_length(language, bytes));
+            assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, "1\n"), "{language} {bytes}");
         }
-    }
-
-    #[test]
-    fn empty_text_and_nul_bytes_are_refused_at_every_level() {
-        let _turn = support::alone();
-        for level in Level::FOR_CODE {
-            for (code, words) in [
-                ("", "empty"),
-                (" \n\t\r\n", "empty"),
-                ("\u{feff}", "empty"),
-                ("x = 1\ny = '\0'", "line 2: the program holds a NUL byte"),
-                ("\0", "line 1: the program holds a NUL byte"),
-            ] {
-                for program in [python(level, code), javascript(level, code)] {
-                    let record = run(program);
-                    assert_eq!(record.status, RunStatus::SyntaxError, "{code:?}: {record:#?}");
-                    let said = record.error.unwrap();
-                    assert!(said.contains(words) && record.stderr.contains(words), "{code:?}: {said}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn marks_and_line_ends_of_other_editors_are_fine() {
-        let _turn = support::alone();
-        let records = run_all(&[
-            python(Level::Standard, "\u{feff}print(1)"),
-            python(Level::Standard, "\u{feff}#!/usr/bin/python3\nprint(1)"),
-            python(Level::Standard, "if True:\r\n    print(1)\r\n"),
-            python(Level::Standard, "x = 1\rprint(x)\r"),
-            python(Level::Standard, "\u{c}\nx = 1\n\u{c}\nprint(x)"),
-            python(Level::Standard, "# -*- coding: latin-1 -*-\nprint(len('é'))"),
-            javascript(Level::Standard, "\u{feff}console.log(1)"),
-            javascript(Level::Standard, "\u{feff}#!/usr/bin/env node\r\nconsole.log(1)\r\n"),
-            javascript(Level::Standard, "let x = 1\u{2028}console.log(x)"),
-        ]);
-        for record in records {
-            assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, "1\n"), "{record:#?}");
-        }
-    }
-
-    #[test]
-    fn a_traceback_quotes_the_line_that_it_names() {
-        let _turn = support::alone();
-        for code in ["x = '\u{2028}'\n1/0 # here", "x = 1\u{c}\n1/0 # here", "x = '\u{1c}'\r\n1/0 # here"] {
-            let said = run(python(Level::Standard, code)).error.unwrap();
-            assert!(said.contains("line 2") && said.contains("1/0 # here"), "{code:?}: {said}");
-        }
-    }
-
-    #[test]
-    fn prose_is_a_syntax_error_with_its_line() {
-        let _turn = support::alone();
-        let prose = "Dear model,\nthis is not a program.\n";
-        for program in [python(Level::Strict, prose), javascript(Level::Strict, prose)] {
-            let record = run(program);
-            assert_eq!(record.status, RunStatus::SyntaxError, "{record:#?}");
-            assert!(record.error.unwrap().starts_with("line 1: "), "{}", record.stderr);
-        }
-        let fenced = run(python(Level::Strict, "```python\nprint(1)\n```"));
-        assert_eq!(fenced.status, RunStatus::SyntaxError, "{fenced:#?}");
-    }
-
-    #[test]
-    fn deep_nesting_is_told_and_never_crashes() {
-        let _turn = support::alone();
-        let deep = |open: &str, core: &str, close: &str, times: usize| {
-            open.repeat(times) + core + &close.repeat(times)
-        };
-        for (code, status, words) in [
-            (deep("(", "1", ")", 5_000), RunStatus::SyntaxError, "too many nested parentheses"),
-            (deep("[", "1", "]", 100_000), RunStatus::SyntaxError, "too many nested parentheses"),
-            (deep("-", "1", "", 100_000), RunStatus::Error, "nested too deeply for Python's parser"),
-            (deep("not ", "1", "", 100_000), RunStatus::Error, "nested too deeply for Python's parser"),
-            (deep("1+", "1", "", 100_000), RunStatus::SyntaxError, "nested too deeply for Python's compiler"),
-            (deep("", "x", ".a", 100_000), RunStatus::SyntaxError, "nested too deeply for Python's compiler"),
-            (
-                (0..120).map(|depth| " ".repeat(depth) + "if 1:\n").collect(),
-                RunStatus::SyntaxError,
-                "line 101",
-            ),
-        ] {
-            let record = run(python(Level::Strict, &code));
-            let said = record.error.as_deref().unwrap_or_default();
-            assert!(
-                matches!(record.status, RunStatus::SyntaxError | RunStatus::Error) && said.len() < 16 * 1024,
-                "{words}: {record:#?}"
-            );
-            // Which of the interpreter's own bounds speaks first depends on its version.
-            let is_deep =
-                ["nested", "too many", "recursion", "indentation"].iter().any(|word| said.contains(word));
-            assert!(is_deep, "{words}, {status}: {said:.400}");
-        }
-        for code in [deep("(", "1", ")", 100_000), deep("[", "1", "]", 200_000), deep("{", "", "}", 300_000)]
-        {
-            let record = run(javascript(Level::Strict, &code));
-            assert!(
-                matches!(record.status, RunStatus::SyntaxError | RunStatus::Error | RunStatus::Ok),
-                "{:.20}: {:.300}",
-                code,
-                format!("{record:?}")
-            );
-        }
-    }
-
-    #[test]
-    fn a_compiler_without_memory_is_out_of_memory() {
-        let _turn = support::alone();
-        let record = run(python(Level::Strict, &format!("x = [{}]", "1,".repeat(500_000))));
+        let record = run(of_length(language, LONGEST + 1));
         assert_eq!(
-            (record.status, record.limit.as_deref(), record.exit_code),
-            (RunStatus::Oom, Some("address_space_bytes"), None),
-            "{record:#?}"
+            (record.status, record.limit.as_deref()),
+            (RunStatus::SyntaxError, Some("code_bytes")),
+            "{language}"
         );
-        assert!(record.error.unwrap().contains("while it was compiled"), "{}", record.stderr);
-        assert!(record.max_rss_kb > 128 * 1024);
+        let said = record.error.unwrap();
+        assert!(said.contains("1048577 bytes") && said.contains("the limit is 1048576"), "{said}");
     }
+}
 
-    #[test]
-    fn a_hundred_thousand_lines_run() {
-        let _turn = support::alone();
-        let lines = "x=1\n".repeat(100_000);
-        // A few seconds' work, more on a busy machine.
-        let mut program = python(Level::Standard, &(lines.clone() + "print(x)"));
-        program.timeout_ms = Some(60_000);
-        let record = run(program.clone());
-        assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, "1\n"), "{record:#?}");
-        program.code = lines.clone() + "import os";
-        let record = run(program);
-        assert!(record.error.unwrap().starts_with("line 100001: module 'os'"), "{}", record.stderr);
-        let record = run(javascript(Level::Standard, &(lines + "console.log(x)")));
-        assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, "1\n"), "{record:#?}");
-    }
-
-    #[test]
-    fn a_long_error_is_cut_and_ends_nothing_else() {
-        let _turn = support::alone();
-        for (program, words) in [
-            (python(Level::Strict, &"a".repeat(1_000_000)), "is not defined"),
-            (python(Level::Strict, &format!("x = '{}'\n1/0", "é".repeat(400_000))), "ZeroDivisionError"),
-            (python(Level::Strict, "raise ValueError('é' * 1_000_000)"), "ValueError"),
-            (python(Level::Strict, "def f(): f()\nf()"), "RecursionError"),
-            (javascript(Level::Strict, "throw new Error('é'.repeat(1e6))"), "Error: é"),
-            (javascript(Level::Strict, &"a".repeat(1_000_000)), "ReferenceError"),
+#[test]
+fn empty_text_and_nul_bytes_are_refused_at_every_level() {
+    let _turn = support::exclusive();
+    for level in Level::FOR_CODE {
+        for (code, words) in [
+            ("", "empty"),
+            (" \n\t\r\n", "empty"),
+            ("\u{feff}", "empty"),
+            ("x = 1\ny = '\0'", "line 2: the program holds a NUL byte"),
+            ("\0", "line 1: the program holds a NUL byte"),
         ] {
-            let record = run(program);
-            assert_eq!(record.status, RunStatus::Error, "{words}: {:?} {:?}", record.status, record.limit);
-            let said = record.error.unwrap();
-            assert!(said.contains(words) && said.len() < 17 * 1024, "{said}");
-            assert!(
-                record.stderr.contains(words) && record.stderr.len() < 9 * 1024,
-                "{}",
-                record.stderr.len()
-            );
+            for program in [python(level, code), javascript(level, code)] {
+                let record = run(program);
+                assert_eq!(record.status, RunStatus::SyntaxError, "{code:?}: {record:#?}");
+                let said = record.error.unwrap();
+                assert!(said.contains(words) && record.stderr.contains(words), "{code:?}: {said}");
+            }
         }
+    }
+}
+
+#[test]
+fn marks_and_line_ends_of_other_editors_are_fine() {
+    let _turn = support::exclusive();
+    let records = run_all(&[
+        python(Level::Standard, "\u{feff}print(1)"),
+        python(Level::Standard, "\u{feff}#!/usr/bin/python3\nprint(1)"),
+        python(Level::Standard, "if True:\r\n    print(1)\r\n"),
+        python(Level::Standard, "x = 1\rprint(x)\r"),
+        python(Level::Standard, "\u{c}\nx = 1\n\u{c}\nprint(x)"),
+        python(Level::Standard, "# -*- coding: latin-1 -*-\nprint(len('é'))"),
+        javascript(Level::Standard, "\u{feff}console.log(1)"),
+        javascript(Level::Standard, "\u{feff}#!/usr/bin/env node\r\nconsole.log(1)\r\n"),
+        javascript(Level::Standard, "let x = 1\u{2028}console.log(x)"),
+    ]);
+    for record in records {
+        assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, "1\n"), "{record:#?}");
+    }
+}
+
+#[test]
+fn a_traceback_quotes_the_line_that_it_names() {
+    let _turn = support::exclusive();
+    for code in ["x = '\u{2028}'\n1/0 # here", "x = 1\u{c}\n1/0 # here", "x = '\u{1c}'\r\n1/0 # here"] {
+        let said = run(python(Level::Standard, code)).error.unwrap();
+        assert!(said.contains("line 2") && said.contains("1/0 # here"), "{code:?}: {said}");
+    }
+}
+
+#[test]
+fn prose_is_a_syntax_error_with_its_line() {
+    let _turn = support::exclusive();
+    let prose = "Dear model,\nthis is not a program.\n";
+    for program in [python(Level::Strict, prose), javascript(Level::Strict, prose)] {
+        let record = run(program);
+        assert_eq!(record.status, RunStatus::SyntaxError, "{record:#?}");
+        assert!(record.error.unwrap().starts_with("line 1: "), "{}", record.stderr);
+    }
+    let fenced = run(python(Level::Strict, "```python\nprint(1)\n```"));
+    assert_eq!(fenced.status, RunStatus::SyntaxError, "{fenced:#?}");
+}
+
+#[test]
+fn deep_nesting_is_reported_and_never_crashes() {
+    let _turn = support::exclusive();
+    let deep =
+        |open: &str, core: &str, close: &str, times: usize| open.repeat(times) + core + &close.repeat(times);
+    for (code, status, words) in [
+        (deep("(", "1", ")", 5_000), RunStatus::SyntaxError, "too many nested parentheses"),
+        (deep("[", "1", "]", 100_000), RunStatus::SyntaxError, "too many nested parentheses"),
+        (deep("-", "1", "", 100_000), RunStatus::Error, "nested too deeply for Python's parser"),
+        (deep("not ", "1", "", 100_000), RunStatus::Error, "nested too deeply for Python's parser"),
+        (deep("1+", "1", "", 100_000), RunStatus::SyntaxError, "nested too deeply for Python's compiler"),
+        (deep("", "x", ".a", 100_000), RunStatus::SyntaxError, "nested too deeply for Python's compiler"),
+        ((0..120).map(|depth| " ".repeat(depth) + "if 1:\n").collect(), RunStatus::SyntaxError, "line 101"),
+    ] {
+        let record = run(python(Level::Strict, &code));
+        let said = record.error.as_deref().unwrap_or_default();
+        assert!(
+            matches!(record.status, RunStatus::SyntaxError | RunStatus::Error) && said.len() < 16 * 1024,
+            "{words}: {record:#?}"
+        );
+        // It depends on the interpreter's version which of its limits is reached first.
+        let is_deep =
+            ["nested", "too many", "recursion", "indentation"].iter().any(|word| said.contains(word));
+        assert!(is_deep, "{words}, {status}: {said:.400}");
+    }
+    for code in [deep("(", "1", ")", 100_000), deep("[", "1", "]", 200_000), deep("{", "", "}", 300_000)] {
+        let record = run(javascript(Level::Strict, &code));
+        assert!(
+            matches!(record.status, RunStatus::SyntaxError | RunStatus::Error | RunStatus::Ok),
+            "{:.20}: {:.300}",
+            code,
+            format!("{record:?}")
+        );
+    }
+}
+
+#[test]
+fn a_compiler_without_memory_is_out_of_memory() {
+    let _turn = support::exclusive();
+    let record = run(python(Level::Strict, &format!("x = [{}]", "1,".repeat(500_000))));
+    assert_eq!(
+        (record.status, record.limit.as_deref(), record.exit_code),
+        (RunStatus::Oom, Some("address_space_bytes"), None),
+        "{record:#?}"
+    );
+    assert!(record.error.unwrap().contains("while it was compiled"), "{}", record.stderr);
+    assert!(record.max_rss_kb > 128 * 1024);
+}
+
+#[test]
+fn a_hundred_thousand_lines_run() {
+    let _turn = support::exclusive();
+    let lines = "x=1\n".repeat(100_000);
+    // A few seconds' work, more on a busy machine.
+    let mut program = python(Level::Standard, &(lines.clone() + "print(x)"));
+    program.timeout_ms = Some(60_000);
+    let record = run(program.clone());
+    assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, "1\n"), "{record:#?}");
+    program.code = lines.clone() + "import os";
+    let record = run(program);
+    assert!(record.error.unwrap().starts_with("line 100001: module 'os'"), "{}", record.stderr);
+    let record = run(javascript(Level::Standard, &(lines + "console.log(x)")));
+    assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, "1\n"), "{record:#?}");
+}
+
+#[test]
+fn a_long_error_is_cut_and_ends_nothing_else() {
+    let _turn = support::exclusive();
+    for (program, words) in [
+        (python(Level::Strict, &"a".repeat(1_000_000)), "is not defined"),
+        (python(Level::Strict, &format!("x = '{}'\n1/0", "é".repeat(400_000))), "ZeroDivisionError"),
+        (python(Level::Strict, "raise ValueError('é' * 1_000_000)"), "ValueError"),
+        (python(Level::Strict, "def f(): f()\nf()"), "RecursionError"),
+        (javascript(Level::Strict, "throw new Error('é'.repeat(1e6))"), "Error: é"),
+        (javascript(Level::Strict, &"a".repeat(1_000_000)), "ReferenceError"),
+    ] {
+        let record = run(program);
+        assert_eq!(record.status, RunStatus::Error, "{words}: {:?} {:?}", record.status, record.limit);
+        let said = record.error.unwrap();
+        assert!(said.contains(words) && said.len() < 17 * 1024, "{said}");
+        assert!(record.stderr.contains(words) && record.stderr.len() < 9 * 1024, "{}", record.stderr.len());
     }
 }

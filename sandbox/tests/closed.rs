@@ -1,102 +1,102 @@
-//! Fail closed: a child whose set-up fails in any step says so and runs nothing, and the broker lives on.
+//! Fails closed: a child whose set-up fails in any step reports it and runs nothing, and the broker
+//! continues.
 
-#[cfg(test)]
-#[allow(dead_code, reason = "each suite uses its part of the support module")]
-#[path = "support/broker.rs"]
-mod broker;
+use std::process::Stdio;
 
-#[cfg(test)]
-mod suite {
-    use std::process::Stdio;
+use nanoclaw_sandbox::{Level, RunLimits};
+use serde_json::json;
 
-    use nanoclaw_sandbox::{Level, RunLimits};
-    use serde_json::json;
+use crate::support;
+use crate::support::broker::{RunOutcome, TestBroker, request};
 
-    use super::broker::{Broker, Outcome, order};
+const PROGRAM: &str = "console.log('ran')";
 
-    const PROGRAM: &str = "console.log('ran')";
+fn assert_closed(outcome: &RunOutcome, words: &str) {
+    let said = format!("{}{}", outcome.frames, outcome.last);
+    assert!(said.contains(words), "{words}: {outcome:?}");
+    assert!(!outcome.frames.contains("\"go\"") && outcome.exit_code() != Some(0), "{outcome:?}");
+    assert_eq!(outcome.stdout, "");
+}
 
-    fn assert_closed(outcome: &Outcome, words: &str) {
-        let said = format!("{}{}", outcome.frames, outcome.last);
-        assert!(said.contains(words), "{words}: {outcome:?}");
-        assert!(!outcome.frames.contains("\"go\"") && outcome.exit_code() != Some(0), "{outcome:?}");
-        assert_eq!(outcome.stdout, "");
+#[test]
+fn the_unchanged_request_runs() {
+    let _turn = support::shared();
+    let outcome = TestBroker::start().run(&request().to_string(), PROGRAM);
+    assert!(outcome.frames.contains("\"go\""), "{outcome:?}");
+    assert_eq!((outcome.exit_code(), outcome.stdout.as_str()), (Some(0), "ran\n"));
+}
+
+#[test]
+fn any_step_that_fails_ends_the_child() {
+    let _turn = support::shared();
+    let broker = TestBroker::start();
+    for (field, value, words) in [
+        ("landlock_abi", json!(99), "landlock"),
+        ("landlock_abi", json!(0), "landlock"),
+        ("files", json!([{"path": "/proc/nonexistent", "access": "read_tree"}]), "landlock"),
+        ("directory", json!("/proc/nonexistent"), "own directory"),
+        ("subdirectory", json!("../.."), "directory"),
+        ("limits", json!({}), "cannot decode"),
+        ("task", json!({"kind": "unheard of"}), "cannot decode"),
+    ] {
+        let mut changed = request();
+        changed[field] = value;
+        assert_closed(&broker.run(&changed.to_string(), PROGRAM), words);
     }
+    assert_closed(&broker.run("not json", PROGRAM), "cannot decode");
+    // Without a reply socket, the broker cannot report the error.
+    broker.send(b"{}", &[]);
+    assert_eq!(broker.run(&request().to_string(), PROGRAM).exit_code(), Some(0), "the broker lives on");
+}
 
-    #[test]
-    fn the_unchanged_order_runs() {
-        let outcome = Broker::start().run(&order().to_string(), PROGRAM);
-        assert!(outcome.frames.contains("\"go\""), "{outcome:?}");
-        assert_eq!((outcome.exit_code(), outcome.stdout.as_str()), (Some(0), "ran\n"));
-    }
-
-    #[test]
-    fn any_step_that_fails_ends_the_child() {
-        let broker = Broker::start();
-        for (field, value, words) in [
-            ("landlock_abi", json!(99), "landlock"),
-            ("landlock_abi", json!(0), "landlock"),
-            ("files", json!([{"path": "/proc/nonexistent", "access": "read_tree"}]), "landlock"),
-            ("directory", json!("/proc/nonexistent"), "own directory"),
-            ("subdirectory", json!("../.."), "directory"),
-            ("limits", json!({}), "cannot decode"),
-            ("task", json!({"kind": "unheard of"}), "cannot decode"),
-        ] {
-            let mut changed = order();
-            changed[field] = value;
-            assert_closed(&broker.run(&changed.to_string(), PROGRAM), words);
-        }
-        assert_closed(&broker.run("not json", PROGRAM), "cannot decode");
-        // Nobody can be told.
-        broker.send(b"{}", &[]);
-        assert_eq!(broker.run(&order().to_string(), PROGRAM).exit_code(), Some(0), "the broker lives on");
-    }
-
-    /// On old kernels landlock does not mediate truncation (ABI 3), TCP (4), signals (6): the filters do.
-    #[test]
-    fn every_level_holds_under_the_rules_of_every_older_kernel() {
-        let broker = Broker::start();
-        let home = tempfile::tempdir().unwrap();
-        std::fs::create_dir(home.path().join("own")).unwrap();
-        let canary = home.path().join("canary");
-        std::fs::write(&canary, "kept").unwrap();
-        for level in Level::ALL {
-            for abi in 1..=6 {
-                let mut changed = order();
-                changed["level"] = json!(level);
-                changed["limits"] = json!(RunLimits::of(level));
-                changed["landlock_abi"] = json!(abi);
-                changed["files"] = json!([{"path": home.path().join("own"), "access": "own_tree"}]);
-                let quiet = json!({"canary": canary, "may_fork": level == Level::Shell});
-                changed["task"] = json!({"kind": "probe", "quiet": quiet});
-                let outcome = broker.run(&changed.to_string(), "");
-                assert_eq!(outcome.exit_code(), Some(0), "{level} under ABI {abi}: {outcome:?}");
-                assert_eq!(std::fs::read_to_string(&canary).unwrap(), "kept");
-            }
+/// On older kernels landlock does not mediate truncation (ABI 3), TCP (4) or signals (6): the filters refuse
+/// them.
+#[test]
+fn every_level_holds_under_the_rules_of_every_older_kernel() {
+    let _turn = support::shared();
+    let broker = TestBroker::start();
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("own")).unwrap();
+    let canary = home.path().join("canary");
+    std::fs::write(&canary, "kept").unwrap();
+    for level in Level::ALL {
+        for abi in 1..=6 {
+            let mut changed = request();
+            changed["level"] = json!(level);
+            changed["limits"] = json!(RunLimits::of(level));
+            changed["landlock_abi"] = json!(abi);
+            changed["files"] = json!([{"path": home.path().join("own"), "access": "own_tree"}]);
+            let quiet = json!({"canary": canary, "may_fork": level == Level::Shell});
+            changed["task"] = json!({"kind": "probe", "quiet": quiet});
+            let outcome = broker.run(&changed.to_string(), "");
+            assert_eq!(outcome.exit_code(), Some(0), "{level} under ABI {abi}: {outcome:?}");
+            assert_eq!(std::fs::read_to_string(&canary).unwrap(), "kept");
         }
     }
+}
 
-    #[test]
-    fn a_python_that_cannot_start_is_reported() {
-        let broker = Broker::start();
-        let mut changed = order();
-        let zygote = json!({
-            "id": 1, "level": "strict", "interpreter": "/usr/bin/python3", "files": [], "landlock_abi": 1,
-            "allowed_modules": [], "refused_builtins": [], "warm_modules": [], "extra_path": [],
-        });
-        changed["task"] = json!({"kind": "python", "zygote": zygote, "language_check": true});
-        assert_closed(&broker.run(&changed.to_string(), "print(1)"), "cannot start");
-        assert_eq!(broker.run(&order().to_string(), PROGRAM).exit_code(), Some(0), "the broker lives on");
-    }
+#[test]
+fn a_python_that_cannot_start_is_reported() {
+    let _turn = support::shared();
+    let broker = TestBroker::start();
+    let mut changed = request();
+    let zygote = json!({
+        "id": 1, "level": "strict", "interpreter": "/usr/bin/python3", "files": [], "landlock_abi": 1,
+        "allowed_modules": [], "refused_builtins": [], "warm_modules": [], "extra_path": [],
+    });
+    changed["task"] = json!({"kind": "python", "zygote": zygote, "language_check": true});
+    assert_closed(&broker.run(&changed.to_string(), "print(1)"), "cannot start");
+    assert_eq!(broker.run(&request().to_string(), PROGRAM).exit_code(), Some(0), "the broker lives on");
+}
 
-    #[test]
-    fn without_its_socket_a_broker_ends() {
-        #[expect(clippy::disallowed_methods, reason = "the test stands in for a careless caller")]
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_nanoclaw-sandbox-child"))
-            .arg(nanoclaw_sandbox::BROKER_MARKER)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        assert!(output.status.code().is_some() && output.stdout.is_empty());
-    }
+#[test]
+fn without_its_socket_a_broker_ends() {
+    let _turn = support::shared();
+    #[expect(clippy::disallowed_methods, reason = "the test stands in for a careless caller")]
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_nanoclaw-sandbox-child"))
+        .arg(nanoclaw_sandbox::BROKER_MARKER)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.code().is_some() && output.stdout.is_empty());
 }

@@ -1,75 +1,69 @@
-//! Hostile programs at every level, with the language check on and off: none gets out, nothing stays behind.
+//! Hostile programs at every level, with and without the language check: none escapes, nothing stays behind.
 
-#[cfg(test)]
-#[allow(dead_code, reason = "each suite uses its part of the support module")]
-mod support;
+use std::time::Duration;
 
-#[cfg(test)]
-mod suite {
-    use std::time::Duration;
+use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus, Sandbox, SandboxOptions};
 
-    use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus, Sandbox, SandboxOptions};
+use crate::support::canary::{self, Canary, escaped};
+use crate::support::{self, Sample};
 
-    use super::support::canary::{self, Canary, escaped};
-    use super::support::{self, Sample};
+/// Long enough for a program that ends by itself on a busy machine.
+const PATIENT_MS: u64 = 10_000;
+/// Enough for a program that ends only by its limit.
+const SHORT_MS: u64 = 900;
 
-    /// Long enough for a program that ends by itself on a busy machine.
-    const PATIENT_MS: u64 = 10_000;
-    /// Enough for a program that ends only by its limit.
-    const SHORT_MS: u64 = 900;
+/// A run is wrong if the program escaped or the sandbox itself failed.
+fn judge(sample: &Sample, level: Level, check: bool, record: &RunRecord) -> Option<String> {
+    let wrong = escaped(record) || record.status == RunStatus::SandboxError;
+    wrong.then(|| format!("{} at {level}, check {check}: {record:#?}", sample.name))
+}
 
-    /// Outside: a killed child, an error, or a program that says that it was blocked. Never the sandbox's own failure.
-    fn judge(sample: &Sample, level: Level, check: bool, record: &RunRecord) -> Option<String> {
-        let wrong = escaped(record) || record.status == RunStatus::SandboxError;
-        wrong.then(|| format!("{} at {level}, check {check}: {record:#?}", sample.name))
-    }
+/// Processes that the programs leave behind act one second later.
+const LATE: Duration = Duration::from_millis(1_500);
 
-    /// What the programs leave behind acts a second after their end.
-    const LATE: Duration = Duration::from_millis(1_500);
+/// The levels that a language runs at.
+fn levels(language: Language) -> &'static [Level] {
+    if language == Language::Bash { &[Level::Shell] } else { &Level::FOR_CODE }
+}
 
-    /// The levels that a language runs at.
-    fn levels(language: Language) -> &'static [Level] {
-        if language == Language::Bash { &[Level::Shell] } else { &Level::FOR_CODE }
-    }
-
-    fn run_suite(language: Language, checks: &[bool]) {
-        let scratch = tempfile::tempdir().unwrap();
-        let mut options: SandboxOptions = support::options(scratch.path());
-        options.levels = support::levels_with_timeout(PATIENT_MS);
-        let sandbox = Sandbox::new(options).unwrap();
-        assert!(sandbox.report().able(), "this kernel cannot sandbox: {:#?}", sandbox.report());
-        let mut items = Vec::new();
-        for sample in support::samples("hostile", language) {
-            for level in levels(language) {
-                items.extend(checks.iter().map(|check| (sample.clone(), *level, *check)));
-            }
+fn run_suite(language: Language, checks: &[bool]) {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut options: SandboxOptions = support::options(scratch.path());
+    options.levels = support::levels_with_timeout(PATIENT_MS);
+    let sandbox = Sandbox::new(options).unwrap();
+    assert!(sandbox.report().able(), "this kernel cannot sandbox: {:#?}", sandbox.report());
+    let mut items = Vec::new();
+    for sample in support::samples("hostile", language) {
+        for level in levels(language) {
+            items.extend(checks.iter().map(|check| (sample.clone(), *level, *check)));
         }
-        let wrong = support::in_parallel(items, 4, |(sample, level, check)| {
-            let mut program = Program::new(language, level, sample.code.clone());
-            program.language_check = check;
-            let spins = sample.header("expect:").is_some_and(|expect| expect.contains("killed-by-limit"));
-            program.timeout_ms = spins.then_some(SHORT_MS);
-            judge(&sample, level, check, &sandbox.run(&program, &|| false))
-        });
-        let wrong: Vec<_> = wrong.into_iter().flatten().collect();
-        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-        // Waits for the remover, which has much to do.
-        drop(sandbox);
-        support::assert_nothing_left(scratch.path());
     }
+    let wrong = support::in_parallel(items, 4, |(sample, level, check)| {
+        let mut program = Program::new(language, level, sample.code.clone());
+        program.language_check = check;
+        let spins = sample.header("expect:").is_some_and(|expect| expect.contains("killed-by-limit"));
+        program.timeout_ms = spins.then_some(SHORT_MS);
+        judge(&sample, level, check, &sandbox.run(&program, &|| false))
+    });
+    let wrong: Vec<_> = wrong.into_iter().flatten().collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // Waits for the remover.
+    drop(sandbox);
+    support::assert_nothing_left(scratch.path());
+}
 
-    #[test]
-    fn nothing_gets_out_at_any_level() {
-        if canary::runs_again_with_the_variable("suite::nothing_gets_out_at_any_level") {
-            return;
-        }
-        let canary = Canary::set_up();
-        run_suite(Language::Python, &[true, false]);
-        run_suite(Language::JavaScript, &[false]);
-        run_suite(Language::Bash, &[false]);
-        #[expect(clippy::disallowed_methods, reason = "what is left behind acts in real time")]
-        std::thread::sleep(LATE);
-        canary.assert_untouched();
-        canary.remove();
+#[test]
+fn nothing_gets_out_at_any_level() {
+    let _turn = support::exclusive();
+    if canary::runs_again_with_the_variable("hostile::nothing_gets_out_at_any_level") {
+        return;
     }
+    let canary = Canary::set_up();
+    run_suite(Language::Python, &[true, false]);
+    run_suite(Language::JavaScript, &[false]);
+    run_suite(Language::Bash, &[false]);
+    #[expect(clippy::disallowed_methods, reason = "what is left behind acts in real time")]
+    std::thread::sleep(LATE);
+    canary.assert_untouched();
+    canary.remove();
 }

@@ -1,125 +1,118 @@
-//! The optional layers in a real broker: told, in force where the machine has them, gone afterwards.
+//! The optional layers in a real broker: reported, in force where the machine permits them, removed
+//! afterwards.
 
-#[cfg(test)]
-#[allow(dead_code, reason = "each suite uses its part of the support module")]
-mod support;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-#[cfg(test)]
-mod suite {
-    use std::path::{Path, PathBuf};
-    use std::time::Duration;
+use nanoclaw_sandbox::{Language, Level, Program, RunStatus, Sandbox, SandboxOptions};
 
-    use nanoclaw_sandbox::{Language, Level, Program, RunStatus, Sandbox, SandboxOptions};
+use crate::support;
 
-    use super::support;
+fn shell(code: &str) -> Program {
+    Program::new(Language::Bash, Level::Shell, code)
+}
 
-    fn shell(code: &str) -> Program {
-        Program::new(Language::Bash, Level::Shell, code)
-    }
+fn namespace_of(process: &str, kind: &str) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/{process}/ns/{kind}")).ok()
+}
 
-    fn namespace_of(process: &str, kind: &str) -> Option<PathBuf> {
-        std::fs::read_link(format!("/proc/{process}/ns/{kind}")).ok()
-    }
+fn broker() -> String {
+    support::processes_named("nanoclaw-broker").first().map(u32::to_string).unwrap_or_default()
+}
 
-    fn broker() -> String {
-        support::staff("nanoclaw-broker").first().map(u32::to_string).unwrap_or_default()
-    }
-
-    /// Asks again and again for up to ten seconds.
-    #[expect(clippy::disallowed_methods, reason = "the test waits for other processes")]
-    fn eventually(what: &str, mut asked: impl FnMut() -> bool) {
-        for _ in 0..1_000 {
-            if asked() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("it never came to be: {what}");
-    }
-
-    /// The cgroups of runs that there are in a place.
-    fn runs_in(place: &Path) -> usize {
-        let entries = std::fs::read_dir(place).map(|entries| entries.flatten().collect::<Vec<_>>());
-        entries.unwrap_or_default().iter().filter(|entry| entry.path().is_dir()).count()
-    }
-
-    #[test]
-    fn what_the_broker_tells_is_what_it_is_in() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        for shell_network in [false, true] {
-            let options = SandboxOptions { shell_network, ..support::options(scratch.path()) };
-            let sandbox = Sandbox::new(options).unwrap();
-            let report = sandbox.report();
-            assert!(report.able(), "{report:#?}");
-            assert_eq!(report, sandbox.report());
-            let told = &report.layers.namespaces;
-            assert!(told.len() >= 3, "{told:?}");
-            let network = told.iter().find(|namespace| namespace.kind == "network").unwrap();
-            assert!(!(shell_network && network.held), "commands may have the network: {network:?}");
-            // Only root may look at who is undumpable.
-            for (kind, file) in [("network", "net"), ("ipc", "ipc"), ("uts", "uts")] {
-                let held = told.iter().any(|namespace| namespace.kind == kind && namespace.held);
-                if let Some(theirs) = namespace_of(&broker(), file) {
-                    assert_eq!(held, Some(theirs) != namespace_of("self", file), "{kind}: {told:?}");
-                }
-            }
-        }
-        support::assert_nothing_left(scratch.path());
-    }
-
-    #[test]
-    fn a_binary_that_is_no_broker_tells_nothing() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        let options =
-            SandboxOptions { child_exe: PathBuf::from("/bin/true"), ..support::options(scratch.path()) };
-        let report = Sandbox::new(options).unwrap().report();
-        assert!(!report.able() && report.layers.namespaces.is_empty(), "{report:#?}");
-        assert!(report.layers.cgroup.reason.is_some(), "{report:#?}");
-    }
-
-    #[test]
-    fn a_command_lives_in_a_cgroup_that_ends_with_it() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        let sandbox = support::sandbox(scratch.path());
-        let Some(place) = sandbox.report().layers.cgroup.path else {
-            eprintln!("SKIPPED: {:?}", sandbox.report().layers.cgroup);
+/// Asks again and again for up to ten seconds.
+#[expect(clippy::disallowed_methods, reason = "the test waits for other processes")]
+fn eventually(what: &str, mut asked: impl FnMut() -> bool) {
+    for _ in 0..1_000 {
+        if asked() {
             return;
-        };
-        let record = sandbox.run(&shell("echo x; sleep 77 & exit 3"), &|| false);
-        assert_eq!((record.status, record.exit_code), (RunStatus::Error, Some(3)), "{record:#?}");
-        eventually("the run's cgroup is gone", || runs_in(&place) == 0);
-
-        // A supervisor that is killed leaves its tree to the cgroup.
-        std::thread::scope(|scope| {
-            let run =
-                scope.spawn(|| sandbox.run(&shell("setsid sleep 77 & setsid sleep 77 & wait"), &|| false));
-            eventually("both live", || {
-                support::guests().iter().filter(|name| name.ends_with("sleep")).count() == 2
-            });
-            assert_eq!(runs_in(&place), 1);
-            let inside = std::fs::read_to_string(place.join("run-2/cgroup.procs")).unwrap();
-            assert!(inside.lines().count() >= 4, "supervisor, shell and two more: {inside:?}");
-            let supervisor = support::staff("nanoclaw-shell").first().copied().unwrap();
-            let supervisor = rustix::process::Pid::from_raw(supervisor.cast_signed()).unwrap();
-            rustix::process::kill_process(supervisor, rustix::process::Signal::KILL).unwrap();
-            let record = run.join().unwrap();
-            assert_eq!((record.status, record.signal), (RunStatus::Crash, Some(9)), "{record:#?}");
-        });
-        eventually("nobody is left", || support::guests().is_empty() && runs_in(&place) == 0);
-        assert_eq!(sandbox.run(&shell("echo again"), &|| false).stdout, "again\n");
-
-        // So does a broker that is killed.
-        let broker = rustix::process::Pid::from_raw(broker().parse().unwrap()).unwrap();
-        rustix::process::kill_process(broker, rustix::process::Signal::KILL).unwrap();
-        eventually("another broker", || sandbox.run(&shell("echo 1"), &|| false).status == RunStatus::Ok);
-        assert!(!place.exists(), "{} is left", place.display());
-        let place = sandbox.report().layers.cgroup.path.unwrap();
-        assert!(place.exists());
-        drop(sandbox);
-        assert!(!place.exists(), "{} is left", place.display());
-        support::assert_nothing_left(scratch.path());
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
+    panic!("it never came to be: {what}");
+}
+
+/// The number of run cgroups in a directory.
+fn runs_in(place: &Path) -> usize {
+    let entries = std::fs::read_dir(place).map(|entries| entries.flatten().collect::<Vec<_>>());
+    entries.unwrap_or_default().iter().filter(|entry| entry.path().is_dir()).count()
+}
+
+#[test]
+fn the_broker_reports_the_namespaces_it_is_in() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    for shell_network in [false, true] {
+        let options = SandboxOptions { shell_network, ..support::options(scratch.path()) };
+        let sandbox = Sandbox::new(options).unwrap();
+        let report = sandbox.report();
+        assert!(report.able(), "{report:#?}");
+        assert_eq!(report, sandbox.report());
+        let told = &report.layers.namespaces;
+        assert!(told.len() >= 3, "{told:?}");
+        let network = told.iter().find(|namespace| namespace.kind == "network").unwrap();
+        assert!(!(shell_network && network.held), "commands may have the network: {network:?}");
+        // Only root can inspect undumpable processes.
+        for (kind, file) in [("network", "net"), ("ipc", "ipc"), ("uts", "uts")] {
+            let held = told.iter().any(|namespace| namespace.kind == kind && namespace.held);
+            if let Some(theirs) = namespace_of(&broker(), file) {
+                assert_eq!(held, Some(theirs) != namespace_of("self", file), "{kind}: {told:?}");
+            }
+        }
+    }
+    support::assert_nothing_left(scratch.path());
+}
+
+#[test]
+fn a_binary_that_is_no_broker_reports_no_layers() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let options =
+        SandboxOptions { child_exe: PathBuf::from("/bin/true"), ..support::options(scratch.path()) };
+    let report = Sandbox::new(options).unwrap().report();
+    assert!(!report.able() && report.layers.namespaces.is_empty(), "{report:#?}");
+    assert!(report.layers.cgroup.reason.is_some(), "{report:#?}");
+}
+
+#[test]
+fn a_command_lives_in_a_cgroup_that_ends_with_it() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = support::sandbox(scratch.path());
+    let Some(place) = sandbox.report().layers.cgroup.path else {
+        eprintln!("SKIPPED: {:?}", sandbox.report().layers.cgroup);
+        return;
+    };
+    let record = sandbox.run(&shell("echo x; sleep 77 & exit 3"), &|| false);
+    assert_eq!((record.status, record.exit_code), (RunStatus::Error, Some(3)), "{record:#?}");
+    eventually("the run's cgroup is gone", || runs_in(&place) == 0);
+
+    // The cgroup ends the tree of a killed supervisor.
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| sandbox.run(&shell("setsid sleep 77 & setsid sleep 77 & wait"), &|| false));
+        eventually("both live", || {
+            support::guests().iter().filter(|name| name.ends_with("sleep")).count() == 2
+        });
+        assert_eq!(runs_in(&place), 1);
+        let inside = std::fs::read_to_string(place.join("run-2/cgroup.procs")).unwrap();
+        assert!(inside.lines().count() >= 4, "supervisor, shell and two more: {inside:?}");
+        let supervisor = support::processes_named("nanoclaw-shell").first().copied().unwrap();
+        let supervisor = rustix::process::Pid::from_raw(supervisor.cast_signed()).unwrap();
+        rustix::process::kill_process(supervisor, rustix::process::Signal::KILL).unwrap();
+        let record = run.join().unwrap();
+        assert_eq!((record.status, record.signal), (RunStatus::Crash, Some(9)), "{record:#?}");
+    });
+    eventually("nobody is left", || support::guests().is_empty() && runs_in(&place) == 0);
+    assert_eq!(sandbox.run(&shell("echo again"), &|| false).stdout, "again\n");
+
+    // The same for a killed broker.
+    let broker = rustix::process::Pid::from_raw(broker().parse().unwrap()).unwrap();
+    rustix::process::kill_process(broker, rustix::process::Signal::KILL).unwrap();
+    eventually("another broker", || sandbox.run(&shell("echo 1"), &|| false).status == RunStatus::Ok);
+    assert!(!place.exists(), "{} is left", place.display());
+    let place = sandbox.report().layers.cgroup.path.unwrap();
+    assert!(place.exists());
+    drop(sandbox);
+    assert!(!place.exists(), "{} is left", place.display());
+    support::assert_nothing_left(scratch.path());
 }

@@ -1,106 +1,100 @@
-//! Thousands of runs leave no descriptor, process, directory or memory behind, neither in the server nor in its broker,
-//! and a worn zygote is replaced on the way without a run failing. `NANOCLAW_TEST_RUNS` sets another number of runs.
+//! Thousands of runs leave no descriptor, process, directory or memory behind, neither in the server nor in
+//! its broker. An expired zygote is replaced meanwhile without a failed run. `NANOCLAW_TEST_RUNS` sets the
+//! number of runs.
 
-#[cfg(test)]
-#[allow(dead_code, reason = "each suite uses its part of the support module")]
-mod support;
+use nanoclaw_sandbox::{Language, Level, Program, RunStatus, Sandbox};
 
-#[cfg(test)]
-mod suite {
-    use nanoclaw_sandbox::{Language, Level, Program, RunStatus, Sandbox};
+use crate::support;
 
-    use super::support;
+/// Runs before the first measurement.
+const WARM_UP: usize = 100;
+/// Memory that allocators may keep for themselves over thousands of runs.
+const SLACK_KB: u64 = 2_048;
 
-    /// What runs before the first look.
-    const WARM_UP: usize = 100;
-    /// Memory that allocators may keep for themselves over thousands of runs.
-    const SLACK_KB: u64 = 2_048;
+fn runs() -> usize {
+    #[expect(clippy::disallowed_methods, reason = "the test's own size")]
+    let asked = std::env::var("NANOCLAW_TEST_RUNS").ok();
+    asked.and_then(|number| number.parse().ok()).unwrap_or(1_000)
+}
 
-    fn runs() -> usize {
-        #[expect(clippy::disallowed_methods, reason = "the test's own size")]
-        let asked = std::env::var("NANOCLAW_TEST_RUNS").ok();
-        asked.and_then(|number| number.parse().ok()).unwrap_or(1_000)
+/// The resources of one process that can leak.
+#[derive(Debug)]
+struct Holdings {
+    descriptors: usize,
+    resident_kb: u64,
+}
+
+fn holdings(pid: u32) -> Holdings {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    Holdings {
+        descriptors: std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count(),
+        resident_kb: resident.trim().trim_end_matches(" kB").parse().unwrap(),
     }
+}
 
-    /// What can leak, of one process.
-    #[derive(Debug)]
-    struct Holdings {
-        descriptors: usize,
-        resident_kb: u64,
-    }
-
-    fn holdings(pid: u32) -> Holdings {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        Holdings {
-            descriptors: std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count(),
-            resident_kb: resident.trim().trim_end_matches(" kB").parse().unwrap(),
+fn run_many(sandbox: &Sandbox, count: usize) {
+    let programs = (0..count).flat_map(|number| {
+        let code = format!("print({number} * 2)");
+        let mut all = vec![
+            support::python(Level::Strict, &code),
+            support::javascript(Level::Standard, &code.replace("print", "console.log")),
+        ];
+        if number % 5 == 0 {
+            let command = format!("echo x >f; (true &); echo $(({number} * 2))");
+            all.push(Program::new(Language::Bash, Level::Shell, command));
         }
-    }
+        all.into_iter().map(move |program| (number, program))
+    });
+    support::in_parallel(programs.collect(), 4, |(number, program)| {
+        let record = sandbox.run(&program, &|| false);
+        assert_eq!(
+            (record.status, record.stdout.as_str()),
+            (RunStatus::Ok, format!("{}\n", number * 2).as_str()),
+            "{record:#?}"
+        );
+    });
+}
 
-    fn run_many(sandbox: &Sandbox, count: usize) {
-        let programs = (0..count).flat_map(|number| {
-            let code = format!("print({number} * 2)");
-            let mut all = vec![
-                support::python(Level::Strict, &code),
-                support::javascript(Level::Standard, &code.replace("print", "console.log")),
-            ];
-            if number % 5 == 0 {
-                let command = format!("echo x >f; (true &); echo $(({number} * 2))");
-                all.push(Program::new(Language::Bash, Level::Shell, command));
-            }
-            all.into_iter().map(move |program| (number, program))
-        });
-        support::in_parallel(programs.collect(), 4, |(number, program)| {
-            let record = sandbox.run(&program, &|| false);
-            assert_eq!(
-                (record.status, record.stdout.as_str()),
-                (RunStatus::Ok, format!("{}\n", number * 2).as_str()),
-                "{record:#?}"
-            );
-        });
-    }
-
-    #[test]
-    fn nothing_is_left_after_thousands_of_runs() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        let sandbox = support::sandbox(scratch.path());
+#[test]
+fn nothing_is_left_after_thousands_of_runs() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = support::sandbox(scratch.path());
+    run_many(&sandbox, WARM_UP);
+    support::assert_nothing_left(scratch.path());
+    // Each spare child has a socket: there must be as many as at the end. A newly forked child still has the
+    // name of its parent.
+    let has = |name: &str, count: usize| support::processes_named(name).len() == count;
+    let is_settled = || has("nanoclaw-broker", 1) && has("nanoclaw-spare", 2) && has("nanoclaw-ready", 2);
+    support::eventually("two spare children of each kind stand ready", is_settled);
+    let [broker] = support::processes_named("nanoclaw-broker")[..] else { panic!("not one broker") };
+    let first_zygotes = support::processes_named("nanoclaw-zygote");
+    let everyone = [std::process::id(), broker];
+    let before = everyone.map(holdings);
+    let runs = runs();
+    // In batches: the allocator would keep the memory of a long list of programs.
+    for _ in 0..runs.div_ceil(WARM_UP) {
         run_many(&sandbox, WARM_UP);
-        support::assert_nothing_left(scratch.path());
-        // A socket for each child that stands ready: as many as there will be again at the end. Freshly forked, one still
-        // has the name of its parent.
-        let has = |name: &str, count: usize| support::staff(name).len() == count;
-        let is_settled = || has("nanoclaw-broker", 1) && has("nanoclaw-spare", 2) && has("nanoclaw-ready", 2);
-        support::eventually("two spare children of each kind stand ready", is_settled);
-        let [broker] = support::staff("nanoclaw-broker")[..] else { panic!("not one broker") };
-        let first_zygotes = support::staff("nanoclaw-zygote");
-        let everyone = [std::process::id(), broker];
-        let before = everyone.map(holdings);
-        let runs = runs();
-        // In pieces: a long list of programs would itself be memory that the allocator keeps.
-        for _ in 0..runs.div_ceil(WARM_UP) {
-            run_many(&sandbox, WARM_UP);
-        }
-        // A zygote's successor is no zygote by name until it is warm; whatever stays is a leak.
-        support::eventually("nobody but the staff lives", || support::guests().is_empty());
-        support::assert_nothing_left(scratch.path());
-        // The broker tells of an end first and closes its socket then.
-        let descriptors = |pid: u32| holdings(pid).descriptors;
-        support::eventually("two spare children of each kind stand ready", is_settled);
-        support::eventually("no descriptor leaked", || {
-            before.iter().zip(everyone).all(|(before, pid)| before.descriptors == descriptors(pid))
-        });
-        let after = everyone.map(holdings);
-        println!("before {before:?}\nafter {runs} {after:?}");
-        for (before, after) in before.iter().zip(&after) {
-            assert!(after.resident_kb <= before.resident_kb + SLACK_KB, "{before:?} -> {after:?}");
-        }
-        assert_eq!(support::staff("nanoclaw-broker"), [broker], "the broker was replaced");
-        if runs >= 1_000 {
-            let zygotes = support::staff("nanoclaw-zygote");
-            assert_eq!(zygotes.len(), first_zygotes.len(), "a worn zygote stayed");
-            assert!(zygotes != first_zygotes, "after a thousand runs another zygote serves");
-        }
+    }
+    // A new zygote has another name until it is warm. Every process that stays is a leak.
+    support::eventually("nobody but the staff lives", || support::guests().is_empty());
+    support::assert_nothing_left(scratch.path());
+    // The broker reports an exit before it closes the socket.
+    let descriptors = |pid: u32| holdings(pid).descriptors;
+    support::eventually("two spare children of each kind stand ready", is_settled);
+    support::eventually("no descriptor leaked", || {
+        before.iter().zip(everyone).all(|(before, pid)| before.descriptors == descriptors(pid))
+    });
+    let after = everyone.map(holdings);
+    println!("before {before:?}\nafter {runs} {after:?}");
+    for (before, after) in before.iter().zip(&after) {
+        assert!(after.resident_kb <= before.resident_kb + SLACK_KB, "{before:?} -> {after:?}");
+    }
+    assert_eq!(support::processes_named("nanoclaw-broker"), [broker], "the broker was replaced");
+    if runs >= 1_000 {
+        let zygotes = support::processes_named("nanoclaw-zygote");
+        assert_eq!(zygotes.len(), first_zygotes.len(), "a worn zygote stayed");
+        assert!(zygotes != first_zygotes, "after a thousand runs another zygote serves");
     }
 }

@@ -1,245 +1,239 @@
-//! Brokers, zygotes and supervisors that are killed or stopped from outside: the run says so, the next one works.
+//! Brokers, zygotes and supervisors that are killed or stopped from outside: the run reports it, the next one
+//! works.
 
-#[cfg(test)]
-#[allow(dead_code, reason = "each suite uses its part of the support module")]
-mod support;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-#[cfg(test)]
-mod suite {
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::{Duration, Instant};
+use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus, Sandbox};
+use rustix::process::Signal;
 
-    use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus, Sandbox};
-    use rustix::process::Signal;
+use crate::support::{self, Process, eventually};
 
-    use super::support::{self, Process, eventually};
+fn bash(code: &str) -> Program {
+    Program::new(Language::Bash, Level::Shell, code)
+}
 
-    fn bash(code: &str) -> Program {
-        Program::new(Language::Bash, Level::Shell, code)
-    }
+/// The only process with this name. A new child of a zygote briefly has the zygote's name.
+fn one(name: &str) -> Process {
+    let found = || -> Vec<Process> {
+        Process::below(std::process::id()).into_iter().filter(|one| one.name == name).collect()
+    };
+    eventually(name, || found().len() == 1);
+    found().remove(0)
+}
 
-    /// The one process of this name. A zygote's newest child has its name for a moment.
-    fn one(name: &str) -> Process {
-        let found = || -> Vec<Process> {
-            Process::below(std::process::id()).into_iter().filter(|one| one.name == name).collect()
-        };
-        eventually(name, || found().len() == 1);
-        found().remove(0)
-    }
+/// A sandbox whose broker has one zygote, of the level `strict`.
+fn warm(scratch: &std::path::Path) -> Sandbox {
+    let sandbox = support::sandbox(scratch);
+    assert_works(&sandbox);
+    sandbox
+}
 
-    /// A sandbox whose broker has one zygote, of the level `strict`.
-    fn warm(scratch: &std::path::Path) -> Sandbox {
-        let sandbox = support::sandbox(scratch);
-        assert_works(&sandbox);
-        sandbox
-    }
+fn assert_works(sandbox: &Sandbox) {
+    let record = sandbox.run(&support::python(Level::Strict, "print(6 * 7)"), &|| false);
+    assert_eq!((record.status, record.stdout.as_str()), (RunStatus::Ok, "42\n"), "{record:#?}");
+}
 
-    fn assert_works(sandbox: &Sandbox) {
-        let record = sandbox.run(&support::python(Level::Strict, "print(6 * 7)"), &|| false);
-        assert_eq!((record.status, record.stdout.as_str()), (RunStatus::Ok, "42\n"), "{record:#?}");
-    }
+fn assert_failed(record: &RunRecord, words: &str) {
+    assert_eq!(record.status, RunStatus::SandboxError, "{record:#?}");
+    assert!(record.error.as_deref().unwrap_or_default().contains(words), "{record:#?}");
+}
 
-    fn assert_failed(record: &RunRecord, words: &str) {
-        assert_eq!(record.status, RunStatus::SandboxError, "{record:#?}");
-        assert!(record.error.as_deref().unwrap_or_default().contains(words), "{record:#?}");
-    }
-
-    #[test]
-    fn a_killed_broker_is_told_of_and_replaced() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        let sandbox = warm(scratch.path());
-        for program in [
-            support::python(Level::Lenient, "while True: pass"),
-            support::javascript(Level::Strict, "for (;;) {}"),
-            bash("setsid sleep 86397 & (trap '' TERM; sleep 86397) & sleep 86397"),
-        ] {
-            let name = if program.language == Language::Bash { "sleep" } else { "nanoclaw-guest" };
-            let most = if program.language == Language::Bash { 3 } else { 1 };
-            let below = || Process::below(std::process::id());
-            let (record, all) = std::thread::scope(|scope| {
-                let running = scope.spawn(|| sandbox.run(&program, &|| false));
-                eventually("it runs", || below().iter().filter(|one| one.name == name).count() >= most);
-                let all = below();
-                one("nanoclaw-broker").signal(Signal::KILL);
-                (running.join().unwrap(), all)
-            });
-            assert_failed(&record, "broker died");
-            eventually("all are dead", || all.iter().all(|process| !process.is_alive()));
-            assert_works(&sandbox);
-        }
-        drop(sandbox);
-        support::assert_nothing_left(scratch.path());
-    }
-
-    #[test]
-    fn a_killed_zygote_is_replaced() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        let sandbox = warm(scratch.path());
-        let old = one("nanoclaw-zygote");
-        old.signal(Signal::KILL);
-        eventually("it is buried", || support::name_of(old.pid).is_empty());
-        assert_works(&sandbox);
-        assert_ne!(one("nanoclaw-zygote"), old);
-        drop(sandbox);
-        support::assert_nothing_left(scratch.path());
-    }
-
-    /// Stops the one zygote and uses up the children that it has ahead of need.
-    fn stop_zygote(sandbox: &Sandbox) -> Process {
-        eventually("spare children", || support::staff("nanoclaw-spare").len() == 2);
-        let zygote = one("nanoclaw-zygote");
-        zygote.signal(Signal::STOP);
-        assert_works(sandbox);
-        assert_works(sandbox);
-        zygote
-    }
-
-    /// Runs while the one zygote is stopped; `meanwhile` happens as soon as the run waits for it.
-    fn run_on_a_stopped_zygote(sandbox: &Sandbox, meanwhile: impl FnOnce(&Process)) -> (RunRecord, Duration) {
-        let zygote = stop_zygote(sandbox);
-        #[expect(clippy::disallowed_methods, reason = "the test measures real time")]
-        let start = Instant::now();
-        std::thread::scope(|scope| {
-            let code = "print(6 * 7)";
-            let waiting = scope.spawn(|| sandbox.run(&support::python(Level::Strict, code), &|| false));
-            #[expect(clippy::disallowed_methods, reason = "the order must have reached the zygote")]
-            std::thread::sleep(Duration::from_millis(300));
-            meanwhile(&zygote);
-            (waiting.join().unwrap(), start.elapsed())
-        })
-    }
-
-    #[test]
-    fn a_zygote_that_stops_or_dies_while_a_run_waits_holds_nobody_up() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        let sandbox = warm(scratch.path());
-        let (record, took) = run_on_a_stopped_zygote(&sandbox, |_| {});
-        assert_failed(&record, "does not answer");
-        assert!((4..30).contains(&took.as_secs()), "{took:?}");
-        assert_works(&sandbox);
-        let (record, took) = run_on_a_stopped_zygote(&sandbox, |zygote| zygote.signal(Signal::KILL));
-        assert_failed(&record, "died");
-        assert!(took < Duration::from_secs(3), "{took:?}");
-        assert_works(&sandbox);
-        let (record, _) = run_on_a_stopped_zygote(&sandbox, |zygote| zygote.signal(Signal::CONT));
-        assert_eq!(record.stdout, "42\n", "a short stop does no harm: {record:#?}");
-        drop(sandbox);
-        support::assert_nothing_left(scratch.path());
-    }
-
-    #[test]
-    fn a_burst_that_fills_a_zygote_s_socket_is_served() {
-        let _turn = support::alone();
-        let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-        let all = rustix::process::Rlimit { current: files.maximum, maximum: files.maximum };
-        rustix::process::setrlimit(rustix::process::Resource::Nofile, all).unwrap();
-        let scratch = tempfile::tempdir().unwrap();
-        let mut options = support::options(scratch.path());
-        options.max_parallel = 400;
-        let sandbox = Sandbox::new(options).unwrap();
-        assert_works(&sandbox);
-        let zygote = one("nanoclaw-zygote");
-        zygote.signal(Signal::STOP);
-        std::thread::scope(|scope| {
-            let runs: Vec<_> = (0..400).map(|_| scope.spawn(|| assert_works(&sandbox))).collect();
-            #[expect(clippy::disallowed_methods, reason = "all orders must have reached the broker")]
-            std::thread::sleep(Duration::from_millis(1_500));
-            zygote.signal(Signal::CONT);
-            for run in runs {
-                run.join().unwrap();
-            }
+#[test]
+fn a_killed_broker_is_reported_and_replaced() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = warm(scratch.path());
+    for program in [
+        support::python(Level::Lenient, "while True: pass"),
+        support::javascript(Level::Strict, "for (;;) {}"),
+        bash("setsid sleep 86397 & (trap '' TERM; sleep 86397) & sleep 86397"),
+    ] {
+        let name = if program.language == Language::Bash { "sleep" } else { "nanoclaw-guest" };
+        let most = if program.language == Language::Bash { 3 } else { 1 };
+        let below = || Process::below(std::process::id());
+        let (record, all) = std::thread::scope(|scope| {
+            let running = scope.spawn(|| sandbox.run(&program, &|| false));
+            eventually("it runs", || below().iter().filter(|one| one.name == name).count() >= most);
+            let all = below();
+            one("nanoclaw-broker").signal(Signal::KILL);
+            (running.join().unwrap(), all)
         });
-        assert_eq!(one("nanoclaw-zygote"), zygote, "it was the same one");
-        drop(sandbox);
-        support::assert_nothing_left(scratch.path());
-    }
-
-    #[test]
-    fn a_run_cancelled_while_it_waits_for_a_zygote_never_stays() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        let sandbox = warm(scratch.path());
-        let cancelled = AtomicBool::new(false);
-        for _ in 0..3 {
-            cancelled.store(false, Ordering::Relaxed);
-            let zygote = stop_zygote(&sandbox);
-            let record = std::thread::scope(|scope| {
-                let spin = support::python(Level::Strict, "while True: pass");
-                let waiting = scope.spawn(|| sandbox.run(&{ spin }, &|| cancelled.load(Ordering::Relaxed)));
-                #[expect(clippy::disallowed_methods, reason = "the order must have reached the zygote")]
-                std::thread::sleep(Duration::from_millis(200));
-                cancelled.store(true, Ordering::Relaxed);
-                waiting.join().unwrap()
-            });
-            assert_eq!(record.limit.as_deref(), Some("cancelled"), "{record:#?}");
-            zygote.signal(Signal::CONT);
-        }
+        assert_failed(&record, "broker died");
+        eventually("all are dead", || all.iter().all(|process| !process.is_alive()));
         assert_works(&sandbox);
-        eventually("nobody spins on", || support::guests().is_empty());
-        drop(sandbox);
-        support::assert_nothing_left(scratch.path());
     }
+    drop(sandbox);
+    support::assert_nothing_left(scratch.path());
+}
 
-    #[test]
-    fn a_broker_without_descriptors_refuses_and_goes_on() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        let sandbox = warm(scratch.path());
-        let broker = one("nanoclaw-broker");
-        let open = std::fs::read_dir(format!("/proc/{}/fd", broker.pid)).unwrap().count();
-        let mut refused = 0;
-        for spare in [0, 1, 3, 6, 7, 9, 12, 20] {
-            let most = Some(u64::try_from(open + spare).unwrap());
-            let limit = rustix::process::Rlimit { current: most, maximum: Some(4_096) };
-            let pid = rustix::process::Pid::from_raw(i32::try_from(broker.pid).unwrap());
-            rustix::process::prlimit(pid, rustix::process::Resource::Nofile, limit).unwrap();
-            let programs: Vec<Program> = (0..24)
-                .map(|number| match number % 3 {
-                    0 => support::javascript(Level::Strict, "let n = 0; for (;;) if (++n > 3e6) break"),
-                    1 => support::python(Level::Strict, "print(1)"),
-                    _ => bash("(setsid sleep 86395 &); sleep 0.1"),
-                })
-                .collect();
-            for record in support::in_parallel(programs, 8, |program| sandbox.run(&program, &|| false)) {
-                let is_fine = matches!(record.status, RunStatus::Ok | RunStatus::SandboxError);
-                assert!(is_fine, "{spare} spare descriptors: {record:#?}");
-                refused += usize::from(record.status == RunStatus::SandboxError);
-            }
+#[test]
+fn a_killed_zygote_is_replaced() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = warm(scratch.path());
+    let old = one("nanoclaw-zygote");
+    old.signal(Signal::KILL);
+    eventually("it is buried", || support::name_of(old.pid).is_empty());
+    assert_works(&sandbox);
+    assert_ne!(one("nanoclaw-zygote"), old);
+    drop(sandbox);
+    support::assert_nothing_left(scratch.path());
+}
+
+/// Stops the zygote and uses up its spare children.
+fn stop_zygote(sandbox: &Sandbox) -> Process {
+    eventually("spare children", || support::processes_named("nanoclaw-spare").len() == 2);
+    let zygote = one("nanoclaw-zygote");
+    zygote.signal(Signal::STOP);
+    assert_works(sandbox);
+    assert_works(sandbox);
+    zygote
+}
+
+/// Runs a program while the zygote is stopped, and calls `meanwhile` while the run waits.
+fn run_on_a_stopped_zygote(sandbox: &Sandbox, meanwhile: impl FnOnce(&Process)) -> (RunRecord, Duration) {
+    let zygote = stop_zygote(sandbox);
+    #[expect(clippy::disallowed_methods, reason = "the test measures real time")]
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let code = "print(6 * 7)";
+        let waiting = scope.spawn(|| sandbox.run(&support::python(Level::Strict, code), &|| false));
+        #[expect(clippy::disallowed_methods, reason = "the order must have reached the zygote")]
+        std::thread::sleep(Duration::from_millis(300));
+        meanwhile(&zygote);
+        (waiting.join().unwrap(), start.elapsed())
+    })
+}
+
+#[test]
+fn a_zygote_that_stops_or_dies_does_not_block_waiting_runs() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = warm(scratch.path());
+    let (record, took) = run_on_a_stopped_zygote(&sandbox, |_| {});
+    assert_failed(&record, "does not answer");
+    assert!((4..30).contains(&took.as_secs()), "{took:?}");
+    assert_works(&sandbox);
+    let (record, took) = run_on_a_stopped_zygote(&sandbox, |zygote| zygote.signal(Signal::KILL));
+    assert_failed(&record, "died");
+    assert!(took < Duration::from_secs(3), "{took:?}");
+    assert_works(&sandbox);
+    let (record, _) = run_on_a_stopped_zygote(&sandbox, |zygote| zygote.signal(Signal::CONT));
+    assert_eq!(record.stdout, "42\n", "a short stop does no harm: {record:#?}");
+    drop(sandbox);
+    support::assert_nothing_left(scratch.path());
+}
+
+#[test]
+fn a_burst_that_fills_a_zygote_s_socket_is_served() {
+    let _turn = support::exclusive();
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let all = rustix::process::Rlimit { current: files.maximum, maximum: files.maximum };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, all).unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let mut options = support::options(scratch.path());
+    options.max_parallel = 400;
+    let sandbox = Sandbox::new(options).unwrap();
+    assert_works(&sandbox);
+    let zygote = one("nanoclaw-zygote");
+    zygote.signal(Signal::STOP);
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..400).map(|_| scope.spawn(|| assert_works(&sandbox))).collect();
+        #[expect(clippy::disallowed_methods, reason = "all orders must have reached the broker")]
+        std::thread::sleep(Duration::from_millis(1_500));
+        zygote.signal(Signal::CONT);
+        for run in runs {
+            run.join().unwrap();
         }
-        let most = Some(4_096);
-        let limit = rustix::process::Rlimit { current: most, maximum: most };
+    });
+    assert_eq!(one("nanoclaw-zygote"), zygote, "it was the same one");
+    drop(sandbox);
+    support::assert_nothing_left(scratch.path());
+}
+
+#[test]
+fn a_run_cancelled_while_it_waits_for_a_zygote_never_stays() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = warm(scratch.path());
+    let cancelled = AtomicBool::new(false);
+    for _ in 0..3 {
+        cancelled.store(false, Ordering::Relaxed);
+        let zygote = stop_zygote(&sandbox);
+        let record = std::thread::scope(|scope| {
+            let spin = support::python(Level::Strict, "while True: pass");
+            let waiting = scope.spawn(|| sandbox.run(&{ spin }, &|| cancelled.load(Ordering::Relaxed)));
+            #[expect(clippy::disallowed_methods, reason = "the order must have reached the zygote")]
+            std::thread::sleep(Duration::from_millis(200));
+            cancelled.store(true, Ordering::Relaxed);
+            waiting.join().unwrap()
+        });
+        assert_eq!(record.limit.as_deref(), Some("cancelled"), "{record:#?}");
+        zygote.signal(Signal::CONT);
+    }
+    assert_works(&sandbox);
+    eventually("nobody spins on", || support::guests().is_empty());
+    drop(sandbox);
+    support::assert_nothing_left(scratch.path());
+}
+
+#[test]
+fn a_broker_without_descriptors_refuses_and_goes_on() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = warm(scratch.path());
+    let broker = one("nanoclaw-broker");
+    let open = std::fs::read_dir(format!("/proc/{}/fd", broker.pid)).unwrap().count();
+    let mut refused = 0;
+    for spare in [0, 1, 3, 6, 7, 9, 12, 20] {
+        let most = Some(u64::try_from(open + spare).unwrap());
+        let limit = rustix::process::Rlimit { current: most, maximum: Some(4_096) };
         let pid = rustix::process::Pid::from_raw(i32::try_from(broker.pid).unwrap());
         rustix::process::prlimit(pid, rustix::process::Resource::Nofile, limit).unwrap();
-        assert_works(&sandbox);
-        assert!((24..24 * 8).contains(&refused), "{refused} of them were refused");
-        assert_eq!(one("nanoclaw-broker"), broker, "the broker lived through it");
-        eventually("nobody is left", || support::guests().is_empty());
-        drop(sandbox);
-        support::assert_nothing_left(scratch.path());
-    }
-
-    #[test]
-    fn a_killed_supervisor_s_orphans_are_ended() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        let sandbox = warm(scratch.path());
-        let tree = "for i in 1 2 3; do (setsid sh -c 'sleep 86396 & sleep 86396' &) ; done; sleep 86396";
-        for _ in 0..5 {
-            let record = std::thread::scope(|scope| {
-                let running = scope.spawn(|| sandbox.run(&bash(tree), &|| false));
-                let sleeps = || support::guests().iter().filter(|name| name.ends_with(" sleep")).count();
-                eventually("the tree is there", || sleeps() == 7);
-                one("nanoclaw-shell").signal(Signal::KILL);
-                running.join().unwrap()
-            });
-            assert_eq!((record.status, record.signal), (RunStatus::Crash, Some(9)), "{record:#?}");
-            assert_eq!(support::guests(), Vec::<String>::new(), "the answer comes after their end");
+        let programs: Vec<Program> = (0..24)
+            .map(|number| match number % 3 {
+                0 => support::javascript(Level::Strict, "let n = 0; for (;;) if (++n > 3e6) break"),
+                1 => support::python(Level::Strict, "print(1)"),
+                _ => bash("(setsid sleep 86395 &); sleep 0.1"),
+            })
+            .collect();
+        for record in support::in_parallel(programs, 8, |program| sandbox.run(&program, &|| false)) {
+            let is_fine = matches!(record.status, RunStatus::Ok | RunStatus::SandboxError);
+            assert!(is_fine, "{spare} spare descriptors: {record:#?}");
+            refused += usize::from(record.status == RunStatus::SandboxError);
         }
-        assert_works(&sandbox);
-        drop(sandbox);
-        support::assert_nothing_left(scratch.path());
     }
+    let most = Some(4_096);
+    let limit = rustix::process::Rlimit { current: most, maximum: most };
+    let pid = rustix::process::Pid::from_raw(i32::try_from(broker.pid).unwrap());
+    rustix::process::prlimit(pid, rustix::process::Resource::Nofile, limit).unwrap();
+    assert_works(&sandbox);
+    assert!((24..24 * 8).contains(&refused), "{refused} of them were refused");
+    assert_eq!(one("nanoclaw-broker"), broker, "the broker lived through it");
+    eventually("nobody is left", || support::guests().is_empty());
+    drop(sandbox);
+    support::assert_nothing_left(scratch.path());
+}
+
+#[test]
+fn a_killed_supervisor_s_orphans_are_ended() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = warm(scratch.path());
+    let tree = "for i in 1 2 3; do (setsid sh -c 'sleep 86396 & sleep 86396' &) ; done; sleep 86396";
+    for _ in 0..5 {
+        let record = std::thread::scope(|scope| {
+            let running = scope.spawn(|| sandbox.run(&bash(tree), &|| false));
+            let sleeps = || support::guests().iter().filter(|name| name.ends_with(" sleep")).count();
+            eventually("the tree is there", || sleeps() == 7);
+            one("nanoclaw-shell").signal(Signal::KILL);
+            running.join().unwrap()
+        });
+        assert_eq!((record.status, record.signal), (RunStatus::Crash, Some(9)), "{record:#?}");
+        assert_eq!(support::guests(), Vec::<String>::new(), "the answer comes after their end");
+    }
+    assert_works(&sandbox);
+    drop(sandbox);
+    support::assert_nothing_left(scratch.path());
 }

@@ -1,174 +1,168 @@
-//! RunLimits, statuses and the parent's view: each way for a run to end, and nothing left after it.
+//! Limits, statuses and the parent's view: every way for a run to end, and nothing left after it.
 
-#[cfg(test)]
-#[allow(dead_code, reason = "each suite uses its part of the support module")]
-mod support;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-#[cfg(test)]
-mod suite {
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::{Duration, Instant};
+use nanoclaw_sandbox::{Level, Program, RunRecord, RunStatus, Sandbox};
 
-    use nanoclaw_sandbox::{Level, Program, RunRecord, RunStatus, Sandbox};
+use crate::support::{self, javascript, python};
 
-    use super::support::{self, javascript, python};
+/// How far past its limit a run may go on a busy two-core machine.
+const OVERSHOOT: Duration = Duration::from_millis(700);
 
-    /// How far past its limit a run may go on a busy two-core machine.
-    const OVERSHOOT: Duration = Duration::from_millis(700);
+/// Bypasses the audit hook, which would raise an explanation.
+const EXEC: &str =
+    "import ctypes\nctypes.CDLL(None).execv(b'/bin/true', (ctypes.c_char_p * 2)(b'true', None))";
 
-    /// Past the audit hook that would explain.
-    const EXEC: &str =
-        "import ctypes\nctypes.CDLL(None).execv(b'/bin/true', (ctypes.c_char_p * 2)(b'true', None))";
+#[expect(clippy::disallowed_methods, reason = "the tests measure real time")]
+fn timed(sandbox: &Sandbox, program: &Program) -> (RunRecord, Duration) {
+    let start = Instant::now();
+    (sandbox.run(program, &|| false), start.elapsed())
+}
 
-    #[expect(clippy::disallowed_methods, reason = "the tests measure real time")]
-    fn timed(sandbox: &Sandbox, program: &Program) -> (RunRecord, Duration) {
-        let start = Instant::now();
-        (sandbox.run(program, &|| false), start.elapsed())
-    }
+fn run(program: &Program) -> RunRecord {
+    let scratch = tempfile::tempdir().unwrap();
+    let record = support::sandbox(scratch.path()).run(program, &|| false);
+    support::assert_nothing_left(scratch.path());
+    record
+}
 
-    fn run(program: &Program) -> RunRecord {
-        let scratch = tempfile::tempdir().unwrap();
-        let record = support::sandbox(scratch.path()).run(program, &|| false);
-        support::assert_nothing_left(scratch.path());
-        record
-    }
+fn lenient(code: &str) -> RunRecord {
+    run(&python(Level::Lenient, code))
+}
 
-    fn lenient(code: &str) -> RunRecord {
-        run(&python(Level::Lenient, code))
-    }
-
-    #[test]
-    fn the_wall_clock_ends_a_spinning_or_sleeping_guest() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        let sandbox = support::sandbox(scratch.path());
-        assert!(sandbox.report().able());
-        let spin = "while True: pass";
-        let sleep = "import time\nprint('here')\ntime.sleep(100)";
-        for mut program in [
-            python(Level::Strict, spin),
-            python(Level::Standard, sleep),
-            python(Level::Lenient, "import os\nos.closerange(0, 256)\nwhile True: pass"),
-            javascript(Level::Strict, "for (;;) {}"),
-            javascript(Level::Lenient, "setTimeout(() => {}, 1e6)"),
-        ] {
-            program.timeout_ms = Some(1_000);
-            let (record, took) = timed(&sandbox, &program);
-            assert_eq!(record.status, RunStatus::Timeout, "{record:#?}");
-            assert_eq!(record.limit.as_deref(), Some("timeout_ms"));
-            assert!(took < Duration::from_secs(1) + OVERSHOOT, "{took:?} for {}", program.code);
-            if program.code == sleep {
-                assert_eq!(record.stdout, "here\n", "what was printed before the end is kept");
-            }
+#[test]
+fn the_wall_clock_ends_a_spinning_or_sleeping_guest() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = support::sandbox(scratch.path());
+    assert!(sandbox.report().able());
+    let spin = "while True: pass";
+    let sleep = "import time\nprint('here')\ntime.sleep(100)";
+    for mut program in [
+        python(Level::Strict, spin),
+        python(Level::Standard, sleep),
+        python(Level::Lenient, "import os\nos.closerange(0, 256)\nwhile True: pass"),
+        javascript(Level::Strict, "for (;;) {}"),
+        javascript(Level::Lenient, "setTimeout(() => {}, 1e6)"),
+    ] {
+        program.timeout_ms = Some(1_000);
+        let (record, took) = timed(&sandbox, &program);
+        assert_eq!(record.status, RunStatus::Timeout, "{record:#?}");
+        assert_eq!(record.limit.as_deref(), Some("timeout_ms"));
+        assert!(took < Duration::from_secs(1) + OVERSHOOT, "{took:?} for {}", program.code);
+        if program.code == sleep {
+            assert_eq!(record.stdout, "here\n", "what was printed before the end is kept");
         }
-        support::assert_nothing_left(scratch.path());
     }
+    support::assert_nothing_left(scratch.path());
+}
 
-    #[test]
-    fn a_clock_that_runs_out_during_the_set_up_is_a_timeout() {
-        let _turn = support::alone();
-        let mut program = python(Level::Lenient, "print(1)");
-        program.timeout_ms = Some(1);
-        // The child may be through before its parent's clock begins.
-        let record = (0..20).map(|_| run(&program)).find(|record| record.status != RunStatus::Ok).unwrap();
-        assert_eq!(
-            (record.status, record.limit.as_deref()),
-            (RunStatus::Timeout, Some("timeout_ms")),
-            "{record:#?}"
-        );
-    }
+#[test]
+fn a_clock_that_runs_out_during_the_set_up_is_a_timeout() {
+    let _turn = support::exclusive();
+    let mut program = python(Level::Lenient, "print(1)");
+    program.timeout_ms = Some(1);
+    // The child may have exited before its parent's clock starts.
+    let record = (0..20).map(|_| run(&program)).find(|record| record.status != RunStatus::Ok).unwrap();
+    assert_eq!(
+        (record.status, record.limit.as_deref()),
+        (RunStatus::Timeout, Some("timeout_ms")),
+        "{record:#?}"
+    );
+}
 
-    #[test]
-    fn cancelling_is_quick() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        let sandbox = support::sandbox(scratch.path());
-        assert!(sandbox.report().able());
-        let cancelled = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let running = scope.spawn(|| {
-                let program = python(Level::Lenient, "while True: pass");
-                sandbox.run(&program, &|| cancelled.load(Ordering::Relaxed))
-            });
-            #[expect(clippy::disallowed_methods, reason = "the guest must be well under way")]
-            std::thread::sleep(Duration::from_millis(500));
-            cancelled.store(true, Ordering::Relaxed);
-            #[expect(clippy::disallowed_methods, reason = "the test measures real time")]
-            let start = Instant::now();
-            let record = running.join().unwrap();
-            assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
-            assert_eq!((record.status, record.limit.as_deref()), (RunStatus::Timeout, Some("cancelled")));
+#[test]
+fn cancelling_is_quick() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = support::sandbox(scratch.path());
+    assert!(sandbox.report().able());
+    let cancelled = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            let program = python(Level::Lenient, "while True: pass");
+            sandbox.run(&program, &|| cancelled.load(Ordering::Relaxed))
         });
-        support::assert_nothing_left(scratch.path());
-    }
+        #[expect(clippy::disallowed_methods, reason = "the guest must be well under way")]
+        std::thread::sleep(Duration::from_millis(500));
+        cancelled.store(true, Ordering::Relaxed);
+        #[expect(clippy::disallowed_methods, reason = "the test measures real time")]
+        let start = Instant::now();
+        let record = running.join().unwrap();
+        assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
+        assert_eq!((record.status, record.limit.as_deref()), (RunStatus::Timeout, Some("cancelled")));
+    });
+    support::assert_nothing_left(scratch.path());
+}
 
-    #[test]
-    fn output_is_capped_and_ends_the_run() {
-        let _turn = support::alone();
-        for (program, limit, kept) in [
-            (python(Level::Standard, "print('x' * 50_000_000)"), "stdout_bytes", 256 * 1024),
-            (python(Level::Strict, "while True: print('yes')"), "stdout_bytes", 64 * 1024),
-            (
-                python(Level::Lenient, "import sys\nsys.stderr.write('e' * 50_000_000)"),
-                "stderr_bytes",
-                256 * 1024,
-            ),
-            (javascript(Level::Strict, "for (;;) console.log('x'.repeat(65536))"), "stdout_bytes", 64 * 1024),
-            (javascript(Level::Lenient, "console.error('é'.repeat(1e7))"), "stderr_bytes", 256 * 1024),
-        ] {
-            let record = run(&program);
-            assert_eq!(record.status, RunStatus::OutputLimit, "{}", record.error.unwrap_or_default());
-            assert_eq!(record.limit.as_deref(), Some(limit));
-            assert_eq!(record.stdout_truncated, limit == "stdout_bytes");
-            assert_eq!(record.stderr_truncated, limit == "stderr_bytes");
-            assert!(record.stdout.len() + record.stderr.len() <= kept, "{}", record.stdout.len());
-        }
+#[test]
+fn output_is_capped_and_ends_the_run() {
+    let _turn = support::exclusive();
+    for (program, limit, kept) in [
+        (python(Level::Standard, "print('x' * 50_000_000)"), "stdout_bytes", 256 * 1024),
+        (python(Level::Strict, "while True: print('yes')"), "stdout_bytes", 64 * 1024),
+        (
+            python(Level::Lenient, "import sys\nsys.stderr.write('e' * 50_000_000)"),
+            "stderr_bytes",
+            256 * 1024,
+        ),
+        (javascript(Level::Strict, "for (;;) console.log('x'.repeat(65536))"), "stdout_bytes", 64 * 1024),
+        (javascript(Level::Lenient, "console.error('é'.repeat(1e7))"), "stderr_bytes", 256 * 1024),
+    ] {
+        let record = run(&program);
+        assert_eq!(record.status, RunStatus::OutputLimit, "{}", record.error.unwrap_or_default());
+        assert_eq!(record.limit.as_deref(), Some(limit));
+        assert_eq!(record.stdout_truncated, limit == "stdout_bytes");
+        assert_eq!(record.stderr_truncated, limit == "stderr_bytes");
+        assert!(record.stdout.len() + record.stderr.len() <= kept, "{}", record.stdout.len());
     }
+}
 
-    #[test]
-    fn each_way_to_end_has_its_status() {
-        let _turn = support::alone();
-        let cases = [
-            (python(Level::Strict, "print(1)"), RunStatus::Ok),
-            (python(Level::Strict, "1/0"), RunStatus::Error),
-            (python(Level::Lenient, "import sys\nsys.exit(7)"), RunStatus::Error),
-            (python(Level::Lenient, "import os\nos._exit(0)"), RunStatus::Ok),
-            (python(Level::Strict, "import os"), RunStatus::ModuleNotAllowed),
-            (python(Level::Strict, "print(getattr(1, 'real'))"), RunStatus::BuiltinNotAllowed),
-            (python(Level::Strict, "print("), RunStatus::SyntaxError),
-            (python(Level::Lenient, "import os\nos.abort()"), RunStatus::Crash),
-            (python(Level::Lenient, EXEC), RunStatus::ForbiddenSyscall),
-            (python(Level::Strict, "l = []\nwhile True: l.append([0] * 100000)"), RunStatus::Oom),
-            (javascript(Level::Strict, "1 + 1"), RunStatus::Ok),
-            (javascript(Level::Strict, "null.x"), RunStatus::Error),
-            (javascript(Level::Strict, "let a = ;"), RunStatus::SyntaxError),
-            (javascript(Level::Strict, "import fs from 'fs'"), RunStatus::ModuleNotAllowed),
-            (
-                javascript(Level::Strict, "const a = []; for (;;) a.push(new ArrayBuffer(1 << 20))"),
-                RunStatus::Oom,
-            ),
-            (javascript(Level::Standard, "let s = 'x'; for (;;) s += s"), RunStatus::Error),
-        ];
-        for (program, status) in cases {
-            let record = run(&program);
-            assert_eq!(record.status, status, "{} -> {record:#?}", program.code);
-            assert!(record.engine_version.contains('.'), "{record:#?}");
-        }
+#[test]
+fn each_way_to_end_has_its_status() {
+    let _turn = support::exclusive();
+    let cases = [
+        (python(Level::Strict, "print(1)"), RunStatus::Ok),
+        (python(Level::Strict, "1/0"), RunStatus::Error),
+        (python(Level::Lenient, "import sys\nsys.exit(7)"), RunStatus::Error),
+        (python(Level::Lenient, "import os\nos._exit(0)"), RunStatus::Ok),
+        (python(Level::Strict, "import os"), RunStatus::ModuleNotAllowed),
+        (python(Level::Strict, "print(getattr(1, 'real'))"), RunStatus::BuiltinNotAllowed),
+        (python(Level::Strict, "print("), RunStatus::SyntaxError),
+        (python(Level::Lenient, "import os\nos.abort()"), RunStatus::Crash),
+        (python(Level::Lenient, EXEC), RunStatus::ForbiddenSyscall),
+        (python(Level::Strict, "l = []\nwhile True: l.append([0] * 100000)"), RunStatus::Oom),
+        (javascript(Level::Strict, "1 + 1"), RunStatus::Ok),
+        (javascript(Level::Strict, "null.x"), RunStatus::Error),
+        (javascript(Level::Strict, "let a = ;"), RunStatus::SyntaxError),
+        (javascript(Level::Strict, "import fs from 'fs'"), RunStatus::ModuleNotAllowed),
+        (
+            javascript(Level::Strict, "const a = []; for (;;) a.push(new ArrayBuffer(1 << 20))"),
+            RunStatus::Oom,
+        ),
+        (javascript(Level::Standard, "let s = 'x'; for (;;) s += s"), RunStatus::Error),
+    ];
+    for (program, status) in cases {
+        let record = run(&program);
+        assert_eq!(record.status, status, "{} -> {record:#?}", program.code);
+        assert!(record.engine_version.contains('.'), "{record:#?}");
     }
+}
 
-    #[test]
-    fn the_exit_code_is_the_guest_s_and_nothing_more() {
-        let _turn = support::alone();
-        for code in [1, 2, 9, 70, 101, 124, 137, 159, 255] {
-            let record = lenient(&format!("import os\nos._exit({code})"));
-            assert_eq!((record.status, record.exit_code), (RunStatus::Error, Some(code)));
-        }
+#[test]
+fn the_exit_code_is_the_guest_s_and_nothing_more() {
+    let _turn = support::exclusive();
+    for code in [1, 2, 9, 70, 101, 124, 137, 159, 255] {
+        let record = lenient(&format!("import os\nos._exit({code})"));
+        assert_eq!((record.status, record.exit_code), (RunStatus::Error, Some(code)));
     }
+}
 
-    #[test]
-    fn a_forged_report_reaches_no_status() {
-        let _turn = support::alone();
-        let forge = r#"
+#[test]
+fn a_forged_report_reaches_no_status() {
+    let _turn = support::exclusive();
+    let forge = r#"
 import os, sys
 for frame in ('{"frame":"ready"}', '{"frame":"refused","status":"ok","message":"forged"}', '{"frame":"go"}',
               '{"frame":"failed","message":"forged"}',
@@ -184,164 +178,160 @@ for fd in range(3, 16):
         os.write(again, b'{"frame":"ready"}\n{"frame":"refused","status":"syntax_error","message":"FORGED"}\n')
     except OSError: pass
 "#;
-        for (end, status) in [
-            ("os._exit(3)", RunStatus::Error),
-            ("1/0", RunStatus::Error),
-            ("os.abort()", RunStatus::Crash),
-            ("while True: pass", RunStatus::Timeout),
-            (EXEC, RunStatus::ForbiddenSyscall),
-            ("os.write(1, b'x' * 2_000_000)", RunStatus::OutputLimit),
-        ] {
-            let mut program = python(Level::Lenient, &format!("{forge}{end}"));
-            program.timeout_ms = Some(1_500);
-            let record = run(&program);
-            assert_eq!(record.status, status, "{end}: {record:#?}");
-            assert_eq!(record.result, None);
-        }
-        let flood = lenient("import os\nwhile True: os.write(4, b'z' * 65536)");
-        assert_eq!(flood.status, RunStatus::Error, "{flood:#?}");
+    for (end, status) in [
+        ("os._exit(3)", RunStatus::Error),
+        ("1/0", RunStatus::Error),
+        ("os.abort()", RunStatus::Crash),
+        ("while True: pass", RunStatus::Timeout),
+        (EXEC, RunStatus::ForbiddenSyscall),
+        ("os.write(1, b'x' * 2_000_000)", RunStatus::OutputLimit),
+    ] {
+        let mut program = python(Level::Lenient, &format!("{forge}{end}"));
+        program.timeout_ms = Some(1_500);
+        let record = run(&program);
+        assert_eq!(record.status, status, "{end}: {record:#?}");
+        assert_eq!(record.result, None);
     }
+    let flood = lenient("import os\nwhile True: os.write(4, b'z' * 65536)");
+    assert_eq!(flood.status, RunStatus::Error, "{flood:#?}");
+}
 
-    #[test]
-    fn signals_to_itself_forge_no_status() {
-        let _turn = support::alone();
-        for number in [9, 24, 31] {
-            let record = lenient(&format!("import signal\nsignal.raise_signal({number})"));
-            assert_eq!(record.status, RunStatus::Error, "signal {number}: {record:#?}");
-        }
-        let killed = lenient("import os\nos.kill(os.getpid(), 9)");
-        assert_eq!(killed.status, RunStatus::Error, "{killed:#?}");
+#[test]
+fn signals_to_itself_forge_no_status() {
+    let _turn = support::exclusive();
+    for number in [9, 24, 31] {
+        let record = lenient(&format!("import signal\nsignal.raise_signal({number})"));
+        assert_eq!(record.status, RunStatus::Error, "signal {number}: {record:#?}");
     }
+    let killed = lenient("import os\nos.kill(os.getpid(), 9)");
+    assert_eq!(killed.status, RunStatus::Error, "{killed:#?}");
+}
 
-    #[test]
-    fn no_process_survives_and_threads_are_counted() {
-        let _turn = support::alone();
-        let forks = "import os\nfor call in (os.fork, os.forkpty, lambda: os.posix_spawn('/bin/true', ['true'], {})):\n    \
+#[test]
+fn no_process_survives_and_threads_are_counted() {
+    let _turn = support::exclusive();
+    let forks = "import os\nfor call in (os.fork, os.forkpty, lambda: os.posix_spawn('/bin/true', ['true'], {})):\n    \
                      try: call(); print('ESCAPED')\n    except OSError as e: print('blocked')";
-        assert_eq!(lenient(forks).stdout, "blocked\nblocked\nblocked\n");
-        let threads = "import threading, time\nthreading.stack_size(32768)\nn = 0\ntry:\n    for _ in range(400):\n        \
+    assert_eq!(lenient(forks).stdout, "blocked\nblocked\nblocked\n");
+    let threads = "import threading, time\nthreading.stack_size(32768)\nn = 0\ntry:\n    for _ in range(400):\n        \
                        threading.Thread(target=time.sleep, args=(2,), daemon=True).start(); n += 1\n\
                        except RuntimeError: pass\nprint(n)";
-        let record = lenient(threads);
-        if record.limit.as_deref() == Some("processes") {
-            // Any user but root shares the kernel's count with the server: there the parent's count ends the run.
-            assert!(record.status == RunStatus::Error && record.stdout.is_empty(), "{record:#?}");
-            return;
-        }
-        let started: u32 = record.stdout.trim().parse().unwrap_or_else(|_| panic!("{record:#?}"));
-        assert!((8..64).contains(&started), "{started} threads");
+    let record = lenient(threads);
+    if record.limit.as_deref() == Some("processes") {
+        // For users other than root, the kernel's count includes the server's tasks: the parent's count ends
+        // the run.
+        assert!(record.status == RunStatus::Error && record.stdout.is_empty(), "{record:#?}");
+        return;
     }
+    let started: u32 = record.stdout.trim().parse().unwrap_or_else(|_| panic!("{record:#?}"));
+    assert!((8..64).contains(&started), "{started} threads");
+}
 
-    #[test]
-    fn a_deep_tree_is_cleaned_up() {
-        let _turn = support::alone();
-        let record =
-            lenient("import os\nfor i in range(5000):\n    os.mkdir('d'); os.chdir('d')\nprint('deep')");
-        assert_eq!((record.status, record.stdout.as_str()), (RunStatus::Ok, "deep\n"), "{record:#?}");
-        assert_eq!(record.error, None);
-    }
+#[test]
+fn a_deep_tree_is_cleaned_up() {
+    let _turn = support::exclusive();
+    let record = lenient("import os\nfor i in range(5000):\n    os.mkdir('d'); os.chdir('d')\nprint('deep')");
+    assert_eq!((record.status, record.stdout.as_str()), (RunStatus::Ok, "deep\n"), "{record:#?}");
+    assert_eq!(record.error, None);
+}
 
-    #[test]
-    fn the_private_directory_is_bounded_and_its_removal_holds_nobody_up() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        let mut options = support::options(scratch.path());
-        options.levels.lenient.own_directory_bytes = 40 << 20;
-        options.levels.lenient.own_directory_entries = 5_000;
-        let sandbox = Sandbox::new(options).unwrap();
-        // The time of the first one's zygote is not measured.
-        assert_eq!(sandbox.run(&python(Level::Lenient, "1"), &|| false).status, RunStatus::Ok);
-        let write = "import os\nfor i in range(10**9):\n    open('%d' % i, 'wb').write(b'x' * (1 << 20))";
-        let hidden = "import os\nos.mkdir('h', 0o300)\nfor i in range(10**9):\n    \
+#[test]
+fn the_private_directory_is_limited_and_its_removal_blocks_no_run() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let mut options = support::options(scratch.path());
+    options.levels.lenient.own_directory_bytes = 40 << 20;
+    options.levels.lenient.own_directory_entries = 5_000;
+    let sandbox = Sandbox::new(options).unwrap();
+    // The first run starts the zygote and is not measured.
+    assert_eq!(sandbox.run(&python(Level::Lenient, "1"), &|| false).status, RunStatus::Ok);
+    let write = "import os\nfor i in range(10**9):\n    open('%d' % i, 'wb').write(b'x' * (1 << 20))";
+    let hidden = "import os\nos.mkdir('h', 0o300)\nfor i in range(10**9):\n    \
                       open('h/%d' % i, 'wb').write(b'x' * (1 << 20))";
-        let links = "import os\nopen('f', 'w')\nfor i in range(10**9): os.link('f', '%d' % i)";
-        let deep = "import os\nfor i in range(10**9):\n    os.mkdir('d' * 200); os.chdir('d' * 200)";
-        let mapped = "import mmap, os\nfor i in range(10**9):\n    \
+    let links = "import os\nopen('f', 'w')\nfor i in range(10**9): os.link('f', '%d' % i)";
+    let deep = "import os\nfor i in range(10**9):\n    os.mkdir('d' * 200); os.chdir('d' * 200)";
+    let mapped = "import mmap, os\nfor i in range(10**9):\n    \
                       f = open('%d' % i, 'w+b'); f.truncate(1 << 20); m = mmap.mmap(f.fileno(), 0)\n    \
                       m.write(b'x' * (1 << 20)); m.close(); f.close()";
-        for (code, limit) in [
-            (write, "own_directory_bytes"),
-            (hidden, "own_directory_bytes"),
-            (mapped, "own_directory_bytes"),
-            (links, "own_directory_entries"),
-            (deep, "own_directory_entries"),
-        ] {
-            let (record, took) = timed(&sandbox, &python(Level::Lenient, code));
-            assert_eq!(
-                (record.status, record.limit.as_deref()),
-                (RunStatus::OutputLimit, Some(limit)),
-                "{code}: {record:#?}"
-            );
-            let after = took.saturating_sub(Duration::from_millis(record.duration_ms));
-            assert!(after < Duration::from_millis(300), "{code}: answered {after:?} after its end");
-        }
-        let rewriting = "f = open('f', 'wb')\nfor i in range(100):\n    f.seek(0); f.write(b'x' * (1 << 20))";
-        let record = sandbox.run(&python(Level::Lenient, rewriting), &|| false);
-        assert_eq!(record.status, RunStatus::Ok, "what is there counts, not what was written: {record:#?}");
-        support::assert_nothing_left(scratch.path());
-        assert_eq!(sandbox.removal_failures(), Vec::<String>::new());
-    }
-
-    #[test]
-    fn a_given_directory_is_used_and_kept() {
-        let _turn = support::alone();
-        let home = tempfile::tempdir().unwrap();
-        std::fs::write(home.path().join("in.txt"), "from outside").unwrap();
-        let mut program =
-            python(Level::Lenient, "print(open('in.txt').read())\nopen('out.txt', 'w').write('made')");
-        program.workdir = Some(home.path().to_owned());
-        let record = run(&program);
-        assert_eq!((record.status, record.stdout.as_str()), (RunStatus::Ok, "from outside\n"), "{record:#?}");
-        assert_eq!(std::fs::read_to_string(home.path().join("out.txt")).unwrap(), "made");
-        program.workdir = Some("/proc/nonexistent".into());
-        assert_eq!(run(&program).status, RunStatus::SandboxError);
-    }
-
-    #[test]
-    fn sixty_four_at_once_and_no_descriptor_lost() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        let sandbox = support::sandbox(scratch.path());
-        assert!(sandbox.report().able());
-        let program = javascript(Level::Standard, "console.log(6 * 7)");
-        assert_eq!(sandbox.run(&program, &|| false).status, RunStatus::Ok);
-        let before = support::open_descriptors();
-        let items: Vec<usize> = (0..64).collect();
-        let records = support::in_parallel(items, 64, |number| {
-            let code = format!("print({number} * 2)");
-            (number, sandbox.run(&python(Level::Strict, &code), &|| false))
-        });
-        for (number, record) in records {
-            assert_eq!((record.status, record.stdout), (RunStatus::Ok, format!("{}\n", number * 2)));
-        }
-        for _ in 0..200 {
-            assert_eq!(sandbox.run(&program, &|| false).stdout, "42\n");
-        }
-        assert_eq!(support::open_descriptors(), before, "descriptors leaked");
-        support::assert_nothing_left(scratch.path());
-    }
-
-    #[test]
-    fn a_set_up_that_fails_runs_nothing() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        for (exe, words) in [("/proc/nonexistent", "cannot start"), ("/bin/true", "child_hook")] {
-            let mut options = support::options(scratch.path());
-            options.child_exe = exe.into();
-            let sandbox = Sandbox::new(options).unwrap();
-            let record = sandbox.run(&python(Level::Strict, "print(1)"), &|| false);
-            assert_eq!((record.status, record.stdout.as_str()), (RunStatus::SandboxError, ""));
-            assert!(record.error.as_deref().unwrap_or_default().contains(words), "{record:#?}");
-            assert!(!sandbox.report().able());
-        }
-        let mut options = support::options(scratch.path());
-        options.python = Some("/bin/true".into());
-        let sandbox = Sandbox::new(options).unwrap();
+    for (code, limit) in [
+        (write, "own_directory_bytes"),
+        (hidden, "own_directory_bytes"),
+        (mapped, "own_directory_bytes"),
+        (links, "own_directory_entries"),
+        (deep, "own_directory_entries"),
+    ] {
+        let (record, took) = timed(&sandbox, &python(Level::Lenient, code));
         assert_eq!(
-            sandbox.run(&python(Level::Strict, "print(1)"), &|| false).status,
-            RunStatus::SandboxError
+            (record.status, record.limit.as_deref()),
+            (RunStatus::OutputLimit, Some(limit)),
+            "{code}: {record:#?}"
         );
-        assert_eq!(sandbox.run(&javascript(Level::Strict, "1"), &|| false).status, RunStatus::Ok);
-        support::assert_nothing_left(scratch.path());
+        let after = took.saturating_sub(Duration::from_millis(record.duration_ms));
+        assert!(after < Duration::from_millis(300), "{code}: answered {after:?} after its end");
     }
+    let rewriting = "f = open('f', 'wb')\nfor i in range(100):\n    f.seek(0); f.write(b'x' * (1 << 20))";
+    let record = sandbox.run(&python(Level::Lenient, rewriting), &|| false);
+    assert_eq!(record.status, RunStatus::Ok, "what is there counts, not what was written: {record:#?}");
+    support::assert_nothing_left(scratch.path());
+    assert_eq!(sandbox.removal_failures(), Vec::<String>::new());
+}
+
+#[test]
+fn a_given_directory_is_used_and_kept() {
+    let _turn = support::exclusive();
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("in.txt"), "from outside").unwrap();
+    let mut program =
+        python(Level::Lenient, "print(open('in.txt').read())\nopen('out.txt', 'w').write('made')");
+    program.workdir = Some(home.path().to_owned());
+    let record = run(&program);
+    assert_eq!((record.status, record.stdout.as_str()), (RunStatus::Ok, "from outside\n"), "{record:#?}");
+    assert_eq!(std::fs::read_to_string(home.path().join("out.txt")).unwrap(), "made");
+    program.workdir = Some("/proc/nonexistent".into());
+    assert_eq!(run(&program).status, RunStatus::SandboxError);
+}
+
+#[test]
+fn sixty_four_at_once_and_no_descriptor_lost() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = support::sandbox(scratch.path());
+    assert!(sandbox.report().able());
+    let program = javascript(Level::Standard, "console.log(6 * 7)");
+    assert_eq!(sandbox.run(&program, &|| false).status, RunStatus::Ok);
+    let before = support::open_descriptors();
+    let items: Vec<usize> = (0..64).collect();
+    let records = support::in_parallel(items, 64, |number| {
+        let code = format!("print({number} * 2)");
+        (number, sandbox.run(&python(Level::Strict, &code), &|| false))
+    });
+    for (number, record) in records {
+        assert_eq!((record.status, record.stdout), (RunStatus::Ok, format!("{}\n", number * 2)));
+    }
+    for _ in 0..200 {
+        assert_eq!(sandbox.run(&program, &|| false).stdout, "42\n");
+    }
+    assert_eq!(support::open_descriptors(), before, "descriptors leaked");
+    support::assert_nothing_left(scratch.path());
+}
+
+#[test]
+fn a_set_up_that_fails_runs_nothing() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    for (exe, words) in [("/proc/nonexistent", "cannot start"), ("/bin/true", "child_hook")] {
+        let mut options = support::options(scratch.path());
+        options.child_exe = exe.into();
+        let sandbox = Sandbox::new(options).unwrap();
+        let record = sandbox.run(&python(Level::Strict, "print(1)"), &|| false);
+        assert_eq!((record.status, record.stdout.as_str()), (RunStatus::SandboxError, ""));
+        assert!(record.error.as_deref().unwrap_or_default().contains(words), "{record:#?}");
+        assert!(!sandbox.report().able());
+    }
+    let mut options = support::options(scratch.path());
+    options.python = Some("/bin/true".into());
+    let sandbox = Sandbox::new(options).unwrap();
+    assert_eq!(sandbox.run(&python(Level::Strict, "print(1)"), &|| false).status, RunStatus::SandboxError);
+    assert_eq!(sandbox.run(&javascript(Level::Strict, "1"), &|| false).status, RunStatus::Ok);
+    support::assert_nothing_left(scratch.path());
 }

@@ -1,29 +1,23 @@
-//! Modules beyond the lists: by the options, by registration, and numpy and pandas where the host has them.
+//! Extra modules: by the options, by registration, and numpy and pandas if the host has them.
 
-#[cfg(test)]
-#[allow(dead_code, reason = "each suite uses its part of the support module")]
-mod support;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-#[cfg(test)]
-mod suite {
-    use std::path::Path;
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::{Duration, Instant};
+use nanoclaw_sandbox::{ExtraModules, Level, RunRecord, RunStatus, Sandbox, SandboxError};
 
-    use nanoclaw_sandbox::{ExtraModules, Level, RunRecord, RunStatus, Sandbox, SandboxError};
+use crate::support::{self, python};
 
-    use super::support::{self, python};
-
-    /// The interpreter to which the distribution's packages belong.
-    const SYSTEM_PYTHON: &str = "/usr/bin/python3";
-    const NUMBERS: &str = "import numpy as np\na = np.arange(12.0).reshape(3, 4)\n\
+/// The interpreter to which the distribution's packages belong.
+const SYSTEM_PYTHON: &str = "/usr/bin/python3";
+const NUMBERS: &str = "import numpy as np\na = np.arange(12.0).reshape(3, 4)\n\
         print(a.sum(), np.linalg.solve(np.eye(3) * 2, np.ones(3)), np.fft.fft([1, 2, 3, 4]).real)\n\
         print((np.ones((300, 300)) @ np.ones((300, 300))).sum(), np.linalg.svd(a)[1].round(1))\n\
         print(np.datetime64('2024-01-01') + np.timedelta64(3, 'D'), np.ma.masked_array([1, 2], [0, 1]).sum())\n\
         print(np.polynomial.Polynomial([1, 2])(3), np.median([3, 1, 2]), np.array([1.5]).astype(str))";
-    const NUMBERS_SAY: &str =
-        "66.0 [0.5 0.5 0.5] [10. -2. -2. -2.]\n27000000.0 [22.4  2.   0. ]\n2024-01-04 1\n7.0 2.0 ['1.5']\n";
-    const FRAMES: &str = "import pandas as pd\n\
+const NUMBERS_SAY: &str =
+    "66.0 [0.5 0.5 0.5] [10. -2. -2. -2.]\n27000000.0 [22.4  2.   0. ]\n2024-01-04 1\n7.0 2.0 ['1.5']\n";
+const FRAMES: &str = "import pandas as pd\n\
         df = pd.DataFrame({'k': list('abab'), 'v': [1, 2, 3, 4.5], 't': pd.date_range('2024-01-01', periods=4, tz='Europe/Berlin')})\n\
         class Lines:\n    def __init__(s, t): s.lines = t.splitlines(True)\n    def __iter__(s): return iter(s.lines)\n    \
             def read(s, n=-1): t, s.lines = ''.join(s.lines), []; return t\n\
@@ -32,230 +26,222 @@ mod suite {
         print(df.merge(df, on='k').shape, df.pivot_table(index='k', values='v').v.round(2).to_dict())\n\
         print(df.set_index('t').resample('2D').v.sum().tolist(), df.v.rolling(2).mean().tolist()[1:])\n\
         assert df.to_string() and df.to_html() and repr(df) and df.apply(lambda r: r.v, axis=1).sum() == 10.5";
-    const FRAMES_SAY: &str = "{'a': 4.0, 'b': 6.5} 2.625\n{'a': 4, 'b': 6} (2, 3) True\n(8, 5) {'a': 2.0, 'b': 3.25}\n\
+const FRAMES_SAY: &str = "{'a': 4.0, 'b': 6.5} 2.625\n{'a': 4, 'b': 6} (2, 3) True\n(8, 5) {'a': 2.0, 'b': 3.25}\n\
         [3.0, 7.5] [1.5, 2.5, 3.75]\n";
 
-    fn names(list: &[&str]) -> Vec<String> {
-        list.iter().map(|&name| name.to_owned()).collect()
-    }
+fn names(list: &[&str]) -> Vec<String> {
+    list.iter().map(|&name| name.to_owned()).collect()
+}
 
-    fn with_modules(scratch: &Path, extra: ExtraModules) -> Sandbox {
-        let mut options = support::options(scratch);
-        options.extra_allowed_modules = extra;
-        Sandbox::new(options).unwrap()
-    }
+fn with_modules(scratch: &Path, extra: ExtraModules) -> Sandbox {
+    let mut options = support::options(scratch);
+    options.extra_allowed_modules = extra;
+    Sandbox::new(options).unwrap()
+}
 
-    /// A sandbox on the system's Python, with these modules at strict and standard; none, and a word, where it lacks them.
-    fn with_packages(scratch: &Path, modules: &[&str]) -> Option<Sandbox> {
-        let mut options = support::options(scratch);
-        options.python = Some(SYSTEM_PYTHON.into());
-        options.extra_allowed_modules =
-            ExtraModules { standard: names(modules), strict: names(modules), ..ExtraModules::default() };
-        let sandbox = Sandbox::new(options).unwrap();
-        let python = sandbox.report().python;
-        if let Some(reason) = python.reason {
-            assert!(reason.contains("cannot be imported") || reason.contains(SYSTEM_PYTHON), "{reason}");
-            eprintln!("SKIPPED, install python3-numpy and python3-pandas: {reason}");
-            return None;
+/// A sandbox with the system's Python and these modules at strict and standard; `None`, with a message,
+/// without them.
+fn with_packages(scratch: &Path, modules: &[&str]) -> Option<Sandbox> {
+    let mut options = support::options(scratch);
+    options.python = Some(SYSTEM_PYTHON.into());
+    options.extra_allowed_modules =
+        ExtraModules { standard: names(modules), strict: names(modules), ..ExtraModules::default() };
+    let sandbox = Sandbox::new(options).unwrap();
+    let python = sandbox.report().python;
+    if let Some(reason) = python.reason {
+        assert!(reason.contains("cannot be imported") || reason.contains(SYSTEM_PYTHON), "{reason}");
+        eprintln!("SKIPPED, install python3-numpy and python3-pandas: {reason}");
+        return None;
+    }
+    Some(sandbox)
+}
+
+fn say(sandbox: &Sandbox, level: Level, code: &str) -> RunRecord {
+    sandbox.run(&python(level, code), &|| false)
+}
+
+#[test]
+fn a_registered_module_is_there_from_the_next_run_on() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = support::sandbox(scratch.path());
+    let code = "import io, zlib\nprint(io.StringIO('x').read(), zlib.crc32(b'x') > 0)";
+    assert_eq!(say(&sandbox, Level::Standard, code).status, RunStatus::ModuleNotAllowed);
+    sandbox.allow_modules(Level::Standard, &["io", "zlib", "io"]).unwrap();
+    assert_eq!(say(&sandbox, Level::Standard, code).stdout, "x True\n");
+    assert_eq!(say(&sandbox, Level::Strict, code).status, RunStatus::ModuleNotAllowed, "one level's list");
+    #[expect(clippy::disallowed_methods, reason = "the test measures real time")]
+    let start = Instant::now();
+    sandbox.allow_modules(Level::Standard, &["zlib"]).unwrap();
+    assert!(start.elapsed() < Duration::from_millis(20), "what is allowed already costs nothing");
+    assert_eq!(say(&sandbox, Level::Standard, code).stdout, "x True\n");
+    drop(sandbox);
+    support::assert_nothing_left(scratch.path());
+}
+
+#[test]
+fn a_registration_leaves_running_programs_alone() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = support::sandbox(scratch.path());
+    assert_eq!(say(&sandbox, Level::Standard, "1").status, RunStatus::Ok);
+    let is_allowed = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let long = scope.spawn(|| {
+            let code = "import time\ntime.sleep(1.5)\nprint('slept')\nimport json\nprint(json.dumps(1))";
+            say(&sandbox, Level::Standard, code)
+        });
+        let busy = scope.spawn(|| {
+            let mut records = Vec::new();
+            while !is_allowed.load(Ordering::Relaxed) {
+                records.push(say(&sandbox, Level::Standard, "print(6 * 7)"));
+            }
+            records
+        });
+        sandbox.allow_modules(Level::Standard, &["io"]).unwrap();
+        is_allowed.store(true, Ordering::Relaxed);
+        assert_eq!(say(&sandbox, Level::Standard, "import io\nprint(io.SEEK_SET)").stdout, "0\n");
+        assert_eq!(long.join().unwrap().stdout, "slept\n1\n");
+        for record in busy.join().unwrap() {
+            assert_eq!(record.stdout, "42\n", "{record:#?}");
         }
-        Some(sandbox)
-    }
+    });
+    drop(sandbox);
+    support::assert_nothing_left(scratch.path());
+}
 
-    fn say(sandbox: &Sandbox, level: Level, code: &str) -> RunRecord {
-        sandbox.run(&python(level, code), &|| false)
+#[test]
+fn a_module_that_cannot_be_imported_is_refused_and_changes_nothing() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = support::sandbox(scratch.path());
+    for (level, modules, words) in [
+        (Level::Standard, &["io", "no_such_module"][..], "no_such_module (No module named"),
+        (Level::Standard, &["json.no_such_part"], "json.no_such_part"),
+        (Level::Standard, &["-c"], "'-c' is not the name of a module"),
+        (Level::Standard, &["os; import sys"], "is not the name of a module"),
+        (Level::Strict, &[""], "'' is not the name of a module"),
+        (Level::Shell, &["io"], "commands import nothing"),
+    ] {
+        let error = sandbox.allow_modules(level, modules).unwrap_err();
+        assert!(matches!(error, SandboxError::AllowModules { .. }));
+        let said = error.to_string();
+        assert!(said.contains(words) && said.contains(level.name()), "{said}");
     }
+    let record = say(&sandbox, Level::Standard, "import io");
+    assert_eq!(record.status, RunStatus::ModuleNotAllowed, "all or none");
+    assert_eq!(say(&sandbox, Level::Standard, "print(1)").stdout, "1\n");
+    let mut options = support::options(scratch.path());
+    options.extra_allowed_modules.strict = names(&["a b"]);
+    let refused = Sandbox::new(options).unwrap_err().to_string();
+    assert!(refused.contains("extra_allowed_modules") && refused.contains("'a b'"), "{refused}");
+    let mut options = support::options(scratch.path());
+    options.python = Some("/bin/true".into());
+    let error = Sandbox::new(options).unwrap().allow_modules(Level::Standard, &["io"]).unwrap_err();
+    assert!(error.to_string().contains("/bin/true"), "{error}");
+}
 
-    #[test]
-    fn a_registered_module_is_there_from_the_next_run_on() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        let sandbox = support::sandbox(scratch.path());
-        let code = "import io, zlib\nprint(io.StringIO('x').read(), zlib.crc32(b'x') > 0)";
-        assert_eq!(say(&sandbox, Level::Standard, code).status, RunStatus::ModuleNotAllowed);
-        sandbox.allow_modules(Level::Standard, &["io", "zlib", "io"]).unwrap();
-        assert_eq!(say(&sandbox, Level::Standard, code).stdout, "x True\n");
+#[test]
+fn a_module_s_side_effects_at_import_do_no_harm() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = support::sandbox(scratch.path());
+    // One prints at import, one is an easter egg.
+    sandbox.allow_modules(Level::Standard, &["this"]).unwrap();
+    let record = say(&sandbox, Level::Standard, "import this\nprint(len(this.d) > 10)");
+    assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, "True\n"), "{record:#?}");
+}
+
+#[test]
+fn lenient_has_the_modules_of_every_level() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let Some(sandbox) = with_packages(scratch.path(), &["numpy"]) else { return };
+    let record = say(&sandbox, Level::Lenient, NUMBERS);
+    assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, NUMBERS_SAY), "{record:#?}");
+    let bare = with_modules(scratch.path(), ExtraModules::default());
+    let record = say(&bare, Level::Lenient, "import numpy");
+    assert!(record.error.unwrap_or_default().contains("No module named 'numpy'"), "{}", record.stderr);
+}
+
+#[test]
+fn numpy_and_pandas_work_at_strict_and_standard() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let Some(sandbox) = with_packages(scratch.path(), &["numpy", "pandas"]) else { return };
+    for level in [Level::Strict, Level::Standard] {
+        for (code, expected) in [(NUMBERS, NUMBERS_SAY), (FRAMES, FRAMES_SAY)] {
+            let record = say(&sandbox, level, code);
+            assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, expected), "{level}: {record:#?}");
+        }
+        let record = say(&sandbox, level, "import numpy as np\nnp.fromfile('/etc/passwd')");
+        assert_eq!(record.status, RunStatus::Error, "{record:#?}");
+        let record = say(&sandbox, level, "import pandas as pd\npd.read_csv('/etc/passwd')");
+        assert_eq!(record.status, RunStatus::Error, "{record:#?}");
+        let record =
+            say(&sandbox, level, "import numpy as np\nx = np.ones((1 << 20, 1 << 8))\nprint('ESCAPED')");
         assert_eq!(
-            say(&sandbox, Level::Strict, code).status,
-            RunStatus::ModuleNotAllowed,
-            "one level's list"
+            (record.status, &*record.stdout),
+            (RunStatus::Error, ""),
+            "2 GB were never touched: {record:#?}"
         );
+        let record =
+            say(&sandbox, level, "import numpy as np\nl = []\nwhile True: l.append(np.ones(1 << 20))");
+        assert_eq!(record.status, RunStatus::Oom, "{record:#?}");
+    }
+    drop(sandbox);
+    support::assert_nothing_left(scratch.path());
+}
+
+#[test]
+fn no_two_runs_draw_the_same_numbers() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let draw = |sandbox: &Sandbox, level, code: &str| {
+        let records = [say(sandbox, level, code), say(sandbox, level, code), say(sandbox, level, code)];
+        let mut said: Vec<String> = records.into_iter().map(|record| record.stdout).collect();
+        assert!(said.iter().all(|line| line.len() > 5), "{code}: {said:?}");
+        said.sort();
+        said.dedup();
+        assert_eq!(said.len(), 3, "{code}");
+    };
+    let plain = support::sandbox(scratch.path());
+    draw(&plain, Level::Strict, "import random\nprint(random.random())");
+    for code in [
+        "import random\nprint(random.random())",
+        "import uuid\nprint(uuid.uuid4())",
+        "import uuid\nprint(uuid.uuid1())",
+        "import secrets\nprint(secrets.token_hex())",
+        "import tempfile\nprint(next(tempfile._get_candidate_names()))",
+        "import os\nprint(os.urandom(8).hex())",
+        "import random\nprint(random.SystemRandom().random())",
+    ] {
+        draw(&plain, Level::Lenient, code);
+    }
+    let Some(sandbox) = with_packages(scratch.path(), &["numpy", "pandas"]) else { return };
+    for code in [
+        "import numpy\nprint(numpy.random.rand())",
+        "import numpy\nprint(numpy.random.default_rng().random())",
+        "import pandas, numpy\nprint(pandas.Series(range(10**6)).sample(1).tolist()[0] + numpy.random.rand())",
+    ] {
+        draw(&sandbox, Level::Standard, code);
+    }
+}
+
+#[test]
+fn numpy_is_warm() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let Some(sandbox) = with_packages(scratch.path(), &["numpy"]) else { return };
+    let code = "import numpy as np\nprint(np.arange(10).sum())";
+    let mut times = Vec::new();
+    for _ in 0..40 {
         #[expect(clippy::disallowed_methods, reason = "the test measures real time")]
         let start = Instant::now();
-        sandbox.allow_modules(Level::Standard, &["zlib"]).unwrap();
-        assert!(start.elapsed() < Duration::from_millis(20), "what is allowed already costs nothing");
-        assert_eq!(say(&sandbox, Level::Standard, code).stdout, "x True\n");
-        drop(sandbox);
-        support::assert_nothing_left(scratch.path());
+        assert_eq!(say(&sandbox, Level::Standard, code).stdout, "45\n");
+        times.push(start.elapsed());
     }
-
-    #[test]
-    fn a_registration_leaves_running_programs_alone() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        let sandbox = support::sandbox(scratch.path());
-        assert_eq!(say(&sandbox, Level::Standard, "1").status, RunStatus::Ok);
-        let is_allowed = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let long = scope.spawn(|| {
-                let code = "import time\ntime.sleep(1.5)\nprint('slept')\nimport json\nprint(json.dumps(1))";
-                say(&sandbox, Level::Standard, code)
-            });
-            let busy = scope.spawn(|| {
-                let mut records = Vec::new();
-                while !is_allowed.load(Ordering::Relaxed) {
-                    records.push(say(&sandbox, Level::Standard, "print(6 * 7)"));
-                }
-                records
-            });
-            sandbox.allow_modules(Level::Standard, &["io"]).unwrap();
-            is_allowed.store(true, Ordering::Relaxed);
-            assert_eq!(say(&sandbox, Level::Standard, "import io\nprint(io.SEEK_SET)").stdout, "0\n");
-            assert_eq!(long.join().unwrap().stdout, "slept\n1\n");
-            for record in busy.join().unwrap() {
-                assert_eq!(record.stdout, "42\n", "{record:#?}");
-            }
-        });
-        drop(sandbox);
-        support::assert_nothing_left(scratch.path());
-    }
-
-    #[test]
-    fn what_cannot_be_allowed_is_refused_and_changes_nothing() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        let sandbox = support::sandbox(scratch.path());
-        for (level, modules, words) in [
-            (Level::Standard, &["io", "no_such_module"][..], "no_such_module (No module named"),
-            (Level::Standard, &["json.no_such_part"], "json.no_such_part"),
-            (Level::Standard, &["-c"], "'-c' is not the name of a module"),
-            (Level::Standard, &["os; import sys"], "is not the name of a module"),
-            (Level::Strict, &[""], "'' is not the name of a module"),
-            (Level::Shell, &["io"], "commands import nothing"),
-        ] {
-            let error = sandbox.allow_modules(level, modules).unwrap_err();
-            assert!(matches!(error, SandboxError::AllowModules { .. }));
-            let said = error.to_string();
-            assert!(said.contains(words) && said.contains(level.name()), "{said}");
-        }
-        let record = say(&sandbox, Level::Standard, "import io");
-        assert_eq!(record.status, RunStatus::ModuleNotAllowed, "all or none");
-        assert_eq!(say(&sandbox, Level::Standard, "print(1)").stdout, "1\n");
-        let mut options = support::options(scratch.path());
-        options.extra_allowed_modules.strict = names(&["a b"]);
-        let refused = Sandbox::new(options).unwrap_err().to_string();
-        assert!(refused.contains("extra_allowed_modules") && refused.contains("'a b'"), "{refused}");
-        let mut options = support::options(scratch.path());
-        options.python = Some("/bin/true".into());
-        let error = Sandbox::new(options).unwrap().allow_modules(Level::Standard, &["io"]).unwrap_err();
-        assert!(error.to_string().contains("/bin/true"), "{error}");
-    }
-
-    #[test]
-    fn what_a_module_does_while_it_loads_hurts_nobody() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        let sandbox = support::sandbox(scratch.path());
-        // One prints, one is an easter egg that leaves nothing else behind.
-        sandbox.allow_modules(Level::Standard, &["this"]).unwrap();
-        let record = say(&sandbox, Level::Standard, "import this\nprint(len(this.d) > 10)");
-        assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, "True\n"), "{record:#?}");
-    }
-
-    #[test]
-    fn lenient_has_what_any_level_was_given() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        let Some(sandbox) = with_packages(scratch.path(), &["numpy"]) else { return };
-        let record = say(&sandbox, Level::Lenient, NUMBERS);
-        assert_eq!((record.status, &*record.stdout), (RunStatus::Ok, NUMBERS_SAY), "{record:#?}");
-        let bare = with_modules(scratch.path(), ExtraModules::default());
-        let record = say(&bare, Level::Lenient, "import numpy");
-        assert!(record.error.unwrap_or_default().contains("No module named 'numpy'"), "{}", record.stderr);
-    }
-
-    #[test]
-    fn numpy_and_pandas_work_at_strict_and_standard() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        let Some(sandbox) = with_packages(scratch.path(), &["numpy", "pandas"]) else { return };
-        for level in [Level::Strict, Level::Standard] {
-            for (code, expected) in [(NUMBERS, NUMBERS_SAY), (FRAMES, FRAMES_SAY)] {
-                let record = say(&sandbox, level, code);
-                assert_eq!(
-                    (record.status, &*record.stdout),
-                    (RunStatus::Ok, expected),
-                    "{level}: {record:#?}"
-                );
-            }
-            let record = say(&sandbox, level, "import numpy as np\nnp.fromfile('/etc/passwd')");
-            assert_eq!(record.status, RunStatus::Error, "{record:#?}");
-            let record = say(&sandbox, level, "import pandas as pd\npd.read_csv('/etc/passwd')");
-            assert_eq!(record.status, RunStatus::Error, "{record:#?}");
-            let record =
-                say(&sandbox, level, "import numpy as np\nx = np.ones((1 << 20, 1 << 8))\nprint('ESCAPED')");
-            assert_eq!(
-                (record.status, &*record.stdout),
-                (RunStatus::Error, ""),
-                "2 GB were never touched: {record:#?}"
-            );
-            let record =
-                say(&sandbox, level, "import numpy as np\nl = []\nwhile True: l.append(np.ones(1 << 20))");
-            assert_eq!(record.status, RunStatus::Oom, "{record:#?}");
-        }
-        drop(sandbox);
-        support::assert_nothing_left(scratch.path());
-    }
-
-    #[test]
-    fn no_two_runs_draw_the_same_numbers() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        let draw = |sandbox: &Sandbox, level, code: &str| {
-            let records = [say(sandbox, level, code), say(sandbox, level, code), say(sandbox, level, code)];
-            let mut said: Vec<String> = records.into_iter().map(|record| record.stdout).collect();
-            assert!(said.iter().all(|line| line.len() > 5), "{code}: {said:?}");
-            said.sort();
-            said.dedup();
-            assert_eq!(said.len(), 3, "{code}");
-        };
-        let plain = support::sandbox(scratch.path());
-        draw(&plain, Level::Strict, "import random\nprint(random.random())");
-        for code in [
-            "import random\nprint(random.random())",
-            "import uuid\nprint(uuid.uuid4())",
-            "import uuid\nprint(uuid.uuid1())",
-            "import secrets\nprint(secrets.token_hex())",
-            "import tempfile\nprint(next(tempfile._get_candidate_names()))",
-            "import os\nprint(os.urandom(8).hex())",
-            "import random\nprint(random.SystemRandom().random())",
-        ] {
-            draw(&plain, Level::Lenient, code);
-        }
-        let Some(sandbox) = with_packages(scratch.path(), &["numpy", "pandas"]) else { return };
-        for code in [
-            "import numpy\nprint(numpy.random.rand())",
-            "import numpy\nprint(numpy.random.default_rng().random())",
-            "import pandas, numpy\nprint(pandas.Series(range(10**6)).sample(1).tolist()[0] + numpy.random.rand())",
-        ] {
-            draw(&sandbox, Level::Standard, code);
-        }
-    }
-
-    #[test]
-    fn numpy_is_warm() {
-        let _turn = support::alone();
-        let scratch = tempfile::tempdir().unwrap();
-        let Some(sandbox) = with_packages(scratch.path(), &["numpy"]) else { return };
-        let code = "import numpy as np\nprint(np.arange(10).sum())";
-        let mut times = Vec::new();
-        for _ in 0..40 {
-            #[expect(clippy::disallowed_methods, reason = "the test measures real time")]
-            let start = Instant::now();
-            assert_eq!(say(&sandbox, Level::Standard, code).stdout, "45\n");
-            times.push(start.elapsed());
-        }
-        times.sort();
-        eprintln!("numpy at standard, p50: {:?}", times[20]);
-        assert!(times[20] < Duration::from_millis(60), "an import of numpy takes longer: {:?}", times[20]);
-    }
+    times.sort();
+    eprintln!("numpy at standard, p50: {:?}", times[20]);
+    assert!(times[20] < Duration::from_millis(60), "an import of numpy takes longer: {:?}", times[20]);
 }

@@ -1,6 +1,6 @@
 //! A sandbox child without landlock: the ablation tests start it to see that it does not hold.
 
 fn main() {
-    nanoclaw_sandbox::ablation::live_without(nanoclaw_sandbox::ablation::Layer::Landlock);
+    nanoclaw_sandbox::ablation::live_without(nanoclaw_sandbox::ablation::KernelLayer::Landlock);
     nanoclaw_sandbox::child_hook();
 }

@@ -1,18 +1,22 @@
-//! The broker: a small, secret-free process that starts every guest, and the server's link to it.
+//! The broker: a small process without secrets that starts every guest, and the server's client to it.
 //!
-//! Owns: that no guest descends from the server. The broker has one thread, an empty environment, and no descriptor but
-//! its end of the link; it forks JavaScript guests and the supervisors of commands from itself, and Python guests from
-//! warm zygotes, whose children are its own, too (`CLONE_PARENT`): it alone reaps, so it alone knows how a run ended.
+//! No guest descends from the server. The broker has one thread, an empty environment, and only its end of
+//! the socket. It forks JavaScript guests and the supervisors of commands itself. Python guests come from
+//! warm zygotes, but are children of the broker, too (`CLONE_PARENT`): it alone reaps, so it alone knows how
+//! a run ended.
 
-mod cells;
-mod link;
-mod order;
+mod client;
+mod command_cgroups;
 mod packet;
-mod serve;
-mod spare;
-mod zygote;
+mod protocol;
+mod server;
+mod spare_child;
 
-pub(crate) use link::{Link, new_command, wait_until_readable};
-pub(crate) use order::{Extra, Order, Reply, ShellTask, Task};
-pub(crate) use packet::receive;
-pub(crate) use serve::serve;
+pub(crate) use client::BrokerClient;
+pub(crate) use packet::{is_disconnected, is_peer_closed, receive, send, socket_pair};
+pub use protocol::BROKER_MARKER;
+pub(crate) use protocol::{
+    ExtraFd, RunReply, RunRequest, RunTask, ShellTask, ZygoteReply, ZygoteRunRequest, send_failure,
+};
+pub use server::child_hook;
+pub(crate) use spare_child::SpareChild;

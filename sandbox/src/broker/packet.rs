@@ -1,7 +1,6 @@
-//! Packets with descriptors over a unix socket pair, the way server, broker and zygotes talk.
+//! Packets with descriptors over a unix socket pair, between server, broker and zygotes.
 //!
-//! Owns: one packet per message, JSON inside, and that a descriptor never outlives exec by accident.
-//! Refuses: to know what a message means.
+//! One packet is one message in JSON. Received descriptors are closed on exec.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -17,29 +16,28 @@ use rustix::net::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The longest message: less than a socket's default buffer, far more than any order.
+/// The longest message: less than the default buffer of a socket, far more than any request needs.
 pub(crate) const MAX_PACKET_BYTES: usize = 64 * 1024;
 /// The most descriptors in one packet.
 pub(crate) const MAX_DESCRIPTORS: usize = 8;
 
-/// A packet as it came.
+/// A received packet.
 #[derive(Debug)]
 pub(crate) struct Packet {
-    /// The message.
+    /// The encoded message.
     pub bytes: Vec<u8>,
-    /// What came with it, in order.
+    /// The descriptors, in the sender's order.
     pub descriptors: Vec<OwnedFd>,
 }
 
 impl Packet {
-    /// The message, decoded.
     pub(crate) fn decode<T: DeserializeOwned>(&self) -> io::Result<T> {
         serde_json::from_slice(&self.bytes).map_err(io::Error::from)
     }
 }
 
-/// Two connected ends. Neither survives exec unless it is handed over.
-pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+/// Two connected ends. Both close on exec.
+pub(crate) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
@@ -67,14 +65,15 @@ pub(crate) fn send(
     }
 }
 
-/// Whether nothing was sent because the other end is closed.
-pub(crate) fn is_hang_up(error: &io::Error) -> bool {
+/// Whether sending failed because the other end is closed.
+pub(crate) fn is_disconnected(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
-/// Receives one packet; none once the other end is closed.
+/// Receives one packet; `None` after the other end is closed.
 pub(crate) fn receive(socket: impl AsFd, flags: RecvFlags) -> io::Result<Option<Packet>> {
-    // How long it is comes first: most are short, and a buffer for the longest would be cleared for each.
+    // Asks for the length first: most packets are short, and a buffer of the maximal size would be zeroed
+    // each time.
     let wanted = flags | RecvFlags::PEEK | RecvFlags::TRUNC;
     let length = loop {
         match rustix::net::recv(&socket, &mut [0; 1], wanted) {
@@ -107,15 +106,15 @@ pub(crate) fn receive(socket: impl AsFd, flags: RecvFlags) -> io::Result<Option<
     Ok(Some(Packet { bytes, descriptors }))
 }
 
-/// Whether the other end of a socket on which nothing is ever received has been closed, or shut down for writing.
-pub(crate) fn is_abandoned(socket: &OwnedFd) -> bool {
-    let mut polled = [PollFd::new(socket, ABANDONED)];
-    let at_once = Timespec::try_from(Duration::ZERO).ok();
-    matches!(rustix::event::poll(&mut polled, at_once.as_ref()), Ok(ready) if ready > 0)
+/// Whether the other end is closed or shut down for writing. Only for sockets that never receive a message.
+pub(crate) fn is_peer_closed(socket: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(socket, PEER_CLOSED)];
+    let no_wait = Timespec::try_from(Duration::ZERO).ok();
+    matches!(rustix::event::poll(&mut polled, no_wait.as_ref()), Ok(ready) if ready > 0)
 }
 
-/// What a poll says of such a socket.
-pub(crate) const ABANDONED: PollFlags = PollFlags::RDHUP;
+/// The poll event of such a socket.
+pub(crate) const PEER_CLOSED: PollFlags = PollFlags::RDHUP;
 
 #[cfg(test)]
 mod tests {
@@ -123,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_packet_arrives_whole_with_its_descriptors() {
-        let (one, other) = pair().unwrap();
+        let (one, other) = socket_pair().unwrap();
         let file = tempfile::tempfile().unwrap();
         send(one.as_fd(), &vec!["x"; 1_000], &[file.as_fd(), one.as_fd()]).unwrap();
         send(one.as_fd(), &2, &[]).unwrap();
@@ -138,21 +137,21 @@ mod tests {
     }
 
     #[test]
-    fn an_abandoned_socket_is_known() {
-        let (one, other) = pair().unwrap();
-        assert!(!is_abandoned(&one));
+    fn a_closed_peer_is_noticed() {
+        let (one, other) = socket_pair().unwrap();
+        assert!(!is_peer_closed(&one));
         send(one.as_fd(), &1, &[]).unwrap();
         rustix::net::shutdown(&other, rustix::net::Shutdown::Write).unwrap();
-        assert!(is_abandoned(&one));
+        assert!(is_peer_closed(&one));
         assert!(receive(&other, RecvFlags::empty()).unwrap().is_some(), "it still receives");
-        let (one, other) = pair().unwrap();
+        let (one, other) = socket_pair().unwrap();
         drop(other);
-        assert!(is_abandoned(&one));
+        assert!(is_peer_closed(&one));
     }
 
     #[test]
     fn a_message_that_fits_no_packet_is_refused() {
-        let (one, _other) = pair().unwrap();
+        let (one, _other) = socket_pair().unwrap();
         assert!(send(one.as_fd(), &"x".repeat(MAX_PACKET_BYTES), &[]).is_err());
     }
 }

@@ -1,6 +1,5 @@
-//! The layers below landlock and seccomp: session, parent's death, identity, capabilities, rlimits.
-//!
-//! Owns: that a child lives in a session of its own, dies with its parent, and can gain nothing.
+//! The confinement besides landlock and seccomp: session, parent-death signal, user id, capabilities,
+//! rlimits.
 
 use std::ffi::CStr;
 use std::fmt::Display;
@@ -8,49 +7,44 @@ use std::fmt::Display;
 use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, Signal};
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 
-use crate::broker::Order;
+use crate::broker::RunRequest;
 use crate::limits::RunLimits;
 
-/// Real user ids of root's children start here: one each, so that the process limit counts that child alone.
+/// Under root each child gets its own real user id from here on, so that its process limit counts only that
+/// child.
 pub(crate) const FIRST_PRIVATE_UID: u32 = 0x7000_0000;
 
-/// Tasks that a user who is not the child's alone may well have.
+/// Allowance for other tasks of a user id that the child shares.
 pub(crate) const SHARED_UID_TASKS: u64 = 16_384;
 
 /// Whether a child's real user id is its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Isolation {
-    /// Nobody else has it.
-    Alone,
-    /// It is the server's.
+pub(crate) enum UidIsolation {
+    Private,
+    /// It is the server's user id.
     Shared,
 }
 
-/// Isolates this process, in SANDBOX.md's order.
-pub(crate) fn isolate(order: &Order, broker: Pid) -> Result<(), String> {
-    let isolation = stand_apart(c"nanoclaw-guest", broker)?;
-    take_bounds(order, isolation)
-}
-
-/// What that order begins with, and no run needs to be known for.
-pub(crate) fn stand_apart(name: &CStr, broker: Pid) -> Result<Isolation, String> {
+/// The first steps of SANDBOX.md's order, which need no run: session, parent-death signal, user id.
+pub(super) fn detach(name: &CStr, broker: Pid) -> Result<UidIsolation, String> {
     enter_session(name)?;
-    die_with(broker, Signal::KILL)?;
+    set_parent_death_signal(broker, Signal::KILL)?;
     take_private_uid()
 }
 
-/// The rest of it.
-pub(crate) fn take_bounds(order: &Order, isolation: Isolation) -> Result<(), String> {
-    limit_resources(&order.limits, isolation)?;
-    enter_directory(order)?;
+/// The next steps: rlimits, directory, capabilities.
+pub(super) fn apply_limits(request: &RunRequest, isolation: UidIsolation) -> Result<(), String> {
+    limit_resources(&request.limits, isolation)?;
+    enter_directory(request)?;
     drop_capabilities()
 }
 
-/// Goes to the run's directory, and below it where a command wants to start: never past a link that somebody planted.
-pub(crate) fn enter_directory(order: &Order) -> Result<(), String> {
+/// Enters the run's directory, and a command's directory below it. Links that lead out of it are not
+/// followed.
+pub(crate) fn enter_directory(request: &RunRequest) -> Result<(), String> {
     use rustix::fs::{Mode, OFlags, ResolveFlags};
-    std::env::set_current_dir(&order.directory).map_err(|error| failed("own directory", error))?;
-    let Some(below) = &order.subdirectory else { return Ok(()) };
+    std::env::set_current_dir(&request.directory).map_err(|error| failed("own directory", error))?;
+    let Some(below) = &request.subdirectory else { return Ok(()) };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::openat2(rustix::fs::CWD, below, flags, Mode::empty(), resolve)
@@ -62,7 +56,7 @@ fn failed(step: &str, error: impl Display) -> String {
     format!("{step}: {error}")
 }
 
-/// A session of its own, a name for the operator's process list, and nobody looks in.
+/// Names the process, gives it a session of its own, and makes it undumpable.
 pub(crate) fn enter_session(name: &CStr) -> Result<(), String> {
     rustix::thread::set_name(name).map_err(|error| failed("name", error))?;
     rustix::process::setsid().map_err(|error| failed("setsid", error))?;
@@ -70,45 +64,45 @@ pub(crate) fn enter_session(name: &CStr) -> Result<(), String> {
         .map_err(|error| failed("dumpable", error))
 }
 
-/// Has the kernel send `signal` when `parent` dies.
-pub(crate) fn die_with(parent: Pid, signal: Signal) -> Result<(), String> {
+/// The kernel sends `signal` to this process when `parent` dies.
+pub(crate) fn set_parent_death_signal(parent: Pid, signal: Signal) -> Result<(), String> {
     rustix::process::set_parent_process_death_signal(Some(signal))
         .map_err(|error| failed("parent's death", error))?;
     // The parent may have died before the line above.
     if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err("the parent is gone".to_owned()) }
 }
 
-/// Gives a child of root a real user id of its own: `RLIMIT_NPROC` never binds the real user root.
+/// Gives a child of root a private real user id: `RLIMIT_NPROC` has no effect on the real user root.
 ///
-/// The effective user, and with it every file right, stays. The id is not private where ids cannot be changed (a user
-/// namespace that maps only some, root without `CAP_SETUID`, any other user).
-pub(crate) fn take_private_uid() -> Result<Isolation, String> {
+/// The effective user and its file rights stay. The id stays shared where it cannot be changed (a user
+/// namespace that maps few ids, root without `CAP_SETUID`, any other user).
+fn take_private_uid() -> Result<UidIsolation, String> {
     use rustix::io::Errno;
     use rustix::process::{Uid, geteuid, getpid, getuid};
     if !getuid().is_root() || !geteuid().is_root() {
-        return Ok(Isolation::Shared);
+        return Ok(UidIsolation::Shared);
     }
     let own = Uid::from_raw(FIRST_PRIVATE_UID | getpid().as_raw_nonzero().get().unsigned_abs());
     match rustix::thread::set_thread_res_uid(own, None, None) {
-        Ok(()) => Ok(Isolation::Alone),
-        Err(Errno::INVAL | Errno::PERM) => Ok(Isolation::Shared),
+        Ok(()) => Ok(UidIsolation::Private),
+        Err(Errno::INVAL | Errno::PERM) => Ok(UidIsolation::Shared),
         Err(error) => Err(failed("private user id", error)),
     }
 }
 
-/// `RLIMIT_NPROC` counts every task of a real user. Where that user is the server's own, its threads and those of other
-/// runs count too: the limit then only bounds the damage. Processes are the filter's to forbid, threads the parent's to
-/// count.
-fn process_limit(limits: &RunLimits, isolation: Isolation) -> u64 {
-    if isolation == Isolation::Alone || limits.processes == 0 {
+/// `RLIMIT_NPROC` counts every task of a real user. With a shared user id the tasks of the server and of
+/// other runs count, too, so the limit only bounds the damage: filters forbid processes, and the parent
+/// counts threads.
+fn process_limit(limits: &RunLimits, isolation: UidIsolation) -> u64 {
+    if isolation == UidIsolation::Private || limits.processes == 0 {
         limits.processes
     } else {
         limits.processes + SHARED_UID_TASKS
     }
 }
 
-/// Sets every rlimit of a level.
-pub(crate) fn limit_resources(limits: &RunLimits, isolation: Isolation) -> Result<(), String> {
+/// Sets the rlimits of a run.
+pub(crate) fn limit_resources(limits: &RunLimits, isolation: UidIsolation) -> Result<(), String> {
     let processes = process_limit(limits, isolation);
     let table = [
         (Resource::Cpu, limits.cpu_s, limits.cpu_s.saturating_add(1)),
@@ -119,7 +113,7 @@ pub(crate) fn limit_resources(limits: &RunLimits, isolation: Isolation) -> Resul
         (Resource::Nproc, processes, processes),
     ];
     for (resource, soft, hard) in table {
-        // What the server's own limits already forbid cannot be raised.
+        // A limit above the server's own cannot be set.
         let ceiling = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
         let limit = Rlimit { current: Some(soft.min(ceiling)), maximum: Some(hard.min(ceiling)) };
         rustix::process::setrlimit(resource, limit)
@@ -128,14 +122,15 @@ pub(crate) fn limit_resources(limits: &RunLimits, isolation: Isolation) -> Resul
     Ok(())
 }
 
-/// Leaves a broker only what its children need to become somebody else, for good: no privilege can come back.
-pub(crate) fn shed_privileges() -> Result<(), String> {
+/// Drops every privilege of the broker for good, except the one that its children need to change their user
+/// id.
+pub(crate) fn drop_broker_privileges() -> Result<(), String> {
     let held = rustix::thread::capabilities(None).map_err(|error| failed("capget", error))?;
     if held.effective.contains(CapabilitySet::SETPCAP) {
         let locked = CapabilitiesSecureBits::NO_ROOT | CapabilitiesSecureBits::NO_ROOT_LOCKED;
         rustix::thread::set_capabilities_secure_bits(locked).map_err(|error| failed("securebits", error))?;
         for capability in (CapabilitySet::all() - CapabilitySet::SETUID).iter() {
-            // The kernel may know fewer than we do.
+            // The kernel may know fewer capabilities.
             rustix::thread::remove_capability_from_bounding_set(capability).ok();
         }
     }
@@ -163,8 +158,8 @@ mod tests {
     #[test]
     fn a_shared_user_s_other_tasks_leave_room_and_none_stays_none() {
         let lenient = RunLimits::of(Level::Lenient);
-        assert_eq!(process_limit(&lenient, Isolation::Alone), lenient.processes);
-        assert!(process_limit(&lenient, Isolation::Shared) > 10_000);
-        assert_eq!(process_limit(&RunLimits::of(Level::Strict), Isolation::Shared), 0);
+        assert_eq!(process_limit(&lenient, UidIsolation::Private), lenient.processes);
+        assert!(process_limit(&lenient, UidIsolation::Shared) > 10_000);
+        assert_eq!(process_limit(&RunLimits::of(Level::Strict), UidIsolation::Shared), 0);
     }
 }

@@ -1,4 +1,5 @@
-//! What the tests of the layers share: forked children with one thread, and a look at when a whole tree is gone.
+//! Shared by the tests of the layers: forked children with one thread, and waiting for the exit of a whole
+//! tree.
 
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
@@ -7,19 +8,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{DumpableBehavior, Gid, Uid, geteuid};
 
-use super::{Layers, LayersReport};
-use crate::sys::{self, Fork};
+use super::{LayersReport, OptionalLayers};
+use crate::sys::{self, ForkResult};
 
-/// Somebody who is not root.
+/// A user that is not root.
 pub(super) const NOBODY: u32 = 65_534;
 
-/// One test at a time: a fork copies the pipes of the others, whose end they wait for.
+/// One test at a time: a fork copies the pipes of other tests, which wait until all copies are closed.
 pub(super) fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says aloud that a test cannot be had here, and whether.
+/// Whether a test must be skipped for lack of root, with a message.
 pub(super) fn lacks_root(what: &str) -> bool {
     let lacks = !geteuid().is_root();
     if lacks {
@@ -28,17 +29,17 @@ pub(super) fn lacks_root(what: &str) -> bool {
     lacks
 }
 
-/// What a body says in a child of one thread: "" or what went wrong, and what it printed in either case.
+/// Runs `body` in a forked child with one thread and returns its text. Fails the test if `body` fails.
 pub(super) fn in_child(body: impl FnOnce() -> Result<String, String>) -> String {
     let (mut reader, mut writer) = io::pipe().unwrap();
     match sys::fork().unwrap() {
-        Fork::Child => {
+        ForkResult::Child => {
             drop(reader);
             let said = body().unwrap_or_else(|wrong| format!("WRONG: {wrong}"));
             writer.write_all(said.as_bytes()).ok();
             sys::exit_now(0);
         }
-        Fork::Parent(pid) => {
+        ForkResult::Parent(pid) => {
             drop(writer);
             let mut said = String::new();
             reader.read_to_string(&mut said).unwrap();
@@ -50,7 +51,7 @@ pub(super) fn in_child(body: impl FnOnce() -> Result<String, String>) -> String 
     }
 }
 
-/// Becomes somebody who is not root; a change of user makes undumpable, a start of the server does not.
+/// Becomes a user that is not root. A user change makes a process undumpable, which a started server is not.
 pub(super) fn become_nobody() -> Result<(), String> {
     let words = |error: rustix::io::Errno| error.to_string();
     let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
@@ -59,21 +60,21 @@ pub(super) fn become_nobody() -> Result<(), String> {
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(words)
 }
 
-/// Starts a process that leaves its parent, its session and its group, and holds `life` open until it dies.
+/// Starts a process that leaves its parent, session and group, and keeps `life` open until it exits.
 pub(super) fn start_daemon(life: &OwnedFd) -> io::Result<()> {
-    if let Fork::Parent(pid) = sys::fork()? {
+    if let ForkResult::Parent(pid) = sys::fork()? {
         return sys::reap(pid).map(drop);
     }
     rustix::process::setsid().ok();
-    if let Ok(Fork::Child) = sys::fork() {
+    if let Ok(ForkResult::Child) = sys::fork() {
         let _held = rustix::io::dup(life);
-        // For longer than any test: whoever lives on is found by it.
+        // Longer than any test: a test finds a process that survives.
         rustix::event::poll(&mut [], Some(&Timespec { tv_sec: 60, tv_nsec: 0 })).ok();
     }
     sys::exit_now(0);
 }
 
-/// Whether everybody who holds the other end is gone within ten seconds, or a short while for the contrary.
+/// Whether every process with the other end exits within `wait_s` seconds and a tenth.
 pub(super) fn all_gone(reader: &impl std::os::fd::AsFd, wait_s: i64) -> bool {
     let mut ends = [PollFd::new(reader, PollFlags::IN)];
     let wait = Timespec { tv_sec: wait_s, tv_nsec: 100_000_000 };
@@ -84,9 +85,9 @@ pub(super) fn all_gone(reader: &impl std::os::fd::AsFd, wait_s: i64) -> bool {
 fn everything_is_entered_and_reported_over_a_pipe() {
     let _turn = alone();
     let said = in_child(|| {
-        let layers = Layers::enter(false);
-        if let Some(cgroups) = &layers.cgroups {
-            cgroups.leave();
+        let layers = OptionalLayers::enter(false);
+        if let Some(cgroup) = &layers.cgroup {
+            cgroup.remove();
         }
         serde_json::to_string(&layers.report).map_err(|error| error.to_string())
     });

@@ -1,134 +1,130 @@
-//! The vocabulary of the tables: profiles, system calls, tests on their arguments, outcomes.
+//! The types of the policy tables: profiles, rules, tests on arguments, actions.
 
-use crate::broker::Task;
-use crate::level::Level;
-
-/// Whom a policy is for.
+/// Which tables apply to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Profile {
-    /// Strict and standard Python, and JavaScript at every level: no files but the library, one thread.
+pub(crate) enum FilterProfile {
+    /// Strict and standard Python, and JavaScript at every level: library files only, one thread.
     Confined,
-    /// Lenient Python: an own directory and threads.
-    Roomy,
-    /// Commands: an own directory, the system's programs, processes.
+    /// Lenient Python: a private directory and threads.
+    Lenient,
+    /// Commands: a private directory, the system's programs, processes.
     Shell,
-    /// Commands whose operator lets them use the network.
+    /// Commands that may use the network.
     Online,
 }
 
-impl Profile {
-    /// The profile of a task. JavaScript has no files and no threads of its own: it is confined at every level.
-    pub(crate) fn of(task: &Task, level: Level) -> Self {
-        match (task, level) {
-            #[cfg(feature = "ablation")]
-            (Task::Probe(crate::selftest::Probe::Calls { online: true, .. }), _) => Self::Online,
-            (Task::JavaScript { .. }, _) | (_, Level::Strict | Level::Standard) => Self::Confined,
-            (Task::Shell(task), _) if task.network => Self::Online,
-            (Task::Shell(_), _) | (_, Level::Shell) => Self::Shell,
-            (Task::Python { .. } | Task::Probe(_), Level::Lenient) => Self::Roomy,
-        }
-    }
-
-    /// Every profile.
+impl FilterProfile {
     #[cfg(any(test, feature = "ablation"))]
-    pub(crate) const ALL: [Self; 4] = [Self::Confined, Self::Roomy, Self::Shell, Self::Online];
+    pub(crate) const ALL: [Self; 4] = [Self::Confined, Self::Lenient, Self::Shell, Self::Online];
 }
 
 /// The profiles that a rule belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum For {
-    /// Every one.
+pub(crate) enum RuleScope {
     All,
-    /// Python and JavaScript: no command.
+    /// Python and JavaScript, not commands.
     Code,
-    /// `Confined` alone.
     Confined,
-    /// `Roomy` alone.
-    Roomy,
-    /// Those with a directory of their own: all but `Confined`.
-    Owners,
+    Lenient,
+    /// All but `Confined`.
+    WithDirectory,
     /// Commands, with or without the network.
     Shell,
-    /// Commands with the network.
-    Online,
-    /// Commands without it.
-    Networkless,
-    /// Those with a directory of their own but without the network.
-    Offline,
+    ShellWithNetwork,
+    ShellWithoutNetwork,
+    /// `Lenient`, and commands without the network.
+    WithDirectoryOffline,
 }
 
-impl For {
-    pub(crate) fn covers(self, profile: Profile) -> bool {
+impl RuleScope {
+    pub(crate) fn covers(self, profile: FilterProfile) -> bool {
         match self {
             Self::All => true,
-            Self::Code => matches!(profile, Profile::Confined | Profile::Roomy),
-            Self::Confined => profile == Profile::Confined,
-            Self::Roomy => profile == Profile::Roomy,
-            Self::Owners => profile != Profile::Confined,
-            Self::Shell => matches!(profile, Profile::Shell | Profile::Online),
-            Self::Online => profile == Profile::Online,
-            Self::Networkless => profile == Profile::Shell,
-            Self::Offline => matches!(profile, Profile::Roomy | Profile::Shell),
+            Self::Code => matches!(profile, FilterProfile::Confined | FilterProfile::Lenient),
+            Self::Confined => profile == FilterProfile::Confined,
+            Self::Lenient => profile == FilterProfile::Lenient,
+            Self::WithDirectory => profile != FilterProfile::Confined,
+            Self::Shell => matches!(profile, FilterProfile::Shell | FilterProfile::Online),
+            Self::ShellWithNetwork => profile == FilterProfile::Online,
+            Self::ShellWithoutNetwork => profile == FilterProfile::Shell,
+            Self::WithDirectoryOffline => matches!(profile, FilterProfile::Lenient | FilterProfile::Shell),
         }
     }
 }
 
-/// A test on one argument: the bits under `mask` must equal `value`. All arguments are compared in 32 bits but pointers.
+/// A test on one argument: the bits under `mask` must equal `value`. Every argument is compared in 32 bits
+/// unless `mask` is `u64::MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Test {
-    /// Which argument, from 0.
+pub(crate) struct ArgumentTest {
+    /// Index of the argument, from 0.
     pub argument: u8,
-    /// The bits looked at; `u64::MAX` looks at a whole 64-bit argument.
+    /// The bits to compare; `u64::MAX` compares all 64 bits.
     pub mask: u64,
-    /// What they must be.
     pub value: u64,
 }
 
-/// What happens to a call.
+/// The lower 32 bits.
+pub(super) const LOW: u64 = 0xffff_ffff;
+
+/// A test of the bits under `mask`.
+pub(super) const fn bits(argument: u8, mask: u64, value: u64) -> ArgumentTest {
+    ArgumentTest { argument, mask, value }
+}
+
+/// A test that compares the lower 32 bits under `mask` with a constant of libc.
+pub(super) const fn test(argument: u8, mask: u64, value: i32) -> ArgumentTest {
+    ArgumentTest { argument, mask, value: value.cast_unsigned() as u64 }
+}
+
+/// What the filter does with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// It runs.
+pub(crate) enum CallAction {
+    /// The call runs.
     Allow,
-    /// It runs if one of the lists of tests holds wholly; else EPERM.
-    AllowIf(&'static [&'static [Test]]),
-    /// It does not run and answers with this number (0 pretends success).
+    /// The call runs if all tests of one list hold; otherwise it fails with EPERM.
+    AllowIf(&'static [&'static [ArgumentTest]]),
+    /// The call does not run and returns this error number; 0 reports success.
     Answer(i32),
 }
 
-/// One row of the table.
+/// One row of a table.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rule {
-    /// The call's name.
+pub(crate) struct SyscallRule {
     pub name: &'static str,
     /// The call's number on this architecture.
     pub number: i64,
-    /// Where the rule holds.
-    pub whom: For,
-    /// What happens.
-    pub outcome: Outcome,
-    /// Why.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the reason is for readers, and a test demands it"))]
+    pub scope: RuleScope,
+    pub action: CallAction,
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "readers need the reason, and a test checks that it is there")
+    )]
     pub because: &'static str,
 }
 
-/// Writes rows: `rows! { For, "because", Outcome: call call call; … }`.
+/// The name of a call without the prefix of libc's constant.
+pub(super) const fn call_name(constant: &'static str) -> &'static str {
+    constant.split_at("SYS_".len()).1
+}
+
+/// Writes rules: `rows! { Scope action, "because": SYS_call SYS_call; … }`.
 macro_rules! rows {
-    ($($whom:ident $outcome:expr, $because:literal: $($call:ident)+;)+) => {
-        &[$($($crate::policy::rule::Rule {
-            name: stringify!($call),
-            number: $crate::policy::rule::number!($call),
-            whom: $crate::policy::rule::For::$whom,
-            outcome: $outcome,
+    ($($scope:ident $action:expr, $because:literal: $($call:ident)+;)+) => {
+        &[$($($crate::policy::rule::SyscallRule {
+            name: $crate::policy::rule::call_name(stringify!($call)),
+            number: libc::$call,
+            scope: $crate::policy::rule::RuleScope::$scope,
+            action: $action,
             because: $because,
         },)+)+]
     };
 }
 
-/// The number of a call by its name.
-macro_rules! number {
-    ($call:ident) => {
-        $crate::policy::numbers::$call
+/// Allows a call whose argument is one of libc's constants: `one_of!(test_function: F_GETFD F_SETFD)`.
+macro_rules! one_of {
+    ($test:ident: $($constant:ident)+) => {
+        $crate::policy::rule::CallAction::AllowIf(&[$(&[$test(libc::$constant)]),+])
     };
 }
 
-pub(crate) use {number, rows};
+pub(super) use {one_of, rows};

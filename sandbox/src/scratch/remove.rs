@@ -1,9 +1,8 @@
-//! Removal of a whole tree that a hostile guest left.
+//! Removes a tree that a hostile guest left. The guest is dead, so nothing changes the tree meanwhile.
 //!
-//! Owns: that it never follows a link, never recurses, and holds two descriptors and a thousand names at most. A
-//! directory inside the tree is not descended into: its own directories are moved up next to it, and then it is
-//! removed. What cannot be removed is passed over, and the first error told at the end.
-//! The guest is dead by then, so nothing races with the removal.
+//! The removal follows no link, does not recurse, and holds at most two descriptors and a thousand names. The
+//! directories inside a directory are moved up to the root of the tree, then the directory is removed.
+//! Entries that cannot be removed are skipped, and the first error is returned.
 
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
@@ -14,17 +13,17 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 const PRIVATE: Mode = Mode::RWXU;
-/// The longest run of name collisions with what a guest left: more can only be our own mistake.
+/// Maximal name collisions with entries of the guest. More would be a programming error.
 const MAX_COLLISIONS: u32 = 1_000_000;
-/// Names held at once: a directory may have millions.
+/// Names in memory at once: a directory may have millions.
 const NAMES_AT_ONCE: usize = 1_024;
-/// Entries of one directory that are passed over before the rest of it is given up.
+/// Skipped entries of one directory before the rest of it is given up.
 const MAX_STUCK: usize = 1_024;
 
-type Entry = (CString, FileType);
+type NamedEntry = (CString, FileType);
 
-/// Removes a directory with everything in it; the first error if something stayed.
-pub(super) fn remove_tree(path: &Path) -> rustix::io::Result<()> {
+/// Removes a directory with its contents. Returns the first error if entries stay.
+pub(crate) fn remove_tree(path: &Path) -> rustix::io::Result<()> {
     let root = open_directory(rustix::fs::CWD, &to_cstring(path)?)?;
     let mut moved = 0;
     let emptied = for_each_entry(&root, |(name, kind)| {
@@ -37,7 +36,7 @@ pub(super) fn remove_tree(path: &Path) -> rustix::io::Result<()> {
     emptied.and(rustix::fs::unlinkat(rustix::fs::CWD, path, AtFlags::REMOVEDIR))
 }
 
-/// Empties one directory of `root` — files go, directories move up into `root` — and removes it.
+/// Removes one directory of `root`: deletes its files and moves its directories up into `root`.
 fn remove_directory(root: BorrowedFd<'_>, name: &CStr, moved: &mut u64) -> rustix::io::Result<()> {
     let directory = open_directory(root, name)?;
     let emptied = for_each_entry(&directory, |(inner, kind)| {
@@ -51,11 +50,11 @@ fn remove_directory(root: BorrowedFd<'_>, name: &CStr, moved: &mut u64) -> rusti
     emptied.and(rustix::fs::unlinkat(root, name, AtFlags::REMOVEDIR))
 }
 
-/// Takes entry after entry away until none is left, a bounded number of names at a time. An entry that stays is passed
-/// over from then on; the first error is told at the end.
+/// Calls `remove_entry` until no entry is left, for a bounded number of names at a time. An entry that stays
+/// is skipped from then on. Returns the first error.
 fn for_each_entry(
     directory: &OwnedFd,
-    mut take_away: impl FnMut(&Entry) -> rustix::io::Result<()>,
+    mut remove_entry: impl FnMut(&NamedEntry) -> rustix::io::Result<()>,
 ) -> rustix::io::Result<()> {
     let mut stuck: HashSet<CString> = HashSet::new();
     let mut first_error = Ok(());
@@ -65,7 +64,7 @@ fn for_each_entry(
             return first_error;
         }
         for entry in names {
-            if let Err(error) = take_away(&entry) {
+            if let Err(error) = remove_entry(&entry) {
                 first_error = first_error.and(Err(error));
                 stuck.insert(entry.0);
             }
@@ -84,16 +83,16 @@ fn move_up(
         let target = CString::new(format!(".moved-{moved}")).map_err(|_| Errno::INVAL)?;
         match rustix::fs::renameat_with(from, name, root, &target, RenameFlags::NOREPLACE) {
             Err(Errno::EXIST) => {}
-            // Without write permission on the directory itself its `..` cannot change.
+            // Moving a directory changes its `..`, which needs write permission on it.
             Err(Errno::ACCESS) => rustix::fs::chmodat(from, name, PRIVATE, AtFlags::empty())?,
-            Err(Errno::PERM) => soften(from, name)?,
+            Err(Errno::PERM) => clear_immutable(from, name)?,
             other => return other,
         }
     }
     Err(Errno::EXIST)
 }
 
-/// Opens a directory that a guest may have made unreadable, and makes it usable. Links are never followed.
+/// Opens a directory and makes it accessible again if the guest has changed its mode. Follows no link.
 fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = match rustix::fs::openat(parent, name, flags, Mode::empty()) {
@@ -103,8 +102,8 @@ fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<Own
         }
         other => other,
     }?;
-    // Readable is not enough: its names can be listed and taken away only with write and search. Where even this
-    // fails, the entries will say so.
+    // Removing entries needs write and search permission, too. If this fails, removing the entries reports
+    // it.
     rustix::fs::fchmod(&opened, PRIVATE).ok();
     Ok(opened)
 }
@@ -112,7 +111,7 @@ fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<Own
 fn unlink(directory: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<()> {
     match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
         Err(Errno::PERM) => {
-            soften(directory, name)?;
+            clear_immutable(directory, name)?;
             rustix::fs::unlinkat(directory, name, AtFlags::empty())
         }
         Err(Errno::ACCESS) => {
@@ -123,8 +122,8 @@ fn unlink(directory: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<()> {
     }
 }
 
-/// Takes the immutable and append-only bits from a directory's entry and from the directory.
-fn soften(directory: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<()> {
+/// Clears the immutable and append-only flags of a directory and of one entry.
+fn clear_immutable(directory: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<()> {
     clear_flags(directory)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let entry = rustix::fs::openat(directory, name, flags, Mode::empty())?;
@@ -134,12 +133,12 @@ fn soften(directory: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<()> {
 fn clear_flags(descriptor: BorrowedFd<'_>) -> rustix::io::Result<()> {
     use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
     let flags = ioctl_getflags(descriptor)?;
-    let hard = IFlags::IMMUTABLE | IFlags::APPEND;
-    if flags.intersects(hard) { ioctl_setflags(descriptor, flags - hard) } else { Ok(()) }
+    let protected = IFlags::IMMUTABLE | IFlags::APPEND;
+    if flags.intersects(protected) { ioctl_setflags(descriptor, flags - protected) } else { Ok(()) }
 }
 
-/// Some of a directory's names, those left out that are stuck.
-fn names_in(directory: &OwnedFd, stuck: &HashSet<CString>) -> rustix::io::Result<Vec<Entry>> {
+/// Some names of a directory, without the skipped ones.
+fn names_in(directory: &OwnedFd, stuck: &HashSet<CString>) -> rustix::io::Result<Vec<NamedEntry>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
@@ -171,7 +170,8 @@ fn to_cstring(path: &Path) -> rustix::io::Result<CString> {
 mod tests {
     use super::*;
 
-    /// Runs as a user whom permissions bind: `nobody` when the tests run as root. The ids change in this thread alone.
+    /// Runs as a user whom permissions bind: `nobody` when the tests run as root. The ids change in this
+    /// thread alone.
     fn as_a_plain_user(work: impl FnOnce() + Send) {
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_go_does_not_keep_the_rest() {
+    fn entries_that_cannot_be_removed_do_not_keep_the_others() {
         as_a_plain_user(|| {
             let home = tempfile::tempdir().unwrap();
             let root = home.path().join("tree");

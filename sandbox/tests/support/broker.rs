@@ -1,4 +1,4 @@
-//! A broker as the sandbox starts it, and orders as it writes them: for tests that want one wrong thing in them.
+//! A broker started like the sandbox does, and requests in its format: for tests that change one field.
 
 use std::io::{IoSlice, IoSliceMut, Read, Seek, Write};
 use std::mem::MaybeUninit;
@@ -12,23 +12,23 @@ use rustix::net::{
 use serde_json::{Value, json};
 
 /// A running broker.
-pub(crate) struct Broker {
+pub(crate) struct TestBroker {
     control: OwnedFd,
     process: Child,
 }
 
-/// What came of an order.
+/// The outcome of a request.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct RunOutcome {
     /// The frames of the child's report.
     pub(crate) frames: String,
     /// Its standard output.
     pub(crate) stdout: String,
-    /// The broker's last word: `ended` or `failed`, null if there was none.
+    /// The broker's last message: `ended` or `failed`, null without one.
     pub(crate) last: Value,
 }
 
-impl Outcome {
+impl RunOutcome {
     pub(crate) fn exit_code(&self) -> Option<i64> {
         self.last["exit_code"].as_i64()
     }
@@ -38,8 +38,8 @@ impl Outcome {
     }
 }
 
-/// An order that runs `console.log('ran')`.
-pub(crate) fn order() -> Value {
+/// A request that runs `console.log('ran')`.
+pub(crate) fn request() -> Value {
     json!({
         "level": "strict",
         "limits": nanoclaw_sandbox::RunLimits::of(nanoclaw_sandbox::Level::Strict),
@@ -51,21 +51,21 @@ pub(crate) fn order() -> Value {
     })
 }
 
-impl Broker {
+impl TestBroker {
     #[expect(clippy::disallowed_methods, reason = "the test stands in for the sandbox")]
     pub(crate) fn start() -> Self {
-        let (control, theirs) = pair();
+        let (control, broker_end) = pair();
         let process = Command::new(env!("CARGO_BIN_EXE_nanoclaw-sandbox-child"))
             .arg(nanoclaw_sandbox::BROKER_MARKER)
-            .stdin(Stdio::from(theirs))
+            .stdin(Stdio::from(broker_end))
             .spawn()
             .unwrap();
         Self { control, process }
     }
 
-    /// Sends an order with all its descriptors and waits for its end.
-    pub(crate) fn run(&self, order: &str, code: &str) -> Outcome {
-        let (reply, their_reply) = pair();
+    /// Sends a request with all its descriptors and waits for the end of the run.
+    pub(crate) fn run(&self, request: &str, code: &str) -> RunOutcome {
+        let (reply, broker_reply) = pair();
         let (mut stdout, their_stdout) = std::io::pipe().unwrap();
         let (_stderr, their_stderr) = std::io::pipe().unwrap();
         let (mut frames, their_frames) = std::io::pipe().unwrap();
@@ -74,26 +74,26 @@ impl Broker {
         file.write_all(code.as_bytes()).unwrap();
         file.rewind().unwrap();
         let descriptors = [
-            their_reply.as_fd(),
+            broker_reply.as_fd(),
             their_stdout.as_fd(),
             their_stderr.as_fd(),
             their_frames.as_fd(),
             their_words.as_fd(),
             file.as_fd(),
         ];
-        self.send(order.as_bytes(), &descriptors);
-        drop((their_reply, their_stdout, their_stderr, their_frames, their_words));
+        self.send(request.as_bytes(), &descriptors);
+        drop((broker_reply, their_stdout, their_stderr, their_frames, their_words));
         let mut last = Value::Null;
-        while let Some(said) = hear(&reply) {
+        while let Some(said) = receive(&reply) {
             last = said;
         }
         let (mut text, mut output) = (String::new(), String::new());
         frames.read_to_string(&mut text).unwrap();
         stdout.read_to_string(&mut output).unwrap();
-        Outcome { frames: text, stdout: output, last }
+        RunOutcome { frames: text, stdout: output, last }
     }
 
-    /// Sends anything.
+    /// Sends any message.
     pub(crate) fn send(&self, bytes: &[u8], descriptors: &[std::os::fd::BorrowedFd<'_>]) {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -109,7 +109,7 @@ impl Broker {
     }
 }
 
-impl Drop for Broker {
+impl Drop for TestBroker {
     fn drop(&mut self) {
         rustix::net::shutdown(&self.control, rustix::net::Shutdown::Both).ok();
         self.process.wait().unwrap();
@@ -120,7 +120,7 @@ fn pair() -> (OwnedFd, OwnedFd) {
     rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap()
 }
 
-fn hear(reply: &OwnedFd) -> Option<Value> {
+fn receive(reply: &OwnedFd) -> Option<Value> {
     let mut bytes = vec![0; 64 * 1024];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -1,4 +1,5 @@
-//! What hostile programs look for outside, put in place so that each could succeed; and whether one did.
+//! The targets of hostile programs outside the sandbox, prepared so that each attack could succeed, and the
+//! check for success.
 
 use std::collections::BTreeMap;
 use std::net::{TcpListener, UdpSocket};
@@ -7,11 +8,11 @@ use std::path::Path;
 
 use nanoclaw_sandbox::RunRecord;
 
-/// Where the programs look for what they must not get.
+/// The directory that the programs try to read.
 const CANARY: &str = "/tmp/sbx_canary";
-/// The programs' environment probe looks for this.
+/// The variable that the programs try to read.
 const VARIABLE: &str = "SBX_CANARY";
-/// Where programs try to write besides.
+/// Other paths that programs try to write.
 const ELSEWHERE: &[&str] = &[
     "/etc/sbx_pwned",
     "/var/tmp/sbx_pwned",
@@ -22,7 +23,7 @@ const ELSEWHERE: &[&str] = &[
     "/root/.bashrc_sbx",
 ];
 
-/// The canary's directory and ports, as long as this lives.
+/// The canary's directory and ports.
 pub(crate) struct Canary {
     _tcp: TcpListener,
     _udp: UdpSocket,
@@ -30,11 +31,11 @@ pub(crate) struct Canary {
 }
 
 impl Canary {
-    /// Puts everything in place so that each probe could succeed outside.
+    /// Prepares everything so that each attack could succeed outside.
     pub(crate) fn set_up() -> Self {
         drop(std::fs::remove_dir_all(CANARY));
         for path in ELSEWHERE {
-            // What a run without the sandbox left.
+            // May be left from a run without the sandbox.
             drop(std::fs::remove_file(path));
         }
         std::fs::create_dir_all(CANARY).unwrap();
@@ -50,7 +51,7 @@ impl Canary {
         }
     }
 
-    /// Nothing in it or elsewhere was changed, made or removed.
+    /// Fails if a file was changed, created or removed.
     pub(crate) fn assert_untouched(&self) {
         assert_eq!(state(), self.before, "the canary was touched");
         for path in ELSEWHERE {
@@ -58,7 +59,7 @@ impl Canary {
         }
     }
 
-    /// Takes it away.
+    /// Removes it.
     pub(crate) fn remove(self) {
         drop(self);
         std::fs::remove_dir_all(CANARY).unwrap();
@@ -75,14 +76,14 @@ fn state() -> BTreeMap<String, (u32, u32, u64)> {
         .collect()
 }
 
-/// Whether a program says that it got out.
+/// Whether a program reports an escape.
 pub(crate) fn escaped(record: &RunRecord) -> bool {
     let said = |text: &str| text.lines().any(|line| line.starts_with("ESCAPED"));
     said(&record.stdout) || said(&record.stderr) || record.result.as_deref().is_some_and(said)
 }
 
-/// Runs the named test of this binary once more with the canary in its environment, which can be set only for a new
-/// process. `false` in that process: it has the canary and goes on.
+/// Runs the named test of this binary again with the canary in the environment, which only a new process can
+/// have. Returns `false` in that process, which continues with the test.
 pub(crate) fn runs_again_with_the_variable(test: &str) -> bool {
     if std::env::var_os(VARIABLE).is_some() {
         return false;

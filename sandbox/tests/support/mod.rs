@@ -1,19 +1,28 @@
-//! What the suites share: a sandbox on this crate's own child, the programs, a pool, and the look for removal_failures.
+//! Shared by the tests: a sandbox with this crate's own child, the programs, a thread pool, checks for
+//! leftovers.
 
+pub(crate) mod broker;
 pub(crate) mod canary;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use nanoclaw_sandbox::{Language, LevelLimits, Program, Sandbox, SandboxOptions};
 
-/// One test at a time: they count this process's children and descriptors, and measure time.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+static TURN: RwLock<()> = RwLock::new(());
+
+/// For tests that count this process's children and descriptors, or measure time: no other test runs
+/// meanwhile.
+pub(crate) fn exclusive() -> RwLockWriteGuard<'static, ()> {
+    TURN.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// SandboxOptions that start this crate's own child and keep private directories in `scratch`.
+/// For all other tests: they may run at the same time.
+pub(crate) fn shared() -> RwLockReadGuard<'static, ()> {
+    TURN.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Options with this crate's own child and with private directories in `scratch`.
 pub(crate) fn options(scratch: &Path) -> SandboxOptions {
     SandboxOptions {
         child_exe: PathBuf::from(env!("CARGO_BIN_EXE_nanoclaw-sandbox-child")),
@@ -27,7 +36,7 @@ pub(crate) fn sandbox(scratch: &Path) -> Sandbox {
     Sandbox::new(options(scratch)).unwrap()
 }
 
-/// RunLimits with another wall clock at every level.
+/// Limits with another wall clock at every level.
 pub(crate) fn levels_with_timeout(timeout_ms: u64) -> LevelLimits {
     let mut levels = LevelLimits::default();
     for limits in [&mut levels.strict, &mut levels.standard, &mut levels.lenient, &mut levels.shell] {
@@ -46,7 +55,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// What a header line says, `None` without it.
+    /// The value of a header line, `None` without it.
     pub(crate) fn header(&self, key: &str) -> Option<&str> {
         let mut lines = self.code.lines().take_while(|line| line.starts_with('#') || line.starts_with("//"));
         let value = lines.find_map(|line| line.trim_start_matches(['#', '/', ' ']).strip_prefix(key));
@@ -78,7 +87,7 @@ pub(crate) fn samples(suite: &str, language: Language) -> Vec<Sample> {
     samples
 }
 
-/// Runs `work` on every item, on so many threads; gathers what it returns.
+/// Runs `work` on every item, on several threads, and collects the results.
 pub(crate) fn in_parallel<T: Send, R: Send>(
     items: Vec<T>,
     threads: usize,
@@ -110,7 +119,7 @@ pub(crate) fn javascript(level: nanoclaw_sandbox::Level, code: &str) -> Program 
     Program::new(Language::JavaScript, level, code)
 }
 
-/// Fails if a guest still lives or the private directories are not all gone. The remover gets some time.
+/// Fails if a guest is alive or a private directory is left. Waits up to ten seconds for the remover.
 pub(crate) fn assert_nothing_left(scratch: &Path) {
     let mut left: Vec<PathBuf> = Vec::new();
     for _ in 0..200 {
@@ -125,18 +134,19 @@ pub(crate) fn assert_nothing_left(scratch: &Path) {
     assert_eq!(guests(), Vec::<String>::new(), "processes left behind");
 }
 
-/// The descendants of this process, zombies included, but for the broker, its zygotes and their spare children: by id and name.
+/// The descendants of this process by id and name, including zombies, without brokers, zygotes and spare
+/// children.
 pub(crate) fn guests() -> Vec<String> {
-    let staff = ["nanoclaw-broker", "nanoclaw-zygote", "nanoclaw-spare", "nanoclaw-ready"];
+    let infrastructure = ["nanoclaw-broker", "nanoclaw-zygote", "nanoclaw-spare", "nanoclaw-ready"];
     let named = descendants(std::process::id()).into_iter().map(|pid| (pid, name_of(pid)));
     named
-        .filter(|(_, name)| !staff.contains(&name.as_str()))
+        .filter(|(_, name)| !infrastructure.contains(&name.as_str()))
         .map(|(pid, name)| format!("{pid} {name}"))
         .collect()
 }
 
-/// The staff of this name among the descendants of this process.
-pub(crate) fn staff(name: &str) -> Vec<u32> {
+/// The descendants of this process with this name.
+pub(crate) fn processes_named(name: &str) -> Vec<u32> {
     descendants(std::process::id()).into_iter().filter(|pid| name_of(*pid) == name).collect()
 }
 
@@ -166,19 +176,19 @@ pub(crate) fn open_descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Asks again and again for up to ten seconds.
+/// Waits up to ten seconds for a condition.
 #[expect(clippy::disallowed_methods, reason = "the tests wait for other processes")]
-pub(crate) fn eventually(what: &str, mut asked: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     for _ in 0..1_000 {
-        if asked() {
+        if condition() {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    panic!("it never came to be: {what}");
+    panic!("timed out: {what}");
 }
 
-/// One process, known by its start as well: a number alone may be somebody else's by now.
+/// One process, identified by id and start time: the id alone may be reused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
@@ -187,7 +197,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// The process of this number, unless it is dead.
+    /// The process with this id, unless it is dead.
     pub(crate) fn of(pid: u32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (_, rest) = stat.rsplit_once(')')?;

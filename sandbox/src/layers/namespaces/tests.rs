@@ -1,4 +1,4 @@
-//! Namespaces against the real kernel: as root, as nobody, and where they cannot be had.
+//! Namespaces on the real kernel: as root, as nobody, and where they are not permitted.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use rustix::process::{DumpableBehavior, PidfdFlags, Signal};
 
 use super::super::tests::{NOBODY, alone, become_nobody, in_child, lacks_root};
 use super::*;
-use crate::policy::{Domain, Reach};
+use crate::policy::{LandlockDomain, RulesetKind};
 
 fn held(namespaces: &Namespaces, kind: &str) -> bool {
     namespaces.reports.iter().any(|report| report.kind == kind && report.held)
@@ -26,7 +26,7 @@ fn must(fact: bool, what: &str) -> Result<(), String> {
     if fact { Ok(()) } else { Err(what.to_owned()) }
 }
 
-/// Whether an unprivileged process can have user namespaces on this machine at all.
+/// Whether this machine forbids user namespaces to unprivileged processes, with a message.
 fn lacks_user_namespaces(what: &str) -> bool {
     let _turn = alone();
     let said = in_child(|| {
@@ -74,7 +74,7 @@ fn the_network_stays_where_it_is_wanted() {
 }
 
 #[test]
-fn nobody_enters_through_a_user_namespace_and_stays_who_it_was() {
+fn nobody_enters_through_a_user_namespace_and_keeps_its_user() {
     if lacks_root("becoming somebody else") || lacks_user_namespaces("the user namespace") {
         return;
     }
@@ -104,8 +104,11 @@ fn nobody_enters_through_a_user_namespace_and_stays_who_it_was() {
         let nested = sys::enter_namespaces(UnshareFlags::NEWUSER);
         must(nested.is_err(), "a nested user namespace")?;
         rustix::thread::set_no_new_privs(true).map_err(words)?;
-        let domain =
-            Domain { abi: sys::landlock_abi().map_err(words)?, reach: Reach::Files, has_network: false };
+        let domain = LandlockDomain {
+            abi: sys::landlock_abi().map_err(words)?,
+            kind: RulesetKind::Full,
+            has_network: false,
+        };
         crate::policy::restrict(domain, &[]).map_err(words)?;
         must(fs::read(&own).is_err(), "landlock does not bind")?;
         Ok(String::new())
@@ -113,7 +116,7 @@ fn nobody_enters_through_a_user_namespace_and_stays_who_it_was() {
 }
 
 #[test]
-fn the_server_outside_signals_and_waits_for_who_is_inside() {
+fn the_server_outside_can_signal_and_reap_a_process_inside() {
     if lacks_root("becoming somebody else") || lacks_user_namespaces("signals from outside") {
         return;
     }
@@ -121,7 +124,7 @@ fn the_server_outside_signals_and_waits_for_who_is_inside() {
     in_child(|| {
         become_nobody()?;
         let (reader, writer) = io::pipe().map_err(words)?;
-        let Fork::Parent(pid) = sys::fork().map_err(words)? else {
+        let ForkResult::Parent(pid) = sys::fork().map_err(words)? else {
             drop(reader);
             let entered = Namespaces::enter(false);
             if held(&entered, "user") {
@@ -149,7 +152,8 @@ fn a_map_that_cannot_be_written_leaves_the_process_as_it_was() {
     let _turn = alone();
     in_child(|| {
         become_nobody()?;
-        // The kernel then gives the files of /proc/self to root: the namespace can be entered, the map not written.
+        // The kernel then gives the files of /proc/self to root: the namespace can be entered, the map not
+        // written.
         rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(words)?;
         let before = link("user");
         let entered = Namespaces::enter(false);
@@ -194,16 +198,22 @@ fn a_filter_that_forbids_them_is_named() {
 #[test]
 fn a_failed_step_goes_through_an_exit_code() {
     let error = io::Error::from_raw_os_error(libc::ENOSPC);
-    for step in [Step::Enter, Step::Map] {
-        let (_, decoded) = Step::decode(step.encode(&error));
+    for step in [UserNamespaceStep::Enter, UserNamespaceStep::Map] {
+        let (_, decoded) = UserNamespaceStep::decode(step.encode(&error));
         assert_eq!(decoded.raw_os_error(), Some(libc::ENOSPC));
     }
-    assert!(matches!(Step::decode(Step::Map.encode(&error)).0, Step::Map));
-    assert!(matches!(Step::decode(Step::Enter.encode(&error)).0, Step::Enter));
+    assert!(matches!(
+        UserNamespaceStep::decode(UserNamespaceStep::Map.encode(&error)).0,
+        UserNamespaceStep::Map
+    ));
+    assert!(matches!(
+        UserNamespaceStep::decode(UserNamespaceStep::Enter.encode(&error)).0,
+        UserNamespaceStep::Enter
+    ));
 }
 
 #[test]
-fn each_obstacle_names_itself_and_a_way_out() {
+fn each_obstacle_has_a_reason_and_advice() {
     for obstacle in SETTINGS.iter().chain([&FILTER]) {
         assert!(!obstacle.reason.is_empty() && !obstacle.advice.is_empty());
         assert!(obstacle.file.starts_with("/proc/"));

@@ -1,0 +1,398 @@
+# The first half of the interpreter's program: the language check, and the run of the guest's program.
+#
+# Nothing here is a boundary: the kernel policy is, and it is in force before a program is parsed. Frames come from this
+# code: their pipe is closed before the guest runs. The result in the other pipe may come from the guest.
+import sys
+
+FRAMES, RESULT = 3, 4
+FILE = "<code>"
+MAX_TEXT = 15000
+
+
+def readable(text):
+    """Text that can be encoded: a lone surrogate becomes its escape."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def report(pipe=FRAMES, **line):
+    import json, os
+    line = {key: readable(value) if isinstance(value, str) else value for key, value in line.items()}
+    data = (json.dumps(line) + "\n").encode()
+    while data:
+        data = data[os.write(pipe, data):]
+
+
+def fail(message):
+    import os
+    report(frame="failed", message=message)
+    os._exit(70)
+
+
+def warm_up(task):
+    import warnings
+    sys.path.extend(task["extra_path"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in task["warm_modules"]:
+            try:
+                __import__(name)
+            except Exception:
+                pass  # this Python lacks it (uu since 3.13): the guest's own import reports that
+        exercise()
+    # Also modules that parsing and reporting errors import late: our code must not import from the guest's directory.
+    for name in ("ast", "traceback", "linecache", "tokenize", "__future__", "gc", "builtins", "threading", "atexit", "io"):
+        __import__(name)
+
+
+def forget(*packages):
+    for name in [name for name in sys.modules if name.split(".")[0] in packages]:
+        del sys.modules[name]
+
+
+def is_allowed(name, allowed):
+    return any(name == a or name.startswith(a + ".") for a in allowed)
+
+
+def is_parent(name, allowed):
+    return any(a.startswith(name + ".") for a in allowed)
+
+
+class Rules:
+    """What the level allows, and the messages of refusals."""
+
+    def __init__(self, task):
+        self.level = task["level"]
+        self.allowed = task["allowed_modules"]
+        self.refused = frozenset(task["refused_builtins"])
+
+    def module(self, line, name, others=(), guarded=False):
+        top, more = name.split(".")[0], ""
+        if others:
+            more += " Also refused: %s." % ", ".join("'%s' (line %d)" % (other, at) for at, other in others)
+        if guarded:
+            more += " A try/except around the import does not help: the whole program is checked before it runs."
+        if top in ("io", "StringIO"):
+            more += " For csv.writer any object with a write(text) method does, and csv.reader takes text.splitlines()."
+        return "line %d: module '%s' is not allowed at level %s. Allowed: %s.%s Way out: %s." % (
+            line, name, self.level, ", ".join(sorted(self.allowed)), more, self.way_out(top))
+
+    def way_out(self, top):
+        # Python 3.9 has no such list: every module counts as part of the library.
+        if top and top not in getattr(sys, "stdlib_module_names", (top,)):
+            return ("'%s' is not part of Python's standard library, so no strictness helps; if it is installed on the host, "
+                    "the operator can add it to extra_allowed_modules.%s; if it is not installed, do without it"
+                    % (top, self.level))
+        return ("strictness=lenient (full standard library), or add it to extra_allowed_modules.%s" % self.level)
+
+    def builtin(self, line, name):
+        return (
+            "line %d: builtin '%s' is not allowed at level %s. Not allowed: %s. "
+            "Way out: strictness=lenient allows all builtins." % (line, name, self.level, ", ".join(sorted(self.refused)))
+        )
+
+
+class Check:
+    """Finds refused imports and builtins. It respects scopes: a guest may define its own function `open`."""
+
+    def __init__(self, rules, ast):
+        self.rules, self.ast, self.refusals = rules, ast, []
+        self.functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+        self.scopes = self.functions + (ast.ClassDef,)
+
+    def run(self, tree):
+        everywhere = {name for node in self.ast.walk(tree) if isinstance(node, self.ast.Global) for name in node.names}
+        stack = [(tree, ((True, self.bound(tree) | everywhere),))]
+        while stack:
+            node, scopes = stack.pop()
+            self.look(node, scopes)
+            if isinstance(node, self.scopes):
+                scopes = scopes + ((not isinstance(node, self.ast.ClassDef), self.bound(node)),)
+            stack.extend((child, scopes) for child in self.ast.iter_child_nodes(node))
+        return self.first_refusal(tree)
+
+    def first_refusal(self, tree):
+        """Status and message of the first refusal. Names all refused modules, so that one correction is enough."""
+        if not self.refusals:
+            return None
+        line, status, name = min(self.refusals)
+        if status == "builtin_not_allowed":
+            return status, self.rules.builtin(line, name)
+        others = {}
+        for at, other_status, other in sorted(self.refusals):
+            if other_status == status and other != name:
+                others.setdefault(other, at)
+        return status, self.rules.module(line, name, [(at, other) for other, at in others.items()][:20],
+                                         line in self.guarded_lines(tree))
+
+    def guarded_lines(self, tree):
+        """The lines of imports inside try/except."""
+        lines = set()
+        for node in self.ast.walk(tree):
+            if isinstance(node, self.ast.Try) and node.handlers:
+                lines.update(inner.lineno for statement in node.body for inner in self.ast.walk(statement)
+                             if isinstance(inner, (self.ast.Import, self.ast.ImportFrom)))
+        return lines
+
+    def look(self, node, scopes):
+        ast = self.ast
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                self.module(node.lineno, alias.name, is_parent(alias.name, self.rules.allowed))
+        elif isinstance(node, ast.ImportFrom):
+            self.import_from(node)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in self.rules.refused:
+            last = len(scopes) - 1
+            if not any(node.id in names for at, (is_open, names) in enumerate(scopes) if is_open or at == last):
+                self.refusals.append((node.lineno, "builtin_not_allowed", node.id))
+
+    def import_from(self, node):
+        name = "." * node.level + (node.module or "")
+        if name == "__future__":
+            return
+        if not is_allowed(name, self.rules.allowed) and is_parent(name, self.rules.allowed):
+            for alias in node.names:
+                full = name + "." + alias.name
+                self.module(node.lineno, full, is_parent(full, self.rules.allowed))
+            return
+        self.module(node.lineno, name, False)
+
+    def module(self, line, name, also):
+        if not also and not is_allowed(name, self.rules.allowed):
+            self.refusals.append((line, "module_not_allowed", name))
+
+    def bound(self, scope):
+        """The names that a scope binds itself (comprehensions belong to the enclosing scope)."""
+        ast, names, free = self.ast, set(), set()
+        stack = list(ast.iter_child_nodes(scope))
+        while stack:
+            node = stack.pop()
+            if isinstance(node, ast.arg):
+                names.add(node.arg)
+            elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                names.add(node.id)
+            elif isinstance(node, ast.alias):
+                names.add((node.asname or node.name).split(".")[0])
+            elif isinstance(node, (ast.Global, ast.Nonlocal)):
+                free.update(node.names)
+            else:
+                name = getattr(node, "name", None) or getattr(node, "rest", None)
+                if isinstance(name, str):
+                    names.add(name)  # def, class, except, match
+            if not isinstance(node, self.scopes):
+                stack.extend(ast.iter_child_nodes(node))
+        return names - free
+
+
+def guest_builtins(rules, builtins):
+    """A copy of the builtins for the guest. At run time, refused builtins raise the same message as the check."""
+    names = dict(vars(builtins))
+    real_import, loaded, frame = builtins.__import__, sys.modules, sys._getframe
+
+    def checked_import(name, globals=None, locals=None, fromlist=(), level=0):
+        # C code that the guest calls imports through the guest's frame (strptime imports _strptime, numpy datetime), with a
+        # list where an import statement has a tuple or None. Such imports of loaded modules are allowed.
+        inner = name in loaded and (name.startswith("_") or type(fromlist) is list)
+        if level == 0 and not inner and name != "__future__":
+            if not is_allowed(name, rules.allowed) and not is_parent(name, rules.allowed):
+                raise ImportError(rules.module(frame(1).f_lineno, name))
+        return real_import(name, globals, locals, fromlist, level)
+
+    def refusing(name):
+        def refuse(*_, **__):
+            raise NameError(rules.builtin(frame(1).f_lineno, name))
+        return refuse
+
+    for name in rules.refused:
+        if name in names and not isinstance(names[name], type):
+            names[name] = refusing(name)
+    names["__import__"] = checked_import
+    return names
+
+
+class Guest:
+    """The guest's program, parsed and checked."""
+
+    def __init__(self, task):
+        import ast, builtins, linecache
+        self.code = task["code"]
+        self.values = {"__name__": "__main__", "__builtins__": builtins, "__doc__": None, "__file__": FILE}
+        # Counts lines like the parser: a form feed or U+2028 does not end a line.
+        lines = [line + "\n" for line in self.code.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+        linecache.cache[FILE] = (len(self.code), None, lines, FILE)
+        tree = ast.parse(self.code, FILE)
+        if task["language_check"]:
+            rules = Rules(task)
+            refusal = Check(rules, ast).run(tree)
+            if refusal:
+                self.refuse(*refusal)
+            self.values["__builtins__"] = guest_builtins(rules, builtins)
+        elif task["level"] == "lenient":
+            builtins.exit = builtins.quit = sys.exit
+        last = tree.body[-1] if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        if last is not None:
+            del tree.body[-1]
+        # First: it validates the __future__ features.
+        self.body = compile(tree, FILE, "exec", dont_inherit=True)
+        flags = 0
+        for node in tree.body:
+            if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+                for alias in node.names:
+                    flags |= getattr(__import__("__future__"), alias.name).compiler_flag
+        self.last = last and compile(ast.Expression(last.value), FILE, "eval", flags, dont_inherit=True)
+
+    @staticmethod
+    def refuse(status, message):
+        import os
+        report(frame="refused", status=status, message=message)
+        os._exit(1)
+
+    def run(self):
+        exec(self.body, self.values)
+        value = eval(self.last, self.values) if self.last else None
+        return None if value is None else repr(value)
+
+
+def traceback_text(error):
+    """The traceback, reduced to the guest's own frames."""
+    import traceback
+    top = traceback.TracebackException(type(error), error, error.__traceback__)
+    todo, seen = [top], set()
+    while todo:
+        one = todo.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        one.stack = traceback.StackSummary.from_list([f for f in one.stack if f.filename == FILE])
+        todo += [one.__cause__, one.__context__]
+    if isinstance(error, ImportError) and "failed to map segment" in str(error):
+        return ("".join(top.format()).rstrip() + "\nHint: native code is loaded before the program starts, never after: "
+                "the operator can list this very module, too, in extra_allowed_modules.")
+    return "".join(top.format()).rstrip()
+
+
+def cut(text, most=MAX_TEXT):
+    return text if text is None or len(text) <= most else text[:most] + "..."
+
+
+def cut_middle(text, most):
+    """Cuts the middle: in a traceback, the beginning shows where and the end shows what."""
+    if text is None or len(text) <= most and len(text.encode("utf-8", "replace")) <= most:
+        return text
+    half = max(most // 2 - 20, 0)
+    head = text[:half].encode("utf-8", "backslashreplace")[:half]
+    tail = text[-half:].encode("utf-8", "backslashreplace")[-half:] if half else b""
+    return "%s\n... %d characters left out ...\n%s" % (
+        head.decode("utf-8", "ignore"), max(len(text) - 2 * half, 1), tail.decode("utf-8", "ignore"))
+
+
+def parse(task):
+    try:
+        return Guest(task)
+    except MemoryError:
+        # The parent decides whether memory was really short.
+        Guest.refuse("oom", "the program does not compile: it is nested too deeply for Python's parser")
+    except Exception as error:  # nothing of the program has run
+        import traceback
+        text = "".join(traceback.format_exception_only(type(error), error)).rstrip()
+        if isinstance(error, RecursionError):
+            text = "the program does not compile: it is nested too deeply for Python's compiler"
+        elif not isinstance(error, SyntaxError):
+            text = "the program does not compile: " + text
+        elif error.lineno:
+            text = "line %d: %s\n%s" % (error.lineno, cut(str(error.msg), 500), text)
+        Guest.refuse("syntax_error", cut_middle(text, MAX_TEXT))
+
+
+def exit_code(leaving):
+    """The exit code and the message of a SystemExit, also if the guest has tampered with it."""
+    try:
+        code = leaving.code
+        if code is None:
+            return 0, None
+        if isinstance(code, int):
+            return int.__and__(code, 0xFF), None
+        return 1, str(code)
+    except BaseException:
+        return 1, "SystemExit"
+
+
+def print_error(text):
+    """Prints why the program ended. The guest may have closed or replaced the stream."""
+    text += "\n"
+    try:
+        sys.stderr.write(text)
+    except BaseException:
+        import os
+        try:
+            os.write(2, readable(text).encode())
+        except BaseException:
+            pass
+
+
+def finish():
+    """Does what the interpreter does at its exit: threads, exit functions, buffers."""
+    import atexit, threading
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass
+
+
+def safe_traceback_text(caught):
+    try:
+        return traceback_text(caught)
+    except BaseException:
+        return type(caught).__name__
+
+
+def run(guest, task):
+    import gc, os
+    gc.enable()  # not before: the collector would visit the tree of a large program again and again
+    leave, tell, finish_up = os._exit, report, finish
+    # Leaves half of standard error to the guest's own output.
+    most = max(min(MAX_TEXT, task["stderr_bytes"] // 2), 0)
+    code, result, error, out_of_memory = 0, None, None, False
+    tell(frame="go")
+    os.close(FRAMES)  # everything after this may come from the guest
+    try:
+        if task["level"] == "lenient":
+            # Not before: a module in the guest's directory is guest code.
+            sys.path.insert(0, task["directory"])
+        result = guest.run()
+    except SystemExit as leaving:
+        code, error = exit_code(leaving)
+    except BaseException as caught:
+        code, out_of_memory = 1, issubclass(type(caught), MemoryError)
+        error = safe_traceback_text(caught)
+        caught = None
+        guest.values.clear() if out_of_memory else None
+    try:
+        if error is not None:
+            print_error(cut_middle(error, most))
+        finish_up()
+    except BaseException:
+        pass
+    try:
+        tell(RESULT, result=cut(result), error=cut_middle(error, MAX_TEXT), out_of_memory=out_of_memory)
+    finally:
+        leave(code)
+
+
+def explain_refusals():
+    """Gives messages to what the kernel policy refuses with a bare error. It is not the boundary."""
+    processes = frozenset(("subprocess.Popen", "os.system", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.exec", "pty.spawn"))
+    names = frozenset(("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"))
+
+    def hook(event, arguments):
+        if event in processes:
+            raise PermissionError(1, "the sandbox allows no processes at this level; threads work")
+        # A pair of unix sockets is allowed: asyncio needs one.
+        if event in names or event == "socket.__new__" and arguments[1] not in (1, -1):
+            raise PermissionError(1, "no network in the sandbox")
+
+    sys.addaudithook(hook)
+
+

@@ -1,0 +1,85 @@
+//! The interpreter and the extra modules of the next run: those of the options and those registered later.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::interpreter::PythonInterpreter;
+use super::modules::is_module_name;
+use crate::error::SandboxError;
+use crate::level::Level;
+use crate::options::{ExtraModules, SandboxOptions};
+
+/// Finds the interpreter when first needed.
+#[derive(Debug)]
+pub(crate) struct PythonRegistry {
+    python: Option<PathBuf>,
+    /// Serialises registrations. Runs continue meanwhile.
+    registration: Mutex<()>,
+    state: Mutex<RegistryState>,
+}
+
+#[derive(Clone, Debug)]
+struct RegistryState {
+    extra: ExtraModules,
+    found: Option<Result<Arc<PythonRuntime>, String>>,
+}
+
+/// An interpreter and its extra modules.
+#[derive(Debug)]
+pub(crate) struct PythonRuntime {
+    pub interpreter: PythonInterpreter,
+    pub extra: ExtraModules,
+}
+
+impl PythonRegistry {
+    /// Uses these options. Starts nothing.
+    pub(crate) fn new(options: &SandboxOptions) -> Self {
+        let state = RegistryState { extra: options.extra_allowed_modules.clone(), found: None };
+        Self { python: options.python.clone(), registration: Mutex::default(), state: Mutex::new(state) }
+    }
+
+    /// The interpreter of the next run, or why Python is off.
+    pub(crate) fn current(&self) -> Result<Arc<PythonRuntime>, String> {
+        self.find_current().map_err(|reason| format!("Python is off: {reason}"))
+    }
+
+    fn find_current(&self) -> Result<Arc<PythonRuntime>, String> {
+        let mut state = self.lock();
+        let RegistryState { extra, found } = &mut *state;
+        found.get_or_insert_with(|| self.find(extra)).clone()
+    }
+
+    /// Allows modules at a level from the next run on.
+    pub(crate) fn allow(&self, level: Level, names: &[&str]) -> Result<(), SandboxError> {
+        let fail = |reason: String| SandboxError::AllowModules { level, reason };
+        if let Some(bad) = names.iter().find(|name| !is_module_name(name)) {
+            return Err(fail(format!("'{}' is not the name of a module", bad.escape_debug())));
+        }
+        let _guard = self.registration.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.find_current().map_err(fail)?;
+        let mut extra = before.extra.clone();
+        let Some(list) = extra.list_mut(level) else {
+            return Err(fail("commands import nothing".to_owned()));
+        };
+        let new: BTreeSet<&str> =
+            names.iter().copied().filter(|name| !list.iter().any(|listed| listed == name)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        list.extend(new.into_iter().map(str::to_owned));
+        // Until the assignment below, new runs use the previous modules.
+        let python = self.find(&extra).map_err(fail)?;
+        *self.lock() = RegistryState { extra, found: Some(Ok(python)) };
+        Ok(())
+    }
+
+    fn find(&self, extra: &ExtraModules) -> Result<Arc<PythonRuntime>, String> {
+        let interpreter = PythonInterpreter::find(self.python.as_deref(), &extra.all())?;
+        Ok(Arc::new(PythonRuntime { interpreter, extra: extra.clone() }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RegistryState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,9 @@
+//! Commands: the host's shell, its environment, and the supervisor that ends every process of a command.
+
+mod environment;
+mod process_tree;
+mod supervisor;
+
+pub(crate) use environment::{environment, files, find_shell, system_files};
+pub(crate) use process_tree::children_of_this_thread;
+pub(crate) use supervisor::supervise;

@@ -1,0 +1,193 @@
+//! The landlock rules: every right that the kernel knows is handled, and only the listed paths are allowed.
+//!
+//! There is no best-effort mode: if the kernel cannot enforce what its ABI promises, nothing runs.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
+    RulesetAttr, RulesetCreatedAttr, RulesetError, Scope,
+};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::sys;
+
+/// The first ABI that mediates moves between directories. Below it, such moves fail.
+const REFER_ABI: u32 = 2;
+/// The first ABI that mediates TCP.
+const TCP_ABI: u32 = 4;
+/// The first ABI that scopes abstract unix sockets and signals.
+pub(crate) const SCOPE_ABI: u32 = 6;
+
+/// How a path may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PathAccess {
+    /// A library directory: reads files and lists names.
+    ReadTree,
+    /// Reads one file.
+    ReadFile,
+    /// Reads and executes one file (the interpreter and its loader, before the filters forbid exec).
+    ExecuteFile,
+    /// A system directory: reads files, lists names, executes programs.
+    ExecuteTree,
+    /// Reads and writes one file (`/dev/null`).
+    ReadWriteFile,
+    /// A private directory: everything but programs, devices, sockets and pipes.
+    OwnTree,
+}
+
+/// One allowed path.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct PathRule {
+    pub path: PathBuf,
+    pub access: PathAccess,
+}
+
+/// Landlock cannot be applied.
+#[derive(Debug, Error)]
+pub(crate) enum LandlockError {
+    #[error("landlock: {0}")]
+    Ruleset(#[from] RulesetError),
+    #[error("landlock: {0}")]
+    Path(#[from] landlock::PathFdError),
+    #[error("landlock: the rules cannot be enforced")]
+    Partial,
+    #[error("landlock: cannot restrict the process: {0}")]
+    Restrict(io::Error),
+}
+
+/// Which rights a ruleset handles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RulesetKind {
+    /// Every right that the kernel knows.
+    Full,
+    /// The rights that no child of a zygote may ever have: programs, devices, sockets, TCP, signals. The
+    /// rulesets of the children decide on files.
+    Ceiling,
+    /// Signals and abstract sockets alone: separates a command from its supervisor inside an outer domain.
+    Signals,
+}
+
+/// The parameters of a ruleset.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LandlockDomain {
+    /// The ABI of the kernel.
+    pub abi: u32,
+    pub kind: RulesetKind,
+    /// Whether TCP stays allowed.
+    pub has_network: bool,
+}
+
+impl LandlockDomain {
+    fn handled(self, abi: ABI) -> BitFlags<AccessFs> {
+        let never = AccessFs::Execute
+            | AccessFs::MakeChar
+            | AccessFs::MakeBlock
+            | AccessFs::MakeSock
+            | AccessFs::MakeFifo
+            | AccessFs::IoctlDev;
+        match self.kind {
+            RulesetKind::Full => AccessFs::from_all(abi),
+            // A domain that does not handle moves denies them. This one handles them in order to allow them.
+            RulesetKind::Ceiling => (never | AccessFs::Refer) & AccessFs::from_all(abi),
+            RulesetKind::Signals => BitFlags::empty(),
+        }
+    }
+}
+
+/// Creates a ruleset. A process restricts itself with the descriptor.
+pub(crate) fn build_ruleset(domain: LandlockDomain, rules: &[PathRule]) -> Result<OwnedFd, LandlockError> {
+    let abi = ABI::from(i32::try_from(domain.abi).unwrap_or(i32::MAX));
+    let handled = domain.handled(abi);
+    let mut ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    if !handled.is_empty() {
+        ruleset = ruleset.handle_access(handled)?;
+    }
+    if domain.abi >= TCP_ABI && domain.kind != RulesetKind::Signals && !domain.has_network {
+        ruleset = ruleset.handle_access(AccessNet::from_all(abi))?;
+    }
+    if domain.abi >= SCOPE_ABI {
+        ruleset = ruleset.scope(Scope::from_all(abi))?;
+    }
+    let mut created = ruleset.create()?;
+    for rule in rules {
+        let rights = rights(rule.access, abi) & handled;
+        if !rights.is_empty() {
+            created = created.add_rule(PathBeneath::new(PathFd::new(&rule.path)?, rights))?;
+        }
+    }
+    if domain.kind == RulesetKind::Ceiling && domain.abi >= REFER_ABI {
+        created = created.add_rule(PathBeneath::new(PathFd::new("/")?, AccessFs::Refer))?;
+    }
+    Option::<OwnedFd>::from(created).ok_or(LandlockError::Partial)
+}
+
+/// Restricts the calling thread for good. No-new-privs must be set.
+pub(crate) fn restrict(domain: LandlockDomain, rules: &[PathRule]) -> Result<(), LandlockError> {
+    #[cfg(feature = "ablation")]
+    if crate::ablation::lacks_landlock() {
+        return Ok(());
+    }
+    let ruleset = build_ruleset(domain, rules)?;
+    sys::restrict_self(ruleset.as_fd()).map_err(LandlockError::Restrict)
+}
+
+/// The number of the call that enforces a ruleset. The children of a zygote make the call themselves.
+pub(crate) fn restriction_number() -> i64 {
+    #[cfg(feature = "ablation")]
+    if crate::ablation::lacks_landlock() {
+        return crate::ablation::IDLE_CALL;
+    }
+    libc::SYS_landlock_restrict_self
+}
+
+fn rights(access: PathAccess, abi: ABI) -> BitFlags<AccessFs> {
+    match access {
+        PathAccess::ReadTree => AccessFs::ReadFile | AccessFs::ReadDir,
+        PathAccess::ReadFile => AccessFs::ReadFile.into(),
+        PathAccess::ExecuteFile => AccessFs::ReadFile | AccessFs::Execute,
+        PathAccess::ExecuteTree => AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::Execute,
+        PathAccess::ReadWriteFile => AccessFs::ReadFile | AccessFs::WriteFile,
+        PathAccess::OwnTree => {
+            let wanted = AccessFs::ReadFile
+                | AccessFs::ReadDir
+                | AccessFs::WriteFile
+                | AccessFs::RemoveFile
+                | AccessFs::RemoveDir
+                | AccessFs::MakeReg
+                | AccessFs::MakeDir
+                | AccessFs::MakeSym
+                | AccessFs::Refer
+                | AccessFs::Truncate;
+            wanted & AccessFs::from_all(abi)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_own_tree_has_no_programs_devices_or_sockets() {
+        let own = rights(PathAccess::OwnTree, ABI::V7);
+        for right in [
+            AccessFs::Execute,
+            AccessFs::MakeChar,
+            AccessFs::MakeBlock,
+            AccessFs::MakeSock,
+            AccessFs::MakeFifo,
+        ] {
+            assert!(!own.contains(right), "{right:?}");
+        }
+    }
+
+    #[test]
+    fn old_kernels_are_not_asked_for_new_rights() {
+        assert!(!rights(PathAccess::OwnTree, ABI::V1).contains(AccessFs::Truncate));
+    }
+}

@@ -1,0 +1,162 @@
+//! The child of one run as the server holds it: its pipes, its pidfd, and the broker's report of its exit.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::net::RecvFlags;
+use rustix::process::Signal;
+
+use crate::broker::{RunReply, receive};
+use crate::error::SandboxError;
+use crate::memory_file::{memory_file, sealed_memory_file};
+use crate::process::wait_until_readable;
+use crate::sys::ChildExit;
+
+/// How long the guest of a dead broker may take to exit.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A running child. Dropped before its exit was read, it is killed; the broker reaps it.
+#[derive(Debug)]
+pub(crate) struct RunChild {
+    pid: i32,
+    pidfd: OwnedFd,
+    reply: OwnedFd,
+    has_ended: bool,
+    pipes: Option<[OwnedFd; 4]>,
+    end_signal: Signal,
+}
+
+/// Both ends of a run's pipes.
+#[derive(Debug)]
+pub(crate) struct RunPipes {
+    /// The reading ends of standard output, standard error, frames and result.
+    pub parent_ends: [OwnedFd; 4],
+    /// The writing ends in the same order, then the program's text.
+    pub child_ends: [OwnedFd; 5],
+    /// A sixth descriptor for the child. Its purpose is in the request.
+    pub extra: Option<OwnedFd>,
+}
+
+impl RunPipes {
+    /// Creates the pipes, and a memory file with the program.
+    pub(crate) fn new(code: &str) -> Result<Self, SandboxError> {
+        let (stdout, stdout_end) = pipe("standard output")?;
+        let (stderr, stderr_end) = pipe("standard error")?;
+        let (frames, frames_end) = pipe("report")?;
+        let (result, result_end) = pipe("report")?;
+        let code = memory_file(code.as_bytes())
+            .map_err(|source| SandboxError::MakeDescriptor { what: "program", source })?;
+        Ok(Self {
+            parent_ends: [stdout, stderr, frames, result],
+            child_ends: [stdout_end, stderr_end, frames_end, result_end, code],
+            extra: None,
+        })
+    }
+
+    /// Adds a standard input with these bytes.
+    pub(crate) fn with_stdin(mut self, bytes: &[u8]) -> Result<Self, SandboxError> {
+        let file = sealed_memory_file(bytes)
+            .map_err(|source| SandboxError::MakeDescriptor { what: "standard input", source })?;
+        self.extra = Some(file);
+        Ok(self)
+    }
+
+    /// Adds the guest's end of the socket for host calls.
+    pub(crate) fn with_host(mut self, socket: OwnedFd) -> Self {
+        self.extra = Some(socket);
+        self
+    }
+}
+
+impl RunChild {
+    /// The child that the broker has reported.
+    pub(crate) fn new(pid: i32, pidfd: OwnedFd, reply: OwnedFd, pipes: [OwnedFd; 4]) -> Self {
+        Self { pid, pidfd, reply, has_ended: false, pipes: Some(pipes), end_signal: Signal::KILL }
+    }
+
+    /// For a command's supervisor: [`RunChild::kill`] sends SIGTERM, so that it can end its tree first.
+    pub(crate) fn terminated_first(mut self) -> Self {
+        self.end_signal = Signal::TERM;
+        self
+    }
+
+    /// Another handle for signals.
+    pub(crate) fn pidfd(&self) -> io::Result<OwnedFd> {
+        self.pidfd.try_clone()
+    }
+
+    /// The reading ends of its pipes. After one is closed, the guest can no longer write to that pipe.
+    pub(crate) fn take_pipes(&mut self) -> Result<[OwnedFd; 4], SandboxError> {
+        self.pipes.take().ok_or_else(|| SandboxError::Watch(io::ErrorKind::NotConnected.into()))
+    }
+
+    /// Becomes readable when the broker reports the exit, or is gone.
+    pub(crate) fn exit_fd(&self) -> BorrowedFd<'_> {
+        self.reply.as_fd()
+    }
+
+    /// Kills it; asks a supervisor to end its tree.
+    pub(crate) fn kill(&self) {
+        // It may have exited already.
+        rustix::process::pidfd_send_signal(&self.pidfd, self.end_signal).ok();
+    }
+
+    /// Sends SIGKILL, to a supervisor too.
+    pub(crate) fn kill_now(&self) {
+        rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL).ok();
+    }
+
+    /// The number of threads of the guest and its descendants; counting stops above `max`. 0 once it has
+    /// exited.
+    pub(crate) fn count_tasks(&self, max: u64) -> u64 {
+        let mut count = 0;
+        let mut pending = vec![self.pid];
+        while let Some(pid) = pending.pop()
+            && count <= max
+        {
+            let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { continue };
+            for task in tasks.flatten() {
+                count += 1;
+                let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+                pending.extend(children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+            }
+        }
+        // If it was reaped meanwhile, the process id may belong to another process.
+        let has_exited = wait_until_readable(&self.pidfd, Duration::ZERO) != Ok(false);
+        if has_exited { 0 } else { count }
+    }
+
+    /// Its exit, once [`RunChild::exit_fd`] is readable. An error if the broker died.
+    pub(crate) fn read_exit(&mut self) -> Result<ChildExit, SandboxError> {
+        let packet = receive(&self.reply, RecvFlags::empty()).map_err(SandboxError::Watch)?;
+        let reply =
+            packet.map(|packet| packet.decode::<RunReply>()).transpose().map_err(SandboxError::Watch)?;
+        self.has_ended = true;
+        if let Some(reply) = reply {
+            return reply.into_exit().map_err(SandboxError::Broker);
+        }
+        // Guests die with the broker; a command's supervisor ends its tree. Nothing runs when the error is
+        // returned.
+        wait_until_readable(&self.pidfd, EXIT_TIMEOUT).ok();
+        Err(SandboxError::BrokerDied)
+    }
+}
+
+impl Drop for RunChild {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.kill();
+        }
+    }
+}
+
+/// A pipe with a non-blocking reading end.
+fn pipe(what: &'static str) -> Result<(OwnedFd, OwnedFd), SandboxError> {
+    let make = || -> rustix::io::Result<(OwnedFd, OwnedFd)> {
+        let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        rustix::io::ioctl_fionbio(&reader, true)?;
+        Ok((reader, writer))
+    };
+    make().map_err(|error| SandboxError::MakeDescriptor { what, source: error.into() })
+}

@@ -1,0 +1,169 @@
+//! One run, from the program to its record: directory, limits, request, watch, verdict.
+
+mod child;
+mod output;
+mod quota;
+mod readers;
+mod slots;
+mod watch;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::broker::{BrokerClient, RunRequest, RunTask, ShellTask};
+use crate::error::SandboxError;
+use crate::host_calls::{HostCallServer, HostCalls};
+use crate::languages::python::PythonRegistry;
+use crate::languages::{javascript, shell};
+use crate::level::{Language, Level};
+use crate::limits::RunLimits;
+use crate::options::SandboxOptions;
+use crate::program::{Program, without_byte_order_mark};
+use crate::record::RunRecord;
+use crate::scratch::{ScratchDir, ScratchRemover, check_workdir};
+use crate::sys;
+use crate::verdict::{self, JudgedRun};
+
+pub(crate) use child::{RunChild, RunPipes};
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use output::CapturedOutput;
+pub(crate) use output::OutputRetention;
+pub(crate) use quota::{DirectoryQuota, QuotaExcess};
+#[cfg(feature = "fuzzing")]
+pub(crate) use readers::read_in_pieces;
+pub(crate) use slots::RunSlots;
+pub(crate) use watch::{ObservedRun, StopReason, WatchLimits, escalate_kill, watch};
+
+/// The parts of a sandbox that a run needs.
+pub(crate) struct RunDependencies<'a> {
+    pub options: &'a SandboxOptions,
+    pub broker: &'a BrokerClient,
+    pub python: &'a PythonRegistry,
+    pub remover: &'a ScratchRemover,
+}
+
+/// Runs a program that may run at its level. An error means that nothing ran.
+pub(crate) fn execute(
+    dependencies: &RunDependencies<'_>,
+    program: &Program,
+    host: Option<Arc<dyn HostCalls>>,
+    cancel: &dyn Fn() -> bool,
+) -> Result<RunRecord, SandboxError> {
+    let options = dependencies.options;
+    let (own_dir, workdir) = directories(program, options)?;
+    let mut limits = options.levels.of(program.level).clone();
+    apply_timeout(&mut limits, program, options);
+    let (mut request, version) = new_request(dependencies, program, limits.clone(), workdir.as_deref())
+        .map_err(SandboxError::Broker)?;
+    let mut pipes = RunPipes::new(without_byte_order_mark(&program.code))?;
+    if let Some(stdin) = &program.stdin {
+        pipes = pipes.with_stdin(stdin)?;
+    }
+    let mut calls = None;
+    if let Some(host) = host {
+        let (server, guest_end) = HostCallServer::new(host)?;
+        (calls, pipes) = (Some(server), pipes.with_host(guest_end));
+        request.task.expect_host();
+    }
+    let guest = dependencies.broker.start_run(&request, pipes, cancel)?;
+    let watch_limits = WatchLimits {
+        timeout: Duration::from_millis(limits.timeout_ms),
+        tasks: if has_directory(program) { limits.processes } else { 0 },
+        stdout_bytes: usize::try_from(limits.stdout_bytes).unwrap_or(usize::MAX),
+        stderr_bytes: usize::try_from(limits.stderr_bytes).unwrap_or(usize::MAX),
+        retention: if program.language == Language::Bash {
+            OutputRetention::HeadAndTail
+        } else {
+            OutputRetention::Head
+        },
+        cancel,
+    };
+    let quota = workdir
+        .map(|path| DirectoryQuota::new(&path, own_dir.is_some(), &limits, options.max_parallel))
+        .transpose()
+        .map_err(|error| SandboxError::Watch(error.into()))?;
+    let observed = watch(guest, &watch_limits, quota, calls)?;
+    let subject = JudgedRun { level: program.level, language: program.language, version, limits: &limits };
+    let mut record = verdict::judge(subject, observed);
+    if let Some(Err(error)) = own_dir.map(|own_dir| own_dir.discard(dependencies.remover)) {
+        // The run keeps its status, but the record reports the directory that stayed behind.
+        record.error.get_or_insert_with(|| error.to_string());
+    }
+    Ok(record)
+}
+
+/// A call's own timeout replaces the level's, and the limit of processor time follows it.
+fn apply_timeout(limits: &mut RunLimits, program: &Program, options: &SandboxOptions) {
+    if let Some(timeout_ms) = program.timeout_ms {
+        limits.timeout_ms = timeout_ms.clamp(1, options.max_timeout_ms.max(1));
+        limits.cpu_s = limits.timeout_ms.div_ceil(1000) + 1;
+    }
+}
+
+/// The private directory, if the run has one, and the directory to work in: the caller's or the private one
+/// for lenient Python and commands, none for everything else.
+fn directories(
+    program: &Program,
+    options: &SandboxOptions,
+) -> Result<(Option<ScratchDir>, Option<PathBuf>), SandboxError> {
+    if !has_directory(program) {
+        return Ok((None, None));
+    }
+    if let Some(path) = &program.workdir {
+        return check_workdir(path).map(|path| (None, Some(path)));
+    }
+    let own_dir = ScratchDir::make(&options.scratch_dir)?;
+    let path = own_dir.path().to_owned();
+    Ok((Some(own_dir), Some(path)))
+}
+
+/// The request to the broker, and the version of the engine.
+fn new_request(
+    dependencies: &RunDependencies<'_>,
+    program: &Program,
+    mut limits: RunLimits,
+    workdir: Option<&Path>,
+) -> Result<(RunRequest, String), String> {
+    let landlock_abi = sys::landlock_abi().map_err(|error| format!("landlock: {error}"))?;
+    let directory = workdir.unwrap_or(Path::new("/")).to_owned();
+    let (files, task, version) = match program.language {
+        Language::Bash => {
+            let shell = shell::find_shell()?;
+            let network = dependencies.options.shell_network;
+            let files = shell::files(&directory, network);
+            let environment = shell::environment(&directory, &shell, &program.environment);
+            let version = shell.display().to_string();
+            let has_stdin = program.stdin.is_some();
+            let task =
+                ShellTask { shell, environment, network, has_stdin, arguments: None, memory_bytes: None };
+            (files, RunTask::Shell(task), version)
+        }
+        Language::JavaScript => {
+            let task = RunTask::JavaScript { language_check: program.language_check, has_host: false };
+            (Vec::new(), task, javascript::VERSION.to_owned())
+        }
+        Language::Python => {
+            let python = dependencies.python.current()?;
+            let (extra, python) = (python.extra.of(program.level), &python.interpreter);
+            if !extra.is_empty() {
+                limits.address_space_bytes += python.extra_bytes();
+            }
+            let files = python.files(program.level, workdir, !extra.is_empty());
+            let zygote = Box::new(python.zygote_spec(program.level, &extra, landlock_abi));
+            let task = RunTask::Python { zygote, language_check: program.language_check };
+            (files, task, python.version())
+        }
+    };
+    let level = program.level;
+    let subdirectory = program.subdirectory.clone();
+    Ok((RunRequest { level, limits, landlock_abi, directory, subdirectory, files, task }, version))
+}
+
+/// Whether a program has a directory, threads and processes of its own.
+fn has_directory(program: &Program) -> bool {
+    matches!(
+        (program.language, program.level),
+        (Language::Python, Level::Lenient) | (Language::Bash, Level::Shell)
+    )
+}

@@ -1,0 +1,176 @@
+//! Watches a child until its exit: the broker's report, pipes, clock and cancellation in one loop.
+//!
+//! The end of a pipe never counts as the end of the child: a guest may close its descriptors and keep
+//! running.
+
+use std::time::Duration;
+
+use super::child::RunChild;
+use super::output::{CapturedOutput, OutputRetention};
+use super::quota::{DirectoryQuota, QuotaExcess};
+use super::readers::OutputReaders;
+use crate::clock::now;
+use crate::error::SandboxError;
+use crate::host_calls::{HostCallServer, HostCallViolation};
+use crate::sys::ChildExit;
+
+/// How often the caller is asked whether it has cancelled.
+const CANCEL_POLL: Duration = Duration::from_millis(50);
+/// The minimal time between two counts of a guest's threads and processes.
+const COUNT_PAUSE: Duration = Duration::from_millis(25);
+/// How long a supervisor may take to end its tree.
+const KILL_AFTER: Duration = Duration::from_secs(2);
+/// How long the kernel and the broker may take to end a killed child. Freeing much memory is slow.
+const STUCK_AFTER: Duration = Duration::from_secs(10);
+
+/// The limits that the parent enforces.
+pub(crate) struct WatchLimits<'a> {
+    /// Wall clock from now.
+    pub timeout: Duration,
+    /// Bytes of standard output to keep.
+    pub stdout_bytes: usize,
+    /// Bytes of standard error to keep.
+    pub stderr_bytes: usize,
+    /// Maximal threads and processes; 0 if the filters forbid them anyway. `RLIMIT_NPROC` is not enough: it
+    /// does not bind the real user root, and counts the server's own tasks for every other user.
+    pub tasks: u64,
+    /// Which part of a longer output is kept. Only with a kept tail may the guest continue to write.
+    pub retention: OutputRetention,
+    /// Whether the caller has cancelled.
+    pub cancel: &'a dyn Fn() -> bool,
+}
+
+/// Why the parent ended a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StopReason {
+    Timeout,
+    Cancelled,
+    /// Too many threads or processes.
+    Tasks,
+    /// The private directory is too large.
+    OwnDirectory(QuotaExcess),
+    /// Too much standard output.
+    Stdout,
+    /// Too much standard error.
+    Stderr,
+    /// A violation of the rules for host calls.
+    Host(HostCallViolation),
+}
+
+/// A run as its parent saw it.
+#[derive(Debug)]
+pub(crate) struct ObservedRun {
+    /// `None` if the run ended by itself.
+    pub stop: Option<StopReason>,
+    pub exit: ChildExit,
+    pub stdout: CapturedOutput,
+    pub stderr: CapturedOutput,
+    /// The frames of the set-up, from our own code.
+    pub frames: CapturedOutput,
+    /// The guest's result, in its own words.
+    pub result: CapturedOutput,
+    /// Wall clock.
+    pub duration: Duration,
+}
+
+/// Watches until the child has exited and is reaped. Also serves its host calls and checks its private
+/// directory.
+pub(crate) fn watch(
+    mut guest: RunChild,
+    limits: &WatchLimits<'_>,
+    quota: Option<DirectoryQuota>,
+    mut calls: Option<HostCallServer>,
+) -> Result<ObservedRun, SandboxError> {
+    let start = now();
+    let mut readers =
+        OutputReaders::new(guest.take_pipes()?, limits.stdout_bytes, limits.stderr_bytes, limits.retention);
+    let mut monitor = LimitMonitor { limits, quota, next_count: Duration::ZERO };
+    let mut stop: Option<(StopReason, Duration)> = None;
+    let duration = loop {
+        let elapsed = start.elapsed();
+        if let Some((_, since)) = stop {
+            escalate_kill(&guest, elapsed.saturating_sub(since))?;
+        } else if let Some(reason) = monitor.check(&guest, &readers, elapsed) {
+            guest.kill();
+            stop = Some((reason, elapsed));
+        }
+        let left = if stop.is_none() { limits.timeout.saturating_sub(elapsed) } else { CANCEL_POLL };
+        let pause = if limits.tasks > 0 { COUNT_PAUSE } else { CANCEL_POLL };
+        let ready = readers.wait(&guest, calls.as_ref(), left.min(pause));
+        let ready = ready.map_err(|error| SandboxError::Watch(error.into()))?;
+        if ready.has_exited {
+            break start.elapsed();
+        }
+        let violation = calls.as_mut().filter(|_| ready.has_call).and_then(|calls| calls.step().err());
+        if let (Some(violation), None) = (violation, stop) {
+            guest.kill();
+            stop = Some((StopReason::Host(violation), start.elapsed()));
+        }
+        if stop.is_some() {
+            // Nobody waits for an answer any more.
+            calls = None;
+        }
+    };
+    let exit = guest.read_exit()?;
+    let [stdout, stderr, frames, result] = readers.drain();
+    let stop = stop.map(|(reason, _)| reason);
+    let stop =
+        stop.or_else(|| overflow((stdout.is_full(), stderr.is_full()))).or_else(|| monitor.check_at_end());
+    Ok(ObservedRun { stop, exit, stdout, stderr, frames, result, duration })
+}
+
+/// Checks the limits while the child runs.
+struct LimitMonitor<'a> {
+    limits: &'a WatchLimits<'a>,
+    quota: Option<DirectoryQuota>,
+    next_count: Duration,
+}
+
+impl LimitMonitor<'_> {
+    /// The first limit that is exceeded.
+    fn check(&mut self, guest: &RunChild, readers: &OutputReaders, elapsed: Duration) -> Option<StopReason> {
+        if elapsed >= self.limits.timeout {
+            return Some(StopReason::Timeout);
+        }
+        if (self.limits.cancel)() {
+            return Some(StopReason::Cancelled);
+        }
+        if let Some(stop) = overflow(readers.are_full()) {
+            return Some(stop);
+        }
+        let max = self.limits.tasks;
+        if max > 0 && elapsed >= self.next_count {
+            self.next_count = elapsed + COUNT_PAUSE;
+            if guest.count_tasks(max) > max {
+                return Some(StopReason::Tasks);
+            }
+        }
+        let excess = self.quota.as_mut().and_then(|quota| quota.exceeded(elapsed));
+        excess.map(StopReason::OwnDirectory)
+    }
+
+    /// The directory limit, checked once more after the child has exited.
+    fn check_at_end(&self) -> Option<StopReason> {
+        let excess = self.quota.as_ref().and_then(DirectoryQuota::exceeded_at_end);
+        excess.map(StopReason::OwnDirectory)
+    }
+}
+
+fn overflow(are_full: (bool, bool)) -> Option<StopReason> {
+    match are_full {
+        (true, _) => Some(StopReason::Stdout),
+        (false, true) => Some(StopReason::Stderr),
+        (false, false) => None,
+    }
+}
+
+/// After a kill: sends SIGKILL to a supervisor that does not exit; a broker that reports no exit is stuck.
+pub(crate) fn escalate_kill(guest: &RunChild, since_kill: Duration) -> Result<(), SandboxError> {
+    if since_kill > STUCK_AFTER {
+        return Err(SandboxError::BrokerStuck);
+    }
+    if since_kill > KILL_AFTER {
+        guest.kill_now();
+    }
+    Ok(())
+}

@@ -1,0 +1,163 @@
+//! The private directory of a run: created before it, removed after it, whatever a hostile guest left inside.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::Mode;
+use rustix::io::Errno;
+
+use super::remove::remove_tree;
+use super::remover::ScratchRemover;
+use crate::error::SandboxError;
+
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// The start of the name of a private directory. Process id and a number follow.
+const PREFIX: &str = "nanoclaw-run-";
+/// The start of the name after its run, while it waits for the remover.
+const TRASH_PREFIX: &str = "nanoclaw-trash-";
+const PRIVATE: Mode = Mode::RWXU;
+
+/// The private directory of one run. Removed when dropped, at the latest.
+#[derive(Debug)]
+pub(crate) struct ScratchDir {
+    path: PathBuf,
+    removed: bool,
+}
+
+impl ScratchDir {
+    /// Creates one below `parent`, accessible for this user only.
+    pub(crate) fn make(parent: &Path) -> Result<Self, SandboxError> {
+        let fail =
+            |source: Errno| SandboxError::MakeScratch { path: parent.to_owned(), source: source.into() };
+        let parent = parent
+            .canonicalize()
+            .map_err(|source| SandboxError::MakeScratch { path: parent.to_owned(), source })?;
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
+            match rustix::fs::mkdir(&path, PRIVATE) {
+                Ok(()) => return Ok(Self { path, removed: false }),
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(fail(error)),
+            }
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Renames it and gives it to the remover. The duration does not depend on the contents.
+    pub(crate) fn discard(mut self, remover: &ScratchRemover) -> Result<(), SandboxError> {
+        self.removed = true;
+        let fail = |source| SandboxError::RemoveScratch { path: self.path.clone(), source };
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let trash = self.path.with_file_name(format!("{TRASH_PREFIX}{}-{number}", std::process::id()));
+            match std::fs::rename(&self.path, &trash) {
+                Ok(()) => {
+                    remover.take(trash);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                Err(error) => return Err(fail(error)),
+            }
+        }
+    }
+
+    /// Removes it with its contents, at once.
+    pub(crate) fn remove(mut self) -> Result<(), SandboxError> {
+        self.removed = true;
+        remove_tree(&self.path)
+            .map_err(|source| SandboxError::RemoveScratch { path: self.path.clone(), source: source.into() })
+    }
+}
+
+impl Drop for ScratchDir {
+    fn drop(&mut self) {
+        if !self.removed {
+            // A run that failed reports its own error.
+            remove_tree(&self.path).ok();
+        }
+    }
+}
+
+/// Gives the directories that dead servers left below `parent` to the remover.
+pub(crate) fn sweep(parent: &Path, remover: &ScratchRemover) {
+    let Ok(entries) = std::fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let name = name.to_str().unwrap_or_default();
+        let rest = name.strip_prefix(PREFIX).or_else(|| name.strip_prefix(TRASH_PREFIX));
+        let owner = rest.and_then(|rest| rest.split('-').next());
+        let Some(owner) = owner.and_then(|pid| pid.parse().ok()).and_then(rustix::process::Pid::from_raw)
+        else {
+            continue;
+        };
+        if rustix::process::test_kill_process(owner) == Err(Errno::SRCH) {
+            // It may belong to another user, or another server may remove it: an error does no harm.
+            remover.take(entry.path());
+        }
+    }
+}
+
+/// Checks a working directory of the caller.
+pub(crate) fn check_workdir(path: &Path) -> Result<PathBuf, SandboxError> {
+    let bad = |reason: String| SandboxError::BadWorkdir { path: path.to_owned(), reason };
+    let real = path.canonicalize().map_err(|error: io::Error| bad(error.to_string()))?;
+    if !real.is_dir() {
+        return Err(bad("it is not a directory".to_owned()));
+    }
+    if real.parent().is_none() {
+        return Err(bad("it is the root directory".to_owned()));
+    }
+    Ok(real)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_directory_is_removed_too() {
+        let home = tempfile::tempdir().unwrap();
+        let path = ScratchDir::make(home.path()).unwrap().path().to_owned();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_dead_server_s_directory_is_swept_and_a_live_one_s_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let live = ScratchDir::make(home.path()).unwrap();
+        for prefix in [PREFIX, TRASH_PREFIX] {
+            let dead = home.path().join(format!("{prefix}{}-0", i32::MAX));
+            std::fs::create_dir_all(dead.join("x")).unwrap();
+        }
+        let remover = ScratchRemover::default();
+        sweep(home.path(), &remover);
+        drop(remover);
+        assert!(live.path().exists());
+        assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn discarding_is_a_rename_and_the_remover_does_the_rest() {
+        let home = tempfile::tempdir().unwrap();
+        let scratch = ScratchDir::make(home.path()).unwrap();
+        let path = scratch.path().to_owned();
+        std::fs::create_dir_all(path.join("x/y")).unwrap();
+        let remover = ScratchRemover::default();
+        scratch.discard(&remover).unwrap();
+        assert!(!path.exists());
+        drop(remover);
+        assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_root_is_no_workdir() {
+        assert!(check_workdir(Path::new("/")).is_err());
+        assert!(check_workdir(Path::new("/dev/null")).is_err());
+    }
+}

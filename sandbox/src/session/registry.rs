@@ -1,0 +1,45 @@
+//! The slots of open sessions, and the broker of sessions that use the network.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::broker::BrokerClient;
+use crate::error::SandboxError;
+use crate::options::SandboxOptions;
+
+#[derive(Debug)]
+pub(crate) struct SessionRegistry {
+    open: Arc<AtomicUsize>,
+    /// Used where commands have no network: their broker has left the network for good.
+    pub(crate) online_broker: BrokerClient,
+    /// Whether the policy holds in that broker, too.
+    pub(crate) online_self_test: OnceLock<Result<(), String>>,
+}
+
+/// One slot, released when dropped.
+#[derive(Debug)]
+pub(super) struct SessionSlot(Arc<AtomicUsize>);
+
+impl SessionRegistry {
+    pub(crate) fn new(options: &SandboxOptions) -> Self {
+        Self {
+            open: Arc::default(),
+            online_broker: BrokerClient::new(&options.child_exe, true),
+            online_self_test: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn take_slot(&self, max: usize) -> Result<SessionSlot, SandboxError> {
+        let one_more = |open| if open < max { Some(open + 1) } else { None };
+        match self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more) {
+            Ok(_) => Ok(SessionSlot(Arc::clone(&self.open))),
+            Err(_) => Err(SandboxError::TooManySessions { most: max }),
+        }
+    }
+}
+
+impl Drop for SessionSlot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}

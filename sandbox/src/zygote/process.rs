@@ -1,0 +1,306 @@
+//! One zygote as the broker sees it: its queue of runs, its spare children, its replies.
+
+use std::collections::VecDeque;
+use std::fmt::Display;
+use std::io::{self, Read, Seek};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::net::RecvFlags;
+use rustix::process::{Pid, Signal};
+
+use super::spec::ZygoteSpec;
+use super::start::become_zygote;
+use crate::broker::{
+    RunRequest, RunTask, SpareChild, ZygoteReply, ZygoteRunRequest, is_disconnected, is_peer_closed, receive,
+    send, send_failure, socket_pair,
+};
+use crate::child::RunFds;
+use crate::clock::now;
+use crate::memory_file::memory_file;
+use crate::policy::{LandlockDomain, RulesetKind, SeccompFilters, build_ruleset};
+use crate::sys::{self, ForkResult};
+
+/// A zygote is replaced after this number of runs: its children share a hash seed and an address layout.
+const MAX_RUNS: u64 = 1_000;
+/// It is also replaced after this time.
+const MAX_AGE: Duration = Duration::from_secs(60 * 60);
+/// Spare children per zygote: one for the next run, and one that gets ready meanwhile.
+const SPARE_CHILDREN: usize = 2;
+/// After this number of dead spare children in a row, the queued runs fail.
+const MAX_DEAD_SPARES: u32 = 3;
+/// How long a zygote may take to become warm. Large modules are slow to import.
+const WARM_UP_TIMEOUT: Duration = Duration::from_secs(50);
+/// How long a warm one may take to fork. A fork takes milliseconds.
+const FORK_TIMEOUT: Duration = Duration::from_secs(5);
+/// How much is read of a dead zygote's standard error.
+const MAX_STDERR_BYTES: u64 = 4 * 1024;
+
+/// A run that has got a child, and the socket to its caller.
+pub(crate) struct StartedRun {
+    pub(crate) pid: i32,
+    pub(crate) reply: OwnedFd,
+}
+
+/// A run that waits for a child.
+pub(super) struct QueuedRun {
+    pub(super) request: RunRequest,
+    pub(super) fds: RunFds,
+    pub(super) reply: OwnedFd,
+}
+
+pub(super) struct ZygoteProcess {
+    pub(super) spec: ZygoteSpec,
+    pid: i32,
+    socket: OwnedFd,
+    stderr: OwnedFd,
+    pub(super) is_ready: bool,
+    /// Another zygote replaces it: it gets no new runs.
+    pub(super) is_retired: bool,
+    runs: u64,
+    started_at: Instant,
+    last_used: Instant,
+    queue: VecDeque<QueuedRun>,
+    spares: Vec<SpareChild>,
+    /// Requested children that it has not reported yet.
+    pending_forks: usize,
+    /// The time of the first pending request, or of the last reply.
+    waiting_since: Instant,
+    /// Spare children in a row that were dead when a run came.
+    dead_spares: u32,
+}
+
+impl ZygoteProcess {
+    pub(super) fn start(spec: &ZygoteSpec, filters: &SeccompFilters) -> io::Result<Self> {
+        let (socket, zygote_end) = socket_pair()?;
+        let stderr = memory_file(&[])?;
+        let pid = match sys::fork()? {
+            ForkResult::Child => become_zygote(spec, &zygote_end, &stderr, filters),
+            ForkResult::Parent(pid) => pid,
+        };
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        Ok(Self {
+            spec: spec.clone(),
+            pid,
+            socket,
+            stderr,
+            is_ready: false,
+            is_retired: false,
+            runs: 0,
+            started_at: now(),
+            last_used: now(),
+            queue: VecDeque::new(),
+            spares: Vec::new(),
+            pending_forks: 0,
+            waiting_since: now(),
+            dead_spares: 0,
+        })
+    }
+
+    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    pub(super) fn idle_time(&self) -> Duration {
+        self.last_used.elapsed()
+    }
+
+    /// Whether a run waits for it, or a child is about to be reported.
+    pub(super) fn is_busy(&self) -> bool {
+        self.has_pending_forks() || !self.queue.is_empty()
+    }
+
+    pub(super) fn has_pending_forks(&self) -> bool {
+        self.pending_forks > 0
+    }
+
+    pub(super) fn is_expired(&self) -> bool {
+        self.runs >= MAX_RUNS || self.started_at.elapsed() > MAX_AGE
+    }
+
+    /// Whether this is its process id, or that of one of its spare children.
+    pub(super) fn contains(&self, pid: i32) -> bool {
+        self.pid == pid || self.spares.iter().any(|spare| spare.pid == pid)
+    }
+
+    /// Drops the queued runs whose callers no longer wait.
+    pub(super) fn drop_cancelled_runs(&mut self) {
+        self.queue.retain(|run| !is_peer_closed(&run.reply));
+    }
+
+    /// Ends the spare children that were requested for cancelled runs.
+    pub(super) fn drop_surplus_spares(&mut self) {
+        if self.queue.is_empty() {
+            let surplus = self.spares.len().saturating_sub(SPARE_CHILDREN);
+            self.spares.drain(..surplus).for_each(|spare| spare.kill_and_reap());
+        }
+    }
+
+    /// Gives a run to a spare child, now or when there is one.
+    pub(super) fn enqueue(&mut self, run: QueuedRun, started: &mut Vec<StartedRun>) {
+        self.last_used = now();
+        self.queue.push_back(run);
+        self.assign_runs(started);
+    }
+
+    /// Assigns queued runs to spare children, and requests the children that will be needed next.
+    fn assign_runs(&mut self, started: &mut Vec<StartedRun>) {
+        while !self.queue.is_empty()
+            && let Some(spare) = self.spares.pop()
+        {
+            self.assign_first_run(&spare, started);
+        }
+        let ahead = if self.is_retired { 0 } else { SPARE_CHILDREN };
+        while self.is_ready && self.pending_forks + self.spares.len() < self.queue.len() + ahead {
+            if send(self.socket.as_fd(), &"fork", &[]).is_err() {
+                // A full socket means enough requests; a closed one is noticed by the next read.
+                return;
+            }
+            if self.pending_forks == 0 {
+                self.waiting_since = now();
+            }
+            self.pending_forks += 1;
+        }
+    }
+
+    /// Whether it has warmed up and forked in time.
+    pub(super) fn is_answering(&self) -> bool {
+        if self.is_ready {
+            self.pending_forks == 0 || self.waiting_since.elapsed() < FORK_TIMEOUT
+        } else {
+            self.started_at.elapsed() < WARM_UP_TIMEOUT
+        }
+    }
+
+    /// Sends the first queued run to a spare child. If the child is dead, the run stays in the queue.
+    fn assign_first_run(&mut self, spare: &SpareChild, started: &mut Vec<StartedRun>) {
+        let Some(run) = self.queue.pop_front() else { return };
+        match send_run(spare, &run) {
+            Ok(()) => {
+                self.runs += 1;
+                self.dead_spares = 0;
+                started.push(StartedRun { pid: spare.pid, reply: run.reply });
+            }
+            Err(SendRunError::ChildDead) => {
+                spare.kill_and_reap();
+                self.dead_spares += 1;
+                self.queue.push_front(run);
+                if self.dead_spares >= MAX_DEAD_SPARES {
+                    let reason = self.last_stderr_line();
+                    self.fail_all(&format!("Python children die before they are given a run: {reason}"));
+                }
+            }
+            Err(SendRunError::Rejected(message)) => {
+                spare.kill_and_reap();
+                send_failure(&run.reply, message);
+            }
+        }
+    }
+
+    /// Handles its replies; false once it is gone.
+    pub(super) fn read_replies(&mut self, started: &mut Vec<StartedRun>) -> bool {
+        loop {
+            let packet = match receive(&self.socket, RecvFlags::empty()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+                Ok(Some(packet)) => packet,
+                Ok(None) | Err(_) => return false,
+            };
+            match packet.decode::<ZygoteReply>() {
+                Ok(ZygoteReply::Ready) => {
+                    self.is_ready = true;
+                    self.assign_runs(started);
+                }
+                Ok(ZygoteReply::Forked { pid }) => {
+                    self.waiting_since = now();
+                    self.pending_forks = self.pending_forks.saturating_sub(1);
+                    let socket = packet.descriptors.into_iter().next();
+                    self.spares.extend(socket.map(|socket| SpareChild { pid, socket }));
+                    self.assign_runs(started);
+                }
+                Ok(ZygoteReply::Failed { message }) if self.is_ready => {
+                    self.pending_forks = self.pending_forks.saturating_sub(1);
+                    // The queue is empty if the fork was for a spare child.
+                    if let Some(run) = self.queue.pop_front() {
+                        send_failure(&run.reply, message);
+                    }
+                }
+                Ok(ZygoteReply::Failed { message }) => {
+                    self.fail_all(&message);
+                    return false;
+                }
+                Err(error) => {
+                    self.fail_all(&format!("the Python zygote sent an invalid reply: {error}"));
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Fails the queued runs after the zygote died or stopped answering.
+    pub(super) fn fail_queued_runs(&mut self) {
+        let level = self.spec.level;
+        let message = if self.is_answering() {
+            format!("the Python zygote of level {level} died: {}", self.last_stderr_line())
+        } else {
+            let action = if self.is_ready { "answer" } else { "become warm" };
+            format!("the Python zygote of level {level} does not {action}; it has been ended")
+        };
+        self.fail_all(&message);
+    }
+
+    /// The last line that the zygote or its spare children wrote to standard error.
+    fn last_stderr_line(&self) -> String {
+        let mut text = String::new();
+        // Empty if no descriptor is free.
+        if let Ok(copy) = self.stderr.try_clone() {
+            let mut file = std::fs::File::from(copy);
+            if file.rewind().is_ok() {
+                file.take(MAX_STDERR_BYTES).read_to_string(&mut text).ok();
+            }
+        }
+        text.trim().lines().last().unwrap_or("it said nothing").to_owned()
+    }
+
+    fn fail_all(&mut self, message: &str) {
+        for run in self.queue.drain(..) {
+            send_failure(&run.reply, message.to_owned());
+        }
+    }
+}
+
+/// Why a spare child has not got a run.
+enum SendRunError {
+    ChildDead,
+    /// The run itself is not possible.
+    Rejected(String),
+}
+
+fn send_run(spare: &SpareChild, run: &QueuedRun) -> Result<(), SendRunError> {
+    let QueuedRun { request, fds, .. } = run;
+    let rejected = |error: &dyn Display| SendRunError::Rejected(error.to_string());
+    let RunTask::Python { language_check, .. } = request.task else {
+        return Err(rejected(&"it is not Python"));
+    };
+    let domain = LandlockDomain { abi: request.landlock_abi, kind: RulesetKind::Full, has_network: false };
+    let ruleset = build_ruleset(domain, &request.files).map_err(|error| rejected(&error))?;
+    let message = ZygoteRunRequest {
+        language_check,
+        directory: request.directory.clone(),
+        limits: request.limits.clone(),
+    };
+    let mut descriptors = fds.descriptors();
+    descriptors.push(ruleset.as_fd());
+    send(spare.socket.as_fd(), &message, &descriptors)
+        .map_err(|error| if is_disconnected(&error) { SendRunError::ChildDead } else { rejected(&error) })
+}
+
+impl Drop for ZygoteProcess {
+    fn drop(&mut self) {
+        self.spares.iter().for_each(SpareChild::kill_and_reap);
+        // Children with a run are the broker's and continue.
+        if let Some(pid) = Pid::from_raw(self.pid) {
+            rustix::process::kill_process(pid, Signal::KILL).ok();
+        }
+        sys::reap(self.pid).ok();
+    }
+}

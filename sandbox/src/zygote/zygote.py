@@ -1,0 +1,250 @@
+# The second half of the interpreter's program: the zygote, and the first steps of its children.
+#
+# A zygote warms up, then forks a spare child whenever the broker asks. It never sees a program: the program is in a memory
+# file that only the child reads. Its children are the broker's (CLONE_PARENT), so that the broker alone learns how each
+# ends.
+
+CONTROL, SPEC = 5, 6
+CLONE_PARENT, SIGCHLD = 0x8000, 17
+CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID = 0x00200000, 0x01000000
+PR_SET_NAME = 15
+PR_SET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_DUMPABLE, PR_GET_TID_ADDRESS = 1, 3, 4, 40
+SIGKILL = 9
+
+
+class Kernel:
+    """System calls that Python does not offer, prepared while everything is still allowed."""
+
+    def __init__(self, spec):
+        import ctypes, os, resource
+        self.os, self.resource, self.spec = os, resource, spec
+        self.broker = os.getppid()
+        # PyDLL keeps the interpreter's lock through the call, as os.fork does.
+        library = ctypes.PyDLL(None, use_errno=True)
+        self.call = library.syscall
+        self.call.restype = ctypes.c_long
+        self.long, self.errno = ctypes.c_ulong, ctypes.get_errno
+        self.before, self.in_child, self.in_parent = (
+            self.hook(name) for name in ("PyOS_BeforeFork", "PyOS_AfterFork_Child", "PyOS_AfterFork_Parent"))
+        self.programs = {name: self.program(text) for name, text in spec["filters"].items()}
+        self.no_capabilities = [ctypes.create_string_buffer(data, len(data)) for data in (
+            (0x20080522).to_bytes(4, sys.byteorder) + bytes(4), bytes(24))]
+        self.names = [ctypes.create_string_buffer(name) for name in (
+            b"nanoclaw-zygote", b"nanoclaw-spare", b"nanoclaw-guest")]
+        self.must("prctl", PR_SET_NAME, self.names[0], 0, 0, 0)
+        self.flags, self.tid_address = CLONE_PARENT | SIGCHLD, 0
+        # Like the C library's own fork: it must learn the new number of the child's main thread.
+        address = ctypes.c_ulong(0)
+        if self.prctl(PR_GET_TID_ADDRESS, ctypes.addressof(address)) == 0 and address.value:
+            self.flags |= CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID
+            self.tid_address = address.value
+
+    @staticmethod
+    def hook(name):
+        import ctypes
+        function = getattr(ctypes.pythonapi, name)
+        function.restype = None
+        return function
+
+    def program(self, text):
+        """struct sock_fprog: a 16-bit length, padding, a pointer."""
+        import ctypes
+        code = bytes.fromhex(text)
+        buffer = ctypes.create_string_buffer(code, len(code))
+        header = (len(code) // 8).to_bytes(8, sys.byteorder) + ctypes.addressof(buffer).to_bytes(8, sys.byteorder)
+        return ctypes.create_string_buffer(header, len(header)), buffer
+
+    def number(self, name, *arguments):
+        # As unsigned longs: a bare int would be cut to 32 bits.
+        return self.call(self.long(self.spec["numbers"][name]), *[
+            self.long(one) if isinstance(one, int) else one for one in arguments])
+
+    def must(self, name, *arguments):
+        if self.number(name, *arguments) < 0:
+            raise OSError("%s failed with errno %d" % (name, self.errno()))
+
+    def prctl(self, option, value=0):
+        return self.number("prctl", option, value, 0, 0, 0)
+
+    def filter(self, name):
+        # SECCOMP_SET_MODE_FILTER with TSYNC: also confines threads that an extra module has started.
+        if self.number("seccomp", 1, 1, self.programs[name][0]) != 0:
+            raise OSError("installing the %s filter failed with errno %d" % (name, self.errno()))
+
+    def fork_child(self):
+        """Forks a child of the broker. Returns 0 in the child."""
+        self.before()
+        # The order of the last two arguments depends on the architecture, so both are the same.
+        pid = self.number("clone", self.flags, 0, 0, self.tid_address, self.tid_address)
+        if pid == 0:
+            self.in_child()
+        else:
+            self.in_parent()
+        return pid
+
+    def detach(self):
+        """The first steps of SANDBOX.md's order, which need no run."""
+        self.os.setsid()
+        self.must("prctl", PR_SET_NAME, self.names[1], 0, 0, 0)
+        self.must("prctl", PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)
+        if self.os.getppid() != self.broker:
+            raise OSError("the parent is gone")
+        self.has_private_uid = self.take_private_uid()
+        self.must("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+    def confine(self, run, ruleset):
+        """The next steps. The descriptors are in place."""
+        os, limits = self.os, run["limits"]
+        self.must("prctl", PR_SET_NAME, self.names[2], 0, 0, 0)
+        processes = limits["processes"]
+        if processes and not self.has_private_uid:
+            processes += self.spec["shared_uid_tasks"]
+        for name, soft, hard in (
+                ("CPU", limits["cpu_s"], limits["cpu_s"] + 1), ("AS", limits["address_space_bytes"], None),
+                ("FSIZE", limits["file_size_bytes"], None), ("NOFILE", limits["open_files"], None),
+                ("CORE", 0, None), ("NPROC", processes, None)):
+            self.limit(getattr(self.resource, "RLIMIT_" + name), soft, soft if hard is None else hard)
+        os.chdir(run["directory"])
+        self.must("capset", *self.no_capabilities)
+        self.must("landlock_restrict_self", ruleset, 0)
+        self.must("close_range", CONTROL, 0xFFFFFFFF, 0)
+        self.filter("first")
+        self.filter("second")
+        if self.prctl(PR_GET_DUMPABLE) != -1 or self.errno() != 1:
+            raise OSError("the filters are installed but do not hold")
+
+    def limit(self, resource, soft, hard):
+        # A limit above the server's own cannot be set.
+        ceiling = self.resource.getrlimit(resource)[1]
+        within = lambda value: value if ceiling == self.resource.RLIM_INFINITY else min(value, ceiling)
+        self.resource.setrlimit(resource, (within(soft), within(hard)))
+
+    def take_private_uid(self):
+        """The process limit does not bind the real user root. The effective user and its file rights stay."""
+        if self.os.getuid() != 0 or self.os.geteuid() != 0:
+            return False
+        try:
+            self.os.setresuid(self.spec["first_private_uid"] | self.os.getpid(), -1, -1)
+            return True
+        except OSError:
+            return False
+
+
+def read_all(descriptor):
+    import os
+    parts = []
+    while True:
+        part = os.read(descriptor, 1 << 20)
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+
+
+def reseed():
+    """Reseeds numpy after a fork. Python's own random reseeds itself."""
+    numbers = sys.modules.get("numpy.random")
+    if numbers is not None:
+        numbers.seed()
+
+
+def serve(kernel, control):
+    """Forks a spare child whenever the broker asks, until the broker is gone. Returns the child's socket in each child."""
+    import json, os, socket
+    while control.recv(64):
+        broker_end, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid = kernel.fork_child()
+        if pid == 0:
+            broker_end.close()
+            return child_end
+        if pid > 0:
+            socket.send_fds(control, [json.dumps({"zygote": "forked", "pid": pid}).encode()], [broker_end.fileno()])
+        else:
+            message = "the zygote cannot fork: errno %d" % kernel.errno()
+            control.send(json.dumps({"zygote": "failed", "message": message}).encode())
+        broker_end.close()
+        child_end.close()
+    os._exit(0)
+
+
+def wait_for_run(kernel, spec, own):
+    """Prepares a spare child as far as possible, then waits for its run."""
+    import json, os, socket
+    receive = socket.recv_fds
+    kernel.detach()
+    reseed()
+    if spec["level"] != "lenient":
+        forget("ctypes", "_ctypes", "socket", "_socket", "resource")
+    # Parses and runs something, so that the child already has its own copies of the pages.
+    rehearse(spec)
+    data, descriptors, _, _ = receive(own, 1 << 16, 8)
+    if not data:
+        os._exit(0)
+    return json.loads(data), descriptors
+
+
+def rehearse(spec):
+    import json
+    guest = parse(dict(spec, code="1 + 1", language_check=spec["level"] != "lenient"))
+    json.dumps({"frame": guest.run(), "out_of_memory": False})
+
+
+def become_guest(kernel, spec, run, descriptors):
+    """Installs the descriptors, reads the program and applies the policy. Returns the task."""
+    import os
+    pipes, code, ruleset = descriptors[:4], descriptors[4], descriptors[5]
+    for number, pipe in enumerate(pipes, 1):
+        os.dup2(pipe, number)
+    try:
+        task = dict(spec, language_check=run["language_check"] and spec["level"] != "lenient",
+                    directory=run["directory"], stderr_bytes=run["limits"]["stderr_bytes"],
+                    code=read_all(code).decode())
+        if spec["level"] == "lenient":
+            os.environ.update(HOME=run["directory"], TMPDIR=run["directory"])
+        kernel.confine(run, ruleset)
+        return task
+    except Exception as error:
+        fail("%s: %s" % (type(error).__name__, error))
+
+
+def warm(spec):
+    """Warms up. Returns the prepared system calls and the socket to the broker."""
+    import gc, socket
+    warm_up(spec)
+    kernel = Kernel(spec)
+    # The parser and the check load and cache more.
+    rehearse(spec)
+    if spec["level"] == "lenient":
+        explain_refusals()
+    sys.stdout.reconfigure(line_buffering=True)
+    sys.argv = [FILE]
+    control = socket.socket(fileno=CONTROL)
+    kernel.filter("zygote")
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    return kernel, control
+
+
+def main():
+    import json, os
+    control = None
+    try:
+        spec = json.loads(read_all(SPEC))
+        os.close(SPEC)
+        kernel, control = warm(spec)
+    except Exception as error:
+        message = "warm-up: %s: %s" % (type(error).__name__, error)
+        os.write(CONTROL, json.dumps({"zygote": "failed", "message": message}).encode())
+        os._exit(70)
+    control.send(b'{"zygote": "ready"}')
+    own = serve(kernel, control)
+    control.close()  # only the zygote keeps it open, so that the broker notices its exit
+    run_, descriptors = wait_for_run(kernel, spec, own)
+    task = become_guest(kernel, spec, run_, descriptors)
+    own.detach()
+    del kernel, control, own, spec, run_, descriptors
+    report(frame="ready")
+    run(parse(task), task)
+
+
+main()

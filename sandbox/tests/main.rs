@@ -1,0 +1,32 @@
+//! The tests of the sandbox, one module per subject.
+//!
+//! One process runs them all, so tests that count this process's children and descriptors, or measure time,
+//! take `support::exclusive()`; the others take `support::shared()`. A test that needs a process of its own
+//! starts this binary again with its own name.
+
+mod ablation;
+mod bad_input;
+mod benign;
+mod between_runs;
+mod closed;
+mod every_call;
+mod figures;
+mod host_calls;
+mod hostile;
+mod interpreters;
+mod language;
+mod layers;
+mod leaks;
+mod lifecycle;
+mod limits;
+mod modules;
+mod orphan;
+mod other_ways;
+mod own_attacks;
+mod policy;
+mod sessions;
+mod shell;
+mod shell_input;
+mod shell_limits;
+mod shell_tree;
+mod support;
