@@ -1,6 +1,6 @@
-//! The bare program: a minimal server that keeps the same promise. hyper takes a job; a redb thread commits job,
-//! queue key and event in groups; then the client gets 202. It validates and runs nothing. A GET is a stream that
-//! sends one comment and waits. It runs in its own process, which is this binary again.
+//! The bare program: a minimal server that keeps the same promise. hyper takes a job; a redb thread commits
+//! job, queue key and event in groups; then the client gets 202. It validates and runs nothing. A GET is a
+//! stream that sends one comment and waits. It runs in its own process, which is this binary again.
 
 use bytes::Bytes;
 use http_body_util::BodyExt;

@@ -1,5 +1,5 @@
-//! Latency until the first event of an idle server, and until the first token compared with a direct request to
-//! the same provider.
+//! Latency until the first event of an idle server, and until the first token compared with a direct
+//! request to the same provider.
 
 use crate::provider::Provider;
 use crate::server::Server;
@@ -75,7 +75,8 @@ fn first_event(sheet: &mut Sheet) {
     sheet.put("first.event", median(&mut times));
 }
 
-/// Medians of direct and indirect calls, in milliseconds. The calls alternate, so that both see the same machine.
+/// Medians of direct and indirect calls, in milliseconds. The calls alternate, so that both see the same
+/// machine.
 fn first_token(provider: &Provider, question: &str, between: &Between) -> (f64, f64) {
     let address = provider.url.trim_start_matches("http://");
     // The direct client keeps its connection, as the server between does.

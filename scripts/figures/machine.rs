@@ -1,4 +1,5 @@
-//! Facts about the run: processor, kernel, disk, date, commit and versions. A fact that cannot be read is "unknown".
+//! Facts about the run: processor, kernel, disk, date, commit and versions. A fact that cannot be read is
+//! "unknown".
 
 use crate::server::{binary, scratch};
 use serde_json::{Value, json};

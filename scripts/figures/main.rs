@@ -1,5 +1,5 @@
-//! Measures all figures in one run, compares them with a bare program and, with `--peers`, with other products, and
-//! writes BENCHMARKS.md. Ratios never mix two runs.
+//! Measures all figures in one run, compares them with a bare program and, with `--peers`, with other
+//! products, and writes BENCHMARKS.md. Ratios never mix two runs.
 #![allow(
     clippy::expect_used,
     clippy::panic,

@@ -1,5 +1,5 @@
-//! Other products, measured in the same run (`--peers`). `scripts/peers/` installs and runs them and prints results
-//! as lines. A product that cannot be installed here is skipped with the reason.
+//! Other products, measured in the same run (`--peers`). `scripts/peers/` installs and runs them and prints
+//! results as lines. A product that cannot be installed here is skipped with the reason.
 
 use crate::server::ROOT;
 use crate::sheet::Sheet;
@@ -37,7 +37,8 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Installs it if needed, starts it in front of this provider and waits until it is ready. Errors say why not.
+    /// Installs it if needed, starts it in front of this provider and waits until it is ready. Errors say
+    /// why not.
     pub(crate) fn start(sheet: &mut Sheet, kind: &Kind, upstream: &str) -> Result<Self, String> {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
         let port = free.map_err(|error| error.to_string())?.port();

@@ -1,5 +1,5 @@
-//! A provider on loopback that answers at once. Its two answers are prepared in advance, and it does not parse
-//! requests, so that the figures measure its client.
+//! A provider on loopback that answers at once. Its two answers are prepared in advance, and it does not
+//! parse requests, so that the figures measure its client.
 
 use crate::upstream::{Act, Answer};
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,4 +1,5 @@
-//! Restart time over a store of 1 GB with 100,000 queued jobs: after a clean stop, and after `kill -9` during writes.
+//! Restart time over a store of 1 GB with 100,000 queued jobs: after a clean stop, and after `kill -9`
+//! during writes.
 
 use crate::bare::Bare;
 use crate::enqueue::rate;

@@ -42,7 +42,8 @@ impl Sheet {
         self.found.insert(figure.key, Found::Skipped(why.to_owned()));
     }
 
-    /// Marks the figures that a group should have measured but has not. Returns whether one of ours is among them.
+    /// Marks the figures that a group should have measured but has not. Returns whether one of ours is
+    /// among them.
     pub(crate) fn close(&mut self, group: &str, with_peers: bool) -> bool {
         let left: Vec<&Figure> = FIGURES
             .iter()

@@ -1,5 +1,5 @@
-//! Event streams: commits a second, the cost of 200 streaming jobs and of an idle reader, and frames a second to
-//! 10,000 readers of one job. The clients run in this process, on the same cores.
+//! Event streams: commits a second, the cost of 200 streaming jobs and of an idle reader, and frames a
+//! second to 10,000 readers of one job. The clients run in this process, on the same cores.
 
 use crate::Run;
 use crate::bare::Bare;

@@ -1,5 +1,5 @@
-//! Whole jobs with an instant model: jobs a second, compared with a peer under the same clients, and the time of a
-//! tool call within a job.
+//! Whole jobs with an instant model: jobs a second, compared with a peer under the same clients, and the
+//! time of a tool call within a job.
 
 use crate::provider::Provider;
 use crate::server::Server;

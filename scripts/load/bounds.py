@@ -1,5 +1,5 @@
-"""Whether a soak stayed within its bounds: pure functions over what was seen. Owns the limits, the words for what passes
-them, and the ways to break a record on purpose, each of which has to be noticed (`unnoticed`)."""
+"""Decides whether a soak stayed within its limits: pure functions over the record. Can also break a record on
+purpose; the functions must notice each of these (`unnoticed`)."""
 import copy
 
 LIMITS = {
@@ -29,7 +29,7 @@ LIMITS = {
 
 
 def judge(record):
-    """Every reason why this run was not bounded; none if it was."""
+    """All limits that this run broke."""
     parts = (judge_work, judge_memory, judge_counts, judge_latency, judge_files, judge_restarts, judge_leftovers)
     return [reason for part in parts for reason in part(record)]
 
@@ -50,7 +50,7 @@ def quantile(values, share):
 
 
 def growth(rows, name, parts=10):
-    """How much the floor of a value rose over the rows: the median of all slopes between the lowest values of its windows.
+    """How much the floor of a value rose over the rows: the median of all slopes between the minima of its windows.
     Single jobs take memory and give it back above that floor; what leaks lifts it."""
     rows = [row for row in rows if row.get(name) is not None]
     parts = min(parts, len(rows) // 2)
@@ -114,7 +114,7 @@ def judge_counts(record):
 
 
 def windows(record):
-    """(begin, answers in ms) for each stretch of time, restarts left out."""
+    """(begin, latencies in ms) for each window of time without restarts."""
     found = {}
     for probe in record["probes"]:
         if probe["ms"] is not None and not near_restart(record, probe["t"]):
@@ -201,7 +201,7 @@ def more(name, by):
     return lambda record: record["end"].update({name: record["end"].get(name, 0) + by})
 
 
-# What a control breaks, where it may be that nobody could see it.
+# Controls whose damage a record may be unable to show.
 SIGHT = {"descriptors": "fds", "broker-descriptors": "broker_fds"}
 CONTROLS = {
     "memory": ramp("anon_kb", 64 * 1024),
@@ -222,7 +222,7 @@ CONTROLS = {
 
 
 def unnoticed(record):
-    """The controls that `judge` would have let pass on this very record: there may be none."""
+    """The controls that `judge` would miss on this record. There must be none."""
     before, missed = set(judge(record)), []
     for name, spoil in CONTROLS.items():
         if SIGHT.get(name) in record.get("unseen", ()):

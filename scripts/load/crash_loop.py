@@ -1,10 +1,16 @@
 """The program of scripts/crash-loop: a real server under load, killed with SIGKILL at random moments.
 
-Checked from outside, over all restarts: every job that got its 202 exists and ends with exactly one terminal event; every
-event that was seen is seen again, unchanged; a resumed stream has no hole (ids rise by one, delta offsets join); a call
-has one result; a key that was posted again and again, also across kills, made one job; an accepted batch has one result
-for each line, the same ones in the order of their ends; an occurrence of a schedule made one job. Exit status 1 with the
-details when anything is wrong. `--control NAME` breaks one of these in the view of this program, and has to be caught.
+It checks from outside, over all restarts:
+- every job that got its 202 exists and ends with exactly one terminal event;
+- every event that a reader saw is still there, unchanged;
+- a resumed stream has no gap: ids rise by one, and delta offsets join;
+- a tool call has one result;
+- a key that was sent many times, also across kills, made one job;
+- an accepted batch has one result for each line, in the same order of ends;
+- an occurrence of a schedule made one job.
+
+The exit status is 1, with details, if anything is wrong. `--control NAME` breaks one of these in this program's
+view, and the program must notice.
 """
 import argparse, http.client, json, os, random, sys, tempfile, threading, time
 
@@ -14,7 +20,7 @@ from verdict import Verdict
 
 
 class World(Verdict):
-    """What the outside knows."""
+    """What the clients have seen so far."""
 
     def __init__(self):
         super().__init__()
@@ -35,7 +41,7 @@ class World(Verdict):
             return dice.choice(list(self.jobs)[-newest:]) if self.jobs else None
 
     def saw(self, job, frames, after):
-        """Frames that a stream gave after a cursor: joined with what was seen before."""
+        """Joins the frames that a stream returned after a cursor with the earlier ones."""
         with self.lock:
             wrong = join(self.jobs[job]["events"], frames, after)
             if wrong:
@@ -43,7 +49,7 @@ class World(Verdict):
 
 
 def wish(dice):
-    """A job as some client would want it."""
+    """A random job."""
     kind = dice.randrange(6)
     if kind == 0:
         text = f"stream: {dice.randrange(5, 60)} words, {dice.randrange(1, 60)} ms"
@@ -66,7 +72,7 @@ def wish(dice):
 
 
 def client(server, world, stop, seed):
-    """Submits, cancels, reads with cuts, until told to stop. A call that the crash cut off proves nothing."""
+    """Submits, cancels and reads with cuts until stopped. A call that the crash cut off proves nothing."""
     dice = random.Random(seed)
     acts = [(0.30, submit), (0.40, submit_once), (0.45, cancel), (0.49, retry), (0.52, submit_batch),
             (0.58, read_batch), (0.59, cancel_batch), (0.60, submit_schedule), (0.85, read), (1.0, look)]
@@ -94,7 +100,7 @@ def submit(server, world, dice):
 
 
 def submit_once(server, world, dice):
-    """One of few keys, each with one body: whoever posts it, and whenever, it is one job."""
+    """Sends one of a few keys, each with one body. All submissions of a key must be one job."""
     with world.lock:
         if not world.keys or dice.random() < 0.3:
             world.keys[f"key-{dice.randrange(10**9)}"] = {"body": json.dumps(wish(dice) | {"run_at": None}), "answers": set()}
@@ -120,7 +126,7 @@ def cancel(server, world, dice):
 
 
 def retry(server, world, dice):
-    """Another try for what failed. From the moment that it is asked for, its end may be followed by more."""
+    """Retries a failed job. From then on events may follow its end."""
     with world.lock:
         failed = [job for job, known in world.jobs.items() if known["ended"] == "failed"]
         job = dice.choice(failed) if failed else None
@@ -158,7 +164,7 @@ def submit_schedule(server, world, dice):
 
 
 def read(server, world, dice):
-    """Reads on where the last reader stopped, or from anywhere before, and is cut off somewhere."""
+    """Resumes where the last reader stopped, or anywhere before, and stops somewhere."""
     job = world.some_job(dice)
     if not job:
         return
@@ -187,7 +193,7 @@ def note(world, job, status, body, retries):
 # ---------------------------------------------------------------------------------------------------------------- batches
 
 def submit_batch(server, world, dice):
-    """`POST /v1/batches` with JSON lines; an accepted batch owes one result for each."""
+    """`POST /v1/batches` with JSON lines. An accepted batch must return one result for each line."""
     names = [f"line-{dice.randrange(10**9)}-{number}" for number in range(dice.randrange(2, 20))]
     lines = [json.dumps({"custom_id": name, "body": wish(dice)}) for name in names]
     path = f"/v1/batches?concurrency={dice.randrange(1, 5)}"
@@ -211,7 +217,7 @@ def cancel_batch(server, world, dice):
 
 
 def read_batch(server, world, dice):
-    """Follows a batch on from where the last reader stopped; the kill, or a timeout, cuts it off."""
+    """Follows a batch from where the last reader stopped, until the kill or a time-out."""
     with world.lock:
         batch = dice.choice(list(world.batches)[-4:]) if world.batches else None
         after = len(world.batches[batch]["ended"]) if batch else 0
@@ -220,7 +226,7 @@ def read_batch(server, world, dice):
 
 
 def follow(server, batch, after, timeout):
-    """Where it began, and the lines that a stream of ends gave, whole ones only."""
+    """The start position and the complete lines of a stream of results."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=timeout)
     found = []
     try:
@@ -286,7 +292,7 @@ def check_batch(server, world, batch, known, deadline):
 # -------------------------------------------------------------------------------------------------------------- schedules
 
 def every_job(server):
-    """All jobs there are, page by page."""
+    """All jobs, page by page."""
     jobs, cursor = [], None
     while True:
         status, body = server.ask("GET", "/v1/jobs?limit=100" + (f"&cursor={cursor}" if cursor else ""))
@@ -298,7 +304,7 @@ def every_job(server):
 
 
 def runs_of(server, world):
-    """How often each schedule says that it has fired."""
+    """The number of runs that each schedule reports."""
     runs = {}
     for schedule in world.schedules:
         status, body = server.ask("GET", f"/v1/schedules/{schedule}")
@@ -309,7 +315,7 @@ def runs_of(server, world):
 
 
 def check_schedules(server, world):
-    """Every occurrence has made one job: as many as the schedule says that it has fired, before and after they are counted."""
+    """Every occurrence made one job. The schedule's count is read before and after counting the jobs."""
     before = runs_of(server, world)
     jobs = [job["metadata"].get("mark") for job in every_job(server)]
     after = runs_of(server, world)
@@ -338,7 +344,7 @@ def check_job(server, world, job, deadline):
     ends = [place for place, frame in enumerate(frames) if frame[1] in TERMINAL]
     if len(frames) != len(seen) or not ends or ends[-1] != len(frames) - 1:
         return world.blame(f"{job}: {len(seen)} events seen, {len(frames)} there, ends {ends}")
-    # An end that is not the last one failed, and somebody asked for another try.
+    # An end that is not the last one is a failure before a retry.
     again = [(frames[place][1], frames[place + 1][2].get("status")) for place in ends[:-1]]
     if len(again) > world.jobs[job]["retries"] or any(pair != ("error", "queued") for pair in again):
         world.blame(f"{job} was retried {world.jobs[job]['retries']} times and went on after {again}")
@@ -353,7 +359,7 @@ def check_job(server, world, job, deadline):
 
 
 def check_keys(server, world):
-    """Posted once more, each key still leads to the one job that it has made."""
+    """Sends each key once more. It must still return its one job."""
     for key, known in world.keys.items():
         status, body = server.ask("POST", "/v1/jobs", known["body"], key=key)
         known["answers"].add(json.loads(body).get("id", status))
@@ -366,13 +372,13 @@ def check_keys(server, world):
 # --------------------------------------------------------------------------------------------------------------- controls
 
 def forget_job(world):
-    """The server loses a job: one is known to this program that it does not have."""
+    """The server lost a job: this program knows one that the server does not have."""
     job = list(world.jobs)[-1]
     world.jobs[job[:-1] + ("1" if job[-1] == "0" else "0")] = dict(world.jobs[job], events=[])
 
 
 def change_event(world):
-    """An event is not what it was."""
+    """An event changed."""
     known = next(known for known in world.jobs.values() if known["events"])
     known["events"][0] = (1, "status", {"status": "elsewhere"})
 
@@ -383,13 +389,13 @@ def forget_line(world):
 
 
 def forget_key(world):
-    """A key makes a second job: this program remembers another one."""
+    """A key made a second job: this program remembers another one."""
     for known in world.keys.values():
         known["answers"].add("job_of_another_life")
 
 
 def fire_twice(world):
-    """An occurrence is made twice: two schedules are taken for one."""
+    """An occurrence made two jobs: two schedules count as one."""
     for schedule in world.schedules:
         world.schedules[schedule] = "no such mark"
 

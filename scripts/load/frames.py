@@ -1,9 +1,8 @@
-"""What a job's frames (id, name, data) have to be, whoever reads them and however often a reader was cut off. Owns the
-words for what is wrong with them; asks no server."""
+"""Checks the frames (id, name, data) of a job, also of readers that were cut off and resumed."""
 
 
 def join(known, frames, after):
-    """Joins what a stream gave after a cursor to what was seen before; says what does not fit, or `None`."""
+    """Joins frames after a cursor to the known ones. Returns the first mismatch or `None`."""
     for number, frame in enumerate(frames, after + 1):
         if frame[0] != number:
             return f"after {number - 1} comes event {frame[0]}"
@@ -16,7 +15,7 @@ def join(known, frames, after):
 
 
 def faults(frames):
-    """What is wrong inside of a whole log: deltas join without a hole, and a call has one result."""
+    """Checks a whole log: deltas join without a gap, and each call has one result."""
     lengths, results, found = {}, [], []
     for number, name, data in frames:
         if "delta" in data:

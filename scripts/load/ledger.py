@@ -1,5 +1,5 @@
-"""What the outside knows of a soak: what was accepted and not yet seen to end, beside the verdict's counts and
-violations. Forgets what ended well, because it has to stay small for an hour itself."""
+"""The accepted jobs of a soak that have not ended yet. Jobs that ended well are forgotten, so that this program
+stays small for an hour."""
 import time
 
 from verdict import Verdict
@@ -23,7 +23,7 @@ class Ledger(Verdict):
             self.counts["jobs accepted"] = self.counts.get("jobs accepted", 0) + 1
 
     def end(self, job):
-        """Seen to end, once, and with all that it owed."""
+        """The job ended once, with everything that it owed."""
         with self.lock:
             if self.open.pop(job, None) is None:
                 self.violations.append(f"{job} has ended before")
@@ -32,7 +32,7 @@ class Ledger(Verdict):
                 self.ended.append((time.monotonic(), job))
 
     def is_broken(self, control):
-        """Once, when the control of this name is asked for: the caller then breaks what it sees."""
+        """True once if this control was requested. The caller then breaks its own view."""
         with self.lock:
             if self.control != control:
                 return False

@@ -1,5 +1,4 @@
-"""Draws a soak as SVG, a panel for each kind of value over the same time, restarts as lines through all of them. Owns the
-drawing; the numbers are `sampler.py`'s."""
+"""Draws the samples of a soak as SVG: one panel for each kind of value, restarts as vertical lines."""
 from html import escape
 
 WIDTH, HEIGHT, LEFT, TOP, RIGHT = 960, 130, 70, 26, 150
@@ -33,7 +32,7 @@ def panels(record, windows):
 
 
 def nice(value):
-    """The next larger number that reads well."""
+    """The next larger round number."""
     size = 1.0
     while size < value:
         size *= 10

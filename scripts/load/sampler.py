@@ -1,6 +1,6 @@
-"""What can be seen of the server from outside, once a second: memory, threads, descriptors, files, processes, and the
-latency of a probe job. Owns the reading of /proc; judges nothing (`bounds.py` does). What /proc does not show to this
-user is asked of the server, or left out: `unseen` says what."""
+"""Samples the server from outside once a second: memory, threads, descriptors, files, processes, and the latency of
+a probe job. `bounds.py` judges the samples. Values that /proc hides from this user come from the server, or are
+left out; `unseen` lists them."""
 import ctypes, json, os, re, threading, time
 
 from server import BROKEN
@@ -11,12 +11,12 @@ COLUMNS = ["t", "life", "rss_kb", "anon_kb", "threads", "fds", "broker_rss_kb", 
 
 
 def adopt_orphans():
-    """What loses its parent becomes a child of this program, so nothing that is left over can hide."""
+    """Makes orphans children of this program, so that no left-over process can hide."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def processes():
-    """pid -> (parent, state, name) of everything there is."""
+    """pid -> (parent, state, name) of all processes."""
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -31,7 +31,7 @@ def processes():
 
 
 def descendants(root, table=None):
-    """pid -> name of all below a process, zombies left out."""
+    """pid -> name of all descendants, without zombies."""
     table = table or processes()
     found, level = {}, {root}
     while level:
@@ -41,7 +41,7 @@ def descendants(root, table=None):
 
 
 def orphans(live):
-    """Our own children but the server, and all below them; the dead ones are buried."""
+    """Our children except the server, and their descendants. Reaps zombies."""
     table, own = processes(), os.getpid()
     for pid, (parent, state, _) in table.items():
         if parent == own and state == "Z" and pid != live:
@@ -57,14 +57,14 @@ def orphans(live):
 
 
 def memory(pid):
-    """Resident and anonymous memory, KiB, and threads."""
+    """Resident and anonymous memory in KiB, and threads."""
     with open(f"/proc/{pid}/status") as status:
         fields = dict(line.split(":", 1) for line in status if ":" in line)
     return [int(fields[name].split()[0]) for name in ("VmRSS", "RssAnon", "Threads")]
 
 
 def descriptors(pid):
-    """How many are open; `None` where the kernel shows a process that keeps its memory to itself to root alone."""
+    """Open descriptors; `None` if the kernel shows them to root only."""
     try:
         return len(os.listdir(f"/proc/{pid}/fd"))
     except PermissionError:
@@ -72,7 +72,7 @@ def descriptors(pid):
 
 
 def told_descriptors(server):
-    """The same in the server's own words."""
+    """The same from the server's metrics."""
     status, page = server.ask("GET", "/metrics")
     found = re.search(r"^process_open_fds (\d+)$", page.decode(), re.MULTILINE) if status == 200 else None
     return int(found[1]) if found else None
@@ -90,7 +90,7 @@ def tree_bytes(path):
 
 
 class Sampler:
-    """The samples and the probe's answers so far; `life` counts the server's starts."""
+    """The samples and probe latencies so far. `life` counts the server's starts."""
 
     def __init__(self, server, ledger):
         self.server, self.ledger = server, ledger
@@ -121,7 +121,7 @@ class Sampler:
             time.sleep(max(0.05, 1 - (time.monotonic() - began)))
 
     def look(self, asks=True):
-        """A sample; `asks` for what /proc does not show. Each request wakes one of the server's threads: none rests then."""
+        """Takes a sample. `asks`: request the values that /proc hides, which wakes a thread of the server."""
         pid, data = self.server.process.pid, os.path.join(self.server.directory, "data")
         below = descendants(pid)
         broker = next((pid for pid, name in below.items() if name == "nanoclaw-broker"), None)
@@ -141,14 +141,14 @@ class Sampler:
         return sample | {"violations": len(self.ledger.violations)}
 
     def note(self, sample, name, value):
-        """What cannot be seen is not there: no limit holds for it, and nothing is taken for none."""
+        """Removes values that cannot be read, so that no limit applies to them and none counts as zero."""
         if value is None:
             self.unseen.add(name)
         else:
             sample[name] = value
 
     def probe(self):
-        """Once a second a small job, from its submission to its answer; an answer that is none is `None`."""
+        """Sends a small job each second and measures the time to its answer; `None` without an answer."""
         body, rounds = json.dumps({"input": "probe", "priority": 0, "tools": False}), 0
         while not self.stop.is_set():
             began, life = self.now(), self.life

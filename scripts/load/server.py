@@ -1,10 +1,9 @@
-"""The real server as a process that is started, killed, stopped and asked. Owns its port and its directory over all its
-lives; judges nothing of what it answers."""
+"""Starts, kills, stops and queries the real server, on one port and one directory over all its lives."""
 import http.client, json, os, signal, socket, subprocess, sys, time
 
 TERMINAL = ("done", "error")
 ENDED = ("succeeded", "failed", "cancelled")
-# A call that a crash or a cut took away: it proves nothing.
+# Errors of a call that a crash cut off. Such a call proves nothing.
 BROKEN = (OSError, http.client.HTTPException, ValueError)
 
 
@@ -37,7 +36,7 @@ class Server:
         self.process.stdout.close()
 
     def stop(self, timeout):
-        """SIGTERM, as a service manager sends it. Its exit status; `None` when it did not end in time and was killed."""
+        """Sends SIGTERM. Returns the exit status, or `None` if the server had to be killed."""
         self.process.send_signal(signal.SIGTERM)
         try:
             status = self.process.wait(timeout)
@@ -58,7 +57,7 @@ class Server:
             connection.close()
 
     def frames(self, job, after, limit=None, timeout=60):
-        """Frames (id, name, data) of a job's delta stream, at most `limit`; cut off when the server dies."""
+        """At most `limit` frames (id, name, data) of a job's delta stream; fewer if the server dies."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         found, frame = [], {}
         try:

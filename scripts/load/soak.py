@@ -1,10 +1,11 @@
-"""The program of scripts/soak: the real server under mixed load for a long time, killed and stopped now and then.
+"""The program of scripts/soak: the real server under mixed load for a long time, with kills and stops.
 
-Checked from outside: every accepted job ends once, with a log in which nothing is lost, repeated or reordered; and the
-server is bounded: memory after warm-up, threads, descriptors, files, latency of a probe job, and nothing left over (no
-process, private directory or cgroup). The last 45 % of the time are one life without a restart, because a leak shows only
-in a long one. Exit status 1 with the reasons when anything is wrong. At its end each run breaks its own record in every way
-that `bounds.py` knows and has to notice; `--control NAME` breaks the view during the run, and has to end with 1.
+It checks from outside that every accepted job ends once, with a log in which nothing is lost, repeated or reordered.
+It checks that memory after warm-up, threads, descriptors, files and the latency of a probe job stay bounded, and
+that no process, private directory or cgroup is left over. The last 45 % of the time have no restart, because a leak
+shows only in a long life. The exit status is 1, with reasons, if anything is wrong. At the end each run breaks its
+own record in every way that `bounds.py` knows, and must notice. `--control NAME` breaks the view during the run, and
+the run must end with 1.
 """
 import argparse, csv, http.server, json, os, random, shutil, sys, tempfile, threading, time
 
@@ -15,7 +16,7 @@ from traffic import Client
 
 LIVE_CONTROLS = ["lost", "repeated", "reordered", "orphan", "leak"]
 RETENTION_JOBS_S = 120
-# Short times, so that the file comes to its plateau and runaway programs to their end; everything else is the default.
+# Short times, so that the file reaches its plateau and runaway programs end. Everything else is the default.
 CONFIG = """
 store: {{cache_bytes: 4194304}}
 retention: {{deltas: 60s, events: 90s, jobs: %ds}}
@@ -33,7 +34,7 @@ code_execution:
 
 
 def listen(ledger):
-    """Where webhooks come in."""
+    """Receives webhooks."""
     class Door(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -52,14 +53,14 @@ def listen(ledger):
 
 
 def plan(seconds, dice):
-    """When to restart, and how: spread over the first 55 % of the time, every three minutes or so, twice at least."""
+    """When and how to restart: within the first 55 % of the time, about every three minutes, at least twice."""
     span = seconds * 0.55
     number = max(2, round(span / 180))
     return [(span * (n + 0.5 + 0.6 * (dice.random() - 0.5)) / number, ("kill -9", "SIGTERM")[n % 2]) for n in range(number)]
 
 
 class Soak:
-    """One run: what it drives, and what it has seen."""
+    """One run."""
 
     def __init__(self, wanted, directory, seed):
         self.wanted, self.directory, self.dice = wanted, directory, random.Random(seed)
@@ -133,14 +134,14 @@ class Soak:
             self.bury(None)
 
     def bury(self, live):
-        """What a server leaves behind gets some time to die; the rest is left over."""
+        """Processes that are left over after some time to end."""
         until = time.monotonic() + 20
         while sampler.orphans(live) and time.monotonic() < until:
             time.sleep(0.1)
         self.left |= {f"{name} ({pid})" for pid, name in sampler.orphans(live).items()}
 
     def idle(self, base):
-        """What the idle server holds; with a base, as soon as it is back there, or after a minute."""
+        """Values of the idle server. With a base: as soon as they are back there, or after a minute."""
         for text in ("```python\n1\n```", "```javascript\n1\n```", "```bash\ntrue\n```"):
             self.server.ask("POST", "/v1/jobs?wait=60", json.dumps({"input": text}))
         for level in ("strict", "lenient"):
@@ -158,7 +159,7 @@ class Soak:
             time.sleep(1)
 
     def unfinished(self):
-        """Jobs that the server itself counts as not ended: none, once nobody asks for anything."""
+        """Unfinished jobs by the server's own count. There must be none when all clients have stopped."""
         until = time.monotonic() + 120
         while True:
             found = []
@@ -169,7 +170,7 @@ class Soak:
             time.sleep(0.5)
 
     def forgotten(self):
-        """Where this life was long enough for it: what is older than its retention is gone."""
+        """Checks, in a life that is long enough, that retention removed old jobs."""
         lived_s = self.sampler.now() - max([t for t, _ in self.sampler.marks], default=0)
         limit = time.monotonic() - RETENTION_JOBS_S - 240
         old = [job for moment, job in self.ledger.ended if moment < limit]

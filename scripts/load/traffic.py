@@ -1,8 +1,7 @@
-"""The clients of a soak: each does one thing from its beginning to its checked end, then the next. Owns what is asked for
-and what has to come of it; knows neither processes nor memory.
+"""The clients of a soak. Each performs one task to its checked end, then the next.
 
-A submission carries a key and is made again until it has an answer, so a restart in between must not make two jobs of it.
-A stream is cut off again and again and read on behind the last id; what was read is then held against the whole log.
+A submission carries a key and is repeated until it has an answer; a restart in between must not make two jobs of it.
+A stream is cut off and resumed many times. The result is then compared with the whole log.
 """
 import json, random, time
 
@@ -12,7 +11,7 @@ from server import BROKEN, ENDED, TERMINAL
 PATIENCE_S = 180  # until an accepted job has ended; far beyond what any of them takes
 CONVERSATIONS = 12
 
-# Programs that end well or badly, and what their job ends as: a failed program is an answer for the model, no failed job.
+# Programs that succeed or fail, with the end of their job. A failed program is an answer to the model, not a failed job.
 PROGRAMS = [
     "```python\nprint(sum(range(1000)))\n```",
     "```python\nimport json, math\nprint(json.dumps({'pi': math.pi}))\n```",
@@ -47,7 +46,7 @@ CALLS = [
 
 
 class Client:
-    """One of them, with its own dice."""
+    """One client with its own random numbers."""
 
     def __init__(self, server, ledger, stop, hook, seed):
         self.server, self.ledger, self.stop, self.hook = server, ledger, stop, hook
@@ -94,14 +93,14 @@ class Client:
         job = self.submit("cancelled", text)
         self.server.frames(job, 0, self.dice.randrange(1, 4), timeout=5)
         self.insist("POST", f"/v1/jobs/{job}/cancel")
-        # A program that was over before may have let it succeed.
+        # The job may have succeeded if its program ended first.
         self.follow(job, ("cancelled", "succeeded"))
 
     def fail(self):
         self.follow(self.submit("timeout", "stream: 500 words, 40 ms", timeout_s=1), ("failed",))
 
     def wait(self):
-        """A client that keeps its request open until the job has ended."""
+        """Keeps its request open until the job has ended."""
         status, body = self.insist("POST", "/v1/jobs?wait=30", json.dumps({"input": "hello"}), key=self.key())
         job = json.loads(body)["id"]
         self.ledger.accept(job, "wait")
@@ -153,7 +152,7 @@ class Client:
         return f"soak-{self.dice.randrange(10**15)}"
 
     def insist(self, method, path, body=None, kind="application/json", key=None):
-        """Asks until there is an answer; what is refused for a while, or cut off by a restart, is asked again."""
+        """Repeats a request until it has an answer: after temporary refusals and after restarts."""
         until = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -179,7 +178,7 @@ class Client:
         return job
 
     def follow(self, job, may_end=("succeeded",)):
-        """Reads the stream with cuts until it ends, and holds it against the whole log and the job itself."""
+        """Reads the stream with cuts until it ends, and compares it with the whole log and the job."""
         seen, until = [], time.monotonic() + PATIENCE_S
         while not seen or seen[-1][1] not in TERMINAL:
             after = len(seen)
@@ -202,7 +201,7 @@ class Client:
         self.ledger.end(job)
 
     def compare(self, job, seen, until):
-        """The log once more, from its first event: the same, with one end, and whole."""
+        """Reads the log again from its first event: it must be the same, complete, with one end."""
         while True:
             again = self.server.frames(job, 0)
             if again and again[-1][1] in TERMINAL:
@@ -218,7 +217,7 @@ class Client:
             raise Given(f"{job}: {wrong}")
 
     def spoil(self, frames, after):
-        """For the controls: what this client sees is not what the server sent."""
+        """For controls: changes the client's view of the server's data."""
         if len(frames) < 3 or not self.ledger.control:
             return frames
         if self.ledger.is_broken("lost"):
@@ -231,4 +230,4 @@ class Client:
 
 
 class Given(Exception):
-    """What the server owed and did not keep."""
+    """A broken promise of the server."""

@@ -1,10 +1,9 @@
-"""What was counted and what was found wrong from outside a server. Owns the lock around it and how a violation is told; knows
-nothing of jobs."""
+"""Counts and violations, shared by all clients."""
 import sys, threading
 
 
 class Verdict:
-    """Shared by all clients; what they know beside it stands under the same lock."""
+    """Counts and violations. Its lock also protects the clients' own shared data."""
 
     def __init__(self):
         self.lock = threading.Lock()

@@ -1,5 +1,6 @@
 //! Style is a test: the direction of knowledge, the budgets and the names that CONTRIBUTING.md promises.
 
+mod documents;
 mod imports;
 mod names;
 mod source;
