@@ -1,7 +1,8 @@
-//! The map of the crate. Each module says what it owns and what it refuses; ARCHITECTURE.md shows how they meet.
+//! NanoClaw, a durable AI-agent server. ARCHITECTURE.md describes the modules and how they work together.
 //!
-//! Direction of knowledge: `domain` ← `ports` ← { `store`, `engine`, `llm`, `tools`, `http`, `webhooks`, `workspace`, `web`, `audit`, `mcp`, `metrics` } ← `config` ← `app` ← `cli`.
-//! Siblings never import each other; `net`, which imports nothing, is for `llm` and `web`. A style test in `tests/` holds this.
+//! Imports go in one direction: `domain` ← `ports` ← { `store`, `engine`, `llm`, `tools`, `http`, `webhooks`,
+//! `workspace`, `web`, `audit`, `mcp`, `metrics` } ← `config` ← `app` ← `cli`. Modules in braces never import each other.
+//! `net` imports nothing and serves `llm` and `web`. A style test holds this.
 
 pub mod app;
 pub mod audit;

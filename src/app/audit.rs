@@ -1,6 +1,6 @@
-//! Opens the audit log. Owns the list of secrets that must stand in none of its lines.
+//! Opens the audit log with the list of secrets that it must mask.
 
-use super::AppError;
+use super::error::AppError;
 use super::system::variable;
 use crate::audit::AuditLog;
 use crate::config::Config;
@@ -11,14 +11,14 @@ use crate::ports::Audit;
 use crate::tools::CommandToolOptions;
 use std::sync::Arc;
 
-/// The audit log of this configuration's data directory.
+/// The audit log of the data directory.
 pub(super) fn open(config: &Config) -> Result<Arc<dyn Audit>, AppError> {
     let log = AuditLog::open(&config.data_dir, &config.audit, &secrets(config, variable))
         .map_err(AppError::Audit)?;
     Ok(Arc::new(log))
 }
 
-/// Every secret of the configuration. Those that the server makes for itself are known by what they look like.
+/// Every secret of the configuration. Secrets that the server generates have a known prefix.
 fn secrets(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Vec<Secret> {
     let models = config.models.iter().flat_map(ModelOptions::secrets);
     let servers = config.mcp_servers.values().flat_map(McpServerOptions::secrets);
@@ -58,7 +58,7 @@ bash: {allowed_env: [LENT, UNSET]}
 ";
 
     #[test]
-    fn p9_every_secret_of_the_configuration_is_known() {
+    fn p9_every_secret_of_the_configuration_is_masked() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("c.yml");
         std::fs::write(&path, EVERY_SECRET).expect("written");

@@ -1,6 +1,6 @@
-//! Brings MCP servers together with the sandbox: their programs are its sessions.
+//! Connects MCP to the sandbox: programs of MCP servers run as sandbox sessions.
 
-use super::AppError;
+use super::error::AppError;
 use crate::config::Config;
 use crate::mcp::{McpPorts, McpServers};
 use crate::ports::{Clock, GuestPipes, GuestProcess, ProcessSpec, Processes};
@@ -8,7 +8,7 @@ use nanoclaw_sandbox::{Sandbox, SandboxSession, SessionEnd, SessionSpec};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Starts the configured servers in the background; none if none are.
+/// Starts the configured servers in the background. `None` if there are none.
 pub(super) fn start(
     config: &Config,
     sandbox: &Arc<Sandbox>,
@@ -18,12 +18,11 @@ pub(super) fn start(
     Ok(servers.map(Arc::new))
 }
 
-/// What servers need of the world: programs in this sandbox.
+/// The ports of MCP, with programs in this sandbox.
 pub fn ports(sandbox: &Arc<Sandbox>, clock: &Arc<dyn Clock>) -> McpPorts {
     McpPorts { processes: Arc::new(SandboxProcesses(Arc::clone(sandbox))), clock: Arc::clone(clock) }
 }
 
-/// The sandbox as a starter of programs.
 struct SandboxProcesses(Arc<Sandbox>);
 
 impl Processes for SandboxProcesses {
@@ -42,7 +41,6 @@ impl Processes for SandboxProcesses {
     }
 }
 
-/// A session of the sandbox.
 struct SessionGuest(SandboxSession);
 
 impl GuestProcess for SessionGuest {
@@ -53,12 +51,12 @@ impl GuestProcess for SessionGuest {
         Some(GuestPipes { stdin, stdout, stderr })
     }
 
-    fn ended(&self, patience: Duration) -> Option<String> {
-        self.0.wait_for(patience).map(|end| words(&end))
+    fn ended(&self, timeout: Duration) -> Option<String> {
+        self.0.wait_for(timeout).map(|end| describe_end(&end))
     }
 }
 
-fn words(end: &SessionEnd) -> String {
+fn describe_end(end: &SessionEnd) -> String {
     match (&end.reason, end.exit_code, end.signal) {
         (Some(reason), ..) => reason.clone(),
         (None, Some(code), _) => format!("it ended with exit code {code}"),

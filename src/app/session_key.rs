@@ -1,5 +1,5 @@
-//! What sessions are signed with. Owns its file, readable by the owner alone; refuses to replace one that is there: all sessions
-//! would be over. To end them, delete it and start anew.
+//! The key that signs sessions: a file that only its owner can read. A damaged file is an error; to end all
+//! sessions, delete it and restart.
 
 use crate::ports::Entropy;
 use crate::webhooks::keep_secret;
@@ -7,19 +7,18 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// The file inside the data directory.
 const NAME: &str = "session_key";
-/// Its size, bytes: as much as the signature's hash has.
+/// Size of the key, bytes: that of the signature's hash.
 const BYTES: usize = 32;
 
-/// The key kept in this directory; made, durably, when there is none.
+/// Reads the key from this directory, or creates it durably.
 pub(super) fn key_in(dir: &Path, entropy: &dyn Entropy) -> io::Result<Vec<u8>> {
     let path = dir.join(NAME);
     match fs::read(&path) {
         Ok(key) if key.len() == BYTES => Ok(key),
         Ok(_) => {
             let what = format!(
-                "'{}' is damaged: it does not have {BYTES} bytes; delete it, and all log in anew",
+                "'{}' is damaged: it does not have {BYTES} bytes; delete it, and all users log in again",
                 path.display()
             );
             Err(io::Error::new(ErrorKind::InvalidData, what))
@@ -40,7 +39,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn p9_a_key_is_made_once_and_for_its_owner_alone() {
+    fn p9_a_key_is_created_once_and_only_its_owner_reads_it() {
         let dir = tempfile::tempdir().expect("a directory");
         let key = key_in(dir.path(), &SystemEntropy).expect("made");
         assert_eq!((key.len(), &key_in(dir.path(), &SystemEntropy).expect("read")), (BYTES, &key));
@@ -51,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_key_is_refused_not_replaced() {
+    fn a_damaged_key_is_an_error() {
         let dir = tempfile::tempdir().expect("a directory");
         fs::write(dir.path().join(NAME), b"short").expect("written");
         let error = key_in(dir.path(), &SystemEntropy).expect_err("refused").to_string();

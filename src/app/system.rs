@@ -1,5 +1,4 @@
-//! The operating system's clock and randomness behind their ports, and the variables that commands may get: the one place
-//! that asks for any of them.
+//! The operating system's clock, randomness and environment variables. No other module reads them.
 
 use crate::ports::{CancelToken, Clock, Entropy};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -27,7 +26,7 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is the clock")]
     fn now_ms(&self) -> u64 {
-        // A clock before 1970 reads as 1970.
+        // A time before 1970 counts as 1970.
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis)
     }
 
@@ -44,8 +43,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// A variable of this process, as it is now; what is not UTF-8 counts as not set. The configuration is read elsewhere and
-/// once: this is for values that are passed on and must not be kept.
+/// The current value of a variable; `None` if it is not UTF-8. For values that are passed on and must not
+/// be stored; the configuration reads its own.
 pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var_os(name)?.into_string().ok()
 }
@@ -54,14 +53,14 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The kernel's randomness.
+/// The kernel's random numbers.
 #[derive(Debug, Default)]
 pub struct SystemEntropy;
 
 impl Entropy for SystemEntropy {
     fn random(&self) -> u128 {
         let mut bytes = [0_u8; 16];
-        // 16 bytes come whole once the pool is up; before that the call waits. Nothing else can fail here.
+        // The call waits until the pool is initialised, then 16 bytes are returned at once.
         while rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).is_err() {}
         u128::from_le_bytes(bytes)
     }

@@ -1,11 +1,8 @@
-//! The service manager's watchdog: a thread that has the store's writer commit, and only then says that the server lives.
-//! Owns what counts as life and how the state is told with it; refuses to be there when nobody watches (`WATCHDOG_USEC`).
-//!
-//! An answer is life, also one that says no: a full disk is the writer's own to heal from, reads go on meanwhile, and a
-//! restart would free nothing. No answer is none, and neither is a full channel: behind a writer that hangs it is as full
-//! as under load, so it is asked again until there is room, which a writer that works makes in a moment.
+//! The watchdog of the service manager (`WATCHDOG_USEC`): a thread that commits through the store's writer
+//! and reports life only after an answer. An error is an answer, because a restart would not free a full
+//! disk. A full channel is not: it looks the same behind a hung writer, so it is tried again.
 
-use super::process;
+use super::service_manager;
 use crate::ports::{Store, StoreError, Ticket};
 use crate::store::RedbStore;
 use sd_notify::NotifyState;
@@ -14,109 +11,110 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Signs of life in the time after which the manager counts the server as hung.
-const SIGNS: u32 = 3;
+/// Signs of life within the timeout of the service manager.
+const NOTIFICATIONS: u32 = 3;
 /// Pause before a full channel is tried again.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
-type Tell = Box<dyn FnMut(&[NotifyState<'_>]) + Send>;
+type NotifyFn = Box<dyn FnMut(&[NotifyState<'_>]) + Send>;
 
-/// The thread's other end.
+/// The handle of the thread.
 pub(super) struct Watchdog {
-    /// Taken away at the end, so that nothing is told after it.
-    voice: Arc<Mutex<Option<Tell>>>,
-    /// Dropped, it ends the pause.
+    /// Taken at the end, so that no notification follows.
+    notifier: Arc<Mutex<Option<NotifyFn>>>,
+    /// Ends the pause when dropped.
     _ended: Sender<()>,
 }
 
 impl Watchdog {
-    /// Starts the thread if the service manager watches this process; `place` is where clients come in.
-    pub(super) fn start(store: &Arc<RedbStore>, place: String) -> io::Result<Option<Self>> {
+    /// Starts the thread if the service manager watches this process.
+    pub(super) fn start(store: &Arc<RedbStore>, address: String) -> io::Result<Option<Self>> {
         let Some(timeout) = sd_notify::watchdog_enabled().filter(|timeout| !timeout.is_zero()) else {
             return Ok(None);
         };
         let (asked, told) = (Arc::clone(store), Arc::clone(store));
-        let watch = Watch {
+        let watch = WatchdogThread {
             probe: Box::new(move || asked.probe()),
-            status: Box::new(move || status(&place, &told)),
-            every: timeout / SIGNS,
+            status: Box::new(move || status(&address, &told)),
+            every: timeout / NOTIFICATIONS,
         };
-        watch.begin(Box::new(process::notify)).map(Some)
+        watch.begin(Box::new(service_manager::notify)).map(Some)
     }
 
-    /// Ends it: once this returns, nothing more is told. A thread that waits for the writer is left to it.
+    /// Ends it: no notification follows. A thread that waits for the writer is not joined.
     pub(super) fn end(self) {
-        self.voice.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.notifier.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 
-/// What came of one look at the writer.
-enum Life {
-    /// It answered, and may have complained.
-    Sign { trouble: Option<StoreError> },
-    /// It never will, or nobody wants to know any more.
-    Over,
+/// The result of one commit.
+enum WriterHealth {
+    /// The writer responded, perhaps with an error.
+    Responded { error: Option<StoreError> },
+    /// The writer or the server has ended.
+    Gone,
 }
 
-/// What the thread works with.
-struct Watch {
+struct WatchdogThread {
     probe: Box<dyn Fn() -> Ticket<()> + Send>,
     status: Box<dyn Fn() -> String + Send>,
     every: Duration,
 }
 
-impl Watch {
-    fn begin(self, tell: Tell) -> io::Result<Watchdog> {
+impl WatchdogThread {
+    fn begin(self, notify: NotifyFn) -> io::Result<Watchdog> {
         let (ending, ended) = channel();
-        let voice = Arc::new(Mutex::new(Some(tell)));
-        let theirs = Arc::clone(&voice);
-        std::thread::Builder::new().name("watchdog".to_owned()).spawn(move || self.keep(&theirs, &ended))?;
-        Ok(Watchdog { voice, _ended: ending })
+        let notifier = Arc::new(Mutex::new(Some(notify)));
+        let theirs = Arc::clone(&notifier);
+        std::thread::Builder::new().name("watchdog".to_owned()).spawn(move || self.run(&theirs, &ended))?;
+        Ok(Watchdog { notifier, _ended: ending })
     }
 
-    fn keep(&self, voice: &Mutex<Option<Tell>>, ended: &Receiver<()>) {
-        while let Life::Sign { trouble } = self.look(ended) {
+    fn run(&self, notifier: &Mutex<Option<NotifyFn>>, ended: &Receiver<()>) {
+        while let WriterHealth::Responded { error } = self.probe_writer(ended) {
             let mut status = (self.status)();
-            if let Some(error) = trouble {
+            if let Some(error) = error {
                 status = format!("{status}; {error}");
             }
-            match &mut *voice.lock().unwrap_or_else(PoisonError::into_inner) {
-                Some(tell) => tell(&[NotifyState::Watchdog, NotifyState::Status(&status)]),
+            match &mut *notifier.lock().unwrap_or_else(PoisonError::into_inner) {
+                Some(notify) => notify(&[NotifyState::Watchdog, NotifyState::Status(&status)]),
                 None => return,
             }
-            if is_over(ended, self.every) {
+            if pause(ended, self.every) {
                 return;
             }
         }
     }
 
-    /// Waits for the writer to answer, however long that takes.
-    fn look(&self, ended: &Receiver<()>) -> Life {
+    /// Waits for the writer to respond, without a limit.
+    fn probe_writer(&self, ended: &Receiver<()>) -> WriterHealth {
         loop {
             match (self.probe)().wait() {
-                Ok(()) => return Life::Sign { trouble: None },
-                Err(StoreError::Busy) if is_over(ended, BUSY_PAUSE.min(self.every)) => return Life::Over,
+                Ok(()) => return WriterHealth::Responded { error: None },
+                Err(StoreError::Busy) if pause(ended, BUSY_PAUSE.min(self.every)) => {
+                    return WriterHealth::Gone;
+                }
                 Err(StoreError::Busy) => {}
                 Err(StoreError::Closed) => {
-                    tracing::error!("the store's writer has ended: no sign of life for the service manager");
-                    return Life::Over;
+                    tracing::error!("the store's writer has ended; no more notifications to the watchdog");
+                    return WriterHealth::Gone;
                 }
-                Err(error) => return Life::Sign { trouble: Some(error) },
+                Err(error) => return WriterHealth::Responded { error: Some(error) },
             }
         }
     }
 }
 
-/// Pauses; whether the end came in it.
-fn is_over(ended: &Receiver<()>, pause: Duration) -> bool {
+/// Pauses; true if the watchdog has ended.
+fn pause(ended: &Receiver<()>, pause: Duration) -> bool {
     !matches!(ended.recv_timeout(pause), Err(RecvTimeoutError::Timeout))
 }
 
-/// How the server stands, in one line.
-fn status(place: &str, store: &RedbStore) -> String {
+/// The state of the server in one line.
+fn status(address: &str, store: &RedbStore) -> String {
     match store.load() {
-        Ok(load) => format!("serving {place}; {} running, {} queued", load.running, load.queued),
-        Err(_) => format!("serving {place}"),
+        Ok(load) => format!("serving {address}; {} running, {} queued", load.running, load.queued),
+        Err(_) => format!("serving {address}"),
     }
 }
 
@@ -129,7 +127,7 @@ mod tests {
 
     type Answer = oneshot::Sender<Result<(), StoreError>>;
 
-    /// A watch over a writer that is played by hand: who asks for a commit, and what is told.
+    /// A watchdog over a scripted writer: the requested commits, and the notifications.
     fn watched() -> (Watchdog, Receiver<Answer>, Receiver<String>) {
         let ((asks, asked), (tells, told)) = (channel(), channel());
         let probe = move || {
@@ -137,20 +135,20 @@ mod tests {
             drop(asks.send(answer));
             ticket
         };
-        let watch = Watch {
+        let watch = WatchdogThread {
             probe: Box::new(probe),
             status: Box::new(|| "serving".to_owned()),
             every: Duration::from_millis(1),
         };
-        let tell = move |states: &[NotifyState<'_>]| {
+        let notify = move |states: &[NotifyState<'_>]| {
             let lines: Vec<String> = states.iter().map(ToString::to_string).collect();
             drop(tells.send(lines.join("\n")));
         };
-        (watch.begin(Box::new(tell)).expect("a thread"), asked, told)
+        (watch.begin(Box::new(notify)).expect("a thread"), asked, told)
     }
 
     #[test]
-    fn each_sign_of_life_stands_for_a_commit_and_a_writer_that_hangs_gives_none() {
+    fn each_notification_follows_a_commit_and_a_hung_writer_causes_none() {
         let (_watchdog, asked, told) = watched();
         for _ in 0..3 {
             let answer = asked.recv_timeout(PATIENCE).expect("a commit is asked for");
@@ -167,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_channel_is_neither_life_nor_the_end() {
+    fn a_full_channel_is_tried_again() {
         let (_watchdog, asked, told) = watched();
         for _ in 0..5 {
             let answer = asked.recv_timeout(PATIENCE).expect("asked again");
@@ -180,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_refuses_is_life_and_a_writer_that_has_ended_is_none() {
+    fn a_full_disk_counts_as_life_and_an_ended_writer_does_not() {
         let (_watchdog, asked, told) = watched();
         asked.recv_timeout(PATIENCE).expect("asked").send(Err(StoreError::Full)).expect("waited for");
         let said = told.recv_timeout(PATIENCE).expect("told");
@@ -195,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_after_the_end() {
+    fn no_notification_follows_the_end() {
         let (watchdog, asked, told) = watched();
         let answer = asked.recv_timeout(PATIENCE).expect("asked");
         watchdog.end();
@@ -204,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_is_told_as_it_is() {
+    fn the_status_shows_address_and_load() {
         let store = RedbStore::in_memory(Arc::new(super::super::system::SystemClock::new()));
         assert_eq!(status("http://127.0.0.1:1", &store), "serving http://127.0.0.1:1; 0 running, 0 queued");
         store.close();

@@ -1,6 +1,7 @@
-//! Builds the webhook dispatcher from the configuration.
+//! Starts the delivery of webhooks. They are signed with the operator's secrets, else with one of the
+//! server's own.
 
-use super::AppError;
+use super::error::AppError;
 use crate::config::Config;
 use crate::domain::address::AddressPolicy;
 use crate::engine::Ports;
@@ -16,7 +17,7 @@ pub(super) fn policy(config: &Config) -> Result<AddressPolicy, AppError> {
     AddressPolicy::new(&config.webhooks.allow_private_addresses).map_err(|(_, bad)| AppError::BadRange(bad))
 }
 
-/// Starts delivering, including what an earlier process left.
+/// Starts to deliver, including deliveries of an earlier process.
 pub(super) fn start(
     config: &Config,
     ports: &Ports,

@@ -1,27 +1,26 @@
-//! `nanoclaw backup` and `nanoclaw restore`: the whole store into one file, and back. Owns where the copy comes from: the
-//! server, if one answers, else the file itself. Refuses to overwrite what it was not told to.
+//! `nanoclaw backup` and `nanoclaw restore`. A backup comes from the running server, or from the file if no
+//! server answers.
 
-use super::client::Client;
+use super::client::ApiClient;
 use super::error::CliError;
-use super::gauge::Gauge;
 use super::terminal::Terminal;
+use super::terminal::progress::TaskProgress;
 use crate::app::{STORE_FILE, provide_data_dir};
 use crate::ports::Clock;
-use crate::store::{AtomicFile, FileProbe, OpenError, backup_closed, probe_file, restore as put_back};
+use crate::store::{AtomicFile, FileProbe, OpenError, backup_closed, probe_file, restore as restore_store};
 use serde_json::json;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Moved at once, bytes.
+/// Bytes copied at once.
 const PIECE_BYTES: usize = 256 * 1024;
 const MIB: u64 = 1024 * 1024;
 
-/// What `backup` was asked.
 #[derive(Debug, clap::Args)]
 pub(super) struct BackupArgs {
-    /// Where the copy goes
+    /// File for the copy
     file: PathBuf,
-    /// Replace the file if it is there
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
     /// Print file, size and source as JSON
@@ -29,19 +28,18 @@ pub(super) struct BackupArgs {
     json: bool,
 }
 
-/// What `restore` was asked.
 #[derive(Debug, clap::Args)]
 pub(super) struct RestoreArgs {
-    /// A file that `backup` wrote
+    /// A file written by `nanoclaw backup`
     file: PathBuf,
-    /// Print the store, and what was there before, as JSON
+    /// Print the paths of the store and of the kept previous one as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Copies the store while its server runs, or while none does. The copy has its name once it is whole.
+/// Copies the store. The file gets its name once the copy is complete.
 pub(super) fn backup(
-    client: &Client,
+    client: &ApiClient,
     data_dir: impl FnOnce() -> Result<PathBuf, CliError>,
     args: &BackupArgs,
     terminal: &Terminal,
@@ -60,27 +58,27 @@ pub(super) fn backup(
         (receive(body, bytes, &draft, terminal)?, client.base().to_owned())
     } else {
         let store = data_dir()?.join(STORE_FILE);
-        let gauge = Gauge::time("copying the store", terminal);
+        let progress = TaskProgress::time("copying the store", terminal);
         let copied = copy_closed(&store, client, &draft)?;
-        gauge.end();
+        progress.end();
         (copied, store.display().to_string())
     };
     match probe_file(draft.path()) {
         Ok(FileProbe::Store) => draft.finish().map_err(unwritable)?,
         _ => {
-            return Err(CliError::failed(format!("{source} gave something that is no store"))
+            return Err(CliError::failed(format!("{source} returned something that is not a store"))
                 .hint("is it a NanoClaw server? name another with --server"));
         }
     }
     if args.json {
-        let told = json!({"file": args.file, "bytes": bytes, "source": source});
-        return Ok(terminal.line(&told.to_string())?);
+        let result = json!({"file": args.file, "bytes": bytes, "source": source});
+        return Ok(terminal.line(&result.to_string())?);
     }
     terminal.say(&format!("{} MiB from {source}", bytes.div_ceil(MIB)));
     Ok(terminal.line(&shown.to_string())?)
 }
 
-/// Makes a backup the store of the data directory, which no server may hold.
+/// Replaces the store of the data directory by a backup; no server may have it open.
 pub(super) fn restore(
     data_dir: &Path,
     clock: &dyn Clock,
@@ -91,22 +89,22 @@ pub(super) fn restore(
         CliError::failed(error.to_string()).hint("name a directory that you may write to: --data-dir DIR")
     })?;
     let store = data_dir.join(STORE_FILE);
-    // A damaged backup may make the store's library panic; that is caught, and said in plain words.
+    // A damaged backup may make redb panic; the panic is caught and returned as an error.
     std::panic::set_hook(Box::new(|_| {}));
-    let gauge = Gauge::time("putting the backup in place", terminal);
-    let kept = put_back(&store, &args.file, clock.now_ms() / 1_000).map_err(|error| explain(&error))?;
-    gauge.end();
+    let progress = TaskProgress::time("putting the backup in place", terminal);
+    let kept = restore_store(&store, &args.file, clock.now_ms() / 1_000).map_err(|error| explain(&error))?;
+    progress.end();
     if args.json {
         return Ok(terminal.line(&json!({"store": store, "kept": kept}).to_string())?);
     }
     if let Some(kept) = kept {
-        terminal.say(&format!("what was there before is kept as {}", kept.display()));
+        terminal.say(&format!("the previous store is kept as {}", kept.display()));
     }
-    terminal.say("jobs that were queued or running in the backup will run again when the server starts");
+    terminal.say("jobs that were queued or running in the backup run again when the server starts");
     Ok(terminal.line(&store.display().to_string())?)
 }
 
-/// Moves the server's copy into the file; a stream that ends early is an error, not a small backup.
+/// Copies the server's stream into the file. A stream that ends early is an error, not a small backup.
 fn receive(
     mut body: Box<dyn Read>,
     expected: Option<u64>,
@@ -114,10 +112,11 @@ fn receive(
     terminal: &Terminal,
 ) -> Result<u64, CliError> {
     let mut piece = vec![0; PIECE_BYTES];
-    let (mut done, gauge) = (0_u64, Gauge::bytes(expected, terminal));
-    let torn = |what: String| CliError::failed(what).hint("nothing of it was kept: try again");
+    let (mut done, progress) = (0_u64, TaskProgress::bytes(expected, terminal));
+    let broken_off = |what: String| CliError::failed(what).hint("nothing of it was kept: try again");
     loop {
-        let count = body.read(&mut piece).map_err(|error| torn(format!("the backup broke off: {error}")))?;
+        let count =
+            body.read(&mut piece).map_err(|error| broken_off(format!("the backup broke off: {error}")))?;
         let Some(read) = piece.get(..count).filter(|read| !read.is_empty()) else { break };
         let written = draft.file().write_all(read);
         written.map_err(|error| {
@@ -125,18 +124,18 @@ fn receive(
                 .hint("is the disk full? choose another place")
         })?;
         done = done.saturating_add(count as u64);
-        gauge.show(done);
+        progress.show(done);
     }
-    gauge.end();
+    progress.end();
     match expected {
         Some(expected) if expected != done => {
-            Err(torn(format!("the backup broke off after {done} of {expected} bytes")))
+            Err(broken_off(format!("the backup broke off after {done} of {expected} bytes")))
         }
         _ => Ok(done),
     }
 }
 
-fn copy_closed(store: &Path, client: &Client, draft: &AtomicFile) -> Result<u64, CliError> {
+fn copy_closed(store: &Path, client: &ApiClient, draft: &AtomicFile) -> Result<u64, CliError> {
     match probe_file(store) {
         Ok(FileProbe::Absent) => Err(CliError::failed(format!(
             "no server answers at {}, and there is no store at '{}'",
@@ -149,10 +148,10 @@ fn copy_closed(store: &Path, client: &Client, draft: &AtomicFile) -> Result<u64,
 }
 
 fn explain(error: &OpenError) -> CliError {
-    let said = CliError::failed(error.to_string());
+    let failed = CliError::failed(error.to_string());
     match error {
-        OpenError::Locked { .. } => said
+        OpenError::Locked { .. } => failed
             .hint("a server runs over this directory: stop it first, or to back it up name it with --server"),
-        _ => said,
+        _ => failed,
     }
 }

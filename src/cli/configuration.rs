@@ -1,4 +1,4 @@
-//! `nanoclaw config`: what holds, and whether it makes sense. Secrets are masked.
+//! `nanoclaw config`: shows or checks the configuration. Secrets are masked.
 
 use super::error::CliError;
 use super::terminal::Terminal;
@@ -8,10 +8,9 @@ use crate::llm::Router;
 use crate::llm::options::ModelOptions;
 use serde_json::json;
 
-/// What `config` was asked.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum ConfigCommand {
-    /// Print the configuration as it holds, all layers merged, secrets masked
+    /// Print the configuration: all layers merged, secrets masked
     Show {
         /// Print every key with its default and its meaning instead
         #[arg(long, conflicts_with = "json")]
@@ -20,18 +19,18 @@ pub(super) enum ConfigCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Say whether the configuration is valid, and what is wrong with it
+    /// Check the configuration and say what is wrong with it
     Check {
-        /// Do without the keys of models
+        /// Ignore the keys of models
         #[arg(long)]
         keyless: bool,
-        /// Print the verdict as JSON
+        /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },
 }
 
-/// Prints or checks; `load` is told whether to do without keys.
+/// Shows or checks; `load` takes whether to ignore the keys of models.
 pub(super) fn configuration(
     command: &ConfigCommand,
     load: impl FnOnce(bool) -> Result<Config, CliError>,
@@ -46,7 +45,7 @@ pub(super) fn configuration(
         }
         ConfigCommand::Check { json, keyless } => {
             let config = load(*keyless)?;
-            // What the models' own room refuses is a fault of the configuration, too.
+            // The router checks more than the configuration does.
             let file = config.file.clone();
             let models = if *keyless { with_keys(config.models) } else { config.models };
             Router::new(models, &config.limits).map_err(|error| {
@@ -60,7 +59,7 @@ pub(super) fn configuration(
     Ok(())
 }
 
-/// Models whose keys are not looked at have some, as far as the rest of them is judged.
+/// Gives a placeholder key to every model without one, so that the rest of the model is checked.
 pub(super) fn with_keys(mut models: Vec<ModelOptions>) -> Vec<ModelOptions> {
     for model in &mut models {
         model.api_key.get_or_insert_with(|| Secret::from("not-looked-at".to_owned()));

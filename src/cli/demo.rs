@@ -1,23 +1,24 @@
-//! `nanoclaw demo`: a real server on a free port, a job with a tool call and a sandboxed program, a stream that is cut off
-//! by `kill -9` and resumed. Owns the server that it starts and its directory; leaves neither behind.
+//! `nanoclaw demo`: starts a server on a free port, runs a job with a tool call and a sandboxed program,
+//! kills the server in mid-stream and resumes. Removes the server and its directory at the end.
 
-use super::client::Client;
+use super::client::ApiClient;
 use super::error::CliError;
-use super::follow::{ClientEvent, Follow, Go};
-use super::render::Render;
+use super::jobs::follow::{ClientEvent, EventFollower};
+use super::jobs::render::JobRenderer;
 use super::terminal::Terminal;
 use crate::ports::Clock;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-/// A job for the scripted model: one plain tool and one program, in one batch.
+/// A job for the scripted model: one plain tool and one program, called together.
 const TOOL_JOB: &str = "tool: calculator {\"expression\": \"17*23\"}\n\
 tool: execute_python {\"code\": \"import math\\nprint('the sandbox says', math.factorial(20))\"}";
 
-/// The demonstration writes little and removes it: a disk that is nearly full need not stop it.
+/// The demonstration writes little and removes it, so it also runs on a nearly full disk.
 const CONFIGURATION: &str = "limits: {disk_free_bytes: 0, disk_free_percent: 0}\n";
 
 /// A job that streams for two seconds.
@@ -26,7 +27,7 @@ const STREAM_JOB: &str = "stream: 40 words, 50 ms";
 /// Events of that stream that are shown before the server is killed.
 const EVENTS_BEFORE_KILL: u64 = 12;
 
-/// Runs the demonstration; fails when anything is not as promised.
+/// Runs the demonstration; fails if the server does not keep its promises.
 pub(super) fn demo(clock: &Arc<dyn Clock>, terminal: &Terminal) -> Result<(), CliError> {
     let dir = TempDir::create(&**clock)?;
     terminal.say("1. A server starts on a free port, with a store of its own.");
@@ -34,42 +35,42 @@ pub(super) fn demo(clock: &Arc<dyn Clock>, terminal: &Terminal) -> Result<(), Cl
     terminal.say(&format!("   {} (data in {})\n", server.url, dir.0.display()));
 
     terminal.say("2. A job is accepted (202), stored, and run: the scripted demo model calls a tool and a sandboxed program.");
-    let stage = Stage { clock, terminal };
-    let client = Client::new(&server.url, None)?;
-    let id = stage.submit(&client, TOOL_JOB)?;
-    let shown = stage.watch(&client, &id, 0, u64::MAX)?;
-    Stage::check_answer(&client, &id, &shown)?;
+    let demo = Demo { clock, terminal };
+    let client = ApiClient::new(&server.url, None)?;
+    let id = demo.submit(&client, TOOL_JOB)?;
+    let shown = demo.watch(&client, &id, 0, u64::MAX)?;
+    Demo::check_answer(&client, &id, &shown)?;
 
-    terminal.say("\n3. A job streams; in mid-stream the server is killed with kill -9.");
-    let id = stage.submit(&client, STREAM_JOB)?;
-    let mut shown = stage.watch(&client, &id, 0, EVENTS_BEFORE_KILL)?;
+    terminal.say("\n3. A job streams; the server is killed with kill -9 in mid-stream.");
+    let id = demo.submit(&client, STREAM_JOB)?;
+    let mut shown = demo.watch(&client, &id, 0, EVENTS_BEFORE_KILL)?;
     server.kill();
     let last = shown.last().map_or(0, |event| event.seq);
     terminal.say(&format!("\n   killed after event {last}."));
 
     terminal.say(
-        "\n4. It starts again over the same file; the stream resumes after the last event that was seen.",
+        "\n4. It starts again with the same store; the stream resumes after the last event that was shown.",
     );
     let server = DemoServer::start(&dir.0)?;
-    let client = Client::new(&server.url, None)?;
-    shown.extend(stage.watch(&client, &id, last, u64::MAX)?);
-    Stage::check_answer(&client, &id, &shown)?;
+    let client = ApiClient::new(&server.url, None)?;
+    shown.extend(demo.watch(&client, &id, last, u64::MAX)?);
+    Demo::check_answer(&client, &id, &shown)?;
     terminal.say(&format!(
-        "\nDone: {} events, numbered 1 to {} without a gap, across a crash. Nothing was lost, nothing came twice.",
+        "\nDone: {} events, numbered 1 to {} without a gap, across a crash. Nothing was lost or repeated.",
         shown.len(),
         shown.len()
     ));
     Ok(())
 }
 
-/// What the acts share.
-struct Stage<'a> {
+/// What all steps of the demonstration share.
+struct Demo<'a> {
     clock: &'a Arc<dyn Clock>,
     terminal: &'a Terminal,
 }
 
-impl Stage<'_> {
-    fn submit(&self, client: &Client, prompt: &str) -> Result<String, CliError> {
+impl Demo<'_> {
+    fn submit(&self, client: &ApiClient, prompt: &str) -> Result<String, CliError> {
         let job = client.post("/v1/jobs", Some(&json!({"input": prompt})))?;
         let id = job
             .get("id")
@@ -80,36 +81,42 @@ impl Stage<'_> {
     }
 
     /// Shows up to `count` events after a cursor and returns them.
-    fn watch(&self, client: &Client, id: &str, after: u64, count: u64) -> Result<Vec<ClientEvent>, CliError> {
-        let (mut render, mut shown) = (Render::new(self.terminal, id, false), Vec::new());
-        Follow::new(client, self.clock, self.terminal, id, after).run(&mut |event| {
+    fn watch(
+        &self,
+        client: &ApiClient,
+        id: &str,
+        after: u64,
+        count: u64,
+    ) -> Result<Vec<ClientEvent>, CliError> {
+        let (mut render, mut shown) = (JobRenderer::new(self.terminal, id, false), Vec::new());
+        EventFollower::new(client, self.clock, self.terminal, id, after).run(&mut |event| {
             render.show(event)?;
             shown.push(event.clone());
-            Ok(if shown.len() as u64 >= count { Go::Stop } else { Go::On })
+            Ok(if shown.len() as u64 >= count { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
         render.finish()?;
         Ok(shown)
     }
 
-    /// Holds what was seen against what was promised.
-    fn check_answer(client: &Client, id: &str, shown: &[ClientEvent]) -> Result<(), CliError> {
-        let gapless = shown.iter().zip(1..).all(|(event, seq)| event.seq == seq);
+    /// Fails on a gap in the events, a failed tool call or a job that did not succeed.
+    fn check_answer(client: &ApiClient, id: &str, shown: &[ClientEvent]) -> Result<(), CliError> {
+        let is_gapless = shown.iter().zip(1..).all(|(event, seq)| event.seq == seq);
         let failed = |call: &ClientEvent| {
             let content = call.data.get("content").and_then(Value::as_str).unwrap_or_default();
             call.data.get("type").is_some_and(|t| t == "tool_result")
                 && !content.starts_with("{\"success\":true")
         };
         let job = client.get(&format!("/v1/jobs/{id}"))?;
-        let succeeded = job.get("status").is_some_and(|status| status == "succeeded");
-        if gapless && succeeded && !shown.iter().any(failed) {
+        let has_succeeded = job.get("status").is_some_and(|status| status == "succeeded");
+        if is_gapless && has_succeeded && !shown.iter().any(failed) {
             return Ok(());
         }
-        Err(CliError::failed(format!("the demonstration went wrong: {job}"))
+        Err(CliError::failed(format!("the demonstration failed: {job}"))
             .hint("run 'nanoclaw doctor' to see what this machine lacks"))
     }
 }
 
-/// A server that dies with its owner.
+/// A server that is killed when this is dropped.
 struct DemoServer {
     url: String,
     child: Child,
@@ -143,7 +150,7 @@ impl DemoServer {
             .hint("run 'nanoclaw doctor' to see what this machine lacks"))
     }
 
-    /// `kill -9`, and the wait for its end.
+    /// Kills the server and waits for its end.
     fn kill(&mut self) {
         if let Err(error) = self.child.kill().and_then(|()| self.child.wait()) {
             tracing::warn!(%error, "cannot end the demonstration's server");
@@ -157,7 +164,7 @@ impl Drop for DemoServer {
     }
 }
 
-/// The demonstration's directory, removed at its end.
+/// A temporary directory that is removed when this is dropped.
 struct TempDir(PathBuf);
 
 impl TempDir {

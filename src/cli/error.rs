@@ -1,4 +1,4 @@
-//! What a command tells its user when it fails: one line of what, one line of what to do, an exit code.
+//! The error of a command: what happened, what to do, and an exit code.
 
 use serde_json::{Value, json};
 use std::fmt;
@@ -8,17 +8,16 @@ use std::process::ExitCode;
 /// Exit codes (DESIGN §9; 78 is `EX_CONFIG` of sysexits.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exit {
-    /// Nobody reads on.
-    Enough = 0,
-    /// It was tried and did not work.
+    /// The reader of the output has closed it.
+    OutputClosed = 0,
+    /// The command did not succeed.
     Failed = 1,
-    /// The command line makes no sense.
+    /// The arguments are invalid.
     Usage = 2,
-    /// The configuration makes no sense.
+    /// The configuration is invalid.
     Config = 78,
 }
 
-/// A command's failure.
 #[derive(Debug)]
 pub(super) struct CliError {
     message: String,
@@ -27,17 +26,14 @@ pub(super) struct CliError {
 }
 
 impl CliError {
-    /// It did not work.
     pub(super) fn failed(message: impl Into<String>) -> Self {
         Self { message: message.into(), hint: None, exit: Exit::Failed }
     }
 
-    /// The command line makes no sense.
     pub(super) fn usage(message: impl Into<String>) -> Self {
         Self { message: message.into(), hint: None, exit: Exit::Usage }
     }
 
-    /// The configuration makes no sense.
     pub(super) fn config(message: impl Into<String>) -> Self {
         Self { message: message.into(), hint: None, exit: Exit::Config }
     }
@@ -49,12 +45,10 @@ impl CliError {
         self
     }
 
-    /// What happened, in one line.
     pub(super) fn message(&self) -> &str {
         &self.message
     }
 
-    /// What to do about it, where that is known.
     pub(super) fn advice(&self) -> Option<&str> {
         self.hint.as_deref()
     }
@@ -64,12 +58,11 @@ impl CliError {
         json!({"error": {"message": self.message, "hint": self.hint}})
     }
 
-    /// Whether there is anything to tell.
+    /// Whether nothing is to be printed.
     pub(super) fn is_silent(&self) -> bool {
-        self.exit == Exit::Enough
+        self.exit == Exit::OutputClosed
     }
 
-    /// For the process.
     pub(super) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.exit as u8)
     }
@@ -85,11 +78,11 @@ impl fmt::Display for CliError {
     }
 }
 
-/// Writing to the terminal or into a pipe failed. A reader that has gone (`| head`) has seen enough: no failure.
+/// Writing the output failed. A closed pipe (`| head`) is a success.
 impl From<io::Error> for CliError {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
-            return Self { message: String::new(), hint: None, exit: Exit::Enough };
+            return Self { message: String::new(), hint: None, exit: Exit::OutputClosed };
         }
         Self::failed(format!("cannot write the output: {error}")).hint("is the disk full?")
     }
@@ -100,11 +93,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_one_line_and_its_hint_the_next() {
+    fn an_error_is_one_line_and_its_hint_is_the_next() {
         let error = CliError::config("unknown key 'lisen'").hint("did you mean 'listen'?");
         assert_eq!(error.to_string(), "nanoclaw: unknown key 'lisen'\nhint: did you mean 'listen'?");
         assert_eq!(error.exit as u8, 78);
-        let told = r#"{"error":{"message":"unknown key 'lisen'","hint":"did you mean 'listen'?"}}"#;
-        assert_eq!(error.to_json().to_string(), told);
+        let json = r#"{"error":{"message":"unknown key 'lisen'","hint":"did you mean 'listen'?"}}"#;
+        assert_eq!(error.to_json().to_string(), json);
     }
 }

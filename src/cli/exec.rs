@@ -1,5 +1,4 @@
-//! `nanoclaw exec`: the sandbox alone, without a server. Owns the mapping from a result record to streams and an exit
-//! code; refuses to run anything outside the sandbox.
+//! `nanoclaw exec`: runs a program in the sandbox, without a server.
 
 use super::error::CliError;
 use super::terminal::Terminal;
@@ -8,34 +7,33 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The exit code of a program that ran out of time, as `timeout(1)` has it.
+/// Exit code of a program that ran out of time, as in timeout(1).
 const TIMEOUT_EXIT: u8 = 124;
 
-/// What is added to a signal's number, as shells do.
+/// Added to a signal's number, as shells do.
 const SIGNAL_EXIT: i32 = 128;
 
-/// Longest program that is read, bytes; the sandbox's own bound is lower and says so.
+/// Longest program that is read, bytes. The sandbox has a lower limit and names it.
 const MAX_CODE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// What `exec` was asked.
 #[derive(Debug, clap::Args)]
 pub(super) struct ExecArgs {
     /// The program; '-' reads it from stdin
     #[arg(value_name = "FILE|-")]
     pub(super) file: PathBuf,
-    /// python, javascript or bash; by the file's ending when absent
+    /// python, javascript or bash [default: by the file's extension]
     #[arg(long, value_name = "LANGUAGE", value_parser = parse_language)]
     pub(super) lang: Option<Language>,
-    /// lenient, standard or strict; the configuration's when absent. Not for bash
+    /// lenient, standard or strict, not for bash [default: configured]
     #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
     pub(super) strictness: Option<Level>,
-    /// Wall clock, seconds; the level's own when absent
+    /// Time limit in seconds [default: that of the level]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) timeout_s: Option<u64>,
     /// Print the result record as JSON
     #[arg(long)]
     pub(super) json: bool,
-    /// Leave out the language check; the kernel holds the program either way
+    /// Skip the language check; the kernel confines the program either way
     #[arg(long)]
     pub(super) no_language_check: bool,
 }
@@ -58,7 +56,7 @@ fn parse_level(text: &str) -> Result<Level, String> {
     }
 }
 
-/// Runs the program and ends with its exit code.
+/// Runs the program and exits with the program's exit code.
 pub(super) fn exec(
     options: SandboxOptions,
     args: &ExecArgs,
@@ -85,14 +83,14 @@ pub(super) fn exec(
     Ok(exit_code(&record))
 }
 
-/// Commands have a level of their own; a level that the operator rules out is refused before anything is read.
-fn level(language: Language, asked: Option<Level>, options: &SandboxOptions) -> Result<Level, CliError> {
+/// The level to run at. Bash has a level of its own; a level that the configuration forbids is an error.
+fn level(language: Language, requested: Option<Level>, options: &SandboxOptions) -> Result<Level, CliError> {
     if language == Language::Bash {
         let refusal = CliError::usage("--strictness is for python and javascript: bash has one level only")
             .hint("leave it out");
-        return if asked.is_some() { Err(refusal) } else { Ok(Level::Shell) };
+        return if requested.is_some() { Err(refusal) } else { Ok(Level::Shell) };
     }
-    let level = asked.unwrap_or(options.default_strictness);
+    let level = requested.unwrap_or(options.default_strictness);
     let allowed = options.levels_allowed();
     if allowed.contains(&level) {
         return Ok(level);
@@ -102,10 +100,10 @@ fn level(language: Language, asked: Option<Level>, options: &SandboxOptions) -> 
         .hint(format!("code_execution.max_strictness_allowed leaves {}", names.join(", "))))
 }
 
-/// A word on ends that the program's own output does not show.
+/// Prints why the program ended, unless its own output says so.
 fn explain(record: &RunRecord, terminal: &Terminal) {
-    let told_by_output = matches!(record.status, RunStatus::Ok | RunStatus::Error);
-    if told_by_output || record.error.as_ref().is_some_and(|e| record.stderr.contains(e.as_str())) {
+    let is_explained = matches!(record.status, RunStatus::Ok | RunStatus::Error);
+    if is_explained || record.error.as_ref().is_some_and(|e| record.stderr.contains(e.as_str())) {
         return;
     }
     let why = record.error.clone().unwrap_or_else(|| record.status.to_string());

@@ -1,18 +1,17 @@
-//! How the commands introduce themselves: groups on one screen, the options that a command heeds, an example or two. Owns the
-//! words around what the arguments say of themselves; refuses to parse.
+//! Help texts: the grouped first screen, the global options that each command uses, and examples.
 
-use super::Cli;
+use super::command_line::Cli;
 use clap::builder::Styles;
 use clap::{Arg, Command, CommandFactory};
 
-/// The commands, as the first screen shows them: a group, then names and what they do.
+/// The first screen: groups, each with commands and what they do.
 const GROUPS: &[(&str, &[(&str, &str)])] = &[
     (
         "Server",
         &[
             ("serve", "Run the server"),
-            ("demo", "Watch a job being run, streamed, killed and resumed"),
-            ("doctor", "Say what works on this machine, and what does not"),
+            ("demo", "Show a job that runs, streams, is killed and resumes"),
+            ("doctor", "Check what works on this machine"),
             ("config", "Show or check the configuration"),
             ("backup, restore", "Copy the whole store into a file, and back"),
         ],
@@ -24,28 +23,28 @@ const GROUPS: &[(&str, &[(&str, &str)])] = &[
             ("tail", "Stream the events of a job"),
             ("batch", "Run a file of jobs and fetch the results"),
             ("jobs", "List jobs"),
-            ("cancel, retry", "End a job; run a failed one again"),
-            ("approve, deny", "Decide about calls that wait for approval"),
+            ("cancel, retry", "Cancel a job; run a failed one again"),
+            ("approve, deny", "Decide about tool calls that wait for approval"),
         ],
     ),
     (
         "Tools and code",
         &[
             ("exec", "Run a program in the sandbox, without a server"),
-            ("tools", "List the tools of the models, or call one"),
-            ("mcp", "Look at an MCP server"),
+            ("tools", "List the tools, or call one"),
+            ("mcp", "Check an MCP server"),
         ],
     ),
     (
         "Accounts and shell",
         &[
             ("user, token", "Accounts and their API tokens"),
-            ("completions, man", "A completion script; manual pages"),
+            ("completions, man", "Completion scripts, manual pages"),
         ],
     ),
 ];
 
-/// What a command is used like.
+/// Example command lines. A test parses each of them.
 const EXAMPLES: &[(&str, &[&str])] = &[
     ("", &["nanoclaw serve", "nanoclaw ask 'What is 2^127 - 1, and is it prime?'"]),
     ("serve", &["nanoclaw serve --listen 127.0.0.1:8080 --data-dir /var/lib/nanoclaw"]),
@@ -73,8 +72,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("man", &["nanoclaw man /usr/local/share/man/man1", "nanoclaw man | man -l -"]),
 ];
 
-/// The options for all commands that a command heeds; its help is silent on the others, which are taken anyway.
-fn heeded(command: &str) -> &'static [&'static str] {
+/// The global options that a command uses. Its help hides the others, which clap still accepts.
+fn used_options(command: &str) -> &'static [&'static str] {
     match command {
         "ask" | "tail" | "batch" | "jobs" | "cancel" | "approve" | "deny" | "retry" => &["server", "token"],
         "backup" => &["config", "data_dir", "server", "token"],
@@ -84,28 +83,28 @@ fn heeded(command: &str) -> &'static [&'static str] {
     }
 }
 
-/// The commands with their help, as they are parsed.
+/// The commands with their help, for parsing.
 pub(super) fn command() -> Command {
-    dressed().help_template(front())
+    with_examples().help_template(first_screen())
 }
 
-/// The same for pages and scripts, which have forms of their own.
+/// The commands for manual pages and completion scripts, which have their own layout.
 pub(super) fn manual() -> Command {
-    dressed()
+    with_examples()
 }
 
-fn dressed() -> Command {
+fn with_examples() -> Command {
     let root = Cli::command().after_help(examples(""));
-    let everywhere: Vec<Arg> = root.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect();
+    let global: Vec<Arg> = root.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect();
     root.mut_subcommands(|command| {
-        let (heeded, after) = (heeded(command.get_name()), examples(command.get_name()));
-        let silent = everywhere.iter().filter(|arg| !heeded.contains(&arg.get_id().as_str()));
-        command.args(silent.map(|arg| arg.clone().hide(true))).after_help(after)
+        let (used_options, after) = (used_options(command.get_name()), examples(command.get_name()));
+        let hidden = global.iter().filter(|arg| !used_options.contains(&arg.get_id().as_str()));
+        command.args(hidden.map(|arg| arg.clone().hide(true))).after_help(after)
     })
 }
 
-/// The first screen: what it is, the groups, the options.
-fn front() -> String {
+/// The first screen: description, groups of commands, options.
+fn first_screen() -> String {
     let styles = Styles::styled();
     let (head, word) = (styles.get_header(), styles.get_literal());
     let mut screen = vec!["{about-with-newline}\n{usage-heading} {usage}\n".to_owned()];
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_stands_on_the_first_screen_once_and_has_an_example() {
+    fn every_command_is_on_the_first_screen_once_and_has_an_example() {
         let root = command();
         let names: BTreeSet<&str> = root.get_subcommands().map(Command::get_name).collect();
         let shown: Vec<&str> =
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn every_example_is_a_command_line_that_is_taken() {
+    fn every_example_is_a_valid_command_line() {
         for line in EXAMPLES.iter().flat_map(|(_, lines)| *lines) {
             let line = line.replace("$(date +%F)", "2026-01-31");
             let start = line.find("nanoclaw ").expect("our name");

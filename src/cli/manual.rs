@@ -1,21 +1,20 @@
-//! `nanoclaw man` and `nanoclaw completions`: manual pages and completion scripts, made from the commands themselves.
+//! `nanoclaw man` and `nanoclaw completions`: manual pages and completion scripts, generated from the
+//! commands.
 
 use super::error::CliError;
-use super::help;
 use super::terminal::Terminal;
 use clap_complete::shells;
 use clap_mangen::Man;
 use std::path::{Path, PathBuf};
 
-/// What `man` was asked.
 #[derive(Debug, clap::Args)]
 pub(super) struct ManArgs {
-    /// Where the pages of all commands go; the main page goes to stdout when absent
+    /// Directory for the pages of all commands [default: the main page on stdout]
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
-/// The shells of Linux; each that is known is code in the binary.
+/// The supported shells.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub(super) enum Shell {
     Bash,
@@ -23,11 +22,11 @@ pub(super) enum Shell {
     Fish,
 }
 
-/// Prints the main page, or writes all of them and prints where.
-pub(super) fn man(args: &ManArgs, terminal: &Terminal) -> Result<(), CliError> {
+/// Prints the main page, or writes all pages and prints their paths.
+pub(super) fn man(args: &ManArgs, mut root: clap::Command, terminal: &Terminal) -> Result<(), CliError> {
     let Some(dir) = &args.dir else {
         let mut page = Vec::new();
-        Man::new(help::manual()).render(&mut page)?;
+        Man::new(root).render(&mut page)?;
         return Ok(terminal.data(&String::from_utf8_lossy(&page))?);
     };
     let cannot = |path: &Path, why: std::io::Error| {
@@ -35,7 +34,6 @@ pub(super) fn man(args: &ManArgs, terminal: &Terminal) -> Result<(), CliError> {
             .hint("name a directory that you may write to")
     };
     std::fs::create_dir_all(dir).map_err(|why| cannot(dir, why))?;
-    let mut root = help::manual();
     root.build();
     let mut pages = Vec::new();
     collect(&root, &mut pages);
@@ -47,10 +45,10 @@ pub(super) fn man(args: &ManArgs, terminal: &Terminal) -> Result<(), CliError> {
     Ok(())
 }
 
-/// A file's name and its content.
-type Page = (String, std::io::Result<Vec<u8>>);
+/// File name and content.
+type ManualPage = (String, std::io::Result<Vec<u8>>);
 
-fn collect(command: &clap::Command, pages: &mut Vec<Page>) {
+fn collect(command: &clap::Command, pages: &mut Vec<ManualPage>) {
     let man = Man::new(command.clone());
     let mut page = Vec::new();
     let rendered = man.render(&mut page);
@@ -60,10 +58,13 @@ fn collect(command: &clap::Command, pages: &mut Vec<Page>) {
     }
 }
 
-/// Prints the script for `shell`.
-pub(super) fn completions(shell: Shell, terminal: &Terminal) -> Result<(), CliError> {
+pub(super) fn completions(
+    shell: Shell,
+    mut commands: clap::Command,
+    terminal: &Terminal,
+) -> Result<(), CliError> {
     let mut script = Vec::new();
-    let (mut commands, name) = (help::manual(), "nanoclaw");
+    let name = "nanoclaw";
     match shell {
         Shell::Bash => clap_complete::generate(shells::Bash, &mut commands, name, &mut script),
         Shell::Zsh => clap_complete::generate(shells::Zsh, &mut commands, name, &mut script),

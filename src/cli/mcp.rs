@@ -1,4 +1,4 @@
-//! `nanoclaw mcp`: a look at an MCP server, without a server of ours. Owns the table; refuses to keep anything of it.
+//! `nanoclaw mcp check`: connects to an MCP server and calls each tool once, without our own server.
 
 use super::error::CliError;
 use super::terminal::Terminal;
@@ -12,24 +12,22 @@ use serde_json::json;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// What a server that is named by its address is called.
+/// Name of a server that is given by its URL.
 const UNNAMED: &str = "url";
 
-/// What `mcp` was asked.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum McpCommand {
-    /// Connect, list the tools, call each once with made-up arguments; exit 0 if all answered
+    /// Connect, list the tools and call each once with sample arguments; exit 0 if all respond
     Check {
-        /// A server of `mcp_servers`, or an address (http://… or https://…)
+        /// A server of `mcp_servers`, or a URL (http://… or https://…)
         #[arg(value_name = "NAME|URL")]
         server: String,
-        /// Print the findings as JSON
+        /// Print the checks as JSON
         #[arg(long)]
         json: bool,
     },
 }
 
-/// Does it.
 pub(super) fn mcp(config: &Config, command: &McpCommand, terminal: &Terminal) -> Result<ExitCode, CliError> {
     let McpCommand::Check { server, json } = command;
     let (name, options) = find(config, server)?;

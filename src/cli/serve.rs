@@ -1,48 +1,48 @@
-//! `nanoclaw serve`: the server in the foreground. Owns the start banner; refuses everything else (see `app`).
+//! `nanoclaw serve`: runs the server in the foreground and prints the start banner.
 
 use super::error::CliError;
 use super::logging;
 use super::terminal::Terminal;
-use crate::app::{App, AppError, HandedError};
+use crate::app::{App, AppError, SocketActivationError};
 use crate::config::{Config, LogFormat};
 use nanoclaw_sandbox::SandboxReport;
 
-/// What `serve` was asked.
 #[derive(Debug, clap::Args)]
 pub(super) struct ServeArgs {
-    /// Address and port, or `unix:/path`; port 0 picks a free one and prints it
+    /// Address and port, or `unix:/path`; port 0 chooses a free one and prints it
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
 }
 
 impl ServeArgs {
-    /// The keys that the flags set.
+    /// The configuration keys that the flags set.
     pub(super) fn flags(&self) -> Vec<(String, String)> {
         self.listen.iter().map(|listen| ("listen".to_owned(), listen.clone())).collect()
     }
 }
 
-/// Serves until SIGTERM. The one line on stdout is the address.
+/// Serves until SIGTERM. Stdout gets one line: the address.
 pub(super) fn serve(config: &Config, terminal: &Terminal) -> Result<(), CliError> {
     logging::start(&config.log);
-    // Who reads JSON lines wants nothing else on the same stream.
+    // With JSON logs, stderr carries nothing but JSON lines.
     let is_json = config.log.format == LogFormat::Json;
-    let voice = terminal.twin();
-    let told =
-        move |report: &SandboxReport| if is_json { log_report(report) } else { announce(report, &voice) };
-    let app = App::start(config, Box::new(told)).map_err(|error| explain(&error))?;
+    let banner = terminal.twin();
+    let on_report = move |report: &SandboxReport| {
+        if is_json { log_report(report) } else { print_report(report, &banner) }
+    };
+    let app = App::start(config, Box::new(on_report)).map_err(|error| explain(&error))?;
     terminal.line(&app.bound().to_string())?;
     if is_json {
         let (version, data) = (env!("CARGO_PKG_VERSION"), config.data_dir.display());
         tracing::info!(version, listening = %app.bound(), %data, workers = config.workers, "serving");
     } else {
-        greet(config, &app, terminal);
+        print_banner(config, &app, terminal);
     }
     app.run();
     Ok(())
 }
 
-fn greet(config: &Config, app: &App, terminal: &Terminal) {
+fn print_banner(config: &Config, app: &App, terminal: &Terminal) {
     terminal.say(&format!(
         "nanoclaw {}\n  listening  {}\n  data       {}\n  workers    {}\n  model      {}",
         env!("CARGO_PKG_VERSION"),
@@ -53,26 +53,26 @@ fn greet(config: &Config, app: &App, terminal: &Terminal) {
     ));
 }
 
-/// The same as a line of the log.
+/// The result of the self-test as a log line.
 fn log_report(report: &SandboxReport) {
     let levels: Vec<&str> = report.levels.iter().filter(|l| l.able).map(|l| l.level.name()).collect();
     tracing::info!(levels = levels.join(", "), python = report.python.version, "the sandbox was tested");
 }
 
-/// The banner's last line, when the self-test is over.
-fn announce(report: &SandboxReport, terminal: &Terminal) {
+/// The result of the self-test as the last line of the banner.
+fn print_report(report: &SandboxReport, terminal: &Terminal) {
     let levels: Vec<&str> = report.levels.iter().filter(|l| l.able).map(|l| l.level.name()).collect();
-    let holds = if levels.is_empty() { "OFF: run 'nanoclaw doctor'".to_owned() } else { levels.join(", ") };
+    let usable = if levels.is_empty() { "OFF: run 'nanoclaw doctor'".to_owned() } else { levels.join(", ") };
     let python = report.python.version.as_deref().map_or("no Python".to_owned(), |v| format!("Python {v}"));
     let layers = &report.layers;
-    terminal.say(&format!("  sandbox    {holds} ({python}, JavaScript)\n  layers     optional: {layers}"));
+    terminal.say(&format!("  sandbox    {usable} ({python}, JavaScript)\n  layers     optional: {layers}"));
 }
 
 fn explain(error: &AppError) -> CliError {
     let hint = match error {
         AppError::DataDir { .. } => "name a directory that you may write to: --data-dir DIR",
         AppError::Listen { .. } => "another program may listen there; choose another: --listen 127.0.0.1:0",
-        AppError::Handed(_) => "see: systemctl cat nanoclaw.socket",
+        AppError::SocketActivation(_) => "see: systemctl cat nanoclaw.socket",
         AppError::Store(_) => "is another server running over this directory? else see: nanoclaw doctor",
         _ => "see: nanoclaw doctor",
     };
@@ -84,12 +84,12 @@ fn explain(error: &AppError) -> CliError {
         | AppError::BadSecret(_)
         | AppError::BadRange(_)
         | AppError::BadWebRange(_) => CliError::config(error.to_string()).hint("see: nanoclaw config check"),
-        // What the unit says, or the unit and the configuration together: another try mends neither.
-        AppError::Handed(
-            HandedError::TooMany { .. }
-            | HandedError::NoListener
-            | HandedError::Public { .. }
-            | HandedError::Nameless,
+        // The unit file is wrong; another start would fail alike.
+        AppError::SocketActivation(
+            SocketActivationError::TooMany { .. }
+            | SocketActivationError::NoListener
+            | SocketActivationError::Public { .. }
+            | SocketActivationError::Nameless,
         ) => CliError::config(error.to_string()).hint(hint),
         _ => CliError::failed(error.to_string()).hint(hint),
     }

@@ -1,12 +1,12 @@
-//! `nanoclaw tools`: what models may call, and a call by hand, whether the server runs or not. Owns the arguments and the
-//! list; the call is the server's own, audit included.
+//! `nanoclaw tools`: lists the tools, or calls one, whether the server runs or not. A call is audited as the
+//! server would.
 
+use super::admin::{self, StoreAccess, text};
+use super::client::address::path_segment;
 use super::error::CliError;
-use super::jobs::path_segment;
-use super::office::{self, Place, text};
 use super::terminal::Terminal;
 use crate::app::system::SystemEntropy;
-use crate::app::{Workbench, workbench};
+use crate::app::{LocalTools, local_tools};
 use crate::config::Config;
 use crate::domain::id::{IdGenerator, JobId, ProjectId, UserId};
 use crate::http::{OperatorToolCall, ToolResponse};
@@ -18,14 +18,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where to look.
-const PROJECTS: &str = "a project's id looks like proj_…; GET /api/projects lists them";
+const PROJECTS: &str = "project ids look like proj_…; GET /api/projects lists them";
 
-/// What `tools` was asked.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(super) struct ToolsArgs {
-    /// Print them as JSON
+    /// Print the list as JSON
     #[arg(long)]
     json: bool,
     #[command(subcommand)]
@@ -34,25 +32,24 @@ pub(super) struct ToolsArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum ToolsCommand {
-    /// Call a tool and print its result as JSON; the code is 1 when the tool failed
-    Call(CallArgs),
+    /// Call a tool and print its result as JSON; exit 1 if the tool fails
+    Call(ToolCallArgs),
 }
 
 #[derive(Debug, clap::Args)]
-struct CallArgs {
-    /// The tool
+struct ToolCallArgs {
+    /// Name of the tool
     name: String,
-    /// Its arguments, a JSON object; '-' reads them from stdin
+    /// Arguments as a JSON object; '-' reads them from stdin
     arguments: String,
-    /// The project that it works in
+    /// Project to work in
     #[arg(long, value_name = "ID")]
     project: Option<String>,
-    /// Taken for consistency: the result is JSON in any case
+    /// Accepted for consistency: the result is always JSON
     #[arg(long, hide = true)]
     json: bool,
 }
 
-/// Does it.
 pub(super) fn tools(
     config: &Config,
     clock: &Arc<dyn Clock>,
@@ -66,13 +63,13 @@ pub(super) fn tools(
 }
 
 fn list(config: &Config, clock: &Arc<dyn Clock>, json: bool, terminal: &Terminal) -> Result<(), CliError> {
-    let tools = match office::place(config, clock)? {
-        Place::Here(store) => {
-            let infos = workbench(config, &store, clock).map_err(said)?.toolbox.tool_infos();
+    let tools = match admin::access(config, clock)? {
+        StoreAccess::Local(store) => {
+            let infos = local_tools(config, &store, clock).map_err(failed)?.toolbox.tool_infos();
             let shown = infos.into_iter().map(|info| serde_json::to_value(ToolResponse::of(info)));
-            shown.collect::<Result<Vec<Value>, _>>().map_err(said)?
+            shown.collect::<Result<Vec<Value>, _>>().map_err(failed)?
         }
-        Place::There(client) => {
+        StoreAccess::Remote(client) => {
             let page = client.get("/v1/tools")?;
             page.get("data").and_then(Value::as_array).cloned().unwrap_or_default()
         }
@@ -86,7 +83,7 @@ fn list(config: &Config, clock: &Arc<dyn Clock>, json: bool, terminal: &Terminal
     Ok(())
 }
 
-/// A tool on one line.
+/// One line about a tool.
 fn describe(tool: &Value) -> String {
     let kind = tool.pointer("/origin/kind").and_then(Value::as_str).unwrap_or_default();
     let waits = tool.get("needs_approval").and_then(Value::as_bool).unwrap_or_default();
@@ -99,21 +96,21 @@ fn describe(tool: &Value) -> String {
 fn call(
     config: &Config,
     clock: &Arc<dyn Clock>,
-    args: &CallArgs,
+    args: &ToolCallArgs,
     terminal: &Terminal,
 ) -> Result<ExitCode, CliError> {
-    // Before the store is opened: a command line that makes no sense needs none.
+    // Invalid arguments are refused before the store is opened.
     let arguments = arguments(args, config.limits.tool_arguments_bytes)?;
     let project = args.project.as_deref().map(project).transpose()?;
-    let result = match office::place(config, clock)? {
-        Place::Here(store) => {
-            let bench = workbench(config, &store, clock).map_err(said)?;
-            let trial = trial(config, clock, &bench, project)?;
-            trial.call(bench.toolbox.as_ref(), &args.name, arguments)
+    let result = match admin::access(config, clock)? {
+        StoreAccess::Local(store) => {
+            let local = local_tools(config, &store, clock).map_err(failed)?;
+            let trial = trial(config, clock, &local, project)?;
+            trial.call(local.toolbox.as_ref(), &args.name, arguments)
         }
-        Place::There(client) => {
-            let asked = project.map_or_else(String::new, |id| format!("?project_id={id}"));
-            let path = format!("/v1/tools/{}/call{asked}", path_segment(&args.name)?);
+        StoreAccess::Remote(client) => {
+            let query = project.map_or_else(String::new, |id| format!("?project_id={id}"));
+            let path = format!("/v1/tools/{}/call{query}", path_segment(&args.name)?);
             client.post(&path, Some(&arguments.into()))?
         }
     };
@@ -125,12 +122,12 @@ fn call(
 fn trial(
     config: &Config,
     clock: &Arc<dyn Clock>,
-    bench: &Workbench,
+    local: &LocalTools,
     project: Option<ProjectId>,
 ) -> Result<OperatorToolCall, CliError> {
     let user = UserId::SINGLE;
     let at = |id: ProjectId| -> Result<(ProjectId, PathBuf), CliError> {
-        let found = bench.workplaces.project_directory(user, id).map_err(said)?;
+        let found = local.project_directories.project_directory(user, id).map_err(failed)?;
         Ok((id, found.ok_or_else(|| CliError::failed("there is no such project").hint(PROJECTS))?))
     };
     Ok(OperatorToolCall {
@@ -144,35 +141,35 @@ fn trial(
 }
 
 fn project(text: &str) -> Result<ProjectId, CliError> {
-    text.parse().map_err(|_| CliError::usage(format!("'{text}' is no project's id")).hint(PROJECTS))
+    text.parse().map_err(|_| CliError::usage(format!("'{text}' is not a project id")).hint(PROJECTS))
 }
 
-fn arguments(args: &CallArgs, most_bytes: usize) -> Result<Map<String, Value>, CliError> {
-    let text = if args.arguments == "-" { stdin(most_bytes)? } else { args.arguments.clone() };
+fn arguments(args: &ToolCallArgs, max_bytes: usize) -> Result<Map<String, Value>, CliError> {
+    let text = if args.arguments == "-" { stdin(max_bytes)? } else { args.arguments.clone() };
     let hint = "write a JSON object, as in: nanoclaw tools call calculator '{\"expression\": \"6*7\"}'";
     match serde_json::from_str(&text) {
         Ok(Value::Object(map)) => Ok(map),
-        Ok(_) => Err(CliError::usage("the arguments are no JSON object").hint(hint)),
-        Err(error) => Err(CliError::usage(format!("the arguments are no JSON: {error}")).hint(hint)),
+        Ok(_) => Err(CliError::usage("the arguments are not a JSON object").hint(hint)),
+        Err(error) => Err(CliError::usage(format!("the arguments are not JSON: {error}")).hint(hint)),
     }
 }
 
-fn stdin(most_bytes: usize) -> Result<String, CliError> {
-    let most = u64::try_from(most_bytes).unwrap_or(u64::MAX);
+fn stdin(max_bytes: usize) -> Result<String, CliError> {
+    let max = u64::try_from(max_bytes).unwrap_or(u64::MAX);
     let mut text = String::new();
-    let read = std::io::stdin().lock().take(most.saturating_add(1)).read_to_string(&mut text);
+    let read = std::io::stdin().lock().take(max.saturating_add(1)).read_to_string(&mut text);
     read.map_err(|error| {
         CliError::failed(format!("cannot read the arguments: {error}"))
             .hint("they are UTF-8 text, a JSON object")
     })?;
-    if text.len() > most_bytes {
+    if text.len() > max_bytes {
         let message =
-            format!("the arguments are longer than {most_bytes} bytes (limits.tool_arguments_bytes)");
+            format!("the arguments are longer than {max_bytes} bytes (limits.tool_arguments_bytes)");
         return Err(CliError::usage(message).hint("put the bulk into a file of the project and name it"));
     }
     Ok(text)
 }
 
-fn said(error: impl std::fmt::Display) -> CliError {
+fn failed(error: impl std::fmt::Display) -> CliError {
     CliError::failed(error.to_string())
 }

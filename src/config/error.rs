@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, in words that lead to its repair: the key, the value, what is allowed.
+//! Configuration errors. Each names the key, the value, and what is allowed.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,31 +6,31 @@ use std::path::PathBuf;
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The file that was asked for cannot be read.
+    /// The named file cannot be read.
     #[error("cannot read configuration '{}': {reason}", .path.display())]
     Unreadable {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// The operating system's word.
+        /// The error of the operating system.
         reason: String,
     },
-    /// The file may be there, and is not this user's to read. To go on without it would be to open another store.
+    /// This user may not read the file. Continuing without it could open another store.
     #[error("cannot read configuration '{}': permission denied", .path.display())]
     Denied {
-        /// Which.
+        /// The file.
         path: PathBuf,
     },
-    /// The file is not YAML or TOML.
+    /// The file is not valid YAML or TOML.
     #[error("configuration '{}' is not valid {format}: {reason}", .path.display())]
     Syntax {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What it should be.
+        /// `YAML` or `TOML`.
         format: &'static str,
         /// Where and why.
         reason: String,
     },
-    /// A string names a variable that the environment does not have.
+    /// A string names a variable that is not set.
     #[error(
         "{key}: the environment variable '{variable}' is not set ({origin}); write '$$' for a plain dollar sign"
     )]
@@ -39,10 +39,10 @@ pub enum ConfigError {
         key: String,
         /// The variable.
         variable: String,
-        /// Where it was read.
+        /// The layer that contains it.
         origin: String,
     },
-    /// A `${` without its `}`, or with something else than a name in it.
+    /// A `$` that is not followed by a variable name.
     #[error(
         "{key}: '{text}' is not a variable ({origin}); write '${{NAME}}', or '$$' for a plain dollar sign"
     )]
@@ -51,7 +51,7 @@ pub enum ConfigError {
         key: String,
         /// From the dollar sign on.
         text: String,
-        /// Where it was read.
+        /// The layer that contains it.
         origin: String,
     },
     /// A key that does not exist.
@@ -59,43 +59,43 @@ pub enum ConfigError {
     UnknownKey {
         /// As written.
         key: String,
-        /// Where it was read.
+        /// The layer that contains it.
         origin: String,
         /// `; did you mean …`, or nothing.
         meant: String,
     },
-    /// A value of the wrong type, or no value where one is needed.
+    /// A value of the wrong type, or a missing one.
     #[error("{key}: {reason} ({origin})")]
     Type {
         /// The key.
         key: String,
         /// What was found and what was expected.
         reason: String,
-        /// Where it was read.
+        /// The layer that contains it.
         origin: String,
     },
     /// Values that are not allowed.
     #[error("{}", lines(.0))]
-    Invalid(Vec<Problem>),
+    Invalid(Vec<ConfigProblem>),
 }
 
-/// One value that is not allowed.
+/// A value that is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct ConfigProblem {
     /// The key.
     pub key: String,
-    /// What was found.
+    /// The value.
     pub value: String,
-    /// What would be right.
+    /// What is allowed.
     pub allowed: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: '{}' is not allowed: {}", self.key, self.value, self.allowed)
     }
 }
 
-fn lines(problems: &[Problem]) -> String {
+fn lines(problems: &[ConfigProblem]) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }

@@ -1,5 +1,5 @@
-//! `${NAME}`, `$NAME` and `$$` in the strings of a file. Owns the grammar; refuses variables that are not set: an empty
-//! key sent to a provider is found much later than a clear error at the start.
+//! Expands `${NAME}`, `$NAME` and `$$` in the strings of a file. An unset variable is an error: an empty key
+//! would fail much later, at the provider.
 
 use super::error::ConfigError;
 use figment::value::Value;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// The environment.
 pub(crate) type Variables = BTreeMap<String, String>;
 
-/// Expands every string beneath `key`, in place.
+/// Expands every string inside `value`, whose key is `key`.
 pub(crate) fn expand(
     key: &str,
     value: &mut Value,
@@ -17,11 +17,11 @@ pub(crate) fn expand(
 ) -> Result<(), ConfigError> {
     match value {
         Value::String(_, text) if text.contains('$') => {
-            *text = expand_text(text, variables).map_err(|fault| fault.at(key, origin))?;
+            *text = expand_text(text, variables).map_err(|error| error.at(key, origin))?;
         }
         Value::Dict(_, dict) => {
             for (name, inner) in dict {
-                expand(&below(key, name), inner, variables, origin)?;
+                expand(&join_key(key, name), inner, variables, origin)?;
             }
         }
         Value::Array(_, list) => {
@@ -35,17 +35,17 @@ pub(crate) fn expand(
 }
 
 /// The dotted name of a key inside another one.
-pub(crate) fn below(key: &str, name: &str) -> String {
+pub(crate) fn join_key(key: &str, name: &str) -> String {
     if key.is_empty() { name.to_owned() } else { format!("{key}.{name}") }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Fault {
+enum ExpandError {
     Unset(String),
     Dollar(String),
 }
 
-impl Fault {
+impl ExpandError {
     fn at(self, key: &str, origin: &str) -> ConfigError {
         let (key, origin) = (key.to_owned(), origin.to_owned());
         match self {
@@ -55,7 +55,7 @@ impl Fault {
     }
 }
 
-fn expand_text(text: &str, variables: &Variables) -> Result<String, Fault> {
+fn expand_text(text: &str, variables: &Variables) -> Result<String, ExpandError> {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {
@@ -65,16 +65,17 @@ fn expand_text(text: &str, variables: &Variables) -> Result<String, Fault> {
             rest = plain;
             continue;
         }
-        let (name, tail) = name(after)
-            .ok_or_else(|| Fault::Dollar(format!("${}", after.split(' ').next().unwrap_or_default())))?;
-        expanded.push_str(variables.get(name).ok_or_else(|| Fault::Unset(name.to_owned()))?);
+        let (name, tail) = name(after).ok_or_else(|| {
+            ExpandError::Dollar(format!("${}", after.split(' ').next().unwrap_or_default()))
+        })?;
+        expanded.push_str(variables.get(name).ok_or_else(|| ExpandError::Unset(name.to_owned()))?);
         rest = tail;
     }
     expanded.push_str(rest);
     Ok(expanded)
 }
 
-/// The variable's name at the start of `text`, which follows a dollar sign, and what comes after it.
+/// The variable name at the start of `text`, which follows a dollar sign, and the rest.
 fn name(text: &str) -> Option<(&str, &str)> {
     let (name, tail) = match text.strip_prefix('{') {
         Some(braced) => braced.split_once('}')?,
@@ -102,16 +103,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_variable_is_refused() {
-        assert_eq!(expand_text("${NOPE}", &vars()), Err(Fault::Unset("NOPE".into())));
+    fn an_invalid_variable_is_refused() {
+        assert_eq!(expand_text("${NOPE}", &vars()), Err(ExpandError::Unset("NOPE".into())));
         for bad in ["$", "${", "${}", "${KEY", "$1", "${A-b}", "a$ b"] {
-            assert!(matches!(expand_text(bad, &vars()), Err(Fault::Dollar(_))), "{bad}");
+            assert!(matches!(expand_text(bad, &vars()), Err(ExpandError::Dollar(_))), "{bad}");
         }
     }
 
     proptest! {
         #[test]
-        fn every_text_can_be_written(text in any::<String>()) {
+        fn every_text_can_be_escaped(text in any::<String>()) {
             prop_assert_eq!(expand_text(&text.replace('$', "$$"), &vars()), Ok(text));
         }
     }

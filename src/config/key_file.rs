@@ -1,19 +1,19 @@
-//! Keys from files (`api_key_file`). Owns the way to the file and what it must be; refuses to say what stands in it.
+//! Reads `api_key_file`. The content never appears in an error.
 
 use super::expand::Variables;
-use super::validate::Problems;
+use super::validate::ConfigProblems;
 use crate::domain::secret::Secret;
 use crate::llm::options::ModelOptions;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Where systemd puts what `LoadCredential=` names.
+/// Where systemd stores the files of `LoadCredential=`.
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
-/// The largest file that is taken for a key, bytes.
+/// Largest key file, bytes.
 const KEY_BYTES: u64 = 64 * 1024;
 
-impl Problems {
+impl ConfigProblems {
     /// Reads the key files of all models.
     pub(crate) fn key_files(&mut self, models: &mut [ModelOptions], env: &Variables) {
         for (at, model) in models.iter_mut().enumerate() {
@@ -52,7 +52,7 @@ fn read(path: &Path) -> Result<Secret, String> {
     let unreadable = |error: std::io::Error| {
         format!("must be a file that can be read; '{shown}' cannot: {}", error.kind())
     };
-    // Before it is opened: to open a pipe is to wait for its writer.
+    // Checked before opening: opening a pipe waits for its writer.
     if !fs::metadata(path).map_err(unreadable)?.is_file() {
         return Err(format!("must be a file; '{shown}' is none"));
     }
@@ -75,7 +75,7 @@ fn read(path: &Path) -> Result<Secret, String> {
 mod tests {
     use super::*;
 
-    /// What becomes of a model with this key file, and the complaints.
+    /// The key that a model with this file gets, and the complaints.
     fn taken(file: &Path, api_key: Option<&str>, env: &[(&str, &str)]) -> (Option<String>, String) {
         let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let mut models = [ModelOptions {
@@ -83,7 +83,7 @@ mod tests {
             api_key_file: Some(file.to_owned()),
             ..ModelOptions::default()
         }];
-        let mut problems = Problems(Vec::new());
+        let mut problems = ConfigProblems(Vec::new());
         problems.key_files(&mut models, &env);
         let complaints: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
         (models[0].key_from_file.as_ref().map(|key| key.reveal().to_owned()), complaints.join("\n"))
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn p9_what_cannot_be_a_key_is_refused_by_key_and_file_and_never_quoted() {
+    fn p9_an_invalid_key_file_is_named_and_its_content_never_shown() {
         let dir = tempfile::tempdir().expect("a directory");
         let file = |name: &str, bytes: &[u8]| {
             let path = dir.path().join(name);

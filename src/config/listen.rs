@@ -1,4 +1,4 @@
-//! `listen:`. Owns its grammar and the rule that without accounts nothing is bound that strangers can reach (P9).
+//! `listen:`. Without accounts only loopback addresses and unix sockets are allowed (P9).
 
 use crate::domain::account::AuthMode;
 use serde::{Serialize, Serializer};
@@ -9,14 +9,14 @@ use std::path::PathBuf;
 /// Where the server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listen {
-    /// An address, a loopback one where there are no accounts; port 0 picks a free one.
+    /// An address; without accounts a loopback one. Port 0 chooses a free port.
     Tcp(SocketAddr),
     /// A socket file.
     Unix(PathBuf),
 }
 
 impl Listen {
-    /// What `text` says; else what would be right.
+    /// Parses `text`; the error says what is allowed.
     pub(crate) fn parse(text: &str, mode: AuthMode) -> Result<Self, &'static str> {
         if let Some(path) = text.strip_prefix("unix:") {
             let path = PathBuf::from(path);
@@ -40,7 +40,7 @@ impl Listen {
 }
 
 impl Listen {
-    /// Whether the address may be listened on, whoever has bound it; else why not and what would be right (P9).
+    /// Checks that the address may be used; the error says why not and what is allowed (P9).
     pub fn admit(address: SocketAddr, mode: AuthMode) -> Result<(), &'static str> {
         if address.ip().is_loopback() || mode == AuthMode::Multi {
             return Ok(());
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn p9_only_loopback_and_unix_are_accepted() {
+    fn p9_without_accounts_only_loopback_and_unix_are_accepted() {
         for good in ["127.0.0.1:8787", "127.9.9.9:0", "[::1]:1", "localhost:80", "unix:/run/n.sock"] {
             assert!(Listen::parse(good, AuthMode::Single).is_ok(), "{good}");
         }

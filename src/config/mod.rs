@@ -1,31 +1,27 @@
-//! What the server is told. Owns the layers (defaults < file < environment < flags), the expansion of variables, the
-//! reading of key files, and the one step from what was written (`RawConfig`) to what holds (`Config`); refuses to be
-//! known by any room: the composition root hands each its own part.
+//! The configuration: layers (defaults < file < environment < flags), variables, key files and validation.
+//! Only `app` and `cli` read it; other modules receive their own options.
 
+mod directories;
 mod error;
 mod expand;
-mod files;
 mod key_file;
-mod layer;
+mod layers;
 mod listen;
-mod log;
-mod metrics;
+mod options;
 mod ranges;
 mod raw;
 mod sources;
 mod validate;
-mod yaml;
 
-pub use error::{ConfigError, Problem};
-pub use files::FileOptions;
+pub use error::{ConfigError, ConfigProblem};
 pub use listen::Listen;
-pub use log::{LogFormat, LogLevel, LogOptions};
-pub use metrics::MetricsOptions;
+pub use options::{FileOptions, LogFormat, LogLevel, LogOptions, MetricsOptions};
 pub use raw::RawConfig;
 pub use sources::Sources;
 pub use validate::Config;
 
-/// Every key with its default, unit and reason; `config show --default` prints it, a test holds it against the code.
+/// Every key with default, unit and reason, as `config show --default` prints it. A test compares it with
+/// the code.
 pub const DEFAULT_YML: &str = include_str!("../../config/default.yml");
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! The least and the most of every number. Owns the table; a number that is not in it is not checked, and a test counts.
+//! The range of every number. A number without a range is not checked, so a test compares this table with
+//! the keys.
 
 use super::raw::RawConfig;
-use super::validate::Problems;
+use super::validate::ConfigProblems;
 use crate::domain::limits::Limits;
 use serde::Serialize;
 use serde_json::Value;
@@ -12,15 +13,15 @@ const GIB: u64 = 1 << 30;
 const EIB: u64 = 1 << 60;
 const DAY_S: u64 = 86_400;
 
-/// A number's name, its least and its most.
-type Range = (&'static str, u64, u64);
+/// Name, minimum, maximum.
+type NumberRange = (&'static str, u64, u64);
 
-/// Keys at the top.
-pub(crate) const TOP: &[Range] =
+/// Keys at the top level.
+pub(crate) const TOP: &[NumberRange] =
     &[("workers", 1, 1_024), ("max_iterations", 1, 1_000), ("tool_max_workers", 1, 64)];
 
-/// Keys of `limits:`.
-pub(crate) const LIMITS: &[Range] = &[
+/// ModelKeys of `limits:`.
+pub(crate) const LIMITS: &[NumberRange] = &[
     ("body_bytes", KIB, GIB),
     ("bodies_bytes", KIB, 64 * GIB),
     ("header_bytes", 8 * KIB, MIB),
@@ -91,8 +92,8 @@ pub(crate) const LIMITS: &[Range] = &[
     ("page_max", 1, 1_000),
 ];
 
-/// Keys of `store:`.
-pub(crate) const STORE: &[Range] = &[
+/// ModelKeys of `store:`.
+pub(crate) const STORE: &[NumberRange] = &[
     ("cache_bytes", MIB, 64 * GIB),
     ("linger_ms", 0, 1_000),
     ("channel_writes", 16, 1_000_000),
@@ -100,8 +101,8 @@ pub(crate) const STORE: &[Range] = &[
     ("slow_commit_ms", 0, 600_000),
 ];
 
-/// Keys of each level of `code_execution.levels:`; what a level forbids is a zero.
-pub(crate) const LEVEL: &[Range] = &[
+/// Keys of each level of `code_execution.levels:`. Zero forbids.
+pub(crate) const LEVEL: &[NumberRange] = &[
     ("timeout_ms", 1, 3_600_000),
     ("cpu_s", 1, 3_600),
     ("address_space_bytes", 32 * MIB, 64 * GIB),
@@ -114,33 +115,33 @@ pub(crate) const LEVEL: &[Range] = &[
     ("stderr_bytes", 0, 64 * MIB),
 ];
 
-/// Keys of `sub_agent:`.
-pub(crate) const SUB_AGENT: &[Range] =
+/// ModelKeys of `sub_agent:`.
+pub(crate) const SUB_AGENT: &[NumberRange] =
     &[("max_iterations", 1, 100), ("max_concurrency", 1, 5), ("timeout_s", 1, 3_600)];
-/// Keys of each server of `mcp_servers:`.
-pub(crate) const MCP_SERVER: &[Range] = &[("timeout_s", 1, 3_600), ("start_timeout_s", 1, 3_600)];
+/// ModelKeys of each server of `mcp_servers:`.
+pub(crate) const MCP_SERVER: &[NumberRange] = &[("timeout_s", 1, 3_600), ("start_timeout_s", 1, 3_600)];
 
-/// Keys of `webhooks:`.
-pub(crate) const WEBHOOKS: &[Range] = &[("timeout_s", 1, 300)];
+/// ModelKeys of `webhooks:`.
+pub(crate) const WEBHOOKS: &[NumberRange] = &[("timeout_s", 1, 300)];
 
-/// Keys of `tool_cache:`.
-pub(crate) const TOOL_CACHE: &[Range] =
+/// ModelKeys of `tool_cache:`.
+pub(crate) const TOOL_CACHE: &[NumberRange] =
     &[("ttl_s", 0, DAY_S), ("entries", 0, 1_000_000), ("bytes", 0, 4 * GIB)];
 
-/// Keys of `audit:`.
-pub(crate) const AUDIT: &[Range] = &[("max_bytes", 64 * KIB, 64 * GIB), ("files", 0, 1_000)];
-/// Keys of `web:`.
-pub(crate) const WEB: &[Range] = &[("timeout_s", 1, 300), ("max_bytes", KIB, GIB)];
+/// ModelKeys of `audit:`.
+pub(crate) const AUDIT: &[NumberRange] = &[("max_bytes", 64 * KIB, 64 * GIB), ("files", 0, 1_000)];
+/// ModelKeys of `web:`.
+pub(crate) const WEB: &[NumberRange] = &[("timeout_s", 1, 300), ("max_bytes", KIB, GIB)];
 
-/// Keys of `web_search:` and of `weather:`.
-pub(crate) const ASKED: &[Range] = &[("timeout_s", 1, 120)];
+/// ModelKeys of `web_search:` and of `weather:`.
+pub(crate) const LOOKUP: &[NumberRange] = &[("timeout_s", 1, 120)];
 
-/// Keys of `code_execution:` itself.
-pub(crate) const SANDBOX: &[Range] =
+/// ModelKeys of `code_execution:` itself.
+pub(crate) const SANDBOX: &[NumberRange] =
     &[("max_parallel", 1, 1_024), ("max_sessions", 1, 1_024), ("max_timeout_ms", 1, 3_600_000)];
 
-impl Problems {
-    /// Holds every number against its range, and those against each other that belong together.
+impl ConfigProblems {
+    /// Checks every number against its range, and related numbers against each other.
     pub(crate) fn numbers(&mut self, raw: &RawConfig) {
         self.within("", raw, TOP);
         self.within("limits.", &raw.limits, LIMITS);
@@ -150,8 +151,8 @@ impl Problems {
         self.within("audit.", &raw.audit, AUDIT);
         self.within("sub_agent.", &raw.sub_agent, SUB_AGENT);
         self.within("web.", &raw.web, WEB);
-        self.within("web_search.", &raw.web_search, ASKED);
-        self.within("weather.", &raw.weather, ASKED);
+        self.within("web_search.", &raw.web_search, LOOKUP);
+        self.within("weather.", &raw.weather, LOOKUP);
         self.within("code_execution.", &raw.code_execution, SANDBOX);
         let levels = &raw.code_execution.levels;
         for (name, level) in [
@@ -168,12 +169,12 @@ impl Problems {
         self.pairs(&raw.limits);
     }
 
-    fn within(&mut self, prefix: &str, part: &impl Serialize, ranges: &[Range]) {
+    fn within(&mut self, prefix: &str, part: &impl Serialize, ranges: &[NumberRange]) {
         let shown = serde_json::to_value(part).unwrap_or(Value::Null);
-        for (name, least, most) in ranges {
+        for (name, min, max) in ranges {
             let Some(number) = shown.get(name).and_then(Value::as_u64) else { continue };
-            if !(*least..=*most).contains(&number) {
-                self.add(format!("{prefix}{name}"), number, format!("must be from {least} to {most}"));
+            if !(*min..=*max).contains(&number) {
+                self.add(format!("{prefix}{name}"), number, format!("must be from {min} to {max}"));
             }
         }
     }

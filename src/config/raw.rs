@@ -1,9 +1,9 @@
 //! The configuration as written: every key, nothing checked beyond its type. Owns the names and defaults of the keys
 //! that no room owns; refuses judgement (`validate` has it).
 
-use super::files::FileOptions;
-use super::log::LogOptions;
-use super::metrics::MetricsOptions;
+use super::options::FileOptions;
+use super::options::LogOptions;
+use super::options::MetricsOptions;
 use crate::audit::AuditOptions;
 use crate::domain::account::{AuthMode, Registration};
 use crate::domain::limits::Limits;

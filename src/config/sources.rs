@@ -1,35 +1,35 @@
-//! Where a configuration comes from. Owns the search for the file and the one reading of the environment; everything is
-//! a value, so that tests bring their own.
+//! The sources of a configuration: the file and the environment. Plain values, so that tests can set them.
 
+use super::directories::state_home;
 use super::error::ConfigError;
 use super::expand::Variables;
-use super::layer::{self, Keys};
+use super::layers::{self, ModelKeys};
 use super::validate::Config;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Names a configuration file; not a key.
 const FILE_VARIABLE: &str = "NANOCLAW_CONFIG";
-/// The key `data_dir`, as the environment says it.
+/// Sets the key `data_dir`.
 const DATA_DIR_VARIABLE: &str = "NANOCLAW_DATA_DIR";
-/// Where a file is looked for when none is named.
+/// Where a file is searched if none is named.
 const SEARCHED: [&str; 2] = ["config.yml", "/etc/nanoclaw/config.yml"];
 
-/// What there is to read, from the weakest to the strongest.
+/// The sources, from the weakest to the strongest.
 #[derive(Debug, Clone)]
 pub struct Sources {
-    /// The file that `--config` names; it has to exist.
+    /// The file of `--config`; it must exist.
     pub file: Option<PathBuf>,
-    /// Where a file may be otherwise; the first one that exists is read.
+    /// Otherwise the first existing file of these.
     pub searched: Vec<PathBuf>,
     /// The environment.
     pub env: Variables,
-    /// Settings from the command line, `("limits.body_bytes", "1000")`.
+    /// Settings of the command line, such as `("limits.body_bytes", "1000")`.
     pub flags: Vec<(String, String)>,
 }
 
 impl Sources {
-    /// The process's own: `--config`, its environment, and the flags that were given.
+    /// The sources of this process.
     pub fn of_process(file: Option<PathBuf>, flags: Vec<(String, String)>) -> Self {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -38,7 +38,7 @@ impl Sources {
         Self { file, searched: SEARCHED.map(PathBuf::from).to_vec(), env, flags }
     }
 
-    /// Where this user's programs keep their state; none without a home.
+    /// The user's state directory; `None` without a home.
     pub fn state_home(&self) -> Option<PathBuf> {
         state_home(&self.env)
     }
@@ -57,8 +57,9 @@ impl Sources {
         Ok(None)
     }
 
-    /// Whether a file that was looked for is to be read. One behind a closed door may name another data directory than the
-    /// default, and a second store would be made in silence; where a directory is named, there is no such danger.
+    /// Whether a searched file exists. One that this user may not read is an error: it may name another
+    /// data directory, and a second store would be created silently. Not if the data directory is named
+    /// otherwise.
     fn is_there(&self, path: &Path, found: io::Result<bool>) -> Result<bool, ConfigError> {
         match found {
             Ok(found) => Ok(found),
@@ -74,25 +75,19 @@ impl Sources {
     }
 }
 
-/// `$XDG_STATE_HOME`, else `~/.local/state`; relative ones count as not set (XDG base directory specification).
-pub(super) fn state_home(env: &Variables) -> Option<PathBuf> {
-    let absolute = |name: &str| env.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
-}
-
 impl Config {
-    /// Reads all layers and checks the whole.
+    /// Reads all layers and validates the result.
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
         let file = sources.found()?;
-        let raw = layer::merge(file.as_deref(), &sources.env, &sources.flags, Keys::Wanted)?;
+        let raw = layers::merge(file.as_deref(), &sources.env, &sources.flags, ModelKeys::Required)?;
         Self::check(raw, file, &sources.env)
     }
 
-    /// The same without the models' key files and without the variables in their keys: for commands that ask no model, and
-    /// may not be allowed to read them. What a service gets as a credential or in its environment is the service's alone.
+    /// Like `load`, without key files and without keys that contain variables: for commands that call no
+    /// model. Only the service may have those keys.
     pub fn load_keyless(sources: &Sources) -> Result<Self, ConfigError> {
         let file = sources.found()?;
-        let mut raw = layer::merge(file.as_deref(), &sources.env, &sources.flags, Keys::Unwanted)?;
+        let mut raw = layers::merge(file.as_deref(), &sources.env, &sources.flags, ModelKeys::Omitted)?;
         for model in &mut raw.models {
             model.api_key_file = None;
         }
@@ -105,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn p1_a_file_behind_a_closed_door_is_no_file_only_where_the_data_directory_is_named() {
+    fn p1_an_unreadable_file_is_an_error_unless_the_data_directory_is_named() {
         let path = Path::new("/etc/nanoclaw/config.yml");
         let closed = || Err(io::Error::from(io::ErrorKind::PermissionDenied));
         let mut sources =

@@ -1,6 +1,8 @@
-//! The configuration as operators meet it: files, variables, flags, and the words of the errors.
+//! The configuration as operators see it: files, variables, flags and error messages.
 
-use super::ranges::{ASKED, AUDIT, LEVEL, LIMITS, SANDBOX, STORE, SUB_AGENT, TOOL_CACHE, TOP, WEB, WEBHOOKS};
+use super::ranges::{
+    AUDIT, LEVEL, LIMITS, LOOKUP, SANDBOX, STORE, SUB_AGENT, TOOL_CACHE, TOP, WEB, WEBHOOKS,
+};
 use super::*;
 use crate::llm::Router;
 use serde_json::Value;
@@ -39,7 +41,7 @@ fn without_anything_the_server_has_a_configuration() {
 }
 
 #[test]
-fn without_keys_a_configuration_holds_whose_keys_are_somebody_elses() {
+fn a_keyless_load_ignores_keys_that_are_not_set() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("config.yml");
     let text = "models: [{id: m, api_url: \"https://x.test\", api_key: \"${NOT_SET}\"}, {id: n, api_url: \"https://x.test\", api_key: k}]\n";
@@ -54,7 +56,7 @@ fn without_keys_a_configuration_holds_whose_keys_are_somebody_elses() {
 }
 
 #[test]
-fn default_yml_is_the_code_key_by_key() {
+fn default_yml_equals_the_defaults_of_the_code() {
     let written: Value = serde_norway::from_str(DEFAULT_YML).expect("YAML");
     let coded = serde_json::to_value(RawConfig::default()).expect("JSON");
     assert_eq!(written, coded, "config/default.yml and the Rust defaults differ");
@@ -80,7 +82,7 @@ fn example_yml_is_a_configuration() {
 }
 
 #[test]
-fn what_example_yml_leaves_out_is_a_configuration_too() {
+fn the_commented_parts_of_example_yml_are_valid() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("anthropic_key"), "sk-a\n").expect("writes");
     let shown =
@@ -158,7 +160,7 @@ fn values_of_the_environment_are_not_expanded_again() {
 }
 
 #[test]
-fn unknown_keys_name_themselves_and_their_neighbour() {
+fn an_unknown_key_is_named_with_the_nearest_key() {
     for (text, key, meant) in [
         ("listn: x", "'listn'", "'listen'"),
         ("limits: {body_byte: 5}", "'limits.body_byte'", "'body_bytes'"),
@@ -248,7 +250,7 @@ fn wrong_types_and_values_say_what_is_allowed() {
 }
 
 #[test]
-fn all_bad_values_are_told_at_once() {
+fn all_bad_values_are_reported_at_once() {
     let error = load("c.yml", "workers: 0\nlisten: x\nmax_iterations: 0", &[]).expect_err("three faults");
     assert_eq!(error.to_string().lines().count(), 3, "{error}");
 }
@@ -287,7 +289,7 @@ fn p9_secrets_are_never_shown() {
 }
 
 #[test]
-fn p9_what_the_environment_of_a_command_tool_holds_is_never_shown() {
+fn p9_the_environment_of_a_command_tool_is_never_shown() {
     let text = "tools: [{name: t, description: d, command: c, env: {KEY: '${K}'}}]";
     let config = load("c.yml", text, &[("K", "sk-secret")]).expect("loads");
     let shown = config.to_yaml();
@@ -298,7 +300,7 @@ fn p9_what_the_environment_of_a_command_tool_holds_is_never_shown() {
 }
 
 #[test]
-fn p7_a_server_of_all_accounts_has_to_be_meant() {
+fn p7_a_server_shared_by_all_accounts_needs_shared_true() {
     let multi = "auth_mode: multi\nmcp_servers: {one: {command: c}, two: {command: c, shared: true}}";
     let error = complaint(multi);
     assert!(error.contains("mcp_servers.one.shared") && error.contains("say shared: true"), "{error}");
@@ -308,7 +310,7 @@ fn p7_a_server_of_all_accounts_has_to_be_meant() {
 }
 
 #[test]
-fn what_config_show_prints_is_a_configuration() {
+fn the_output_of_config_show_is_a_valid_configuration() {
     let config = Config::load(&sources(&[], &[])).expect("defaults hold");
     let again = load("config.yml", &config.to_yaml(), &[]).expect("loads what it printed");
     assert_eq!(Config { file: None, ..again }, config);
@@ -330,8 +332,8 @@ fn every_number_has_a_range() {
         ("/tool_cache", TOOL_CACHE),
         ("/sub_agent", SUB_AGENT),
         ("/web", WEB),
-        ("/web_search", ASKED),
-        ("/weather", ASKED),
+        ("/web_search", LOOKUP),
+        ("/weather", LOOKUP),
         ("/code_execution", SANDBOX),
         ("/code_execution/levels/strict", LEVEL),
     ] {
@@ -378,8 +380,8 @@ fn default_yml_states_the_range_of_every_number() {
         (&["tool_cache"], TOOL_CACHE),
         (&["sub_agent"], SUB_AGENT),
         (&["web"], WEB),
-        (&["web_search"], ASKED),
-        (&["weather"], ASKED),
+        (&["web_search"], LOOKUP),
+        (&["weather"], LOOKUP),
         (&["code_execution"], SANDBOX),
         (&["code_execution", "levels", "strict"], LEVEL),
     ] {
@@ -392,7 +394,7 @@ fn default_yml_states_the_range_of_every_number() {
 }
 
 #[test]
-fn a_time_has_its_unit_or_is_never() {
+fn a_retention_time_has_a_unit_or_is_never() {
     let config =
         load("config.yml", "retention: {deltas: never, events: 90s, jobs: 30d}", &[]).expect("loads");
     let written = serde_json::to_value(&config.retention).expect("JSON");

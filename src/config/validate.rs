@@ -1,13 +1,13 @@
-//! From what was written to what holds, once. Owns every rule that a type cannot say; reports all breaches at once.
+//! Validates the configuration: all rules that a type cannot express. Reports all problems at once.
 
-use super::error::{ConfigError, Problem};
+use super::directories::default_data_dir;
+use super::error::{ConfigError, ConfigProblem};
 use super::expand::Variables;
-use super::files::FileOptions;
 use super::listen::Listen;
-use super::log::LogOptions;
-use super::metrics::MetricsOptions;
+use super::options::FileOptions;
+use super::options::LogOptions;
+use super::options::MetricsOptions;
 use super::raw::{DEMO, RawConfig};
-use super::sources::state_home;
 use crate::audit::AuditOptions;
 use crate::domain::account::{AuthMode, Registration};
 use crate::domain::address::AddressPolicy;
@@ -113,7 +113,7 @@ impl Config {
         file: Option<PathBuf>,
         env: &Variables,
     ) -> Result<Self, ConfigError> {
-        let mut problems = Problems(Vec::new());
+        let mut problems = ConfigProblems(Vec::new());
         let listen = problems.listen(&raw.listen, raw.auth_mode);
         let data_dir = problems.data_dir(raw.data_dir.as_deref(), env);
         problems.hosts(&raw.allowed_hosts);
@@ -155,7 +155,7 @@ impl Config {
                 channels: raw.channels,
                 mcp_servers: raw.mcp_servers,
                 webhooks: raw.webhooks,
-                tools_dir: raw.tools_dir.map(|dir| beside(file.as_deref(), dir)),
+                tools_dir: raw.tools_dir.map(|dir| relative_to(file.as_deref(), dir)),
                 tools: raw.tools,
                 files: raw.files,
                 web: raw.web,
@@ -173,31 +173,29 @@ impl Config {
     }
 }
 
-/// A relative path of a file is meant from where the file lies.
-fn beside(file: Option<&Path>, path: PathBuf) -> PathBuf {
+/// Resolves a relative path against the directory of the file.
+fn relative_to(file: Option<&Path>, path: PathBuf) -> PathBuf {
     match file.and_then(Path::parent) {
         Some(parent) if path.is_relative() => parent.join(path),
         _ => path,
     }
 }
 
-/// Why a server of `mcp_servers` cannot serve accounts.
 const UNSHARED: &str = "must be true with auth_mode: multi: all accounts use one process with one state, and one could read \
                         what another has left there; say shared: true if that is meant";
 
-/// What has been found wrong so far.
-pub(crate) struct Problems(pub(crate) Vec<Problem>);
+/// The problems found so far.
+pub(crate) struct ConfigProblems(pub(crate) Vec<ConfigProblem>);
 
-impl Problems {
+impl ConfigProblems {
     pub(crate) fn add(&mut self, key: impl Into<String>, value: impl Display, allowed: impl Into<String>) {
-        self.0.push(Problem { key: key.into(), value: value.to_string(), allowed: allowed.into() });
+        self.0.push(ConfigProblem { key: key.into(), value: value.to_string(), allowed: allowed.into() });
     }
 
     fn listen(&mut self, text: &str, mode: AuthMode) -> Option<Listen> {
         Listen::parse(text, mode).map_err(|allowed| self.add("listen", text, allowed)).ok()
     }
 
-    /// `$STATE_DIRECTORY` (systemd), else `$XDG_STATE_HOME/nanoclaw`, else `~/.local/state/nanoclaw`.
     fn data_dir(&mut self, given: Option<&Path>, env: &Variables) -> Option<PathBuf> {
         let home = env.get("HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         if let Some(given) = given {
@@ -208,9 +206,7 @@ impl Problems {
             let below_home = given.strip_prefix("~").ok().and_then(|rest| Some(home?.join(rest)));
             return Some(below_home.unwrap_or_else(|| given.to_owned()));
         }
-        let state =
-            env.get("STATE_DIRECTORY").and_then(|all| all.split(':').next()).filter(|dir| !dir.is_empty());
-        let found = state.map(PathBuf::from).or_else(|| state_home(env).map(|dir| dir.join("nanoclaw")));
+        let found = default_data_dir(env);
         if found.is_none() {
             self.add("data_dir", "", "there is no $HOME to put it in; name a directory");
         }

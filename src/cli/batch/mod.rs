@@ -1,63 +1,62 @@
-//! `nanoclaw batch`: a file of lines becomes a batch, its results a file. Owns the arguments, the interrupt and the exit
-//! codes; an interrupted call leaves the batch running, and the same command picks it up.
+//! `nanoclaw batch`: uploads a file of jobs and writes the results to a file. After an interrupt the same
+//! command resumes the batch.
 
-mod bookmark;
-mod call;
+mod input;
 mod output;
 mod progress;
-mod source;
+mod resume;
+mod run;
 
-use super::client::Client;
-use super::error::CliError;
-use super::terminal::Terminal;
 use crate::app::system::{SystemClock, SystemEntropy};
 use crate::app::{INTERRUPTED_EXIT, on_interrupt};
+use crate::cli::client::ApiClient;
+use crate::cli::error::CliError;
+use crate::cli::terminal::Terminal;
 use crate::ports::{CancelReason, CancelToken, Clock, Entropy};
-use bookmark::Bookmark;
-use call::{Call, Wish};
-use output::Place;
-use progress::{Progress, Standing};
+use input::BatchInput;
+use output::ResultTarget;
+use progress::{BatchProgress, BatchResponse};
+use resume::ResumeState;
+use run::{BatchCommandRun, BatchRunOptions};
 use serde_json::Value;
-use source::Source;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// How soon an interrupt is noticed.
-const LOOK: Duration = Duration::from_millis(50);
+/// Time between two checks for Ctrl-C.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What `batch` was asked.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(super) struct BatchArgs {
-    /// One job a line, as JSON with its name and body; '-' reads them from stdin
+    /// Jobs, one JSON object a line with name and body; '-' reads stdin
     #[arg(value_name = "FILE.jsonl")]
     pub(super) file: PathBuf,
-    /// Write the results here, once they are whole, instead of stdout
+    /// File for the results, written when complete [default: stdout]
     #[arg(short, long, value_name = "OUT", conflicts_with = "detach")]
     pub(super) output: Option<PathBuf>,
-    /// Jobs of the batch in the queue at once; the server's own number when absent
+    /// Jobs of the batch in the queue at once [default: the server's setting]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) concurrency: Option<u32>,
-    /// Print the batch's id and leave; the same command without it fetches the results
+    /// Print the batch's id and exit; repeat the command without it for the results
     #[arg(long)]
     pub(super) detach: bool,
     /// Cancel the batch on Ctrl-C instead of leaving it running
     #[arg(long, conflicts_with = "detach")]
     pub(super) cancel_on_interrupt: bool,
-    /// Start another batch even if an interrupted call has left one
+    /// Start a new batch instead of resuming an interrupted one
     #[arg(long)]
     pub(super) new: bool,
-    /// Print the batch as JSON at its end; needs --output or --detach
+    /// Print the finished batch as JSON; needs --output or --detach
     #[arg(long)]
     pub(super) json: bool,
 }
 
-/// Runs the batch to its end, or until somebody presses Ctrl-C.
+/// Runs the batch to its end or until Ctrl-C.
 pub(super) fn batch(
-    client: &Client,
+    client: &ApiClient,
     state_home: Option<PathBuf>,
     args: &BatchArgs,
     terminal: &Terminal,
@@ -66,81 +65,82 @@ pub(super) fn batch(
         return Err(CliError::usage("--json and the results would share stdout")
             .hint("give the results a file: --output OUT"));
     }
-    let folder = Bookmark::folder(state_home)?;
-    let source = Source::open(&args.file, &folder)?;
-    let place = Place::find(args.output.as_deref(), &source)?;
+    let folder = ResumeState::folder(state_home)?;
+    let input = BatchInput::open(&args.file, &folder)?;
+    let target = ResultTarget::find(args.output.as_deref(), &input)?;
     let entropy = Arc::new(SystemEntropy);
-    let bookmark = remember(client, &folder, &source, args.new, &*entropy)?;
+    let resume_state = resume_or_start(client, &folder, &input, args.new, &*entropy)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let (stop, progress) = (CancelToken::new(Arc::clone(&clock)), Progress::new(terminal));
-    let call = Call {
+    let (stop, progress) = (CancelToken::new(Arc::clone(&clock)), BatchProgress::new(terminal));
+    let batch_run = BatchCommandRun {
         client: client.clone(),
         clock,
         entropy,
         stop: stop.clone(),
         progress: progress.twin(),
-        source,
-        bookmark: bookmark.clone(),
-        wish: Wish { concurrency: args.concurrency, detach: args.detach, place },
+        input,
+        resume_state: resume_state.clone(),
+        options: BatchRunOptions { concurrency: args.concurrency, detach: args.detach, target },
     };
     let interrupted = stop.clone();
     on_interrupt(move || interrupted.cancel(CancelReason::Cancelled))
         .map_err(|error| CliError::failed(format!("cannot listen for Ctrl-C: {error}")))?;
-    let (tell, told) = channel();
-    let working =
-        std::thread::Builder::new().name("batch".to_owned()).spawn(move || drop(tell.send(call.run())));
+    let (result_sender, result_receiver) = channel();
+    let working = std::thread::Builder::new()
+        .name("batch".to_owned())
+        .spawn(move || drop(result_sender.send(batch_run.run())));
     working.map_err(|error| CliError::failed(format!("cannot start a thread: {error}")))?;
-    let result = await_end(&told, &stop);
+    let result = await_end(&result_receiver, &stop);
     progress.end();
     match result {
-        Some(result) => result.and_then(|(standing, batch)| report(&standing, &batch, args, terminal)),
-        None => Ok(leave(client, &bookmark, args, terminal)),
+        Some(result) => result.and_then(|(response, batch)| report(&response, &batch, args, terminal)),
+        None => Ok(report_interrupt(client, &resume_state, args, terminal)),
     }
 }
 
-/// What an earlier call has left, or a new bookmark. A server that nobody has ever spoken to is knocked at first: a wrong
-/// address more likely than a restart.
-fn remember(
-    client: &Client,
+/// The saved state of an interrupted run, else a new one. A new run checks first that the server is
+/// reachable.
+fn resume_or_start(
+    client: &ApiClient,
     folder: &std::path::Path,
-    source: &Source,
-    anew: bool,
+    input: &BatchInput,
+    is_new: bool,
     entropy: &dyn Entropy,
-) -> Result<Bookmark, CliError> {
-    let path = Bookmark::path(folder, client.base(), source);
-    let found = if anew { None } else { Bookmark::find(&path)? };
+) -> Result<ResumeState, CliError> {
+    let path = ResumeState::path(folder, client.base(), input);
+    let found = if is_new { None } else { ResumeState::load(&path)? };
     found.map_or_else(
         || {
-            client.knock()?;
-            Bookmark::begin(path, client.base(), source, entropy.random())
+            client.check_reachable()?;
+            ResumeState::create(path, client.base(), input, entropy.random())
         },
         Ok,
     )
 }
 
-type Outcome = Result<(Standing, Value), CliError>;
+type BatchOutcome = Result<(BatchResponse, Value), CliError>;
 
-/// The call's outcome, or nothing when the user has had enough first.
-fn await_end(told: &Receiver<Outcome>, stop: &CancelToken) -> Option<Outcome> {
+/// The result of the run. `None` after Ctrl-C.
+fn await_end(result_receiver: &Receiver<BatchOutcome>, stop: &CancelToken) -> Option<BatchOutcome> {
     loop {
         let is_stopped = stop.reason().is_some();
-        match told.recv_timeout(LOOK) {
+        match result_receiver.recv_timeout(POLL_INTERVAL) {
             Ok(Ok(end)) => return Some(Ok(end)),
             _ if is_stopped || stop.reason().is_some() => return None,
             Ok(Err(error)) => return Some(Err(error)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 return Some(Err(
-                    CliError::failed("the batch's thread died").hint("the same command goes on")
+                    CliError::failed("the batch's thread panicked").hint("the same command resumes it")
                 ));
             }
         }
     }
 }
 
-/// The last words of a call that has seen the batch to its end, or that does not wait for it.
+/// Prints the outcome of a finished or detached batch.
 fn report(
-    standing: &Standing,
+    response: &BatchResponse,
     batch: &Value,
     args: &BatchArgs,
     terminal: &Terminal,
@@ -148,17 +148,17 @@ fn report(
     if args.json {
         terminal.line(&batch.to_string())?;
     } else if args.detach {
-        terminal.line(&standing.id)?;
+        terminal.line(&response.id)?;
     }
     if args.detach {
         terminal.say("the same command without --detach waits for the results");
         return Ok(ExitCode::SUCCESS);
     }
-    let counts = standing.request_counts;
+    let counts = response.request_counts;
     let into = args.output.as_ref().map_or_else(String::new, |out| format!(": {}", out.display()));
     terminal.say(&format!(
         "{} {}, {} lines succeeded, {} failed{into}",
-        standing.id, standing.status, counts.completed, counts.failed
+        response.id, response.status, counts.completed, counts.failed
     ));
     if counts.failed == 0 {
         return Ok(ExitCode::SUCCESS);
@@ -167,21 +167,26 @@ fn report(
         .hint("'error' in a result says why"))
 }
 
-/// The last words of a call that was interrupted.
-fn leave(client: &Client, bookmark: &Bookmark, args: &BatchArgs, terminal: &Terminal) -> ExitCode {
-    let now = bookmark.again();
-    match now.as_ref().and_then(Bookmark::batch) {
-        None => terminal.say("interrupted while the lines were sent; the same command goes on"),
-        Some(id) if args.cancel_on_interrupt => match cancel(client, id, bookmark) {
+/// Says what happens to the batch after Ctrl-C, and cancels it if asked to.
+fn report_interrupt(
+    client: &ApiClient,
+    resume_state: &ResumeState,
+    args: &BatchArgs,
+    terminal: &Terminal,
+) -> ExitCode {
+    let now = resume_state.reload();
+    match now.as_ref().and_then(ResumeState::batch) {
+        None => terminal.say("interrupted during the upload; the same command resumes it"),
+        Some(id) if args.cancel_on_interrupt => match cancel(client, id, resume_state) {
             Ok(()) => terminal.say(&format!("{id} is cancelled")),
             Err(error) => terminal.complain(&error.to_string()),
         },
-        Some(id) => terminal.say(&format!("{id} goes on at the server; the same command picks it up again")),
+        Some(id) => terminal.say(&format!("{id} continues on the server; the same command resumes it")),
     }
     ExitCode::from(INTERRUPTED_EXIT)
 }
 
-fn cancel(client: &Client, id: &str, bookmark: &Bookmark) -> Result<(), CliError> {
-    client.post(&call::path(id, "/cancel")?, None)?;
-    bookmark.forget()
+fn cancel(client: &ApiClient, id: &str, resume_state: &ResumeState) -> Result<(), CliError> {
+    client.post(&run::path(id, "/cancel")?, None)?;
+    resume_state.forget()
 }

@@ -1,28 +1,27 @@
-//! Where the results go: stdout, or a file that appears only when it is whole. Owns the unfinished file.
+//! Where results go: stdout, or a file that appears only when it is complete.
 
-use super::source::Source;
+use super::input::BatchInput;
 use crate::cli::error::CliError;
 use std::fs::File;
 use std::io::{self, BufWriter, Stdout, Write};
 use std::path::{Path, PathBuf};
 
-/// What is appended to the name of a file that is not whole yet.
+/// Suffix of the incomplete file.
 const PART: &str = ".part";
 
-/// A place for results, looked at before anything is sent.
+/// A destination, checked before anything is uploaded.
 #[derive(Debug, Clone)]
-pub(super) enum Place {
-    /// Stdout.
+pub(super) enum ResultTarget {
     Stdout,
-    /// A file that is replaced as a whole.
+    /// A regular file, replaced as a whole.
     File(PathBuf),
-    /// What is there already and no file: a pipe, `/dev/null`.
+    /// An existing pipe or device, such as `/dev/null`.
     Device(PathBuf),
 }
 
-impl Place {
-    /// The place that `-o` names; refuses one that cannot be, or that is the input itself.
-    pub(super) fn find(out: Option<&Path>, source: &Source) -> Result<Self, CliError> {
+impl ResultTarget {
+    /// The destination that `-o` names. Refuses an impossible one, and the input file.
+    pub(super) fn find(out: Option<&Path>, source: &BatchInput) -> Result<Self, CliError> {
         let Some(out) = out.filter(|out| *out != Path::new("-")) else { return Ok(Self::Stdout) };
         let cannot = |why: &str| {
             CliError::usage(format!("cannot write to '{}': {why}", out.display()))
@@ -44,49 +43,44 @@ impl Place {
         Ok(Self::File(out.to_owned()))
     }
 
-    /// Opens it.
-    pub(super) fn open(&self) -> Result<Output, CliError> {
+    pub(super) fn open(&self) -> Result<ResultWriter, CliError> {
         let cannot = |path: &Path, error: io::Error| {
             CliError::failed(format!("cannot write to '{}': {error}", path.display()))
                 .hint("name a file in a directory that you may write to: --output OUT")
         };
         Ok(match self {
-            Self::Stdout => Output::Stdout(BufWriter::new(io::stdout())),
+            Self::Stdout => ResultWriter::Stdout(BufWriter::new(io::stdout())),
             Self::Device(path) => {
                 let file = File::options().write(true).open(path).map_err(|e| cannot(path, e))?;
-                Output::Device(BufWriter::new(file))
+                ResultWriter::Device(BufWriter::new(file))
             }
             Self::File(path) => {
                 let mut part = path.clone().into_os_string();
                 part.push(PART);
                 let part = PathBuf::from(part);
                 let file = File::create(&part).map_err(|e| cannot(&part, e))?;
-                Output::Part { file: BufWriter::new(file), part, path: path.clone() }
+                ResultWriter::Part { file: BufWriter::new(file), part, path: path.clone() }
             }
         })
     }
 }
 
-/// A place that is being written to.
 #[derive(Debug)]
-pub(super) enum Output {
-    /// Stdout.
+pub(super) enum ResultWriter {
     Stdout(BufWriter<Stdout>),
-    /// Written as it comes.
+    /// Written directly.
     Device(BufWriter<File>),
-    /// Written aside, then put in its place.
+    /// Written to a temporary file, then renamed.
     Part {
-        /// The unfinished file.
         file: BufWriter<File>,
-        /// Where it lies.
+        /// Path of the temporary file.
         part: PathBuf,
-        /// Where it belongs.
+        /// Final path.
         path: PathBuf,
     },
 }
 
-impl Output {
-    /// The next bytes.
+impl ResultWriter {
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Self::Stdout(out) => out.write_all(bytes),
@@ -94,7 +88,7 @@ impl Output {
         }
     }
 
-    /// All is written: durable, and in its place.
+    /// Flushes everything; a file is synced and renamed.
     pub(super) fn finish(self) -> io::Result<()> {
         match self {
             Self::Stdout(mut out) => out.flush(),

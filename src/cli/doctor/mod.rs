@@ -1,29 +1,27 @@
-//! `nanoclaw doctor`: what works on this machine, what does not, and what to do about it. Owns what is looked at and in
-//! which order; refuses to repair anything.
+//! `nanoclaw doctor`: checks what works on this machine and gives advice. It repairs nothing.
 
-mod code;
-mod finding;
-mod home;
+mod check;
+mod installation;
 mod machine;
+mod sandbox;
 
-use super::error::CliError;
-use super::terminal::Terminal;
+use crate::cli::error::CliError;
+use crate::cli::terminal::Terminal;
 use crate::config::Config;
-use finding::Finding;
+use check::DoctorCheck;
 use nanoclaw_sandbox::Sandbox;
 use serde_json::json;
 use std::process::ExitCode;
 
-/// What `doctor` was asked.
 #[derive(Debug, clap::Args)]
 pub(super) struct DoctorArgs {
-    /// Print the findings as JSON
+    /// Print the checks as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Prints the findings; the exit code is 1 when something does not work. A configuration that holds but for its keys, which
-/// may be the service's alone, is looked at without them.
+/// Prints the checks; exit code 1 if one fails. A configuration whose only fault is a missing model key is
+/// checked without keys: only the service may have them.
 pub(super) fn doctor(
     config: Result<Config, CliError>,
     load_keyless: impl FnOnce() -> Result<Config, CliError>,
@@ -31,7 +29,7 @@ pub(super) fn doctor(
     terminal: &Terminal,
 ) -> Result<ExitCode, CliError> {
     let version = env!("CARGO_PKG_VERSION");
-    let mut findings = vec![Finding::good("version", version).with(json!({"version": version}))];
+    let mut checks = vec![DoctorCheck::good("version", version).with(json!({"version": version}))];
     let (config, missing) = match config {
         Ok(config) => (Ok(config), None),
         Err(error) => match load_keyless() {
@@ -41,30 +39,30 @@ pub(super) fn doctor(
     };
     let options = match &config {
         Ok(config) => {
-            findings.extend(home::check_home(config, missing.as_deref()));
+            checks.extend(installation::check_installation(config, missing.as_deref()));
             config.code_execution.clone()
         }
         Err(error) => {
             let advice = error.advice().unwrap_or("mend the file, or run with --config another");
-            findings.push(Finding::bad("config", error.message(), advice).with(json!({"file": null})));
+            checks.push(DoctorCheck::bad("config", error.message(), advice).with(json!({"file": null})));
             nanoclaw_sandbox::SandboxOptions::default()
         }
     };
-    findings.extend(machine::check_limits(config.as_ref().ok()));
+    checks.extend(machine::check_limits(config.as_ref().ok()));
     match Sandbox::new(options) {
         Ok(sandbox) => {
             let report = sandbox.report();
-            findings.push(machine::check_kernel(&report.kernel));
-            findings.push(machine::check_landlock(report.landlock_abi));
-            findings.push(machine::check_seccomp(report.seccomp));
-            findings.extend(code::check_code(&report));
+            checks.push(machine::check_kernel(&report.kernel));
+            checks.push(machine::check_landlock(report.landlock_abi));
+            checks.push(machine::check_seccomp(report.seccomp));
+            checks.extend(sandbox::check_sandbox(&report));
         }
         Err(error) => {
             let advice = "mend code_execution in the configuration";
-            findings.push(Finding::bad("sandbox", error.to_string(), advice));
+            checks.push(DoctorCheck::bad("sandbox", error.to_string(), advice));
         }
     }
-    let is_healthy = finding::is_healthy(&findings);
-    finding::print(&findings, args.json, terminal)?;
+    let is_healthy = check::is_healthy(&checks);
+    check::print(&checks, args.json, terminal)?;
     Ok(if is_healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,14 +1,12 @@
-//! Where log lines go: to stderr, as text or as JSON lines, and in the journal's own way where stderr is the journal. Owns
-//! which events become lines; refuses to know how a line looks (`line` does).
+//! Sends log events to stderr as text, as JSON lines, or in the format of the systemd journal.
 
-mod journal;
-mod line;
-mod lines;
+mod format;
+mod layer;
 
 use crate::app::system::SystemClock;
 use crate::config::{LogFormat, LogLevel, LogOptions};
-use line::Form;
-use lines::Lines;
+use format::LineFormat;
+use layer::LogLayer;
 use std::io::{IsTerminal, Write};
 use std::panic::PanicHookInfo;
 use tracing::{Level, Metadata};
@@ -16,10 +14,10 @@ use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// The SDK of MCP, which tells every message whole.
-const CHATTY: &str = "rmcp";
+/// The MCP SDK logs whole messages at INFO.
+const NOISY_CRATE: &str = "rmcp";
 
-/// Starts logging; a second start in one process is ignored.
+/// Starts logging. A second call in the same process does nothing.
 pub(super) fn start(options: &LogOptions) {
     let level = match options.level {
         LogLevel::Error => Level::ERROR,
@@ -28,19 +26,19 @@ pub(super) fn start(options: &LogOptions) {
         LogLevel::Debug => Level::DEBUG,
         LogLevel::Trace => Level::TRACE,
     };
-    let chatter = if level == Level::TRACE { Level::TRACE } else { Level::WARN };
-    let is_told =
-        move |event: &Metadata<'_>| !event.target().starts_with(CHATTY) || *event.level() <= chatter;
-    // A log that cannot be written is nobody's to tell.
+    let sdk_level = if level == Level::TRACE { Level::TRACE } else { Level::WARN };
+    let is_logged =
+        move |event: &Metadata<'_>| !event.target().starts_with(NOISY_CRATE) || *event.level() <= sdk_level;
+    // There is no other place to report that stderr cannot be written.
     let write = |line: &str| drop(std::io::stderr().lock().write_all(line.as_bytes()));
-    let lines = Lines::new(form(options.format), Box::new(SystemClock::new()), Box::new(write));
-    let told = tracing_subscriber::registry().with(LevelFilter::from_level(level)).with(filter_fn(is_told));
+    let lines = LogLayer::new(line_format(options.format), Box::new(SystemClock::new()), Box::new(write));
+    let told = tracing_subscriber::registry().with(LevelFilter::from_level(level)).with(filter_fn(is_logged));
     drop(told.with(lines).try_init());
-    std::panic::set_hook(Box::new(tell_panic));
+    std::panic::set_hook(Box::new(log_panic));
 }
 
-/// A panic is a line like others: whoever reads JSON gets JSON.
-fn tell_panic(panic: &PanicHookInfo<'_>) {
+/// Logs a panic as one line, in the format of the log.
+fn log_panic(panic: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
     let at = panic.location().map(tracing::field::display);
     let payload = panic.payload();
@@ -49,12 +47,38 @@ fn tell_panic(panic: &PanicHookInfo<'_>) {
     tracing::error!(thread = thread.name(), at, said, "a thread panicked");
 }
 
-fn form(wanted: LogFormat) -> Form {
-    let is_journal = journal::is_stderr();
+fn line_format(wanted: LogFormat) -> LineFormat {
+    let is_journal = stderr_is_journal();
     match wanted {
-        LogFormat::Auto if is_journal => Form::Journal,
-        LogFormat::Auto | LogFormat::Text => Form::Text { in_colour: std::io::stderr().is_terminal() },
-        // The journal takes the priority off: what it keeps is the JSON alone.
-        LogFormat::Json => Form::Json { for_journal: is_journal },
+        LogFormat::Auto if is_journal => LineFormat::Journal,
+        LogFormat::Auto | LogFormat::Text => LineFormat::Text { in_colour: std::io::stderr().is_terminal() },
+        // The journal removes the priority and keeps only the JSON.
+        LogFormat::Json => LineFormat::Json { for_journal: is_journal },
+    }
+}
+
+/// Whether stderr is the file that `$JOURNAL_STREAM` names (systemd.exec(5)); it may have been redirected
+/// since.
+fn stderr_is_journal() -> bool {
+    let told = std::env::var_os("JOURNAL_STREAM").and_then(|told| told.into_string().ok());
+    let found = rustix::fs::fstat(std::io::stderr()).ok();
+    told.zip(found).is_some_and(|(told, found)| is_journal_stream(&told, found.st_dev, found.st_ino))
+}
+
+/// Compares with `device:inode` in decimal digits.
+fn is_journal_stream(told: &str, device: u64, inode: u64) -> bool {
+    told.split_once(':').is_some_and(|(dev, ino)| dev.parse() == Ok(device) && ino.parse() == Ok(inode))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_named_file_is_the_journal() {
+        assert!(is_journal_stream("8:1234", 8, 1234));
+        for told in ["8:1235", "9:1234", "8", "", ":", "x:1234", "8:1234:5", "8: 1234"] {
+            assert!(!is_journal_stream(told, 8, 1234), "{told}");
+        }
     }
 }

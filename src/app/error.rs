@@ -1,0 +1,80 @@
+//! Why a server did not start.
+
+use super::socket_activation::SocketActivationError;
+use crate::domain::address::AddressRangeError;
+use crate::engine::pool::PoolError;
+use crate::tools::{BadApprovalPattern, BadBashOption, ToolSetError};
+use crate::webhooks::{DispatcherThreadsError, InvalidSecret};
+use std::path::PathBuf;
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// The data directory.
+    #[error("cannot use the data directory '{path}': {source}")]
+    DataDir {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] crate::store::OpenError),
+    /// The models.
+    #[error(transparent)]
+    Models(#[from] crate::llm::Error),
+    /// The tools.
+    #[error(transparent)]
+    Tools(#[from] ToolSetError),
+    /// The rules for commands.
+    #[error(transparent)]
+    Commands(#[from] BadBashOption),
+    /// A pattern that the check of the configuration let pass.
+    #[error("approval {0}")]
+    BadApproval(BadApprovalPattern),
+    /// The audit log.
+    #[error("cannot open the audit log: {0}")]
+    Audit(std::io::Error),
+    /// The sandbox's options.
+    #[error("cannot set up the sandbox: {0}")]
+    Sandbox(#[from] nanoclaw_sandbox::SandboxError),
+    /// The workers.
+    #[error(transparent)]
+    Workers(#[from] PoolError),
+    /// The threads for webhooks.
+    #[error(transparent)]
+    Webhooks(#[from] DispatcherThreadsError),
+    /// The secret that signs webhooks.
+    #[error("cannot use the secret for webhooks: {0}")]
+    WebhookSecret(std::io::Error),
+    /// The key that signs sessions.
+    #[error("cannot use the key for sessions: {0}")]
+    SessionKey(std::io::Error),
+    /// A secret that the check of the configuration let pass.
+    #[error("webhooks.secrets {0}")]
+    BadSecret(InvalidSecret),
+    /// An address range that the check of the configuration let pass.
+    #[error("webhooks.allow_private_addresses {0}")]
+    BadRange(AddressRangeError),
+    /// An address range that the check of the configuration let pass.
+    #[error("web.allow_private_addresses {0}")]
+    BadWebRange(AddressRangeError),
+    /// The socket.
+    #[error("cannot listen on {listen}: {source}")]
+    Listen {
+        /// Where.
+        listen: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The socket of the service manager.
+    #[error(transparent)]
+    SocketActivation(#[from] SocketActivationError),
+    /// The file with the address and key for the command line.
+    #[error("cannot write control.json, the address and key for the command line: {0}")]
+    Control(std::io::Error),
+    /// The threads of the server, or its signal handlers.
+    #[error("cannot start the server's threads: {0}")]
+    Runtime(std::io::Error),
+}

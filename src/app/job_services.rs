@@ -1,0 +1,233 @@
+//! Background jobs and schedules of models, over the store. A new job inherits from the job of its caller,
+//! counts against the account's quota, and never reaches another user's data (P7).
+
+use crate::config::Config;
+use crate::domain::account::AuthMode;
+use crate::domain::id::{IdGenerator, JobId, ScheduleId, UserId};
+use crate::domain::idempotency::IdempotencyKey;
+use crate::domain::job::{ApprovalMode, Job, JobOrigin, JobSpec, OnDisconnect, Priority};
+use crate::domain::message::Message;
+use crate::domain::schedule::{Schedule, ScheduledRequest};
+use crate::ports::{
+    ACCOUNT_DAY_MS, Accounts, BackgroundJobs, BackgroundTask, Clock, Entropy, Idempotent, JobServiceError,
+    JobServices, NewJob, NewSchedule, ScheduleQuery, ScheduleStatus, Schedules, Store, ToolCaller, Users,
+};
+use crate::store::RedbStore;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// After chats, like batches.
+const PRIORITY: u64 = 7;
+
+#[derive(Debug, Clone, Copy)]
+struct JobServiceLimits {
+    has_quotas: bool,
+    spawned_jobs: u64,
+    schedules: u64,
+    metadata_pairs: usize,
+}
+
+pub(super) struct StoreJobServices {
+    store: Arc<RedbStore>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    mint: IdGenerator,
+    limits: JobServiceLimits,
+}
+
+impl StoreJobServices {
+    pub(super) fn new(
+        config: &Config,
+        store: &Arc<RedbStore>,
+        clock: &Arc<dyn Clock>,
+        entropy: &Arc<dyn Entropy>,
+    ) -> Self {
+        let limits = JobServiceLimits {
+            has_quotas: config.auth_mode != AuthMode::Single,
+            spawned_jobs: config.limits.spawned_jobs,
+            schedules: config.limits.schedules,
+            metadata_pairs: config.limits.metadata_pairs,
+        };
+        let (store, clock, entropy) = (Arc::clone(store), Arc::clone(clock), Arc::clone(entropy));
+        Self { store, clock, entropy, mint: IdGenerator::default(), limits }
+    }
+
+    fn parent(&self, caller: &ToolCaller) -> Result<JobSpec, JobServiceError> {
+        self.store.spec(caller.user, caller.job)?.ok_or(JobServiceError::NoAsker)
+    }
+
+    /// Refuses new work if the account's quota is used up.
+    fn check_quota(&self, user: UserId) -> Result<(), JobServiceError> {
+        if !self.limits.has_quotas {
+            return Ok(());
+        }
+        let quota = self.store.account(user)?.map(|account| account.quota).unwrap_or_default();
+        if let Some(most) = quota.unfinished_jobs
+            && self.store.unfinished_count(user, most)? >= most
+        {
+            let message = format!("this account has {most} unfinished jobs, as many as it may have");
+            return Err(JobServiceError::Quota(message));
+        }
+        if let Some(most) = quota.tokens_per_day {
+            let today = u32::try_from(self.clock.now_ms() / ACCOUNT_DAY_MS).unwrap_or(u32::MAX);
+            let lines = self.store.usage(user, today, today)?;
+            let spent = lines.iter().fold(0_u64, |sum, line| sum.saturating_add(line.usage.total_tokens));
+            if spent >= most {
+                return Err(JobServiceError::Quota(format!(
+                    "this account's {most} tokens of today are used up"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// As many of these labels as `limits.metadata_pairs` allows.
+    fn labels(&self, pairs: [(&str, String); 2]) -> BTreeMap<String, String> {
+        let pairs = pairs.into_iter().take(self.limits.metadata_pairs);
+        pairs.map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    fn fresh_bits(&self, now_ms: u64) -> u128 {
+        self.mint.mint(now_ms, self.entropy.random())
+    }
+}
+
+/// The parent's settings for a new job, without what concerns its client and its time. It has the full
+/// `max_total_tokens`; `limits.spawned_jobs` and the account's quota bound all jobs together.
+fn inherited(parent: JobSpec, message: String) -> JobSpec {
+    JobSpec {
+        input: vec![Message::user(message)],
+        run_at_ms: None,
+        max_attempts: 1,
+        on_disconnect: OnDisconnect::Continue,
+        webhook_url: None,
+        ..parent
+    }
+}
+
+/// The idempotency key of a tool call: a repeated call returns the same job. No client can make such a key.
+fn idempotency_key(caller: &ToolCaller) -> IdempotencyKey {
+    let digest = Sha256::new()
+        .chain_update("spawn\0")
+        .chain_update(caller.job.to_bytes())
+        .chain_update(caller.id_ref.as_bytes())
+        .finalize();
+    IdempotencyKey { key: digest.into(), fingerprint: digest.into() }
+}
+
+/// The request that a schedule shows, as if a client had sent it.
+fn as_request(spec: &JobSpec, message: &str) -> Map<String, Value> {
+    let mut request = Map::new();
+    request.insert("input".to_owned(), Value::from(message));
+    request.insert("model".to_owned(), Value::from(spec.model.as_str()));
+    request.insert("approval".to_owned(), serde_json::to_value(spec.approval).unwrap_or_default());
+    if let Some(id) = &spec.conversation_id {
+        request.insert("conversation_id".to_owned(), Value::from(id.as_str()));
+    }
+    if let Some(id) = spec.project_id {
+        request.insert("project_id".to_owned(), Value::from(id.to_string()));
+    }
+    request
+}
+
+impl JobServices for StoreJobServices {
+    fn spawn(&self, caller: &ToolCaller, task: BackgroundTask) -> Result<Job, JobServiceError> {
+        let key = idempotency_key(caller);
+        // A replayed job is not new work.
+        if !self.store.is_known(caller.user, &key.key)? {
+            self.check_quota(caller.user)?;
+        }
+        let parent = self.parent(caller)?;
+        let in_existing = parent.conversation_id.is_some();
+        let BackgroundTask { task, label, tools } = task;
+        let message = format!("[Background task '{label}'] {task}");
+        let spec = JobSpec {
+            tools,
+            priority: Priority::new(PRIORITY).unwrap_or(Priority::DEFAULT),
+            metadata: self.labels([("label", label), ("spawned_by", caller.job.to_string())]),
+            origin: JobOrigin::Agent { parent: caller.job },
+            ..inherited(parent, message)
+        };
+        let created_at_ms = self.clock.now_ms();
+        let id = JobId::from_bits(self.fresh_bits(created_at_ms));
+        let job = NewJob { id, user: caller.user, created_at_ms, spec, in_existing };
+        match self.store.spawn(job, key, self.limits.spawned_jobs).wait()? {
+            Idempotent::New(job) | Idempotent::Replayed(job) => Ok(job),
+        }
+    }
+
+    fn spawned(&self, caller: &ToolCaller) -> Result<Vec<Job>, JobServiceError> {
+        let conversation = self.parent(caller)?.conversation_id;
+        let mut jobs = self.store.spawned(caller.user)?;
+        jobs.retain(|job| match &conversation {
+            Some(conversation) => job.conversation_id.as_ref() == Some(conversation),
+            None => job.origin.parent() == Some(caller.job),
+        });
+        Ok(jobs)
+    }
+
+    fn cancel(&self, caller: &ToolCaller, job: JobId) -> Result<Option<Job>, JobServiceError> {
+        let found = self.store.job(caller.user, job)?;
+        if found.is_none_or(|job| job.origin.parent().is_none() || job.id == caller.job) {
+            return Ok(None);
+        }
+        Ok(Store::cancel(self.store.as_ref(), caller.user, job).wait()?)
+    }
+
+    fn schedule(&self, caller: &ToolCaller, new: NewSchedule) -> Result<Schedule, JobServiceError> {
+        self.check_quota(caller.user)?;
+        let parent = self.parent(caller)?;
+        let NewSchedule { name, timing, message, tools } = new;
+        let now_ms = self.clock.now_ms();
+        let id = ScheduleId::from_bits(self.fresh_bits(now_ms));
+        let labels = self.labels([("schedule_id", id.to_string()), ("scheduled_by", caller.job.to_string())]);
+        let spec = JobSpec {
+            tools,
+            metadata: labels,
+            // No user is present when it runs.
+            approval: ApprovalMode::AutoDeny,
+            ..inherited(parent, message.clone())
+        };
+        let request = as_request(&spec, &message);
+        let schedule = Schedule::new(id, caller.user, name, timing, now_ms);
+        let stored = self
+            .store
+            .put(schedule, ScheduledRequest { spec, given: request }, self.limits.schedules)
+            .wait()?;
+        Ok(stored)
+    }
+
+    fn schedules(
+        &self,
+        caller: &ToolCaller,
+        limit: usize,
+    ) -> Result<(Vec<ScheduleStatus>, bool), JobServiceError> {
+        let query = ScheduleQuery { user: caller.user, before: None, limit };
+        let page = Schedules::schedules(self.store.as_ref(), &query)?;
+        Ok((page.schedules, page.has_more))
+    }
+
+    fn unschedule(&self, caller: &ToolCaller, id: ScheduleId) -> Result<bool, JobServiceError> {
+        Ok(self.store.remove(caller.user, id).wait()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_has_its_own_key() {
+        let caller = |job, id_ref: &str| ToolCaller {
+            user: UserId::SINGLE,
+            job: JobId::from_bits(job),
+            id_ref: id_ref.to_owned(),
+        };
+        let keys = [caller(1, "call_1"), caller(1, "call_2"), caller(2, "call_1")]
+            .map(|caller| idempotency_key(&caller).key);
+        assert_eq!(keys[0], idempotency_key(&caller(1, "call_1")).key);
+        assert!(keys[0] != keys[1] && keys[0] != keys[2] && keys[1] != keys[2]);
+    }
+}

@@ -1,0 +1,62 @@
+//! Directories of projects: finds the one of a project, and removes those that a crash left behind.
+
+use crate::domain::id::{ProjectId, UserId};
+use crate::domain::project::Project;
+use crate::ports::{ProjectDirectories, Projects, StoreError, Workspaces};
+use crate::store::RedbStore;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub(super) fn over_store(store: &Arc<RedbStore>, files: &Arc<dyn Workspaces>) -> Arc<dyn ProjectDirectories> {
+    let (projects, workspaces) = (Arc::<RedbStore>::clone(store), Arc::clone(files));
+    Arc::new(StoreProjectDirectories { projects, workspaces })
+}
+
+struct StoreProjectDirectories {
+    projects: Arc<dyn Projects>,
+    workspaces: Arc<dyn Workspaces>,
+}
+
+impl ProjectDirectories for StoreProjectDirectories {
+    fn project_directory(&self, user: UserId, project: ProjectId) -> Result<Option<PathBuf>, StoreError> {
+        Ok(self.projects.project(user, project)?.map(|project| self.workspaces.absolute(&project)))
+    }
+}
+
+/// Removes the directories of deleted projects on its own thread, if a crash or a failure kept them. Reads
+/// the list before clients can upload: an unfinished upload looks the same.
+pub(super) fn remove_leftovers(
+    projects: Arc<dyn Projects>,
+    workspaces: Arc<dyn Workspaces>,
+) -> std::io::Result<()> {
+    let left = match projects.pending_removals() {
+        Ok(left) => left,
+        Err(error) => {
+            tracing::warn!(%error, "cannot list directories of removed projects; they stay until the next start");
+            return Ok(());
+        }
+    };
+    if left.is_empty() {
+        return Ok(());
+    }
+    let removing = move || {
+        for project in left {
+            remove(&*projects, &*workspaces, project);
+        }
+    };
+    // Not joined: the next start continues what is left.
+    std::thread::Builder::new().name("project-cleanup".to_owned()).spawn(removing).map(drop)
+}
+
+fn remove(projects: &dyn Projects, workspaces: &dyn Workspaces, project: Project) {
+    let id = project.id;
+    match workspaces.remove(&project) {
+        Ok(()) => match projects.mark_removed(project).wait() {
+            Ok(()) => tracing::info!(project = %id, "removed the directory of a deleted project"),
+            Err(error) => tracing::warn!(project = %id, %error, "cannot record the removal of a directory"),
+        },
+        Err(error) => {
+            tracing::warn!(project = %id, %error, "cannot remove the directory of a deleted project")
+        }
+    }
+}

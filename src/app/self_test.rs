@@ -1,0 +1,164 @@
+//! The self-test of the sandbox, on its own thread after the start. No program runs at a level before that
+//! level has passed (P5).
+
+use crate::ports::ReadinessProbe;
+use nanoclaw_sandbox::{Level, Sandbox, SandboxReport};
+use std::io;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
+
+/// Receives the result of the self-test, on its thread.
+pub type SelfTestListener = Box<dyn FnOnce(&SandboxReport) + Send>;
+
+/// The test and its result.
+pub(super) struct SandboxSelfTest {
+    outcome: Arc<OnceLock<SandboxReport>>,
+    level: Level,
+    start_signal: SyncSender<()>,
+}
+
+impl SandboxSelfTest {
+    /// Creates the thread; the test waits for `start`. `on_report` receives the result.
+    pub(super) fn prepare(sandbox: Arc<Sandbox>, on_report: SelfTestListener) -> io::Result<Self> {
+        let (outcome, level) = (Arc::new(OnceLock::new()), sandbox.options().default_strictness);
+        let result = Arc::clone(&outcome);
+        let (start_signal, started) = sync_channel(1);
+        let test = move || {
+            // The start has failed.
+            if started.recv().is_err() {
+                return;
+            }
+            let report = sandbox.report();
+            if let Err(reason) = check_levels(&report, |_| true) {
+                tracing::error!(%reason, "sandbox self-test failed; code does not run at these levels");
+            }
+            on_report(&report);
+            result.get_or_init(|| report);
+        };
+        std::thread::Builder::new().name("self-test".to_owned()).spawn(test)?;
+        Ok(Self { outcome, level, start_signal })
+    }
+
+    /// Starts the test. Called after the start of the server, because the test starts interpreters.
+    pub(super) fn start(&self) {
+        if self.start_signal.try_send(()).is_err() {
+            tracing::debug!("the self-test has already been started");
+        }
+    }
+
+    /// The checks for `/readyz`: one for each level, one for Python.
+    pub(super) fn probes(&self) -> Vec<Box<dyn ReadinessProbe>> {
+        let of_level = |level: Level| -> Box<dyn ReadinessProbe> {
+            let is_needed = level == self.level;
+            Box::new(LevelProbe { outcome: Arc::clone(&self.outcome), level, is_needed })
+        };
+        let python: Box<dyn ReadinessProbe> = Box::new(PythonProbe(Arc::clone(&self.outcome)));
+        Level::ALL.into_iter().map(of_level).chain([python]).collect()
+    }
+}
+
+/// Passes if the level works or is still being tested. Only the default level is needed for readiness;
+/// another level that does not work is refused by name, and counts as degraded.
+struct LevelProbe {
+    outcome: Arc<OnceLock<SandboxReport>>,
+    level: Level,
+    is_needed: bool,
+}
+
+impl LevelProbe {
+    /// The wanted levels that do not work, as an error.
+    fn check_level(&self) -> Result<(), String> {
+        self.outcome.get().map_or(Ok(()), |report| check_levels(report, |level| level == self.level))
+    }
+}
+
+impl ReadinessProbe for LevelProbe {
+    fn name(&self) -> &'static str {
+        match self.level {
+            Level::Strict => "sandbox_strict",
+            Level::Standard => "sandbox_standard",
+            Level::Lenient => "sandbox_lenient",
+            Level::Shell => "sandbox_shell",
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.is_needed { self.check_level() } else { Ok(()) }
+    }
+
+    fn degradation(&self) -> Option<String> {
+        self.check_level().err()
+    }
+}
+
+/// Never fails: other tools and JavaScript work without Python.
+struct PythonProbe(Arc<OnceLock<SandboxReport>>);
+
+impl ReadinessProbe for PythonProbe {
+    fn name(&self) -> &'static str {
+        "python"
+    }
+
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn degradation(&self) -> Option<String> {
+        let reason = self.0.get()?.python.reason.as_ref()?;
+        Some(format!("{reason}; install Python 3.9 or later, or name it in code_execution.python"))
+    }
+}
+
+/// Which of the wanted levels do not hold.
+fn check_levels(report: &SandboxReport, is_wanted: impl Fn(Level) -> bool) -> Result<(), String> {
+    let failed = report.levels.iter().filter(|found| !found.able && is_wanted(found.level));
+    let reasons: Vec<String> = failed
+        .map(|level| format!("{}: {}", level.level, level.reason.as_deref().unwrap_or("cannot be enforced")))
+        .collect();
+    if reasons.is_empty() { Ok(()) } else { Err(format!("{}; run 'nanoclaw doctor'", reasons.join("; "))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nanoclaw_sandbox::LevelReport;
+
+    fn self_test(unable: &[Level], python: Option<&str>) -> SandboxSelfTest {
+        let sandbox = Sandbox::new(nanoclaw_sandbox::SandboxOptions::default()).expect("good options");
+        let mut report = sandbox.report();
+        let reason = |level| unable.contains(&level).then(|| "no landlock".to_owned());
+        let level = |level| LevelReport { level, able: !unable.contains(&level), reason: reason(level) };
+        report.levels = Level::ALL.map(level).to_vec();
+        report.python.reason = python.map(str::to_owned);
+        SandboxSelfTest {
+            outcome: Arc::new(report.into()),
+            level: Level::Standard,
+            start_signal: sync_channel(1).0,
+        }
+    }
+
+    fn told(self_test: &SandboxSelfTest) -> Vec<(&'static str, bool, Option<String>)> {
+        let told =
+            |probe: Box<dyn ReadinessProbe>| (probe.name(), probe.check().is_ok(), probe.degradation());
+        self_test.probes().into_iter().map(told).filter(|(_, ok, short)| !ok || short.is_some()).collect()
+    }
+
+    #[test]
+    fn p5_without_the_default_level_the_server_is_not_ready_and_other_levels_are_reported() {
+        assert_eq!(told(&self_test(&[], None)), []);
+        let [(name, false, Some(reason))] = &told(&self_test(&[Level::Standard], None))[..] else {
+            panic!("the level of a call that names none")
+        };
+        assert!(*name == "sandbox_standard" && reason.contains("no landlock") && reason.contains("doctor"));
+        let of_others = told(&self_test(&[Level::Strict, Level::Lenient], Some("python3 is not in PATH")));
+        let names: Vec<_> = of_others.iter().map(|(name, ok, _)| (*name, *ok)).collect();
+        assert_eq!(names, [("sandbox_strict", true), ("sandbox_lenient", true), ("python", true)]);
+        assert!(of_others[2].2.as_ref().is_some_and(|reason| reason.contains("install Python")));
+        let untested = SandboxSelfTest {
+            outcome: Arc::default(),
+            level: Level::Standard,
+            start_signal: sync_channel(1).0,
+        };
+        assert_eq!(told(&untested), [], "nothing runs before the test has passed");
+    }
+}

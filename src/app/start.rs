@@ -1,0 +1,252 @@
+//! Starts a server: builds every part in order and hands each the ports that it needs.
+
+use super::App;
+use super::control_file::ControlFile;
+use super::data_dir::open_store;
+use super::error::AppError;
+use super::readiness::{DiskProbe, StoreProbe};
+use super::self_test::{SandboxSelfTest, SelfTestListener};
+use super::signals::StopSignals;
+use super::socket_activation::{self, InheritedSocket};
+use super::system::{self, SystemClock, SystemEntropy};
+use super::tools::{self, ExecutorDependencies};
+use super::{audit, mcp, process, project_directories, service_manager, session_key, webhooks};
+use crate::config::{Config, Listen};
+use crate::domain::address::AddressPolicy;
+use crate::domain::id::IdGenerator;
+use crate::engine::pool::Pool;
+use crate::engine::timekeeper::{TimePorts, Timekeeping};
+use crate::engine::vigil::Vigil;
+use crate::engine::{Backoff, DriveLimits, Ports};
+use crate::http::api_key::{self, SecretKind};
+use crate::http::{AppDependencies, AuthSettings, HttpListener, ShutdownSender, serve};
+use crate::llm::Router;
+use crate::metrics::{Facts, Metrics, Scrape};
+use crate::ports::{
+    Audit, Clock, Entropy, Exposition, Meter, Model, ReadinessProbe, SecretDigest, Workspaces,
+};
+use crate::store::RedbStore;
+use crate::tools::BashRules;
+use crate::workspace::HostFiles;
+use nanoclaw_sandbox::Sandbox;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+/// Threads that serve HTTP: sockets and small reads, no computation.
+const HTTP_THREADS: usize = 2;
+
+/// Threads for reads that may block on the disk.
+const BLOCKING_THREADS: usize = 16;
+
+impl App {
+    /// Opens the store (jobs that ran in a crash return to the queue), the socket and all other parts.
+    /// `on_report` receives the result of the sandbox self-test, after the start.
+    pub fn start(config: &Config, on_report: SelfTestListener) -> Result<Self, AppError> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
+        // First: no child process that is started below may inherit the socket.
+        let inherited = socket_activation::take(config.auth_mode)?;
+        process::harden();
+        // Everything that can fail by its configuration alone comes before any side effect.
+        let (metrics, meter) = metrics(config, &*clock);
+        let router = Router::new(config.models.clone(), &config.limits)?;
+        let model: Arc<dyn Model> = Arc::new(router.telling(&meter));
+        let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
+        let bash = BashRules::new(&config.bash, system::variable)?;
+        let addresses = webhooks::policy(config)?;
+        let store = service_manager::extend_start_timeout(|| open_store(config, &clock))
+            .map_err(AppError::Runtime)??;
+        store.set_meter(Arc::clone(&meter));
+        let session_key =
+            session_key::key_in(&config.data_dir, entropy.as_ref()).map_err(AppError::SessionKey)?;
+        let files: Arc<dyn Workspaces> =
+            Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(&clock)));
+        let audit = audit::open(config)?;
+        let mcp = mcp::start(config, &sandbox, &clock)?;
+        let executor_parts = ExecutorDependencies {
+            sandbox: &sandbox,
+            bash,
+            store: &store,
+            model: &model,
+            clock: &clock,
+            entropy: &entropy,
+            files: &files,
+            audit: &audit,
+            mcp: mcp.as_ref(),
+            meter: &meter,
+        };
+        let tools = tools::executor(config, executor_parts)?;
+        let runtime = start_runtime()?;
+        let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
+        let listener = listen(&runtime, &config.listen, inherited)?;
+        let bound = listener.bound().clone();
+        project_directories::remove_leftovers(Arc::<RedbStore>::clone(&store), Arc::clone(&files))
+            .map_err(AppError::Runtime)?;
+        let project_directories = project_directories::over_store(&store, &files);
+        let ports = Ports {
+            store: Arc::<RedbStore>::clone(&store),
+            model,
+            tools,
+            workplaces: project_directories,
+            clock,
+            entropy,
+            meter,
+        };
+        let limits = drive_limits(config);
+        let self_test = SandboxSelfTest::prepare(sandbox, on_report).map_err(AppError::Runtime)?;
+        let webhooks = webhooks::start(config, &ports, &store, addresses.clone())?;
+        let pool = Pool::start(config.workers, &ports, &limits)?;
+        let vigil = pool.vigil(config.limits.stuck_job_s);
+        let timekeeping = start_timekeeping(&store, &ports, vigil).map_err(AppError::Runtime)?;
+        let probes = probes(&store, &pool, &self_test);
+        let (stages, shutdown) = ShutdownSender::new();
+        let key = api_key::generate(SecretKind::Control, ports.entropy.as_ref());
+        let control = ControlFile::write(&config.data_dir, &bound, &key.secret).map_err(AppError::Control)?;
+        let (exposition, control_key) = (exposition(metrics, &store), key.digest);
+        let parts = HttpParts { probes, addresses, files, audit, session_key, control_key, exposition };
+        let dependencies = Arc::new(http_dependencies(config, &ports, &store, parts));
+        let serving = runtime.spawn(serve(listener, dependencies, shutdown));
+        let drain = Duration::from_secs(config.limits.drain_s);
+        Ok(Self {
+            runtime,
+            signals,
+            stages,
+            serving,
+            pool,
+            webhooks,
+            mcp,
+            timekeeping,
+            control,
+            store,
+            self_test,
+            bound,
+            drain,
+        })
+    }
+}
+
+fn drive_limits(config: &Config) -> DriveLimits {
+    let limits = &config.limits;
+    DriveLimits {
+        model_failures: limits.model_failures,
+        repeated_failures: limits.repeated_failures,
+        title_model: config.title_model.clone(),
+        history_messages: limits.history_messages,
+        approval_timeout_ms: limits.approval_timeout_s.saturating_mul(1_000),
+        backoff: Backoff { first_s: limits.job_backoff_s, longest_s: limits.job_backoff_max_s },
+    }
+}
+
+fn start_timekeeping(store: &Arc<RedbStore>, ports: &Ports, vigil: Vigil) -> std::io::Result<Timekeeping> {
+    let (clock, entropy) = (Arc::clone(&ports.clock), Arc::clone(&ports.entropy));
+    Timekeeping::start(TimePorts { schedules: Arc::<RedbStore>::clone(store), clock, entropy }, vigil)
+}
+
+fn start_runtime() -> Result<Runtime, AppError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(HTTP_THREADS)
+        .max_blocking_threads(BLOCKING_THREADS)
+        .thread_name("http")
+        .enable_all()
+        .build()
+        .map_err(AppError::Runtime)
+}
+
+fn listen(
+    runtime: &Runtime,
+    wanted: &Listen,
+    inherited: Option<InheritedSocket>,
+) -> Result<HttpListener, AppError> {
+    let _context = runtime.enter();
+    if inherited.is_some() {
+        tracing::info!(listen = %wanted, "the service manager holds the socket; the configured address is not used");
+    }
+    let bound = match (inherited, wanted) {
+        (Some(InheritedSocket::Tcp(tcp)), _) => HttpListener::handed_tcp(tcp),
+        (Some(InheritedSocket::Unix(unix, path)), _) => HttpListener::handed_unix(unix, path),
+        (None, Listen::Tcp(address)) => HttpListener::tcp(*address),
+        (None, Listen::Unix(path)) => HttpListener::unix(path),
+    };
+    bound.map_err(|source| AppError::Listen { listen: wanted.to_string(), source })
+}
+
+/// What HTTP needs beyond the ports of the workers.
+struct HttpParts {
+    probes: Vec<Box<dyn ReadinessProbe>>,
+    addresses: AddressPolicy,
+    files: Arc<dyn Workspaces>,
+    audit: Arc<dyn Audit>,
+    session_key: Vec<u8>,
+    control_key: SecretDigest,
+    exposition: Arc<dyn Exposition>,
+}
+
+fn probes(store: &Arc<RedbStore>, pool: &Pool, self_test: &SandboxSelfTest) -> Vec<Box<dyn ReadinessProbe>> {
+    let disk = DiskProbe(Arc::clone(store));
+    let store = StoreProbe(Arc::<RedbStore>::clone(store));
+    let mut probes: Vec<Box<dyn ReadinessProbe>> =
+        vec![Box::new(store), Box::new(disk), Box::new(pool.probe())];
+    probes.extend(self_test.probes());
+    probes
+}
+
+fn http_dependencies(
+    config: &Config,
+    ports: &Ports,
+    store: &Arc<RedbStore>,
+    parts: HttpParts,
+) -> AppDependencies {
+    let HttpParts { probes, addresses, files, audit, session_key, control_key, exposition } = parts;
+    AppDependencies {
+        users: Arc::<RedbStore>::clone(store),
+        conversations: Arc::<RedbStore>::clone(store),
+        projects: Arc::<RedbStore>::clone(store),
+        workspaces: files,
+        workplaces: Arc::clone(&ports.workplaces),
+        audit,
+        auth: AuthSettings {
+            mode: config.auth_mode,
+            registration: config.registration,
+            session_key,
+            control_key_digest: Some(control_key),
+            metrics_are_public: config.metrics.public,
+        },
+        outbox: Arc::<RedbStore>::clone(store),
+        addresses,
+        store: Arc::clone(&ports.store),
+        batches: Arc::<RedbStore>::clone(store),
+        schedules: Arc::<RedbStore>::clone(store),
+        accounts: Arc::<RedbStore>::clone(store),
+        backup: Arc::<RedbStore>::clone(store),
+        clock: Arc::clone(&ports.clock),
+        entropy: Arc::clone(&ports.entropy),
+        mint: IdGenerator::default(),
+        toolbox: Arc::clone(&ports.tools),
+        model: Arc::clone(&ports.model),
+        meter: Arc::clone(&ports.meter),
+        exposition,
+        probes,
+        limits: config.limits.clone(),
+        default_model: config.default_model.clone(),
+        max_iterations: config.max_iterations,
+        allowed_hosts: config.allowed_hosts.clone(),
+        allowed_origins: config.allowed_origins.clone(),
+    }
+}
+
+/// The registry, as the reader and the writer of samples.
+fn metrics(config: &Config, clock: &dyn Clock) -> (Arc<Metrics>, Arc<dyn Meter>) {
+    let metrics = Arc::new(Metrics::new(Facts {
+        version: env!("CARGO_PKG_VERSION"),
+        started_at_ms: clock.now_ms(),
+        workers: config.workers,
+        models: config.models.iter().map(|model| model.id.clone()).collect(),
+    }));
+    (Arc::clone(&metrics), metrics)
+}
+
+/// The content of `/metrics`.
+fn exposition(metrics: Arc<Metrics>, store: &Arc<RedbStore>) -> Arc<dyn Exposition> {
+    Arc::new(Scrape { metrics, store: Arc::<RedbStore>::clone(store) })
+}

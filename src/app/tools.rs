@@ -1,0 +1,130 @@
+//! Builds all tools, for the server and for `nanoclaw tools` without a server.
+
+use super::error::AppError;
+use super::{audit, job_services, project_directories, project_files, system};
+use crate::config::Config;
+use crate::llm::Router;
+use crate::mcp::McpServers;
+use crate::ports::{
+    Audit, Clock, Entropy, JobServices, Meter, Model, NoopMeter, ProjectDirectories, ToolSource, Toolbox,
+    Workspaces,
+};
+use crate::store::RedbStore;
+use crate::tools::{
+    AgentServices, ApprovalRules, BashRules, BatchLimits, CommandTools, Executor, ExecutorOptions,
+    JavaScriptTools, MeasuredCode, ToolDeps, ToolOptions, registered,
+};
+use crate::web::GuardedWeb;
+use crate::workspace::HostFiles;
+use nanoclaw_sandbox::Sandbox;
+use std::sync::Arc;
+use system::SystemEntropy;
+
+/// All tools and the directories of projects.
+pub struct LocalTools {
+    /// All tools.
+    pub toolbox: Arc<dyn Toolbox>,
+    /// Directories of projects.
+    pub project_directories: Arc<dyn ProjectDirectories>,
+}
+
+/// The tools of the server, over a store that no server has open. Without MCP servers: they start slowly.
+pub fn local_tools(
+    config: &Config,
+    store: &Arc<RedbStore>,
+    clock: &Arc<dyn Clock>,
+) -> Result<LocalTools, AppError> {
+    let model: Arc<dyn Model> = Arc::new(Router::new(config.models.clone(), &config.limits)?);
+    let sandbox = Arc::new(Sandbox::new(config.code_execution.clone())?);
+    let bash = BashRules::new(&config.bash, system::variable)?;
+    let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
+    let files: Arc<dyn Workspaces> =
+        Arc::new(HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(clock)));
+    let meter: Arc<dyn Meter> = Arc::new(NoopMeter);
+    let parts = ExecutorDependencies {
+        sandbox: &sandbox,
+        bash,
+        store,
+        model: &model,
+        clock,
+        entropy: &entropy,
+        files: &files,
+        audit: &audit::open(config)?,
+        mcp: None,
+        meter: &meter,
+    };
+    Ok(LocalTools {
+        toolbox: executor(config, parts)?,
+        project_directories: project_directories::over_store(store, &files),
+    })
+}
+
+pub(super) struct ExecutorDependencies<'a> {
+    pub(super) sandbox: &'a Arc<Sandbox>,
+    pub(super) bash: BashRules,
+    pub(super) store: &'a Arc<RedbStore>,
+    pub(super) model: &'a Arc<dyn Model>,
+    pub(super) clock: &'a Arc<dyn Clock>,
+    pub(super) entropy: &'a Arc<dyn Entropy>,
+    pub(super) files: &'a Arc<dyn Workspaces>,
+    pub(super) audit: &'a Arc<dyn Audit>,
+    /// `None` without a server.
+    pub(super) mcp: Option<&'a Arc<McpServers>>,
+    pub(super) meter: &'a Arc<dyn Meter>,
+}
+
+/// All tools, those of the operator included.
+pub(super) fn executor(config: &Config, parts: ExecutorDependencies<'_>) -> Result<Arc<Executor>, AppError> {
+    let ExecutorDependencies { sandbox, bash, store, model, clock, entropy, files, audit, mcp, meter } =
+        parts;
+    let jobs: Arc<dyn JobServices> =
+        Arc::new(job_services::StoreJobServices::new(config, store, clock, entropy));
+    let agents =
+        AgentServices { jobs, model: Arc::clone(model), toolbox: Arc::default(), clock: Arc::clone(clock) };
+    let deps = ToolDeps {
+        code: Arc::new(MeasuredCode::new(Arc::<Sandbox>::clone(sandbox), Arc::clone(meter))),
+        results: Arc::<RedbStore>::clone(store),
+        files: Arc::new(project_files::StoreProjectFiles::new(config, store, files)),
+        web: Arc::new(GuardedWeb::new(&config.web).map_err(|(_, bad)| AppError::BadWebRange(bad))?),
+        agents,
+        options: Arc::new(ToolOptions {
+            bash,
+            sub_agent: config.sub_agent,
+            channels: config.channels.clone(),
+            limits: config.limits.clone(),
+            web_timeout_s: config.web.timeout_s,
+            web_search: config.web_search.clone(),
+            weather: config.weather.clone(),
+        }),
+    };
+    let toolbox = Arc::clone(&deps.agents.toolbox);
+    let approval = ApprovalRules::new(&config.approval).map_err(|(_, bad)| AppError::BadApproval(bad))?;
+    let limits = BatchLimits::new(&config.limits, config.tool_max_workers, config.tool_cache);
+    let options = ExecutorOptions {
+        approval,
+        audit: Some(Arc::clone(audit)),
+        meter: Arc::clone(meter),
+        ..ExecutorOptions::new(limits)
+    };
+    // Models see the tools in this order.
+    let mut sources = custom_tools(config, &deps)?;
+    sources.extend(mcp.map(|servers| -> Arc<dyn ToolSource> { Arc::<McpServers>::clone(servers) }));
+    let executor = Arc::new(Executor::new(registered(&deps), sources, options)?);
+    let known: Arc<dyn Toolbox> = Arc::<Executor>::clone(&executor);
+    // Set only here, so it is still empty.
+    toolbox.get_or_init(|| Arc::downgrade(&known));
+    Ok(executor)
+}
+
+/// The operator's tools: commands first, then the files of `tools_dir`.
+fn custom_tools(config: &Config, deps: &ToolDeps) -> Result<Vec<Arc<dyn ToolSource>>, AppError> {
+    let commands = CommandTools::new(&config.tools, &deps.code);
+    let mut sources: Vec<Arc<dyn ToolSource>> = vec![Arc::new(commands)];
+    if let Some(dir) = config.tools_dir.clone() {
+        let reach = (Arc::clone(&deps.web), Arc::clone(&deps.files));
+        let clock = Arc::clone(&deps.agents.clock);
+        let files = JavaScriptTools::start(dir, Arc::clone(&deps.code), reach, clock);
+        sources.push(Arc::new(files.map_err(AppError::Runtime)?));
+    }
+    Ok(sources)
+}

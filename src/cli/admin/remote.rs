@@ -1,0 +1,130 @@
+//! Accounts and tokens through the server that has the store open.
+
+use super::account_admin::AccountAdmin;
+use crate::app::ControlAddress;
+use crate::cli::client::ApiClient;
+use crate::cli::client::address::path_segment;
+use crate::cli::error::CliError;
+use serde_json::{Map, Value};
+
+/// Accounts read at once.
+const PAGE: usize = 100;
+
+pub(crate) struct RemoteAdmin {
+    client: ApiClient,
+}
+
+/// Connects to the server that wrote this control file.
+pub(crate) fn connect(control: &ControlAddress) -> Result<ApiClient, CliError> {
+    let client = ApiClient::new(&control.address, Some(&control.key))?;
+    verify_server(&client)?;
+    Ok(client)
+}
+
+/// Checks that the address in the control file still belongs to the server, before a password is sent: a
+/// killed server leaves the file behind, and another program may listen there now.
+fn verify_server(client: &ApiClient) -> Result<(), CliError> {
+    let answer = client.get("/api/users?limit=1")?;
+    if is_account_list(&answer) {
+        return Ok(());
+    }
+    let message = "what answers at the address in control.json is not the server that holds the store";
+    Err(CliError::failed(message).hint("the server may just be starting: try again in a moment"))
+}
+
+impl RemoteAdmin {
+    pub(crate) fn new(client: ApiClient) -> Self {
+        Self { client }
+    }
+}
+
+impl AccountAdmin for RemoteAdmin {
+    fn register(&self, body: Map<String, Value>) -> Result<Value, CliError> {
+        self.client.post("/api/users", Some(&body.into())).map(data)
+    }
+
+    fn users(&self) -> Result<Vec<Value>, CliError> {
+        let (mut users, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = self.client.get(&format!("/api/users?limit={PAGE}{cursor}")).map(data)?;
+            users.extend(items(page.get("items")));
+            match page.get("next_cursor").and_then(Value::as_str) {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return Ok(users),
+            }
+        }
+    }
+
+    fn named(&self, name: &str) -> Result<Option<Value>, CliError> {
+        let page = self.client.get(&format!("/api/users?username={}", encoded(name))).map(data)?;
+        Ok(items(page.get("items")).into_iter().next())
+    }
+
+    fn change(&self, user: u32, body: Map<String, Value>) -> Result<Value, CliError> {
+        self.client.patch(&format!("/api/users/{user}"), &body.into()).map(data)
+    }
+
+    fn tokens(&self, user: u32) -> Result<Vec<Value>, CliError> {
+        let list = self.client.get(&format!("/api/users/{user}/tokens")).map(data)?;
+        Ok(items(Some(&list)))
+    }
+
+    fn mint(&self, user: u32, body: Map<String, Value>) -> Result<Value, CliError> {
+        self.client.post(&format!("/api/users/{user}/tokens"), Some(&body.into())).map(data)
+    }
+
+    fn revoke(&self, user: u32, token: &str) -> Result<(), CliError> {
+        self.client.delete(&format!("/api/users/{user}/tokens/{}", path_segment(token)?)).map(drop)
+    }
+}
+
+/// Whether this is a list of accounts as the server sends it.
+fn is_account_list(answer: &Value) -> bool {
+    answer.get("code").and_then(Value::as_u64) == Some(0)
+        && answer.pointer("/data/items").is_some_and(Value::is_array)
+}
+
+/// The `data` of a response of `/api`.
+fn data(mut answer: Value) -> Value {
+    answer.get_mut("data").map(Value::take).unwrap_or_default()
+}
+
+fn items(list: Option<&Value>) -> Vec<Value> {
+    list.and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+/// A query value, percent-encoded.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'_' | b'-' => encoded.push(char::from(byte)),
+            other => encoded.extend(['%', digit(other >> 4), digit(other & 0xf)]),
+        }
+    }
+    encoded
+}
+
+fn digit(half: u8) -> char {
+    char::from_digit(u32::from(half), 16).unwrap_or('0').to_ascii_uppercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p9_only_a_nanoclaw_server_gets_a_password() {
+        let of = |text: &str| is_account_list(&serde_json::from_str(text).expect("JSON"));
+        assert!(of(r#"{"code":0,"message":"success","data":{"items":[],"next_cursor":null}}"#));
+        for foreign in ["{}", "[]", "null", r#"{"code":401}"#, r#"{"code":0}"#, r#"{"data":{"items":[]}}"#] {
+            assert!(!of(foreign), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn names_of_any_script_can_be_a_query_value() {
+        assert_eq!(encoded("Ann_1.x-y"), "Ann_1.x-y");
+        assert_eq!(encoded("a+b@c&é"), "a%2Bb%40c%26%C3%A9");
+    }
+}

@@ -1,0 +1,158 @@
+//! `nanoclaw user`: accounts, whether the server runs or not.
+
+use super::account_admin::{AccountAdmin, number, text};
+use super::password::password;
+use crate::cli::error::CliError;
+use crate::cli::terminal::Terminal;
+use serde_json::{Map, Value, json};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum UserCommand {
+    /// Create an account; asks for its password
+    Add(UserAddArgs),
+    /// List all accounts
+    List {
+        /// Print the list as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Change a password; all sessions of the account end
+    Passwd {
+        /// The account's name
+        name: String,
+        /// Read the password from stdin, one line
+        #[arg(long)]
+        password_stdin: bool,
+        /// Print the account as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Block an account; its data stays
+    Disable {
+        /// The account's name
+        name: String,
+        /// Print the account as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Unblock an account
+    Enable {
+        /// The account's name
+        name: String,
+        /// Print the account as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct UserAddArgs {
+    /// Name to log in with
+    name: String,
+    /// E-mail address
+    #[arg(long, value_name = "ADDRESS")]
+    email: Option<String>,
+    /// Make it an administrator; the first account is one in any case
+    #[arg(long)]
+    admin: bool,
+    /// Read the password from stdin, one line
+    #[arg(long)]
+    password_stdin: bool,
+    /// Print the account as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn user(
+    admin: impl FnOnce() -> Result<Box<dyn AccountAdmin>, CliError>,
+    command: &UserCommand,
+    terminal: &Terminal,
+) -> Result<(), CliError> {
+    match command {
+        UserCommand::Add(args) => add(admin, args, terminal),
+        UserCommand::List { json } => list(&*admin()?, *json, terminal),
+        UserCommand::Passwd { name, password_stdin, json } => {
+            // Read first: the store is not kept open while the user types.
+            let password = password(*password_stdin, terminal)?;
+            show(&change(&*admin()?, name, json!({"password": password.reveal()}))?, *json, terminal)
+        }
+        UserCommand::Disable { name, json } => {
+            show(&change(&*admin()?, name, json!({"is_active": false}))?, *json, terminal)
+        }
+        UserCommand::Enable { name, json } => {
+            show(&change(&*admin()?, name, json!({"is_active": true}))?, *json, terminal)
+        }
+    }
+}
+
+/// The account of this name; an unknown one is an error.
+pub(crate) fn named(admin: &dyn AccountAdmin, name: &str) -> Result<Value, CliError> {
+    admin.named(name)?.ok_or_else(|| {
+        CliError::failed(format!("there is no user '{name}'")).hint("all there are: nanoclaw user list")
+    })
+}
+
+fn add(
+    admin: impl FnOnce() -> Result<Box<dyn AccountAdmin>, CliError>,
+    args: &UserAddArgs,
+    terminal: &Terminal,
+) -> Result<(), CliError> {
+    let password = password(args.password_stdin, terminal)?;
+    let role = if args.admin { "admin" } else { "user" };
+    let body = json!({
+        "username": args.name, "email": args.email, "role": role, "password": password.reveal(),
+    });
+    show(&admin()?.register(object(body))?, args.json, terminal)
+}
+
+fn list(admin: &dyn AccountAdmin, json: bool, terminal: &Terminal) -> Result<(), CliError> {
+    let users = admin.users()?;
+    if json {
+        return Ok(terminal.line(&Value::from(users).to_string())?);
+    }
+    for user in &users {
+        terminal.line(&describe(user))?;
+    }
+    Ok(())
+}
+
+fn change(admin: &dyn AccountAdmin, name: &str, body: Value) -> Result<Value, CliError> {
+    admin.change(number(&named(admin, name)?)?, object(body))
+}
+
+fn show(user: &Value, json: bool, terminal: &Terminal) -> Result<(), CliError> {
+    Ok(terminal.line(&if json { user.to_string() } else { describe(user) })?)
+}
+
+/// The value as an object.
+pub(crate) fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// One line: number, name, role, state, e-mail address.
+fn describe(user: &Value) -> String {
+    let number = user.get("id").map(Value::to_string).unwrap_or_default();
+    let is_active = user.get("is_active").and_then(Value::as_bool).unwrap_or_default();
+    let state = if is_active { "active" } else { "disabled" };
+    let line = format!(
+        "{number:<5}  {:<24}  {:<5}  {state:<8}  {}",
+        text(user, "username"),
+        text(user, "role"),
+        text(user, "email")
+    );
+    line.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_number_name_role_and_state() {
+        let user = json!({"id": 2, "username": "ann", "role": "admin", "is_active": false, "email": null});
+        assert_eq!(describe(&user), "2      ann                       admin  disabled");
+    }
+}

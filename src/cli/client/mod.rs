@@ -1,0 +1,284 @@
+//! The HTTP client of the commands: requests with their timeouts, and errors with advice.
+
+pub(super) mod address;
+mod bearer;
+mod early_response;
+mod response;
+pub(super) mod retry;
+mod unix_socket;
+
+use crate::cli::error::CliError;
+use crate::domain::secret::Secret;
+use address::is_origin;
+use bearer::BearerAuth;
+use early_response::EarlyResponseConnector;
+pub(super) use response::{EventStreamError, RequestError, refusal};
+use response::{MAX_RESPONSE_BYTES, describe, is_disconnect, parse, reason, unexpected_response};
+use serde_json::Value;
+use std::io::Read;
+use std::time::Duration;
+use unix_socket::UnixConnector;
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{Connector, DefaultConnector};
+
+/// Address of a server with the default configuration.
+pub(crate) const DEFAULT_SERVER: &str = "http://127.0.0.1:8787";
+
+/// Stands in for the host in requests over a unix socket.
+const LOCAL: &str = "http://127.0.0.1";
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Time until the response begins, beyond the time that the server was asked to wait.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Time until a running server answers `/healthz`.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Time until `/readyz` answers; the checks of the server take up to 5 seconds.
+const READY_TIMEOUT: Duration = Duration::from_secs(7);
+
+/// Statuses after which another try may succeed.
+const RETRYABLE: &[u16] = &[408, 429, 502, 503, 504];
+
+/// Time without data on a stream; event streams send a heartbeat every 15 seconds.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Size, if the server tells it, and content.
+pub(crate) type Download = (Option<u64>, Box<dyn Read>);
+
+#[derive(Debug, Clone)]
+pub(crate) struct ApiClient {
+    /// The address as the user wrote it.
+    base: String,
+    /// Prefix of all request paths.
+    origin: String,
+    agent: ureq::Agent,
+}
+
+impl ApiClient {
+    /// A client for the server at `base`, such as [`DEFAULT_SERVER`], that authenticates with `key`.
+    pub(crate) fn new(base: &str, key: Option<&Secret>) -> Result<Self, CliError> {
+        let base = base.trim_end_matches('/');
+        let socket = base.strip_prefix("unix:").filter(|path| !path.is_empty());
+        if socket.is_none() && !is_origin(base) {
+            return Err(CliError::usage(format!("'{base}' is not a server URL"))
+                .hint("give one like http://127.0.0.1:8787, or unix:/run/nanoclaw.sock"));
+        }
+        let bearer = key.map(BearerAuth::new).transpose()?;
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .middleware(bearer.unwrap_or_default())
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            // Until the response begins; the body may take longer. Requests with `?wait=` set a longer one.
+            .timeout_recv_response(Some(RESPONSE_TIMEOUT))
+            .user_agent(concat!("nanoclaw/", env!("CARGO_PKG_VERSION")))
+            .build();
+        let resolver = DefaultResolver::default();
+        let (origin, agent) = match socket {
+            Some(path) => {
+                let connector = UnixConnector(path.into()).chain(EarlyResponseConnector);
+                (LOCAL, ureq::Agent::with_parts(config, connector, resolver))
+            }
+            None => (
+                base,
+                ureq::Agent::with_parts(
+                    config,
+                    DefaultConnector::new().chain(EarlyResponseConnector),
+                    resolver,
+                ),
+            ),
+        };
+        Ok(Self { base: base.to_owned(), origin: origin.to_owned(), agent })
+    }
+
+    /// Fails if no server responds within a few seconds, whatever the status.
+    pub(crate) fn check_reachable(&self) -> Result<(), CliError> {
+        if self.answers()? { Ok(()) } else { Err(self.unreachable("no answer in time")) }
+    }
+
+    /// Whether a server responds; false if it accepts the connection and stays silent. The error is that
+    /// nobody listens.
+    pub(crate) fn answers(&self) -> Result<bool, CliError> {
+        let request = self.agent.get(self.url("/healthz")).config();
+        let request = request.timeout_recv_response(Some(HEALTH_TIMEOUT)).build();
+        match request.call() {
+            Ok(_) => Ok(true),
+            Err(ureq::Error::Timeout(ureq::Timeout::RecvResponse)) => Ok(false),
+            // The server closed the connection: it is probably restarting.
+            Err(ureq::Error::Io(error)) if is_disconnect(&error) => Ok(true),
+            Err(error) => Err(self.unreachable_because(&error)),
+        }
+    }
+
+    /// Reads `/readyz`, whose status is 200 or 503.
+    pub(crate) fn readiness(&self) -> Result<Value, String> {
+        let request = self.agent.get(self.url("/readyz")).config();
+        let request = request.timeout_global(Some(READY_TIMEOUT)).build();
+        let response = request.call().map_err(|e| describe(&e))?;
+        let status = response.status();
+        let body = response.into_body().into_with_config().limit(MAX_RESPONSE_BYTES);
+        let text = body.read_to_string().map_err(|e| describe(&e))?;
+        serde_json::from_str(&text).map_err(|_| format!("it answers {status} without JSON"))
+    }
+
+    /// Reads a JSON resource; the server may delay the response by `wait`.
+    pub(crate) fn get_waiting(&self, path: &str, wait: Duration) -> Result<Value, RequestError> {
+        let timeout = wait.saturating_add(RESPONSE_TIMEOUT);
+        let request =
+            self.agent.get(self.url(path)).config().timeout_recv_response(Some(timeout)).build().call();
+        parse(request, RETRYABLE)
+    }
+
+    /// Posts a JSON object with an idempotency key, so that the request can be repeated.
+    pub(crate) fn submit(&self, path: &str, key: &str, body: &Value) -> Result<Value, RequestError> {
+        let request = self.agent.post(self.url(path)).header("idempotency-key", key);
+        let request = request.content_type("application/json").config();
+        let request = request.timeout_recv_response(Some(RESPONSE_TIMEOUT)).build();
+        // 429 is final here: the quota is used up.
+        parse(request.send(body.to_string()), &[408, 502, 503, 504])
+    }
+
+    /// Streams a body of `bytes` bytes with an idempotency key.
+    pub(crate) fn upload(
+        &self,
+        path: &str,
+        key: &str,
+        body: &mut dyn Read,
+        bytes: u64,
+    ) -> Result<Value, RequestError> {
+        let request = self
+            .agent
+            .post(self.url(path))
+            .header("idempotency-key", key)
+            .header("content-length", bytes.to_string())
+            .content_type("application/jsonl")
+            .config()
+            .timeout_per_write(Some(SILENCE_TIMEOUT))
+            .timeout_recv_response(Some(RESPONSE_TIMEOUT))
+            .build();
+        parse(request.send(ureq::SendBody::from_reader(body)), RETRYABLE)
+    }
+
+    /// Opens a stream of JSON lines.
+    pub(crate) fn lines(&self, path: &str) -> Result<Box<dyn Read>, RequestError> {
+        let request = self.agent.get(self.url(path)).config();
+        let request = request
+            .timeout_recv_response(Some(RESPONSE_TIMEOUT))
+            .timeout_per_read(Some(SILENCE_TIMEOUT))
+            .build();
+        match request.call() {
+            Ok(response) if response.status().is_success() => {
+                Ok(Box::new(response.into_body().into_reader()))
+            }
+            answer => Err(parse(answer, RETRYABLE)
+                .err()
+                .unwrap_or_else(|| RequestError::Unavailable("no results".to_owned()))),
+        }
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Result<Value, CliError> {
+        let response = self.agent.get(self.url(path)).call().map_err(|e| self.unreachable_because(&e))?;
+        self.read_json(response)
+    }
+
+    /// Posts a JSON object, or an empty body.
+    pub(crate) fn post(&self, path: &str, body: Option<&Value>) -> Result<Value, CliError> {
+        let request = self.agent.post(self.url(path));
+        let sent = match body {
+            Some(body) => request.content_type("application/json").send(body.to_string()),
+            None => request.send_empty(),
+        };
+        self.read_json(sent.map_err(|e| self.unreachable_because(&e))?)
+    }
+
+    pub(crate) fn patch(&self, path: &str, body: &Value) -> Result<Value, CliError> {
+        let request = self.agent.patch(self.url(path)).content_type("application/json");
+        self.read_json(request.send(body.to_string()).map_err(|e| self.unreachable_because(&e))?)
+    }
+
+    pub(crate) fn delete(&self, path: &str) -> Result<Value, CliError> {
+        self.read_json(self.agent.delete(self.url(path)).call().map_err(|e| self.unreachable_because(&e))?)
+    }
+
+    /// Opens a job's event stream after a cursor, in delta format. `None` if there is nothing more (204).
+    pub(crate) fn events(&self, job: &str, after: u64) -> Result<Option<Box<dyn Read>>, EventStreamError> {
+        let url = self.url(&format!("/v1/jobs/{job}/events?format=delta"));
+        let request = self
+            .agent
+            .get(url)
+            .header("accept", "text/event-stream")
+            .header("last-event-id", after.to_string())
+            .config()
+            .timeout_recv_response(Some(RESPONSE_TIMEOUT))
+            .timeout_per_read(Some(SILENCE_TIMEOUT))
+            .build();
+        let response = request.call().map_err(|e| EventStreamError::Unreachable(describe(&e)))?;
+        match response.status().as_u16() {
+            200 => Ok(Some(Box::new(response.into_body().into_reader()))),
+            204 => Ok(None),
+            503 => Err(EventStreamError::Busy("the server is busy".to_owned())),
+            code if RETRYABLE.contains(&code) => {
+                Err(EventStreamError::Busy(format!("it answers {}", response.status())))
+            }
+            _ => Err(EventStreamError::Refused(
+                self.read_json(response).err().unwrap_or_else(|| unexpected_response("no event stream")),
+            )),
+        }
+    }
+
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Opens a file of the server. `None` if no server answers.
+    pub(crate) fn download(&self, path: &str) -> Result<Option<Download>, CliError> {
+        // The server may take long to prepare a large file.
+        let request = self.agent.get(self.url(path)).config().timeout_recv_response(None).build();
+        let Ok(response) = request.call() else { return Ok(None) };
+        if response.status().as_u16() != 200 {
+            let refused = self.read_json(response).err();
+            return Err(refused.unwrap_or_else(|| unexpected_response("no file")));
+        }
+        let body = response.into_body();
+        let bytes = body.content_length();
+        Ok(Some((bytes, Box::new(body.into_reader()))))
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.origin)
+    }
+
+    fn unreachable_because(&self, error: &ureq::Error) -> CliError {
+        self.unreachable(&describe(error))
+    }
+
+    /// The error for a server that does not answer.
+    pub(crate) fn unreachable(&self, reason: &str) -> CliError {
+        CliError::failed(format!("cannot reach the server at {}: {reason}", self.base))
+            .hint("start one with 'nanoclaw serve', or name another with --server")
+    }
+
+    fn read_json(&self, response: ureq::http::Response<ureq::Body>) -> Result<Value, CliError> {
+        let status = response.status();
+        let text =
+            response.into_body().into_with_config().limit(MAX_RESPONSE_BYTES).read_to_string().map_err(
+                |e| {
+                    CliError::failed(format!("the response of {} broke off: {e}", self.base))
+                        .hint("try again; if it happens again, the server's log says why")
+                },
+            )?;
+        let value: Value = serde_json::from_str(&text).map_err(|_| {
+            CliError::failed(format!(
+                "{} answered {status} without JSON; is it a NanoClaw server?",
+                self.base
+            ))
+            .hint("name the server itself with --server, as in http://127.0.0.1:8787")
+        })?;
+        if status.is_success() {
+            return Ok(value);
+        }
+        let message = reason(&value).unwrap_or("no reason given");
+        Err(refusal(status.as_u16(), format!("the server refused ({status}): {message}")))
+    }
+}

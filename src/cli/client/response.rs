@@ -1,0 +1,98 @@
+//! Reads responses, and tells failures that another try may fix from final ones.
+
+use crate::cli::error::CliError;
+use serde_json::Value;
+
+/// Longest JSON response that is read, bytes.
+pub(super) const MAX_RESPONSE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Why there is no event stream.
+pub(crate) enum EventStreamError {
+    /// No server answers; it may come back.
+    Unreachable(String),
+    /// The server, or a proxy before it, is overloaded or restarting.
+    Busy(String),
+    /// The server refused the request.
+    Refused(CliError),
+}
+
+/// Why a request has no result.
+#[derive(Debug)]
+pub(crate) enum RequestError {
+    /// No server answered, or it was busy: the same request may succeed later.
+    Unavailable(String),
+    /// The server refused the request.
+    Refused {
+        /// HTTP status.
+        status: u16,
+        /// Its message.
+        message: String,
+    },
+}
+
+/// The error for a refused request, with advice for its status.
+pub(crate) fn refusal(status: u16, message: String) -> CliError {
+    let hint = match status {
+        401 => "set $NANOCLAW_TOKEN (nanoclaw token new)",
+        403 => "this token may not do that; another may: nanoclaw token new --scopes read,write,admin",
+        404 if message.contains("such project") => "GET /api/projects lists those that there are",
+        404 if message.contains("such job") => "the jobs that there are: nanoclaw jobs",
+        400 if message.contains("is not configured") => {
+            "name one of them, or add it under models: (nanoclaw config show)"
+        }
+        413 => "send less, or raise the limit that is named under limits: (nanoclaw config show --default)",
+        429 => "wait a moment, or raise the limit (nanoclaw config show --default)",
+        507 => "make room on the server's disk, or shorten retention (nanoclaw config show --default)",
+        500..=599 => "the server's log says more; what works there: nanoclaw doctor",
+        _ => return CliError::failed(message),
+    };
+    CliError::failed(message).hint(hint)
+}
+
+/// The error for a response of the wrong kind.
+pub(super) fn unexpected_response(what: &str) -> CliError {
+    CliError::failed(format!("the server answered with something that is {what}"))
+        .hint("is it a NanoClaw server of this version? name another with --server")
+}
+
+/// The server's error message; `/v1` and `/api` have it in different places.
+pub(super) fn reason(response: &Value) -> Option<&str> {
+    response.pointer("/error/message").or_else(|| response.get("message")).and_then(Value::as_str)
+}
+
+/// The JSON of a successful response, else whether another try may help.
+pub(super) fn parse(
+    response: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+    retryable: &[u16],
+) -> Result<Value, RequestError> {
+    let response = response.map_err(|e| RequestError::Unavailable(describe(&e)))?;
+    let status = response.status();
+    let body = response.into_body().into_with_config().limit(MAX_RESPONSE_BYTES);
+    let text = body.read_to_string().map_err(|e| RequestError::Unavailable(describe(&e)))?;
+    let value = serde_json::from_str::<Value>(&text).ok();
+    let message = value.as_ref().and_then(reason);
+    match (status.as_u16(), value.as_ref()) {
+        (200..=299, Some(_)) => Ok(value.unwrap_or_default()),
+        (code, _) if retryable.contains(&code) => Err(RequestError::Unavailable(
+            message.map_or_else(|| format!("it answers {status}"), str::to_owned),
+        )),
+        (status, _) => {
+            let not_json = "it answered without JSON; is it a NanoClaw server?";
+            Err(RequestError::Refused { status, message: message.unwrap_or(not_json).to_owned() })
+        }
+    }
+}
+
+/// Whether an open connection was closed early.
+pub(super) fn is_disconnect(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+}
+
+pub(super) fn describe(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::Io(io) => io.to_string(),
+        ureq::Error::Timeout(_) => "no response in time".to_owned(),
+        other => other.to_string(),
+    }
+}

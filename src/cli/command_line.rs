@@ -1,0 +1,185 @@
+//! The arguments that clap parses, and the configuration and server that the options of all commands select.
+
+use super::client::{self, ApiClient};
+use super::error::CliError;
+use super::terminal::Colour;
+use super::{admin, backup, batch, configuration, doctor, exec, jobs, manual, mcp, serve, tools};
+use crate::app::system::SystemClock;
+use crate::config::{Config, ConfigError, Sources};
+use crate::domain::secret::Secret;
+use crate::ports::Clock;
+use admin::{AccountAdmin, token, user};
+use clap::builder::FalseyValueParser;
+use clap::{Args, Parser, Subcommand};
+use jobs::{approval, ask, list};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+const CONFIG_HELP: &str = "Configuration file [env: NANOCLAW_CONFIG]";
+
+const SERVER_HELP: &str = "Server to use, or unix:/path";
+
+/// A durable AI-agent server in one file.
+#[derive(Debug, Parser)]
+#[command(
+    name = "nanoclaw",
+    version,
+    about,
+    max_term_width = 100,
+    disable_help_subcommand = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub(super) struct Cli {
+    #[command(flatten)]
+    pub(super) common: GlobalOptions,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+/// Options of every command. Each help page shows only those that its command uses.
+#[derive(Debug, Args)]
+pub(super) struct GlobalOptions {
+    /// Configuration file [env: `NANOCLAW_CONFIG`] [default: ./config.yml, /etc/nanoclaw/config.yml]
+    #[arg(long, global = true, display_order = 900, value_name = "FILE", help = CONFIG_HELP)]
+    pub(super) config: Option<PathBuf>,
+    /// Directory of the store, instead of the configured one
+    #[arg(long, global = true, display_order = 900, value_name = "DIR")]
+    pub(super) data_dir: Option<PathBuf>,
+    /// Server to use: its URL or its socket
+    #[arg(long, global = true, display_order = 900, value_name = "URL", help = SERVER_HELP, env = "NANOCLAW_SERVER", hide_env_values = true, hide_default_value = true, default_value = client::DEFAULT_SERVER)]
+    pub(super) server: String,
+    /// API key for the server
+    #[arg(
+        long,
+        global = true,
+        display_order = 900,
+        value_name = "KEY",
+        env = "NANOCLAW_TOKEN",
+        hide_env_values = true
+    )]
+    pub(super) token: Option<Secret>,
+    /// No colours
+    #[arg(long, global = true, display_order = 900, env = "NO_COLOR", hide_env_values = true, value_parser = FalseyValueParser::new())]
+    pub(super) no_color: bool,
+    /// Colours even without a terminal
+    #[arg(long, global = true, display_order = 900, hide = true, env = "CLICOLOR_FORCE", value_parser = FalseyValueParser::new())]
+    pub(super) force_color: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Run the server
+    Serve(serve::ServeArgs),
+    /// Show a job that runs, streams, is killed and resumes, on a server of its own
+    Demo,
+    /// Submit a job and stream its answer
+    Ask(ask::AskArgs),
+    /// Stream a job's events, from the start or after an event
+    Tail(ask::TailArgs),
+    /// Run a file of jobs and fetch the results; repeat the command to resume it
+    Batch(batch::BatchArgs),
+    /// List jobs, newest first
+    Jobs(list::JobsArgs),
+    /// Cancel a job
+    Cancel(list::CancelArgs),
+    /// Allow tool calls that wait for approval
+    Approve(approval::ApproveArgs),
+    /// Refuse tool calls that wait for approval and tell the model why
+    Deny(approval::DenyArgs),
+    /// Run a failed job again from its last recorded step and stream it
+    Retry(ask::RetryArgs),
+    /// Copy the whole store into a file, whether the server runs or not
+    Backup(backup::BackupArgs),
+    /// Replace the store by a backup; stop the server first
+    Restore(backup::RestoreArgs),
+    /// Create, list and change accounts
+    #[command(subcommand)]
+    User(user::UserCommand),
+    /// Create, list and revoke API tokens
+    #[command(subcommand)]
+    Token(token::TokenCommand),
+    /// List the tools that models may call, or call one
+    Tools(tools::ToolsArgs),
+    /// Run a program in the sandbox, without a server
+    Exec(exec::ExecArgs),
+    /// Check what works on this machine, and advise on the rest
+    Doctor(doctor::DoctorArgs),
+    /// Check an MCP server
+    #[command(subcommand)]
+    Mcp(mcp::McpCommand),
+    /// Show or check the configuration
+    #[command(subcommand)]
+    Config(configuration::ConfigCommand),
+    /// Print a completion script for a shell
+    Completions {
+        /// Your shell
+        shell: manual::Shell,
+    },
+    /// Print the manual page, or write the pages of all commands
+    Man(manual::ManArgs),
+}
+
+impl GlobalOptions {
+    pub(super) fn colour(&self) -> Colour {
+        match (self.no_color, self.force_color) {
+            (true, _) => Colour::Never,
+            (false, true) => Colour::Always,
+            (false, false) => Colour::Auto,
+        }
+    }
+
+    /// The configuration, with the flags of this command as the strongest layer.
+    pub(super) fn load(&self, mut flags: Vec<(String, String)>) -> Result<Config, CliError> {
+        if let Some(dir) = &self.data_dir {
+            flags.push(("data_dir".to_owned(), dir.display().to_string()));
+        }
+        Config::load(&self.sources(flags)).map_err(|error| config_error(&error))
+    }
+
+    /// The configuration without model keys, for commands that call no model.
+    pub(super) fn load_keyless(&self) -> Result<Config, CliError> {
+        let flag = self.data_dir.iter().map(|dir| ("data_dir".to_owned(), dir.display().to_string()));
+        Config::load_keyless(&self.sources(flag.collect())).map_err(|error| config_error(&error))
+    }
+
+    /// The data directory. A configuration is read only if no option names the directory.
+    pub(super) fn data_dir(&self) -> Result<PathBuf, CliError> {
+        self.data_dir.clone().map_or_else(|| self.load_keyless().map(|config| config.data_dir), Ok)
+    }
+
+    /// The server to ask for a copy of the store: the named one, else the one that has this data directory
+    /// open, else the one at the default address.
+    pub(super) fn store_server(&self) -> Result<ApiClient, CliError> {
+        let is_named = self.token.is_some() || self.server != client::DEFAULT_SERVER;
+        match self.data_dir() {
+            Ok(dir) if !is_named => {
+                if let Some(client) = admin::running_server(&dir)? {
+                    return Ok(client);
+                }
+            }
+            Ok(_) | Err(_) => {}
+        }
+        ApiClient::new(&self.server, self.token.as_ref())
+    }
+
+    /// Access to the accounts of this data directory.
+    pub(super) fn account_admin(&self) -> Result<Box<dyn AccountAdmin>, CliError> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        admin::open(&self.load_keyless()?, &clock)
+    }
+
+    pub(super) fn sources(&self, flags: Vec<(String, String)>) -> Sources {
+        Sources::of_process(self.config.clone(), flags)
+    }
+}
+
+fn config_error(error: &ConfigError) -> CliError {
+    let hint = match error {
+        ConfigError::Denied { .. } => {
+            "the file of the service belongs to root: use sudo, or name your own with --data-dir or --config"
+        }
+        _ => "every key is explained by: nanoclaw config show --default",
+    };
+    CliError::config(error.to_string()).hint(hint)
+}

@@ -1,0 +1,59 @@
+//! One check of the doctor and how it is printed.
+
+use crate::cli::error::CliError;
+use crate::cli::terminal::Terminal;
+use serde_json::{Value, json};
+
+pub(super) struct DoctorCheck {
+    /// Stable: scripts look for it.
+    name: String,
+    ok: bool,
+    /// The result, for people.
+    found: String,
+    advice: Option<String>,
+    /// The result, for programs: an object.
+    facts: Value,
+}
+
+impl DoctorCheck {
+    pub(super) fn good(name: impl Into<String>, found: impl Into<String>) -> Self {
+        Self { name: name.into(), ok: true, found: found.into(), advice: None, facts: json!({}) }
+    }
+
+    pub(super) fn bad(name: impl Into<String>, found: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { ok: false, ..Self::good(name, found) }.advised(Some(advice.into()))
+    }
+
+    pub(super) fn advised(self, advice: Option<String>) -> Self {
+        Self { advice, ..self }
+    }
+
+    pub(super) fn with(self, facts: Value) -> Self {
+        Self { facts, ..self }
+    }
+}
+
+/// Whether no check failed.
+pub(super) fn is_healthy(checks: &[DoctorCheck]) -> bool {
+    checks.iter().all(|check| check.ok)
+}
+
+pub(super) fn print(checks: &[DoctorCheck], as_json: bool, terminal: &Terminal) -> Result<(), CliError> {
+    if as_json {
+        let listed: Vec<Value> = checks
+            .iter()
+            .map(|f| json!({"name": f.name, "ok": f.ok, "found": f.found, "advice": f.advice, "facts": f.facts}))
+            .collect();
+        let version = env!("CARGO_PKG_VERSION");
+        let report = json!({"ok": is_healthy(checks), "version": version, "checks": listed});
+        return Ok(terminal.line(&report.to_string())?);
+    }
+    for check in checks {
+        let mark = if check.ok { "ok  " } else { "FAIL" };
+        terminal.line(&format!("{mark}  {:<16}  {}", check.name, check.found))?;
+        if let Some(advice) = &check.advice {
+            terminal.line(&format!("      {:<16}  → {advice}", ""))?;
+        }
+    }
+    Ok(())
+}

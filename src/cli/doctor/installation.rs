@@ -1,0 +1,195 @@
+//! Checks of a server's installation: configuration, data directory, store, and the running server. Does not
+//! open the store for writing.
+
+use super::check::DoctorCheck;
+use crate::app::{STORE_FILE, read_control_file};
+use crate::cli::client::ApiClient;
+use crate::cli::configuration::with_keys;
+use crate::config::Config;
+use crate::llm::Router;
+use crate::store::{FileProbe, LAYOUT, LayoutProbe, layout, probe_file};
+use serde_json::{Value, json};
+use std::path::Path;
+
+const MIB: u64 = 1024 * 1024;
+
+/// All checks; `missing` names a model key that this user does not have.
+pub(super) fn check_installation(config: &Config, missing: Option<&str>) -> Vec<DoctorCheck> {
+    let file = config.file.as_ref().map(|file| file.display().to_string());
+    let shown = file.clone().unwrap_or_else(|| "built-in defaults".to_owned());
+    let advice = missing
+        .map(|why| format!("checked without the keys of models, which only the service may have: {why}"));
+    vec![
+        DoctorCheck::good("config", shown).advised(advice).with(json!({"file": file})),
+        check_models(config, missing.is_some()),
+        check_data_dir(&config.data_dir),
+        check_disk(config),
+        check_store(&config.data_dir),
+        check_server(&config.data_dir),
+    ]
+}
+
+fn check_models(config: &Config, is_keyless: bool) -> DoctorCheck {
+    let ids: Vec<&str> = config.models.iter().map(|model| model.id.as_str()).collect();
+    let models = if is_keyless { with_keys(config.models.clone()) } else { config.models.clone() };
+    let found = match Router::new(models, &config.limits) {
+        Ok(_) => DoctorCheck::good("models", ids.join(", ")),
+        Err(error) => DoctorCheck::bad("models", error.to_string(), "correct models in the configuration"),
+    };
+    found.with(json!({"ids": ids, "default": config.default_model}))
+}
+
+/// The nearest existing directory.
+fn existing(dir: &Path) -> &Path {
+    dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("/"))
+}
+
+fn check_data_dir(dir: &Path) -> DoctorCheck {
+    let (shown, existing) = (dir.display().to_string(), existing(dir));
+    let found = match rustix::fs::access(existing, rustix::fs::Access::WRITE_OK) {
+        Ok(()) => DoctorCheck::good("data_directory", shown.clone()),
+        Err(error) => DoctorCheck::bad(
+            "data_directory",
+            format!("{shown}: {error}"),
+            format!("let this user write to '{}', or choose another with --data-dir", existing.display()),
+        ),
+    };
+    found.with(json!({"path": shown}))
+}
+
+fn check_disk(config: &Config) -> DoctorCheck {
+    let stat = match rustix::fs::statvfs(existing(&config.data_dir)) {
+        Ok(stat) => stat,
+        Err(error) => return DoctorCheck::bad("disk", error.to_string(), "is the disk mounted?"),
+    };
+    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    let total = stat.f_blocks.saturating_mul(stat.f_frsize);
+    let least = config.limits.disk_free_bytes;
+    let found = DoctorCheck::good("disk", format!("{} MiB of {} MiB are free", free / MIB, total / MIB));
+    let advice = (free < least).then(|| {
+        format!(
+            "below limits.disk_free_bytes = {least} new jobs are refused (507): free some space, or lower it"
+        )
+    });
+    found.advised(advice).with(json!({"free_bytes": free, "total_bytes": total}))
+}
+
+fn check_store(dir: &Path) -> DoctorCheck {
+    let file = dir.join(STORE_FILE);
+    let shown = file.display().to_string();
+    let bytes = std::fs::metadata(&file).map(|found| found.len()).ok();
+    let mut version = None;
+    let found = match probe_file(&file) {
+        Ok(FileProbe::Store) => {
+            let found_layout = layout(&file);
+            version = if let LayoutProbe::Known(version) = found_layout { Some(version) } else { None };
+            check_layout(&format!("{shown}: {} KiB", bytes.unwrap_or(0) / 1024), found_layout)
+        }
+        Ok(FileProbe::Absent) => {
+            DoctorCheck::good("store", format!("{shown}: not there yet, the first start makes it"))
+        }
+        Ok(FileProbe::Foreign) => DoctorCheck::bad(
+            "store",
+            format!("{shown} is not a store, or its beginning is damaged"),
+            "restore it from a backup, or move it away and start with an empty one",
+        ),
+        Err(error) => {
+            DoctorCheck::bad("store", format!("{shown}: {error}"), "let this user read and write it")
+        }
+    };
+    found.with(json!({"path": shown, "bytes": bytes, "layout": version, "layout_of_this_version": LAYOUT}))
+}
+
+/// The check for what was found in the file of the store.
+fn check_layout(shown: &str, found_layout: LayoutProbe) -> DoctorCheck {
+    match found_layout {
+        LayoutProbe::Known(found) if found > LAYOUT => DoctorCheck::bad(
+            "store",
+            format!("{shown}, of a newer version (layout {found}, this one supports up to {LAYOUT})"),
+            "use the version that has written it, or restore a backup from before",
+        ),
+        LayoutProbe::Known(found) if found < LAYOUT => {
+            let advice = format!(
+                "the next start migrates it to layout {LAYOUT}: it keeps a copy, and needs about 2.2 times its size of free \
+                 disk"
+            );
+            DoctorCheck::good("store", format!("{shown}, layout {found}")).advised(Some(advice))
+        }
+        LayoutProbe::Known(found) => DoctorCheck::good("store", format!("{shown}, layout {found}")),
+        LayoutProbe::Empty => DoctorCheck::good("store", format!("{shown}, nothing in it yet")),
+        // The process that has locked it has checked it.
+        LayoutProbe::Locked => DoctorCheck::good("store", format!("{shown}, in use")),
+        LayoutProbe::NeedsRecovery => {
+            DoctorCheck::good("store", format!("{shown}, was not closed; the next start recovers it"))
+        }
+        LayoutProbe::Damaged(why) => DoctorCheck::bad(
+            "store",
+            format!("{shown}, damaged: {why}"),
+            "restore it from a backup, or move it away and start with an empty one",
+        ),
+    }
+}
+
+/// Checks the server named in control.json. A killed server leaves the file behind, which is not a fault.
+fn check_server(dir: &Path) -> DoctorCheck {
+    let control = match read_control_file(dir) {
+        Ok(Some(control)) => control,
+        Ok(None) => {
+            let facts = json!({"address": null, "reachable": false, "readiness": null});
+            return DoctorCheck::good("server", "none runs with this data directory").with(facts);
+        }
+        Err(error) => {
+            let advice =
+                "look at control.json in the data directory; the server writes it again at its start";
+            return DoctorCheck::bad("server", error.to_string(), advice);
+        }
+    };
+    let address = control.address;
+    let facts = |reachable: bool, readiness: Option<&Value>| {
+        let (address, readiness) = (address.as_str(), readiness.cloned());
+        json!({"address": address, "reachable": reachable, "readiness": readiness})
+    };
+    // `/readyz` needs no key.
+    let Ok(client) = ApiClient::new(&address, None) else {
+        return DoctorCheck::bad("server", format!("not an address: {address}"), "restart the server");
+    };
+    match client.answers() {
+        Ok(true) => {}
+        Ok(false) => {
+            let found = format!("{address} takes connections, but does not answer");
+            return DoctorCheck::bad("server", found, "see its log, and restart it").with(facts(false, None));
+        }
+        Err(_) => {
+            let found = format!("no server answers at {address}; a killed server leaves its address behind");
+            let advice = "if it should run: start it, and see its log";
+            return DoctorCheck::good("server", found)
+                .advised(Some(advice.to_owned()))
+                .with(facts(false, None));
+        }
+    }
+    match client.readiness() {
+        Ok(readiness) => check_readiness(&address, &readiness).with(facts(true, Some(&readiness))),
+        Err(why) => {
+            let found = format!("{address} is up, but does not say whether it is ready: {why}");
+            DoctorCheck::bad("server", found, "see its log; is it of this version?").with(facts(true, None))
+        }
+    }
+}
+
+/// The check for the server's own readiness report.
+fn check_readiness(address: &str, readiness: &Value) -> DoctorCheck {
+    let text = |of: &Value, key: &str| of.get(key).and_then(Value::as_str).unwrap_or("unknown").to_owned();
+    let status = text(readiness, "status");
+    let checks = readiness.get("checks").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let reasons: Vec<String> = checks
+        .iter()
+        .filter(|check| check.get("ok") != Some(&Value::Bool(true)) || check.get("reason").is_some())
+        .map(|check| format!("{}: {}", text(check, "name"), text(check, "reason")))
+        .collect();
+    let reasons = Some(reasons.join("; ")).filter(|text| !text.is_empty());
+    if matches!(status.as_str(), "ok" | "degraded") {
+        return DoctorCheck::good("server", format!("{address} is up: {status}")).advised(reasons);
+    }
+    let found = format!("{address} is up, but not ready: {}", reasons.unwrap_or(status));
+    DoctorCheck::bad("server", found, "correct what it names; see also its log")
+}

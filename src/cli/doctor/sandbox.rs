@@ -1,0 +1,69 @@
+//! Checks of the sandbox: interpreters, optional layers and levels.
+
+use super::check::DoctorCheck;
+use nanoclaw_sandbox::{LayersReport, SandboxReport};
+use serde_json::json;
+
+pub(super) fn check_sandbox(report: &SandboxReport) -> Vec<DoctorCheck> {
+    let python = &report.python;
+    let mut findings = vec![
+        match (&python.path, &python.version) {
+            (Some(path), Some(version)) => {
+                DoctorCheck::good("python", format!("{version} at {}", path.display()))
+            }
+            _ => DoctorCheck::bad(
+                "python",
+                python.reason.clone().unwrap_or_else(|| "not found".to_owned()),
+                "install Python 3.9 or later (apt-get install python3), or name it in code_execution.python",
+            ),
+        }
+        .with(json!({"path": python.path, "version": python.version})),
+        DoctorCheck::good("javascript", format!("{}, built in (no Node is needed)", report.javascript)),
+    ];
+    findings.extend(check_layers(&report.layers));
+    findings.extend(report.levels.iter().map(|level| {
+        let name = format!("sandbox_{}", level.level.name());
+        if level.able {
+            return DoctorCheck::good(name, "works: the kernel refused every probe of the self-test");
+        }
+        let reason = level.reason.clone().unwrap_or_else(|| "cannot be enforced".to_owned());
+        DoctorCheck::bad(name, reason, "no code runs at this level until the missing parts above are there")
+    }));
+    findings
+}
+
+/// The optional layers; a missing one is not a fault. They depend on how a program is started: a server
+/// under systemd may have others than this shell.
+fn check_layers(layers: &LayersReport) -> [DoctorCheck; 2] {
+    let (held, missing): (Vec<_>, Vec<_>) = layers.namespaces.iter().partition(|kind| kind.held);
+    let mut found: Vec<String> = Vec::new();
+    if !held.is_empty() {
+        found.push(held.iter().map(|namespace| namespace.kind.as_str()).collect::<Vec<_>>().join(", "));
+    }
+    // Namespaces that are missing for the same reason share one note.
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for namespace in missing {
+        let reason = namespace.reason.as_deref().unwrap_or("not there");
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, kinds)) => kinds.push(&namespace.kind),
+            None => reasons.push((reason, vec![&namespace.kind])),
+        }
+    }
+    found.extend(reasons.iter().map(|(reason, kinds)| format!("no {}: {reason}", kinds.join(", "))));
+    let mut advice: Vec<&str> = layers.namespaces.iter().filter_map(|one| one.advice.as_deref()).collect();
+    advice.dedup();
+    let namespaces =
+        DoctorCheck::good("namespaces", format!("optional; of this process: {}", found.join("; ")))
+            .advised((!advice.is_empty()).then(|| format!("to have more: {}", advice.join("; "))))
+            .with(json!({"namespaces": layers.namespaces}));
+    let cgroup = &layers.cgroup;
+    let place = cgroup.path.as_ref().map(|path| match &cgroup.controllers[..] {
+        [] => format!("{} (kill only)", path.display()),
+        some => format!("{} ({})", path.display(), some.join(", ")),
+    });
+    let words: Vec<String> = place.into_iter().chain(cgroup.reason.clone()).collect();
+    let cgroup = DoctorCheck::good("cgroup", format!("optional; of this process: {}", words.join("; ")))
+        .advised(cgroup.advice.as_ref().map(|advice| format!("to have more: {advice}")))
+        .with(json!({"path": cgroup.path, "controllers": cgroup.controllers}));
+    [namespaces, cgroup]
+}

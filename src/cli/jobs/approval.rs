@@ -1,0 +1,88 @@
+//! `nanoclaw approve` and `nanoclaw deny`: decide about tool calls that a job waits for.
+
+use super::list::show;
+use crate::cli::client::ApiClient;
+use crate::cli::client::address::path_segment;
+use crate::cli::error::CliError;
+use crate::cli::terminal::Terminal;
+use serde_json::{Value, json};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ApproveArgs {
+    /// The waiting job's id, job_…
+    job: String,
+    /// Only this call, by its id; repeatable
+    #[arg(long = "call", value_name = "ID")]
+    calls: Vec<String>,
+    /// Print the job as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DenyArgs {
+    /// The waiting job's id, job_…
+    job: String,
+    /// Only this call, by its id; repeatable
+    #[arg(long = "call", value_name = "ID")]
+    calls: Vec<String>,
+    /// Reason, shown to the model
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Print the job as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Approves the calls and prints the job.
+pub(crate) fn approve(client: &ApiClient, args: &ApproveArgs, terminal: &Terminal) -> Result<(), CliError> {
+    let job = decide(client, "approve", &args.job, &body(&args.calls, None))?;
+    print(&job, args.json, terminal)
+}
+
+/// Denies the calls and prints the job.
+pub(crate) fn deny(client: &ApiClient, args: &DenyArgs, terminal: &Terminal) -> Result<(), CliError> {
+    let job = decide(client, "deny", &args.job, &body(&args.calls, args.reason.as_deref()))?;
+    print(&job, args.json, terminal)
+}
+
+fn decide(client: &ApiClient, act: &str, job: &str, body: &Value) -> Result<Value, CliError> {
+    client.post(&format!("/v1/jobs/{}/{act}", path_segment(job)?), Some(body))
+}
+
+fn print(job: &Value, json: bool, terminal: &Terminal) -> Result<(), CliError> {
+    show(job, json, terminal)?;
+    if json {
+        return Ok(());
+    }
+    for call in job.pointer("/approval/calls").and_then(Value::as_array).into_iter().flatten() {
+        let text = |key: &str| call.get(key).and_then(Value::as_str).unwrap_or_default();
+        terminal.line(&format!(
+            "  still waiting: {} {} {}",
+            text("id_ref"),
+            text("name"),
+            text("arguments")
+        ))?;
+    }
+    Ok(())
+}
+
+/// The request body. Without calls, all waiting calls are meant.
+fn body(calls: &[String], reason: Option<&str>) -> Value {
+    let calls = (!calls.is_empty()).then_some(calls);
+    match reason {
+        Some(reason) => json!({"calls": calls, "reason": reason}),
+        None => json!({"calls": calls}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_calls_all_calls_are_decided() {
+        assert_eq!(body(&[], None), json!({"calls": null}));
+        assert_eq!(body(&["a".to_owned()], Some("no")), json!({"calls": ["a"], "reason": "no"}));
+    }
+}

@@ -1,0 +1,148 @@
+//! Follows a job's events to the end, across disconnects and restarts of the server: it reconnects with the
+//! number of the last event.
+
+use crate::cli::client::retry::{FIRST_PAUSE, GIVE_UP_AFTER_MS, next_pause};
+use crate::cli::client::{ApiClient, EventStreamError};
+use crate::cli::error::CliError;
+use crate::cli::terminal::Terminal;
+use crate::llm::sse;
+use crate::ports::{CancelToken, Clock};
+use serde_json::Value;
+use std::io::Read;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Longest event that is read, bytes.
+const MAX_EVENT_BYTES: usize = 64 * 1024 * 1024;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ClientEvent {
+    /// Number of the event within the job.
+    pub(crate) seq: u64,
+    /// `status`, `process_step`, `step_discarded`, `done`, `error`, …
+    pub(crate) name: String,
+    pub(crate) data: Value,
+}
+
+impl ClientEvent {
+    /// Whether the job has ended; only a retry continues after this event.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.name == "done" || self.name == "error"
+    }
+}
+
+pub(crate) struct EventFollower<'a> {
+    client: &'a ApiClient,
+    clock: &'a Arc<dyn Clock>,
+    terminal: &'a Terminal,
+    job: &'a str,
+    after: u64,
+    /// Whether the server has responded before: only then is an unreachable server retried.
+    is_known: bool,
+}
+
+impl<'a> EventFollower<'a> {
+    /// Follows the events of `job` after the cursor.
+    pub(crate) fn new(
+        client: &'a ApiClient,
+        clock: &'a Arc<dyn Clock>,
+        terminal: &'a Terminal,
+        job: &'a str,
+        after: u64,
+    ) -> Self {
+        Self { client, clock, terminal, job, after, is_known: after > 0 }
+    }
+
+    /// The server has responded before.
+    pub(crate) fn known(self) -> Self {
+        Self { is_known: true, ..self }
+    }
+
+    /// Passes each event once and in order to `show`, until the job ends or `show` breaks.
+    pub(crate) fn run(
+        mut self,
+        show: &mut dyn FnMut(&ClientEvent) -> Result<ControlFlow<()>, CliError>,
+    ) -> Result<(), CliError> {
+        let (mut lost_since_ms, mut pause) = (None, FIRST_PAUSE);
+        loop {
+            let seen = self.after;
+            let lost = match self.client.events(self.job, self.after) {
+                Ok(None) => return Ok(()),
+                Ok(Some(mut body)) => {
+                    if lost_since_ms.is_some() {
+                        self.terminal.say(&format!("resumed after event {}", self.after));
+                    }
+                    self.is_known = true;
+                    if self.read(&mut body, show)?.is_break() {
+                        return Ok(());
+                    }
+                    "the stream broke off".to_owned()
+                }
+                Err(EventStreamError::Refused(error)) => return Err(error),
+                // Without any response so far, the address is probably wrong: no retry.
+                Err(EventStreamError::Unreachable(reason)) if !self.is_known => {
+                    return Err(self.client.unreachable(&reason));
+                }
+                Err(EventStreamError::Unreachable(reason)) => reason,
+                Err(EventStreamError::Busy(reason)) => {
+                    self.is_known = true;
+                    reason
+                }
+            };
+            if self.after > seen {
+                (lost_since_ms, pause) = (None, FIRST_PAUSE);
+            }
+            let now_ms = self.clock.monotonic_ms();
+            if lost_since_ms.is_none() {
+                let after = self.after;
+                self.terminal
+                    .say(&format!("connection lost after event {after} ({lost}); waiting for the server"));
+            }
+            if now_ms.saturating_sub(*lost_since_ms.get_or_insert(now_ms)) > GIVE_UP_AFTER_MS {
+                return Err(CliError::failed("the server did not come back").hint(format!(
+                    "the job continues there; see it with: nanoclaw tail {} --after {}",
+                    self.job, self.after
+                )));
+            }
+            self.clock.sleep(&CancelToken::new(Arc::clone(self.clock)), pause);
+            pause = next_pause(pause);
+        }
+    }
+
+    fn read(
+        &mut self,
+        body: &mut dyn Read,
+        show: &mut dyn FnMut(&ClientEvent) -> Result<ControlFlow<()>, CliError>,
+    ) -> Result<ControlFlow<()>, CliError> {
+        let mut parser = sse::Parser::new(MAX_EVENT_BYTES);
+        let mut buffer = [0_u8; 8192];
+        // A retried job continues after its end, so the end of the stream decides.
+        let mut has_ended = false;
+        loop {
+            let count = match body.read(&mut buffer) {
+                Ok(0) if has_ended => return Ok(ControlFlow::Break(())),
+                Ok(0) | Err(_) => return Ok(ControlFlow::Continue(())),
+                Ok(count) => count,
+            };
+            let mut bytes = buffer.get(..count).unwrap_or_default();
+            let malformed = |e| {
+                CliError::failed(format!("the event stream is malformed: {e}"))
+                    .hint("does a proxy in between change the stream? see: nanoclaw doctor")
+            };
+            while let Some(event) = parser.next_event(&mut bytes).map_err(malformed)? {
+                let Some(event) = read_event(&event) else { continue };
+                self.after = event.seq;
+                has_ended = event.is_terminal();
+                if show(&event)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+        }
+    }
+}
+
+fn read_event(event: &sse::Event) -> Option<ClientEvent> {
+    let seq = event.id.as_deref()?.parse().ok()?;
+    let data = serde_json::from_str(&event.data).ok()?;
+    Some(ClientEvent { seq, name: event.name.clone(), data })
+}

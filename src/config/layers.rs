@@ -1,0 +1,230 @@
+//! Reads and merges the layers, and turns the errors of figment into ours.
+
+use super::error::ConfigError;
+use super::expand::{Variables, expand, join_key};
+use super::raw::RawConfig;
+use crate::domain::nearest::hint;
+use figment::error::{Actual, Kind};
+use figment::providers::Format;
+use figment::value::{Dict, Map, Value};
+use figment::{Figment, Metadata, Profile, Provider};
+use serde::de::DeserializeOwned;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// Prefix of variables that set keys.
+const PREFIX: &str = "NANOCLAW_";
+/// Variables with the prefix that are not keys.
+const NO_KEYS: [&str; 3] = ["NANOCLAW_CONFIG", "NANOCLAW_SERVER", "NANOCLAW_TOKEN"];
+
+/// Whether the keys of models are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ModelKeys {
+    /// Yes; a missing one is an error.
+    Required,
+    /// No: keys that contain a variable are left out. The variable may exist only for the service.
+    Omitted,
+}
+
+/// Values and their origin.
+struct Layer {
+    origin: String,
+    dict: Dict,
+}
+
+impl Provider for Layer {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.origin.clone())
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        Ok(Map::from([(Profile::Default, self.dict.clone())]))
+    }
+}
+
+/// Merges defaults < file < environment < flags. The types carry the defaults.
+pub(crate) fn merge(
+    file: Option<&Path>,
+    env: &Variables,
+    flags: &[(String, String)],
+    keys: ModelKeys,
+) -> Result<RawConfig, ConfigError> {
+    let mut figment = Figment::new();
+    if let Some(path) = file {
+        figment = figment.merge(read(path, env, keys)?);
+    }
+    let figment = figment.merge(environment(env)).merge(command_line(flags));
+    // Lossy, because variables and flags are text: "16" is accepted as a number.
+    figment.extract_lossy().map_err(convert_error)
+}
+
+fn read(path: &Path, env: &Variables, keys: ModelKeys) -> Result<Layer, ConfigError> {
+    let unreadable = |error: std::io::Error| match error.kind() {
+        ErrorKind::PermissionDenied => ConfigError::Denied { path: path.to_owned() },
+        kind => ConfigError::Unreadable { path: path.to_owned(), reason: kind.to_string() },
+    };
+    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    let toml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
+    let (format, parsed) = if toml {
+        ("TOML", basic_toml::from_str(&text).map_err(|error| error.to_string()))
+    } else {
+        ("YAML", yaml(&text))
+    };
+    let syntax = |reason| ConfigError::Syntax { path: path.to_owned(), format, reason };
+    let mut dict: Dict = parsed.map_err(syntax)?;
+    if keys == ModelKeys::Omitted {
+        leave_out_keys(&mut dict);
+    }
+    let origin = format!("in {}", path.display());
+    let mut whole = Value::from(dict);
+    expand("", &mut whole, env, &origin)?;
+    Ok(Layer { origin, dict: whole.into_dict().unwrap_or_default() })
+}
+
+/// Removes every `models[*].api_key` that contains a variable.
+fn leave_out_keys(dict: &mut Dict) {
+    let Some(Value::Array(_, models)) = dict.get_mut("models") else { return };
+    for model in models {
+        let Value::Dict(_, model) = model else { continue };
+        if model.get("api_key").and_then(Value::as_str).is_some_and(|key| key.contains('$')) {
+            model.remove("api_key");
+        }
+    }
+}
+
+fn yaml(text: &str) -> Result<Dict, String> {
+    let mut profiles = Yaml::string(text).data().map_err(|error| error.to_string())?;
+    Ok(profiles.remove(&Profile::Default).unwrap_or_default())
+}
+
+/// `NANOCLAW_LIMITS__BODY_BYTES=1000` sets `limits.body_bytes`. Variables inside values are not expanded.
+fn environment(env: &Variables) -> Layer {
+    let ours = env.iter().filter(|(name, _)| !NO_KEYS.contains(&name.as_str()));
+    let keys = ours.filter_map(|(name, value)| {
+        let path: Vec<String> = name.strip_prefix(PREFIX)?.split("__").map(str::to_lowercase).collect();
+        Some((path, value.as_str()))
+    });
+    Layer { origin: "in the environment".to_owned(), dict: nest(keys) }
+}
+
+fn command_line(flags: &[(String, String)]) -> Layer {
+    let keys = flags.iter().map(|(key, value)| (key.split('.').map(str::to_owned).collect(), value.as_str()));
+    Layer { origin: "on the command line".to_owned(), dict: nest(keys) }
+}
+
+fn nest<'a>(keys: impl Iterator<Item = (Vec<String>, &'a str)>) -> Dict {
+    let mut dict = Dict::new();
+    for (path, text) in keys {
+        insert(&mut dict, &path, value(text));
+    }
+    dict
+}
+
+fn insert(dict: &mut Dict, path: &[String], value: Value) {
+    match path {
+        [] => {}
+        [name] => drop(dict.insert(name.clone(), value)),
+        [name, rest @ ..] => {
+            let inner = dict.entry(name.clone()).or_insert_with(|| Value::from(Dict::new()));
+            if !matches!(inner, Value::Dict(..)) {
+                *inner = Value::from(Dict::new());
+            }
+            if let Value::Dict(_, inner) = inner {
+                insert(inner, rest, value);
+            }
+        }
+    }
+}
+
+/// Lists and objects are written as in YAML flow style; everything else is text.
+fn value(text: &str) -> Value {
+    let flow = text.starts_with('[') || text.starts_with('{');
+    let parsed = if flow { serde_norway::from_str::<Value>(text).ok() } else { None };
+    parsed.unwrap_or_else(|| Value::from(text))
+}
+
+fn convert_error(error: figment::Error) -> ConfigError {
+    let origin = error.metadata.as_ref().map_or_else(|| "default".to_owned(), |m| m.name.to_string());
+    let key = dotted(&error.path);
+    match error.kind {
+        Kind::UnknownField(name, known) => {
+            // The path of figment ends with the field or with its parent.
+            let key = if error.path.last() == Some(&name) { key } else { join_key(&key, &name) };
+            ConfigError::UnknownKey { key, origin, meant: hint(&name, known.iter().copied()) }
+        }
+        Kind::UnknownVariant(name, known) => {
+            let reason =
+                format!("'{name}' must be one of {}{}", known.join(", "), hint(&name, known.iter().copied()));
+            ConfigError::Type { key, reason, origin }
+        }
+        Kind::MissingField(name) => {
+            ConfigError::Type { key: join_key(&key, &name), reason: "is missing".to_owned(), origin }
+        }
+        // The value may be a misplaced secret, so only its type is shown.
+        Kind::InvalidType(_, expected) if is_secret(&error.path) => {
+            ConfigError::Type { key, reason: format!("must be {}", type_in_words(&expected)), origin }
+        }
+        Kind::InvalidType(found, expected) | Kind::InvalidValue(found, expected) => ConfigError::Type {
+            key,
+            reason: format!("must be {}, not {}", type_in_words(&expected), value_in_words(&found)),
+            origin,
+        },
+        other => ConfigError::Type { key, reason: other.to_string(), origin },
+    }
+}
+
+/// Words for the type names of serde.
+fn type_in_words(expected: &str) -> String {
+    match expected {
+        "usize" | "u64" | "u32" | "u16" | "u8" => "a whole number, 0 or more".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        other if other.starts_with("struct ") => "a mapping of keys".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+fn value_in_words(found: &Actual) -> String {
+    match found {
+        Actual::Str(text) => format!("'{text}'"),
+        Actual::Unsigned(number) => format!("'{number}'"),
+        Actual::Signed(number) => format!("'{number}'"),
+        Actual::Float(number) => format!("'{number}'"),
+        Actual::Bool(flag) => format!("'{flag}'"),
+        Actual::Seq => "a list".to_owned(),
+        Actual::Map => "a mapping".to_owned(),
+        Actual::Unit => "nothing".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn is_secret(path: &[String]) -> bool {
+    path.iter().any(|name| name.ends_with("key") || name.ends_with("token") || name == "secrets")
+}
+
+/// `models`, `0`, `id` as `models[0].id`.
+fn dotted(path: &[String]) -> String {
+    path.iter().fold(String::new(), |key, name| {
+        if !key.is_empty() && name.bytes().all(|b| b.is_ascii_digit()) {
+            format!("{key}[{name}]")
+        } else {
+            join_key(&key, name)
+        }
+    })
+}
+
+/// YAML as a figment format: figment's own YAML feature uses an archived crate. A repeated key is an error.
+struct Yaml;
+
+impl Format for Yaml {
+    type Error = serde_norway::Error;
+
+    const NAME: &'static str = "YAML";
+
+    fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, serde_norway::Error> {
+        // serde_norway's own tree detects repeated keys.
+        let tree: serde_norway::Value = serde_norway::from_str(text)?;
+        let tree =
+            if tree.is_null() { serde_norway::Value::Mapping(serde_norway::Mapping::new()) } else { tree };
+        serde_norway::from_value(tree)
+    }
+}

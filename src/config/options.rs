@@ -1,0 +1,59 @@
+//! Sections that no other module owns: `files:`, `metrics:` and `log:`.
+
+use serde::{Deserialize, Serialize};
+
+/// What is logged to standard error, and how.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LogOptions {
+    /// The least severe level that is logged.
+    pub level: LogLevel,
+    /// The format of a line.
+    pub format: LogFormat,
+}
+
+/// The severity of a log line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// Faults of this server.
+    Error,
+    /// Possible faults.
+    Warn,
+    /// Events for operators.
+    #[default]
+    Info,
+    /// Every request.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+/// The format of a log line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Text; in the format of the journal if standard error is the journal: a priority and no time.
+    #[default]
+    Auto,
+    /// Text.
+    Text,
+    /// A JSON object a line.
+    Json,
+}
+
+/// Files of projects.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FileOptions {
+    /// Whether tools may use names that begin with a dot.
+    pub show_hidden: bool,
+}
+
+/// Access to `/metrics`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MetricsOptions {
+    /// Whether everybody may read it; else, with accounts, only administrators.
+    pub public: bool,
+}
