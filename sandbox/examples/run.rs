@@ -1,18 +1,18 @@
-//! Runs one program in the sandbox and prints what became of it, as JSON:
+//! Runs one program in the sandbox and prints its record as JSON:
 //!
 //! `cargo run --example run -- python strict program.py [MODULE …]` — or `-` for the program on standard
-//! input. The modules (`numpy`, say) are allowed beyond the level's own. Without arguments it tells what the
-//! sandbox can do on this machine.
+//! input. The modules, such as `numpy`, are allowed in addition to the level's own. Without arguments it
+//! prints what the sandbox can do on this machine.
 //!
-//! `$SANDBOX_PYTHON` names the interpreter; `$SANDBOX_UNCHECKED` leaves out the language check, so that the
-//! kernel alone speaks.
+//! `$SANDBOX_PYTHON` selects the interpreter. `$SANDBOX_UNCHECKED` switches the language check off, so that
+//! only the kernel policy is in force.
 
 use std::io::Read;
 
 use nanoclaw_sandbox::{Language, Level, Program, Sandbox, SandboxOptions};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // First: the sandbox starts this very binary again, and must find itself here.
+    // First: the sandbox starts this binary again as its broker.
     nanoclaw_sandbox::child_hook();
 
     let python = std::env::var_os("SANDBOX_PYTHON").map(Into::into);
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         code = std::fs::read_to_string(file)?;
     }
 
-    // The closure is asked now and then whether the caller wants no more.
+    // The closure returns true to cancel.
     let mut program = Program::new(language, level, code);
     program.language_check = std::env::var_os("SANDBOX_UNCHECKED").is_none();
     let record = sandbox.run(&program, &|| false);

@@ -1,5 +1,4 @@
-//! How long a small program takes, run after run: `sandbox-bench [RUNS] [LANGUAGE]` prints p50 and p99 for
-//! each engine.
+//! Measures runs of a small program: `sandbox-bench [RUNS] [LANGUAGE]` prints p50 and p99 for each engine.
 
 use std::time::Instant;
 

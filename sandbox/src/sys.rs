@@ -221,7 +221,7 @@ pub(crate) fn landlock_abi() -> io::Result<u32> {
     Ok(u32::try_from(abi).unwrap_or(0))
 }
 
-/// Installs a seccomp filter for good, on every thread of the process. No-new-privs must be set.
+/// Installs a seccomp filter permanently, on every thread of the process. No-new-privs must be set.
 pub(crate) fn install_filter(program: &[sock_filter]) -> io::Result<()> {
     let header = libc::sock_fprog {
         len: u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?,

@@ -3,6 +3,15 @@
 //! One process runs them all, so tests that count this process's children and descriptors, or measure time,
 //! take `support::exclusive()`; the others take `support::shared()`. A test that needs a process of its own
 //! starts this binary again with its own name.
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test fails loudly and prints what it measured or skipped"
+)]
 
 mod ablation;
 mod bad_input;

@@ -1,4 +1,4 @@
-//! The smallest binary that can be a sandbox child: what this crate's own tests start.
+//! The smallest binary that can become the broker. This crate's own tests start it.
 
 fn main() {
     nanoclaw_sandbox::child_hook();

@@ -122,8 +122,8 @@ pub(crate) fn limit_resources(limits: &RunLimits, isolation: UidIsolation) -> Re
     Ok(())
 }
 
-/// Drops every privilege of the broker for good, except the one that its children need to change their user
-/// id.
+/// Drops every privilege of the broker permanently, except the one that its children need to change their
+/// user id.
 pub(crate) fn drop_broker_privileges() -> Result<(), String> {
     let held = rustix::thread::capabilities(None).map_err(|error| failed("capget", error))?;
     if held.effective.contains(CapabilitySet::SETPCAP) {
@@ -140,7 +140,7 @@ pub(crate) fn drop_broker_privileges() -> Result<(), String> {
     rustix::thread::set_no_new_privs(true).map_err(|error| failed("no-new-privs", error))
 }
 
-/// Empties every capability set for good.
+/// Empties every capability set permanently.
 pub(crate) fn drop_capabilities() -> Result<(), String> {
     set_capabilities(CapabilitySet::empty())
 }

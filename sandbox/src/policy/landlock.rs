@@ -126,7 +126,7 @@ pub(crate) fn build_ruleset(domain: LandlockDomain, rules: &[PathRule]) -> Resul
     Option::<OwnedFd>::from(created).ok_or(LandlockError::Partial)
 }
 
-/// Restricts the calling thread for good. No-new-privs must be set.
+/// Restricts the calling thread permanently. No-new-privs must be set.
 pub(crate) fn restrict(domain: LandlockDomain, rules: &[PathRule]) -> Result<(), LandlockError> {
     #[cfg(feature = "ablation")]
     if crate::ablation::lacks_landlock() {

@@ -56,13 +56,13 @@ pub(crate) struct SeccompFilters {
 }
 
 impl SeccompFilters {
-    /// Installs the last two filters for good. From here on the whole policy is in force.
+    /// Installs the last two filters permanently. From here on the whole policy is in force.
     pub(crate) fn install_last(&self) -> Result<(), String> {
         self.last.iter().try_for_each(|program| install("last filters", program))
     }
 }
 
-/// Installs one filter for good. No-new-privs must be set.
+/// Installs one filter permanently. No-new-privs must be set.
 pub(crate) fn install(name: &str, program: &[sock_filter]) -> Result<(), String> {
     sys::install_filter(program).map_err(|error| format!("seccomp {name}: {error}"))
 }

@@ -10,7 +10,7 @@ use crate::options::SandboxOptions;
 #[derive(Debug)]
 pub(crate) struct SessionRegistry {
     open: Arc<AtomicUsize>,
-    /// Used where commands have no network: their broker has left the network for good.
+    /// Used where commands have no network: their broker has left the network permanently.
     pub(crate) online_broker: BrokerClient,
     /// Whether the policy holds in that broker, too.
     pub(crate) online_self_test: OnceLock<Result<(), String>>,

@@ -138,7 +138,7 @@ fn hex(program: &[sock_filter]) -> String {
     sys::filter_bytes(program).iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// Keeps CAP_SETUID over exec if the broker has it. Each child needs it to take a private user id.
+/// Keeps `CAP_SETUID` over exec if the broker has it. Each child needs it to take a private user id.
 fn keep_uid_capability() -> rustix::io::Result<()> {
     let held = rustix::thread::capabilities(None)?;
     let kept = held.permitted & CapabilitySet::SETUID;

@@ -95,7 +95,7 @@ impl Namespaces {
 
 /// How this process can enter namespaces.
 enum NamespaceAccess {
-    /// With CAP_SYS_ADMIN.
+    /// With `CAP_SYS_ADMIN`.
     Direct,
     ThroughUser,
     Unavailable(String),
